@@ -13,7 +13,7 @@ import { VERSION } from './version.ts';
 type Found = Awaited<ReturnType<typeof subjectOf>>;
 /** What runs the cells of a command. */
 interface CellBench {
-  readonly naming: Naming;
+  readonly naming: Required<Naming>;
   subject(model: string): Promise<Found>;
   /** @throws Error where Ctrl-C came first, which has been said */
   answers(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly CellResult[]>;
@@ -44,13 +44,13 @@ export const onMachine = (command: Command): Command =>
 export async function cellBench(command: Command, terminal: Terminal): Promise<CellBench> {
   const machine = machineOf(command, await chooseEngine(command, terminal.cwd, false)),
     { queue: url } = command.opts<{ queue?: string }>(),
-    naming = namingOf(terminal),
+    naming = namingOf(terminal, machine),
     damaged = new Set<string>();
   return {
     naming,
     subject: (model) => subjectOf(model, machine, terminal),
     async answers(found, options) {
-      const experiment = await experimentOf(found, options),
+      const experiment = await cellExperiment(found.subject, { name: 'cells', ...options }, naming),
         on = { quiet: true, damaged };
       return url === undefined
         ? came(run(experiment, runners(found), undefined, terminal, on))
@@ -58,14 +58,12 @@ export async function cellBench(command: Command, terminal: Terminal): Promise<C
     },
     async seconds(found, options) {
       const on = timed<Cell, CellResult>(runners(found));
-      await came(run(await experimentOf(found, options), on, undefined, terminal, { quiet: true, stored: false }));
+      const experiment = await cellExperiment(found.subject, { name: 'cells', ...options });
+      await came(run(experiment, on, undefined, terminal, { quiet: true, stored: false }));
       return options.cells.map(on.seconds);
     },
   };
 
-  function experimentOf(found: Found, options: Omit<CellOptions, 'name'>): Promise<Cells> {
-    return cellExperiment(found.subject, { name: 'cells', ...options }, naming);
-  }
   function runners(found: Found): ReturnType<typeof here> {
     return here({ ...found, cwd: terminal.cwd }, machine);
   }
@@ -83,7 +81,7 @@ async function asked(
   url: string,
   { subject }: Found,
   { policies }: Pick<CellOptions, 'policies'>,
-  { code = async () => [] }: Naming,
+  { code }: Required<Naming>,
   terminal: Terminal,
   on: { readonly quiet: boolean; readonly damaged: Set<string> },
 ): Answered {

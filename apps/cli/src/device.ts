@@ -113,7 +113,8 @@ async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
 }
 
-const gpuModelsFolder = (cwd: string): string | undefined =>
+/** The folder of the `@kv/gpu-models` that is taken. */
+export const gpuModelsFolder = (cwd: string): string | undefined =>
   process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
 
 /** The folder of the `@kv/gpu` that is taken, from where `webgpu` is looked for. */

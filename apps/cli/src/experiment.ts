@@ -70,10 +70,10 @@ export async function flagged<T>({ options }: Command, ask: () => T | Promise<T>
   }
 }
 
-/** How a command understands policies: what is installed, and the modules that texts name. */
-export const namingOf = ({ cwd }: Terminal): Naming => ({
+/** How a command understands policies: what is installed, the modules that texts name, and the code that runs them. */
+export const namingOf = ({ cwd }: Terminal, { engine }: Machine): Required<Naming> => ({
   names: (text) => named(text, cwd),
-  code: (policies) => policyCode(policies, cwd),
+  code: (policies) => policyCode(policies, cwd, engine),
 });
 
 /** What an experiment came to, and where its results are. */

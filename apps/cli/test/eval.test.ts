@@ -34,6 +34,11 @@ describe.runIf(built)('kv eval', () => {
       /keydiff at 96 slots on perplexity@256 on toy: \w+ (?:than|against) full, times \d\.\d{3} \[.*\(screening, n = 4\)\. /,
     );
     expect(JSON.parse(readFileSync(join(cwd, 'out.json'), 'utf8'))).toMatchObject({
+      sweep: { models, policies: expect.arrayContaining(['keydiff']) as unknown, contrasts },
+      code: expect.arrayContaining([
+        expect.stringMatching(/^@kv\/models@[\d.]+\+[0-9a-f]{16}$/),
+        expect.stringMatching(/^@kv\/scorers-keys@[\d.]+\+[0-9a-f]{16}$/),
+      ]) as unknown,
       contrasts: Array(4).fill({
         policy: 'keydiff',
         against: { policy: 'full' },

@@ -1,8 +1,13 @@
-import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { appendFileSync, cpSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { policyCode } from '../src/policy/policy-code.ts';
+import type { Manifest } from '../src/policy/installed.ts';
+import { packageDigest } from '../src/policy/package-code.ts';
+import { policyCode as codeOn } from '../src/policy/policy-code.ts';
 import { folder } from './terminal.ts';
+
+const policyCode = (texts: readonly string[], cwd: string): Promise<readonly string[]> => codeOn(texts, cwd, 'wasm');
 
 const PIECE = `{ protocol: 1, from: ['start'], to: 'scores', name: 'mine', label: 'mine', atoms: [] }`;
 
@@ -36,7 +41,7 @@ it.each(['mine.mjs', 'parts/piece.mjs', 'parts/old.cjs', 'table.json'])(
   async (file) => {
     const cwd = workplace();
     const before = await policyCode(['full', './mine.mjs'], cwd);
-    expect(before.join()).toMatch(/^\.\/mine\.mjs [0-9a-f]{16},@kv\/[\w-]+@\d+\.\d+\.\d+/);
+    expect(before.join()).toMatch(/^\.\/mine\.mjs [0-9a-f]{16},.*,@kv\/core@[\d.]+\+[0-9a-f]{16},/);
     appendFileSync(join(cwd, 'other.mjs'), ' ');
     expect(await policyCode(['./mine.mjs', 'full'], cwd)).toEqual(before);
     appendFileSync(join(cwd, file), ' ');
@@ -71,5 +76,54 @@ it('pieces go by the versions of their packages, whether the text or the method 
     for (const from of ['@kv/scorers-knorm', '@kv/scorers-attention', '@kv/selectors-top-k'])
       expect(code.join(' ')).toMatch(new RegExp(`${from}@\\d`));
   }
-  expect(versions).toEqual(['@acme/pieces@1.2.3', '@acme/pieces@1.2.4']);
+  expect(versions).toEqual([
+    expect.stringMatching(/^@acme\/pieces@1\.2\.3\+[0-9a-f]{16}$/),
+    expect.stringMatching(/^@acme\/pieces@1\.2\.4\+[0-9a-f]{16}$/),
+  ]);
+});
+
+it('results are told apart by the code that runs and judges every policy, and by no piece that none names', async () => {
+  const code = (await policyCode(['full'], folder())).join('\n');
+  for (const name of ['core', 'evaluation', 'models', 'policies', 'tasks'])
+    expect(code).toMatch(new RegExp(`^@kv/${name}@[\\d.]+\\+[0-9a-f]{16}$`, 'm'));
+  expect(code).toMatch(/^@huggingface\/tokenizers@[\d.]+$/m);
+  expect(code).not.toContain('@kv/scorers-knorm');
+});
+
+const KNORM = fileURLToPath(new URL('../../../packages/scorers/knorm', import.meta.url));
+
+it.each([
+  ['a source', 'src/knorm.ts', true],
+  ['a new source', 'src/deep/more.ts', true],
+  ['a build that is not run', 'dist/index.js', false],
+  ['its README', 'README.md', false],
+  ['its tests', 'test/knorm.test.ts', false],
+])('a package that runs from source is another one once %s is edited: %s, %s', (_, file, another) => {
+  const copy = join(folder(), 'knorm'),
+    path = join(copy, file),
+    manifest = JSON.parse(readFileSync(join(KNORM, 'package.json'), 'utf8')) as Manifest;
+  cpSync(KNORM, copy, { recursive: true, filter: (source) => !/node_modules|dist$/.test(source) });
+  const before = packageDigest(copy, manifest);
+  expect(before).toBe(packageDigest(KNORM, manifest));
+  utimesSync(join(copy, 'src/knorm.ts'), 1, 1);
+  expect(packageDigest(copy, manifest), 'only touched').toBe(before);
+  mkdirSync(dirname(path), { recursive: true });
+  appendFileSync(path, ' ');
+  expect(packageDigest(copy, manifest) !== before).toBe(another);
+});
+
+it('a built package is another one once what it loads is edited, and the same once its sources are', () => {
+  const pack = folder(),
+    manifest = { name: 'p', exports: './dist/index.js', files: ['dist', 'src', './data/**'] };
+  for (const file of ['dist/index.js', 'dist/index.js.map', 'dist/index.d.ts', 'src/index.ts', 'data/a.json', 'b.js']) {
+    mkdirSync(dirname(join(pack, file)), { recursive: true });
+    writeFileSync(join(pack, file), '1');
+  }
+  const edited = (file: string): boolean => {
+    const before = packageDigest(pack, manifest);
+    appendFileSync(join(pack, file), '2');
+    return packageDigest(pack, manifest) !== before;
+  };
+  expect(['dist/index.js', 'data/a.json'].map(edited)).toEqual([true, true]);
+  expect(['dist/index.js.map', 'dist/index.d.ts', 'src/index.ts', 'b.js'].map(edited)).toEqual(Array(4).fill(false));
 });

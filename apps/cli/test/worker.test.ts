@@ -79,13 +79,21 @@ describe.runIf(there && built)('kv worker', () => {
           .ask({ format: 1, cell, problem, generating: {}, code: [] })
           .catch((error: Error) => said.push(error.message));
       }
+      const cell = { task: 't', problem: 'p', policy: 'streaming', budget: 24, seed: 0 },
+        code = ['@kv/core@0.0.0+0123456789abcdef'];
+      await queue
+        .ask({ format: 1, cell, problem, generating: {}, code })
+        .catch((error: Error) => said.push(error.message));
+      expect(said.at(-1)).toMatch(
+        /^worker: job: expected a worker with @kv\/core@0\.0\.0\+0123456789abcdef, got .*@kv\/core@0\.0\.0\+[0-9a-f]{16},/,
+      );
       await queue.ask({ format: 1, path: '/etc/passwd' }).catch((error: Error) => said.push(error.message));
       await queue.close();
     });
     expect(worker.code, worker.stderr).toBe(0);
-    expect(said).toHaveLength(policies.length + 1);
+    expect(said).toHaveLength(policies.length + 2);
     for (const sentence of said) expect(sentence).toMatch(/^worker: .*expected [^\n]*$|^worker: job: [^\n]*$/);
-    expect(worker.stderr.match(/^worker: refused: /gm)).toHaveLength(policies.length + 1);
+    expect(worker.stderr.match(/^worker: refused: /gm)).toHaveLength(policies.length + 2);
     expect(existsSync(ran)).toBe(false);
   }, 120_000);
 });

@@ -73,7 +73,7 @@ export { checkPolicies, modelOf, readSweep, sweepTasks } from './sweep/sweep.ts'
 export type { Sweep } from './sweep/sweep.ts';
 export { sweepReport } from './report/report.ts';
 export type { ReportFacts } from './report/report.ts';
-export { answersParquet, sweepCsv, sweepJson, sweepParquet } from './sweep/write.ts';
+export { answersParquet, shownSweep, sweepCsv, sweepJson, sweepParquet } from './sweep/write.ts';
 export type { SweepOutcome } from './sweep/write.ts';
 export { readKvpress } from './kvpress/read.ts';
 export type { OtherRow } from './kvpress/read.ts';

@@ -11,8 +11,8 @@ export interface Naming {
   /** @defaultValue the catalogue of `@kv/policies` */
   readonly names?: Names | undefined;
   /**
-   * What policies are made of beside their texts, such as packages with their versions: results of other code are not
-   * taken for theirs. @defaultValue nothing
+   * What results come from beside texts of policies, such as packages with digests of their files: results of other
+   * code are not taken for theirs. @defaultValue nothing
    */
   readonly code?: (policies: readonly string[]) => Promise<readonly string[]>;
 }

@@ -24,7 +24,7 @@ const tasks = {
     })),
   },
   policies = ['full', 'streaming', 'random'],
-  code = async (): Promise<readonly string[]> => ['@kv/policies@0.0.0'];
+  code = async (): Promise<readonly string[]> => ['@kv/core@0.0.0+1b', '@kv/policies@0.0.0+2c'];
 
 const experiment = async () => {
   const ways = policies.map((policy) => ({ policy, budgets: [24, '25%'] as const })),
@@ -39,7 +39,7 @@ const job: CellJob = {
   cell: { task: 'numbers', problem: 'p/0', policy: 'streaming', budget: 24, seed: 0 },
   problem: tasks.numbers[0],
   generating: { every: 2 },
-  code: ['@kv/policies@0.0.0'],
+  code: ['@kv/core@0.0.0+1b', '@kv/policies@0.0.0+2c'],
 };
 
 describe('cells elsewhere', () => {
@@ -94,8 +94,8 @@ describe('cells elsewhere', () => {
     [{ ...job, generating: { mode: 'agnostic' }, problem: { ...job.problem, context: '' } }, 'job: expected a context'],
     [{ ...job, generating: { every: 0 } }, 'job: generating.every must be >= 1'],
     [
-      { ...job, code: ['@kv/policies@9.9.9'] },
-      'job: expected a worker with @kv/policies@9.9.9, got @kv/policies@0.0.0',
+      { ...job, code: ['@kv/core@0.0.0+1b', '@kv/policies@0.0.0+3d'] },
+      'job: expected a worker with @kv/policies@0.0.0+3d, got @kv/policies@0.0.0+2c',
     ],
   ])('refuse a hostile job in one sentence (%#)', async (value, said) => {
     await expect(checkCellJob(overTheWire(value), model, code)).rejects.toThrow(said);

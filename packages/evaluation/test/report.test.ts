@@ -98,6 +98,9 @@ it('says its conditions in a sentence, and holds the whole sweep, without what i
     .replaceAll('&amp;', '&');
   expect(JSON.parse(plain)).toEqual(sweep);
   expect(html).toContain('Comparisons with the full cache: 1.');
+  expect(sweepReport({ ...outcome, code: ['@kv/core@0.0.0+0a', 'yaml@1.0.0'] }, facts)).toContain(
+    '<dt>code</dt><dd>@kv/core@0.0.0+0a, yaml@1.0.0</dd>',
+  );
   const other: Sweep = {
     ...sweep,
     ...{ mode: 'agnostic', block: 64, every: 8, temperature: 0.5, topP: 0.9, newTokens: 7, part: 'confirm' },

@@ -13,6 +13,7 @@ import {
   readKvpress,
   readSweep,
   seedNote,
+  shownSweep,
   sweepContrasts,
   sweepCost,
   sweepCsv,
@@ -129,6 +130,8 @@ async function evaluate(
     contrasts = sweepContrasts(sweep, { rows, samples }),
     outcome = {
       format: 1,
+      sweep: shownSweep(sweep, report),
+      code: await bench.naming.code(sweep.policies),
       rows,
       samples,
       ...(contrasts.length > 0 && { contrasts }),

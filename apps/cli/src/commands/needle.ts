@@ -115,7 +115,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       { subject, path } = await subjectOf(model, machine, terminal);
     const asked = { policies, budgets, depths, prompts, tokens, seed, form, asking, distractors },
       modes = mode === 'both' ? needleDefaults.modes : [mode],
-      table = await needleTable(subject, { ...asked, modes }, namingOf(terminal)),
+      table = await needleTable(subject, { ...asked, modes }, namingOf(terminal, machine)),
       ran = await run(table, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
     const { engine } = ran.result.settings,

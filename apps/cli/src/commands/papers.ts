@@ -95,7 +95,7 @@ export const papersCommand = (terminal: Terminal): Command => {
     const machine = machineOf(command, await chooseEngine(command, cwd, false)),
       { subject, path } = await subjectOf(model, machine, terminal),
       prose = text === undefined ? undefined : readText(text, cwd),
-      study = await paperStudy(subject, plan, { ...asked, n, seed, text: prose, ...namingOf(terminal) }),
+      study = await paperStudy(subject, plan, { ...asked, n, seed, text: prose, ...namingOf(terminal, machine) }),
       ran = await run(study, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
     stdout.write(`${studyText(ran.result, width)}\n`);

@@ -11,7 +11,7 @@ import { MODEL_HELP } from '../model-source.ts';
 import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { catalogueWith } from '../policy/installed.ts';
-import { policyCode } from '../policy/policy-code.ts';
+import { packagesCode, policyCode } from '../policy/policy-code.ts';
 import { queuePackage } from '../queue.ts';
 import { collect } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
@@ -75,6 +75,8 @@ async function answer(
     known = await catalogueWith(pieces, cwd),
     { path, subject } = await subjectOf(model, machine, terminal),
     { start, size } = here({ path, cwd, pieces }, machine);
+  // read now: what is built while this runs is another's code
+  packagesCode(new Set([...known.values()].flatMap((held) => held.map((entry) => entry.package))), cwd, machine.engine);
   type Runner = ReturnType<typeof begin>;
   const begin = () => start<CellJob, object>({ kind: 'cell jobs' }),
     free: Runner[] = [],
@@ -85,7 +87,7 @@ async function answer(
     return runner.stop();
   };
   const run = async (data: unknown): Promise<object> => {
-    const job = await checkCellJob(data, subject, (texts) => policyCode(texts, cwd, () => known)),
+    const job = await checkCellJob(data, subject, (texts) => policyCode(texts, cwd, machine.engine, () => known)),
       runner = free.pop() ?? begin();
     all.add(runner);
     try {

@@ -7,12 +7,15 @@ import type { Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 
 /** What a manifest says: `"kv": { "pieces": true }`, or the subpath that exports them. */
-interface Manifest {
+export interface Manifest {
   readonly name: string;
   readonly version?: string;
   readonly kv?: { readonly pieces?: true | string };
   readonly exports?: unknown;
   readonly main?: string;
+  readonly files?: readonly string[];
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
 }
 interface Package {
   readonly folder: string;
@@ -80,8 +83,9 @@ async function find(cwd: string): Promise<Installed> {
   return { known: registry(modules, catalogue), versions: versionsOf(packages), failed };
 }
 
-/** Versions of the packages with pieces; nothing is imported. */
-export const installedVersions = (cwd: string): ReadonlyMap<string, string> => versionsOf(packagesWithPieces(cwd));
+/** Folders of the packages with pieces; nothing is imported. */
+export const installedFolders = (cwd: string): ReadonlyMap<string, string> =>
+  new Map(packagesWithPieces(cwd).map(({ folder, manifest: { name } }) => [name, folder]));
 const versionsOf = (packages: readonly Package[]): ReadonlyMap<string, string> =>
   new Map(packages.map(({ manifest: { name, version = '0.0.0' } }) => [name, version]));
 
@@ -125,7 +129,7 @@ function read(folder: string): readonly Package[] {
   const manifest = manifestOf(folder);
   return manifest?.kv?.pieces === true || typeof manifest?.kv?.pieces === 'string' ? [{ folder, manifest }] : [];
 }
-function manifestOf(folder: string): Manifest | undefined {
+export function manifestOf(folder: string): Manifest | undefined {
   try {
     return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
   } catch {
@@ -134,7 +138,7 @@ function manifestOf(folder: string): Manifest | undefined {
 }
 
 /** The file behind `.` or the subpath that the manifest names. */
-function entryOf(folder: string, { kv, exports, main = 'index.js' }: Manifest): string {
+export function entryOf(folder: string, { kv, exports, main = 'index.js' }: Manifest): string {
   const subpath = typeof kv?.pieces === 'string' ? kv.pieces : '.';
   const target =
     isRecord(exports) && Object.keys(exports).some((key) => key.startsWith('.')) ? exports[subpath] : exports;

@@ -1,31 +1,33 @@
-import { createHash } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
-import { dirname, relative, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parsePolicy } from '@kv/core';
+import { KvError, parsePolicy } from '@kv/core';
 import type { Names } from '@kv/evaluation';
-import { installedVersions, versionOf } from './installed.ts';
+import { gpuModelsFolder } from '../device.ts';
+import type { EngineChoice } from '../engine.ts';
+import { installed } from '../optional-package.ts';
+import { installedFolders } from './installed.ts';
 import { moduleUrl } from './policy-module.ts';
+import { codeOf, fileDigest, isFile, sha256 } from './package-code.ts';
 import { named, wordsIn } from './resolve-policy.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const SCRIPT = /\.[cm]?[jt]s$/;
-/** Larger files, which no code is, go by their size and time. */
-const READ_WHOLE = 2 ** 26;
 /** What a string may leave off the name of a file. */
 const ENDINGS = ['', '.js', '.json', '/index.js'];
 
 /**
- * What policies are made of beside their texts: packages of pieces with their versions, and modules with a digest of
- * their files. So results of other code are never taken for theirs.
+ * The code that results of policies come from, as `codeOf` names it: packages of their pieces, those that run and judge
+ * every policy, and modules with a digest of their files. So results of other code are never taken for theirs.
  */
 export async function policyCode(
   texts: Iterable<string>,
   cwd: string,
+  engine: EngineChoice,
   names: Names = (text) => named(text, cwd),
 ): Promise<readonly string[]> {
-  const versions = installedVersions(cwd);
-  const code = new Set<string>();
+  const packages = new Set<string>(),
+    modules = new Map<string, string>();
   for (const text of new Set(texts)) {
     const known = await names(text);
     const { label } = parsePolicy(text, known);
@@ -33,12 +35,30 @@ export async function policyCode(
       for (const { package: from } of known.get(word) ?? known.get(word.slice(word.lastIndexOf(':') + 1)) ?? []) {
         // A module's factory is held under the word that named it.
         const url = from === word ? moduleUrl(from, cwd) : undefined;
-        const version = versions.get(from) ?? versionOf(from, HERE);
-        if (url !== undefined) code.add(`${from} ${moduleDigest(fileURLToPath(url))}`);
-        else if (version !== undefined) code.add(`${from}@${version}`);
+        if (url === undefined) packages.add(from);
+        else if (!modules.has(from)) modules.set(from, moduleDigest(fileURLToPath(url)));
       }
   }
-  return [...code].sort();
+  return [...packagesCode(packages, cwd, engine), ...[...modules].map((module) => module.join(' '))].sort();
+}
+
+/** The code of packages of pieces, and of those that run and judge every policy on an engine. */
+export function packagesCode(packages: Iterable<string>, cwd: string, engine: EngineChoice): readonly string[] {
+  const policies = folderOf('@kv/policies', HERE),
+    installedHere = installedFolders(cwd),
+    gpu = engine.startsWith('webgpu') ? gpuModelsFolder(cwd) : undefined;
+  return codeOf([
+    folderOf('@kv/evaluation', HERE),
+    ...(gpu === undefined ? [] : [gpu]),
+    // pieces of the catalogue are those that it imports
+    ...[...packages].map((name) => installed(name, policies) ?? installedHere.get(name) ?? folderOf(name, HERE)),
+  ]);
+}
+
+function folderOf(name: string, from: string): string {
+  const folder = installed(name, from);
+  if (folder === undefined) throw new KvError(name, `expected an installed package, got none beside ${from}`);
+  return folder;
 }
 
 /** Names of pieces, which a policy of a module has in its label alone; a label of somebody else's may be any text. */
@@ -50,33 +70,26 @@ function wordsOfLabel(label: string): readonly string[] {
   }
 }
 
-/**
- * A digest of a module, of every file that a string in it names beside it, of what those name, and of the versions of
- * the packages that they import.
- */
+/** A digest of a module, of every file that a string in it names beside it, of what those name, and of their packages. */
 function moduleDigest(entry: string): string {
   const parts = new Map<string, string>();
   for (const left = [entry]; left.length > 0; ) {
     const file = left.pop() as string;
     if (parts.has(file)) continue;
-    const { size, mtimeMs } = statSync(file);
-    const bytes = size > READ_WHOLE ? Buffer.from(`${size} ${mtimeMs}`) : readFileSync(file);
-    parts.set(file, sha256(bytes));
+    parts.set(file, fileDigest(file));
     if (!SCRIPT.test(file)) continue;
-    const source = bytes.toString('utf8');
+    const source = readFileSync(file, 'utf8');
     for (const [, , name = ''] of source.matchAll(/(['"`])(\.{1,2}\/[^'"`\n]{1,512})\1/g)) {
       const path = resolve(dirname(file), name);
       const found = ENDINGS.map((ending) => path + ending).find(isFile);
       if (found !== undefined) left.push(found);
     }
     for (const [, , name = ''] of source.matchAll(/\b(?:from|import|require)\b *\(? *(['"])([@\w][^'"\n]{0,256})\1/g)) {
-      const from = /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name;
-      parts.set(from, versionOf(from, dirname(file)) ?? '');
+      const from = /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name,
+        folder = installed(from, dirname(file));
+      parts.set(from, folder === undefined ? '' : codeOf([folder]).join());
     }
   }
-  const all = [...parts].map(([name, part]) => [relative(dirname(entry), name), part]).sort();
+  const all = [...parts].map(([name, part]) => [isAbsolute(name) ? relative(dirname(entry), name) : name, part]).sort();
   return sha256(JSON.stringify(all));
 }
-
-const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex').slice(0, 16);
-const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() === true;

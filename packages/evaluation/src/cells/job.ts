@@ -19,7 +19,7 @@ export interface CellJob {
   readonly cell: Cell;
   readonly problem: Problem;
   readonly generating: GeneratingOptions;
-  /** Packages of the policy's pieces, with their versions. */
+  /** The code that the result has to come from: packages with their versions and digests of their files. */
   readonly code: readonly string[];
 }
 
@@ -80,7 +80,7 @@ export const cellQueue = ({ fingerprint, engine }: Pick<Subject, 'fingerprint' |
 const MOST_CHARACTERS = 256;
 
 /**
- * What came from a queue as a job for this model, with pieces that are here in the same versions. Nothing that it names
+ * What came from a queue as a job for this model, with the code that is here. Nothing that it names
  * is imported. @throws KvError in one sentence
  */
 export async function checkCellJob(
@@ -97,12 +97,11 @@ export async function checkCellJob(
   if (problem.context.length + problem.question.length + (problem.answers[0] ?? '').length > most)
     throw new KvError('job', `expected a text of at most ${most} characters, got a longer one`);
   checkFits(subject, 'job', problem, generating);
-  const here = await code([cell.policy]);
+  const here = await code([cell.policy]),
+    but = (some: readonly string[], others: readonly string[]): string =>
+      some.filter((one) => !others.includes(one)).join(', ') || 'nothing else';
   if (here.join() !== job.code.join())
-    throw new KvError(
-      'job',
-      `expected a worker with ${job.code.join(', ') || 'no package of pieces'}, got ${here.join(', ') || 'none'}`,
-    );
+    throw new KvError('job', `expected a worker with ${but(job.code, here)}, got ${but(here, job.code)}`);
   return job;
 }
 

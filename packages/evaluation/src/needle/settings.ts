@@ -62,8 +62,8 @@ export const needleDefaults: NeedleOptions = {
 /** Everything that a result depends on. */
 export interface NeedleSettings extends NeedleOptions {
   /**
-   * What the policies are made of: packages with their versions, modules with a digest of their files; and files beside
-   * the model that they read, with a digest of each.
+   * What results come from: packages with their versions and digests, modules with a digest of their files; and files
+   * beside the model that policies read, with a digest of each.
    */
   readonly code: readonly string[];
   readonly model: string;

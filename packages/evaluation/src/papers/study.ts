@@ -43,7 +43,7 @@ export interface Study {
   readonly seed: number;
   /** Digest of the text that prose came from, where it was not the book that is brought along. */
   readonly text?: string;
-  /** What the plan's policies are made of. */
+  /** The code that results come from, and files beside the model that policies read. */
   readonly code: readonly string[];
   /** Why these are not the plan's own results; absent where they are. */
   readonly label?: string;

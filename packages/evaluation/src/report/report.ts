@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mean, percent } from '../numbers.ts';
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { sweepJson } from '../sweep/write.ts';
+import { shownSweep, sweepJson } from '../sweep/write.ts';
 import type { SweepOutcome } from '../sweep/write.ts';
 import type { Sweep } from '../sweep/sweep.ts';
 import { otherTable } from './beside.ts';
@@ -53,15 +53,14 @@ ${keptMaps(some)}
 <h3>Certificates: what the cache lost</h3>
 ${certificateTable(some, groups, title, sweep)}</section>`;
   });
-  const shown = JSON.parse(JSON.stringify(sweep), (_, value: unknown) =>
-    typeof value === 'string' ? redact(value) : value,
-  ) as Sweep;
+  const shown = shownSweep(sweep, redact);
   const about: readonly (readonly [string, string])[] = [
     ['command', redact(command)],
     ...Object.entries(versions),
+    ...(outcome.code ? [['code', outcome.code.join(', ')] as const] : []),
     ['seeds', (sweep.seeds ?? [0]).join(', ')],
     ...Object.entries(hashes),
-    ['sha256 of rows and samples', sha256(sweepJson(outcome), 'hex')],
+    ['sha256 of what --json writes', sha256(sweepJson(outcome), 'hex')],
   ];
   return `<!doctype html>
 <html lang="en">

@@ -2,12 +2,17 @@ import type { CellResult } from '../cells/types.ts';
 import type { OtherRow } from '../kvpress/read.ts';
 import type { SweepContrast } from './contrasts.ts';
 import type { SweepRow } from './run.ts';
+import type { Sweep } from './sweep.ts';
 import { csvOf, parquetOf } from './table.ts';
 import type { Column } from './table.ts';
 
 /** What a sweep came to: rows, and every sample behind them, by model. */
 export interface SweepOutcome {
   readonly format: 1;
+  /** What was asked, fit to be shown to others. */
+  readonly sweep?: Sweep;
+  /** The code that the results come from: packages with their versions and digests of their files. */
+  readonly code?: readonly string[];
   readonly rows: readonly SweepRow[];
   readonly samples: Readonly<Record<string, readonly CellResult[]>>;
   /** What the contrasts that a sweep declares came to. */
@@ -15,6 +20,12 @@ export interface SweepOutcome {
   /** What another library measured. */
   readonly beside?: readonly OtherRow[];
 }
+
+/** A sweep whose texts are fit to be shown to others. */
+export const shownSweep = (sweep: Sweep, redact: (text: string) => string): Sweep =>
+  JSON.parse(JSON.stringify(sweep), (_, value: unknown) =>
+    typeof value === 'string' ? redact(value) : value,
+  ) as Sweep;
 
 /** As JSON: the same sweep, the same bytes. */
 export const sweepJson = (outcome: SweepOutcome): string => `${JSON.stringify(outcome, undefined, 1)}\n`;
