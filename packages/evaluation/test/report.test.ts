@@ -147,7 +147,7 @@ it('takes problems, not answers, for n: seeds that repeat an answer are no evide
   expect(cut).toContain('undecided against the full cache, -100.0 points [-100.0, -100.0], p = 0.2500, 0.2500 after');
   expect(said(8, twice)[1]).toContain('worse than the full cache, -100.0 points [-100.0, -100.0], p = 0.0078, 0.0078');
   expect(said(1, twice)[1]).toContain('undecided against the full cache, -100.0 points [-100.0, -100.0], p = 1.0000');
-  expect(sweepReport(outcome, facts)).toContain('.0002 is the least that so many draws give');
+  expect(sweepReport(outcome, facts)).toContain('p is two-sided, the larger of two: ');
 });
 
 it('is one file: its own style by its hash, no script, no address, no style of an element', () => {
