@@ -6,8 +6,7 @@ import { natsOf } from '../cells/perplexity.ts';
 import { byProblem, intervalOf } from '../grouped.ts';
 import { mean } from '../numbers.ts';
 import { pairedByProblem } from '../protocol/statistics.ts';
-import type { SweepRow } from '../sweep/run.ts';
-import type { SweepOutcome } from '../sweep/write.ts';
+import type { SweepAnswers, SweepRow } from '../sweep/run.ts';
 
 /** A row of a sweep with the cells behind it. */
 export interface Group {
@@ -18,7 +17,7 @@ export interface Group {
 }
 
 /** The rows of a sweep, each with its cells. */
-export const groupsOf = ({ rows, samples }: Pick<SweepOutcome, 'rows' | 'samples'>): readonly Group[] =>
+export const groupsOf = ({ rows, samples }: SweepAnswers): readonly Group[] =>
   rows.map((row) => {
     const budget: Budget | undefined = row.slots ?? row.budget,
       cells = samples[row.model].filter(

@@ -6,9 +6,8 @@ import { atText, comparedText } from '../report/compared.ts';
 import { against, groupsOf } from '../report/groups.ts';
 import type { Group } from '../report/groups.ts';
 import { standing } from '../standing.ts';
-import type { SweepRow } from './run.ts';
+import type { SweepAnswers, SweepRow } from './run.ts';
 import type { Sweep } from './sweep.ts';
-import type { SweepOutcome } from './write.ts';
 
 interface Side extends Pick<SweepRow, 'policy' | 'slots'> {
   /** Absent where nothing is evicted. */
@@ -33,7 +32,7 @@ export interface SweepContrast extends PairedDifference, Side {
 /** What a sweep's declared contrasts came to: policy less the other, paired by problem, at every budget that both have. */
 export function sweepContrasts(
   { contrasts = [], match }: Pick<Sweep, 'contrasts' | 'match'>,
-  outcome: Pick<SweepOutcome, 'rows' | 'samples'>,
+  outcome: SweepAnswers,
 ): readonly SweepContrast[] {
   const groups = groupsOf(outcome),
     found = contrasts.flatMap(({ policy, against: other }) =>

@@ -46,6 +46,12 @@ export interface SweepRow extends ArmSummary {
   readonly shortfall?: number;
 }
 
+/** Rows, and every sample behind them, by model. */
+export interface SweepAnswers {
+  readonly rows: readonly SweepRow[];
+  readonly samples: Readonly<Record<string, readonly CellResult[]>>;
+}
+
 type Answers = (cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 
 /** A way of a row, and the way that is compared with it. */

@@ -1,20 +1,18 @@
 import type { CellResult } from '../cells/types.ts';
 import type { OtherRow } from '../kvpress/read.ts';
 import type { SweepContrast } from './contrasts.ts';
-import type { SweepRow } from './run.ts';
+import type { SweepAnswers, SweepRow } from './run.ts';
 import type { Sweep } from './sweep.ts';
 import { csvOf, parquetOf } from './table.ts';
 import type { Column } from './table.ts';
 
-/** What a sweep came to: rows, and every sample behind them, by model. */
-export interface SweepOutcome {
+/** What a sweep came to. */
+export interface SweepOutcome extends SweepAnswers {
   readonly format: 1;
   /** What was asked, fit to be shown to others. */
   readonly sweep?: Sweep;
   /** The code that the results come from: packages with their versions and digests of their files. */
   readonly code?: readonly string[];
-  readonly rows: readonly SweepRow[];
-  readonly samples: Readonly<Record<string, readonly CellResult[]>>;
   /** What the contrasts that a sweep declares came to. */
   readonly contrasts?: readonly SweepContrast[];
   /** What another library measured. */
