@@ -1,5 +1,5 @@
 import { countFrom, inOrder } from '@kv/allocators-preference';
-import { causalDot, dotWith, withChunk } from '@kv/core/shared';
+import { causalDot, covariance, dotWith, withChunk } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
@@ -37,6 +37,13 @@ const withZeros =
     i % 9 > 2 ? Math.sin(i + seed) : 0;
 /** Inputs of each kernel by rows and slots. */
 const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] = [
+  [
+    covariance,
+    ({ rows, slots, lengths, seed }) => ({
+      inputs: { x: { ...put((i) => Math.sin(i * i + seed), rows, slots, 5), lengths } },
+      params: { skip: seed % 4 },
+    }),
+  ],
   [
     carried,
     ({ slots, seed }) => ({
