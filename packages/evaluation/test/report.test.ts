@@ -38,8 +38,8 @@ const row = (policy: string, budget: number | undefined, cells: readonly CellRes
   samples: cells.length,
   accuracy: cells.reduce((sum, { score }) => sum + score, 0) / cells.length,
   unparsed: 0,
-  meanSlots: 10,
-  peakSlots: 10,
+  meanSlots: budget ?? 64,
+  peakSlots: budget ?? 64,
   peakBytes: 1,
 });
 const N = 40;
@@ -123,6 +123,18 @@ it('begins with sentences that hold intervals, and says that few problems are a 
   expect(html.indexOf('<ol class="verdicts">')).toBeLessThan(html.indexOf('<svg class="chart"'));
   for (const text of ['kv eval &lt;s&gt;.json', '9.8.7', 'abc', '12.5 %', '6.3 %', '50.0 %'])
     expect(html).toContain(text);
+});
+
+it('compares no budget that evicted nothing with the full cache', () => {
+  const roomy = full.map((one) => ({ ...one, policy: 'roomy', budget: 64 })),
+    html = sweepReport(
+      { ...outcome, rows: [...outcome.rows, row('roomy', 64, roomy)], samples: { m: [...full, ...cut, ...roomy] } },
+      facts,
+    );
+  expect(html).toMatch(
+    /roomy<\/strong> at 64 slots, nothing evicted, answers 90\.0 % [^:]*\(screening, n = 40\)\.<\/li>/,
+  );
+  expect(html).toContain('Comparisons with the full cache: 1.');
 });
 
 it('takes problems, not answers, for n: seeds that repeat an answer are no evidence', () => {

@@ -35,6 +35,10 @@ export const groupsOf = ({ rows, samples }: SweepAnswers): readonly Group[] =>
 export const wholeOf = (group: Group, all: readonly Group[]): Group | undefined =>
   all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
 
+/** Whether a budget held every prompt and answer. */
+export const evictedNothing = ({ row }: Group, { row: whole }: Group): boolean =>
+  row.meanSlots === whole.meanSlots && row.peakSlots === whole.peakSlots;
+
 /** A row against the full cache, paired by problem: scores, or nats a token of a text that is read. */
 export const against = (group: Group, whole: Group): ReturnType<typeof pairedTest> =>
   pairedTest(pairedByProblem(group.cells, whole.cells, group.row.perplexity && natsOf));

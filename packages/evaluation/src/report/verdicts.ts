@@ -6,7 +6,7 @@ import { standing, VERDICT } from '../standing.ts';
 import { contrastText } from '../sweep/contrasts.ts';
 import type { SweepContrast } from '../sweep/contrasts.ts';
 import { atText, comparedText } from './compared.ts';
-import { against, wholeOf } from './groups.ts';
+import { against, evictedNothing, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)}`;
@@ -27,15 +27,17 @@ export const declared = (contrasts: readonly SweepContrast[]): string =>
 export function verdicts(groups: readonly Group[], contrasts: readonly SweepContrast[]): string {
   const found = groups.map((group) => {
       const whole = wholeOf(group, groups);
-      return whole && whole !== group ? { group, difference: against(group, whole) } : { group };
+      if (!whole || whole === group) return { group };
+      // a budget that holds every prompt compares the full cache with itself
+      return evictedNothing(group, whole) ? { group, idle: true } : { group, difference: against(group, whole) };
     }),
     compared = found.flatMap(({ difference }) => (difference ? [difference.p] : [])),
     adjusted = bonferroni(compared);
   let next = 0;
-  const items = found.map(({ group: { row, interval, meanBytes }, difference }) => {
+  const items = found.map(({ group: { row, interval, meanBytes }, difference, idle = false }) => {
     const n = row.problems,
       kind = standing(n),
-      way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : escapeHtml(atText(row))}`,
+      way = `<strong>${escapeHtml(row.policy)}</strong>${escapeHtml(atText(row))}${row.budget === undefined || idle ? ', nothing evicted,' : ''}`,
       { perplexity } = row,
       right = perplexity
         ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(meanBytes)} on average`
