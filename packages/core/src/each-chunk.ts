@@ -9,6 +9,7 @@ import type { AnyScorer } from './nested.ts';
 import { count } from './option.ts';
 import { PROTOCOL } from './piece.ts';
 import type { Scored, Piece } from './piece.ts';
+import { range } from './range.ts';
 import { positions, signalKey } from './signals.ts';
 import type { AnySignal, Rope, Signal, Tokens } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -63,7 +64,7 @@ function cellOf(cell: Cell, of: Tensor, chunk: Chunk, index: number): Cell {
   const marked = whole ? undefined : ops.zip('equal', of, index);
   const slots = marked
     ? ops.select(marked, ops.count(marked))
-    : ops.from({ data: Uint32Array.from({ length }, (_, i) => chunk.start + i), shape: [1, length] }, 'u32');
+    : ops.from({ data: range(chunk.start, length), shape: [1, length] }, 'u32');
   const known = new Map<string, unknown>();
   return {
     ...cell,

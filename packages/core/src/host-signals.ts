@@ -1,6 +1,7 @@
 import type { At } from './atoms.ts';
 import { kernel } from './kernel.ts';
 import type { Ops } from './maths.ts';
+import { range } from './range.ts';
 import { sameSignal } from './signals.ts';
 import type { AnySignal, WindowStatistic } from './signals.ts';
 import type { StateSpec } from './state.ts';
@@ -84,10 +85,7 @@ export function windowSignal(signal: AnySignal, seen: Seen): Tensor | undefined 
   const wanted = newest ? 1 : Number(signal.args?.['w'] ?? 0);
   if (!/^(?:queries|attention\.(?:window|last|max))$/.test(signal.id) || wanted < 1 || have < 1) return undefined;
   const w = Math.min(have, wanted);
-  const last = ops.take(
-    queries,
-    ops.from({ data: Uint32Array.from({ length: w }, (_, i) => have - w + i), shape: [1, w] }, 'u32'),
-  );
+  const last = ops.take(queries, ops.from({ data: range(have - w, w), shape: [1, w] }, 'u32'));
   const own = { ...seen, queries: ops.reshape(last, [heads, w, d]) };
   if (signal.id === 'queries') return own.queries;
   const of = signal.args?.['of'] as WindowStatistic | undefined;

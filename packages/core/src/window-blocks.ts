@@ -2,6 +2,7 @@ import type { Place } from './kinds.ts';
 import { countBelow } from './count-below.ts';
 import { LOWEST, plainProducts } from './cpu/reduce.ts';
 import { kernel } from './kernel.ts';
+import { range } from './range.ts';
 import type { Tensor } from './tensor.ts';
 
 type Seen = Place & { readonly queries: Tensor; readonly keys: Tensor };
@@ -36,10 +37,7 @@ export function overWindow(
     most = Math.max(1, Math.floor(room / (H * n)));
   const block = (from: number): Tensor => {
     const count = Math.min(most, w - from),
-      own = ops.take(
-        scaled,
-        ops.from({ data: Uint32Array.from({ length: count }, (_, i) => from + i), shape: [1, count] }),
-      );
+      own = ops.take(scaled, ops.from({ data: range(from, count), shape: [1, count] }));
     return ops.groupRows(
       kind,
       each({ queries: ops.reshape(own, [H * count, d]), count, first: at.length - w + from }),

@@ -1,4 +1,5 @@
 import { runStepHook, signalKey } from '@kv/core/engine';
+import { range } from '@kv/core/shared';
 import type { AnySignal, Plan } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
 import { SequenceMemory, watchOf } from '@kv/models/engine';
@@ -124,7 +125,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
 
   protected dropFirst(index: number, first: readonly number[]): void {
     const layer = this.layers[index],
-      slots = first.map((gone, g) => Uint32Array.from({ length: layer.cache.counts[g] - gone }, (_, i) => gone + i)),
+      slots = first.map((gone, g) => range(gone, layer.cache.counts[g] - gone)),
       counts = slots.map(({ length }) => length),
       most = Math.max(1, ...counts),
       kept = new Uint32Array(slots.length * most);

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { range } from '@kv/core/shared';
 import type { AnySignal, Backend, Plan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
@@ -141,7 +142,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     const memory = this.layers[layer],
       { lengths } = memory.cache;
     memory.keep(
-      first.map((gone, g) => Uint32Array.from({ length: lengths[g] - gone }, (_, i) => gone + i)),
+      first.map((gone, g) => range(gone, lengths[g] - gone)),
       0,
     );
   }

@@ -1,4 +1,5 @@
 import { count, keys, KvError, odd, positions, queries, values, weigher } from '@kv/core';
+import { range } from '@kv/core/shared';
 import { chunkMass, fromChunks } from './chunk-mass.ts';
 
 /**
@@ -30,7 +31,7 @@ export const noncausal = weigher(
         'noncausal',
         `reads the queries of all ${at.length} tokens, got the last ${kept}: expected a window of at least ${at.length}`,
       );
-    const places = Uint32Array.from({ length: at.length }, (_, i) => kept - at.length + i);
+    const places = range(kept - at.length, at.length);
     const all = kept === at.length ? q : ops.take(q, ops.from({ data: places, shape: [1, at.length] }));
     const rows = ops.kernel(chunkMass, { queries: all, keys: k, positions: p }, { chunk });
     const each = ops.kernel(

@@ -34,7 +34,10 @@ export function ahead(
     );
 }
 
-/** What is known of past queries before rotation: themselves `[H, w, d]`, of which the first `skip` do not count, and the mean of the others `[H, d]`. */
+/**
+ * What is known of past queries before rotation: themselves `[H, w, d]`, of which the first `skip` do not count, and the
+ * mean of the others `[H, d]`.
+ */
 export interface Past {
   readonly before: Tensor;
   readonly skip: number;

@@ -1,5 +1,5 @@
 import { KvError, readTensorFile, sidecar, tensorFile } from '@kv/core';
-import { turned } from '@kv/core/shared';
+import { range, turned } from '@kv/core/shared';
 import type { Signal } from '@kv/core';
 
 /** One layer's queries before rotation, over calibration texts. */
@@ -97,7 +97,7 @@ export function queryMoments(
     add({ q, cos, sin, half }) {
       const m = q.length / (heads * dim),
         data = new Float32Array(q.length),
-        places = { data: Uint32Array.from({ length: m }, (_, t) => t), shape: [1, m] };
+        places = { data: range(0, m), shape: [1, m] };
       turned.ref(
         {
           x: { data: q, shape: [heads, m, dim] },
