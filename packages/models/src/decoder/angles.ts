@@ -1,4 +1,5 @@
 import type { RopeConfig } from '../checkpoint/rope-config.ts';
+import { equal } from '../equal.ts';
 import type { Angles } from './program.ts';
 
 /** Angles of one position `[rotary / 2]`, and those of sequences longer than `long.beyond`, rounded to f32. */
@@ -31,7 +32,7 @@ export function createAngles(rope: RopeConfig): (positions: Uint32Array, length:
     [];
   return (positions, length) => {
     const frequency = far && long && length > long.beyond ? far : short;
-    const before = known.find((one) => one.frequency === frequency && same(one.positions, positions));
+    const before = known.find((one) => one.frequency === frequency && equal(one.positions, positions));
     if (before) return before.angles;
     const [cos, sin] = [new Float32Array(positions.length * half), new Float32Array(positions.length * half)];
     for (const [row, position] of positions.entries())
@@ -44,10 +45,4 @@ export function createAngles(rope: RopeConfig): (positions: Uint32Array, length:
     known = [{ positions: positions.slice(), frequency, angles }, ...known.slice(0, KEPT - 1)];
     return angles;
   };
-}
-
-function same(a: Uint32Array, b: Uint32Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }

@@ -1,6 +1,7 @@
 import type { ModelConfig } from '../checkpoint/config.ts';
 import { LayerCache } from '../cache.ts';
 import type { Store } from '../cache/storage.ts';
+import { equal } from '../equal.ts';
 import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
 import type { LayerSnapshot } from '../sequence/snapshot.ts';
@@ -128,10 +129,4 @@ export class LayerMemory {
     this.states.destroy();
     this.cache.destroy();
   }
-}
-
-function equal(a: Uint32Array, b: Uint32Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }

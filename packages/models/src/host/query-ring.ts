@@ -1,6 +1,8 @@
 import type { Turn } from '../cache/turn.ts';
 import { countBelow } from '@kv/core/shared';
 import type { CacheView } from '../cache.ts';
+import { toHeads } from '../decoder/heads.ts';
+import { rowsOf } from '../decoder/rows.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../sequence/snapshot.ts';
 
@@ -215,9 +217,4 @@ export class QueryRing {
 }
 
 /** `[a, b, d]` as `[b, a, d]`. */
-function swapped(x: Float32Array, a: number, b: number, d: number): Float32Array {
-  const out = new Float32Array(x.length);
-  for (let i = 0; i < a; i++)
-    for (let j = 0; j < b; j++) for (let c = 0; c < d; c++) out[(j * a + i) * d + c] = x[(i * b + j) * d + c];
-  return out;
-}
+const swapped = (x: Float32Array, a: number, b: number, d: number): Float32Array => toHeads(rowsOf(x, b * d), a, d);
