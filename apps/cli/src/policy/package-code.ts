@@ -7,7 +7,7 @@ import { installed } from '../optional-package.ts';
 import { entryOf, manifestOf } from './installed.ts';
 import type { Manifest } from './installed.ts';
 
-/** Larger files, which no code is, go by their size. */
+/** Larger files, which no code is, go by their size and time. */
 const READ_WHOLE = 2 ** 26;
 /** What is shipped beside code and never run. */
 const IDLE = /\.(?:map|md|d\.[cm]?ts)$/;
@@ -72,7 +72,7 @@ export function packageDigest(folder: string, manifest: Manifest): string {
     .flatMap((name) => filesIn(join(folder, name)))
     .map((path) => [within(path), path] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
-  return sha256(JSON.stringify(files.map(([name, path]) => [name, fileDigest(path)])));
+  return sha256(JSON.stringify(files.map(([name, path]) => [name, sha256(contentOf(path))])));
 }
 
 function filesIn(path: string): readonly string[] {
@@ -81,10 +81,10 @@ function filesIn(path: string): readonly string[] {
   return isFile(path) ? [path] : [];
 }
 
-/** A digest of one file. */
-export function fileDigest(path: string): string {
-  const { size } = statSync(path);
-  return sha256(size > READ_WHOLE ? String(size) : readFileSync(path));
+/** What a file's digest is of. */
+export function contentOf(path: string): Buffer {
+  const { size, mtimeMs } = statSync(path);
+  return size > READ_WHOLE ? Buffer.from(`${size} ${mtimeMs}`) : readFileSync(path);
 }
 
 export const sha256 = (data: string | Uint8Array): string =>

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KvError, parsePolicy } from '@kv/core';
@@ -8,7 +7,7 @@ import type { EngineChoice } from '../engine.ts';
 import { installed } from '../optional-package.ts';
 import { installedFolders } from './installed.ts';
 import { moduleUrl } from './policy-module.ts';
-import { codeOf, fileDigest, isFile, sha256 } from './package-code.ts';
+import { codeOf, contentOf, isFile, sha256 } from './package-code.ts';
 import { named, wordsIn } from './resolve-policy.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
@@ -76,9 +75,10 @@ function moduleDigest(entry: string): string {
   for (const left = [entry]; left.length > 0; ) {
     const file = left.pop() as string;
     if (parts.has(file)) continue;
-    parts.set(file, fileDigest(file));
+    const bytes = contentOf(file);
+    parts.set(file, sha256(bytes));
     if (!SCRIPT.test(file)) continue;
-    const source = readFileSync(file, 'utf8');
+    const source = bytes.toString('utf8');
     for (const [, , name = ''] of source.matchAll(/(['"`])(\.{1,2}\/[^'"`\n]{1,512})\1/g)) {
       const path = resolve(dirname(file), name);
       const found = ENDINGS.map((ending) => path + ending).find(isFile);
