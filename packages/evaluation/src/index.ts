@@ -63,6 +63,7 @@ export type { Confirmed, ConfirmOutcome, ProbeOutcome } from './protocol/outcome
 export type { Bed } from './protocol/steps.ts';
 export { pLegend } from './p-legend.ts';
 export { standing, VERDICT } from './standing.ts';
+export { comparedLegend } from './report/compared.ts';
 export { contrastText, sweepContrasts } from './sweep/contrasts.ts';
 export type { SweepContrast } from './sweep/contrasts.ts';
 export { sweepCost, sweepModel } from './sweep/run.ts';

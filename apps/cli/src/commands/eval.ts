@@ -5,11 +5,11 @@ import {
   answersParquet,
   checkPolicies,
   checkWritable,
+  comparedLegend,
   contrastText,
   generatingOf,
   kvpressFiles,
   modelOf,
-  pLegend,
   readKvpress,
   readSweep,
   seedNote,
@@ -254,7 +254,7 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
 const contrastsText = (contrasts: readonly SweepContrast[]): string =>
   [
     ...contrasts.map((contrast) => plain(contrastText(contrast))),
-    `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. Fewer than ${VERDICT} problems are a screening, not a verdict. ${pLegend} Better or worse is said where p after Bonferroni is below .05.`,
+    `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. Fewer than ${VERDICT} problems are a screening, not a verdict. ${comparedLegend}`,
   ].join('\n');
 
 /** What is right, or the perplexity, and its interval. */

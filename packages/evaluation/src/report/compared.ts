@@ -1,7 +1,10 @@
 import type { PairedDifference } from '@kv/tasks';
+import { pLegend } from '../p-legend.ts';
 import type { SweepRow } from '../sweep/run.ts';
 
 const LEVEL = 0.05;
+/** How p is made, and what is said by it. */
+export const comparedLegend = `${pLegend} Better or worse is said where p after Bonferroni is below .05.`;
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
 const factor = (nats: number): string => Math.exp(nats).toFixed(3);
 

@@ -1,11 +1,10 @@
 import { bonferroni } from '@kv/tasks';
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { pLegend } from '../p-legend.ts';
 import { standing, VERDICT } from '../standing.ts';
 import { contrastText } from '../sweep/contrasts.ts';
 import type { SweepContrast } from '../sweep/contrasts.ts';
-import { atText, comparedText } from './compared.ts';
+import { atText, comparedLegend, comparedText } from './compared.ts';
 import { against, evictedNothing, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
 
@@ -46,5 +45,5 @@ export function verdicts(groups: readonly Group[], contrasts: readonly SweepCont
     return `<li>${way} ${right}: ${comparedText('the full cache', difference, adjusted[next++], perplexity !== undefined)} (${kind}, n = ${n}).</li>`;
   });
   return `<ol class="verdicts">${items.join('\n')}</ol>
-<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${pLegend} Better or worse is said where p after Bonferroni is below .05. Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}${contrasts.length > 0 ? ', counted apart from the declared contrasts' : ''}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
+<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${comparedLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}${contrasts.length > 0 ? ', counted apart from the declared contrasts' : ''}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
 }
