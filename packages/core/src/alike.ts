@@ -31,6 +31,9 @@ const IN_DRAFT = /* @__PURE__ */ keysOf<Omit<Draft, 'state' | 'checks'>>({
   selectedBy: true,
 });
 
+/** Layers that a step may read something else in, one after the other, before it is taken to do so in all. */
+const MISSES = 3;
+
 const numbers = new WeakMap<At, number>();
 /** A layer's number, for errors: nobody counts as having asked for it. */
 export const layerOf = (at: At): number => numbers.get(at) ?? at.layer;
@@ -78,6 +81,8 @@ const sameDraft = (a: Draft, b: Draft): boolean =>
  * one block of tokens, as long as their tensors last.
  */
 export class Known implements Recall {
+  /** How many layers in a row each step read something else in. */
+  readonly #misses = new Map<Step, number>();
   readonly #drafts = new Map<string, Draft>();
   readonly #left = new Map<Step, Left>();
   readonly #asking = new WeakMap<At, Asking>();
@@ -91,6 +96,8 @@ export class Known implements Recall {
   }
 
   left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[] {
+    const misses = this.#misses.get(step) ?? 0;
+    if (misses > MISSES) return run(cell);
     const values = step.needs.map((signal) => cell.read(signal)),
       before = this.#left.get(step);
     if (
@@ -98,8 +105,11 @@ export class Known implements Recall {
       sameDraft(before.given, cell.draft) &&
       FIELDS.every((field) => before.at[field] === cell.at[field]) &&
       values.every((value, i) => value === before.values[i])
-    )
+    ) {
+      this.#misses.delete(step);
       return before.drafts;
+    }
+    this.#misses.set(step, misses + 1);
     const place = this.#asking.get(cell.at) ?? asking(cell.at);
     this.#asking.set(cell.at, place);
     place.asked = false;
