@@ -671,82 +671,119 @@ export function widen(x: usize, n: i32, out: usize): void {
   for (const end = x + (<usize>n << 2); x < end; x += 8, out += 16) v128.store(out, pair(x));
 }
 
+/** x [n, d] - c [d], where x is; d a multiple of 4. */
+export function centre(x: usize, n: i32, d: i32, c: usize): void {
+  const row = <usize>d << 2;
+  for (const end = x + <usize>n * row; x < end; x += row)
+    for (let o: usize = 0; o < row; o += 16) v128.store(x + o, f32x4.sub(v128.load(x + o), v128.load(c + o)));
+}
+
+/** The upper two of four numbers in f64. */
+// @ts-ignore: decorator
+@inline
+function upper(x: v128): v128 {
+  return f64x2.promote_low_f32x4(v128.shuffle<f64>(x, x, 1, 1));
+}
 // @ts-ignore: decorator
 @inline
 function plus(at: usize, x: v128): void {
-  v128.store(at, f64x2.add(v128.load(at), x));
+  v128.store(at, f64x2.add(v128.load(at), f64x2.promote_low_f32x4(x)));
+  v128.store(at, f64x2.add(v128.load(at, 16), upper(x)), 16);
 }
 
+/** Vectors whose products are summed in f32 before they join a sum in f64. */
+const SHORT: usize = 32;
+
 /**
- * acc += xᵀ x, its tiles of 4 x 4 below the diagonal and on it: x f64 [n, d] and acc f64 [d, d], d a multiple of 4.
+ * acc += the sum over i of w[i] x[i] x[i]ᵀ, its tiles of 4 x 8 that reach below the diagonal or touch it: x [n, d] and w
+ * [n], acc f64 [d, d], d a multiple of 8. `work` has room for `SHORT` vectors.
  */
-export function gram(x: usize, n: i32, d: i32, acc: usize): void {
-  const row = <usize>d << 3, end = x + <usize>n * row;
-  for (let a: usize = 0; a < row; a += 32)
-    for (let b: usize = 0; b <= a; b += 32) {
-      let s00 = f64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
-      for (let p = x; p < end; p += row) {
-        const u = v128.load(p + b), v = v128.load(p + b, 16);
-        let w = v128.load64_splat(p + a);
-        s00 = f64x2.add(s00, f64x2.mul(w, u));
-        s01 = f64x2.add(s01, f64x2.mul(w, v));
-        w = v128.load64_splat(p + a, 8);
-        s10 = f64x2.add(s10, f64x2.mul(w, u));
-        s11 = f64x2.add(s11, f64x2.mul(w, v));
-        w = v128.load64_splat(p + a, 16);
-        s20 = f64x2.add(s20, f64x2.mul(w, u));
-        s21 = f64x2.add(s21, f64x2.mul(w, v));
-        w = v128.load64_splat(p + a, 24);
-        s30 = f64x2.add(s30, f64x2.mul(w, u));
-        s31 = f64x2.add(s31, f64x2.mul(w, v));
-      }
-      let to = acc + (a >> 3) * row + b;
-      plus(to, s00); plus(to + 16, s01);
-      to += row;
-      plus(to, s10); plus(to + 16, s11);
-      to += row;
-      plus(to, s20); plus(to + 16, s21);
-      to += row;
-      plus(to, s30); plus(to + 16, s31);
+export function gram(x: usize, w: usize, n: i32, d: i32, work: usize, acc: usize): void {
+  const row = <usize>d << 2, size = SHORT * row;
+  for (const last = x + <usize>n * row; x < last; x += size) {
+    const end = min(x + size, last);
+    for (let p = x, to = work; p < end; w += 4) {
+      const by = v128.load32_splat(w);
+      for (const stop = p + row; p < stop; p += 16, to += 16) v128.store(to, f32x4.mul(by, v128.load(p)));
     }
+    for (let a: usize = 0; a < row; a += 16)
+      for (let b: usize = 0; b <= a; b += 32) {
+        let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+        for (let p = x + b, q = work + a; p < end; p += row, q += row) {
+          const u = v128.load(p), v = v128.load(p, 16);
+          let y = v128.load32_splat(q);
+          s0 = f32x4.add(s0, f32x4.mul(y, u));
+          t0 = f32x4.add(t0, f32x4.mul(y, v));
+          y = v128.load32_splat(q, 4);
+          s1 = f32x4.add(s1, f32x4.mul(y, u));
+          t1 = f32x4.add(t1, f32x4.mul(y, v));
+          y = v128.load32_splat(q, 8);
+          s2 = f32x4.add(s2, f32x4.mul(y, u));
+          t2 = f32x4.add(t2, f32x4.mul(y, v));
+          y = v128.load32_splat(q, 12);
+          s3 = f32x4.add(s3, f32x4.mul(y, u));
+          t3 = f32x4.add(t3, f32x4.mul(y, v));
+        }
+        let to = acc + (a >> 1) * row + 2 * b;
+        plus(to, s0); plus(to + 32, t0);
+        to += 2 * row;
+        plus(to, s1); plus(to + 32, t1);
+        to += 2 * row;
+        plus(to, s2); plus(to + 32, t2);
+        to += 2 * row;
+        plus(to, s3); plus(to + 32, t3);
+      }
+  }
 }
 
 // @ts-ignore: decorator
 @inline
-function quadraticTerm(sum: usize, x: usize, s: v128, t: v128): void {
-  store<f64>(sum, load<f64>(sum) + total(f64x2.add(f64x2.mul(s, v128.load(x)), f64x2.mul(t, v128.load(x, 16)))));
+function innerTerm(x: usize, s: v128, t: v128): v128 {
+  const y = f32x4.add(f32x4.mul(s, v128.load(x)), f32x4.mul(t, v128.load(x, 16)));
+  return f64x2.add(f64x2.promote_low_f32x4(y), upper(y));
 }
 
 /**
- * out[i] (f64) += the sum over b <= a of x[i, a] m[b, a] x[i, b]: x f64 [n, d], n a multiple of 4, m f64 [d, d] with
- * what stands below its diagonal added to what stands above it, and 0 below, d a multiple of 4.
+ * out[i] = x[i]ᵀ m x[i]: x [n, d], n a multiple of 4, m [d, d] symmetric, d a multiple of 8. Of m what lies above the
+ * tiles of 8 x 8 on its diagonal counts twice, and what lies below them is not read.
  */
 export function quadratic(x: usize, n: i32, d: i32, m: usize, out: usize): void {
-  const row = <usize>d << 3, end = x + <usize>n * row;
-  for (let p = x; p < end; p += 4 * row, out += 32)
+  const row = <usize>d << 2, end = x + <usize>n * row;
+  for (let p = x; p < end; p += 4 * row, out += 16) {
+    let sum0 = f64x2.splat(0), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     for (let a: usize = 0; a < row; a += 32) {
-      let s00 = f64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
-      let q = m + a;
-      for (let b = p; b < p + a + 32; b += 8, q += row) {
-        const u = v128.load(q), v = v128.load(q, 16);
-        let w = v128.load64_splat(b);
-        s00 = f64x2.add(s00, f64x2.mul(w, u));
-        s01 = f64x2.add(s01, f64x2.mul(w, v));
-        w = v128.load64_splat(b + row);
-        s10 = f64x2.add(s10, f64x2.mul(w, u));
-        s11 = f64x2.add(s11, f64x2.mul(w, v));
-        w = v128.load64_splat(b + 2 * row);
-        s20 = f64x2.add(s20, f64x2.mul(w, u));
-        s21 = f64x2.add(s21, f64x2.mul(w, v));
-        w = v128.load64_splat(b + 3 * row);
-        s30 = f64x2.add(s30, f64x2.mul(w, u));
-        s31 = f64x2.add(s31, f64x2.mul(w, v));
+      let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+      for (let b = p, q = m + a; b <= p + a;) {
+        if (b == p + a) {
+          s0 = f32x4.add(s0, s0); t0 = f32x4.add(t0, t0);
+          s1 = f32x4.add(s1, s1); t1 = f32x4.add(t1, t1);
+          s2 = f32x4.add(s2, s2); t2 = f32x4.add(t2, t2);
+          s3 = f32x4.add(s3, s3); t3 = f32x4.add(t3, t3);
+        }
+        for (const stop = b + 32; b < stop; b += 4, q += row) {
+          const u = v128.load(q), v = v128.load(q, 16);
+          let y = v128.load32_splat(b);
+          s0 = f32x4.add(s0, f32x4.mul(y, u));
+          t0 = f32x4.add(t0, f32x4.mul(y, v));
+          y = v128.load32_splat(b + row);
+          s1 = f32x4.add(s1, f32x4.mul(y, u));
+          t1 = f32x4.add(t1, f32x4.mul(y, v));
+          y = v128.load32_splat(b + 2 * row);
+          s2 = f32x4.add(s2, f32x4.mul(y, u));
+          t2 = f32x4.add(t2, f32x4.mul(y, v));
+          y = v128.load32_splat(b + 3 * row);
+          s3 = f32x4.add(s3, f32x4.mul(y, u));
+          t3 = f32x4.add(t3, f32x4.mul(y, v));
+        }
       }
-      quadraticTerm(out, p + a, s00, s01);
-      quadraticTerm(out + 8, p + row + a, s10, s11);
-      quadraticTerm(out + 16, p + 2 * row + a, s20, s21);
-      quadraticTerm(out + 24, p + 3 * row + a, s30, s31);
+      sum0 = f64x2.add(sum0, innerTerm(p + a, s0, t0));
+      sum1 = f64x2.add(sum1, innerTerm(p + row + a, s1, t1));
+      sum2 = f64x2.add(sum2, innerTerm(p + 2 * row + a, s2, t2));
+      sum3 = f64x2.add(sum3, innerTerm(p + 3 * row + a, s3, t3));
     }
+    putTotals(out, sum0, sum1);
+    putTotals(out + 8, sum2, sum3);
+  }
 }
 
 /**
@@ -949,7 +986,7 @@ export function mass(x: usize, ld: usize, rows: i32, n: i32, out: usize): void {
     for (let i: usize = 0; i < wide; i += 16) {
       const e = exp4(f32x4.sub(v128.load(x + i), top));
       v128.store(x + i, e);
-      sum = f64x2.add(sum, f64x2.add(f64x2.promote_low_f32x4(e), f64x2.promote_low_f32x4(v128.shuffle<f64>(e, e, 1, 1))));
+      sum = f64x2.add(sum, f64x2.add(f64x2.promote_low_f32x4(e), upper(e)));
     }
     const by = f32x4.splat(<f32>(1 / total(sum)));
     for (let i: usize = 0; i < wide; i += 16)

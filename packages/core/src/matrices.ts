@@ -1,80 +1,47 @@
 import { kernel } from './kernel.ts';
 
-/** Σ over the valid vectors of x xᵀ: `[r, n, d]` to `[r, d, d]`. */
+/**
+ * Σ w (x - c)(x - c)ᵀ over the valid vectors: x `[r', n, d]`, w `[r, n]` and c `[r", d]`, r' and r" dividing r and r'
+ * (w of one row serves all), to `[r, d, d]`.
+ */
 export const gram = /* @__PURE__ */ kernel({
   id: 'gram',
-  inputs: { x: 'f32' },
+  inputs: { x: 'f32', w: 'f32', c: 'f32' },
   ragged: 'x',
-  output: { dense: true, shape: ({ x }) => [x[0], x[2], x[2]] },
+  output: { dense: true, shape: ({ x, w }) => [Math.max(x[0], w[0]), x[2], x[2]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let r = index / (d * d); let a = index / d % d; let b = index % d;
+  let rows = max(x_shape.x, w_shape.x); let g = r / (rows / x_shape.x); let weights = r / (rows / w_shape.x) * n;
+  let own = g / (x_shape.x / c_shape.x) * d;
   var sum = 0.0;
-  for (var i = 0u; i < x_lengths[r]; i++) { let at = (r * n + i) * d; sum += x[at + a] * x[at + b]; }
+  for (var i = 0u; i < x_lengths[g]; i++) {
+    let at = (g * n + i) * d;
+    sum += w[weights + i] * (x[at + a] - c[own + a]) * (x[at + b] - c[own + b]);
+  }
   output[index] = sum;
 }`,
-  operations: ({ x }) => {
-    const [r = 0, n = 0, d = 0] = x.shape;
-    return 2 * r * n * d * d;
+  operations: ({ x, w }) => {
+    const [rows = 0, n = 0, d = 0] = x.shape;
+    return 5 * Math.max(rows, w.shape[0]) * n * d * d;
   },
-  ref({ x }, _, out, lengths) {
-    const [r = 0, n = 0, d = 0] = x.shape,
+  ref({ x, w, c }, _, out, lengths) {
+    const [heads = 0, n = 0, d = 0] = x.shape,
+      rows = Math.max(heads, w.shape[0]),
       sums = new Float64Array(d * d);
-    for (let h = 0; h < r; h++) {
+    for (let r = 0; r < rows; r++) {
+      const g = Math.floor((r * heads) / rows),
+        weights = Math.floor((r * w.shape[0]) / rows) * n,
+        own = Math.floor((g * c.shape[0]) / heads) * d;
       sums.fill(0);
-      for (let i = 0; i < lengths[h]; i++) {
-        const at = (h * n + i) * d;
+      for (let i = 0; i < lengths[g]; i++) {
+        const at = (g * n + i) * d;
         for (let a = 0; a < d; a++) {
-          const v = x.data[at + a];
-          if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b] += v * x.data[at + b];
+          const v = w.data[weights + i] * (x.data[at + a] - c.data[own + a]);
+          if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b] += v * (x.data[at + b] - c.data[own + b]);
         }
       }
-      out.set(sums, h * d * d);
-    }
-  },
-});
-
-/** Covariance over N of the valid vectors from `skip` on: `[r, n, d]` to `[r, d, d]`; 0 of none. */
-export const covariance = /* @__PURE__ */ kernel({
-  id: 'covariance',
-  inputs: { x: 'f32' },
-  params: { skip: 'u32' },
-  ragged: 'x',
-  output: { dense: true, shape: ({ x }) => [x[0], x[2], x[2]] },
-  wgsl: /* wgsl */ `
-fn run(index: u32) {
-  let n = x_shape.y; let d = x_shape.z; let r = index / (d * d); let a = index / d % d; let b = index % d;
-  output[index] = 0.0;
-  if (x_lengths[r] <= params.skip) { return; }
-  let count = f32(x_lengths[r] - params.skip);
-  var p = 0.0; var q = 0.0; var sum = 0.0;
-  for (var i = params.skip; i < x_lengths[r]; i++) { let at = (r * n + i) * d; p += x[at + a]; q += x[at + b]; }
-  p /= count; q /= count;
-  for (var i = params.skip; i < x_lengths[r]; i++) { let at = (r * n + i) * d; sum += (x[at + a] - p) * (x[at + b] - q); }
-  output[index] = sum / count;
-}`,
-  operations: ({ x }) => {
-    const [r = 0, n = 0, d = 0] = x.shape;
-    return 6 * r * n * d * d;
-  },
-  ref({ x }, { skip }, out, lengths) {
-    const [r = 0, n = 0, d = 0] = x.shape,
-      means = new Float64Array(d),
-      sums = new Float64Array(d * d);
-    for (let h = 0; h < r; h++) {
-      const count = Math.max(1, lengths[h] - skip);
-      means.fill(0);
-      sums.fill(0);
-      for (let i = skip; i < lengths[h]; i++)
-        for (let c = 0; c < d; c++) means[c] += x.data[(h * n + i) * d + c] / count;
-      for (let i = skip; i < lengths[h]; i++) {
-        const at = (h * n + i) * d;
-        for (let a = 0; a < d; a++) {
-          const v = (x.data[at + a] - means[a]) / count;
-          for (let b = 0; b < d; b++) sums[a * d + b] += v * (x.data[at + b] - means[b]);
-        }
-      }
-      out.set(sums, h * d * d);
+      out.set(sums, r * d * d);
     }
   },
 });
@@ -132,43 +99,49 @@ fn run(r: u32) {
   },
 });
 
-/** xᵀ M x of every vector: x `[r', n, d]`, m `[r, d, d]`, r a multiple of r', to `[r, n]`. */
+/**
+ * (x - c)ᵀ M (x - c) of every vector and symmetric matrix: x `[r', n, d]`, m `[r, d, d]` and c `[r", d]`, r' and r"
+ * dividing r and r', to `[r, n]`.
+ */
 export const quadratic = /* @__PURE__ */ kernel({
   id: 'quadratic',
-  inputs: { x: 'f32', m: 'f32' },
+  inputs: { x: 'f32', m: 'f32', c: 'f32' },
   ragged: 'x',
   output: { shape: ({ x, m }) => [m[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
-  let n = x_shape.y; let d = x_shape.z; let r = index / n; let at = (r / (m_shape.x / x_shape.x) * n + index % n) * d;
+  let n = x_shape.y; let d = x_shape.z; let r = index / n; let g = r / (m_shape.x / x_shape.x);
+  let at = (g * n + index % n) * d; let own = g / (x_shape.x / c_shape.x) * d;
   output[index] = 0.0;
-  if (index % n >= x_lengths[r / (m_shape.x / x_shape.x)]) { return; }
+  if (index % n >= x_lengths[g]) { return; }
   var sum = 0.0;
-  for (var a = 0u; a < d; a++) { var y = 0.0; for (var b = 0u; b < d; b++) { y += m[(r * d + a) * d + b] * x[at + b]; } sum += x[at + a] * y; }
+  for (var a = 0u; a < d; a++) {
+    var y = 0.0;
+    for (var b = 0u; b < d; b++) { y += m[(r * d + a) * d + b] * (x[at + b] - c[own + b]); }
+    sum += (x[at + a] - c[own + a]) * y;
+  }
   output[index] = sum;
 }`,
   operations: ({ x, m }) => {
     const [, n = 0, d = 0] = x.shape;
-    return 2 * m.shape[0] * n * d * (d + 1);
+    return 3 * m.shape[0] * n * d * (d + 1);
   },
-  ref({ x, m }, _, out, lengths) {
-    const [rows = 0, n = 0, d = 0] = x.shape,
-      r = m.shape[0],
-      both = new Float64Array(d * d); // of a pair of channels, below the diagonal
-    for (let h = 0; h < r; h++) {
-      const g = Math.floor((h * rows) / r),
-        own = m.data.subarray(h * d * d, (h + 1) * d * d);
-      for (let a = 0; a < d; a++)
-        for (let b = 0; b <= a; b++) both[a * d + b] = own[a * d + b] + (b < a ? own[b * d + a] : 0);
+  ref({ x, m, c }, _, out, lengths) {
+    const [heads = 0, n = 0, d = 0] = x.shape,
+      [rows = 0] = m.shape,
+      e = new Float64Array(d);
+    for (let r = 0; r < rows; r++) {
+      const g = Math.floor((r * heads) / rows),
+        own = Math.floor((g * c.shape[0]) / heads) * d;
       for (let i = 0; i < lengths[g]; i++) {
-        const at = (g * n + i) * d;
+        for (let a = 0; a < d; a++) e[a] = x.data[(g * n + i) * d + a] - c.data[own + a];
         let sum = 0;
         for (let a = 0; a < d; a++) {
           let y = 0;
-          for (let b = 0; b <= a; b++) y += both[a * d + b] * x.data[at + b];
-          sum += x.data[at + a] * y;
+          for (let b = 0; b < d; b++) y += m.data[(r * d + a) * d + b] * e[b];
+          sum += e[a] * y;
         }
-        out[h * n + i] = sum;
+        out[r * n + i] = sum;
       }
     }
   },

@@ -5,7 +5,7 @@ export { countBelow } from './count-below.ts';
 export { orWord } from './option.ts';
 export { inner, plainProducts } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';
-export { covariance, gram, inverse, quadratic } from './matrices.ts';
+export { gram, inverse, quadratic } from './matrices.ts';
 export { turn, turned } from './turn.ts';
 export { withChunk } from './each-chunk.ts';
 export { windowSignal } from './host-signals.ts';

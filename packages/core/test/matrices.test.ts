@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { cpu, readCpu } from '../src/index.ts';
-import { covariance, gram, inverse, quadratic, turn } from '../src/shared.ts';
+import { gram, inverse, quadratic, turn } from '../src/shared.ts';
 import type { Tensor } from '../src/index.ts';
 
 const { ops } = cpu;
@@ -10,7 +10,7 @@ const wave = (i: number): number => Math.sin(i * 1.7 + 1);
 
 test('the inverse of a jittered Gram matrix times it is the unit matrix', () => {
   const d = 5,
-    m = ops.kernel(gram, { x: put([2, 9, d], wave) }),
+    m = ops.kernel(gram, { x: put([2, 9, d], wave), w: put([1, 9], () => 1), c: put([1, d], () => 0) }),
     back = readCpu(ops.kernel(inverse, { m }, { jitter: 0.25 })).data,
     given = readCpu(m).data;
   for (let r = 0; r < 2; r++)
@@ -22,36 +22,39 @@ test('the inverse of a jittered Gram matrix times it is the unit matrix', () => 
         expect(sum).toBeCloseTo(a === b ? 1 : 0, 4);
       }
 });
-test('the covariance is the mean product of what vectors are beyond their mean, from the first that counts on', () => {
-  const [n, d, skip] = [5, 3, 2],
+test('a Gram matrix adds up weighed products of what vectors are beyond a centre', () => {
+  const [n, d] = [70, 3],
     x = put([2, n, d], (i) => 1000 + wave(i)),
-    given = readCpu(x).data,
-    got = readCpu(ops.kernel(covariance, { x }, { skip }));
-  expect(got.shape).toEqual([2, d, d]);
-  const at = (r: number, i: number, c: number): number => given[(r * n + i) * d + c],
-    mean = (of: (i: number) => number): number => (of(2) + of(3) + of(4)) / 3;
-  for (let r = 0; r < 2; r++)
+    w = put([4, n], (i) => 1 + wave(i)),
+    c = put([1, d], (i) => 1000 + i),
+    got = readCpu(ops.kernel(gram, { x, w, c })),
+    [vectors, weights] = [readCpu(x).data, readCpu(w).data];
+  expect(got.shape).toEqual([4, d, d]);
+  for (let r = 0; r < 4; r++)
     for (let a = 0; a < d; a++)
-      for (let b = 0; b < d; b++)
-        expect(got.data[(r * d + a) * d + b]).toBeCloseTo(
-          mean((i) => (at(r, i, a) - mean((j) => at(r, j, a))) * (at(r, i, b) - mean((j) => at(r, j, b)))),
-          5,
-        );
-  expect([...readCpu(ops.kernel(covariance, { x }, { skip: n })).data]).toEqual(Array(2 * d * d).fill(0));
+      for (let b = 0; b < d; b++) {
+        let sum = 0;
+        for (let i = 0; i < n; i++) {
+          const at = (Math.floor(r / 2) * n + i) * d;
+          sum += weights[r * n + i] * (vectors[at + a] - 1000 - a) * (vectors[at + b] - 1000 - b);
+        }
+        expect(got.data[(r * d + a) * d + b] / n).toBeCloseTo(sum / n, 5);
+      }
 });
-test('x M x of query rows reads the vectors of their KV row', () => {
+test('(x - c) M (x - c) of query rows reads the vectors of their KV row', () => {
   const got = readCpu(
     ops.kernel(quadratic, {
       x: put([2, 3, 2], (i) => i),
-      m: put([4, 2, 2], (i) => [1, 2, 0, 3][i % 4] * (1 + Math.floor(i / 4))),
+      m: put([4, 2, 2], (i) => [1, 2, 2, 3][i % 4] * (1 + Math.floor(i / 4))),
+      c: put([2, 2], (i) => i),
     }),
   );
   expect(got.shape).toEqual([4, 3]);
   for (let h = 0; h < 4; h++)
     for (let i = 0; i < 3; i++) {
-      const a = (Math.floor(h / 2) * 3 + i) * 2,
-        b = a + 1;
-      expect(got.data[h * 3 + i]).toBeCloseTo((1 + h) * (a * a + 2 * a * b + 3 * b * b), 2);
+      const g = Math.floor(h / 2),
+        off = (g * 3 + i - g) * 2; // of both channels
+      expect(got.data[h * 3 + i]).toBeCloseTo((1 + h) * 8 * off * off, 2);
     }
 });
 test('turned to its position and back a vector is what it was, also under an attention factor', () => {

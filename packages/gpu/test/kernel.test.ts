@@ -80,8 +80,9 @@ gpuTest('query rows of a kernel have the lengths of their KV head', async (gpu) 
   for (const { ops, read } of [gpu, cpu]) {
     const lengths = ops.from({ data: Uint32Array.of(1, 3), shape: [2] }),
       x = ops.from({ data: new Float32Array(6).fill(2), shape: [2, 3, 1] }, 'f32', lengths),
-      m = ops.from({ data: Float32Array.of(1, 2, 3, 4), shape: [4, 1, 1] });
-    const [got] = await read([ops.kernel(quadratic, { x, m })]);
+      m = ops.from({ data: Float32Array.of(1, 2, 3, 4), shape: [4, 1, 1] }),
+      c = ops.from({ data: Float32Array.of(0), shape: [1, 1] });
+    const [got] = await read([ops.kernel(quadratic, { x, m, c })]);
     expect([got.shape, Array.from(got.lengths!), Array.from(got.data.slice(9))]).toEqual([
       [4, 3],
       [1, 1, 3, 3],

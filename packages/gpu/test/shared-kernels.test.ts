@@ -1,5 +1,5 @@
 import { countFrom, inOrder } from '@kv/allocators-preference';
-import { causalDot, covariance, dotWith, withChunk } from '@kv/core/shared';
+import { causalDot, dotWith, gram, quadratic, withChunk } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
@@ -38,10 +38,23 @@ const withZeros =
 /** Inputs of each kernel by rows and slots. */
 const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] = [
   [
-    covariance,
+    gram,
     ({ rows, slots, lengths, seed }) => ({
-      inputs: { x: { ...put((i) => Math.sin(i * i + seed), rows, slots, 5), lengths } },
-      params: { skip: seed % 4 },
+      inputs: {
+        x: { ...put((i) => Math.sin(i * i + seed), rows, slots, 5), lengths },
+        w: put((i) => Math.cos(i + seed), (1 + (seed % 2)) * rows, slots),
+        c: put((i) => Math.sin(i), seed % 3 === 0 ? rows : 1, 5),
+      },
+    }),
+  ],
+  [
+    quadratic,
+    ({ rows, slots, lengths, seed }) => ({
+      inputs: {
+        x: { ...put((i) => Math.sin(i * i + seed), rows, slots, 5), lengths },
+        m: put((i) => Math.cos((i % 5) * (Math.floor(i / 5) % 5) + seed), (1 + (seed % 2)) * rows, 5, 5),
+        c: put((i) => Math.sin(i), seed % 3 === 0 ? rows : 1, 5),
+      },
     }),
   ],
   [

@@ -43,7 +43,8 @@ interface Functions {
   fold(kind: number, x: number, n: number, mean: number): number;
   rank(x: number, n: number, work: number, out: number): void;
   widen(x: number, n: number, out: number): void;
-  gram(x: number, n: number, d: number, acc: number): void;
+  centre(x: number, n: number, d: number, c: number): void;
+  gram(x: number, w: number, n: number, d: number, work: number, acc: number): void;
   quadratic(x: number, n: number, d: number, m: number, out: number): void;
   inverse(m: number, d: number, least: number): void;
   turn(

@@ -1,4 +1,4 @@
-import { covariance, gram, inverse, quadratic } from '../matrices.ts';
+import { gram, inverse, quadratic } from '../matrices.ts';
 import type { Kernel, Products } from '../kernel.ts';
 import { placeInUnit } from '../place-in-unit.ts';
 import { turned } from '../turn.ts';
@@ -12,6 +12,8 @@ type Numbers = Float32Array | Uint32Array;
 /** Vectors that are looked at together: in f64 they stay in the second-level cache. */
 const MANY = 512,
   SOME = 128;
+/** Vectors whose weighed ones the kernel holds. */
+const SHORT = 32;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
@@ -170,89 +172,63 @@ const placesInUnits =
     }
   };
 
-/** Of vectors [first, end) of x, in f64: Σ x xᵀ `[deep, deep]`, its lower half, and Σ x. */
-function sumsOf(k: CpuKernel, x: Numbers, d: number, deep: number, first: number, end: number) {
-  const [narrow = 0, vectors = 0, acc = 0, ones = 0, sum = 0] = k.place(
-      4 * MANY * deep,
-      8 * MANY * deep,
-      8 * deep * deep,
-      4 * MANY,
-      8 * deep,
-    ),
-    products = k.f64().subarray(acc / 8, acc / 8 + deep * deep),
-    total = k.f64().subarray(sum / 8, sum / 8 + deep);
-  products.fill(0);
-  total.fill(0);
-  k.f32().fill(1, ones / 4, ones / 4 + MANY);
-  for (let from = first; from < end; from += MANY) {
-    const count = Math.min(MANY, end - from);
-    putVectors(k, x, d, deep, from, count, narrow);
-    k.mix(ones, 4 * MANY, 1, narrow, count, deep, sum);
-    k.widen(narrow, count * deep, vectors);
-    k.gram(vectors, count, deep, acc);
-  }
-  return { products, total };
-}
-
-/** Writes symmetric matrices `[d, d]` by their entries below the diagonal and on it. */
-function putSymmetric(out: Numbers, to: number, d: number, entry: (a: number, b: number) => number): void {
-  for (let a = 0; a < d; a++) for (let b = 0; b <= a; b++) out[to + a * d + b] = out[to + b * d + a] = entry(a, b);
-}
-
 const grams =
   (k: CpuKernel): RefOf<typeof gram> =>
-  ({ x }, _params, out, lengths) => {
-    const [r = 0, n = 0, d = 0] = x.shape,
-      deep = upTo(d, 4);
-    for (let h = 0; h < r; h++) {
-      const { products } = sumsOf(k, x.data, d, deep, h * n, h * n + lengths[h]);
-      putSymmetric(out, h * d * d, d, (a, b) => products[a * deep + b]);
-    }
-  };
-
-const covariances =
-  (k: CpuKernel): RefOf<typeof covariance> =>
-  ({ x }, { skip }, out, lengths) => {
-    const [r = 0, n = 0, d = 0] = x.shape,
-      deep = upTo(d, 4);
-    for (let h = 0; h < r; h++) {
-      const count = Math.max(1, lengths[h] - skip),
-        { products, total } = sumsOf(k, x.data, d, deep, h * n + skip, h * n + lengths[h]);
-      putSymmetric(out, h * d * d, d, (a, b) => (products[a * deep + b] - (total[a] * total[b]) / count) / count);
+  ({ x, w, c }, _params, out, lengths) => {
+    const [heads = 0, n = 0, d = 0] = x.shape,
+      rows = Math.max(heads, w.shape[0]),
+      deep = upTo(d, 8),
+      [vectors = 0, from = 0, shares = 0, work = 0, acc = 0] = k.place(
+        4 * MANY * deep,
+        4 * deep,
+        4 * MANY,
+        4 * SHORT * deep,
+        8 * deep * deep,
+      );
+    for (let r = 0; r < rows; r++) {
+      const g = Math.floor((r * heads) / rows),
+        weights = Math.floor((r * w.shape[0]) / rows) * n,
+        sums = k
+          .f64()
+          .subarray(acc / 8, acc / 8 + deep * deep)
+          .fill(0);
+      putVectors(k, c.data, d, deep, Math.floor((g * c.shape[0]) / heads), 1, from);
+      for (let first = 0; first < lengths[g]; first += MANY) {
+        const count = Math.min(MANY, lengths[g] - first);
+        putVectors(k, x.data, d, deep, g * n + first, count, vectors);
+        k.f32().set(w.data.subarray(weights + first, weights + first + count), shares / 4);
+        k.centre(vectors, count, deep, from);
+        k.gram(vectors, shares, count, deep, work, acc);
+      }
+      for (let a = 0, to = r * d * d; a < d; a++)
+        for (let b = 0; b <= a; b++) out[to + a * d + b] = out[to + b * d + a] = sums[a * deep + b];
     }
   };
 
 const quadratics =
   (k: CpuKernel): RefOf<typeof quadratic> =>
-  ({ x, m }, _params, out, lengths) => {
+  ({ x, m, c }, _params, out, lengths) => {
     const [heads = 0, n = 0, d = 0] = x.shape,
       group = m.shape[0] / Math.max(1, heads),
-      deep = upTo(d, 4),
-      [narrow = 0, vectors = 0, both = 0, found = 0] = k.place(
+      deep = upTo(d, 8),
+      [vectors = 0, from = 0, matrices = 0, found = 0] = k.place(
         4 * MANY * deep,
-        8 * MANY * deep,
-        8 * group * deep * deep,
-        8 * MANY,
+        4 * deep,
+        4 * group * deep * deep,
+        4 * MANY,
       );
     for (let g = 0; g < heads; g++) {
-      const pairs = k
-        .f64()
-        .subarray(both / 8, both / 8 + group * deep * deep)
-        .fill(0);
-      for (let r = 0; r < group; r++) {
-        const own = m.data.subarray((g * group + r) * d * d, (g * group + r + 1) * d * d),
-          to = r * deep * deep;
-        for (let a = 0; a < d; a++)
-          for (let b = 0; b <= a; b++) pairs[to + b * deep + a] = own[a * d + b] + (b < a ? own[b * d + a] : 0);
-      }
+      putVectors(k, c.data, d, deep, Math.floor((g * c.shape[0]) / heads), 1, from);
+      k.f32().fill(0, matrices / 4, matrices / 4 + group * deep * deep);
+      for (let r = 0; r < group; r++)
+        putVectors(k, m.data, d, deep, (g * group + r) * d, d, matrices + 4 * r * deep * deep);
       for (let first = 0; first < lengths[g]; first += MANY) {
         const count = Math.min(MANY, lengths[g] - first);
-        putVectors(k, x.data, d, deep, g * n + first, count, narrow);
-        k.widen(narrow, count * deep, vectors);
+        putVectors(k, x.data, d, deep, g * n + first, count, vectors);
+        k.centre(vectors, count, deep, from);
         for (let r = 0; r < group; r++) {
-          k.f64().fill(0, found / 8, found / 8 + upTo(count, 4));
-          k.quadratic(vectors, upTo(count, 4), deep, both + 8 * r * deep * deep, found);
-          out.set(k.f64().subarray(found / 8, found / 8 + count), (g * group + r) * n + first);
+          k.quadratic(vectors, upTo(count, 4), deep, matrices + 4 * r * deep * deep, found);
+          out.set(k.f32().subarray(found / 4, found / 4 + count), (g * group + r) * n + first);
         }
       }
     }
@@ -282,17 +258,23 @@ const turns =
     const [r = 0, n = 0, d = 0] = x.shape,
       [, size = 1, half = 0] = cos.shape,
       [rows = 1, width = 1] = index.shape,
-      [block = 0, places = 0, co = 0, si = 0] = k.place(4 * MANY * d, 4 * MANY, 4 * size * half, 4 * size * half);
+      [block = 0, places = 0, co = 0, si = 0] = k.place(
+        4 * MANY * d,
+        4 * (n + width),
+        4 * size * half,
+        4 * size * half,
+      );
     k.f32().set(cos.data, co / 4);
     k.f32().set(sin.data, si / 4);
     for (let h = 0; h < r; h++) {
-      const row = Math.floor((h * rows) / r) * width;
+      const row = Math.floor((h * rows) / r) * width,
+        own = index.data.subarray(row, row + width);
+      for (let i = 0; i < n; i += width) k.u32().set(own, places / 4 + i);
       for (let first = 0; first < n; first += MANY) {
         const count = Math.min(MANY, n - first),
           at = (h * n + first) * d;
         k.f32().set(x.data.subarray(at, at + count * d), block / 4);
-        for (let i = 0; i < count; i++) k.u32()[places / 4 + i] = index.data[row + ((first + i) % width)];
-        k.turn(block, count, d, half, co, si, places, size, back);
+        k.turn(block, count, d, half, co, si, places + 4 * first, size, back);
         out.set(k.f32().subarray(block / 4, block / 4 + count * d), at);
       }
     }
@@ -305,7 +287,6 @@ export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new Map<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],
     [gram, grams(k)],
-    [covariance, covariances(k)],
     [quadratic, quadratics(k)],
     [inverse, inverses(k)],
     [turned, turns(k)],

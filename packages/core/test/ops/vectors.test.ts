@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { causalDot, covariance, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core/shared';
+import { causalDot, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core/shared';
 import { LOWEST } from '@kv/core';
 import type { Ops, Products, Tensor } from '@kv/core';
 import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
@@ -153,13 +153,25 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
     ));
   test('matrices of vectors, their inverses, and what they make of vectors', () =>
     prop(
-      sizes.chain(([G, R, n, d]) => fc.tuple(spec([G, n, d]), spec([G * R, 2 * d, d], true))),
-      ([x, many]) => {
-        both((ops) => ops.div(ops.kernel(gram, { x: tensor(x) }), 100 * Math.max(1, x.shape[1])));
-        const skip = x.shape[1] % 4;
-        both((ops) => ops.div(ops.kernel(covariance, { x: tensor(x) }, { skip }), 100));
-        const m = (ops: Ops): Tensor => ops.div(ops.kernel(gram, { x: tensor(many) }), many.shape[1]);
-        both((ops) => ops.div(ops.kernel(quadratic, { x: tensor(x), m: m(ops) }), 100 * (x.shape[2] ?? 1) ** 2));
+      sizes.chain(([G, R, n, d]) =>
+        fc.tuple(
+          spec([G, n, d]),
+          spec([G * R, 2 * d, d], true),
+          fc.constantFrom(1, G, G * R).chain((rows) => spec([rows, n], true)),
+          fc.constantFrom(1, G).chain((rows) => spec([rows, d], true)),
+        ),
+      ),
+      ([x, many, weights, centre]) => {
+        const c = tensor(centre);
+        both((ops) =>
+          ops.div(ops.kernel(gram, { x: tensor(x), w: tensor(weights), c }), 100 * Math.max(1, x.shape[1])),
+        );
+        const m = (ops: Ops): Tensor =>
+          ops.div(
+            ops.kernel(gram, { x: tensor(many), w: ops.fill(ops.norm(tensor(many)), 1), c: ops.fill(c, 0) }),
+            many.shape[1],
+          );
+        both((ops) => ops.div(ops.kernel(quadratic, { x: tensor(x), m: m(ops), c }), 100 * (x.shape[2] ?? 1) ** 2));
         both((ops) => ops.mul(ops.kernel(inverse, { m: m(ops) }, { jitter: 1 }), 0.1));
       },
     ));

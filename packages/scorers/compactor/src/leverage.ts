@@ -18,8 +18,8 @@ export const leverage = weigher(
   },
   ({ ops, at, keys: k, rope: model, positions: p }, { jitter }) => {
     const before = turn(ops, k, model, range(0, at.length), p, true);
-    const x = ops.sub(before, ops.reduce('mean', before, 'slots'));
-    const m = ops.kernel(inverse, { m: ops.kernel(gram, { x }) }, { jitter });
-    return ops.max(0, ops.kernel(quadratic, { x, m }));
+    const x = { x: before, c: ops.reduce('mean', before, 'slots') };
+    const m = ops.kernel(inverse, { m: ops.kernel(gram, { ...x, w: ops.fill(p, 1) }) }, { jitter });
+    return ops.max(0, ops.kernel(quadratic, { ...x, m }));
   },
 );

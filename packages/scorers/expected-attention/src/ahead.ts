@@ -1,5 +1,5 @@
 import { range, turn } from '@kv/core/shared';
-import type { Place, Rope, Tensor } from '@kv/core';
+import type { Ops, Place, Rope, Tensor } from '@kv/core';
 
 /** Rows of angles as their mean, once for all layers that turn alike: they share their angles. */
 const means = new WeakMap<Float32Array, Float32Array>();
@@ -35,12 +35,12 @@ export function ahead(
 }
 
 /**
- * What is known of past queries before rotation: themselves `[H, w, d]`, of which the first `skip` do not count, and the
- * mean of the others `[H, d]`.
+ * What is known of past queries before rotation: themselves `[H, w, d]`, the share of each in their mean `[1, w]`, and
+ * that mean `[H, d]`.
  */
 export interface Past {
   readonly before: Tensor;
-  readonly skip: number;
+  readonly shares: Tensor;
   readonly mean: Tensor;
 }
 /** The queries kept, turned back; those of the first `sinks` positions do not count. */
@@ -51,8 +51,9 @@ export function past(
   const [, w = 1] = q.shape,
     first = Math.max(0, at.length - w),
     skip = Math.min(w - 1, Math.max(0, sinks - first));
-  const shares = new Float32Array(w).fill(1 / (w - skip), skip);
+  const shares = ops.from({ data: new Float32Array(w).fill(1 / (w - skip), skip), shape: [1, w] });
   const before = turn(ops, q, model, range(first, w), ops.from({ data: range(0, w), shape: [1, w] }), true);
-  const mean = ops.matmul(ops.from({ data: shares, shape: [1, w] }), before);
-  return { before, skip, mean };
+  return { before, shares, mean: ops.matmul(shares, before) };
 }
+/** The origin of d channels `[1, d]`. */
+export const origin = (ops: Ops, d: number): Tensor => ops.from({ data: new Float32Array(d), shape: [1, d] });

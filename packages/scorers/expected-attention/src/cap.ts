@@ -1,6 +1,6 @@
 import { count, keys, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
 import { gram, inverse, quadratic } from '@kv/core/shared';
-import { ahead, past } from './ahead.ts';
+import { ahead, origin, past } from './ahead.ts';
 
 /** Added to the weights inside the matrix, as kvpress does. */
 const EPSILON = 1e-6;
@@ -37,9 +37,10 @@ export const cap = weigher(
     const cosine = ops.max(-1, ops.min(1, ops.div(ops.dot(ops.reshape(mu, [H, d]), k), lengths)));
     const aligned = ops.where(sink, LOWEST, ops.mul(cosine, tau));
     const w = ops.where(sink, 0, ops.exp(ops.min(0, ops.sub(aligned, ops.reduce('max', aligned, 'slots')))));
-    const root = ops.where(sink, 0, ops.map('sqrt', ops.add(w, EPSILON)));
-    const m = ops.kernel(inverse, { m: ops.kernel(gram, { x: ops.scale(v, root) }) }, { jitter: 1 });
-    const leverage = ops.max(0, ops.kernel(quadratic, { x: v, m }));
+    const x = { x: v, c: origin(ops, d) };
+    const within = ops.where(sink, 0, ops.add(w, EPSILON));
+    const m = ops.kernel(inverse, { m: ops.kernel(gram, { ...x, w: within }) }, { jitter: 1 });
+    const leverage = ops.max(0, ops.kernel(quadratic, { ...x, m }));
     return { scores: ops.groupRows('mean', ops.mul(w, leverage), at.kvHeads), forced: sink };
   },
 );

@@ -1,7 +1,7 @@
 import { count, flag, keys, KvError, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
-import { covariance, quadratic } from '@kv/core/shared';
+import { gram, quadratic } from '@kv/core/shared';
 import type { Place, Rope, Scores, Settled, Tensor } from '@kv/core';
-import { ahead, past } from './ahead.ts';
+import { ahead, origin, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
 
 const source = 'Devoto et al. 2025, arXiv:2510.00636';
@@ -35,7 +35,8 @@ function expected(
   const k = ahead(ctx, future)(keys, true);
   const sink = ops.less(p, sinks);
   const linear = ops.div(ops.dot(mean, k), Math.sqrt(d));
-  const logits = spread ? ops.add(linear, ops.div(ops.kernel(quadratic, { x: k, m: spread }), 2 * d)) : linear;
+  const squares = spread && ops.kernel(quadratic, { x: k, m: spread, c: origin(ops, d) });
+  const logits = squares ? ops.add(linear, ops.div(squares, 2 * d)) : linear;
   const a = ops.groupRows('mean', ops.softmax(ops.where(sink, LOWEST, logits)), at.kvHeads);
   return { scores: valueNorm ? ops.mul(ops.add(a, epsilon), ops.norm(v)) : a, forced: sink };
 }
@@ -66,8 +67,8 @@ export const expectedAttention = weigher(
   },
   (ctx, o) => {
     const { ops } = ctx;
-    const { before: x, skip, mean } = past(ctx, o.sinks);
-    const spread = o.covariance ? ops.kernel(covariance, { x }, { skip }) : undefined;
+    const { before: x, shares: w, mean } = past(ctx, o.sinks);
+    const spread = o.covariance ? ops.kernel(gram, { x, w, c: mean }) : undefined;
     return expected(ctx, mean, spread, o);
   },
 );
