@@ -78,12 +78,17 @@ export class QueryRing {
     this.#see(this.#seen + count);
   }
 
-  /** The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
+  /**
+   * The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions, to be read until the
+   * next are added.
+   */
   last(count: number): { readonly queries: Float32Array; readonly positions: Uint32Array; readonly count: number } {
     const H = this.#heads,
       d = this.#dim,
       room = this.#positions.length,
       have = this.count(count);
+    if (have === room && this.#seen % room === 0)
+      return { queries: this.#data, positions: this.#positions, count: have };
     const queries = new Float32Array(H * have * d),
       positions = new Uint32Array(have);
     for (const [slot, some, i] of this.#stretches(this.#seen - have, have)) {
