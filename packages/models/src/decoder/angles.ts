@@ -15,8 +15,11 @@ export function angleFrequencies({ theta, rotary, divisors, long }: RopeConfig):
   return { short: frequencies(divisors), far: long && frequencies(long.divisors) };
 }
 
-/** A pass asks for one set of positions, and a piece, as expected attention, for up to two more. */
-const KEPT = 3;
+/**
+ * A pass asks for one set of positions, each group of layers for those of all blocks of a prompt again, and a piece, as
+ * expected attention, for up to two more.
+ */
+const KEPT = 10;
 
 /**
  * Angles of positions `[m]` in a sequence of `length` tokens; those of the last few calls are kept, since all layers of a
