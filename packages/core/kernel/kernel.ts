@@ -787,22 +787,35 @@ export function quadratic(x: usize, n: i32, d: i32, m: usize, out: usize): void 
 }
 
 /**
- * m = m^-1, f64 [d, d], d even, by Gauss-Jordan elimination in place; a pivot below `least` counts as that.
+ * m = m^-1, f64 [d, d] symmetric, d even, by Gauss-Jordan elimination in place of what stands on its diagonal and below
+ * it; a pivot below `least` counts as that. `work` has room for 2 d numbers.
  */
-export function inverse(m: usize, d: i32, least: f64): void {
-  const row = <usize>d << 3;
-  for (let k: usize = 0; k < row; k += 8) {
-    const own = m + (k >> 3) * row, p = 1 / Math.max(load<f64>(own + k), least), by = f64x2.splat(p);
-    store<f64>(own + k, 1);
-    for (let j: usize = 0; j < row; j += 16) v128.store(own + j, f64x2.mul(v128.load(own + j), by));
-    for (let i: usize = 0; i < row; i += 8) {
-      if (i == k) continue;
-      const other = m + (i >> 3) * row, f = f64x2.splat(load<f64>(other + k));
-      store<f64>(other + k, 0);
-      for (let j: usize = 0; j < row; j += 16)
-        v128.store(other + j, f64x2.sub(v128.load(other + j), f64x2.mul(f, v128.load(own + j))));
+export function inverse(m: usize, d: i32, least: f64, work: usize): void {
+  const row = <usize>d << 3, scaled = work + row;
+  for (let k: usize = 0, own = m; k < row; k += 8, own += row) {
+    const p = 1 / Math.max(load<f64>(own + k), least);
+    for (let j: usize = 0, at = m + k; j < row; j += 8, at += row) {
+      const v = load<f64>(j < k ? own + j : at);
+      store<f64>(work + j, v);
+      store<f64>(scaled + j, v * p);
     }
+    store<f64>(work + k, 0);
+    store<f64>(scaled + k, 0);
+    for (let i: usize = 0, at = m; i < row; i += 8, at += row) {
+      const f = v128.load64_splat(work + i);
+      for (let j: usize = 0; j <= i; j += 16)
+        v128.store(at + j, f64x2.sub(v128.load(at + j), f64x2.mul(f, v128.load(scaled + j))));
+    }
+    for (let j: usize = 0, at = m + k; j < row; j += 8, at += row) store<f64>(j < k ? own + j : at, load<f64>(scaled + j));
+    store<f64>(own + k, -p);
   }
+  // the elimination leaves the inverse with its sign turned
+  for (let i: usize = 0; i < row; i += 8)
+    for (let j: usize = 0; j <= i; j += 8) {
+      const v = -load<f64>(m + (i >> 3) * row + j);
+      store<f64>(m + (i >> 3) * row + j, v);
+      store<f64>(m + (j >> 3) * row + i, v);
+    }
 }
 
 /**

@@ -46,7 +46,7 @@ interface Functions {
   centre(x: number, n: number, d: number, c: number): void;
   gram(x: number, w: number, n: number, d: number, work: number, acc: number): void;
   quadratic(x: number, n: number, d: number, m: number, out: number): void;
-  inverse(m: number, d: number, least: number): void;
+  inverse(m: number, d: number, least: number, work: number): void;
   turn(
     x: number,
     n: number,

@@ -241,13 +241,13 @@ const inverses =
       { jitter } = params,
       [r = 0, d = 0] = m.shape;
     if (d % 2 === 1) return inverse.ref(inputs, params, out, lengths);
-    const [at = 0] = k.place(8 * d * d);
+    const [at = 0, work = 0] = k.place(8 * d * d, 16 * d);
     for (let h = 0; h < r; h++) {
       const a = k.f64().subarray(at / 8, at / 8 + d * d);
       a.set(m.data.subarray(h * d * d, (h + 1) * d * d));
       let top = 1e-13;
       for (let i = 0; i < d; i++) top = Math.max(top, (a[i * d + i] += jitter));
-      k.inverse(at, d, 1e-7 * top);
+      k.inverse(at, d, 1e-7 * top, work);
       out.set(a, h * d * d);
     }
   };
