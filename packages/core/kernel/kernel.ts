@@ -819,31 +819,31 @@ export function inverse(m: usize, d: i32, least: f64, work: usize): void {
 }
 
 /**
- * x [n, d] (f32) turned in place by rotary position embedding, or `back`: row i by row min(index[i], size - 1) of cos
- * and sin [size, half].
+ * x [n, d] turned in place by rotary position embedding, or `back`, in f32 as devices do: row i by row min(index[i],
+ * size - 1) of cos and sin [size, half].
  */
 export function turn(
   x: usize, n: i32, d: i32, half: i32, cos: usize, sin: usize, index: usize, size: u32, back: i32,
 ): void {
-  const width = <usize>half << 2, whole = <usize>(half & ~1) << 2, least = f64x2.splat(1e-30);
+  const width = <usize>half << 2, whole = <usize>(half & ~3) << 2, least = f32x4.splat(1e-30), one = f32x4.splat(1);
   for (let i = 0; i < n; i++, x += <usize>d << 2, index += 4) {
     const at = <usize>min(load<u32>(index), size - 1) * width;
-    for (let c: usize = 0; c < whole; c += 8) {
-      const a = pair(x + c), b = pair(x + width + c), co = pair(cos + at + c), si = pair(sin + at + c);
+    let c: usize = 0;
+    for (; c < whole; c += 16) {
+      const a = v128.load(x + c), b = v128.load(x + width + c), co = v128.load(cos + at + c), si = v128.load(sin + at + c);
       let y: v128, z: v128;
       if (back) {
-        const length = f64x2.max(f64x2.add(f64x2.mul(co, co), f64x2.mul(si, si)), least);
-        y = f64x2.div(f64x2.add(f64x2.mul(a, co), f64x2.mul(b, si)), length);
-        z = f64x2.div(f64x2.sub(f64x2.mul(b, co), f64x2.mul(a, si)), length);
+        const by = f32x4.div(one, f32x4.max(f32x4.add(f32x4.mul(co, co), f32x4.mul(si, si)), least));
+        y = f32x4.mul(f32x4.add(f32x4.mul(a, co), f32x4.mul(b, si)), by);
+        z = f32x4.mul(f32x4.sub(f32x4.mul(b, co), f32x4.mul(a, si)), by);
       } else {
-        y = f64x2.sub(f64x2.mul(a, co), f64x2.mul(b, si));
-        z = f64x2.add(f64x2.mul(b, co), f64x2.mul(a, si));
+        y = f32x4.sub(f32x4.mul(a, co), f32x4.mul(b, si));
+        z = f32x4.add(f32x4.mul(b, co), f32x4.mul(a, si));
       }
-      putPair(x + c, y);
-      putPair(x + width + c, z);
+      v128.store(x + c, y);
+      v128.store(x + width + c, z);
     }
-    if (whole < width) {
-      const c = whole;
+    for (; c < width; c += 4) {
       const a = <f64>load<f32>(x + c), b = <f64>load<f32>(x + width + c);
       const co = <f64>load<f32>(cos + at + c), si = <f64>load<f32>(sin + at + c);
       const length = back ? Math.max(co * co + si * si, 1e-30) : 1, sign: f64 = back ? 1 : -1;
