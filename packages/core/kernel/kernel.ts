@@ -106,6 +106,23 @@ export function dots(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, 
     }
 }
 
+/** out[i] = the inner product of row i of x [n, d] with row min(index[i], n - 1). */
+export function dotWith(x: usize, index: usize, n: i32, d: i32, out: usize): void {
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
+  let p = x;
+  for (const end = out + (<usize>n << 2); out < end; out += 4, index += 4, p += row) {
+    const q = x + <usize>min(load<u32>(index), <u32>n - 1) * row;
+    let a = f64x2.splat(0), b = a, c: usize = 0;
+    for (; c < whole; c += 16) {
+      a = f64x2.add(a, f64x2.mul(pair(p + c), pair(q + c)));
+      b = f64x2.add(b, f64x2.mul(pair(p + c + 8), pair(q + c + 8)));
+    }
+    let sum = total(f64x2.add(a, b));
+    for (; c < row; c += 4) sum += <f64>load<f32>(p + c) * <f64>load<f32>(q + c);
+    store<f32>(out, <f32>sum);
+  }
+}
+
 // @ts-ignore: decorator
 @inline
 function squared(q: usize, x: v128): v128 {

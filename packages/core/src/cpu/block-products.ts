@@ -36,7 +36,8 @@ export function blockProducts(
       const n = x.length / d;
       if (out.length > 0)
         blocks(q, x, d, folds.rows, ({ first, count, at, ld }) => {
-          for (let r = 0; r < count; r++) out.set(floats(at + r * ld, n), (first + r) * n);
+          if (ld === 4 * n) out.set(floats(at, count * n), first * n);
+          else for (let r = 0; r < count; r++) out.set(floats(at + r * ld, n), (first + r) * n);
         });
     },
     mass(q, x, d, out) {

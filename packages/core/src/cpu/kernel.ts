@@ -15,6 +15,7 @@ interface Functions {
   norms(x: number, n: number, d: number, p: number, out: number): void;
   extents(x: number, n: number, d: number, size: number, low: number, high: number): void;
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
+  dotWith(x: number, index: number, n: number, d: number, out: number): void;
   distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   mix(p: number, ldp: number, rows: number, x: number, n: number, d: number, acc: number): void;
   groups(kind: number, x: number, ldx: number, count: number, n: number, out: number): void;

@@ -1,3 +1,4 @@
+import { dotWith } from '../dot-with.ts';
 import { gram, inverse, quadratic } from '../matrices.ts';
 import type { Kernel, Products } from '../kernel.ts';
 import { placeInUnit } from '../place-in-unit.ts';
@@ -172,6 +173,19 @@ const placesInUnits =
     }
   };
 
+const dotsWith =
+  (k: CpuKernel): RefOf<typeof dotWith> =>
+  ({ x, index }, _params, out, lengths) => {
+    const [r = 0, n = 0, d = 0] = x.shape,
+      [vectors = 0, places = 0, found = 0] = k.place(4 * n * d, 4 * n, 4 * n);
+    for (let row = 0; row < r; row++) {
+      putVectors(k, x.data, d, d, row * n, lengths[row], vectors);
+      k.u32().set(index.data.subarray(row * n, row * n + lengths[row]), places / 4);
+      k.dotWith(vectors, places, lengths[row], d, found);
+      out.set(k.f32().subarray(found / 4, found / 4 + lengths[row]), row * n);
+    }
+  };
+
 const grams =
   (k: CpuKernel): RefOf<typeof gram> =>
   ({ x, w, c }, _params, out, lengths) => {
@@ -286,6 +300,7 @@ const turns =
 export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new Map<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],
+    [dotWith, dotsWith(k)],
     [gram, grams(k)],
     [quadratic, quadratics(k)],
     [inverse, inverses(k)],

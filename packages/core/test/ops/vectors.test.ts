@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { causalDot, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core/shared';
+import { causalDot, dotWith, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core/shared';
 import { LOWEST } from '@kv/core';
 import type { Ops, Products, Tensor } from '@kv/core';
 import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
@@ -189,6 +189,16 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
           return ops.div(ops.kernel(turned, { x: tensor(x), cos, sin, index }, { back }), 50); // products sum to 52 at most
         });
       },
+    ));
+  test('inner products with the one that is named', () =>
+    prop(
+      sizes.chain(([G, , n, d]) => spec([G, n, d])),
+      (x) =>
+        both((ops) => {
+          const [G = 1, n = 1] = x.shape,
+            index = ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => (i % n) >> 1), shape: [G, n] });
+          return ops.kernel(dotWith, { x: tensor(x), index });
+        }),
     ));
   test('inner products with the past alone', () =>
     prop(

@@ -1,13 +1,16 @@
 import { kernel, keys, number, weigher } from '@kv/core';
-import { dotWith, plainProducts } from '@kv/core/shared';
+import { dotWith, plainProducts, range } from '@kv/core/shared';
 
-/** Slots that are compared with each other together. */
-const BLOCK = 64;
+/** Slots that all of a row are compared with together; most have met a near one among these. */
+const BLOCK = 16;
 
-/** For every unit vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` to u32 `[G, n]`. */
+/**
+ * For every vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` and 1 over its lengths `[G,
+ * n]` to u32 `[G, n]`.
+ */
 export const lastNear = kernel({
   id: 'last-near',
-  inputs: { x: 'f32' },
+  inputs: { x: 'f32', inverse: 'f32' },
   params: { near: 'f32' },
   ragged: 'x',
   output: { dtype: 'u32', shape: ({ x }) => [x[0], x[1]] },
@@ -20,38 +23,43 @@ fn run(index: u32) {
     if (j - 1u == i) { continue; }
     var s = 0.0;
     for (var c = 0u; c < d; c++) { s += x[index * d + c] * x[(g * n + j - 1u) * d + c]; }
-    if (s > params.near) { output[index] = j - 1u; return; }
+    if (s * inverse[index] * inverse[g * n + j - 1u] > params.near) { output[index] = j - 1u; return; }
   }
 }`,
   operations: ({ x }) => {
     const [G = 0, n = 0, d = 0] = x.shape;
-    return G * n * n * (2 * d + 1);
+    return G * n * n * (2 * d + 3);
   },
-  ref({ x }, { near }, out, lengths, { multiply } = plainProducts) {
+  ref({ x, inverse }, { near }, out, lengths, { multiply } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
-      cosines = new Float32Array(BLOCK * BLOCK);
+      products = new Float32Array(n * BLOCK);
     for (let g = 0; g < G; g++) {
       const own = x.data.subarray(g * n * d, (g * n + lengths[g]) * d),
-        some = (first: number, end: number): Float32Array => own.subarray(first * d, end * d);
-      for (let first = 0; first < lengths[g]; first += BLOCK) {
-        const count = Math.min(BLOCK, lengths[g] - first),
-          open = new Set(Array.from({ length: count }, (_, i) => i));
-        // blocks of the others from the last one on, until every slot has met one that is near
-        for (let end = lengths[g]; end > 0 && open.size > 0; end -= BLOCK) {
-          const from = Math.max(0, end - BLOCK);
-          multiply(some(first, first + count), some(from, end), d, cosines);
-          for (const i of open) {
-            let j = end - 1;
-            while (j >= from && (j === first + i || !(cosines[i * (end - from) + j - from] > near))) j--;
-            if (j < from) continue;
-            out[g * n + first + i] = j;
-            open.delete(i);
-          }
-        }
+        by = inverse.data.subarray(g * n, (g + 1) * n);
+      let open = range(0, lengths[g]); // slots that have met none that is near
+      // blocks of the others from the last one on, the larger the fewer are open
+      for (let end = lengths[g], from = end; end > 0 && open.length > 0; end = from) {
+        from = Math.max(0, end - BLOCK * Math.floor(n / open.length));
+        const size = end - from;
+        multiply(vectorsOf(own, d, open), own.subarray(from * d, end * d), d, products.subarray(0, open.length * size));
+        open = open.filter((i, r) => {
+          let j = end - 1;
+          while (j >= from && (j === i || !(products[r * size + j - from] * by[i] * by[j] > near))) j--;
+          if (j >= from) out[g * n + i] = j;
+          return j < from;
+        });
       }
     }
   },
 });
+
+/** The vectors of some slots, in their order. */
+function vectorsOf(x: Float32Array, d: number, slots: Uint32Array): Float32Array {
+  if (slots.length * d === x.length) return x;
+  const out = new Float32Array(slots.length * d);
+  slots.forEach((i, r) => out.set(x.subarray(i * d, (i + 1) * d), r * d));
+  return out;
+}
 
 /**
  * R-KV's redundancy: softmax over the slots of the mean cosine that a key has with the others, each key's last
@@ -79,12 +87,12 @@ export const redundancy = weigher(
     const length = ops.norm(k);
     const one = ops.fill(length, 1);
     const inverse = ops.div(1, ops.add(length, 1e-8));
-    const unit = ops.scale(k, inverse);
     const size = ops.mul(length, inverse);
-    const last = ops.kernel(lastNear, { x: unit }, { near });
-    const slot = ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] });
-    const cosine = ops.where(ops.zip('equal', last, slot), 0, ops.kernel(dotWith, { x: unit, index: last }));
-    const others = ops.sub(ops.dot(ops.matmul(one, unit), unit), ops.mul(size, size));
+    const last = ops.kernel(lastNear, { x: k, inverse }, { near });
+    const slot = ops.from({ data: range(0, at.slots), shape: [1, at.slots] });
+    const alike = ops.mul(ops.kernel(dotWith, { x: k, index: last }), ops.mul(inverse, ops.take(inverse, last)));
+    const cosine = ops.where(ops.zip('equal', last, slot), 0, alike);
+    const others = ops.sub(ops.mul(inverse, ops.dot(ops.matmul(inverse, k), k)), ops.mul(size, size));
     const open = ops.sub(others, ops.groupSlots('sum', cosine, last, at.slots));
     return ops.softmax(ops.div(open, ops.sum(one)));
   },

@@ -36,11 +36,16 @@ describe('last-near', () => {
       make: ({ rows, slots, lengths }) => ({
         inputs: {
           x: {
-            data: Float32Array.from({ length: rows * slots * 2 }, (_, i) =>
-              (i % 2 ? Math.sin : Math.cos)((i >> 1) * 2),
+            data: Float32Array.from(
+              { length: rows * slots * 2 },
+              (_, i) => (1 + ((i >> 1) % 3)) * (i % 2 ? Math.sin : Math.cos)((i >> 1) * 2),
             ),
             shape: [rows, slots, 2],
             lengths,
+          },
+          inverse: {
+            data: Float32Array.from({ length: rows * slots }, (_, i) => 1 / (1 + (i % 3))),
+            shape: [rows, slots],
           },
         },
         params: { near: 0.4 },
