@@ -252,28 +252,34 @@ export function mix(p: usize, ldp: usize, rows: i32, x: usize, n: i32, d: i32, a
 /** Kinds of `groups`. */
 const MEAN = 0, MAX = 2;
 
-/** out[i] = the mean (kind 0), sum (1) or maximum (2) of x[0 .. count, i], rows of x `ldx` bytes apart. */
+/**
+ * out[i] = the mean (kind 0), sum (1) or maximum (2) of x[0 .. count, i], rows of x `ldx` bytes apart, a line of a cache
+ * at a time: x and out have room for n up to a multiple of 16.
+ */
 export function groups(kind: i32, x: usize, ldx: usize, count: i32, n: i32, out: usize): void {
-  const end = <usize>count * ldx, lowest = f32x4.splat(-3.4028234663852886e38), by = f64x2.splat(<f64>count);
-  for (let i = 0; i < n; i += 4, x += 16, out += 16) {
+  const end = <usize>count * ldx, by = f64x2.splat(kind == MEAN ? <f64>count : 1);
+  for (let i = 0; i < n; i += 16, x += 64, out += 64)
     if (kind == MAX) {
-      let top = lowest;
-      for (let r: usize = 0; r < end; r += ldx) top = f32x4.max(top, v128.load(x + r));
-      v128.store(out, top);
-      continue;
+      let a = f32x4.splat(-3.4028234663852886e38), b = a, c = a, d = a;
+      for (let p = x, stop = x + end; p < stop; p += ldx) {
+        a = f32x4.max(a, v128.load(p));
+        b = f32x4.max(b, v128.load(p, 16));
+        c = f32x4.max(c, v128.load(p, 32));
+        d = f32x4.max(d, v128.load(p, 48));
+      }
+      v128.store(out, a);
+      v128.store(out, b, 16);
+      v128.store(out, c, 32);
+      v128.store(out, d, 48);
+    } else for (let j: usize = 0; j < 64; j += 16) {
+      let a = f64x2.splat(0), b = a;
+      for (let p = x + j, stop = p + end; p < stop; p += ldx) {
+        a = f64x2.add(a, pair(p));
+        b = f64x2.add(b, pair(p + 8));
+      }
+      putPair(out + j, f64x2.div(a, by));
+      putPair(out + j + 8, f64x2.div(b, by));
     }
-    let a = f64x2.splat(0), b = a;
-    for (let r: usize = 0; r < end; r += ldx) {
-      a = f64x2.add(a, pair(x + r));
-      b = f64x2.add(b, pair(x + r + 8));
-    }
-    if (kind == MEAN) {
-      a = f64x2.div(a, by);
-      b = f64x2.div(b, by);
-    }
-    putPair(out, a);
-    putPair(out + 8, b);
-  }
 }
 
 /**

@@ -41,7 +41,7 @@ function groupRows(k: CpuKernel, kind: keyof typeof KINDS, given: CpuTensor, row
   const x = contiguous(given, 1),
     [all, slots] = dims(x),
     count = all / rows,
-    wide = 4 * Math.ceil(slots / 4),
+    wide = 16 * Math.ceil(slots / 16),
     out = zeros([rows, ...x.shape.slice(1)], 'f32', raggedAs(rows, x)),
     [own = 0, found = 0] = k.place(4 * count * wide, 4 * wide);
   for (let r = 0; r < rows; r++) {

@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel/fast with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
-export const moduleSource = '0af40e50bfffd32ca2f8d893b22021894e476e19ac756f68e33dfbcb5ee05289';
+export const moduleSource = '31e75f1d119c132e25eb7414ebbeabed1a3e564431f1809acd40e723bf6f07d7';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 24945, 24512, 24414 bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [
