@@ -15,6 +15,11 @@ export interface Products {
   norms(x: Float32Array, d: number, out: Float32Array): void;
   /** The least and the largest number of each channel in every `size` vectors of x `[n, d]`: `[⌈n / size⌉, d]` each. */
   extents(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array): void;
+  /**
+   * The standard deviation, divided by d - 1, over the channels of each of x `[n, d]` as shares between the least and
+   * the largest of its `size` vectors, as `extents` has them, 0 of a channel without extent: `[n]`.
+   */
+  spreads(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array, out: Float32Array): void;
   /** Σ p_i x_i for every row of p `[rows, n]`, over x `[n, d]`: `[rows, d]`. */
   mix(p: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** `dots` for many rows, summed in f32 in the order of channels, as devices do: off by at most d 2^-24 Σ |q_c x_c|. */

@@ -4,7 +4,7 @@ import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
 import { squaredErrors } from '@kv/scorers-caote';
-import { lagRank, lagSpread, minusCosine, unitSums, windowShare } from '@kv/scorers-keys';
+import { lagScores, lagSpread, minusCosine, unitSums, windowShare } from '@kv/scorers-keys';
 import { aheadProducts } from '@kv/scorers-triattention';
 import { newestKey } from '@kv/selectors-cis';
 import { layerOverlaps, leaders, listed, ofLayer, overlaps, rowsOfLeaders } from '@kv/selectors-hshare';
@@ -186,13 +186,13 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
     }),
   ],
   [
-    lagRank,
+    lagScores,
     ({ rows, slots, lengths, seed }) => ({
       inputs: {
         parts: put((i) => (i * 7 + seed) % 2, rows * Math.max(1, Math.floor(slots / 3) - 1), 3),
         like: { ...put(() => 0, rows, slots), lengths },
       },
-      params: { lag: 3, sinks: 0, ranked: seed % 2 },
+      params: { lag: 3, sinks: 0 },
     }),
   ],
   [

@@ -14,6 +14,7 @@ interface Functions {
   readonly base: WebAssembly.Global;
   norms(x: number, n: number, d: number, p: number, out: number): void;
   extents(x: number, n: number, d: number, size: number, low: number, high: number): void;
+  spreads(x: number, n: number, d: number, size: number, low: number, high: number, work: number, out: number): void;
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   dotWith(x: number, index: number, n: number, d: number, out: number): void;
   distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;

@@ -16,6 +16,9 @@ const MANY = 512,
 /** Vectors whose weighed ones the kernel holds. */
 const SHORT = 32;
 
+/** As many of them as are whole parts of `size`, one at least. */
+const wholeParts = (size: number): number => size * Math.max(1, Math.floor(MANY / size));
+
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
 /** Copies rows [first, first + n) of x `[.., d]` to `at`, each with zeros up to `deep` numbers. */
@@ -97,8 +100,8 @@ export const simdProducts = (k: CpuKernel): Products => ({
   },
   extents(x, d, size, low, high) {
     const n = x.length / d,
-      some = size * Math.max(1, Math.floor(MANY / size)),
-      room = 4 * d * Math.ceil(some / size),
+      some = wholeParts(size),
+      room = 4 * d * (some / size),
       [block = 0, lows = 0, highs = 0] = k.place(4 * Math.min(n, some) * d, room, room);
     for (let first = 0, to = 0; first < n; first += some) {
       const count = Math.min(some, n - first),
@@ -108,6 +111,28 @@ export const simdProducts = (k: CpuKernel): Products => ({
       low.set(k.f32().subarray(lows / 4, lows / 4 + found), to);
       high.set(k.f32().subarray(highs / 4, highs / 4 + found), to);
       to += found;
+    }
+  },
+  spreads(x, d, size, low, high, out) {
+    const n = x.length / d,
+      some = wholeParts(size),
+      room = 4 * d * (some / size),
+      [block = 0, lows = 0, highs = 0, work = 0, found = 0] = k.place(
+        4 * Math.min(n, some) * d,
+        room,
+        room,
+        8 * d,
+        4 * some,
+      );
+    for (let first = 0; first < n; first += some) {
+      const count = Math.min(some, n - first),
+        part = (first / size) * d,
+        end = part + room / 4;
+      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+      k.f32().set(low.subarray(part, end), lows / 4);
+      k.f32().set(high.subarray(part, end), highs / 4);
+      k.spreads(block, count, d, size, lows, highs, work, found);
+      out.set(k.f32().subarray(found / 4, found / 4 + count), first);
     }
   },
   mix(p, x, d, out) {

@@ -250,6 +250,8 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
             other = new Float32Array(wide);
           near(wide, (by, out) => by.extents(x, d, size, out, other));
           near(wide, (by, out) => by.extents(x, d, size, other, out));
+          const [low, high] = [random(seed + 3, wide), random(seed + 4, wide)] as const;
+          if (d > 1) near(n, (by, out) => by.spreads(x, d, size, low, high, out));
         }
       },
     );

@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel/fast with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
-export const moduleSource = '31e75f1d119c132e25eb7414ebbeabed1a3e564431f1809acd40e723bf6f07d7';
+export const moduleSource = 'd9a27ce70fbeeb30b24287a09adbc75d27e11cb11f9f88259ded0f7c031c7257';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 24945, 24512, 24414 bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [

@@ -9,7 +9,7 @@ const compared = (slots: number, lag: number, sinks: number): number =>
  * How unevenly the slots of a partition lie between the bounds of the next: the standard deviation over channels
  * (divided by d - 1) of (x - low) / (high - low), 0 of it for a channel without extent. x `[G, n, d]`
  * to `[G P, lag]`, P the partitions that have a whole next one; where none has, one of zeros. Slots beyond a row's
- * length count here, and not in `lagRank`.
+ * length count here, and not in `lagScores`.
  */
 export const lagSpread = kernel({
   id: 'lag-spread',
@@ -52,45 +52,28 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 11 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x }, { lag, sinks }, out, _, by = plainProducts) {
-    const [G = 0, n = 0, d = 0] = x.shape,
+  ref({ x: { data, shape } }, { lag, sinks }, out, _, by = plainProducts) {
+    const [G = 0, n = 0, d = 0] = shape,
       parts = compared(n, lag, sinks),
-      { data } = x,
       low = new Float32Array(parts * d),
-      high = new Float32Array(low.length),
-      scales = new Float64Array(d);
+      high = new Float32Array(low.length);
     if (d < 2 || n < sinks + 2 * lag) return;
-    for (let row = 0; row < G * parts; row++) {
-      const p = row % parts,
-        own = (Math.floor(row / parts) * n + sinks + p * lag) * d,
-        next = own + lag * d,
-        lows = low.subarray(p * d, (p + 1) * d),
-        highs = high.subarray(p * d, (p + 1) * d);
-      if (p === 0) by.extents(data.subarray(next, next + parts * lag * d), d, lag, low, high);
-      for (let c = 0; c < d; c++) scales[c] = highs[c] > lows[c] ? 1 / (highs[c] - lows[c]) : 0;
-      for (let at = own, to = row * lag; at < next; at += d, to++) {
-        let sum = 0,
-          square = 0;
-        for (let c = 0; c < d; c++) {
-          const share = (data[at + c] - lows[c]) * scales[c];
-          sum += share;
-          square += share * share;
-        }
-        out[to] = Math.sqrt(Math.max(0, square - (sum * sum) / d) / (d - 1));
-      }
+    for (let g = 0; g < G; g++) {
+      const from = (first: number) => data.subarray((g * n + first) * d, (g * n + first + parts * lag) * d);
+      by.extents(from(sinks + lag), d, lag, low, high);
+      by.spreads(from(sinks), d, lag, low, high, out.subarray(g * parts * lag, (g + 1) * parts * lag) as Float32Array);
     }
   },
 });
 
 /**
  * Scores with their place: 1 for sinks and for what has no whole next partition; between them the score of `parts` `[G
- * P, lag]` (`ranked` 0), or how many slots of its own partition it beats, ties to the lower slot,
- * divided by lag (`ranked` 1). A row too short for two partitions scores by recency. In the shape `[G, n]` of `like`.
+ * P, lag]`. A row too short for two partitions scores by recency. In the shape `[G, n]` of `like`.
  */
-export const lagRank = kernel({
-  id: 'lag-rank',
+export const lagScores = kernel({
+  id: 'lag-scores',
   inputs: { parts: 'f32', like: 'f32' },
-  params: { lag: 'u32', sinks: 'u32', ranked: 'u32' },
+  params: { lag: 'u32', sinks: 'u32' },
   ragged: 'like',
   output: { shape: ({ like }) => like },
   wgsl: /* wgsl */ `
@@ -98,41 +81,21 @@ fn run(index: u32) {
   let n = like_shape.y; let g = index / n; let i = index % n; let count = like_lengths[g];
   output[index] = 1.0;
   if (i < params.sinks) { return; }
-  if (count < params.sinks + 2u * params.lag) { output[index] = f32(i - params.sinks) / f32(max(count, params.sinks + 1u) - params.sinks); return; }
-  let p = (i - params.sinks) / params.lag;
-  if (params.sinks + (p + 2u) * params.lag > count) { return; }
-  let base = (g * (parts_shape.x / like_shape.x) + p) * params.lag; let own = i - params.sinks - p * params.lag; let score = parts[base + own];
-  output[index] = score;
-  if (params.ranked == 0u) { return; }
-  var beaten = 0u;
-  for (var j = 0u; j < params.lag; j++) {
-    let other = parts[base + j];
-    if (other < score || (other == score && j > own)) { beaten++; }
-  }
-  output[index] = f32(beaten) / f32(params.lag);
+  let own = i - params.sinks;
+  if (count < params.sinks + 2u * params.lag) { output[index] = f32(own) / f32(max(count, params.sinks + 1u) - params.sinks); return; }
+  if (params.sinks + (own / params.lag + 2u) * params.lag > count) { return; }
+  output[index] = parts[g * (parts_shape.x / like_shape.x) * params.lag + own];
 }`,
-  operations: ({ like }, { lag, ranked }) => like.shape.reduce((a, b) => a * b, 1) * (4 + ranked * 3 * lag),
-  ref({ parts, like }, { lag, sinks, ranked }, out, lengths) {
+  operations: ({ like }) => 4 * like.shape.reduce((a, b) => a * b, 1),
+  ref({ parts, like }, { lag, sinks }, out, lengths) {
     const [G = 0, n = 0] = like.shape,
-      each = parts.shape[0] / Math.max(1, G),
-      order = new Uint32Array(lag);
+      each = (parts.shape[0] / Math.max(1, G)) * lag;
     for (let g = 0; g < G; g++) {
       const count = lengths[g],
-        to = out.subarray(g * n, g * n + count).fill(1);
-      if (count < sinks + 2 * lag) {
-        for (let i = sinks; i < count; i++) to[i] = (i - sinks) / (count - sinks);
-        continue;
-      }
-      for (let first = sinks, p = g * each; first + 2 * lag <= count; first += lag, p++) {
-        const scores = parts.data.subarray(p * lag, (p + 1) * lag);
-        if (!ranked) {
-          to.set(scores, first);
-          continue;
-        }
-        for (let i = 0; i < lag; i++) order[i] = i;
-        order.sort((a, b) => scores[a] - scores[b] || b - a);
-        for (let beaten = 0; beaten < lag; beaten++) to[first + order[beaten]] = beaten / lag;
-      }
+        to = out.subarray(g * n, g * n + count).fill(1),
+        whole = Math.floor((count - sinks) / lag) - 1;
+      if (whole > 0) to.set(parts.data.subarray(g * each, g * each + whole * lag), sinks);
+      else for (let i = sinks; i < count; i++) to[i] = (i - sinks) / (count - sinks);
     }
   },
 });

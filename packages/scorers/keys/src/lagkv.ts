@@ -1,6 +1,6 @@
 import { count, flag, keys, values, weigher, whole } from '@kv/core';
 import type { Tensor } from '@kv/core';
-import { lagRank, lagSpread } from './lag.ts';
+import { lagScores, lagSpread } from './lag.ts';
 
 /**
  * LagKV: how unevenly a slot's key and value channels lie between the bounds of the next partition of slots, as a
@@ -27,6 +27,11 @@ export const lagkv = weigher(
     const sizes = { lag: Math.min(lag, Math.max(1, n)), sinks: Math.min(sinks, n) };
     const score = (x: Tensor): Tensor => ops.softmax(ops.kernel(lagSpread, { x }, sizes)); // a row a partition
     const parts = ops.div(ops.add(score(k), score(v)), 2);
-    return ops.kernel(lagRank, { parts, like: ops.lastSlots(k, 0) }, { ...sizes, ranked: Number(!cross) });
+    const beaten = ops.sub(sizes.lag - 1, ops.rank(parts, 'row')); // ties to the lower slot
+    return ops.kernel(
+      lagScores,
+      { parts: cross ? parts : ops.div(beaten, sizes.lag), like: ops.lastSlots(k, 0) },
+      sizes,
+    );
   },
 );

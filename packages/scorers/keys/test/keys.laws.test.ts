@@ -3,7 +3,7 @@ import { apply } from '@kv/core';
 import type { Kernel } from '@kv/core';
 import { each, kernelLaws, scorerLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
-import { cur, keydiff, lagkv, lagRank, lagSpread, minusCosine, unitSums, windowShare } from '../src/index.ts';
+import { cur, keydiff, lagkv, lagScores, lagSpread, minusCosine, unitSums, windowShare } from '../src/index.ts';
 
 describe('keydiff', () => {
   each(scorerLaws(keydiff()), test);
@@ -43,13 +43,13 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
   ],
   [lagSpread, ({ rows, slots, seed }) => ({ inputs: { x: put(seed, rows, slots, 3) }, params: { lag: 2, sinks: 1 } })],
   [
-    lagRank,
+    lagScores,
     ({ rows, slots, lengths, seed }) => ({
       inputs: {
         parts: put(seed, rows * Math.max(1, Math.floor((slots - 1) / 2) - 1), 2),
         like: { ...put(seed, rows, slots), lengths },
       },
-      params: { lag: 2, sinks: 1, ranked: seed % 2 },
+      params: { lag: 2, sinks: 1 },
     }),
   ],
 ];
