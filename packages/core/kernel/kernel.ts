@@ -378,6 +378,38 @@ function exp2x(x: v128): v128 {
   return v128.andnot(f64x2.mul(f64x2.add(y, f64x2.splat(1)), power), dead);
 }
 
+/** ln x to a unit in the last place of f64 (fdlibm's), for x that f32 holds or 1 + such. */
+// @ts-ignore: decorator
+@inline
+function log2x(x: v128): v128 {
+  // x = 2^k (1 + f), 1 + f from the root of 1/2 to that of 2
+  const k = i64x2.shr_s(i64x2.sub(x, i64x2.splat(0x3fe6a09e667f3bcd)), 52);
+  const f = f64x2.sub(i64x2.sub(x, i64x2.shl(k, 52)), f64x2.splat(1));
+  const e = f64x2.convert_low_i32x4_s(v128.shuffle<i32>(k, k, 0, 2, 0, 2));
+  const s = f64x2.div(f, f64x2.add(f, f64x2.splat(2))), z = f64x2.mul(s, s);
+  let y = f64x2.splat(1.479819860511658591e-01);
+  y = f64x2.add(f64x2.mul(y, z), f64x2.splat(1.531383769920937332e-01));
+  y = f64x2.add(f64x2.mul(y, z), f64x2.splat(1.818357216161805012e-01));
+  y = f64x2.add(f64x2.mul(y, z), f64x2.splat(2.222219843214978396e-01));
+  y = f64x2.add(f64x2.mul(y, z), f64x2.splat(2.857142874366239149e-01));
+  y = f64x2.add(f64x2.mul(y, z), f64x2.splat(3.999999999940941908e-01));
+  y = f64x2.add(f64x2.mul(y, z), f64x2.splat(6.666666666666735130e-01));
+  const half = f64x2.mul(f64x2.splat(0.5), f64x2.mul(f, f));
+  y = f64x2.add(f64x2.mul(s, f64x2.add(half, f64x2.mul(z, y))), f64x2.mul(e, f64x2.splat(1.90821492927058770002e-10)));
+  y = f64x2.sub(f64x2.mul(e, f64x2.splat(6.93147180369123816490e-01)), f64x2.sub(f64x2.sub(half, y), f));
+  y = v128.bitselect(x, y, f64x2.eq(x, f64x2.splat(Infinity)));
+  y = v128.bitselect(y, f64x2.splat(NaN), f64x2.ge(x, f64x2.splat(0)));
+  return v128.bitselect(f64x2.splat(-Infinity), y, f64x2.eq(x, f64x2.splat(0)));
+}
+/** ln (1 + x): what the sum loses comes back as the slope of the logarithm times it. */
+// @ts-ignore: decorator
+@inline
+function log1p2x(x: v128): v128 {
+  const one = f64x2.splat(1), u = f64x2.add(x, one), y = log2x(u);
+  const lost = f64x2.div(f64x2.sub(x, f64x2.sub(u, one)), u);
+  return v128.bitselect(f64x2.add(y, lost), y, f64x2.eq(lost, lost)); // no number where u is 0 or infinite
+}
+
 /** out = x over its sum; a row without mass becomes uniform. x has room for n + 1 numbers. */
 export function shares(x: usize, n: i32, out: usize): void {
   const end = x + (<usize>n << 2);
@@ -526,6 +558,8 @@ export function zip(
         case 10: z = f64x2.sqrt(x); break;
         case 11: z = f64x2.abs(x); break;
         case 12: z = f64x2.floor(x); break;
+        case 13: z = log2x(x); break;
+        case 14: z = log1p2x(x); break;
         default: z = f64x2.div(x, f64x2.max(f64x2.sub(f64x2.splat(1), x), f64x2.splat(5.960464477539063e-8))); break;
       }
       putPair(to, z);
@@ -541,7 +575,7 @@ function four(at: usize, step: i32): v128 {
 }
 
 /**
- * `zip` of operands in f32 where that rounds as f64 would: all kinds but the exponential and the odds.
+ * `zip` of operands in f32 where that rounds as f64 would: all kinds but the exponential, logarithms and the odds.
  */
 export function zip4(
   kind: i32, outer: i32, inner: i32, a: usize, ao: usize, ai: i32, b: usize, bo: usize, bi: i32, out: usize,

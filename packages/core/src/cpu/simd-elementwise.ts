@@ -1,7 +1,6 @@
 import type { Operand } from '../ops.ts';
 import { isDense, rowAt, strides } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import { elementwise } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';
 import type { CpuKernel, KernelOperand, Operand4 } from './kernel.ts';
 import type { Vectors } from './vectors.ts';
@@ -21,8 +20,12 @@ const KINDS: readonly Kind[] = [
   'sqrt',
   'abs',
   'floor',
+  'log',
+  'log1p',
   'odds',
 ];
+/** Those that f32 does not round as f64 would. */
+const IN_F64: readonly Kind[] = ['exp', 'log', 'log1p', 'odds'];
 /** Types of the kernel's operands. */
 const F32 = 0,
   U32 = 1,
@@ -41,11 +44,10 @@ interface Slab {
   readonly width: number;
 }
 
-/** Each number by the kernel; logarithms, of which it has none, by the plain loops. */
+/** Each number by the kernel. */
 export const simdElementwise =
   (k: CpuKernel): Vectors['elementwise'] =>
   (kind, elements) => {
-    if (kind === 'log' || kind === 'log1p') return elementwise(kind, elements);
     const run = runOf(elements),
       { out, operands } = elements,
       { rows, outer, inner } = run,
@@ -136,7 +138,7 @@ function computing(
   found: number,
 ): (n: number, inner: number) => void {
   const index = KINDS.indexOf(kind);
-  if (kind !== 'exp' && kind !== 'odds' && inF32(a) && inF32(b) && inF32(c)) {
+  if (!IN_F64.includes(kind) && inF32(a) && inF32(b) && inF32(c)) {
     const [p, q, r] = [operand4(a), operand4(b), operand4(c)] as const;
     return kind === 'where'
       ? (n, inner) => k.choose4(n, inner, ...p, ...q, ...r, found)

@@ -222,6 +222,14 @@ function rank(k: CpuKernel, given: CpuTensor, over: 'row' | 'all'): CpuTensor {
     places = new Uint32Array(size),
     [own = 0, work = 0, found = 0] = k.place(4 * size, 8192 + 16 * size, 4 * size),
     f32 = k.f32();
+  if (together === 1) {
+    for (let r = 0; r < rows; r++) {
+      putRow(k, x, r, rows, counts[r], own);
+      k.rank(own, counts[r], work, found);
+      out.data.set(f32.subarray(found / 4, found / 4 + counts[r]), r * slots);
+    }
+    return out;
+  }
   for (let first = 0; first < rows; first += together) {
     let n = 0;
     // ties to the lower slot first, then to the lower row

@@ -127,6 +127,14 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
         both((ops) => ops.where(ops.less(tensor(z), 0), 0.3, tensor(x)));
       },
     ));
+  test('logarithms of numbers of any size, to the bit', () => {
+    const data = new Float32Array(Uint32Array.from({ length: 2 ** 16 }, (_, i) => i * 65_537).buffer);
+    data.set([1, -1, Infinity, -Infinity, 1e-45]);
+    for (const kind of ['log', 'log1p'] as const) {
+      const [a, b] = [fast, loops].map((ops) => ops.map(kind, ops.from({ data, shape: [1, data.length] })));
+      expect(readCpu(a!).data).toEqual(readCpu(b!).data);
+    }
+  });
   test('rows folded, looked up, grouped, ranked, and placed in their units', () =>
     prop(
       sizes.chain(([G, R, n]) =>

@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel/fast with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
-export const moduleSource = 'd9a27ce70fbeeb30b24287a09adbc75d27e11cb11f9f88259ded0f7c031c7257';
+export const moduleSource = '197774ea4af6d85cceaa23e3d13cb4604150be0364913e52b543eb3fc535c742';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 24945, 24512, 24414 bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [
