@@ -1,5 +1,5 @@
-import { count, keys, LOWEST, odd, queries, weigher } from '@kv/core';
-import { overWindow } from '@kv/core/shared';
+import { count, keys, LOWEST, odd, positions, queries, weigher } from '@kv/core';
+import { causalDot, overWindow } from '@kv/core/shared';
 
 /**
  * R-KV's importance: for each of the last w queries the softmax, over the slots before the window, of the largest logit
@@ -17,16 +17,17 @@ export const importance = weigher(
       window: count(8, 'queries', 'Last queries that are looked at, whose own slots stay.'),
       kernel: odd(7, 'Width of the maximum over neighbouring slots.'),
     },
-    needs: ({ window }) => [queries(window), keys],
+    needs: ({ window }) => [queries(window), keys, positions],
     floor: ({ window }, slots) => Math.min(slots, window),
   },
   (ctx, { window, kernel }) => {
-    const { ops, at, keys: k } = ctx;
+    const { ops, at, keys: k, positions: p } = ctx;
     const [G = 1, n = 1] = k.shape;
     const last = ops.lastSlots(k, window);
-    const sums = overWindow(ctx, 'sum', G, ({ queries: q, count: c }) => {
+    const sums = overWindow(ctx, 'sum', G, ({ queries: q, count: c, first }) => {
+      const logits = ops.kernel(causalDot, { q, k, p }, { block: c, first });
       // over the group's heads, for each query
-      const largest = ops.groupRows('max', ops.reshape(ops.dot(q, k), [at.queryHeads, c * n]), G);
+      const largest = ops.groupRows('max', ops.reshape(logits, [at.queryHeads, c * n]), G);
       return ops.softmax(ops.where(last, LOWEST, ops.reshape(largest, [G * c, n])));
     });
     const mean = ops.where(last, 0, ops.div(sums, ctx.queries.shape[1]));
