@@ -1,5 +1,6 @@
-import { count, keys, odd, positions, queries, weigher } from '@kv/core';
+import { count, odd, weigher } from '@kv/core';
 import { blockAttention, overWindow } from '@kv/core/shared';
+import { lastQueries } from './last-queries.ts';
 
 /**
  * DefensiveKV's worst case: the largest attention that a slot received from any of the last w queries and heads of its
@@ -18,8 +19,7 @@ export const defensive = weigher(
       window: count(32, 'queries', 'Last queries that are looked at, whose own slots stay.'),
       kernel: odd(5, 'Width of the mean over neighbouring slots.'),
     },
-    needs: ({ window }) => [queries(window), keys, positions],
-    floor: ({ window }, slots) => Math.min(slots, window),
+    ...lastQueries,
   },
   (ctx, { window, kernel }) => {
     const { ops, at } = ctx;

@@ -1,5 +1,6 @@
-import { count, keys, LOWEST, odd, positions, queries, weigher } from '@kv/core';
+import { count, LOWEST, odd, weigher } from '@kv/core';
 import { causalDot, overWindow } from '@kv/core/shared';
+import { lastQueries } from './last-queries.ts';
 
 /**
  * R-KV's importance: for each of the last w queries the softmax, over the slots before the window, of the largest logit
@@ -17,8 +18,7 @@ export const importance = weigher(
       window: count(8, 'queries', 'Last queries that are looked at, whose own slots stay.'),
       kernel: odd(7, 'Width of the maximum over neighbouring slots.'),
     },
-    needs: ({ window }) => [queries(window), keys, positions],
-    floor: ({ window }, slots) => Math.min(slots, window),
+    ...lastQueries,
   },
   (ctx, { window, kernel }) => {
     const { ops, at, keys: k, positions: p } = ctx;
