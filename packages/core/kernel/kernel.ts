@@ -241,10 +241,35 @@ function mixRow(p: usize, x: usize, n: i32, d: i32, acc: usize, from: usize): vo
 }
 
 /**
+ * Brings so many bytes near, line after line, at four places in turn. What is loaded goes nowhere; that a load may trap
+ * keeps it.
+ */
+function fetch(x: usize, bytes: usize): void {
+  const part = (bytes >> 8) << 6;
+  for (const end = x + part; x < end; x += 64) {
+    load<i32>(x);
+    load<i32>(x + part);
+    load<i32>(x + 2 * part);
+    load<i32>(x + 3 * part);
+  }
+}
+/** Bytes of x that `mix` goes over again and again, a few columns at a time. */
+const NEAR = 32768;
+
+/**
  * acc[r] += the sum over i of p[r, i] x[i] for `rows` rows of p, `ldp` bytes apart, and n rows of x [n, d]; acc is f64
- * [rows, d]. Three rows of a GQA group look at x together.
+ * [rows, d].
  */
 export function mix(p: usize, ldp: usize, rows: i32, x: usize, n: i32, d: i32, acc: usize): void {
+  const row = <usize>d << 2, block = max(1, NEAR / (d << 2));
+  for (; n > 0; n -= block, x += <usize>block * row, p += <usize>block << 2) {
+    const count = min(n, block);
+    fetch(x, <usize>count * row);
+    mixed(p, ldp, rows, x, count, d, acc);
+  }
+}
+/** The same for rows of x that lie near. Three rows of a GQA group look at x together. */
+function mixed(p: usize, ldp: usize, rows: i32, x: usize, n: i32, d: i32, acc: usize): void {
   const row = <usize>d << 2, end = <usize>n << 2;
   for (; rows >= 3; rows -= 3, p += 3 * ldp, acc += 6 * row) {
     let c: usize = 0;
