@@ -192,7 +192,7 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
         parts: put((i) => (i * 7 + seed) % 2, rows * Math.max(1, Math.floor(slots / 3) - 1), 3),
         like: { ...put(() => 0, rows, slots), lengths },
       },
-      params: { lag: 3, sinks: 0 },
+      params: { lag: 3, sinks: 0, ranked: seed % 2 },
     }),
   ],
   [

@@ -68,12 +68,13 @@ fn run(row: u32, lane: u32) {
 
 /**
  * Scores with their place: 1 for sinks and for what has no whole next partition; between them the score of `parts` `[G
- * P, lag]`. A row too short for two partitions scores by recency. In the shape `[G, n]` of `like`.
+ * P, lag]`, or where those are ranks (`ranked` 1) the share of its partition that a slot beats. A row too short for two
+ * partitions scores by recency. In the shape `[G, n]` of `like`.
  */
 export const lagScores = kernel({
   id: 'lag-scores',
   inputs: { parts: 'f32', like: 'f32' },
-  params: { lag: 'u32', sinks: 'u32' },
+  params: { lag: 'u32', sinks: 'u32', ranked: 'u32' },
   ragged: 'like',
   output: { shape: ({ like }) => like },
   wgsl: /* wgsl */ `
@@ -84,18 +85,21 @@ fn run(index: u32) {
   let own = i - params.sinks;
   if (count < params.sinks + 2u * params.lag) { output[index] = f32(own) / f32(max(count, params.sinks + 1u) - params.sinks); return; }
   if (params.sinks + (own / params.lag + 2u) * params.lag > count) { return; }
-  output[index] = parts[g * (parts_shape.x / like_shape.x) * params.lag + own];
+  let part = parts[g * (parts_shape.x / like_shape.x) * params.lag + own];
+  output[index] = select(part, (f32(params.lag) - 1.0 - part) / f32(params.lag), params.ranked != 0u);
 }`,
-  operations: ({ like }) => 4 * like.shape.reduce((a, b) => a * b, 1),
-  ref({ parts, like }, { lag, sinks }, out, lengths) {
+  operations: ({ like }, { ranked }) => (4 + 2 * ranked) * like.shape.reduce((a, b) => a * b, 1),
+  ref({ parts, like }, { lag, sinks, ranked }, out, lengths) {
     const [G = 0, n = 0] = like.shape,
       each = (parts.shape[0] / Math.max(1, G)) * lag;
     for (let g = 0; g < G; g++) {
       const count = lengths[g],
         to = out.subarray(g * n, g * n + count).fill(1),
-        whole = Math.floor((count - sinks) / lag) - 1;
-      if (whole > 0) to.set(parts.data.subarray(g * each, g * each + whole * lag), sinks);
-      else for (let i = sinks; i < count; i++) to[i] = (i - sinks) / (count - sinks);
+        whole = Math.floor((count - sinks) / lag) - 1,
+        scores = parts.data.subarray(g * each, g * each + Math.max(0, whole) * lag);
+      if (whole < 1) for (let i = sinks; i < count; i++) to[i] = (i - sinks) / (count - sinks);
+      else if (ranked) for (let i = 0; i < scores.length; i++) to[sinks + i] = (lag - 1 - scores[i]) / lag;
+      else to.set(scores, sinks);
     }
   },
 });

@@ -26,12 +26,8 @@ export const lagkv = weigher(
     // longer ones say the same of n slots
     const sizes = { lag: Math.min(lag, Math.max(1, n)), sinks: Math.min(sinks, n) };
     const score = (x: Tensor): Tensor => ops.softmax(ops.kernel(lagSpread, { x }, sizes)); // a row a partition
-    const parts = ops.div(ops.add(score(k), score(v)), 2);
-    const beaten = ops.sub(sizes.lag - 1, ops.rank(parts, 'row')); // ties to the lower slot
-    return ops.kernel(
-      lagScores,
-      { parts: cross ? parts : ops.div(beaten, sizes.lag), like: ops.lastSlots(k, 0) },
-      sizes,
-    );
+    const both = ops.add(score(k), score(v));
+    const parts = cross ? ops.div(both, 2) : ops.rank(both, 'row'); // ties to the lower slot
+    return ops.kernel(lagScores, { parts, like: ops.lastSlots(k, 0) }, { ...sizes, ranked: Number(!cross) });
   },
 );

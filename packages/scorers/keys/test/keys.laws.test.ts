@@ -49,7 +49,7 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
         parts: put(seed, rows * Math.max(1, Math.floor((slots - 1) / 2) - 1), 2),
         like: { ...put(seed, rows, slots), lengths },
       },
-      params: { lag: 2, sinks: 1 },
+      params: { lag: 2, sinks: 1, ranked: seed % 2 },
     }),
   ],
 ];
