@@ -67,8 +67,8 @@ export function extents(x: usize, n: i32, d: i32, size: i32, low: usize, high: u
       let l = v128.load(x + c), h = l;
       for (let at = x + c + row; at < end; at += row) {
         const v = v128.load(at);
-        l = f32x4.min(l, v);
-        h = f32x4.max(h, v);
+        l = f32x4.pmin(l, v);
+        h = f32x4.pmax(h, v);
       }
       v128.store(low + c, l);
       v128.store(high + c, h);
@@ -381,7 +381,7 @@ export function firstBad(x: usize, n: i32, least: f32): i32 {
 @inline
 function exp2x(x: v128): v128 {
   const dead = f64x2.lt(x, f64x2.splat(-700));
-  x = f64x2.max(x, f64x2.splat(-700));
+  x = f64x2.pmax(x, f64x2.splat(-700));
   const n = f64x2.nearest(f64x2.mul(x, f64x2.splat(1.4426950408889634)));
   const r = f64x2.sub(
     f64x2.sub(x, f64x2.mul(n, f64x2.splat(6.93147180369123816490e-01))),
@@ -946,7 +946,7 @@ export function turn(
       const a = v128.load(x + c), b = v128.load(x + width + c), co = v128.load(cos + at + c), si = v128.load(sin + at + c);
       let y: v128, z: v128;
       if (back) {
-        const by = f32x4.div(one, f32x4.max(f32x4.add(f32x4.mul(co, co), f32x4.mul(si, si)), least));
+        const by = f32x4.div(one, f32x4.pmax(f32x4.add(f32x4.mul(co, co), f32x4.mul(si, si)), least));
         y = f32x4.mul(f32x4.add(f32x4.mul(a, co), f32x4.mul(b, si)), by);
         z = f32x4.mul(f32x4.sub(f32x4.mul(b, co), f32x4.mul(a, si)), by);
       } else {
@@ -1080,7 +1080,7 @@ const EXP: usize = memory.data<f32>([
 @inline
 function exp4(x: v128): v128 {
   const dead = f32x4.lt(x, v128.load(EXP));
-  x = f32x4.max(x, v128.load(EXP));
+  x = f32x4.pmax(x, v128.load(EXP));
   // the nearest whole number, whose bits come last in a sum with 1.5 * 2^23
   const shifted = f32x4.add(f32x4.mul(x, v128.load(EXP, 16)), v128.load(EXP, 32));
   const n = f32x4.sub(shifted, v128.load(EXP, 32));

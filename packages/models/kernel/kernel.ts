@@ -137,9 +137,10 @@ export function dots(q: usize, k: usize, n: i32, d: i32, out: usize): void {
 // @ts-ignore: decorator
 @inline
 function exp4(x: v128): v128 {
-  const dead = f32x4.lt(x, f32x4.splat(-87.0));
-  x = f32x4.max(x, f32x4.splat(-87.0));
-  const n = f32x4.nearest(f32x4.mul(x, f32x4.splat(1.44269504088896341)));
+  const dead = f32x4.lt(x, f32x4.splat(-87.0)), whole = f32x4.splat(12582912.0);
+  x = f32x4.pmax(x, f32x4.splat(-87.0));
+  // the nearest whole number, whose bits come last in a sum with 1.5 * 2^23
+  const shifted = f32x4.add(f32x4.mul(x, f32x4.splat(1.44269504088896341)), whole), n = f32x4.sub(shifted, whole);
   x = f32x4.sub(f32x4.sub(x, f32x4.mul(n, f32x4.splat(0.693359375))), f32x4.mul(n, f32x4.splat(-2.12194440e-4)));
   let y = f32x4.splat(1.9875691500e-4);
   y = f32x4.add(f32x4.mul(y, x), f32x4.splat(1.3981999507e-3));
@@ -148,8 +149,7 @@ function exp4(x: v128): v128 {
   y = f32x4.add(f32x4.mul(y, x), f32x4.splat(1.6666665459e-1));
   y = f32x4.add(f32x4.mul(y, x), f32x4.splat(5.0000001201e-1));
   y = f32x4.add(f32x4.add(f32x4.mul(y, f32x4.mul(x, x)), x), f32x4.splat(1.0));
-  const scale = i32x4.shl(i32x4.add(i32x4.trunc_sat_f32x4_s(n), i32x4.splat(127)), 23);
-  return v128.andnot(f32x4.mul(y, scale), dead);
+  return v128.andnot(i32x4.add(y, i32x4.shl(shifted, 23)), dead);
 }
 
 /** Softmax of s[lo, hi) in place; the rest of s[0, end) becomes 0. end is a multiple of 4; the sum is taken in f64. Nothing but -Infinity gives zeros. */
@@ -158,7 +158,7 @@ export function softmax(s: usize, lo: i32, hi: i32, end: i32): void {
   for (let j = hi; j < end; j++) store<f32>(s + (<usize>j << 2), -Infinity);
   const stop = s + (<usize>end << 2);
   let top = f32x4.splat(-Infinity);
-  for (let p = s; p < stop; p += 16) top = f32x4.max(top, v128.load(p));
+  for (let p = s; p < stop; p += 16) top = f32x4.pmax(top, v128.load(p));
   const highest = Mathf.max(
     Mathf.max(f32x4.extract_lane(top, 0), f32x4.extract_lane(top, 1)),
     Mathf.max(f32x4.extract_lane(top, 2), f32x4.extract_lane(top, 3)));
@@ -185,12 +185,12 @@ export function columns(s: usize, ld: usize, rows: i32, n: i32, acc: usize, top:
     for (let i = 0; i < rows; i++, p += ld) {
       const x = v128.load(p);
       sum = f32x4.add(sum, x);
-      max = f32x4.max(max, x);
+      max = f32x4.pmax(max, x);
     }
     const q = acc + 2 * j;
     v128.store(q, f64x2.add(v128.load(q), f64x2.promote_low_f32x4(sum)));
     v128.store(q, f64x2.add(v128.load(q, 16), f64x2.promote_low_f32x4(v128.shuffle<f64>(sum, sum, 1, 1))), 16);
-    if (top) v128.store(top + j, f32x4.max(v128.load(top + j), max));
+    if (top) v128.store(top + j, f32x4.pmax(v128.load(top + j), max));
   }
 }
 

@@ -2,13 +2,14 @@
 // Causal attention over a cache. A layer's cache is described by words: keys, values `[G, capacity, d]` f32, positions
 // `[G, capacity]` u32, capacity, and the slots in use of each KV head. d is a multiple of 4.
 
-import { WIDE, exp4, flip, fma, max4, sum4, tanh4 } from "./forms";
+import { WIDE, codes4, exp4, flip, fma, larger, max4, sum4, tanh4, wholes } from "./forms";
 import { min2, quantise, quantised32, tilesOf8, zero8 } from "./products";
 import { ME, THREADS, claim } from "./team";
 import { CODES, META, UNPACKED } from "./unpacked";
 
 /** Below every score, and finite, so that a difference of two is a number. */
 const LOWEST: f32 = -1e30;
+const LOG2E: f32 = 1.44269504088896341;
 
 // @ts-ignore: decorator
 @inline
@@ -193,12 +194,17 @@ function capped(s: usize, n: usize, scale: f32, cap: f32): void {
   }
 }
 
-/** The largest of n numbers, at least LOWEST; behind them there may be anything up to a multiple of four. */
+/** The largest of n numbers, at least LOWEST; behind them there may be anything up to a multiple of sixteen. */
 function largest(s: usize, n: usize): f32 {
-  for (let i = n; i & 3; i++) store<f32>(s + 4 * i, LOWEST);
-  let top = f32x4.splat(LOWEST);
-  for (let i: usize = 0; i < n << 2; i += 16) top = f32x4.max(top, v128.load(s + i));
-  return max4(top);
+  for (let i = n; i & 15; i++) store<f32>(s + 4 * i, LOWEST);
+  let a = f32x4.splat(LOWEST), b = a, c = a, d = a;
+  for (let i: usize = 0; i < n << 2; i += 64) {
+    a = f32x4.pmax(a, v128.load(s + i));
+    b = f32x4.pmax(b, v128.load(s + i, 16));
+    c = f32x4.pmax(c, v128.load(s + i, 32));
+    d = f32x4.pmax(d, v128.load(s + i, 48));
+  }
+  return max4(f32x4.pmax(f32x4.pmax(a, b), f32x4.pmax(c, d)));
 }
 
 /** s = e^(s - top) of n numbers (0 behind them); gives their sum. */
@@ -493,14 +499,14 @@ function values8(from: usize, d: usize, left: usize, to: usize, block: usize, bl
   for (let i: usize = 0; i < row; i += 16, to += blocks * VALUES) {
     const v = from + i, codes = to + 128 * block, beside = to + 128 * blocks + 4 * META * block;
     let top = f32x4.splat(0);
-    for (let s: usize = 0; s < n; s++) top = f32x4.max(top, f32x4.abs(v128.load(v + s * row)));
-    const inverse = f32x4.div(f32x4.splat(127), f32x4.max(top, f32x4.splat(1e-30))), scales = f32x4.div(top, f32x4.splat(127));
+    for (let s: usize = 0; s < n; s++) top = larger(top, f32x4.abs(v128.load(v + s * row)));
+    const inverse = f32x4.div(f32x4.splat(127), larger(top, f32x4.splat(1e-30))), scales = f32x4.div(top, f32x4.splat(127));
     for (let q: usize = 0; q < 8; q++) {
       let four = i32x4.splat(0);
       for (let k: usize = 0; k < 4; k++) {
         const s = (q << 2) + k;
         if (s >= n) break;
-        const code = i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(v + s * row), inverse)));
+        const code = wholes(f32x4.mul(v128.load(v + s * row), inverse));
         four = v128.or(four, i32x4.shl(v128.and(code, low), <i32>(8 * k)));
       }
       v128.store(codes + 16 * q, four);
@@ -653,7 +659,7 @@ function count4(kind: u32, powers: usize, scores: usize, n: usize, top: f32, tot
     const e = v128.load(powers + i), sum = v128.load(to + i), a = f32x4.mul(e, f);
     let next = sum;
     if (kind == SUM || kind == NORMALIZED) next = fma(e, f, sum);
-    else if (kind == MAX) next = f32x4.max(sum, a);
+    else if (kind == MAX) next = f32x4.pmax(sum, a);
     else if (kind == SQUARES) next = fma(a, a, sum);
     else if (kind == VOTES) next = f32x4.add(sum, v128.and(f32x4.gt(a, mean), one));
     else next = f32x4.sub(sum, f32x4.mul(a, f32x4.sub(v128.load(scores + i), less)));
@@ -682,6 +688,12 @@ function log1(x: f32): f32 {
 function most8(): f32 {
   return WIDE == 1 ? 255 : 127;
 }
+/** Its logarithm to base 2. */
+// @ts-ignore: decorator
+@inline
+function codeBits(): f32 {
+  return WIDE == 1 ? 7.994353436858858 : 6.988684686772166;
+}
 
 /**
  * Softmax weights of a row of scores, relative to `top`, as codes of output `lane` of a panel: blocks of 32 with a scale
@@ -691,15 +703,15 @@ function weigh8(line: usize, even: usize, top: f32, panel: usize, lane: usize): 
   let sum: f32 = 0;
   for (let s: usize = 0; s < even << 2; s += 128, panel += UNPACKED) {
     const p = line + s, to = panel + 4 * lane;
-    let a = f32x4.max(v128.load(p), v128.load(p, 16)), b = f32x4.max(v128.load(p, 32), v128.load(p, 48));
-    a = f32x4.max(a, f32x4.max(v128.load(p, 64), v128.load(p, 80)));
-    b = f32x4.max(b, f32x4.max(v128.load(p, 96), v128.load(p, 112)));
-    const highest = max4(f32x4.max(a, b)), scale: f32 = highest == LOWEST ? 0 : exp1(highest - top) / most8();
+    let a = f32x4.pmax(v128.load(p), v128.load(p, 16)), b = f32x4.pmax(v128.load(p, 32), v128.load(p, 48));
+    a = f32x4.pmax(a, f32x4.pmax(v128.load(p, 64), v128.load(p, 80)));
+    b = f32x4.pmax(b, f32x4.pmax(v128.load(p, 96), v128.load(p, 112)));
+    const highest = max4(f32x4.pmax(a, b)), scale: f32 = highest == LOWEST ? 0 : exp1(highest - top) / most8();
     store<f32>(panel + CODES + 4 * lane, scale);
-    const h = f32x4.splat(highest), most = f32x4.splat(most8());
+    const shift = f32x4.splat(codeBits() - highest * LOG2E);
     let count = i32x4.splat(0);
     for (let i: usize = 0; i < 128; i += 64) {
-      const c0 = code8(p + i, h, most), c1 = code8(p + i + 16, h, most), c2 = code8(p + i + 32, h, most), c3 = code8(p + i + 48, h, most);
+      const c0 = codes4(v128.load(p + i), shift), c1 = codes4(v128.load(p + i + 16), shift), c2 = codes4(v128.load(p + i + 32), shift), c3 = codes4(v128.load(p + i + 48), shift);
       count = i32x4.add(count, i32x4.add(i32x4.add(c0, c1), i32x4.add(c2, c3)));
       const v = i8x16.narrow_i16x8_u(i16x8.narrow_i32x4_s(c0, c1), i16x8.narrow_i32x4_s(c2, c3)), at = to + 4 * i;
       v128.store_lane<i32>(at, v, 0);
@@ -710,12 +722,6 @@ function weigh8(line: usize, even: usize, top: f32, panel: usize, lane: usize): 
     sum += scale * sum4(f32x4.convert_i32x4_s(count));
   }
   return sum;
-}
-
-// @ts-ignore: decorator
-@inline
-function code8(p: usize, highest: v128, most: v128): v128 {
-  return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(exp4(f32x4.sub(v128.load(p), highest)), most)));
 }
 
 /** Eight rows of outputs, side by side `[d][ROWS]`, times a factor each. */

@@ -8,12 +8,15 @@
 /** How codes of 8 bits meet the dot of FORM 2: 0 as two digits of 4 bits, 1 unsigned (code + 128), 2 signed. */
 export let WIDE: i32 = 0;
 
+// V8 makes about ten instructions of f32x4.max, which passes NaN on, and six of i32x4.trunc_sat_f32x4_s; f32x4.pmax and
+// the sum with 1.5 * 2^23 that rounds below are one each.
+//
 // V8 makes a vector constant anew wherever it is used, from Node 22 on: three instructions, two of them on one port.
 // These are loaded instead, from the bytes that the module keeps for itself.
 
 const TABLE: usize = 256;
 const DIGIT: usize = 0, FLIP: usize = 1, FIFTH: usize = 2, UPPER: usize = 3, BITS: usize = 4, UNIT: usize = 5, DEAD: usize = 6,
-  LOG2E: usize = 7, LN2: usize = 8, LN2_REST: usize = 9, POWERS: usize = 10, ONE: usize = 16, BIAS: usize = 17;
+  LOG2E: usize = 7, LN2: usize = 8, LN2_REST: usize = 9, POWERS: usize = 10, ONE: usize = 16, WHOLE: usize = 17, CUBIC: usize = 18, FAR: usize = 22;
 
 // @ts-ignore: decorator
 @inline
@@ -45,7 +48,12 @@ export function setWide(wide: i32): void {
   put(POWERS + 4, f32x4.splat(1.6666665459e-1));
   put(POWERS + 5, f32x4.splat(5.0000001201e-1));
   put(ONE, f32x4.splat(1.0));
-  put(BIAS, i32x4.splat(127));
+  put(WHOLE, f32x4.splat(12582912.0));
+  put(CUBIC, f32x4.splat(5.5171669e-2));
+  put(CUBIC + 1, f32x4.splat(2.4261113e-1));
+  put(CUBIC + 2, f32x4.splat(6.9326099e-1));
+  put(CUBIC + 3, f32x4.splat(9.9992807e-1));
+  put(FAR, f32x4.splat(-100.0));
 }
 
 /** 15 in every byte. */
@@ -140,13 +148,48 @@ export function sum4(s: v128): f32 {
   return f32x4.extract_lane(s, 0) + f32x4.extract_lane(s, 1) + (f32x4.extract_lane(s, 2) + f32x4.extract_lane(s, 3));
 }
 
+/** The largest of four numbers; a NaN may be passed over. */
 // @ts-ignore: decorator
 @inline
 export function max4(s: v128): f32 {
-  return max(
-    max(f32x4.extract_lane(s, 0), f32x4.extract_lane(s, 1)),
-    max(f32x4.extract_lane(s, 2), f32x4.extract_lane(s, 3)),
-  );
+  const t = f32x4.pmax(s, v128.shuffle<f32>(s, s, 2, 3, 0, 1));
+  return f32x4.extract_lane(f32x4.pmax(t, v128.shuffle<f32>(t, t, 1, 0, 3, 2)), 0);
+}
+
+/** The larger of magnitudes, compared as integers, which have the same order: a NaN is the largest. */
+// @ts-ignore: decorator
+@inline
+export function larger(a: v128, b: v128): v128 {
+  return i32x4.max_s(a, b);
+}
+
+/** The largest of four magnitudes. */
+// @ts-ignore: decorator
+@inline
+export function largest4(s: v128): f32 {
+  const t = larger(s, v128.shuffle<f32>(s, s, 2, 3, 0, 1));
+  return f32x4.extract_lane(larger(t, v128.shuffle<f32>(t, t, 1, 0, 3, 2)), 0);
+}
+
+/** c - a * b, fused where the form allows it. */
+// @ts-ignore: decorator
+@inline
+function less(a: v128, b: v128, c: v128): v128 {
+  return FORM == 0 ? f32x4.sub(c, f32x4.mul(a, b)) : f32x4.relaxed_nmadd(a, b, c);
+}
+
+/** x + 1.5 * 2^23, for |x| < 2^22: its last bits are the nearest whole number. */
+// @ts-ignore: decorator
+@inline
+function shifted(x: v128): v128 {
+  return f32x4.add(x, constant(WHOLE));
+}
+
+/** The nearest whole numbers, i32, for |x| < 2^22. */
+// @ts-ignore: decorator
+@inline
+export function wholes(x: v128): v128 {
+  return i32x4.sub(shifted(x), constant(WHOLE));
 }
 
 /** e^x for x <= 0, about 1 ulp; exactly 0 below -87 (and at -Infinity). */
@@ -154,9 +197,9 @@ export function max4(s: v128): f32 {
 @inline
 export function exp4(x: v128): v128 {
   const dead = f32x4.lt(x, constant(DEAD));
-  x = f32x4.max(x, constant(DEAD));
-  const n = f32x4.nearest(f32x4.mul(x, constant(LOG2E)));
-  x = f32x4.sub(f32x4.sub(x, f32x4.mul(n, constant(LN2))), f32x4.mul(n, constant(LN2_REST)));
+  x = f32x4.pmax(x, constant(DEAD));
+  const power = shifted(f32x4.mul(x, constant(LOG2E))), n = f32x4.sub(power, constant(WHOLE));
+  x = less(n, constant(LN2_REST), less(n, constant(LN2), x));
   let y = constant(POWERS);
   y = fma(y, x, constant(POWERS + 1));
   y = fma(y, x, constant(POWERS + 2));
@@ -164,8 +207,18 @@ export function exp4(x: v128): v128 {
   y = fma(y, x, constant(POWERS + 4));
   y = fma(y, x, constant(POWERS + 5));
   y = f32x4.add(fma(y, f32x4.mul(x, x), x), constant(ONE));
-  const scale = i32x4.shl(i32x4.add(i32x4.trunc_sat_f32x4_s(n), constant(BIAS)), 23);
-  return v128.andnot(f32x4.mul(y, scale), dead);
+  return v128.andnot(i32x4.add(y, i32x4.shl(power, 23)), dead);
+}
+
+/** The whole numbers nearest to e^x * 2^shift, below 2^22: the power is exact to 0.01 %. */
+// @ts-ignore: decorator
+@inline
+export function codes4(x: v128, shift: v128): v128 {
+  x = f32x4.pmax(fma(x, constant(LOG2E), shift), constant(FAR));
+  const power = shifted(x);
+  x = f32x4.sub(x, f32x4.sub(power, constant(WHOLE)));
+  const y = fma(fma(fma(constant(CUBIC), x, constant(CUBIC + 1)), x, constant(CUBIC + 2)), x, constant(CUBIC + 3));
+  return wholes(i32x4.add(y, i32x4.shl(power, 23)));
 }
 
 /** 1 / (1 + e^-x), for any x. */

@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // y = x Wᵀ + bias over panels: activations in 8 bits against codes of at most 8 bits, or f32 against anything.
 
-import { WIDE, XB, fma, max4, widen } from "./forms";
+import { WIDE, XB, fma, larger, largest4, wholes, widen } from "./forms";
 import * as kF32 from "./kind-0";
 import * as kF16 from "./kind-1";
 import * as kBF16 from "./kind-2";
@@ -37,18 +37,21 @@ let SUM: i32 = 0, FIRST: i32 = 0;
 
 /** 32 numbers to 8 bits, lanes `lane` bytes from one to the next; gives their scale. */
 export function quantised32(x: usize, q: usize, lane: usize): f32 {
-  let top = f32x4.splat(0);
-  for (let i: usize = 0; i < 128; i += 16) top = f32x4.max(top, f32x4.abs(v128.load(x + i)));
-  const most = max4(top), inverse = f32x4.splat(most == 0 ? 0 : 127 / most);
+  let a = f32x4.splat(0), b = a;
+  for (let i: usize = 0; i < 128; i += 32) {
+    a = larger(a, f32x4.abs(v128.load(x + i)));
+    b = larger(b, f32x4.abs(v128.load(x + i, 16)));
+  }
+  const most = largest4(larger(a, b)), inverse = f32x4.splat(most == 0 ? 0 : 127 / most);
   SUM = 0;
   for (let i: usize = 0; i < 128; i += 64) {
-    const a = rounded(x + i, inverse), b = rounded(x + i + 16, inverse), c = rounded(x + i + 32, inverse), d = rounded(x + i + 48, inverse);
-    const ab = i16x8.narrow_i32x4_s(a, b), cd = i16x8.narrow_i32x4_s(c, d);
+    const q0 = rounded(x + i, inverse), q1 = rounded(x + i + 16, inverse), q2 = rounded(x + i + 32, inverse), q3 = rounded(x + i + 48, inverse);
+    const ab = i16x8.narrow_i32x4_s(q0, q1), cd = i16x8.narrow_i32x4_s(q2, q3);
     if (FORM == 0) {
       q = lanes(v128.shuffle<i16>(ab, ab, 0, 2, 1, 3, 4, 6, 5, 7), q, lane);
       q = lanes(v128.shuffle<i16>(cd, cd, 0, 2, 1, 3, 4, 6, 5, 7), q, lane);
     } else q = lanes(i8x16.narrow_i16x8_s(ab, cd), q, lane);
-    const t = i32x4.add(i32x4.add(a, b), i32x4.add(c, d));
+    const t = i32x4.add(i32x4.add(q0, q1), i32x4.add(q2, q3));
     SUM += i32x4.extract_lane(t, 0) + i32x4.extract_lane(t, 1) + i32x4.extract_lane(t, 2) + i32x4.extract_lane(t, 3);
     if (i == 0) FIRST = SUM;
   }
@@ -72,7 +75,7 @@ function lanes(v: v128, q: usize, apart: usize): usize {
 // @ts-ignore: decorator
 @inline
 function rounded(x: usize, inverse: v128): v128 {
-  return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(x), inverse)));
+  return wholes(f32x4.mul(v128.load(x), inverse));
 }
 
 /** The numbers of output r of a panel, `[inputs]` f32, as the file has them. */
