@@ -185,6 +185,20 @@ describe.each(here.map((fast) => [fast.form, fast] as const))('form %i', (_, fas
     );
   });
 
+  test('a NaN among activations, wherever it stands, is the scale of its block, and of no other', () => {
+    const heap = new Heap(),
+      kernels = instantiate(fast, heap.memory),
+      [x, codes, meta] = [4 * 64, 2 * 64, 2 * 16].map((bytes) => heap.allocate(bytes)) as [number, number, number];
+    for (let at = 0; at < 32; at++) {
+      heap.floats(x, 64).fill(at - 16)[at] = NaN;
+      kernels.quantise(x, 64, codes, meta, 1);
+      expect([heap.floats(meta, 1)[0], heap.floats(meta + 16, 1)[0]]).toEqual([
+        NaN,
+        Math.fround(Math.abs(at - 16) / 127),
+      ]);
+    }
+  });
+
   test.each(types)('%s: inputs and rows beyond what is worked on at a time', (type) => {
     const inputs = isFloat(kindOf(type)) ? 1100 : 2048;
     for (const exact of isFloat(kindOf(type)) ? [true] : [true, false])
