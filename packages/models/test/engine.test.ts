@@ -13,7 +13,7 @@ import {
   type Rows,
 } from '../src/engine.ts';
 import { wasmEngine } from '../src/wasm/engine.ts';
-import { moduleOf } from '../src/wasm/module.ts';
+import { modules } from './modules.ts';
 import { runProgram } from './program.oracle.ts';
 
 const headDim = 4;
@@ -93,17 +93,11 @@ const programs = fc
     return { program, m, angles, given: inputs.map(({ width }, i) => some(m * width, i + 5)) };
   });
 
-const modules = await Promise.all(([0, 1, 2] as const).map((form) => moduleOf(form)));
-
 test.each<readonly [string, Engine]>([
   ['reference products', linearEngine(referenceLinear)],
   ['simd products', linearEngine(simdLinear())],
-  ...modules.flatMap((fast) =>
-    fast === undefined
-      ? []
-      : [1, 2].map(
-          (threads) => [`module, form ${fast.form}, ${threads} threads`, wasmEngine(fast, { threads })] as const,
-        ),
+  ...modules.flatMap(([name, fast]) =>
+    [1, 2].map((threads) => [`module, ${name}, ${threads} threads`, wasmEngine(fast, { threads })] as const),
   ),
 ])('any program on the %s is its float64 self, run twice, inputs unwritten', async (_, engine) => {
   const held = await engine.prepare({ name: 'none', inputs: [], instructions: [], outputs: [] }); // threads stay

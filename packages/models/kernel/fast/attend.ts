@@ -697,7 +697,7 @@ function codeBits(): f32 {
 
 /**
  * Softmax weights of a row of scores, relative to `top`, as codes of output `lane` of a panel: blocks of 32 with a scale
- * each, which makes its largest weight the largest code. Gives what the codes come to.
+ * each, which makes its largest weight the largest code. Leaves codes where the scores were; gives what they come to.
  */
 function weigh8(line: usize, even: usize, top: f32, panel: usize, lane: usize): f32 {
   let sum: f32 = 0;
@@ -709,9 +709,14 @@ function weigh8(line: usize, even: usize, top: f32, panel: usize, lane: usize): 
     const highest = max4(f32x4.pmax(a, b)), scale: f32 = highest == LOWEST ? 0 : exp1(highest - top) / most8();
     store<f32>(panel + CODES + 4 * lane, scale);
     const shift = f32x4.splat(codeBits() - highest * LOG2E);
+    for (let i: usize = 0; i < 128; i += 32) {
+      const a = codes4(v128.load(p + i), shift), b = codes4(v128.load(p + i, 16), shift);
+      v128.store(p + i, a);
+      v128.store(p + i, b, 16);
+    }
     let count = i32x4.splat(0);
     for (let i: usize = 0; i < 128; i += 64) {
-      const c0 = codes4(v128.load(p + i), shift), c1 = codes4(v128.load(p + i + 16), shift), c2 = codes4(v128.load(p + i + 32), shift), c3 = codes4(v128.load(p + i + 48), shift);
+      const c0 = v128.load(p + i), c1 = v128.load(p + i, 16), c2 = v128.load(p + i, 32), c3 = v128.load(p + i, 48);
       count = i32x4.add(count, i32x4.add(i32x4.add(c0, c1), i32x4.add(c2, c3)));
       const v = i8x16.narrow_i16x8_u(i16x8.narrow_i32x4_s(c0, c1), i16x8.narrow_i32x4_s(c2, c3)), at = to + 4 * i;
       v128.store_lane<i32>(at, v, 0);

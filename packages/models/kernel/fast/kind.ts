@@ -352,7 +352,7 @@ function products(digits: bool, w: usize, blocks: usize, x: usize, meta: usize, 
       }
       const s = v128.load32_splat(mp), sum = v128.load32_splat(mp, 4);
       if (HALVED) {
-        const first = v128.load32_splat(mp, 8), a = f32x4.mul(first, negative), c = f32x4.mul(f32x4.sub(sum, first), negative);
+        const a = f32x4.mul(v128.load32_splat(mp, 8), negative), c = f32x4.mul(v128.load32_splat(mp, 12), negative);
         f0 = scaledHalves(head, at, xp, s, a, c, 0, f0, low, high); f1 = scaledHalves(head, at, xp, s, a, c, 1, f1, low, high);
         f2 = scaledHalves(head, at, xp, s, a, c, 2, f2, low, high); f3 = scaledHalves(head, at, xp, s, a, c, 3, f3, low, high);
         continue;

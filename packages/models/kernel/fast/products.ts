@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // y = x Wᵀ + bias over panels: activations in 8 bits against codes of at most 8 bits, or f32 against anything.
 
-import { WIDE, XB, fma, larger, largest4, wholes, widen } from "./forms";
+import { WIDE, XB, fma, larger, largest4, wholes, widen, zeros } from "./forms";
 import * as kF32 from "./kind-0";
 import * as kF16 from "./kind-1";
 import * as kBF16 from "./kind-2";
@@ -29,6 +29,7 @@ export function quantise(x: usize, n: usize, q: usize, meta: usize, apart: usize
     store<f32>(meta, s);
     store<f32>(meta, s * <f32>SUM, 4);
     store<f32>(meta, s * <f32>FIRST, 8);
+    store<f32>(meta, s * <f32>(SUM - FIRST), 12);
   }
 }
 
@@ -130,10 +131,12 @@ export function rowProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: u
 
 /** Blocks that are unpacked at a time: they stay in the first-level cache. */
 const CHUNK: usize = 48;
+/** Rows that pass the halves of a panel in turn. */
+const TALL: usize = 16;
 /** Inputs whose numbers are made at a time. */
 const DEPTH: usize = 512;
 /** Bytes of scratch that `rowsProduct` and `floatProduct` want. */
-export const SCRATCH: usize = 2 * CHUNK * (512 * 2 + 128);
+export const SCRATCH: usize = 2 * CHUNK * (512 * 2 + 128) + 32;
 
 /** Blocks of a panel, unpacked. */
 function unpack(kind: i32, panel: usize, first: usize, count: usize, to: usize): void {
@@ -169,7 +172,7 @@ function numbers(kind: i32, panel: usize, first: usize, count: usize, to: usize)
 /** acc + unpacked codes times what a lane takes of activations, the same in every lane. */
 // @ts-ignore: decorator
 @inline
-function step(x: v128, w: v128, acc: v128): v128 {
+function dots(x: v128, w: v128, acc: v128): v128 {
   if (FORM == 2) return i32x4.relaxed_dot_i8x16_i7x16_add_s(x, w, acc);
   if (FORM == 1) return i16x8.add(acc, i16x8.relaxed_dot_i8x16_i7x16_s(x, w));
   return i32x4.add(acc, i32x4.dot_i16x8_s(x, w));
@@ -179,27 +182,20 @@ function step(x: v128, w: v128, acc: v128): v128 {
 const MIN = 0, SYM = 1, HALF = 2;
 
 /**
- * Rows [0, rows) in fours times 8 outputs of `count` unpacked blocks, added to out where `more`, else to the bias.
- * An activation block meets `each` unpacked ones in turn. `every`: dots that fit 16 bits in FORM 1.
+ * Rows [0, rows) in fours times 8 outputs of `count` unpacked blocks, added to the eight numbers at `from` of the first
+ * row, `step` bytes further of each next one. An activation block meets `each` unpacked ones in turn. `every`: dots that
+ * fit 16 bits in FORM 1.
  */
 // @ts-ignore: decorator
 @inline
-function tiles(how: i32, every: usize, w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
+function tiles(how: i32, every: usize, w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, from: usize, step: usize): void {
   const quads: usize = how == HALF ? 4 : 8, negative = f32x4.splat(-z);
-  let b0 = f32x4.splat(0), b1 = b0;
-  if (bias && !more) {
-    b0 = some(bias, left);
-    if (left > 4) b1 = some(bias + 16, left - 4);
-  }
-  for (let r: usize = 0; r < rows; r += 4, x += 4 * ldx, meta += 4 * ldm, out += 4 * ldo) {
+  for (let r: usize = 0; r < rows; r += 4, x += 4 * ldx, meta += 4 * ldm, out += 4 * ldo, from += 4 * step) {
     let xp = x, m = meta, c = w, turn: usize = 0;
-    let f00 = b0, f01 = b1, f10 = b0, f11 = b1, f20 = b0, f21 = b1, f30 = b0, f31 = b1;
-    if (more) {
-      f00 = v128.load(out); f01 = v128.load(out, 16);
-      f10 = v128.load(out + ldo); f11 = v128.load(out + ldo, 16);
-      f20 = v128.load(out + 2 * ldo); f21 = v128.load(out + 2 * ldo, 16);
-      f30 = v128.load(out + 3 * ldo); f31 = v128.load(out + 3 * ldo, 16);
-    }
+    let f00 = v128.load(from), f01 = v128.load(from, 16);
+    let f10 = v128.load(from + step), f11 = v128.load(from + step, 16);
+    let f20 = v128.load(from + 2 * step), f21 = v128.load(from + 2 * step, 16);
+    let f30 = v128.load(from + 3 * step), f31 = v128.load(from + 3 * step, 16);
     for (let b: usize = 0; b < count; b++, c += UNPACKED) {
       for (let part: usize = 0; part < (how == HALF ? 2 : 1); part++) {
         let s00 = i32x4.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
@@ -209,13 +205,13 @@ function tiles(how: i32, every: usize, w: usize, count: usize, each: usize, z: f
           for (let stop = FORM == 1 ? p + every * 64 : end; p < stop; p += 64, xp += 16) {
             const w0 = v128.load(p), w1 = v128.load(p, 16);
             let v = v128.load32_splat(xp);
-            c00 = step(v, w0, c00); c01 = step(v, w1, c01);
+            c00 = dots(v, w0, c00); c01 = dots(v, w1, c01);
             v = v128.load32_splat(xp, 4);
-            c10 = step(v, w0, c10); c11 = step(v, w1, c11);
+            c10 = dots(v, w0, c10); c11 = dots(v, w1, c11);
             v = v128.load32_splat(xp, 8);
-            c20 = step(v, w0, c20); c21 = step(v, w1, c21);
+            c20 = dots(v, w0, c20); c21 = dots(v, w1, c21);
             v = v128.load32_splat(xp, 12);
-            c30 = step(v, w0, c30); c31 = step(v, w1, c31);
+            c30 = dots(v, w0, c30); c31 = dots(v, w1, c31);
           }
           if (every < quads && FORM == 1) {
             s00 = i32x4.add(s00, widen(c00)); s01 = i32x4.add(s01, widen(c01));
@@ -254,8 +250,7 @@ function tiles(how: i32, every: usize, w: usize, count: usize, each: usize, z: f
 function other(how: i32, part: usize, meta: usize, negative: v128): v128 {
   if (how == MIN) return v128.load32_splat(meta, 4);
   if (how == SYM) return f32x4.mul(v128.load32_splat(meta, 4), negative);
-  const first = v128.load32_splat(meta, 8);
-  return f32x4.mul(part == 0 ? first : f32x4.sub(v128.load32_splat(meta, 4), first), negative);
+  return f32x4.mul(v128.load32_splat(meta + 4 * part, 8), negative);
 }
 
 // @ts-ignore: decorator
@@ -277,20 +272,20 @@ function put8(out: usize, left: usize, a: v128, b: v128): void {
   }
 }
 
-function tilesMin4(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
-  tiles(MIN, 8, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, bias, more);
+function tilesMin4(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, from: usize, step: usize): void {
+  tiles(MIN, 8, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, from, step);
 }
-function tilesSym4(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
-  tiles(SYM, 8, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, bias, more);
+function tilesSym4(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, from: usize, step: usize): void {
+  tiles(SYM, 8, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, from, step);
 }
-function tilesMin5(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
-  tiles(MIN, 4, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, bias, more);
+function tilesMin5(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, from: usize, step: usize): void {
+  tiles(MIN, 4, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, from, step);
 }
-function tilesSym5(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
-  tiles(SYM, 4, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, bias, more);
+function tilesSym5(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, from: usize, step: usize): void {
+  tiles(SYM, 4, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, from, step);
 }
-function tilesHalf(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
-  tiles(HALF, 2, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, bias, more);
+function tilesHalf(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, from: usize, step: usize): void {
+  tiles(HALF, 2, w, count, each, z, x, ldx, meta, ldm, out, ldo, rows, left, from, step);
 }
 
 /**
@@ -307,17 +302,30 @@ export function rowsProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: 
     for (let b: usize = 0; b < blocks; b += CHUNK) {
       const count = min2(CHUNK, blocks - b), more = b > 0;
       unpack(kind, w + p * size, b, count, scratch);
-      for (let half: usize = 0; half < 16 && p * 16 + half < outputs; half += 8) {
-        const o = 16 * p + half, c = scratch + 4 * half, left = outputs - o, n = each * count;
-        const xa = x + 128 * b * XB, ma = meta + 4 * META * b, y = out + 4 * o, add = bias ? bias + 4 * o : 0;
-        if (kind == Q6_K) tilesHalf(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
-        else if (five) {
-          if (min) tilesMin5(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
-          else tilesSym5(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
-        } else if (min) tilesMin4(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
-        else tilesSym4(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
+      // rows a few at a time, so that the second half finds them in the first-level cache
+      for (let r: usize = 0; r < rows; r += TALL) {
+        const xa = x + r * ldx + 128 * b * XB, ma = meta + r * ldm + 4 * META * b, tall = min2(TALL, rows - r), n = each * count;
+        for (let half: usize = 0; half < 16 && p * 16 + half < outputs; half += 8) {
+          const o = 16 * p + half, c = scratch + 4 * half, left = outputs - o, y = out + r * ldo + 4 * o;
+          const start = more ? y : startOf(bias, o, left, scratch), step = more ? ldo : 0;
+          if (kind == Q6_K) tilesHalf(c, n, each, z, xa, ldx, ma, ldm, y, ldo, tall, left, start, step);
+          else if (five) {
+            if (min) tilesMin5(c, n, each, z, xa, ldx, ma, ldm, y, ldo, tall, left, start, step);
+            else tilesSym5(c, n, each, z, xa, ldx, ma, ldm, y, ldo, tall, left, start, step);
+          } else if (min) tilesMin4(c, n, each, z, xa, ldx, ma, ldm, y, ldo, tall, left, start, step);
+          else tilesSym4(c, n, each, z, xa, ldx, ma, ldm, y, ldo, tall, left, start, step);
+        }
       }
     }
+}
+
+/** Where eight outputs' sums start from: their bias, or zeros, in the last bytes of scratch. */
+function startOf(bias: usize, output: usize, left: usize, scratch: usize): usize {
+  if (!bias) return zeros();
+  const to = scratch + SCRATCH - 32, from = bias + 4 * output;
+  v128.store(to, some(from, left));
+  if (left > 4) v128.store(to, some(from + 16, left - 4), 16);
+  return to;
 }
 
 /** What 0 is as a code of 8 bits. */
@@ -329,7 +337,8 @@ export function zero8(): f32 {
  * Rows in fours times eight outputs of `count` unpacked blocks of codes of 8 bits, 0 being z, for what is no weight.
  */
 export function tilesOf8(w: usize, count: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, more: bool): void {
-  tilesSym4(w, count, 1, z, x, ldx, meta, ldm, out, ldo, rows, 8, 0, more);
+  const from = more ? out : zeros(), step = more ? ldo : 0;
+  tilesSym4(w, count, 1, z, x, ldx, meta, ldm, out, ldo, rows, 8, from, step);
 }
 
 // @ts-ignore: decorator
@@ -340,22 +349,14 @@ export function min2(a: usize, b: usize): usize {
 
 // ---- f32 activations: exact products of any kind
 
-/** Rows in fours of f32 times 8 outputs of `count` inputs as numbers at w, added to out where `more`. */
-function floatTiles(w: usize, count: usize, x: usize, ldx: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
-  let b0 = f32x4.splat(0), b1 = b0;
-  if (bias && !more) {
-    b0 = some(bias, left);
-    if (left > 4) b1 = some(bias + 16, left - 4);
-  }
-  for (let r: usize = 0; r < rows; r += 4, x += 4 * ldx, out += 4 * ldo) {
+/** Rows in fours of f32 times 8 outputs of `count` inputs as numbers at w, added to those at `from` as in `tiles`. */
+function floatTiles(w: usize, count: usize, x: usize, ldx: usize, out: usize, ldo: usize, rows: usize, left: usize, from: usize, step: usize): void {
+  for (let r: usize = 0; r < rows; r += 4, x += 4 * ldx, out += 4 * ldo, from += 4 * step) {
     let x0 = x, x1 = x0 + ldx, x2 = x1 + ldx, x3 = x2 + ldx, p = w;
-    let f00 = b0, f01 = b1, f10 = b0, f11 = b1, f20 = b0, f21 = b1, f30 = b0, f31 = b1;
-    if (more) {
-      f00 = v128.load(out); f01 = v128.load(out, 16);
-      f10 = v128.load(out + ldo); f11 = v128.load(out + ldo, 16);
-      f20 = v128.load(out + 2 * ldo); f21 = v128.load(out + 2 * ldo, 16);
-      f30 = v128.load(out + 3 * ldo); f31 = v128.load(out + 3 * ldo, 16);
-    }
+    let f00 = v128.load(from), f01 = v128.load(from, 16);
+    let f10 = v128.load(from + step), f11 = v128.load(from + step, 16);
+    let f20 = v128.load(from + 2 * step), f21 = v128.load(from + 2 * step, 16);
+    let f30 = v128.load(from + 3 * step), f31 = v128.load(from + 3 * step, 16);
     for (let k: usize = 0; k < count; k++, p += 64, x0 += 4, x1 += 4, x2 += 4, x3 += 4) {
       const w0 = v128.load(p), w1 = v128.load(p, 16);
       let s = v128.load32_splat(x0);
@@ -387,8 +388,9 @@ export function floatProduct(kind: i32, w: usize, inputs: usize, x: usize, ldx: 
         if (rows == 1) kF32.rowOfFloats(scratch, count, x + 4 * k, p, out, outputs, bias, more);
         else
           for (let half: usize = 0; half < 16 && p * 16 + half < outputs; half += 8) {
-            const o = 16 * p + half, c = scratch + 4 * half;
-            floatTiles(c, count, x + 4 * k, ldx, out + 4 * o, ldo, rows, outputs - o, bias ? bias + 4 * o : 0, more);
+            const o = 16 * p + half, left = outputs - o, y = out + 4 * o;
+            const start = more ? y : startOf(bias, o, left, scratch), step = more ? ldo : 0;
+            floatTiles(scratch + 4 * half, count, x + 4 * k, ldx, y, ldo, rows, left, start, step);
           }
       }
   }

@@ -3,7 +3,7 @@
 
 import { XB } from "./forms";
 
-/** Bytes of what stands beside 32 activations: scale s, s * their sum, s * the sum of the first 16, nothing. */
+/** Bytes of what stands beside 32 activations: scale s, s * their sum, s * the sums of the first and last 16. */
 export const META: usize = 16;
 /** Bytes of an unpacked block: 16 outputs' codes, scales, and minima or (Q6_K) the second half's scales. */
 export const CODES: usize = 512 * XB;

@@ -6,8 +6,42 @@ import { fastest, fits } from './self-test.ts';
 /** A module in this form, or nothing where its instructions are missing or give wrong results. */
 export async function moduleOf(form: Form): Promise<FastModule | undefined> {
   const bytes = await unpacked(form);
-  if (!WebAssembly.validate(bytes) && !(form > 0 && flagRelaxed() && WebAssembly.validate(bytes))) return undefined;
-  const module = await WebAssembly.compile(bytes);
+  return valid(form, bytes) ? working(form, await WebAssembly.compile(bytes)) : undefined;
+}
+
+/** Pairs of vectors to registers of 256 bits, at once and with the optimising compiler alone. */
+const paired = ['experimental-wasm-revectorize', 'no-liftoff', 'no-wasm-lazy-compilation', 'no-wasm-inlining'] as const,
+  back = paired.map((flag) => (flag.startsWith('no-') ? flag.slice(3) : `no-${flag}`));
+
+/**
+ * A module in this form as V8 compiles it for registers of 256 bits, or nothing where that is not known to work. Nothing
+ * else is compiled so.
+ */
+export async function pairedModuleOf(form: Form): Promise<FastModule | undefined> {
+  const flags = pairing(),
+    plain = await unpacked(form);
+  if (flags === undefined || !valid(form, plain)) return undefined;
+  // an empty section more: of the same bytes V8 would give what it has compiled without the flags
+  const bytes = new Uint8Array(plain.length + 4);
+  bytes.set(plain);
+  bytes.set([0, 2, 1, 0x70], plain.length);
+  return working(form, compiled(bytes, flags));
+}
+
+function compiled(bytes: Uint8Array<ArrayBuffer>, flags: NodeFlags): WebAssembly.Module {
+  flags.set(paired);
+  try {
+    return new WebAssembly.Module(bytes);
+  } finally {
+    flags.set(back);
+  }
+}
+
+function valid(form: Form, bytes: Uint8Array<ArrayBuffer>): boolean {
+  return WebAssembly.validate(bytes) || (form > 0 && flagRelaxed() && WebAssembly.validate(bytes));
+}
+
+function working(form: Form, module: WebAssembly.Module): FastModule | undefined {
   for (const wide of form === 2 ? ([1, 2, 0] as const) : ([0] as const)) {
     const fast = { form, wide, module };
     if (fits(fast)) return fast;
@@ -26,7 +60,7 @@ async function choose(): Promise<FastModule | undefined> {
   if (typeof WebAssembly !== 'object' || typeof DecompressionStream !== 'function') return undefined;
   const relaxed: FastModule[] = [];
   for (const form of [2, 1] as const) {
-    const fast = await moduleOf(form);
+    const fast = (await pairedModuleOf(form)) ?? (await moduleOf(form));
     if (fast !== undefined) relaxed.push(fast);
   }
   if (relaxed.length < 2) return relaxed[0] ?? moduleOf(0);
@@ -41,7 +75,25 @@ async function unpacked(form: Form): Promise<Uint8Array<ArrayBuffer>> {
 
 /** Node 20 has relaxed SIMD behind a flag of V8. */
 function flagRelaxed(): boolean {
-  if (typeof process !== 'object' || process.versions?.node === undefined) return false;
-  builtin('node:v8').setFlagsFromString('--experimental-wasm-relaxed-simd');
-  return true;
+  const flags = nodeFlags();
+  flags?.set(['experimental-wasm-relaxed-simd']);
+  return flags !== undefined;
+}
+
+/** Flags of a V8 that is known to compile pairs of vectors rightly: of Node 24 to 26. Another one may crash. */
+function pairing(): NodeFlags | undefined {
+  return /^(13\.6|14\.1|14\.6)\./.test(globalThis.process?.versions?.v8 ?? '') && process.arch === 'x64'
+    ? nodeFlags()
+    : undefined;
+}
+
+interface NodeFlags {
+  set(names: readonly string[]): void;
+}
+
+function nodeFlags(): NodeFlags | undefined {
+  const versions = globalThis.process?.versions as (NodeJS.ProcessVersions & { readonly bun?: string }) | undefined;
+  if (versions?.node === undefined || versions.bun !== undefined) return undefined;
+  const { setFlagsFromString } = builtin('node:v8');
+  return { set: (names) => names.forEach((name) => setFlagsFromString(`--${name}`)) };
 }
