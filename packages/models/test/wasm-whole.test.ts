@@ -19,15 +19,14 @@ import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel, type Generated, type HostModel } from '../src/index.ts';
 import { linearEngine, openCheckpoint, referenceLinear, type Program } from '../src/engine.ts';
 import { wasmEngine } from '../src/wasm/engine.ts';
-import { moduleOf } from '../src/wasm/module.ts';
 import { wasmRuntime } from '../src/wasm/runtime.ts';
 import { families, fixture } from './fixture.ts';
+import { modules } from './modules.ts';
 import { ortFolder } from './ort.ts';
 import { relative } from './run.ts';
 import { shared } from './shared.ts';
 
-const modules = (await Promise.all(([0, 1, 2] as const).map((form) => moduleOf(form)))).flatMap((fast) => fast ?? []),
-  newest = modules.at(-1)!; // form 0 is here wherever tests run
+const newest = modules.at(-1)![1]; // form 0 is here wherever tests run
 const ids = Array.from({ length: 300 }, (_, i) => (i * 37 + (i >> 3)) % 500);
 
 const kinds = {
@@ -63,9 +62,9 @@ describe.each([...Object.entries(kinds), ...families.map((name) => [`the tiny ${
   'passes of %s',
   (_, path) => {
     const want = loadModel(path, { runtime: plain }).then(answers);
-    test.each(modules.flatMap((fast) => [1, 2].map((threads) => [fast.form, threads, fast] as const)))(
-      'form %i, %i threads: logits, tokens and slots of the plain loops',
-      async (_form, threads, fast) => {
+    test.each(modules.flatMap(([name, fast]) => [1, 2].map((threads) => [name, threads, fast] as const)))(
+      '%s, %i threads: logits, tokens and slots of the plain loops',
+      async (_name, threads, fast) => {
         const got = await answers(await loadModel(path, { runtime: wasmRuntime(fast, { threads, exact: true }) }));
         for (const [name, one] of Object.entries(await want)) {
           expect(got[name].tokens, name).toEqual(one.tokens);
@@ -115,9 +114,9 @@ describe('what an event reads of the last queries', () => {
   };
   test.each(
     [kinds.llama, fixture('gemma2')].flatMap((path) =>
-      modules.flatMap((fast) => [false, true].map((sums) => [path, fast.form, sums, fast] as const)),
+      modules.flatMap(([name, fast]) => [false, true].map((sums) => [path, name, sums, fast] as const)),
     ),
-  )('%s, form %i, sums of all beside it %s: is what the plain loops give', async (path, _form, sums, fast) => {
+  )('%s, %s, sums of all beside it %s: is what the plain loops give', async (path, _form, sums, fast) => {
     for (const block of [300, 70]) {
       const want = await read(path, { runtime: plain }, sums, block),
         got = await read(path, { runtime: wasmRuntime(fast, { threads: 2, exact: true }) }, sums, block);
@@ -151,6 +150,25 @@ test('attention of blocks in 8 bits stays near the plain loops: logits, and the 
     expect(slots.filter((slot) => some[row].includes(slot)).length, `row ${row}`).toBeGreaterThan(90);
   want.destroy();
   got.destroy();
+});
+
+test('behind the last layer nothing is computed that nobody reads', async () => {
+  const model = await loadModel(kinds.llama, { runtime: wasmRuntime(newest, { threads: 2 }) }),
+    { rows } = model.decoder;
+  /** Rows of the last layer's products before and behind attention, of a prefill of 300 tokens. */
+  const last = async (options: Partial<Parameters<typeof generate>[1]>): Promise<readonly number[]> => {
+    const before = [rows.qkv.at(-1)!, rows.down.at(-1)!];
+    await generate(model, { ids, maxNewTokens: 0, ...options });
+    return [rows.qkv.at(-1)! - before[0], rows.down.at(-1)! - before[1]];
+  };
+  const window = compose(snapkv({ window: 8 }), topK()),
+    sums = compose(h2o(), topK());
+  expect(await last({})).toEqual([300, 300 - 256]);
+  expect(await last({ policy: window, budget: 100 })).toEqual([300, 300 - 256]);
+  // every query's weights are counted, or every row's logits wanted
+  expect(await last({ policy: sums, budget: 100 })).toEqual([300, 300]);
+  expect(await last({ logits: 300 })).toEqual([300, 300]);
+  model.destroy();
 });
 
 test('sequences in turns do not see each other', async () => {

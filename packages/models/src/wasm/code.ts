@@ -105,6 +105,8 @@ const exactly = 256,
 export class Code {
   readonly words: number[] = [];
   readonly layout: Layout;
+  /** Bytes of code up to where keys and values of a block were last in the cache. */
+  appended = 0;
   readonly #sizes: Sizes;
   /** Rows that there is room for, a multiple of four but for 1. */
   readonly #room: number;
@@ -317,6 +319,7 @@ export class Code {
       [],
     );
     this.#put(ops.append, cache, G, d, at(k), k.stride, at(v), v.stride);
+    this.appended = this.length;
     this.#meet();
     this.#claimed = true;
     const mean = this.layout.take(2, this.#sizes.packScratch(d));

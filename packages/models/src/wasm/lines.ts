@@ -10,6 +10,8 @@ import type { Team } from './team.ts';
 /** A pass as code: where each layer's begins and its rows lie, and those behind the last. */
 export interface Lines extends Installed {
   readonly starts: readonly number[];
+  /** Behind what the last layer appends to its caches. */
+  readonly appended: number;
   readonly rows: readonly Place[];
   /** Behind the layers, in the same code, where it has them. */
   readonly logits?: Place;
@@ -50,6 +52,7 @@ export function writeLines(
   return {
     ...installed,
     starts: offsets.map((at) => installed.code + at),
+    appended: installed.code + code.appended,
     rows: places,
     ...(logits && { logits }),
   };

@@ -109,13 +109,17 @@ export class Whole {
       const x = this.#decoder.embed(ids),
         lines = this.#code(tile),
         D = this.#decoder.config.hidden;
+      // behind the last layer's keys and values nobody reads the rows before these
+      const wanted = memory.hidden ? 0 : ids.length - count;
       const through = async (from: number, to: number): Promise<void> => {
         run.open(from, to);
         for (let at = 0; at < ids.length; at += tile) {
           const m = Math.min(tile, ids.length - at),
-            part = x.subarray(at * D, (at + m) * D);
+            part = x.subarray(at * D, (at + m) * D),
+            unread = to === all && at + m <= wanted;
           copyRows(part, D, this.#rows(desk, lines, from, m), m);
-          await run.layers(lines, from, to, at, m);
+          await run.layers(lines, from, to, at, m, unread ? lines.appended : undefined);
+          if (unread) continue;
           const { data, stride } = this.#rows(desk, lines, to, m);
           for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
         }
@@ -155,7 +159,7 @@ export class Whole {
       all = this.#shapes.length;
     run.open(0, all);
     copyRows(this.#decoder.embed(ids), D, this.#rows(desk, lines, 0, 1), 1);
-    await run.layers(lines, 0, all, 0, 1, count > 0);
+    await run.layers(lines, 0, all, 0, 1, count > 0 ? lines.end : undefined);
     if (memory.hidden) this.#hidden(memory, this.#rows(desk, lines, all, 1).data.slice(0, D));
     if (count === 0) return [];
     this.#decoder.rows.head++;
@@ -275,8 +279,12 @@ class Run {
       for (const { taken } of layers) taken.drop();
   }
 
-  /** m rows from row `at` of the pass on, which lie where the first of these layers reads them, through layers [from, to). */
-  async layers(lines: Lines, from: number, to: number, at: number, m: number, head = false): Promise<void> {
+  /**
+   * m rows from row `at` of the pass on, which lie where the first of these layers reads them, through layers [from, to).
+   *
+   * @param end where the code of the last of them ends, if not before the next layer
+   */
+  async layers(lines: Lines, from: number, to: number, at: number, m: number, end?: number): Promise<void> {
     const kind = m === 1 ? 'one' : 'tile';
     for (let l = from; l < to; ) {
       await this.#minds.between();
@@ -284,7 +292,7 @@ class Run {
         some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind])))),
         last = some === left,
         started = performance.now();
-      this.#call(lines, l, l + some, at, m, last && head);
+      this.#call(lines, l, l + some, at, m, last ? end : undefined);
       this.#pace[kind] = (performance.now() - started) / some;
       l += some;
       if (performance.now() - this.#turn > turn) {
@@ -294,7 +302,7 @@ class Run {
     }
   }
 
-  #call(lines: Lines, from: number, to: number, at: number, m: number, head: boolean): void {
+  #call(lines: Lines, from: number, to: number, at: number, m: number, end = lines.starts[to]): void {
     const { memory, desk } = this,
       positions = this.#positions.subarray(at, at + m),
       layers = memory.layers.slice(from, to),
@@ -329,15 +337,18 @@ class Run {
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : desk.queries.at(4 * memory.layers.length * window * H * d),
       shares = sums.length > 0 ? desk.shares(memory.layers.length * sums.length, H, slots) : nowhere;
+    const unread = end === lines.appended && sums.length === 0,
+      stop = unread || end !== lines.appended ? end : lines.starts[to];
     this.#team.call({
       ...{ ...command, ...nowhere, ...shares, queries, window },
       sums: sums.length > 0 ? desk.sums(sums) : 0,
       code: lines.starts[from],
-      end: head ? lines.end : lines.starts[to],
+      end: stop,
       position: positions[0],
     });
     for (let l = from; l < to; l++) {
-      for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + m;
+      const { qkv, output, gateUp, down } = rows;
+      for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;
       const layer = layers[l - from],
         first = shares.shares + 4 * l * sums.length * H * shares.stride;
       remember(this.#team.heap, layer, config, positions, memory.shift, {
