@@ -4,11 +4,11 @@ import { etf } from '@kv/allocators-schedules';
 import { id, type Policy } from '@kv/core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, loadModel, Sequence, type HostModel } from '../src/index.ts';
-import { moduleOf } from '../src/wasm/module.ts';
 import { wasmRuntime } from '../src/wasm/runtime.ts';
 import { fixtureJson } from './fixture.ts';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
 import { shared } from './shared.ts';
+import { modules } from './modules.ts';
 import { smollm2File } from './smollm2-file.ts';
 
 interface Reference {
@@ -85,37 +85,28 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () =>
  */
 const [MEAN, MOST] = [0.045, 0.075];
 
-describe.skipIf(path === undefined).each([0, 1, 2] as const)(
-  'SmolLM2-135M-Instruct, Q4_1, weights as stored, form %i',
-  (form) => {
-    test.for([
-      ['chat', chat],
-      ['prose', prose],
-    ] as const)(
-      'logits of the %s prompt as far off as llama.cpp is, clear first tokens equal',
-      async ([, prompt], context) => {
-        const fast = await moduleOf(form);
-        if (fast === undefined) return context.skip(`no instructions of form ${form} here`);
-        const model = await loadModel(path!, { runtime: wasmRuntime(fast, { threads: 2 }) }),
-          { logits } = await generate(model, {
-            ids: prompt.ids,
-            maxNewTokens: 0,
-            logits: prompt.ids.length,
-            block: 100,
-          });
-        const off = prompt.logits.map(({ at, top }) => {
-          const row = logits![at],
-            [first, largest] = top[0],
-            most = Math.max(...top.map(([id, logit]) => Math.abs(row[id] - logit))) / largest;
-          expect(most, `position ${at}`).toBeLessThan(MOST);
-          // clear: further from the second than both may be off
-          if (largest - top[1][1] > 2 * MOST * largest)
-            expect(row.indexOf(Math.max(...row)), `position ${at}`).toBe(first);
-          return most;
-        });
-        expect(off.reduce((a, b) => a + b) / off.length).toBeLessThan(MEAN);
-        model.destroy();
-      },
-    );
-  },
-);
+describe.skipIf(path === undefined).each(modules)('SmolLM2-135M-Instruct, Q4_1, weights as stored, %s', (_, fast) => {
+  test.for([
+    ['chat', chat],
+    ['prose', prose],
+  ] as const)('logits of the %s prompt as far off as llama.cpp is, clear first tokens equal', async ([, prompt]) => {
+    const model = await loadModel(path!, { runtime: wasmRuntime(fast, { threads: 2 }) }),
+      { logits } = await generate(model, {
+        ids: prompt.ids,
+        maxNewTokens: 0,
+        logits: prompt.ids.length,
+        block: 100,
+      });
+    const off = prompt.logits.map(({ at, top }) => {
+      const row = logits![at],
+        [first, largest] = top[0],
+        most = Math.max(...top.map(([id, logit]) => Math.abs(row[id] - logit))) / largest;
+      expect(most, `position ${at}`).toBeLessThan(MOST);
+      // clear: further from the second than both may be off
+      if (largest - top[1][1] > 2 * MOST * largest) expect(row.indexOf(Math.max(...row)), `position ${at}`).toBe(first);
+      return most;
+    });
+    expect(off.reduce((a, b) => a + b) / off.length).toBeLessThan(MEAN);
+    model.destroy();
+  });
+});
