@@ -18,9 +18,10 @@ const paired = ['experimental-wasm-revectorize', 'no-liftoff', 'no-wasm-lazy-com
  * else is compiled so.
  */
 export async function pairedModuleOf(form: Form): Promise<FastModule | undefined> {
-  const flags = pairing(),
-    plain = await unpacked(form);
-  if (flags === undefined || !valid(form, plain)) return undefined;
+  const flags = pairing();
+  if (flags === undefined) return undefined;
+  const plain = await unpacked(form);
+  if (!valid(form, plain)) return undefined;
   // an empty section more: of the same bytes V8 would give what it has compiled without the flags
   const bytes = new Uint8Array(plain.length + 4);
   bytes.set(plain);

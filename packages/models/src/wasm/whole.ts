@@ -337,8 +337,9 @@ class Run {
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : desk.queries.at(4 * memory.layers.length * window * H * d),
       shares = sums.length > 0 ? desk.shares(memory.layers.length * sums.length, H, slots) : nowhere;
-    const unread = end === lines.appended && sums.length === 0,
-      stop = unread || end !== lines.appended ? end : lines.starts[to];
+    // sums count the weights of all rows, so that none goes unread
+    const stop = end === lines.appended && sums.length > 0 ? lines.starts[to] : end,
+      unread = stop === lines.appended;
     this.#team.call({
       ...{ ...command, ...nowhere, ...shares, queries, window },
       sums: sums.length > 0 ? desk.sums(sums) : 0,
