@@ -91,10 +91,7 @@ function compute(
   if (windowOf(signal) > 0) {
     if (!ring || ring.window < windowOf(signal)) return missing();
     const taken = memory.taken.of(signal);
-    if (taken) {
-      const columns = perQueryHead(taken.columns, memory.taken.stride);
-      return taken.of === 'max' || taken.queries === 1 ? columns : ops.div(columns, taken.queries);
-    }
+    if (taken) return perQueryHead(taken, memory.taken.stride);
     const { queries, positions, count } = ring.last(windowOf(signal));
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
     const of = statisticOf(signal);

@@ -13,6 +13,7 @@ import { statisticOf, windowOf } from './watch.ts';
 export class TakenColumns {
   readonly #ledger: Ledger;
   readonly #columns = new Map<string, WindowColumns>();
+  readonly #means = new WeakSet<Float32Array>();
   #stride = 0;
   #bytes = 0;
 
@@ -60,9 +61,18 @@ export class TakenColumns {
     return this.#stride;
   }
 
-  /** What was taken for a signal, where it was asked for. */
-  of(signal: AnySignal): WindowColumns | undefined {
-    return this.#columns.get(signalKey(signal));
+  /**
+   * What was taken for a signal, where it was asked for: the largest, or the mean of what was added, to which nothing more
+   * may be added then.
+   */
+  of(signal: AnySignal): Float32Array | undefined {
+    const taken = this.#columns.get(signalKey(signal));
+    if (!taken) return undefined;
+    const { columns, queries, of } = taken;
+    if (of === 'max' || queries === 1 || this.#means.has(columns)) return columns;
+    for (let i = 0; i < columns.length; i++) columns[i] = columns[i] / queries;
+    this.#means.add(columns);
+    return columns;
   }
 
   /** The cache has changed. */
