@@ -19,11 +19,6 @@ const onHost = (x: unknown): x is CpuTensor =>
   'stride' in x &&
   (x.data instanceof Float32Array || x.data instanceof Uint32Array);
 
-/** Turns all bits of a number over all others; no two numbers become one. */
-const mixed = (x: number): number => {
-  const y = Math.imul(x, 0x9e3779b1);
-  return y ^ (y >>> 15);
-};
 /** A sum of the bits that are compared, in their order; one that changed always changes it. */
 function sampled({ data, shape, stride, offset }: CpuTensor): number {
   const bits = data instanceof Uint32Array ? data : new Uint32Array(data.buffer, data.byteOffset, data.length),
@@ -32,8 +27,11 @@ function sampled({ data, shape, stride, offset }: CpuTensor): number {
     every = Math.max(1, Math.ceil(slots / SAMPLES));
   let sum = 0;
   for (let r = 0; r < rows; r++)
-    for (let i = 0, at = offset + r * a, k = r; i < slots; i += every, k++)
-      sum = mixed(sum ^ bits[at + i * b + (k % channels) * c]);
+    for (let i = 0, at = offset + r * a, k = r; i < slots; i += every, k++) {
+      // all bits go over all others, and no two sums become one
+      sum = Math.imul(sum ^ bits[at + i * b + (k % channels) * c], 0x9e3779b1);
+      sum ^= sum >>> 15;
+    }
   return sum;
 }
 
