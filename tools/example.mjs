@@ -19,5 +19,6 @@ try {
   for (const code of blocks)
     process.stdout.write(await (isProgram ? runExample(dirname(what), code, basename(what)) : runExample(what, code)));
 } catch (error) {
+  process.stdout.write(error.stdout ?? '');
   fail(error.stderr || error.message);
 }
