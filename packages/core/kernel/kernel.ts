@@ -1119,3 +1119,40 @@ export function mass(x: usize, ld: usize, rows: i32, n: i32, out: usize): void {
       v128.store(out + i, f32x4.add(v128.load(out + i), f32x4.mul(v128.load(x + i), by)));
   }
 }
+
+/** The squared distances of four vectors at x, the channels of each `step` bytes apart, from q of `row` bytes. */
+function squares4(x: usize, step: usize, q: usize, row: usize): v128 {
+  let sum = f32x4.splat(0);
+  for (const end = q + row; q < end; q += 4, x += step) {
+    const e = f32x4.sub(v128.load(x), v128.load32_splat(q));
+    sum = f32x4.add(sum, f32x4.mul(e, e));
+  }
+  return sum;
+}
+
+/**
+ * out[i] = the sum over the rows of (p / (1 - p))² |x_i - q_r|² by their inner products y: rows of p and y are `ld` bytes
+ * apart, with room for n up to a multiple of 4; q [rows, d]; x [n / wide][d][wide]. `work` has room for a number a row.
+ */
+export function errors(
+  p: usize, y: usize, ld: usize, rows: i32, n: i32, q: usize, x: usize, wide: usize, d: i32, work: usize, out: usize,
+): void {
+  const row = <usize>d << 2, step = wide << 2, end = work + (<usize>rows << 2), one = f32x4.splat(1);
+  const near = f32x4.splat(0.015625); // where less is left of |x|² + |q|², 2 y leaves few digits of it
+  norms(q, rows, d, 2, work);
+  for (let w = work; w < end; w += 4) store<f32>(w, load<f32>(w) * load<f32>(w));
+  for (let i: usize = 0; i < <usize>n << 2; i += 16) {
+    const at = x + i / step * row * wide + i % step, far = at + step * <usize>d;
+    let own = f32x4.splat(0);
+    for (let c = at; c < far; c += step) own = f32x4.add(own, f32x4.mul(v128.load(c), v128.load(c)));
+    let sum = f32x4.splat(0);
+    for (let w = work, o = i, v = q; w < end; w += 4, o += ld, v += row) {
+      const all = f32x4.add(own, v128.load32_splat(w)), twice = v128.load(y + o), h = v128.load(p + o);
+      let square = f32x4.sub(all, f32x4.add(twice, twice));
+      if (v128.any_true(f32x4.lt(square, f32x4.mul(all, near)))) square = squares4(at, step, v, row);
+      const odds = f32x4.div(h, f32x4.pmax(f32x4.sub(one, h), f32x4.splat(5.960464477539063e-8)));
+      sum = f32x4.add(sum, f32x4.mul(f32x4.mul(odds, odds), square));
+    }
+    v128.store(out + i, sum);
+  }
+}

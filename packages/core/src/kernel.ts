@@ -28,6 +28,11 @@ export interface Products {
   mass(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** |W q|_p of every row of q `[rows, d]`, W `[D, d]`, p 1 or 2: `[rows]`. W q in f32, its norm in f64. */
   reach(q: Float32Array, w: Float32Array, d: number, p: 1 | 2, out: Float32Array): void;
+  /**
+   * Σ over the rows q_r of each head of (p / (1 - p))² |x_i - q_r|², odds as `ops.odds` has them, in f32: q `[H m, d]`, x
+   * `[n, d]`, p `[H m, n]`, `[H, n]`.
+   */
+  errors(q: Float32Array, x: Float32Array, d: number, p: Float32Array, out: Float32Array): void;
 }
 
 /**

@@ -1,9 +1,12 @@
 import type { Products } from '../kernel.ts';
 
-/** What is made of the rows of a block: themselves, their norms, or the sum of their softmax, of every `TOGETHER` rows. */
-export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3 } as const;
+/**
+ * What is made of the rows of a block: themselves, their norms, or sums, of every `TOGETHER` rows, of their softmax or of
+ * errors.
+ */
+export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4 } as const;
 export type Fold = (typeof folds)[keyof typeof folds];
-/** Rows whose mass is summed together. */
+/** Rows whose mass or errors are summed together. */
 export const TOGETHER = 32;
 
 /** `count` rows of q xᵀ from row `first` on: what is made of them in a kernel's memory, `ld` bytes from one to the next. */
@@ -16,9 +19,16 @@ interface Block {
 
 /**
  * Computes q xᵀ of q `[rows, d]` and x `[n, d]`, at least a number each, in f32, block after block; `take` reads what is
- * made of one before the next.
+ * made of one before the next. What is made by weights gets a block's from `weigh`.
  */
-type Blocks = (q: Float32Array, x: Float32Array, d: number, fold: Fold, take: (block: Block) => void) => void;
+type Blocks = (
+  q: Float32Array,
+  x: Float32Array,
+  d: number,
+  fold: Fold,
+  take: (block: Block) => void,
+  weigh?: (first: number, count: number, to: number, ld: number) => void,
+) => void;
 
 /** Numbers of q xᵀ that are held at a time. */
 const HELD = 2 ** 19;
@@ -30,7 +40,39 @@ export const rowsHeld = (n: number): number => TOGETHER * Math.max(1, Math.floor
 export function blockProducts(
   floats: (at: number, length: number) => Float32Array,
   blocks: Blocks,
-): Pick<Products, 'multiply' | 'mass' | 'reach'> {
+): Pick<Products, 'multiply' | 'mass' | 'reach' | 'errors'> {
+  /** Copies `count` rows of p `[.., n]`. */
+  const putRows = (p: Float32Array, n: number, first: number, count: number, to: number, ld: number): void => {
+    if (ld === 4 * n) floats(to, count * n).set(p.subarray(first * n, (first + count) * n));
+    else for (let r = 0; r < count; r++) floats(to + r * ld, n).set(p.subarray((first + r) * n, (first + r + 1) * n));
+  };
+  /** Sums over the rows of each head. */
+  const sums =
+    (fold: Fold) =>
+    (q: Float32Array, x: Float32Array, d: number, p: Float32Array | undefined, out: Float32Array): void => {
+      const n = x.length / d,
+        each = q.length / (out.length / Math.max(1, n)), // numbers of a head's queries
+        all = new Float64Array(out.length),
+        step = each % (TOGETHER * d) === 0 ? q.length : each; // a sum is of one head
+      if (out.length > 0 && q.length > 0)
+        for (let from = 0; from < q.length; from += step)
+          blocks(
+            q.subarray(from, from + step),
+            x,
+            d,
+            fold,
+            ({ first, count, at, ld }) => {
+              for (let r = 0; r < count; r += TOGETHER, at += ld) {
+                const part = floats(at, n),
+                  to = Math.floor((from + (first + r) * d) / each) * n;
+                for (let i = 0; i < n; i++) all[to + i] += part[i];
+              }
+            },
+            p && ((first, count, to, ld) => putRows(p, n, from / d + first, count, to, ld)),
+          );
+      out.set(all);
+    };
+  const [mass, errors] = [sums(folds.mass), sums(folds.errors)];
   return {
     multiply(q, x, d, out) {
       const n = x.length / d;
@@ -40,22 +82,8 @@ export function blockProducts(
           else for (let r = 0; r < count; r++) out.set(floats(at + r * ld, n), (first + r) * n);
         });
     },
-    mass(q, x, d, out) {
-      const n = x.length / d,
-        each = q.length / (out.length / Math.max(1, n)), // numbers of a head's queries
-        sums = new Float64Array(out.length),
-        step = each % (TOGETHER * d) === 0 ? q.length : each; // a sum is of one head
-      if (out.length > 0 && q.length > 0)
-        for (let from = 0; from < q.length; from += step)
-          blocks(q.subarray(from, from + step), x, d, folds.mass, ({ first, count, at, ld }) => {
-            for (let r = 0; r < count; r += TOGETHER, at += ld) {
-              const part = floats(at, n),
-                to = Math.floor((from + (first + r) * d) / each) * n;
-              for (let i = 0; i < n; i++) sums[to + i] += part[i];
-            }
-          });
-      out.set(sums);
-    },
+    mass: (q, x, d, out) => mass(q, x, d, undefined, out),
+    errors,
     reach(q, w, d, p, out) {
       out.fill(0);
       if (out.length > 0 && w.length > 0)

@@ -64,6 +64,19 @@ interface Functions {
   panels(x: number, n: number, d: number, out: number): void;
   multiply(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   mass(x: number, ld: number, rows: number, n: number, out: number): void;
+  errors(
+    p: number,
+    y: number,
+    ld: number,
+    rows: number,
+    n: number,
+    q: number,
+    x: number,
+    wide: number,
+    d: number,
+    work: number,
+    out: number,
+  ): void;
   placeInUnit(x: number, unit: number, n: number, out: number): void;
   select(x: number, n: number, forced: number, banned: number, budget: number, work: number, out: number): number;
 }

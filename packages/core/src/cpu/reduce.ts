@@ -186,4 +186,18 @@ export const plainProducts: Products = {
       out[r] = p === 1 ? row.reduce((sum, y) => sum + Math.abs(y), 0) : Math.sqrt(inner(row, 0, row, 0, row.length));
     }
   },
+  errors(q, x, d, p, out) {
+    const n = x.length / d,
+      m = q.length / d / (out.length / Math.max(1, n)),
+      far = new Float32Array(n),
+      sums = new Float64Array(out.length);
+    for (let r = 0; r * d < q.length && n > 0; r++) {
+      plainProducts.distances(q.subarray(r * d, (r + 1) * d), x, d, far);
+      for (let i = 0, to = Math.floor(r / m) * n; i < n; i++) {
+        const h = p[r * n + i];
+        sums[to + i] += ((h / Math.max(1 - h, 2 ** -24)) * far[i]) ** 2;
+      }
+    }
+    out.set(sums);
+  },
 };

@@ -151,17 +151,19 @@ export const simdProducts = (k: CpuKernel): Products => ({
   },
   ...blockProducts(
     (at, length) => k.f32().subarray(at / 4, at / 4 + length),
-    (q, x, d, fold, take) => {
+    (q, x, d, fold, take, weigh) => {
       const rows = q.length / d,
         n = x.length / d,
         wide = upTo(n, 8),
         held = Math.min(rowsHeld(wide), upTo(rows, 4)),
-        [narrow = 0, vectors = 0, queries = 0, found = 0, folded = 0] = k.place(
+        [narrow = 0, vectors = 0, queries = 0, found = 0, folded = 0, work = 0, shares = 0] = k.place(
           4 * MANY * d,
           4 * wide * d,
           4 * held * d,
           4 * held * wide,
           4 * Math.max(held, Math.ceil(held / TOGETHER) * wide),
+          4 * TOGETHER,
+          weigh ? 4 * held * wide : 0,
         ),
         ld = 4 * wide;
       for (let first = 0; first < n; first += MANY) {
@@ -173,10 +175,16 @@ export const simdProducts = (k: CpuKernel): Products => ({
         const count = Math.min(held, rows - first);
         putVectors(k, q, d, d, first, count, queries);
         k.multiply(queries, upTo(count, 4), vectors, wide, d, found, ld);
-        if (fold === folds.mass)
-          for (let r = 0; r < count; r += TOGETHER)
-            k.mass(found + r * ld, ld, Math.min(TOGETHER, count - r), n, folded + (r / TOGETHER) * ld);
-        else if (fold !== folds.rows) k.norms(found, count, wide, fold, folded);
+        weigh?.(first, count, shares, ld);
+        if (fold === folds.norm1 || fold === folds.norm2) k.norms(found, count, wide, fold, folded);
+        else if (fold !== folds.rows)
+          for (let r = 0; r < count; r += TOGETHER) {
+            const at = found + r * ld,
+              some = Math.min(TOGETHER, count - r),
+              to = folded + (r / TOGETHER) * ld;
+            if (fold === folds.mass) k.mass(at, ld, some, n, to);
+            else k.errors(shares + r * ld, at, ld, some, n, queries + 4 * r * d, vectors, 8, d, work, to);
+          }
         take({ first, count, at: fold === folds.rows ? found : folded, ld });
       }
     },

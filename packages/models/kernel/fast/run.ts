@@ -3,7 +3,7 @@
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
 import { XB } from "./forms";
-import { mass, norms } from "./host";
+import { errors, mass, norms } from "./host";
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
@@ -81,8 +81,8 @@ function product(): void {
   }
 }
 
-/** Rows whose mass is summed together, and the fold that does so; 1 and 2 are norms. */
-const TOGETHER: usize = 32, MASS: usize = 3;
+/** Rows whose mass or errors are summed together, and the folds that do so; 1 and 2 are norms. */
+const TOGETHER: usize = 32, MASS: usize = 3, ERRORS: usize = 4;
 
 /** What @kv/core's block-products.ts makes of rows of a product. */
 function fold(): void {
@@ -90,6 +90,7 @@ function fold(): void {
   for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
     const first = <usize>piece * TOGETHER, from = x + first * ld, count = <i32>min2(TOGETHER, rows - first);
     if (w(1) == MASS) mass(from, ld, count, <i32>w(5), out + <usize>piece * ld);
+    else if (w(1) == ERRORS) errors(w(7) + first * ld, from, ld, count, <i32>w(5), w(8) + 4 * first * w(10), w(9), 16, <i32>w(10), OWN, out + <usize>piece * ld);
     else norms(from, count, <i32>(ld >> 2), <i32>w(1), out + 4 * first);
   }
 }
@@ -243,7 +244,7 @@ function run(): void {
         break;
       case FOLD:
         fold();
-        PC += 28;
+        PC += 44;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

@@ -39,7 +39,7 @@ export interface Part {
 
 /**
  * The words of a product of rows x of f32 with a weight of f32 in panels, to rows that lie at `to` side by side, and of
- * what is made of `count` of these: see @kv/core's block-products.ts.
+ * what is made of `count` of these, by weights at `shares`: see @kv/core's block-products.ts.
  */
 export function blockWords(
   { at, rows, inputs }: Pick<Part, 'at' | 'rows' | 'inputs'>,
@@ -49,9 +49,12 @@ export function blockWords(
   count: number,
   n: number,
   folded: number,
+  shares: number,
 ): readonly number[] {
   const product = [ops.product, kinds.F32, at, inputs, x, x, x, 4 * inputs, to, 4 * rows, rows, 0, 2];
-  return fold === folds.rows ? product : [...product, ops.barrier, ops.fold, fold, to, 4 * rows, count, n, folded];
+  return fold === folds.rows
+    ? product
+    : [...product, ops.barrier, ops.fold, fold, to, 4 * rows, count, n, folded, shares, x, at, inputs];
 }
 
 /** How the kernels lay attention's memory out. */

@@ -10,14 +10,14 @@ import { Room } from './workspace.ts';
 /** Outputs of a panel. */
 const PANEL = 16;
 /** Words of a product and what is made of it. */
-const WORDS = 21;
+const WORDS = 25;
 /** Multiplications that are worth waking the other threads for. */
 const WORTH = 2 ** 22;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
 /** Products in f32 of many vectors, on all threads of a team. */
-function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach'> {
+function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach' | 'errors'> {
   const { heap, kernels } = team,
     space = new Room(team),
     own = new Room(team),
@@ -30,18 +30,19 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach'> {
   };
   return blockProducts(
     (at, length) => heap.floats(at, length),
-    (q, x, d, fold, take) => {
+    (q, x, d, fold, take, weigh) => {
       const rows = q.length / d,
         n = x.length / d,
         wide = upTo(n, PANEL),
         held = Math.min(rowsHeld(wide), upTo(rows, 4)),
-        [code = 0, panels = 0, vectors = 0, queries = 0, found = 0, folded = 0] = place(
+        [code = 0, panels = 0, vectors = 0, queries = 0, found = 0, folded = 0, shares = 0] = place(
           4 * WORDS,
           4 * wide * d,
           heap.holds(x) ? 0 : 4 * x.length,
           4 * held * d,
           4 * held * wide,
           4 * Math.max(held, Math.ceil(held / TOGETHER) * wide),
+          weigh ? 4 * held * wide : 0,
         ),
         from = heap.holds(x) ? x.byteOffset : vectors,
         weight = { at: panels, rows: wide, inputs: d },
@@ -51,9 +52,10 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach'> {
         kernels.pack(kinds.F32, from + 4 * i * d, 4 * d, Math.min(PANEL, n - i), d, panels + 4 * i * d);
       for (let first = 0; first < rows; first += held) {
         const count = Math.min(held, rows - first),
-          words = blockWords(weight, queries, found, fold, count, n, folded),
+          words = blockWords(weight, queries, found, fold, count, n, folded, shares),
           end = code + 4 * words.length;
         heap.words(code, words.length).set(words);
+        weigh?.(first, count, shares, 4 * wide);
         heap.floats(queries, count * d).set(q.subarray(first * d, (first + count) * d));
         team.call({ ...nothing, ...rooms, code, end, rows: upTo(count, 4), cos: 0, sin: 0 });
         take({ first, count, at: fold === folds.rows ? found : folded, ld: 4 * wide });
@@ -89,6 +91,7 @@ export function heapProducts(team: Team, apart: Products): Products {
     multiply: (q, x, d, out) => by(q, x, d).multiply(q, x, d, out),
     mass: (q, x, d, out) => by(q, x, d).mass(q, x, d, out),
     reach: (q, w, d, p, out) => by(q, w, d).reach(q, w, d, p, out),
+    errors: (q, x, d, p, out) => by(q, x, d).errors(q, x, d, p, out),
     dots: nearBy('dots'),
     distances: nearBy('distances'),
     norms(x, d, out) {
