@@ -1094,6 +1094,23 @@ function exp4(x: v128): v128 {
   return v128.andnot(i32x4.add(y, i32x4.shl(shifted, 23)), dead);
 }
 
+/** x, `row` bytes with room up to `wide`, as e^(x - the largest); 1 over their sum, four times. */
+function exponentials(x: usize, row: usize, wide: usize): v128 {
+  for (let i = row; i < wide; i += 4) store<f32>(x + i, -Infinity);
+  let most = f32x4.splat(-3.4028234663852886e38);
+  for (let i: usize = 0; i < wide; i += 16) most = f32x4.pmax(most, v128.load(x + i));
+  const top = f32x4.splat(Mathf.max(
+    Mathf.max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
+    Mathf.max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3))));
+  let sum = f64x2.splat(0);
+  for (let i: usize = 0; i < wide; i += 16) {
+    const e = exp4(f32x4.sub(v128.load(x + i), top));
+    v128.store(x + i, e);
+    sum = f64x2.add(sum, f64x2.add(f64x2.promote_low_f32x4(e), upper(e)));
+  }
+  return f32x4.splat(<f32>(1 / total(sum)));
+}
+
 /**
  * out[i] = the sum over the rows of the softmax of x [rows, n], which it overwrites; rows are `ld` bytes apart, with
  * room for n up to a multiple of 4, and out for as many.
@@ -1102,21 +1119,21 @@ export function mass(x: usize, ld: usize, rows: i32, n: i32, out: usize): void {
   const row = <usize>n << 2, wide = (row + 15) & ~15;
   memory.fill(out, 0, wide);
   for (const end = x + <usize>rows * ld; x < end; x += ld) {
-    for (let i = row; i < wide; i += 4) store<f32>(x + i, -Infinity);
-    let most = f32x4.splat(-3.4028234663852886e38);
-    for (let i: usize = 0; i < wide; i += 16) most = f32x4.pmax(most, v128.load(x + i));
-    const top = f32x4.splat(Mathf.max(
-      Mathf.max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
-      Mathf.max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3))));
-    let sum = f64x2.splat(0);
-    for (let i: usize = 0; i < wide; i += 16) {
-      const e = exp4(f32x4.sub(v128.load(x + i), top));
-      v128.store(x + i, e);
-      sum = f64x2.add(sum, f64x2.add(f64x2.promote_low_f32x4(e), upper(e)));
-    }
-    const by = f32x4.splat(<f32>(1 / total(sum)));
+    const by = exponentials(x, row, wide);
     for (let i: usize = 0; i < wide; i += 16)
       v128.store(out + i, f32x4.add(v128.load(out + i), f32x4.mul(v128.load(x + i), by)));
+  }
+}
+
+/**
+ * The softmax of the first seen[r] (f32) numbers of every row of x [rows, n], where they are, and 0 behind them; rows are
+ * `ld` bytes apart, with room for n up to a multiple of 4.
+ */
+export function attend(x: usize, ld: usize, rows: i32, n: i32, seen: usize): void {
+  for (const end = x + <usize>rows * ld; x < end; x += ld, seen += 4) {
+    const row = <usize>load<f32>(seen) << 2, wide = (row + 15) & ~15, by = exponentials(x, row, wide);
+    for (let i: usize = 0; i < wide; i += 16) v128.store(x + i, f32x4.mul(v128.load(x + i), by));
+    if (wide < <usize>n << 2) memory.fill(x + wide, 0, (<usize>n << 2) - wide);
   }
 }
 

@@ -26,6 +26,8 @@ export interface Products {
   multiply(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** Σ over the queries of each head of softmax(q·x), in f32: q `[H m, d]`, x `[n, d]`, `[H, n]`. */
   mass(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** The softmax of q·x over the first `seen` `[rows]` of x for every row of q, 0 for others, in f32: `[rows, n]`. */
+  attend(q: Float32Array, x: Float32Array, d: number, seen: Float32Array, out: Float32Array): void;
   /** |W q|_p of every row of q `[rows, d]`, W `[D, d]`, p 1 or 2: `[rows]`. W q in f32, its norm in f64. */
   reach(q: Float32Array, w: Float32Array, d: number, p: 1 | 2, out: Float32Array): void;
   /**
@@ -57,6 +59,8 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
    * head; absent: the output is dense.
    */
   readonly ragged?: (keyof I & string) | undefined;
+  /** What is made of the rows that the WGSL writes: the reference gives what comes of it. */
+  readonly then?: 'softmax';
   /**
    * WGSL: the functions and `fn run(index: u32)` that computes output element or row `index`. In scope: every input as
    * `array<f32 | u32>` by its name, its dimensions as `NAME_shape: vec3<u32>` (trailing 1s), `NAME_lengths: array<u32>`

@@ -12,5 +12,5 @@ export { windowSignal } from './host-signals.ts';
 export { range } from './range.ts';
 export { placeInUnit } from './place-in-unit.ts';
 export { uniformHash } from './uniform-hash.ts';
-export { blockAttention, causalDot, overWindow } from './window-blocks.ts';
+export { blockAttention, causalAttention, causalDot, overWindow } from './window-blocks.ts';
 export type { WindowBlock } from './window-blocks.ts';

@@ -2,6 +2,7 @@ import type { Place } from './kinds.ts';
 import { countBelow } from './count-below.ts';
 import { LOWEST, plainProducts } from './cpu/reduce.ts';
 import { kernel } from './kernel.ts';
+import type { Kernel, Products } from './kernel.ts';
 import { range } from './range.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -49,6 +50,41 @@ export function overWindow(
   return total;
 }
 
+type Causal = Kernel<
+  { readonly q: 'f32'; readonly k: 'f32'; readonly p: 'u32' },
+  { readonly block: 'u32'; readonly first: 'f32' }
+>;
+/** A reference by KV head: its queries, keys, how many slots each query sees, and the rows of the result. */
+function byHead(
+  each: (
+    queries: Float32Array,
+    keys: Float32Array,
+    d: number,
+    seen: Float32Array,
+    own: Float32Array,
+    length: number,
+    products: Products,
+  ) => void,
+): Causal['ref'] {
+  return ({ q, k, p }, { block = 1, first = 0 }, out, lengths, products = plainProducts) => {
+    const [rows = 0, d = 0] = q.shape,
+      [heads = 1, n = 0] = k.shape,
+      group = rows / heads;
+    for (let g = 0; g < heads; g++) {
+      const positions = p.data.subarray(g * n, g * n + lengths[g]);
+      each(
+        q.data.subarray(g * group * d, (g + 1) * group * d),
+        k.data.subarray(g * n * d, (g + 1) * n * d),
+        d,
+        Float32Array.from({ length: group }, (_, r) => countBelow(positions, first + ((g * group + r) % block) + 1)),
+        out.subarray(g * group * n, (g + 1) * group * n) as Float32Array,
+        lengths[g],
+        products,
+      );
+    }
+  };
+}
+
 /**
  * Inner products of q `[r, d]`, `block` queries of each head and the oldest at position `first`, with the keys k `[r',
  * n, d]` at or before them by p `[r', n]`, the lowest number with others: `[r, n]`.
@@ -70,29 +106,29 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   operations: ({ q, k }) => 2 * q.shape[0] * k.shape[1] * k.shape[2],
-  ref({ q, k, p }, { block = 1, first = 0 }, out, lengths, { multiply } = plainProducts) {
-    const [rows = 0, d = 0] = q.shape,
-      [heads = 1, n = 0] = k.shape,
-      group = rows / heads;
-    for (let g = 0; g < heads; g++) {
-      const positions = p.data.subarray(g * n, g * n + lengths[g]),
-        own = out.subarray(g * group * n, (g + 1) * group * n) as Float32Array;
-      multiply(
-        q.data.subarray(g * group * d, (g + 1) * group * d),
-        k.data.subarray(g * n * d, (g + 1) * n * d),
-        d,
-        own,
-      );
-      for (let r = 0; r < group; r++) {
-        const last = first + ((g * group + r) % block);
-        own.fill(LOWEST, r * n + countBelow(positions, last + 1), r * n + lengths[g]);
-      }
-    }
-  },
+  ref: byHead((queries, keys, d, seen, own, length, { multiply }) => {
+    const n = keys.length / d;
+    multiply(queries, keys, d, own);
+    seen.forEach((count, r) => own.fill(LOWEST, r * n + count, r * n + length));
+  }),
 });
+
+/** The softmax of `causalDot`; of a query that sees nothing all slots alike. */
+export const causalAttention: typeof causalDot = {
+  ...causalDot,
+  id: 'causal-attention',
+  then: 'softmax',
+  ref: byHead((queries, keys, d, seen, own, length, { attend }) => {
+    const n = keys.length / d;
+    attend(queries, keys, d, seen, own);
+    seen.forEach((count, r) => {
+      if (count === 0) own.fill(1 / length, r * n, r * n + length);
+    });
+  }),
+};
 
 /** Attention of a block's queries over the slots at or before their own, softmax(q·k / √d): `[H c, n]`. */
 export const blockAttention = (
   { ops, keys: k, positions: p }: Seen & { readonly positions: Tensor },
   { queries: q, count, first }: WindowBlock,
-): Tensor => ops.softmax(ops.kernel(causalDot, { q, k, p }, { block: count, first }));
+): Tensor => ops.kernel(causalAttention, { q, k, p }, { block: count, first });

@@ -12,12 +12,13 @@ import { slotOps } from './ops/slots.ts';
 export function gpuOps(g: Recording): Ops {
   const elementwise = elementwiseOps(g);
   const numeric = (x: Tensor): Tensor => (x.dtype === 'u32' ? elementwise.mul(x, 1) : x);
+  const reductions = reduceOps(g);
   return withMaths({
     ...elementwise,
-    ...reduceOps(g),
+    ...reductions,
     ...slotOps(numeric, g),
     ...rankOp(numeric, g),
-    ...kernelOp(numeric, g),
+    ...kernelOp(numeric, g, reductions),
     from(array, dtype, lengths) {
       const { data, shape } = readCpu(cpu.ops.from(array, dtype)); // checked and row-major
       return g.upload(data, shape, lengths);

@@ -1,5 +1,5 @@
 import { countFrom, inOrder } from '@kv/allocators-preference';
-import { causalDot, dotWith, gram, quadratic, withChunk } from '@kv/core/shared';
+import { causalAttention, causalDot, dotWith, gram, quadratic, withChunk } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
@@ -98,8 +98,8 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
       inputs: { wants: put((i) => (i * 7 + seed) % 5, rows, 1), rest: put(() => seed % 9, 1, 1) },
     }),
   ],
-  [
-    causalDot,
+  ...[causalDot, causalAttention].map((kernel): (typeof made)[number] => [
+    kernel,
     ({ rows, slots, lengths, seed }) => ({
       inputs: {
         q: put((i) => Math.sin(i + seed), rows * 6, 5),
@@ -108,7 +108,7 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
       },
       params: { block: 3, first: Math.floor(slots / 2) - 1 },
     }),
-  ],
+  ]),
   [
     squaredErrors,
     ({ rows, slots, lengths, seed }) => ({

@@ -147,6 +147,8 @@ test('products in f32 are as those of one thread on several, and within rounding
     };
     agree(heads * each * n, (by, out) => by.multiply(q, x, d, out));
     agree(heads * n, (by, out) => by.mass(q, x, d, out));
+    const seen = Float32Array.from({ length: heads * each }, (_, r) => (7 * r) % (n + 1));
+    agree(heads * each * n, (by, out) => by.attend(q, x, d, seen, out));
     const h = random(heads * each * n).map((p) => (p + 1) / 2.5);
     agree(heads * n, (by, out) => by.errors(q, x, d, h, out));
     for (const p of [1, 2] as const) agree(heads * each, (by, out) => by.reach(q, x, d, p, out));

@@ -1,10 +1,10 @@
 import type { Products } from '../kernel.ts';
 
 /**
- * What is made of the rows of a block: themselves, their norms, or sums, of every `TOGETHER` rows, of their softmax or of
- * errors.
+ * What is made of the rows of a block: themselves, their norms, sums, of every `TOGETHER` rows, of their softmax or of
+ * errors, or, where they lie, the softmax of what each sees.
  */
-export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4 } as const;
+export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4, attention: 5 } as const;
 export type Fold = (typeof folds)[keyof typeof folds];
 /** Rows whose mass or errors are summed together. */
 export const TOGETHER = 32;
@@ -40,7 +40,7 @@ export const rowsHeld = (n: number): number => TOGETHER * Math.max(1, Math.floor
 export function blockProducts(
   floats: (at: number, length: number) => Float32Array,
   blocks: Blocks,
-): Pick<Products, 'multiply' | 'mass' | 'reach' | 'errors'> {
+): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors'> {
   /** Copies `count` rows of p `[.., n]`. */
   const putRows = (p: Float32Array, n: number, first: number, count: number, to: number, ld: number): void => {
     if (ld === 4 * n) floats(to, count * n).set(p.subarray(first * n, (first + count) * n));
@@ -73,14 +73,21 @@ export function blockProducts(
       out.set(all);
     };
   const [mass, errors] = [sums(folds.mass), sums(folds.errors)];
+  const takeRows =
+    (n: number, out: Float32Array) =>
+    ({ first, count, at, ld }: Block): void => {
+      if (ld === 4 * n) out.set(floats(at, count * n), first * n);
+      else for (let r = 0; r < count; r++) out.set(floats(at + r * ld, n), (first + r) * n);
+    };
   return {
     multiply(q, x, d, out) {
-      const n = x.length / d;
+      if (out.length > 0) blocks(q, x, d, folds.rows, takeRows(x.length / d, out));
+    },
+    attend(q, x, d, seen, out) {
       if (out.length > 0)
-        blocks(q, x, d, folds.rows, ({ first, count, at, ld }) => {
-          if (ld === 4 * n) out.set(floats(at, count * n), first * n);
-          else for (let r = 0; r < count; r++) out.set(floats(at + r * ld, n), (first + r) * n);
-        });
+        blocks(q, x, d, folds.attention, takeRows(x.length / d, out), (first, count, to) =>
+          floats(to, count).set(seen.subarray(first, first + count)),
+        );
     },
     mass: (q, x, d, out) => mass(q, x, d, undefined, out),
     errors,

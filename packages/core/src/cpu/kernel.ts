@@ -64,6 +64,7 @@ interface Functions {
   panels(x: number, n: number, d: number, out: number): void;
   multiply(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   mass(x: number, ld: number, rows: number, n: number, out: number): void;
+  attend(x: number, ld: number, rows: number, n: number, seen: number): void;
   errors(
     p: number,
     y: number,

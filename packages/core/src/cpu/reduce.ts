@@ -179,6 +179,17 @@ export const plainProducts: Products = {
     }
     out.set(sums);
   },
+  attend(q, x, d, seen, out) {
+    const n = x.length / d;
+    out.fill(0);
+    for (let r = 0; r < seen.length; r++) {
+      const row = out.subarray(r * n, r * n + seen[r]);
+      plainProducts.multiply(q.subarray(r * d, (r + 1) * d), x.subarray(0, row.length * d), d, row);
+      const top = row.reduce((a, b) => Math.max(a, b), LOWEST),
+        total = row.reduce((sum, y) => sum + Math.exp(y - top), 0);
+      row.forEach((y, i) => (row[i] = Math.exp(y - top) / total));
+    }
+  },
   reach(q, w, d, p, out) {
     const row = new Float32Array(w.length / d);
     for (let r = 0; r < out.length; r++) {

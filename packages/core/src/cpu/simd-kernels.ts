@@ -182,10 +182,11 @@ export const simdProducts = (k: CpuKernel): Products => ({
             const at = found + r * ld,
               some = Math.min(TOGETHER, count - r),
               to = folded + (r / TOGETHER) * ld;
-            if (fold === folds.mass) k.mass(at, ld, some, n, to);
+            if (fold === folds.attention) k.attend(at, ld, some, n, shares + 4 * r);
+            else if (fold === folds.mass) k.mass(at, ld, some, n, to);
             else k.errors(shares + r * ld, at, ld, some, n, queries + 4 * r * d, vectors, 8, d, work, to);
           }
-        take({ first, count, at: fold === folds.rows ? found : folded, ld });
+        take({ first, count, at: fold === folds.rows || fold === folds.attention ? found : folded, ld });
       }
     },
   ),

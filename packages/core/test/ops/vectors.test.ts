@@ -250,6 +250,8 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
         near(n, (by, out) => by.norms(x, d, out));
         near(rows * d, (by, out) => by.mix(p, x, d, out));
         near(rows * n, (by, out) => by.multiply(q, x, d, out));
+        const seen = Float32Array.from({ length: rows }, (_, r) => (r * 7 + seed) % (n + 1));
+        near(rows * n, (by, out) => by.attend(q, x, d, seen, out));
         near(rows, (by, out) => by.reach(q, x, d, 1, out));
         near(rows, (by, out) => by.reach(q, x, d, 2, out));
         const h = p.map((w) => (w + 2) / 4.5);

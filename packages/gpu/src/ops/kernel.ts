@@ -37,7 +37,11 @@ fn best(lane: u32, key: u32, place: u32) -> u32 {
 }`;
 
 /** Kernels that pieces bring: `run` with the bindings that its declaration promises. */
-export const kernelOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'kernel'> => ({
+export const kernelOp = (
+  numeric: Numeric,
+  g: Recording,
+  { softmax }: Pick<Primitives, 'softmax'>,
+): Pick<Primitives, 'kernel'> => ({
   kernel(kernel, given, params = {}) {
     const names = Object.keys(kernel.inputs);
     const inputs = names.map((name): Tensor => {
@@ -81,7 +85,7 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'kern
         kernel.operations?.(Object.fromEntries(names.map((name, i) => [name, inputs[i]])), params) ??
         bytesOf(bound) / 4,
     });
-    return output;
+    return kernel.then === 'softmax' ? softmax(output) : output;
   },
 });
 

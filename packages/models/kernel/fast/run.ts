@@ -3,7 +3,7 @@
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
 import { XB } from "./forms";
-import { errors, mass, norms } from "./host";
+import { attend, errors, mass, mix, norms } from "./host";
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
@@ -11,7 +11,7 @@ import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } fr
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -81,8 +81,8 @@ function product(): void {
   }
 }
 
-/** Rows whose mass or errors are summed together, and the folds that do so; 1 and 2 are norms. */
-const TOGETHER: usize = 32, MASS: usize = 3, ERRORS: usize = 4;
+/** Rows whose mass or errors are summed together, the folds that do so, and their softmax; 1 and 2 are norms. */
+const TOGETHER: usize = 32, MASS: usize = 3, ERRORS: usize = 4, ATTENTION: usize = 5;
 
 /** What @kv/core's block-products.ts makes of rows of a product. */
 function fold(): void {
@@ -91,7 +91,21 @@ function fold(): void {
     const first = <usize>piece * TOGETHER, from = x + first * ld, count = <i32>min2(TOGETHER, rows - first);
     if (w(1) == MASS) mass(from, ld, count, <i32>w(5), out + <usize>piece * ld);
     else if (w(1) == ERRORS) errors(w(7) + first * ld, from, ld, count, <i32>w(5), w(8) + 4 * first * w(10), w(9), 16, <i32>w(10), OWN, out + <usize>piece * ld);
+    else if (w(1) == ATTENTION) attend(from, ld, count, <i32>w(5), w(7) + 4 * first);
     else norms(from, count, <i32>(ld >> 2), <i32>w(1), out + 4 * first);
+  }
+}
+
+/** Rows of `mix` that are claimed at a time. */
+const MIXED: usize = 12;
+
+/** Rows of weights times vectors, in f64. */
+function mixtures(): void {
+  const ldp = w(2), rows = w(3), d = w(6), pieces = (rows + MIXED - 1) / MIXED;
+  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
+    const first = <usize>piece * MIXED, count = min2(MIXED, rows - first), acc = w(7) + 8 * first * d;
+    memory.fill(acc, 0, 8 * count * d);
+    mix(w(1) + first * ldp, ldp, <i32>count, w(4), <i32>w(5), <i32>d, acc);
   }
 }
 
@@ -245,6 +259,10 @@ function run(): void {
       case FOLD:
         fold();
         PC += 44;
+        break;
+      case MIX:
+        mixtures();
+        PC += 32;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

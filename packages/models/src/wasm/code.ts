@@ -23,6 +23,7 @@ const ops = {
   tokens: 16,
   joins: 17,
   fold: 18,
+  mix: 19,
 } as const;
 
 /** Some rows of a weight in panels of one kind. */
@@ -56,6 +57,11 @@ export function blockWords(
     ? product
     : [...product, ops.barrier, ops.fold, fold, to, 4 * rows, count, n, folded, shares, x, at, inputs];
 }
+
+/** The words of sums in f64, at `to`, of n vectors of d at x by rows of weights at p. */
+export const mixWords = (p: number, rows: number, x: number, n: number, d: number, to: number): readonly number[] => [
+  ...[ops.mix, p, 4 * n, rows, x, n, d, to],
+];
 
 /** How the kernels lay attention's memory out. */
 export interface Sizes {

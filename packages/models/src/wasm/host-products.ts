@@ -1,6 +1,6 @@
 import type { Products } from '@kv/core';
 import { blockProducts, folds, rowsHeld, TOGETHER } from '@kv/core/engine';
-import { blockWords } from './code.ts';
+import { blockWords, mixWords } from './code.ts';
 import { nothing } from './engine.ts';
 import { line } from './heap.ts';
 import { kinds } from './kinds.ts';
@@ -16,8 +16,8 @@ const WORTH = 2 ** 22;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
-/** Products in f32 of many vectors, on all threads of a team. */
-function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach' | 'errors'> {
+/** Products of many vectors on all threads of a team, in f32 but for mixtures of what lies in its heap. */
+function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors' | 'mix'> {
   const { heap, kernels } = team,
     space = new Room(team),
     own = new Room(team),
@@ -28,7 +28,12 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach' | 'err
       at = space.at(bytes.reduce((sum, size) => sum + upTo(size, line), 0));
     return ends.map((end) => at + end);
   };
-  return blockProducts(
+  const run = (code: number, words: readonly number[], rows: number): void => {
+    heap.words(code, words.length).set(words);
+    const rooms = { shared: 0, own: own.at(ownBytes * team.threads), ownBytes };
+    team.call({ ...nothing, ...rooms, code, end: code + 4 * words.length, rows, cos: 0, sin: 0 });
+  };
+  const products = blockProducts(
     (at, length) => heap.floats(at, length),
     (q, x, d, fold, take, weigh) => {
       const rows = q.length / d,
@@ -45,23 +50,29 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach' | 'err
           weigh ? 4 * held * wide : 0,
         ),
         from = heap.holds(x) ? x.byteOffset : vectors,
-        weight = { at: panels, rows: wide, inputs: d },
-        rooms = { shared: 0, own: own.at(ownBytes * team.threads), ownBytes };
+        weight = { at: panels, rows: wide, inputs: d };
       if (from === vectors) heap.floats(vectors, x.length).set(x);
       for (let i = 0; i < n; i += PANEL)
         kernels.pack(kinds.F32, from + 4 * i * d, 4 * d, Math.min(PANEL, n - i), d, panels + 4 * i * d);
       for (let first = 0; first < rows; first += held) {
-        const count = Math.min(held, rows - first),
-          words = blockWords(weight, queries, found, fold, count, n, folded, shares),
-          end = code + 4 * words.length;
-        heap.words(code, words.length).set(words);
+        const count = Math.min(held, rows - first);
         weigh?.(first, count, shares, 4 * wide);
         heap.floats(queries, count * d).set(q.subarray(first * d, (first + count) * d));
-        team.call({ ...nothing, ...rooms, code, end, rows: upTo(count, 4), cos: 0, sin: 0 });
-        take({ first, count, at: fold === folds.rows ? found : folded, ld: 4 * wide });
+        run(code, blockWords(weight, queries, found, fold, count, n, folded, shares), upTo(count, 4));
+        take({ first, count, at: fold === folds.rows || fold === folds.attention ? found : folded, ld: 4 * wide });
       }
     },
   );
+  return {
+    ...products,
+    mix(p, x, d, out) {
+      const n = x.length / d,
+        [code = 0, shares = 0, sums = 0] = place(4 * WORDS, 4 * p.length, 8 * out.length);
+      heap.floats(shares, p.length).set(p);
+      run(code, mixWords(shares, out.length / d, x.byteOffset, n, d, sums), 1);
+      out.set(heap.doubles(sums, out.length));
+    },
+  };
 }
 
 /**
@@ -90,6 +101,7 @@ export function heapProducts(team: Team, apart: Products): Products {
     ...apart,
     multiply: (q, x, d, out) => by(q, x, d).multiply(q, x, d, out),
     mass: (q, x, d, out) => by(q, x, d).mass(q, x, d, out),
+    attend: (q, x, d, seen, out) => by(q, x, d).attend(q, x, d, seen, out),
     reach: (q, w, d, p, out) => by(q, w, d).reach(q, w, d, p, out),
     errors: (q, x, d, p, out) => by(q, x, d).errors(q, x, d, p, out),
     dots: nearBy('dots'),
@@ -102,6 +114,7 @@ export function heapProducts(team: Team, apart: Products): Products {
     },
     mix(p, x, d, out) {
       if (!heap.holds(x)) return apart.mix(p, x, d, out);
+      if (p.length * d >= WORTH) return together.mix(p, x, d, out);
       const n = x.length / d,
         sums = room.at(8 * out.length + 4 * p.length),
         shares = sums + 8 * out.length;
