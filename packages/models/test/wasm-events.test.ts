@@ -2,16 +2,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { compose, cpu, positions, scorer } from '@kv/core';
+import { compose, cpu, positions, readCpu, scorer } from '@kv/core';
 import type { Policy, Products } from '@kv/core';
 import { cpuWith } from '@kv/core/engine';
-import { plainProducts } from '@kv/core/shared';
+import { gram, plainProducts, quadratic } from '@kv/core/shared';
 import { writeTinyModel } from '@kv/model-testing';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect, test } from 'vitest';
 import { layersTogether, linearEngine, referenceLinear } from '../src/engine.ts';
 import { cpuRuntime, generate, hostRuntime, loadModel, Sequence } from '../src/index.ts';
+import { heapKernels } from '../src/wasm/host-kernels.ts';
 import { heapProducts } from '../src/wasm/host-products.ts';
 import { fastModule } from '../src/wasm/module.ts';
 import { Team } from '../src/wasm/team.ts';
@@ -154,4 +155,27 @@ test('products in f32 are as those of one thread on several, and within rounding
     for (const p of [1, 2] as const) agree(heads * each, (by, out) => by.reach(q, x, d, p, out));
   }
   for (const team of teams) team.destroy();
+});
+
+test('matrices of vectors, and what they make of vectors, are to the bit those of one thread', async () => {
+  const team = await Team.start((await fastModule())!, 3, () => {}),
+    { ops } = cpuWith((apart) => heapProducts(team, apart), heapKernels(team));
+  const random = (...shape: number[]) => ({
+    data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(1.7 * i * i + shape[0])),
+    shape,
+  });
+  for (const [heads, group, n, d, ragged] of [
+    [2, 3, 700, 64, false],
+    [3, 2, 1025, 40, true],
+  ] as const) {
+    const all = (by: typeof ops): unknown => {
+      const lengths = ragged ? by.from({ data: Uint32Array.of(n, 130, 0), shape: [heads] }) : undefined,
+        x = by.from(random(heads, n, d), 'f32', lengths),
+        c = by.from(random(1, d)),
+        m = by.kernel(gram, { x, w: by.from(random(heads * group, n)), c });
+      return [m, by.kernel(quadratic, { x, m, c: by.from(random(heads, d)) })].map((made) => readCpu(made));
+    };
+    expect(all(ops)).toEqual(all(cpu.ops));
+  }
+  team.destroy();
 });

@@ -1,7 +1,7 @@
 import { KvError } from '../errors.ts';
 import type { Backend } from '../backend.ts';
 import type { Axis, Operand } from '../ops.ts';
-import type { Products } from '../kernel.ts';
+import type { Kernel, Products } from '../kernel.ts';
 import { withMaths } from '../maths.ts';
 import type { Ops } from '../maths.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
@@ -152,10 +152,17 @@ const backendOf = (ops: Ops): Backend => ({
 /** The backend of the host: reading is immediate. */
 export const cpu: Backend = backendOf(cpuOps);
 
-/** The same with an engine's own products of vectors: the same bits where they are summed in f64. */
-export function cpuWith(products: (apart: Products) => Products): Backend {
+/**
+ * The same with an engine's own products of vectors, the same bits where they are summed in f64, and with its own
+ * references of kernels in place of those here.
+ */
+export function cpuWith(
+  products: (apart: Products) => Products,
+  references: (kernel: Kernel, apart: Kernel['ref']) => Kernel['ref'] = (_, apart) => apart,
+): Backend {
   const common = vectors(),
-    own = { ...common, products: products(common.products) };
+    reference = (kernel: Kernel): Kernel['ref'] => references(kernel, common.reference(kernel)),
+    own = { ...common, products: products(common.products), reference };
   return backendOf(hostOps(() => own));
 }
 

@@ -3,7 +3,7 @@
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
 import { XB } from "./forms";
-import { attend, errors, mass, mix, norms } from "./host";
+import { attend, centre, errors, gram, mass, mix, norms, quadratic } from "./host";
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
@@ -11,7 +11,7 @@ import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } fr
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -106,6 +106,51 @@ function mixtures(): void {
     const first = <usize>piece * MIXED, count = min2(MIXED, rows - first), acc = w(7) + 8 * first * d;
     memory.fill(acc, 0, 8 * count * d);
     mix(w(1) + first * ldp, ldp, <i32>count, w(4), <i32>w(5), <i32>d, acc);
+  }
+}
+
+/** Vectors that a thread centres and looks at together, a multiple of those that `gram` sums in f32. */
+const SOME: usize = 128;
+
+/** So many vectors of d at x, to this thread's own, less the one at c. */
+function centred(x: usize, count: usize, d: usize, c: usize): void {
+  memory.copy(OWN, x, 4 * count * d);
+  centre(OWN, <i32>count, <i32>d, c);
+}
+
+/** Rows of @kv/core's `gram`. */
+function grams(): void {
+  const heads = w(5), n = w(6), d = w(7), rows = w(8), work = OWN + 4 * SOME * d, acc = work + 128 * d;
+  for (let r = claim(<i32>rows); r >= 0; r = claim(<i32>rows)) {
+    const g = <usize>r * heads / rows, x = w(1) + 4 * g * n * d, shares = w(2) + 4 * (<usize>r * w(9) / rows) * n;
+    const c = w(3) + 4 * (g * w(10) / heads) * d, count = <usize>load<u32>(w(11) + 4 * g);
+    memory.fill(acc, 0, 8 * d * d);
+    for (let first: usize = 0; first < count; first += SOME) {
+      const some = min2(SOME, count - first);
+      centred(x + 4 * first * d, some, d, c);
+      gram(OWN, shares + 4 * first, <i32>some, <i32>d, work, acc);
+    }
+    const out = w(4) + 4 * <usize>r * d * d;
+    for (let a: usize = 0; a < d; a++) for (let b: usize = 0; b <= a; b++) {
+      const sum = <f32>load<f64>(acc + 8 * (a * d + b));
+      store<f32>(out + 4 * (a * d + b), sum);
+      store<f32>(out + 4 * (b * d + a), sum);
+    }
+  }
+}
+
+/** Some vectors of a head and every matrix of its group, as @kv/core's `quadratic`. */
+function quadratics(): void {
+  const heads = w(5), n = w(6), d = w(7), group = w(8), parts = (n + SOME - 1) / SOME, found = OWN + 4 * SOME * d;
+  for (let piece = claim(<i32>(heads * parts)); piece >= 0; piece = claim(<i32>(heads * parts))) {
+    const g = <usize>piece / parts, first = <usize>piece % parts * SOME, count = <usize>load<u32>(w(11) + 4 * g);
+    if (first >= count) continue;
+    const some = min2(SOME, count - first);
+    centred(w(1) + 4 * (g * n + first) * d, some, d, w(3) + 4 * (g * w(10) / heads) * d);
+    for (let r = g * group; r < (g + 1) * group; r++) {
+      quadratic(OWN, <i32>((some + 3) & ~3), <i32>d, w(2) + 4 * r * d * d, found);
+      memory.copy(w(4) + 4 * (r * n + first), found, 4 * some);
+    }
   }
 }
 
@@ -263,6 +308,14 @@ function run(): void {
       case MIX:
         mixtures();
         PC += 32;
+        break;
+      case GRAM:
+        grams();
+        PC += 48;
+        break;
+      case QUADRATIC:
+        quadratics();
+        PC += 48;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

@@ -24,6 +24,8 @@ const ops = {
   joins: 17,
   fold: 18,
   mix: 19,
+  gram: 20,
+  quadratic: 21,
 } as const;
 
 /** Some rows of a weight in panels of one kind. */
@@ -62,6 +64,16 @@ export function blockWords(
 export const mixWords = (p: number, rows: number, x: number, n: number, d: number, to: number): readonly number[] => [
   ...[ops.mix, p, 4 * n, rows, x, n, d, to],
 ];
+
+/**
+ * The words of @kv/core's `gram` or `quadratic`: x `[heads, n, d]` at `at`, w or m beside it, c `[origins, d]`, lengths of
+ * the heads; `rows` of the matrices, or matrices of a head, `weights` rows of w.
+ */
+export const matrixWords = (
+  kind: 'gram' | 'quadratic',
+  [x, y, c, out, lengths]: readonly number[],
+  sizes: readonly [heads: number, n: number, d: number, rows: number, weights: number, origins: number],
+): readonly number[] => [ops[kind], x, y, c, out, ...sizes, lengths];
 
 /** How the kernels lay attention's memory out. */
 export interface Sizes {

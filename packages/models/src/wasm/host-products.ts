@@ -1,38 +1,20 @@
 import type { Products } from '@kv/core';
 import { blockProducts, folds, rowsHeld, TOGETHER } from '@kv/core/engine';
 import { blockWords, mixWords } from './code.ts';
-import { nothing } from './engine.ts';
-import { line } from './heap.ts';
+import { callsOf, upTo, WORTH } from './host-calls.ts';
+import type { Calls } from './host-calls.ts';
 import { kinds } from './kinds.ts';
 import type { Team } from './team.ts';
 import { Room } from './workspace.ts';
 
 /** Outputs of a panel. */
 const PANEL = 16;
-/** Words of a product and what is made of it. */
-const WORDS = 25;
-/** Multiplications that are worth waking the other threads for. */
-const WORTH = 2 ** 22;
-
-const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
 /** Products of many vectors on all threads of a team, in f32 but for mixtures of what lies in its heap. */
-function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors' | 'mix'> {
-  const { heap, kernels } = team,
-    space = new Room(team),
-    own = new Room(team),
-    ownBytes = kernels.ownBytes();
-  /** Places for so many bytes each, on lines of a cache. */
-  const place = (...bytes: readonly number[]): readonly number[] => {
-    const ends = bytes.map((_, i) => bytes.slice(0, i).reduce((sum, size) => sum + upTo(size, line), 0)),
-      at = space.at(bytes.reduce((sum, size) => sum + upTo(size, line), 0));
-    return ends.map((end) => at + end);
-  };
-  const run = (code: number, words: readonly number[], rows: number): void => {
-    heap.words(code, words.length).set(words);
-    const rooms = { shared: 0, own: own.at(ownBytes * team.threads), ownBytes };
-    team.call({ ...nothing, ...rooms, code, end: code + 4 * words.length, rows, cos: 0, sin: 0 });
-  };
+function shared(
+  { heap, kernels }: Team,
+  { place, run }: Calls,
+): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors' | 'mix'> {
   const products = blockProducts(
     (at, length) => heap.floats(at, length),
     (q, x, d, fold, take, weigh) => {
@@ -40,8 +22,7 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'attend' | 're
         n = x.length / d,
         wide = upTo(n, PANEL),
         held = Math.min(rowsHeld(wide), upTo(rows, 4)),
-        [code = 0, panels = 0, vectors = 0, queries = 0, found = 0, folded = 0, shares = 0] = place(
-          4 * WORDS,
+        [panels = 0, vectors = 0, queries = 0, found = 0, folded = 0, shares = 0] = place(
           4 * wide * d,
           heap.holds(x) ? 0 : 4 * x.length,
           4 * held * d,
@@ -58,7 +39,7 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'attend' | 're
         const count = Math.min(held, rows - first);
         weigh?.(first, count, shares, 4 * wide);
         heap.floats(queries, count * d).set(q.subarray(first * d, (first + count) * d));
-        run(code, blockWords(weight, queries, found, fold, count, n, folded, shares), upTo(count, 4));
+        run(blockWords(weight, queries, found, fold, count, n, folded, shares), upTo(count, 4));
         take({ first, count, at: fold === folds.rows || fold === folds.attention ? found : folded, ld: 4 * wide });
       }
     },
@@ -67,9 +48,9 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'attend' | 're
     ...products,
     mix(p, x, d, out) {
       const n = x.length / d,
-        [code = 0, shares = 0, sums = 0] = place(4 * WORDS, 4 * p.length, 8 * out.length);
+        [shares = 0, sums = 0] = place(4 * p.length, 8 * out.length);
       heap.floats(shares, p.length).set(p);
-      run(code, mixWords(shares, out.length / d, x.byteOffset, n, d, sums), 1);
+      run(mixWords(shares, out.length / d, x.byteOffset, n, d, sums));
       out.set(heap.doubles(sums, out.length));
     },
   };
@@ -82,7 +63,7 @@ function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'attend' | 're
 export function heapProducts(team: Team, apart: Products): Products {
   const { heap, kernels } = team,
     room = new Room(team),
-    together = shared(team),
+    together = shared(team, callsOf(team)),
     by = (q: Float32Array, x: Float32Array, d: number) => (q.length * (x.length / d) < WORTH ? apart : together);
   const nearBy =
     (kind: 'dots' | 'distances'): Products['dots'] =>

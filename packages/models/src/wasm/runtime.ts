@@ -4,6 +4,7 @@ import { hostDecoder } from '../host/decoder.ts';
 import type { HostRunning } from '../host/runtime.ts';
 import { embeddingsOf, type Runtime } from '../sequence/runtime.ts';
 import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
+import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
 import { WasmMemory } from './memory.ts';
@@ -20,7 +21,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         { team } = prepared.head,
         exact = options?.exact === true,
         whole = new Whole(team, prepared, exact),
-        own = cpuWith((products) => heapProducts(team, products)),
+        own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         engine: engineName(fast, exact, team.threads),

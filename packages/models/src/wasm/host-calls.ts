@@ -1,0 +1,36 @@
+import { line } from './heap.ts';
+import { nothing } from './engine.ts';
+import type { Team } from './team.ts';
+import { Room } from './workspace.ts';
+
+/** Multiplications that are worth waking the other threads for. */
+export const WORTH: number = 2 ** 22;
+
+export const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
+
+/** How operations of the host run on all threads of a team. */
+export interface Calls {
+  /** Places for so many bytes each, on lines of a cache; what was there before is anyone's. */
+  place(...bytes: readonly number[]): readonly number[];
+  /** Runs these words over so many rows, with `more` bytes of a thread's own beside those of products. */
+  run(words: readonly number[], rows?: number, more?: number): void;
+}
+
+export function callsOf(team: Team): Calls {
+  const { heap, kernels, threads } = team,
+    [space, code, own] = [new Room(team), new Room(team), new Room(team)];
+  return {
+    place(...bytes) {
+      const ends = bytes.map((_, i) => bytes.slice(0, i).reduce((sum, size) => sum + upTo(size, line), 0)),
+        at = space.at(bytes.reduce((sum, size) => sum + upTo(size, line), 0));
+      return ends.map((end) => at + end);
+    },
+    run(words, rows = 1, more = 0) {
+      const at = code.at(4 * words.length),
+        ownBytes = kernels.ownBytes() + upTo(more, line);
+      heap.words(at, words.length).set(words);
+      const rooms = { shared: 0, own: own.at(ownBytes * threads), ownBytes };
+      team.call({ ...nothing, ...rooms, code: at, end: at + 4 * words.length, rows, cos: 0, sin: 0 });
+    },
+  };
+}
