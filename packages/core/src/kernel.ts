@@ -35,6 +35,24 @@ export interface Products {
    * `[n, d]`, p `[H m, n]`, `[H, n]`.
    */
   errors(q: Float32Array, x: Float32Array, d: number, p: Float32Array, out: Float32Array): void;
+  /**
+   * Of the slots `open` those that leave to `order`, one after the other: the first `ahead` of them, then always the one
+   * with the least Σ over heads of |S + h_i (o - v_i)| / (1 - M - h_i), of equals the last in `open`, S and M the sums of
+   * h_i (o - v_i) and h_i over what left. A quotient counts as 1e30 where its divisor is at most 2^-24.
+   *
+   * v `[n, d]`, h `[H, n]`, o `[H, d]`; S and M to `sums` `[H, d + 1]`. Products of v with v are in f32. Absent where
+   * there is nothing faster than plain loops.
+   */
+  evict?(
+    v: Float32Array,
+    d: number,
+    h: Float32Array,
+    o: Float32Array,
+    open: readonly number[],
+    ahead: number,
+    order: Uint32Array,
+    sums: Float32Array,
+  ): void;
 }
 
 /**

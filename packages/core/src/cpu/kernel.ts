@@ -78,6 +78,22 @@ interface Functions {
     work: number,
     out: number,
   ): void;
+  evict(
+    names: number,
+    n: number,
+    ahead: number,
+    gone: number,
+    x: number,
+    d: number,
+    heads: number,
+    h: number,
+    near: number,
+    along: number,
+    ld: number,
+    o: number,
+    state: number,
+    work: number,
+  ): void;
   placeInUnit(x: number, unit: number, n: number, out: number): void;
   select(x: number, n: number, forced: number, banned: number, budget: number, work: number, out: number): number;
 }

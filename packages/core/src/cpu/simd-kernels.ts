@@ -8,6 +8,7 @@ import type { CpuKernel } from './kernel.ts';
 
 type Ref = Kernel['ref'];
 type RefOf<K extends Kernel> = K['ref'];
+type Evict = NonNullable<Products['evict']>;
 type Numbers = Float32Array | Uint32Array;
 
 /** Vectors that are looked at together: in f64 they stay in the second-level cache. */
@@ -84,6 +85,56 @@ export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: numb
   }
 }
 
+const evict =
+  (k: CpuKernel): Evict =>
+  (v, d, h, o, open, ahead, order, sums) => {
+    sums.fill(0);
+    if (order.length === 0) return;
+    const heads = o.length / d,
+      slots = v.length / d,
+      n = open.length,
+      deep = upTo(d, 4),
+      wide = upTo(n, 8),
+      all = heads * wide,
+      sizes = [4 * n, 4 * n * deep, 4 * wide * deep, 4 * all, 4 * all, 8 * all],
+      [places = 0, vectors = 0, panels = 0, weights = 0, near = 0, along = 0, outputs = 0, state = 0, work = 0] =
+        k.place(...sizes, 8 * heads * deep, 8 * heads * (deep + 5), 4 * Math.max(all, deep + 8)),
+      [f32, f64, u32] = [k.f32(), k.f64(), k.u32()],
+      // the kernel takes those ahead from the end
+      names = Uint32Array.from(open, (_, i) => (i < n - ahead ? ahead + i : n - 1 - i));
+    u32.set(names, places / 4);
+    if (deep > d) f32.fill(0, vectors / 4, vectors / 4 + n * deep);
+    names.forEach((name, i) => f32.set(v.subarray(open[name] * d, (open[name] + 1) * d), vectors / 4 + i * deep));
+    // less their mean, so that inner products of what lies between vectors do not cancel
+    f32.fill(1 / n, near / 4, near / 4 + all);
+    f64.fill(0, outputs / 8, outputs / 8 + heads * deep);
+    k.mix(near, 4 * n, 1, vectors, n, deep, outputs);
+    const mean = Float32Array.from(f64.subarray(outputs / 8, outputs / 8 + deep));
+    f32.set(mean, work / 4);
+    k.centre(vectors, n, deep, work);
+    k.panels(vectors, n, deep, panels);
+    for (let i = 0; i < o.length; i++) f64[outputs / 8 + Math.floor(i / d) * deep + (i % d)] = o[i] - mean[i % d];
+    k.dots(outputs, heads, vectors, n, deep, near, 4 * wide);
+    k.distances(outputs, heads, vectors, n, deep, work, 4 * wide);
+    f64.fill(0, state / 8, state / 8 + heads * (deep + 5));
+    for (let r = 0, at = 0; r < heads; r++) {
+      f64[state / 8 + r * (deep + 5) + 3] = 1;
+      for (let i = 0; i < wide; i++, at++) {
+        const weight = i < n ? h[r * slots + open[names[i]]] : -1;
+        f32[weights / 4 + at] = weight;
+        f64[along / 8 + at] = i < n ? weight * f32[work / 4 + at] ** 2 : -Infinity;
+      }
+    }
+    f32.fill(0, work / 4, work / 4 + deep);
+    k.evict(places, n, ahead, order.length, panels, deep, heads, weights, near, along, 4 * wide, outputs, state, work);
+    for (let t = 0; t < order.length; t++) order[t] = open[u32[places / 4 + n - 1 - t]];
+    for (let r = 0; r < heads; r++) {
+      const from = state / 8 + r * (deep + 5) + 4;
+      sums.set(f64.subarray(from, from + d), r * (d + 1));
+      sums[r * (d + 1) + d] = f64[from + deep];
+    }
+  };
+
 /** Products by the WebAssembly kernel. */
 export const simdProducts = (k: CpuKernel): Products => ({
   dots: (q, x, d, out) => (q.length < 3 * d ? fewQueries(k, 'dots', q, x, d, out) : manyDots(k, q, x, d, out)),
@@ -149,6 +200,7 @@ export const simdProducts = (k: CpuKernel): Products => ({
     }
     out.set(k.f64().subarray(sums / 8, sums / 8 + rows * d));
   },
+  evict: evict(k),
   ...blockProducts(
     (at, length) => k.f32().subarray(at / 4, at / 4 + length),
     (q, x, d, fold, take, weigh) => {

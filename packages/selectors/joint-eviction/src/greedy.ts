@@ -1,5 +1,4 @@
 import { kernel } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 import type { Products } from '@kv/core';
 
 /** Less mass than this left is none: half an f32 ulp of 1. */
@@ -15,8 +14,8 @@ const FLOOR = 2 ** -24;
  *
  * @remarks Simplex `weights` f32 `[W, n]`, their `outputs` `[W, d]`, `values` `[G, n, d]`, `mask` `[r, n]`, `budgets`
  * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n
- * matrix. The host holds the inner products of the values of a row, up to 64 MiB of them, in f32: O(n² d) a KV head and
- * O((n - k) n) a query head; its errors are off by about 1e-6 of the squared lengths of h (v - their mean).
+ * matrix. The host carries inner products of values with what is gone, in f32: O((n - k) n d) a KV head and O((n - k) n)
+ * a query head; its errors are off by about 1e-6 of the squared lengths of h (v - their mean).
  */
 export const evictionOrder = kernel({
   id: 'joint-eviction-greedy',
@@ -80,7 +79,7 @@ fn run(row: u32, lane: u32) {
       gone = Array.from({ length: rows }, (_, r) => n - Math.min(n, budgets.data?.[r] ?? 0));
     return gone.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * heads * (5 * d + 5), 0);
   },
-  ref({ weights, outputs, values, mask, budgets }, _, out, lengths, products = plainProducts) {
+  ref({ weights, outputs, values, mask, budgets }, _, out, lengths, { evict = oneByOne }: Partial<Products> = {}) {
     const [rows = 0, n = 0] = mask.shape,
       [groups = 1, , d = 0] = values.shape,
       each = weights.shape[0] / Math.max(1, rows),
@@ -89,150 +88,58 @@ fn run(row: u32, lane: u32) {
       const base = row * width,
         valid = lengths[row],
         v = Math.floor((row * groups) / rows) * n * d,
-        held = centred(values.data.subarray(v, v + valid * d), d),
-        nearness = nearnessOf(held.vectors, d, products),
-        errors = new Float64Array(valid),
-        open = new Uint32Array(valid); // what may leave, banned slots first
-      let count = 0;
-      for (const banned of [true, false])
-        for (let j = 0; j < valid; j++) {
-          const m = mask.data[row * n + j];
-          if (banned ? m < 0 : m === 0) open[count++] = j;
-        }
-      const heads = Array.from({ length: each }, (_, r) => {
-        const head = row * each + r;
-        return new Leaving(
-          weights.data.subarray(head * n, head * n + valid),
-          outputs.data.subarray(head * d, (head + 1) * d),
-          held,
-        );
-      });
-      for (const head of heads) head.addErrors(open, count, errors);
-      for (let gone = 0; gone < valid - Math.floor(budgets.data[row]) && count > 0; gone++) {
-        let at = 0;
-        if (mask.data[row * n + open[0]] === 0) for (let i = 1; i < count; i++) if (errors[i] <= errors[at]) at = i;
-        const worst = open[at];
-        out[base + worst] = gone - n;
-        open.copyWithin(at, at + 1, count);
-        count--;
-        const near = nearness(worst);
-        errors.fill(0, 0, count);
-        for (const head of heads) head.leave(worst, near, open, count, errors);
-      }
-      heads.forEach(({ sum, mass }, r) => {
-        out.set(sum, base + n + r * (d + 1));
-        out[base + n + r * (d + 1) + d] = mass;
-      });
+        of = (kind: number): number[] =>
+          Array.from({ length: valid }, (_, j) => j).filter((j) => Math.sign(mask.data[row * n + j]) === kind),
+        banned = of(-1),
+        open = [...banned, ...of(0)],
+        order = new Uint32Array(Math.max(0, Math.min(open.length, valid - Math.floor(budgets.data[row]))));
+      evict(
+        values.data.subarray(v, v + n * d),
+        d,
+        weights.data.subarray(row * each * n, (row + 1) * each * n),
+        outputs.data.subarray(row * each * d, (row + 1) * each * d),
+        open,
+        banned.length,
+        order,
+        out.subarray(base + n, base + width) as Float32Array,
+      );
+      order.forEach((slot, gone) => (out[base + slot] = gone - n));
     }
   },
 });
 
-/** Vectors less their mean, so that inner products of what lies between them do not cancel. */
-interface Centred {
-  readonly vectors: Float32Array;
-  readonly mean: Float64Array;
-}
-function centred(v: Float32Array, d: number): Centred {
-  const mean = new Float64Array(d),
-    vectors = new Float32Array(v.length);
-  for (let at = 0; at < v.length; at += d) for (let c = 0; c < d; c++) mean[c] += (d * v[at + c]) / v.length;
-  for (let at = 0; at < v.length; at += d) for (let c = 0; c < d; c++) vectors[at + c] = v[at + c] - mean[c];
-  return { vectors, mean };
-}
-
-/** Inner products of all pairs that are held at once, 64 MiB. */
-const PAIRS = 2 ** 24;
-/** The inner products of a vector with all of them: of few enough vectors computed together, of more when asked for. */
-function nearnessOf(x: Float32Array, d: number, products: Products): (j: number) => Float32Array {
-  const n = x.length / d;
-  if (n * n > PAIRS) {
-    const own = new Float32Array(n);
-    return (j) => {
-      products.dots(x.subarray(j * d, (j + 1) * d), x, d, own);
-      return own;
-    };
-  }
-  const all = new Float32Array(n * n);
-  products.multiply(x, x, d, all);
-  return (j) => all.subarray(j * n, (j + 1) * n);
-}
-
-/** A query head with weights h and output o, whose slots leave one after the other. */
-class Leaving {
-  /** Σ_E h_i (o - v_i). */
-  readonly sum: Float64Array;
-  /** Σ_E h_i. */
-  mass = 0;
-  readonly #h: Float32Array;
-  readonly #o: Float64Array;
-  readonly #v: Float32Array;
-  /** o·v_j, and o·o. */
-  readonly #outward: Float64Array;
-  readonly #size: number;
-  /** Squares of the lengths of `sum` and of every move h_j (o - v_j), and the inner product of `sum` with each move. */
-  #square = 0;
-  readonly #squares: Float64Array;
-  readonly #along: Float64Array;
-
-  constructor(h: Float32Array, o: Float32Array, { vectors: v, mean }: Centred) {
-    const d = o.length,
-      n = h.length;
-    [this.#h, this.#v, this.sum, this.#along] = [h, v, new Float64Array(d), new Float64Array(n)];
-    this.#o = Float64Array.from(o, (x, c) => x - mean[c]);
-    this.#size = this.#o.reduce((sum, x) => sum + x * x, 0);
-    [this.#outward, this.#squares] = [new Float64Array(n), new Float64Array(n)];
-    for (let j = 0, at = 0; j < n; j++) {
-      let [outward, square] = [0, 0];
-      for (let c = 0; c < d; c++, at++) {
-        outward += this.#o[c] * v[at];
-        square += (this.#o[c] - v[at]) ** 2;
-      }
-      this.#outward[j] = outward;
-      this.#squares[j] = h[j] * h[j] * square;
+/** `Products.evict` by plain loops in f64. */
+const oneByOne: NonNullable<Products['evict']> = (v, d, h, o, open, ahead, order, sums) => {
+  const n = v.length / d,
+    left = [...open],
+    moved = new Float64Array(sums.length);
+  /** How far the outputs move with slot i gone too. */
+  const error = (i: number): number => {
+    let all = 0;
+    for (let at = 0, own = 0, j = i; at < moved.length; at += d + 1, own += d, j += n) {
+      const rest = 1 - moved[at + d] - h[j];
+      let square = 0;
+      for (let c = 0; c < d; c++) square += (moved[at + c] + h[j] * (o[own + c] - v[i * d + c])) ** 2;
+      all += rest > FLOOR ? Math.sqrt(square) / rest : 1e30;
+    }
+    return all;
+  };
+  for (let t = 0; t < order.length; t++) {
+    let [worst, least] = [0, Infinity];
+    if (t >= ahead)
+      left.forEach((i, place) => {
+        const own = error(i);
+        if (own <= least) [worst, least] = [place, own];
+      });
+    const [i = 0] = left.splice(worst, 1);
+    order[t] = i;
+    for (let at = 0, own = 0, j = i; at < moved.length; at += d + 1, own += d, j += n) {
+      for (let c = 0; c < d; c++) moved[at + c] += h[j] * (o[own + c] - v[i * d + c]);
+      moved[at + d] += h[j];
     }
   }
-
-  /** Adds how far the output moves with each of `count` slots gone too. */
-  addErrors(slots: Uint32Array, count: number, errors: Float64Array): void {
-    this.#follow(0, 0, undefined, slots, count, errors);
-  }
-
-  /** Slot w leaves, whose inner products with all are `near`; then as `addErrors`. */
-  leave(w: number, near: Float32Array, slots: Uint32Array, count: number, errors: Float64Array): void {
-    const { sum } = this,
-      d = sum.length,
-      h = this.#h[w];
-    for (let c = 0; c < d; c++) sum[c] += h * (this.#o[c] - this.#v[w * d + c]);
-    this.mass += h;
-    this.#square = sum.reduce((all, x) => all + x * x, 0);
-    this.#follow(h, this.#size - this.#outward[w], near, slots, count, errors);
-  }
-
-  /** `sum` became more by h (o - v_w): (o - v_w)(o - v_j) is o·o - o·v_w - o·v_j + v_w·v_j. */
-  #follow(
-    by: number,
-    size: number,
-    near: Float32Array | undefined,
-    slots: Uint32Array,
-    count: number,
-    errors: Float64Array,
-  ): void {
-    const h = this.#h,
-      along = this.#along,
-      outward = this.#outward,
-      squares = this.#squares,
-      square = this.#square,
-      left = 1 - this.mass;
-    for (let i = 0; i < count; i++) {
-      const j = slots[i],
-        own = h[j],
-        rest = left - own;
-      if (near) along[j] += by * own * (size - outward[j] + near[j]);
-      const moved = square + 2 * along[j] + squares[j];
-      errors[i] += rest > FLOOR ? (moved > 0 ? Math.sqrt(moved) / rest : 0) : 1e30;
-    }
-  }
-}
+  sums.set(moved);
+};
 
 /** The first columns of `x`, as many as `like` has, ragged as it is. */
 export const firstColumns = kernel({

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply, compose, cpu, readCpu, shaper } from '@kv/core';
-import { jointError, jointEviction } from '../src/index.ts';
+import type { Tensor } from '@kv/core';
+import { evictionOrder, jointError, jointEviction } from '../src/index.ts';
 import { bestSet, greedyOracle, movedOutput } from './joint-eviction.oracle.ts';
 
 const noise =
@@ -120,4 +121,33 @@ test('two alike do not leave together where CAOTE, which asks for each alone, wo
       budget: 1,
     }).kept,
   ).toEqual([[1]]);
+});
+
+test('plain loops and what the host has instead agree on any number of slots, channels and heads', () => {
+  for (const [n, d, heads, valid] of [
+    [1, 1, 1, 1],
+    [40, 64, 3, 40],
+    [61, 5, 2, 50],
+    [150, 20, 4, 150],
+  ] as const) {
+    const random = (length: number, by: number): Float32Array =>
+        Float32Array.from({ length }, (_, i) => noise(n + by)(i) * by),
+      inputs = {
+        weights: { data: random(heads * n, 1.9 / n), shape: [heads, n] },
+        outputs: { data: random(heads * d, 2), shape: [heads, d] },
+        values: { data: random(n * d, 4), shape: [1, n, d] },
+        mask: { data: Float32Array.from({ length: n }, (_, i) => [-1, 1][i % 9] ?? 0), shape: [1, n] },
+        budgets: { data: Float32Array.of(2), shape: [1, 1] },
+      },
+      out = new Float32Array(n + heads * (d + 1)),
+      lengths = Uint32Array.of(valid),
+      { from, kernel } = cpu.ops;
+    evictionOrder.ref(inputs, {}, out, lengths);
+    const { weights, outputs, values, mask, budgets } = inputs,
+      ragged = from(mask, 'f32', from({ data: lengths, shape: [1] })),
+      [w, o, v, b] = [weights, outputs, values, budgets].map((x) => from(x)) as [Tensor, Tensor, Tensor, Tensor],
+      got = readCpu(kernel(evictionOrder, { weights: w, outputs: o, values: v, mask: ragged, budgets: b })).data;
+    expect(got.subarray(0, n)).toEqual(out.subarray(0, n));
+    got.forEach((y, i) => expect(y).toBeCloseTo(out[i], 4));
+  }
 });
