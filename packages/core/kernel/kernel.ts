@@ -1174,6 +1174,60 @@ export function errors(
   }
 }
 
+/**
+ * out[r] (f32) = the place of the largest number of row r of x [rows, n], the first of equals; rows are `ld` bytes apart,
+ * with room for n up to a multiple of 4.
+ */
+export function tops(x: usize, ld: usize, rows: i32, n: i32, out: usize): void {
+  const row = <usize>n << 2, wide = (row + 15) & ~15;
+  for (const end = x + <usize>rows * ld; x < end; x += ld, out += 4) {
+    for (let i = row; i < wide; i += 4) store<f32>(x + i, -Infinity);
+    let most = f32x4.splat(-Infinity), here = i32x4(0, 1, 2, 3), place = here;
+    for (let i: usize = 0; i < wide; i += 16, here = i32x4.add(here, i32x4.splat(4))) {
+      const v = v128.load(x + i);
+      place = v128.bitselect(here, place, f32x4.gt(v, most));
+      most = f32x4.pmax(most, v);
+    }
+    // of the four lanes' best, then of those two
+    let v = v128.shuffle<i32>(most, most, 2, 3, 0, 1), p = v128.shuffle<i32>(place, place, 2, 3, 0, 1);
+    place = v128.bitselect(p, place, later(most, place, v, p));
+    most = f32x4.pmax(most, v);
+    v = v128.shuffle<i32>(most, most, 1, 0, 3, 2);
+    p = v128.shuffle<i32>(place, place, 1, 0, 3, 2);
+    place = v128.bitselect(p, place, later(most, place, v, p));
+    store<f32>(out, <f32>i32x4.extract_lane(place, 0));
+  }
+}
+/** Where x at place a stands behind y at place b. */
+// @ts-ignore: decorator
+@inline
+function later(x: v128, a: v128, y: v128, b: v128): v128 {
+  return v128.or(f32x4.lt(x, y), v128.and(f32x4.eq(x, y), i32x4.lt_s(b, a)));
+}
+
+/**
+ * x[i] = (x[i] + the sum of w[e] x[e]) / (1 + the sum of w[e]) over the rows e with into[e] = i: x [n, d], d even; acc
+ * has room for f64 [n, d + 1].
+ */
+export function blend(x: usize, n: u32, d: i32, into: usize, w: usize, acc: usize): void {
+  const row = <usize>d << 2, wide = 2 * row + 8, end = x + <usize>n * row;
+  for (let p = x, to = acc; p < end; p += row, to += wide) {
+    for (let c: usize = 0; c < row; c += 8) v128.store(to + 2 * c, pair(p + c));
+    store<f64>(to + 2 * row, 1);
+  }
+  for (let p = x; p < end; p += row, into += 4, w += 4) {
+    const weight = <f64>load<f32>(w), by = f64x2.splat(weight), to = acc + <usize>min(load<u32>(into), n - 1) * wide;
+    if (weight == 0) continue;
+    for (let c: usize = 0; c < row; c += 8)
+      v128.store(to + 2 * c, f64x2.add(v128.load(to + 2 * c), f64x2.mul(by, pair(p + c))));
+    store<f64>(to + 2 * row, load<f64>(to + 2 * row) + weight);
+  }
+  for (let p = x, from = acc; p < end; p += row, from += wide) {
+    const mass = v128.load64_splat(from + 2 * row);
+    for (let c: usize = 0; c < row; c += 8) putPair(p + c, f64x2.div(v128.load(from + 2 * c), mass));
+  }
+}
+
 /** Mass left below which there is none, half an f32 ulp of 1, and what an error counts as then. */
 const LEAST: f64 = 5.9604644775390625e-8, LOST: f64 = 1e30;
 

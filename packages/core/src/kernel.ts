@@ -30,6 +30,13 @@ export interface Products {
   attend(q: Float32Array, x: Float32Array, d: number, seen: Float32Array, out: Float32Array): void;
   /** |W q|_p of every row of q `[rows, d]`, W `[D, d]`, p 1 or 2: `[rows]`. W q in f32, its norm in f64. */
   reach(q: Float32Array, w: Float32Array, d: number, p: 1 | 2, out: Float32Array): void;
+  /** For every row of q `[rows, d]` the place of the row of x `[n, d]` whose product `multiply` has largest, of equals the first. */
+  nearest(q: Float32Array, x: Float32Array, d: number, out: Uint32Array): void;
+  /**
+   * (x_i + Σ w_e x_e) / (1 + Σ w_e) over the rows e of x `[n, d]` that go `into` row i, w `[n]`: `[n, d]`. Absent where
+   * there is nothing faster than plain loops.
+   */
+  blend?(x: Float32Array, d: number, into: Uint32Array, w: Float32Array, out: Float32Array): void;
   /**
    * Σ over the rows q_r of each head of (p / (1 - p))² |x_i - q_r|², odds as `ops.odds` has them, in f32: q `[H m, d]`, x
    * `[n, d]`, p `[H m, n]`, `[H, n]`.

@@ -152,6 +152,12 @@ test('products in f32 are as those of one thread on several, and within rounding
     agree(heads * each * n, (by, out) => by.attend(q, x, d, seen, out));
     const h = random(heads * each * n).map((p) => (p + 1) / 2.5);
     agree(heads * n, (by, out) => by.errors(q, x, d, h, out));
+    const places = [one, three, ...hosts, host].map((by) => {
+      const out = new Uint32Array(heads * each);
+      by.nearest(q, x, d, out);
+      return out;
+    });
+    for (const of of places) expect(of).toEqual(places[0]);
     for (const p of [1, 2] as const) agree(heads * each, (by, out) => by.reach(q, x, d, p, out));
   }
   for (const team of teams) team.destroy();

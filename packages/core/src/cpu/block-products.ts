@@ -1,10 +1,11 @@
 import type { Products } from '../kernel.ts';
 
 /**
+/**
  * What is made of the rows of a block: themselves, their norms, sums, of every `TOGETHER` rows, of their softmax or of
- * errors, or, where they lie, the softmax of what each sees.
+ * errors, where they lie the softmax of what each sees, or where each is largest.
  */
-export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4, attention: 5 } as const;
+export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4, attention: 5, top: 6 } as const;
 export type Fold = (typeof folds)[keyof typeof folds];
 /** Rows whose mass or errors are summed together. */
 export const TOGETHER = 32;
@@ -40,7 +41,7 @@ export const rowsHeld = (n: number): number => TOGETHER * Math.max(1, Math.floor
 export function blockProducts(
   floats: (at: number, length: number) => Float32Array,
   blocks: Blocks,
-): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors'> {
+): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors' | 'nearest'> {
   /** Copies `count` rows of p `[.., n]`. */
   const putRows = (p: Float32Array, n: number, first: number, count: number, to: number, ld: number): void => {
     if (ld === 4 * n) floats(to, count * n).set(p.subarray(first * n, (first + count) * n));
@@ -95,6 +96,10 @@ export function blockProducts(
       out.fill(0);
       if (out.length > 0 && w.length > 0)
         blocks(q, w, d, p, ({ first, count, at }) => out.set(floats(at, count), first));
+    },
+    nearest(q, x, d, out) {
+      if (out.length > 0 && x.length > 0)
+        blocks(q, x, d, folds.top, ({ first, count, at }) => out.set(floats(at, count), first));
     },
   };
 }

@@ -78,6 +78,8 @@ interface Functions {
     work: number,
     out: number,
   ): void;
+  tops(x: number, ld: number, rows: number, n: number, out: number): void;
+  blend(x: number, n: number, d: number, into: number, w: number, acc: number): void;
   evict(
     names: number,
     n: number,

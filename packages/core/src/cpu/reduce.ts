@@ -166,6 +166,13 @@ export const plainProducts: Products = {
         out[r * n + i] = sum;
       }
   },
+  nearest(q, x, d, out) {
+    const row = new Float32Array(x.length / d);
+    for (let r = 0; r < out.length; r++) {
+      plainProducts.multiply(q.subarray(r * d, (r + 1) * d), x, d, row);
+      out[r] = Math.max(0, row.indexOf(row.reduce((a, b) => Math.max(a, b), LOWEST)));
+    }
+  },
   mass(q, x, d, out) {
     const n = x.length / d,
       m = q.length / d / (out.length / Math.max(1, n)),

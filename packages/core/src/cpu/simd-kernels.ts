@@ -200,6 +200,17 @@ export const simdProducts = (k: CpuKernel): Products => ({
     }
     out.set(k.f64().subarray(sums / 8, sums / 8 + rows * d));
   },
+  blend(x, d, into, w, out) {
+    const n = w.length,
+      deep = upTo(d, 2),
+      [vectors = 0, places = 0, weights = 0, sums = 0] = k.place(4 * n * deep, 4 * n, 4 * n, 8 * n * (deep + 1));
+    putVectors(k, x, d, deep, 0, n, vectors);
+    k.u32().set(into, places / 4);
+    k.f32().set(w, weights / 4);
+    k.blend(vectors, n, deep, places, weights, sums);
+    if (d === deep) out.set(k.f32().subarray(vectors / 4, vectors / 4 + n * d));
+    else for (let i = 0, at = vectors / 4; i < n; i++, at += deep) out.set(k.f32().subarray(at, at + d), i * d);
+  },
   evict: evict(k),
   ...blockProducts(
     (at, length) => k.f32().subarray(at / 4, at / 4 + length),
@@ -229,6 +240,7 @@ export const simdProducts = (k: CpuKernel): Products => ({
         k.multiply(queries, upTo(count, 4), vectors, wide, d, found, ld);
         weigh?.(first, count, shares, ld);
         if (fold === folds.norm1 || fold === folds.norm2) k.norms(found, count, wide, fold, folded);
+        else if (fold === folds.top) k.tops(found, ld, count, n, folded);
         else if (fold !== folds.rows)
           for (let r = 0; r < count; r += TOGETHER) {
             const at = found + r * ld,

@@ -254,6 +254,12 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
         near(rows * n, (by, out) => by.attend(q, x, d, seen, out));
         near(rows, (by, out) => by.reach(q, x, d, 1, out));
         near(rows, (by, out) => by.reach(q, x, d, 2, out));
+        const [a, b] = [fast, plainProducts].map((by) => {
+          const places = new Uint32Array(rows);
+          by.nearest(q.map(Math.round), x.map(Math.round), d, places); // of whole numbers many products are the same
+          return places;
+        });
+        expect(a).toEqual(b);
         const h = p.map((w) => (w + 2) / 4.5);
         for (const heads of [1, rows])
           if (n > 0) {

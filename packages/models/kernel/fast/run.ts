@@ -3,7 +3,7 @@
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
 import { XB } from "./forms";
-import { attend, centre, errors, gram, mass, mix, norms, quadratic } from "./host";
+import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from "./host";
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
@@ -81,8 +81,8 @@ function product(): void {
   }
 }
 
-/** Rows whose mass or errors are summed together, the folds that do so, and their softmax; 1 and 2 are norms. */
-const TOGETHER: usize = 32, MASS: usize = 3, ERRORS: usize = 4, ATTENTION: usize = 5;
+/** Rows whose mass or errors are summed together, the folds that do so, their softmax, and places; 1 and 2 are norms. */
+const TOGETHER: usize = 32, MASS: usize = 3, ERRORS: usize = 4, ATTENTION: usize = 5, TOP: usize = 6;
 
 /** What @kv/core's block-products.ts makes of rows of a product. */
 function fold(): void {
@@ -92,6 +92,7 @@ function fold(): void {
     if (w(1) == MASS) mass(from, ld, count, <i32>w(5), out + <usize>piece * ld);
     else if (w(1) == ERRORS) errors(w(7) + first * ld, from, ld, count, <i32>w(5), w(8) + 4 * first * w(10), w(9), 16, <i32>w(10), OWN, out + <usize>piece * ld);
     else if (w(1) == ATTENTION) attend(from, ld, count, <i32>w(5), w(7) + 4 * first);
+    else if (w(1) == TOP) tops(from, ld, count, <i32>w(5), out + 4 * first);
     else norms(from, count, <i32>(ld >> 2), <i32>w(1), out + 4 * first);
   }
 }

@@ -14,7 +14,7 @@ const PANEL = 16;
 function shared(
   { heap, kernels }: Team,
   { place, run }: Calls,
-): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors' | 'mix'> {
+): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors' | 'nearest' | 'mix'> {
   const products = blockProducts(
     (at, length) => heap.floats(at, length),
     (q, x, d, fold, take, weigh) => {
@@ -85,6 +85,7 @@ export function heapProducts(team: Team, apart: Products): Products {
     attend: (q, x, d, seen, out) => by(q, x, d).attend(q, x, d, seen, out),
     reach: (q, w, d, p, out) => by(q, w, d).reach(q, w, d, p, out),
     errors: (q, x, d, p, out) => by(q, x, d).errors(q, x, d, p, out),
+    nearest: (q, x, d, out) => by(q, x, d).nearest(q, x, d, out),
     dots: nearBy('dots'),
     distances: nearBy('distances'),
     norms(x, d, out) {

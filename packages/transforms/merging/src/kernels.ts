@@ -1,5 +1,6 @@
 import { kernel } from '@kv/core';
 import { plainProducts } from '@kv/core/shared';
+import type { Products } from '@kv/core';
 
 /**
  * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to
@@ -27,34 +28,20 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x, stays }, _params, out, lengths, { multiply } = plainProducts) {
-    const [G = 0, n = 0, d = 0] = x.shape,
-      data = x.data;
+  ref({ x, stays }, _params, out, lengths, { nearest } = plainProducts) {
+    const [G = 0, n = 0, d = 0] = x.shape;
     for (let g = 0; g < G; g++) {
-      const own = data.subarray(g * n * d, (g * n + lengths[g]) * d),
+      const own = x.data.subarray(g * n * d, (g * n + lengths[g]) * d),
         kept = new Uint32Array(lengths[g]).map((_, i) => i).filter((i) => stays.data[g * n + i] !== 0),
         vectors = new Float32Array(kept.length * d),
-        cosines = new Float32Array(Math.min(BLOCK, lengths[g]) * kept.length);
+        places = out.subarray(g * n, g * n + lengths[g]) as Uint32Array;
+      if (kept.length === 0) continue;
       kept.forEach((slot, i) => vectors.set(own.subarray(slot * d, (slot + 1) * d), i * d));
-      for (let first = 0; first < lengths[g] && kept.length > 0; first += BLOCK) {
-        const count = Math.min(BLOCK, lengths[g] - first);
-        multiply(own.subarray(first * d, (first + count) * d), vectors, d, cosines);
-        for (let e = 0; e < count; e++) out[g * n + first + e] = kept[largest(cosines, e * kept.length, kept.length)];
-      }
+      nearest(own, vectors, d, places);
+      for (let i = 0; i < places.length; i++) places[i] = kept[places[i]];
     }
   },
 });
-
-/** Slots that are looked at together. */
-const BLOCK = 512;
-
-/** The first place of the largest of n numbers from `at` on. */
-function largest(numbers: Float32Array, at: number, n: number): number {
-  let best = 0,
-    top = numbers[at];
-  for (let i = 1; i < n; i++) if (numbers[at + i] > top) [best, top] = [i, numbers[at + i]];
-  return best;
-}
 
 /**
  * (v + Σ w_e v_e) / (1 + Σ w_e) over the slots e that go `into` a slot: values `[G, n, d]` to the same; w is 0 for what
@@ -76,18 +63,28 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = values.shape;
     return 2 * G * n * n * d;
   },
-  ref({ values: v, into, w }, _, out, lengths) {
-    const [G = 0, n = 0, d = 0] = v.shape,
-      sums = new Float64Array(v.data),
-      mass = new Float64Array(G * n).fill(1);
-    for (let g = 0; g < G; g++)
-      for (let e = 0; e < lengths[g]; e++) {
-        const weight = w.data[g * n + e],
-          to = g * n + into.data[g * n + e];
-        if (weight === 0) continue;
-        mass[to] += weight;
-        for (let c = 0; c < d; c++) sums[to * d + c] += weight * v.data[(g * n + e) * d + c];
-      }
-    for (let slot = 0, i = 0; slot < G * n; slot++) for (let c = 0; c < d; c++, i++) out[i] = sums[i] / mass[slot];
+  ref({ values: v, into, w }, _, out, lengths, { blend = blended }: Partial<Products> = {}) {
+    const [G = 0, n = 0, d = 0] = v.shape;
+    for (let g = 0; g < G; g++) {
+      const [first, end] = [g * n, g * n + lengths[g]];
+      blend(
+        v.data.subarray(first * d, end * d),
+        d,
+        into.data.subarray(first, end),
+        w.data.subarray(first, end),
+        out.subarray(first * d, end * d) as Float32Array,
+      );
+    }
   },
 });
+
+/** `Products.blend` by plain loops in f64. */
+const blended: NonNullable<Products['blend']> = (x, d, into, w, out) => {
+  const sums = new Float64Array(x),
+    mass = new Float64Array(w.length).fill(1);
+  for (let e = 0; e < w.length; e++) {
+    mass[into[e]] += w[e];
+    if (w[e] !== 0) for (let c = 0; c < d; c++) sums[into[e] * d + c] += w[e] * x[e * d + c];
+  }
+  for (let i = 0; i < out.length; i++) out[i] = sums[i] / mass[Math.floor(i / d)];
+};
