@@ -43,6 +43,20 @@ export interface Products {
    */
   errors(q: Float32Array, x: Float32Array, d: number, p: Float32Array, out: Float32Array): void;
   /**
+   * Of the slots `open` those that are picked to `order`, one after the other: the first `ahead` of them, then always the
+   * one with the largest s_i - λ max(0, max x_i·x_j over the picked j), of equals the first in `open`. x `[n, d]`, s
+   * `[n]`, products in f32. Absent where there is nothing faster than plain loops.
+   */
+  pick?(
+    x: Float32Array,
+    d: number,
+    s: Float32Array,
+    lambda: number,
+    open: readonly number[],
+    ahead: number,
+    order: Uint32Array,
+  ): void;
+  /**
    * Of the slots `open` those that leave to `order`, one after the other: the first `ahead` of them, then always the one
    * with the least Σ over heads of |S + h_i (o - v_i)| / (1 - M - h_i), of equals the last in `open`, S and M the sums of
    * h_i (o - v_i) and h_i over what left. A quotient counts as 1e30 where its divisor is at most 2^-24.

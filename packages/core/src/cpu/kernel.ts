@@ -80,6 +80,20 @@ interface Functions {
   ): void;
   tops(x: number, ld: number, rows: number, n: number, out: number): void;
   blend(x: number, n: number, d: number, into: number, w: number, acc: number): void;
+  pick(
+    names: number,
+    n: number,
+    x: number,
+    d: number,
+    s: number,
+    likeness: number,
+    lambda: number,
+    picked: number,
+    first: number,
+    count: number,
+    work: number,
+    out: number,
+  ): void;
   evict(
     names: number,
     n: number,

@@ -85,6 +85,42 @@ export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: numb
   }
 }
 
+const pick =
+  (k: CpuKernel): NonNullable<Products['pick']> =>
+  (x, d, s, lambda, open, ahead, order) => {
+    const count = order.length,
+      first = Math.min(ahead, count),
+      n = open.length - ahead,
+      deep = upTo(d, 2),
+      wide = upTo(n, 8),
+      [names = 0, vectors = 0, panels = 0, scores = 0, likeness = 0, picked = 0, found = 0, work = 0] = k.place(
+        4 * n,
+        4 * n * deep,
+        4 * wide * deep,
+        4 * wide,
+        4 * wide,
+        4 * count * deep,
+        4 * Math.max(n, count),
+        8192 + 16 * n,
+      ),
+      [f32, u32] = [k.f32(), k.u32()];
+    for (let t = 0; t < first; t++) putVectors(k, x, d, deep, open[t], 1, picked + 4 * t * deep);
+    for (let i = 0; i < n; i++) f32[scores / 4 + i] = s[open[ahead + i]];
+    k.rank(scores, n, work, found);
+    f32.fill(-Infinity, scores / 4, scores / 4 + wide);
+    f32.fill(0, likeness / 4, likeness / 4 + wide);
+    for (let i = 0; i < n; i++) {
+      const place = f32[found / 4 + i],
+        slot = open[ahead + i];
+      u32[names / 4 + place] = i;
+      f32[scores / 4 + place] = s[slot];
+      putVectors(k, x, d, deep, slot, 1, vectors + 4 * place * deep);
+    }
+    k.panels(vectors, n, deep, panels);
+    k.pick(names, n, panels, deep, scores, likeness, lambda, picked, first, count, work, found);
+    for (let t = 0; t < count; t++) order[t] = open[t < first ? t : ahead + u32[found / 4 + t - first]];
+  };
+
 const evict =
   (k: CpuKernel): Evict =>
   (v, d, h, o, open, ahead, order, sums) => {
@@ -103,8 +139,7 @@ const evict =
       // the kernel takes those ahead from the end
       names = Uint32Array.from(open, (_, i) => (i < n - ahead ? ahead + i : n - 1 - i));
     u32.set(names, places / 4);
-    if (deep > d) f32.fill(0, vectors / 4, vectors / 4 + n * deep);
-    names.forEach((name, i) => f32.set(v.subarray(open[name] * d, (open[name] + 1) * d), vectors / 4 + i * deep));
+    names.forEach((name, i) => putVectors(k, v, d, deep, open[name], 1, vectors + 4 * i * deep));
     // less their mean, so that inner products of what lies between vectors do not cancel
     f32.fill(1 / n, near / 4, near / 4 + all);
     f64.fill(0, outputs / 8, outputs / 8 + heads * deep);
@@ -211,6 +246,7 @@ export const simdProducts = (k: CpuKernel): Products => ({
     if (d === deep) out.set(k.f32().subarray(vectors / 4, vectors / 4 + n * d));
     else for (let i = 0, at = vectors / 4; i < n; i++, at += deep) out.set(k.f32().subarray(at, at + d), i * d);
   },
+  pick: pick(k),
   evict: evict(k),
   ...blockProducts(
     (at, length) => k.f32().subarray(at / 4, at / 4 + length),

@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel/fast with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
-export const moduleSource = 'ecfb01844246553dbfb98ab7dbf1e6eab3b74cbb0cd6e2edbb6205ff15d8e795';
+export const moduleSource = '0818c7133828a956599af8bade1c5658788610faefe3cca89076bcccbf90a099';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 26460, 26159, 26015 bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [

@@ -1,5 +1,6 @@
 import { kernel } from '@kv/core';
-import { inner, plainProducts } from '@kv/core/shared';
+import { inner } from '@kv/core/shared';
+import type { Products } from '@kv/core';
 
 /**
  * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; 0
@@ -10,7 +11,7 @@ import { inner, plainProducts } from '@kv/core/shared';
  *
  * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets`
  * f32 `[r, 1]`. One pass over the slots a pick: O(k n d) a row by one workgroup, and no memory but the output. The
- * host compares every slot with sixteen picks together, in f32; with newer ones, in f64, what would be the next.
+ * host's cosines are f32.
  */
 export const greedyOrder = kernel({
   id: 'diversity-greedy',
@@ -66,108 +67,48 @@ fn run(row: u32, lane: u32) {
       picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets.data?.[r] ?? n));
     return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
   },
-  ref({ scores, signatures, forced, banned, budgets }, { lambda }, out, lengths, products = plainProducts) {
+  ref(
+    { scores, signatures, forced, banned, budgets },
+    { lambda },
+    out,
+    lengths,
+    { pick = oneByOne }: Partial<Products> = {},
+  ) {
     const [rows = 0, n = 0] = scores.shape,
       [groups = 1, , d = 0] = signatures.shape;
     for (let row = 0; row < rows; row++) {
       const base = row * n,
-        valid = lengths[row],
         from = Math.floor((row * groups) / rows) * n * d,
-        vectors = signatures.data.subarray(from, from + valid * d);
-      const first: number[] = [],
-        picks: number[] = [],
-        open = new Tops(valid),
-        likeness = new Float32Array(valid), // to the picks that every slot was compared with, of which there are `common`
-        recent = new Float32Array(valid), // to `looked` picks behind those
-        looked = new Uint8Array(valid),
-        newest = new Float32Array(TOGETHER * d),
-        cosines = new Float32Array(TOGETHER * valid);
-      let common = 0;
-      const worth = (i: number): number => scores.data[base + i] - lambda * Math.max(likeness[i], recent[i]);
-      for (let i = 0; i < valid; i++)
+        first: number[] = [],
+        others: number[] = [];
+      for (let i = 0; i < lengths[row]; i++)
         if (forced.data[base + i] !== 0) first.push(i);
-        else if (banned.data[base + i] === 0) open.put(i, scores.data[base + i]);
-      const pick = (i: number): void => {
-        out[base + i] = n - picks.length;
-        newest.set(vectors.subarray(i * d, (i + 1) * d), (picks.length - common) * d);
-        picks.push(i);
-        open.remove(i);
-        if (picks.length < common + TOGETHER) return;
-        common = picks.length;
-        products.multiply(vectors, newest, d, cosines);
-        for (let j = 0, at = 0; j < valid; j++) {
-          let most = likeness[j];
-          for (const end = at + TOGETHER; at < end; at++) if (cosines[at] > most) most = cosines[at];
-          likeness[j] = most;
-        }
-        recent.fill(0);
-        looked.fill(0);
-        open.again(worth);
-      };
-      for (const budget = Math.floor(budgets.data[row]); picks.length < budget; ) {
-        if (picks.length < first.length) {
-          pick(first[picks.length]);
-          continue;
-        }
-        const i = open.top();
-        if (i < 0) break;
-        if (common + looked[i] === picks.length) {
-          pick(i);
-          continue;
-        }
-        for (; common + looked[i] < picks.length; looked[i]++)
-          recent[i] = Math.max(recent[i], inner(vectors, i * d, newest, looked[i] * d, d));
-        open.put(i, worth(i));
-      }
+        else if (banned.data[base + i] === 0) others.push(i);
+      const open = [...first, ...others],
+        order = new Uint32Array(Math.max(0, Math.min(open.length, Math.floor(budgets.data[row]))));
+      pick(
+        signatures.data.subarray(from, from + n * d),
+        d,
+        scores.data.subarray(base, base + n),
+        lambda,
+        open,
+        first.length,
+        order,
+      );
+      order.forEach((slot, picked) => (out[base + slot] = n - picked));
     }
   },
 });
 
-/** Picks that all slots are compared with together; what comes to the top is compared with newer ones before. */
-const TOGETHER = 16;
-
-/** Numbers by place, of which the largest is asked for again and again; ties to the lower place. */
-class Tops {
-  readonly #worth: Float64Array;
-  readonly #in: Uint8Array;
-  /** The best place of every `SPAN`, or -1. */
-  readonly #best: Int32Array;
-
-  constructor(n: number) {
-    this.#worth = new Float64Array(n);
-    this.#in = new Uint8Array(n);
-    this.#best = new Int32Array(Math.ceil(n / SPAN)).fill(-1);
+/** `Products.pick` by plain loops. */
+const oneByOne: NonNullable<Products['pick']> = (x, d, s, lambda, open, ahead, order) => {
+  const left = [...open],
+    likeness = new Float32Array(s.length);
+  for (let t = 0; t < order.length; t++) {
+    const worth = left.map((i) => s[i] - lambda * likeness[i]),
+      at = t < ahead ? 0 : Math.max(0, worth.indexOf(worth.reduce((a, b) => Math.max(a, b), -Infinity))),
+      [picked = 0] = left.splice(at, 1);
+    order[t] = picked;
+    for (const i of left) likeness[i] = Math.max(likeness[i], inner(x, i * d, x, picked * d, d));
   }
-
-  put(place: number, worth: number): void {
-    this.#worth[place] = worth;
-    this.#in[place] = 1;
-    this.#look(Math.floor(place / SPAN));
-  }
-
-  /** All numbers anew. */
-  again(worth: (place: number) => number): void {
-    for (let i = 0; i < this.#in.length; i++) if (this.#in[i] === 1) this.#worth[i] = worth(i);
-    for (let span = 0; span < this.#best.length; span++) this.#look(span);
-  }
-
-  remove(place: number): void {
-    this.#in[place] = 0;
-    this.#look(Math.floor(place / SPAN));
-  }
-
-  top(): number {
-    let best = -1;
-    for (const place of this.#best)
-      if (place >= 0 && (best < 0 || this.#worth[place] > this.#worth[best])) best = place;
-    return best;
-  }
-
-  #look(span: number): void {
-    let best = -1;
-    for (let i = span * SPAN; i < Math.min(this.#in.length, (span + 1) * SPAN); i++)
-      if (this.#in[i] === 1 && (best < 0 || this.#worth[i] > this.#worth[best])) best = i;
-    this.#best[span] = best;
-  }
-}
-const SPAN = 64;
+};
