@@ -65,16 +65,23 @@ export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
     [, slots] = dims(index);
   const [, st, sc] = strides(table),
     [, si] = strides(index),
-    wide = table.shape.length === 3;
+    wide = table.shape.length === 3,
+    whole = st === channels && sc === 1;
   const out = zeros(wide ? [rows, slots, channels] : [rows, slots], table.dtype, raggedAs(rows, index));
   for (let r = 0; r < rows; r++) {
     const fromT = table.offset + rowOf(table, r, rows) * table.stride[0],
       fromI = index.offset + rowOf(index, r, rows) * index.stride[0];
-    for (let i = 0, n = validSlots(index, rowOf(index, r, rows)); i < n; i++) {
-      const at = index.data[fromI + i * si];
+    for (let i = 0, run = 1, n = validSlots(index, rowOf(index, r, rows)); i < n; i += run) {
+      const at = index.data[fromI + i * si],
+        from = fromT + at * st,
+        to = (r * slots + i) * channels;
       if (at >= size) throw outside(at, r, i, size);
-      for (let c = 0; c < channels; c++)
-        out.data[(r * slots + i) * channels + c] = table.data[fromT + at * st + c * sc];
+      if (!whole) for (let c = 0; c < channels; c++) out.data[to + c] = table.data[from + c * sc];
+      else {
+        // neighbours that stay neighbours go together
+        for (run = 1; i + run < n && at + run < size && index.data[fromI + (i + run) * si] === at + run; ) run++;
+        out.data.set(table.data.subarray(from, from + run * channels), to);
+      }
     }
   }
   return out;

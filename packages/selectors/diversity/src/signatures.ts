@@ -65,11 +65,12 @@ fn run(index: u32) {
 }`,
   ref({ total, values, positions: p, held }, _, out) {
     const [rows = 0, slots = 0] = p.shape,
-      d = total.shape[2];
+      d = total.shape[2],
+      v = values.data;
     out.set(total.data);
     for (let g = 0; g < rows; g++)
       for (let i = 0; i < held.data[g]; i++)
         for (let c = 0, to = p.data[g * slots + i] * d, from = (g * slots + i) * d; c < d; c++)
-          out[to + c] += values.data[from + c];
+          out[to + c] += v[from + c];
   },
 });
