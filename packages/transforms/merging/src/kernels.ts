@@ -66,12 +66,12 @@ fn run(index: u32) {
   ref({ values: v, into, w }, _, out, lengths, { blend = blended }: Partial<Products> = {}) {
     const [G = 0, n = 0, d = 0] = v.shape;
     for (let g = 0; g < G; g++) {
-      const [first, end] = [g * n, g * n + lengths[g]];
+      const [first, end] = [g * n, (g + 1) * n];
       blend(
         v.data.subarray(first * d, end * d),
         d,
         into.data.subarray(first, end),
-        w.data.subarray(first, end),
+        w.data.slice(first, end).fill(0, lengths[g]),
         out.subarray(first * d, end * d) as Float32Array,
       );
     }
