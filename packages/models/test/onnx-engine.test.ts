@@ -192,7 +192,7 @@ describe('programs on ONNX Runtime', () => {
             i % 16 === 0 ? 127 : Math.floor(random() * 255) - 127,
           );
           const { got, want } = await product(weight, x, m);
-          expect(difference(got, want)).toBeLessThan(2e-6);
+          expect(difference(got, want)).toBeLessThan(4e-6); // 512 sums in f32, in an order of the processor's own
         }
       });
 
