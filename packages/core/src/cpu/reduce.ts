@@ -104,6 +104,13 @@ export function inner(
   return w + x + y + z;
 }
 
+/** What a logit of a row becomes by its softmax. */
+function sharesOf(row: Float32Array): (y: number) => number {
+  const top = row.reduce((a, b) => Math.max(a, b), LOWEST),
+    total = row.reduce((sum, y) => sum + Math.exp(y - top), 0);
+  return (y) => Math.exp(y - top) / total;
+}
+
 /** By plain loops: what references of kernels use where they are given nothing faster. */
 export const plainProducts: Products = {
   dots(q, x, d, out) {
@@ -180,9 +187,8 @@ export const plainProducts: Products = {
       sums = new Float64Array(out.length);
     for (let r = 0; r * d < q.length && n > 0; r++) {
       plainProducts.multiply(q.subarray(r * d, (r + 1) * d), x, d, logits);
-      const top = logits.reduce((a, b) => Math.max(a, b), LOWEST),
-        total = logits.reduce((sum, y) => sum + Math.exp(y - top), 0);
-      for (let i = 0, to = Math.floor(r / m) * n; i < n; i++) sums[to + i] += Math.exp(logits[i] - top) / total;
+      const share = sharesOf(logits);
+      for (let i = 0, to = Math.floor(r / m) * n; i < n; i++) sums[to + i] += share(logits[i]);
     }
     out.set(sums);
   },
@@ -192,9 +198,8 @@ export const plainProducts: Products = {
     for (let r = 0; r < seen.length; r++) {
       const row = out.subarray(r * n, r * n + seen[r]);
       plainProducts.multiply(q.subarray(r * d, (r + 1) * d), x.subarray(0, row.length * d), d, row);
-      const top = row.reduce((a, b) => Math.max(a, b), LOWEST),
-        total = row.reduce((sum, y) => sum + Math.exp(y - top), 0);
-      row.forEach((y, i) => (row[i] = Math.exp(y - top) / total));
+      const share = sharesOf(row);
+      row.forEach((y, i) => (row[i] = share(y)));
     }
   },
   reach(q, w, d, p, out) {

@@ -8,7 +8,6 @@ import type { CpuKernel } from './kernel.ts';
 
 type Ref = Kernel['ref'];
 type RefOf<K extends Kernel> = K['ref'];
-type Evict = NonNullable<Products['evict']>;
 type Numbers = Float32Array | Uint32Array;
 
 /** Vectors that are looked at together: in f64 they stay in the second-level cache. */
@@ -122,7 +121,7 @@ const pick =
   };
 
 const evict =
-  (k: CpuKernel): Evict =>
+  (k: CpuKernel): NonNullable<Products['evict']> =>
   (v, d, h, o, open, ahead, order, sums) => {
     sums.fill(0);
     if (order.length === 0) return;
