@@ -8,6 +8,7 @@ import { install, sizesOf, type Installed } from './install.ts';
 import { formNames, type FastModule } from './kernels.ts';
 import type { Place } from './layout.ts';
 import { Placing } from './placing.ts';
+import { rehearse } from './rehearsal.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import { Team } from './team.ts';
 
@@ -39,11 +40,16 @@ export function wasmEngine(
     users = 0;
   const alone = (why: string): void =>
     warn(new KvError('wasm', `expected ${threads} threads, goes on with one: ${why}`).message);
+  const start = async (): Promise<Team> => {
+    // others take a while to come up
+    const [started] = await Promise.all([Team.start(fast, threads, alone), threads > 1 && rehearse()]);
+    return started;
+  };
   return {
     name: engineName(fast, exact, threads),
     async prepare(program) {
       expectKnown(program);
-      team ??= Team.start(fast, threads, alone);
+      team ??= start();
       users++;
       const own = await team,
         placing = new Placing(own, exact);
