@@ -28,12 +28,14 @@ fn run(index: u32) {
   ref({ x, held, edges, before }, _, out) {
     const [rows = 0, n = 0] = x.shape,
       [stripes = 1, count = 0] = before.shape,
-      { data } = edges;
+      { data } = edges,
+      least = data.reduce((low, edge) => Math.min(low, edge), Infinity);
     out.set(before.data);
     for (let r = 0; r < rows; r++)
       for (let i = 0; i < held.data[r]; i++) {
-        const score = x.data[r * n + i],
-          from = ((r * n + i) % stripes) * count;
+        const score = x.data[r * n + i];
+        if (score < least) continue; // as most do
+        const from = ((r * n + i) % stripes) * count;
         for (let e = 0; e < count; e++) if (score >= data[e]) out[from + e]++;
       }
   },
