@@ -32,7 +32,8 @@ fn run(index: u32) {
   },
   ref({ x, inverse }, { near }, out, lengths, { multiply } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
-      products = new Float32Array(n * BLOCK);
+      products = new Float32Array(n * BLOCK),
+      still = new Uint32Array(n);
     for (let g = 0; g < G; g++) {
       const own = x.data.subarray(g * n * d, (g * n + lengths[g]) * d),
         by = inverse.data.subarray(g * n, (g + 1) * n);
@@ -42,12 +43,16 @@ fn run(index: u32) {
         from = Math.max(0, end - BLOCK * Math.floor(n / open.length));
         const size = end - from;
         multiply(vectorsOf(own, d, open), own.subarray(from * d, end * d), d, products.subarray(0, open.length * size));
-        open = open.filter((i, r) => {
+        let left = 0;
+        for (let r = 0; r < open.length; r++) {
+          const i = open[r],
+            row = r * size - from;
           let j = end - 1;
-          while (j >= from && (j === i || !(products[r * size + j - from] * by[i] * by[j] > near))) j--;
-          if (j >= from) out[g * n + i] = j;
-          return j < from;
-        });
+          while (j >= from && (j === i || !(products[row + j] * by[i] * by[j] > near))) j--;
+          if (j < from) still[left++] = i;
+          else out[g * n + i] = j;
+        }
+        open = still.slice(0, left);
       }
     }
   },
@@ -57,7 +62,7 @@ fn run(index: u32) {
 function vectorsOf(x: Float32Array, d: number, slots: Uint32Array): Float32Array {
   if (slots.length * d === x.length) return x;
   const out = new Float32Array(slots.length * d);
-  slots.forEach((i, r) => out.set(x.subarray(i * d, (i + 1) * d), r * d));
+  for (let r = 0; r < slots.length; r++) out.set(x.subarray(slots[r] * d, (slots[r] + 1) * d), r * d);
   return out;
 }
 
