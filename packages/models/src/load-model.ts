@@ -26,9 +26,9 @@ export interface RuntimeOptions<M extends Running> extends OpenOptions {
 
 /**
  * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint:
- * config.json, model.safetensors (or its
- * shards), tokenizer.json; with `files` as blobs, such as a person chooses in a browser, those alone. Tensors are read one at a time: beside the weights as the engine holds them there is never
- * more than a layer.
+ * config.json, model.safetensors (or its shards), tokenizer.json; with `files` as blobs, such as a person chooses in a
+ * browser, those alone. Tensors are read a program at a time: beside the weights as the engine holds them there is
+ * never more than a layer.
  * The end of a turn in its chat template is one of its `eosIds`.
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
  */

@@ -53,7 +53,7 @@ export interface Weights {
 export type CheckpointFormat = 'hugging-face' | 'gguf';
 
 /**
- * The weights of a decoder in a checkpoint, one tensor read at a time.
+ * The weights of a decoder in a checkpoint; those of one call are read together.
  * @throws KvError, before any is read, naming the tensor that is missing, has another shape or type, or that this
  * decoder would ignore;
  * when it is read, one that holds a number that is not finite.
@@ -153,12 +153,12 @@ function readWeights(
 const stacked =
   (loads: readonly Load<Matrix>[]): Load<Matrix> =>
   async () =>
-    stack(await inTurn(loads));
+    stack(await Promise.all(loads.map((load) => load())));
 
 const joined =
   (loads: readonly Load<Float32Array>[]): Load<Float32Array> =>
   async () => {
-    const parts = await inTurn(loads);
+    const parts = await Promise.all(loads.map((load) => load()));
     const out = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
     let at = 0;
     for (const part of parts) {
@@ -168,20 +168,16 @@ const joined =
     return out;
   };
 
-async function inTurn<T>(loads: readonly Load<T>[]): Promise<T[]> {
-  const out: T[] = [];
-  for (const load of loads) out.push(await load());
-  return out;
-}
-
-/** An object of what its properties load, in turn; a property that is undefined is left out. */
+/** An object of what its properties load, all at once; a property that is undefined is left out. */
 function take<W extends object>(
   loads: { readonly [K in keyof W]-?: Load<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
 ): Load<W> {
-  return async () => {
-    const out: Record<string, unknown> = {};
-    for (const [name, load] of Object.entries<Load<unknown> | undefined>(loads))
-      if (load !== undefined) out[name] = await load();
-    return out as W;
-  };
+  return async () =>
+    Object.fromEntries(
+      await Promise.all(
+        Object.entries<Load<unknown> | undefined>(loads).flatMap(([name, load]) =>
+          load ? [load().then((value) => [name, value])] : [],
+        ),
+      ),
+    ) as W;
 }
