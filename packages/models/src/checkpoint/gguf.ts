@@ -20,7 +20,7 @@ interface Header {
 }
 
 /** Bytes of the first read of a header, and of the longest header; that of a vocabulary of 256k tokens is 10 MiB. */
-const firstRead = 2 ** 20;
+const firstRead = 2 ** 23;
 const maxHeader = 2 ** 26;
 
 /**
