@@ -70,8 +70,11 @@ async function choose(): Promise<FastModule | undefined> {
 
 async function unpacked(form: Form): Promise<Uint8Array<ArrayBuffer>> {
   const packed = Uint8Array.from(atob(moduleBytes[form]), (char) => char.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const chunks: Uint8Array<ArrayBuffer>[] = [],
+    write = (chunk: Uint8Array<ArrayBuffer>): void => void chunks.push(chunk);
+  // a Response would read them in one call, but makes Node load its HTTP client
+  await new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip')).pipeTo(new WritableStream({ write }));
+  return new Uint8Array(await new Blob(chunks).arrayBuffer());
 }
 
 /** Node 20 has relaxed SIMD behind a flag of V8. */
