@@ -10,6 +10,7 @@ export { replacements, runFreeze, runProvider, runStepHook, runView } from './ho
 export type { HookPlace, Replaced, Replacements } from './hook-boundary.ts';
 export { primitivesOf, withMaths } from './maths.ts';
 export { didYouMean } from './nearest.ts';
+export { expectOptions } from './option.ts';
 export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
 export type { Arg, Call } from './policy-calls.ts';
 export { isPiece, otherProtocol } from './piece.ts';

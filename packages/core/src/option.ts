@@ -214,11 +214,7 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
     throw new KvError(at, `expected ${such}, got ${shown(chosen)}`);
   }
   const by = (chosen ?? {}) as Readonly<Record<string, unknown>>;
-  const unknown = Object.keys(by).find((k) => !names.includes(k));
-  if (unknown !== undefined) {
-    const near = didYouMean(unknown, names);
-    throw new KvError(at, `has no option ${excerpt(unknown)}${near || `: it has ${names.join(', ') || 'none'}`}`);
-  }
+  expectOptions(at, names, by);
   const out: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(options)) {
     const x = by[name];
@@ -230,6 +226,13 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
       );
   }
   return out as Settled<O>;
+}
+/** @throws KvError for an option under none of these names. */
+export function expectOptions(at: string, names: readonly string[], chosen: object): void {
+  const unknown = Object.keys(chosen).find((k) => !names.includes(k));
+  if (unknown === undefined) return;
+  const near = didYouMean(unknown, names);
+  throw new KvError(at, `has no option ${excerpt(unknown)}${near || `: it has ${names.join(', ') || 'none'}`}`);
 }
 const example = ({ default: value, form }: Option<unknown>): string =>
   value === undefined ? (form.sort === 'number' ? '1' : '…') : shown(value);

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { expectOptions } from '@kv/core/engine';
 import type { ModelConfig } from './checkpoint/config.ts';
 import type { Stored } from './checkpoint/tensor-file.ts';
 import { linearEngine } from './decoder/linear-engine.ts';
@@ -40,7 +41,9 @@ const mostBytes = 3.5 * 2 ** 30;
  * This package's own engine: weights as stored, caches and threads in one WebAssembly memory. Where that cannot be,
  * another engine runs, and it is said once.
  */
-export function cpuRuntime({ exact, threads, from, warn = console.warn }: CpuOptions = {}): Runtime<HostRunning> {
+export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
+  expectOptions('cpuRuntime', ['exact', 'threads', 'from', 'warn'], options);
+  const { exact, threads, from, warn = console.warn } = options;
   return {
     name: exact === undefined ? 'wasm' : `wasm, ${exact ? 'f32' : 'stored weights'}`,
     async start({ stored, ...source }) {

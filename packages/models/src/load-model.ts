@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { expectOptions } from '@kv/core/engine';
 import { embeddedFolder } from './checkpoint/embedded.ts';
 import { blobsOf, openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
 import { sidecarBlob, sidecars } from './checkpoint/sidecar.ts';
@@ -34,10 +35,9 @@ export interface RuntimeOptions<M extends Running> extends OpenOptions {
  */
 export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
 export async function loadModel<M extends Running>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
-export async function loadModel(
-  name: string,
-  { runtime, engine, ...options }: LoadOptions | RuntimeOptions<Running> = {},
-): Promise<Model> {
+export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<Running> = {}): Promise<Model> {
+  expectOptions('loadModel', ['runtime', 'engine', 'files', 'signal', 'maxBytes', 'timeoutMs'], all);
+  const { runtime, engine, ...options } = all;
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
   const runs = runtime ?? (engine ? hostRuntime({ engine }) : cpuRuntime());
   const {

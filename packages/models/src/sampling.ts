@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { expectOptions } from '@kv/core/engine';
 
 /** The index of the largest logit; ties go to the lower id. */
 export function greedy(logits: Float32Array): number {
@@ -25,11 +26,9 @@ export interface Draw extends Required<SamplerOptions> {
 }
 
 /** Draws ids from logits `[vocab]` with temperature and nucleus. @throws KvError for options out of range. */
-export function sampler({
-  temperature = 1,
-  topP = 1,
-  seed = 0,
-}: SamplerOptions = {}): (logits: Float32Array) => number {
+export function sampler(options: SamplerOptions = {}): (logits: Float32Array) => number {
+  expectOptions('sampler', ['temperature', 'topP', 'seed'], options);
+  const { temperature = 1, topP = 1, seed = 0 } = options;
   if (!(temperature >= 0 && Number.isFinite(temperature)))
     throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);
   if (!(topP > 0 && topP <= 1)) throw new KvError('sampler', `topP must be above 0 and at most 1, got ${topP}`);

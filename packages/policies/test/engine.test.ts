@@ -84,7 +84,7 @@ const OPTIONS: Readonly<Record<string, object>> = {
 describe.each(POLICIES.filter((name) => compile(policyOf(name)).evicts))('%s in the engine', (name) => {
   test('at once, in blocks and while decoding: every head ends at its budget', async () => {
     const policy = policyOf(name, OPTIONS[name]);
-    for (const how of [{}, { block: 64, cadence: 4 }]) {
+    for (const how of [{}, { block: 64, every: 4 }]) {
       const { report, tokens } = await generate(model, {
         ids: golden.ids,
         policy,
@@ -95,7 +95,7 @@ describe.each(POLICIES.filter((name) => compile(policyOf(name)).evicts))('%s in 
       expect(tokens).toHaveLength(8);
       report.kept.forEach((heads, l) =>
         heads.forEach((set, g) =>
-          expect(set.length).toBeLessThanOrEqual(report.budgets[l][g] + ('cadence' in how ? 4 : 8)),
+          expect(set.length).toBeLessThanOrEqual(report.budgets[l][g] + ('every' in how ? 4 : 8)),
         ),
       );
     }

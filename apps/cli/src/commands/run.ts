@@ -182,7 +182,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     if (!read)
       return answerQuestions(
         model,
-        { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json },
+        { decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json },
         terminal,
       );
     const ids = read(model);

@@ -9,7 +9,7 @@ import { plain } from '../plain.ts';
 import { saveCacheFile } from '../save-cache.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 
-interface QuestionOptions extends DecodeOptions {
+interface QuestionOptions {
   readonly document?: string | undefined;
   readonly loadCache?: string | undefined;
   readonly saveCache?: string | undefined;
@@ -18,6 +18,7 @@ interface QuestionOptions extends DecodeOptions {
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   readonly json?: true | undefined;
+  readonly decoding: DecodeOptions;
 }
 
 /** Reads a document once, compacts it once, and answers every question over a copy of what is left. */
@@ -26,7 +27,7 @@ export async function answerQuestions(
   options: QuestionOptions,
   { stdout, signal, cwd }: Terminal,
 ): Promise<void> {
-  const { questions, json, saveCache } = options,
+  const { questions, json, saveCache, decoding } = options,
     base = await documentCache(model, options, cwd, signal);
   try {
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
@@ -37,8 +38,7 @@ export async function answerQuestions(
       const answer = await answerOver(
         base,
         question,
-        options,
-        signal,
+        { ...decoding, signal },
         json ? () => {} : (text) => stdout.write(shownOn(stdout, text)),
       );
       if (!json) stdout.write('\n');
@@ -56,8 +56,7 @@ export async function answerQuestions(
 async function answerOver(
   base: Sequence,
   question: string,
-  options: QuestionOptions,
-  signal: AbortSignal,
+  decoding: DecodeOptions,
   write: (text: string) => void,
 ): Promise<{ text: string; tokens: number[] }> {
   const sequence = base.fork(),
@@ -65,7 +64,7 @@ async function answerOver(
   let said = '';
   try {
     await sequence.append(base.model.tokenizer.encode(question, { special: false }).ids);
-    for await (const { token, text } of decode(sequence, { ...options, signal })) {
+    for await (const { token, text } of decode(sequence, decoding)) {
       if (token !== undefined) tokens.push(token);
       said += text;
       write(text);

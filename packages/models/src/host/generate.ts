@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectOptions } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
@@ -8,6 +8,7 @@ import { yieldToEvents } from './yield-to-events.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from './sequence.ts';
+import { DECODE_OPTIONS, GENERATE_OPTIONS } from './options.ts';
 import type { Chunk, DecodeOptions, Finish, GenerateOptions } from './options.ts';
 import { StopText } from './stop-text.ts';
 
@@ -90,6 +91,7 @@ function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
 }
 
 async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chunk, Generated> {
+  expectOptions('generate', GENERATE_OPTIONS, options);
   const { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options,
     decodePolicy = decoding(options);
   const ids = promptIds(model, options);
@@ -180,6 +182,7 @@ const everyOf = ({ hooks }: Pick<Compiled, 'hooks'>): number | undefined => hook
 
 /** Generates from a prefilled sequence; the last token is given, but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
+  expectOptions('decode', DECODE_OPTIONS, options);
   return yield* decodeWith(
     sequence,
     options,

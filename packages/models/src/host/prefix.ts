@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectOptions } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Model } from '../sequence/runtime.ts';
 import { Sequence } from './sequence.ts';
@@ -54,10 +54,9 @@ interface Found {
  * A store of prefixes for one model and one way of keeping them. @throws KvError for a policy that evicts without a
  * budget, or bytes that are no count.
  */
-export function createPrefixStore(
-  model: Model,
-  { maxBytes, policy, budget, block, backend }: PrefixOptions,
-): PrefixStore {
+export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
+  expectOptions('createPrefixStore', ['maxBytes', 'policy', 'budget', 'block', 'backend'], options);
+  const { maxBytes, policy, budget, block, backend } = options;
   if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0))
     throw new KvError('maxBytes', `must be a whole number of bytes, got ${maxBytes}`);
   const evicts = policy !== undefined && compile(policy).evicts;

@@ -1,4 +1,5 @@
 import { cpu } from '@kv/core';
+import { expectOptions } from '@kv/core/engine';
 import type { Backend } from '@kv/core';
 import { createDecoder } from '../decoder/decoder.ts';
 import { linearEngine } from '../decoder/linear-engine.ts';
@@ -20,10 +21,10 @@ export interface HostRunning extends Running {
 }
 
 /** Caches on the host, programs wherever the engine runs them. */
-export function hostRuntime({
-  engine = linearEngine(defaultLinear()),
-  backend,
-}: HostOptions = {}): Runtime<HostRunning> {
+export function hostRuntime(options: HostOptions = {}): Runtime<HostRunning> {
+  expectOptions('hostRuntime', ['engine', 'backend'], options);
+  const { backend } = options,
+    engine: HostEngine = options.engine ?? linearEngine(defaultLinear());
   return {
     name: engine.name,
     async start({ config, weights, ...parts }) {

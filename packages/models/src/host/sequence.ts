@@ -1,5 +1,5 @@
 import { attentionLast, id, KvError } from '@kv/core';
-import { compile, emptyDraft, planBudgets, runSteps, union } from '@kv/core/engine';
+import { compile, emptyDraft, expectOptions, planBudgets, runSteps, union } from '@kv/core/engine';
 import type { Backend, Budget, Plan, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
@@ -44,6 +44,16 @@ export interface PrefillingOptions extends PrefillOptions {
    */
   readonly part?: number | undefined;
 }
+const PREFILLING: readonly (keyof PrefillingOptions)[] = [
+  'policy',
+  'budget',
+  'block',
+  'policies',
+  'rows',
+  'forget',
+  'signal',
+  'part',
+];
 export interface SequenceOptions {
   /**
    * Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together.
@@ -85,7 +95,9 @@ export class Sequence {
   #observer: Observer | undefined;
 
   /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
-  constructor(model: Model, backend?: Backend, { window, memory }: SequenceOptions = {}) {
+  constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
+    expectOptions('sequence', ['window', 'memory'], options);
+    const { window, memory } = options;
     if (window !== undefined && !(Number.isInteger(window) && window > 0))
       throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
     this.model = model;
@@ -169,11 +181,9 @@ export class Sequence {
     return this.#prefill(ids, options, false);
   }
 
-  async *#prefill(
-    ids: readonly number[],
-    { policy, budget, block, part, policies = [], rows = 1, forget = false, signal }: PrefillingOptions,
-    gather: boolean,
-  ): AsyncGenerator<number, void> {
+  async *#prefill(ids: readonly number[], options: PrefillingOptions, gather: boolean): AsyncGenerator<number, void> {
+    expectOptions('prefill', PREFILLING, options);
+    const { policy, budget, block, part, policies = [], rows = 1, forget = false, signal } = options;
     this.memory.expectWhole();
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
     expectIds(ids, this.model.config.vocab);
@@ -220,7 +230,9 @@ export class Sequence {
   }
 
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
-  async append(ids: readonly number[], { rows = 1 }: { readonly rows?: number } = {}): Promise<void> {
+  async append(ids: readonly number[], options: { readonly rows?: number } = {}): Promise<void> {
+    expectOptions('append', ['rows'], options);
+    const { rows = 1 } = options;
     const started = performance.now();
     this.memory.expectWhole();
     expectIds(ids, this.model.config.vocab);

@@ -1,3 +1,4 @@
+import { expectOptions } from '@kv/core/engine';
 import type { HostEngine } from '../host/decoder.ts';
 import { onnxAttend } from './attention.ts';
 import { layerGraph } from './layer-graph.ts';
@@ -20,7 +21,9 @@ export interface OnnxEngineOptions {
 }
 
 /** Runs programs on ONNX Runtime, each as one graph in memory that holds its weights. */
-export function onnxEngine(onnx: Onnx, { threads = 1, weights = 'f32' }: OnnxEngineOptions = {}): HostEngine {
+export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEngine {
+  expectOptions('onnxEngine', ['threads', 'weights'], options);
+  const { threads = 1, weights = 'f32' } = options;
   const open = async (name: string, model: Uint8Array): Promise<Session> =>
     sessionOf(name, await onnx.InferenceSession.create(model, sessionOptions(threads)));
   const masks = new Map<string, OnnxTensor>();

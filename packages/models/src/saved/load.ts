@@ -1,5 +1,5 @@
 import { id, slotsOf } from '@kv/core';
-import { compile, isState, union } from '@kv/core/engine';
+import { compile, expectOptions, isState, union } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { fileSource } from '../checkpoint/source.ts';
@@ -35,8 +35,10 @@ export interface LoadCacheOptions {
 export async function loadCache(
   model: Model,
   from: Uint8Array | string,
-  { policy, budget, backend, window }: LoadCacheOptions = {},
+  options: LoadCacheOptions = {},
 ): Promise<Sequence> {
+  expectOptions('loadCache', ['policy', 'budget', 'backend', 'window'], options);
+  const { policy, budget, backend, window } = options;
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { expectOptions } from '@kv/core/engine';
 import { builtin } from '../../checkpoint/builtin.ts';
 import { embeddedFolder } from '../../checkpoint/embedded.ts';
 import type { Fields } from '../../checkpoint/fields.ts';
@@ -40,8 +41,10 @@ const MOST_BESIDE = 2 ** 31 - 2 ** 20;
 export async function exportOnnx(
   name: string,
   folder: string,
-  { forms = ['f32'], positions = 'ids', attention = 'fused', inside = 2 ** 30 }: ExportOptions = {},
+  options: ExportOptions = {},
 ): Promise<readonly string[]> {
+  expectOptions('exportOnnx', ['forms', 'positions', 'attention', 'inside'], options);
+  const { forms = ['f32'], positions = 'ids', attention = 'fused', inside = 2 ** 30 } = options;
   const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
   try {
     return await writable(folder, () => write(checkpoint, folder, { forms, positions, attention, inside }));

@@ -1,0 +1,58 @@
+import { cpu } from '@kv/core';
+import { beforeAll, expect, test } from 'vitest';
+import {
+  cpuRuntime,
+  createPrefixStore,
+  decode,
+  exactRuntime,
+  exportOnnx,
+  generate,
+  hostRuntime,
+  loadCache,
+  loadModel,
+  onnxEngine,
+  sampler,
+  Sequence,
+} from '../src/index.ts';
+import type { Model } from '../src/index.ts';
+
+let model: Model, sequence: Sequence;
+beforeAll(async () => {
+  model = await loadModel('embedded');
+  sequence = new Sequence(model);
+});
+/** A variable: types refuse an unknown name in a literal alone. */
+const wrong = { cadence: 2 } as object;
+
+test.each<[string, () => unknown, string]>([
+  [
+    'generate',
+    () => generate(model, { ids: [1], ...wrong }),
+    "generate: has no option 'cadence': it has prompt, ids, policy, budget, decodePolicy, decodeBudget, block, logits, certify, backend, maxNewTokens, stop, signal, temperature, topP, seed, stopAtEos, every, inFlight, remember",
+  ],
+  [
+    'generate',
+    () => generate(model, { ids: [1], ...{ maxTokens: 2 } }),
+    "generate: has no option 'maxTokens' (did you mean maxNewTokens?)",
+  ],
+  ['decode', () => decode(sequence, wrong).next(), "decode: has no option 'cadence'"],
+  ['new Sequence', () => new Sequence(model, cpu, wrong), "sequence: has no option 'cadence': it has window, memory"],
+  ['prefill', () => sequence.prefill([1], wrong), "prefill: has no option 'cadence'"],
+  ['prefilling', () => sequence.prefilling([1], wrong).next(), "prefill: has no option 'cadence'"],
+  ['append', () => sequence.append([1], wrong), "append: has no option 'cadence': it has rows"],
+  [
+    'createPrefixStore',
+    () => createPrefixStore(model, { maxBytes: 1, ...wrong }),
+    "createPrefixStore: has no option 'cadence'",
+  ],
+  ['loadCache', () => loadCache(model, new Uint8Array(), wrong), "loadCache: has no option 'cadence'"],
+  ['loadModel', () => loadModel('embedded', wrong), "loadModel: has no option 'cadence'"],
+  ['sampler', () => sampler(wrong), "sampler: has no option 'cadence': it has temperature, topP, seed"],
+  ['cpuRuntime', () => cpuRuntime(wrong), "cpuRuntime: has no option 'cadence'"],
+  ['exactRuntime', () => exactRuntime(wrong), "exactRuntime: has no option 'cadence'"],
+  ['hostRuntime', () => hostRuntime(wrong), "hostRuntime: has no option 'cadence'"],
+  ['onnxEngine', () => onnxEngine({} as never, wrong), "onnxEngine: has no option 'cadence'"],
+  ['exportOnnx', () => exportOnnx('embedded', '/nowhere', wrong), "exportOnnx: has no option 'cadence'"],
+])('%s refuses an option that it does not have', async (_, call, sentence) => {
+  await expect((async () => call())()).rejects.toThrow(sentence);
+});
