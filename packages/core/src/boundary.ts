@@ -66,7 +66,7 @@ export function expectTensor({ name, layer, ops }: From, what: string, x: unknow
       const sizes = [[...new Set(rows)].join(' | '), columns ?? 'n', channels ?? []].flat().join(', ');
       return new KvError(where(name, layer), `expected ${what} as ${dtype} [${sizes}], got ${got}`);
     };
-  if (!isTensor(x)) throw refuse(promised(x));
+  if (!isTensor(x)) throw refuse(`${promised(x)}${typeof x === 'object' ? ' (ops.from makes tensors)' : ''}`);
   const { shape, dtype: type, lengths } = x;
   if (
     shape.length !== (channels === undefined ? 2 : 3) ||

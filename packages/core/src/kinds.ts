@@ -212,7 +212,6 @@ const withUnits = (cell: Cell): WithUnits => {
 
 // Drafts out.
 
-const isTensor = (x: object): x is Tensor => 'shape' in x && 'dtype' in x;
 const draftOf = (draft: { readonly [K in keyof Draft]: Draft[K] | undefined }): Draft =>
   Object.fromEntries(Object.entries(draft).filter(([, v]) => v !== undefined)) as unknown as Draft;
 const joined = ({ ops, draft }: Cell, { forced = 0, banned = 0 }: NewMasks): Partial<Draft> =>
@@ -247,7 +246,8 @@ export function stateOf(
 /** What an equation gave, as an object; a tensor alone stands for `key`. */
 function fields<R extends object>({ name }: By, { at }: Cell, key: string, result: R | Tensor): Exclude<R, Tensor> {
   expectObject({ name, layer: layerOf(at) }, key, result);
-  return (isTensor(result) ? { [key]: result } : result) as Exclude<R, Tensor>;
+  // numbers of the host too: what checks the tensor says what they are
+  return ('shape' in result || 'length' in result ? { [key]: result } : result) as Exclude<R, Tensor>;
 }
 const leaveScores = (cell: Cell, result: Scores, by: By): Draft => {
   const { scores, state, ...masks } = fields(by, cell, 'scores', result);

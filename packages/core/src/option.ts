@@ -193,6 +193,7 @@ export function shown(x: unknown): string {
   if (typeof x === 'string') return `'${x.length > 60 ? `${x.slice(0, 60)}…` : x}'`;
   if (typeof x === 'function') return `the function ${x.name || '(anonymous)'}`;
   if (Array.isArray(x)) return 'an array';
+  if (ArrayBuffer.isView(x)) return `a ${x.constructor.name} of ${(x as Float32Array).length} numbers`;
   if (isMade(x)) return `the ${x.kind} '${x.label}'`;
   return typeof x === 'object' && x !== null ? 'an object' : String(x);
 }

@@ -11,6 +11,7 @@ import {
   runStep,
 } from './boundary.ts';
 import type { Known } from './alike.ts';
+import { badNumber } from './cpu/slots.ts';
 import { KvError } from './errors.ts';
 import { wayOut } from './forced.ts';
 import type { At, Cell, Check, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
@@ -332,14 +333,23 @@ export function settled(layers: readonly EventLayer[], drafts: readonly Draft[],
 
 /** @throws KvError for the first promise that its numbers, once they were read, do not keep. */
 export function expectPromises(checks: readonly Check[], read: Read): void {
-  for (const [i, { piece, layer, want, what = 'scores', columns = 1 }] of checks.entries()) {
-    const [bad] = read[i].data;
+  for (const [i, check] of checks.entries()) {
+    const { piece, layer, want, what = 'scores', columns = 1 } = check,
+      [bad] = read[i].data;
     if (bad > 0)
       throw new KvError(
         `${piece}, layer ${layer}`,
-        `${what} must be ${want}, got another number in row ${Math.floor((bad - 1) / columns)}, slot ${(bad - 1) % columns}`,
+        `${what} must be ${want}, got ${brokenBy(check)} in row ${Math.floor((bad - 1) / columns)}, slot ${(bad - 1) % columns}`,
       );
   }
+}
+
+/** What breaks a promise: the number itself where that was checked, on the host. */
+function brokenBy({ bad, want, late }: Check): string {
+  if (!want.includes('finite')) return 'another number';
+  const number = late ? undefined : badNumber(bad);
+  if (number !== undefined) return String(Number(number.toPrecision(7)));
+  return want === 'finite' ? 'NaN or an infinity' : 'NaN, an infinity or a negative number';
 }
 
 /** Allocators that read scores share out what was asked for, and no more. */

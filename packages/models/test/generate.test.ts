@@ -245,7 +245,7 @@ describe('errors, before anything is evicted', () => {
     [
       'a score that is not finite',
       () => ({ policy: bad, budget: 40 }),
-      'nan, layer 0: scores must be finite, got another number in row 0, slot 0',
+      'nan, layer 0: scores must be finite, got NaN in row 0, slot 0',
     ],
     ['no budget', () => ({ policy: small }), "'snapkv(window=8) ∘ topK' evicts, so a budget is expected"],
     ['a share above 1', () => ({ policy: small, budget: '140%' as const }), "up to 100%, got '140%'"],

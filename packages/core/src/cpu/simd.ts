@@ -4,7 +4,7 @@ import type { CpuTensor } from './dense.ts';
 import type { CpuKernel } from './kernel.ts';
 import { simdElementwise } from './simd-elementwise.ts';
 import { grouped, LOWEST, reduce } from './reduce.ts';
-import { noGroup, outside, take as takeVectors } from './slots.ts';
+import { noGroup, noteBad, outside, take as takeVectors } from './slots.ts';
 import { simdKernels, simdProducts } from './simd-kernels.ts';
 import type { Masks, Vectors } from './vectors.ts';
 
@@ -86,6 +86,7 @@ function firstBad(k: CpuKernel, given: CpuTensor, atLeast: number): CpuTensor {
     const bad = k.firstBad(own, n, atLeast);
     if (bad < 0) continue;
     out.data[0] = 1 + r * slots + bad;
+    noteBad(out, k.f32()[own / 4 + bad]);
     break;
   }
   return out;

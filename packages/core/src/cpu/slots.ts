@@ -1,5 +1,6 @@
 import { KvError } from '../errors.ts';
 import type { PoolOptions } from '../ops.ts';
+import type { Tensor } from '../tensor.ts';
 import { commonRows, cpuTensor, dense, dims, raggedAs, rowAt, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 import type { Masks } from './vectors.ts';
@@ -184,6 +185,11 @@ export function mark(kept: CpuTensor, like: CpuTensor): CpuTensor {
   return out;
 }
 
+const found = new WeakMap<Tensor, number>();
+/** Notes down, for an error, which number `firstBad` found; on a device nobody knows. */
+export const noteBad = (bad: Tensor, number: number): void => void found.set(bad, number);
+export const badNumber = (bad: Tensor): number | undefined => found.get(bad);
+
 export function firstBad(x: CpuTensor, atLeast: number): CpuTensor {
   const [rows, slots] = dims(x),
     [sr, ss] = strides(x),
@@ -193,6 +199,7 @@ export function firstBad(x: CpuTensor, atLeast: number): CpuTensor {
       const v = x.data[x.offset + r * sr + i * ss];
       if (!Number.isFinite(v) || v < atLeast) {
         out.data[0] = 1 + r * slots + i;
+        noteBad(out, v);
         return out;
       }
     }

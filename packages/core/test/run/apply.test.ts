@@ -113,7 +113,7 @@ describe('what is missing or wrong is named', () => {
     ));
   test('a score that is not finite', () =>
     expect(() => apply(transform('f', {}, ({ ops, scores }) => ops.log(scores))(), { scores: [[1, 0]] })).toThrow(
-      'f, layer 0: scores must be finite, got another number in row 0, slot 1',
+      'f, layer 0: scores must be finite, got -Infinity in row 0, slot 1',
     ));
   test('data that its shape does not fit', () =>
     expect(() => apply(knorm, { keys: { data: [1, 2], shape: [1, 2, 2] } })).toThrow(

@@ -90,13 +90,13 @@ describe('settle', () => {
       ),
     ];
     await expect(event(compose(last(), topK()), ...layers)).rejects.toThrow(
-      'last, layer 1: scores must be finite and at least 0, got another number in row 1, slot 2',
+      `last, layer 1: scores must be finite and at least 0, got ${bad} in row 1, slot 2`,
     );
   });
   test('a negative weight is an error, a negative score is none', async () => {
     const signals = { 'attention.last': matrix([[1, -2, 3, 4]]) };
     await expect(event(compose(last(), topK()), layer(signals))).rejects.toThrow(
-      'last, layer 0: scores must be finite and at least 0, got another number in row 0, slot 1',
+      'last, layer 0: scores must be finite and at least 0, got -2 in row 0, slot 1',
     );
     expect(
       (
@@ -171,6 +171,15 @@ describe('settle', () => {
     expect(event(compose(topK()), layer({}))).rejects.toThrow(
       /^topK, layer 0: expected scores of a piece before it, got none$/,
     ));
+  test.each([
+    [new Float32Array(24), 'a Float32Array of 24 numbers'],
+    [[1, 2, 3, 4], 'an array'],
+    [{ data: Float32Array.of(1, 2, 3, 4), shape: [1, 4] }, 'an object'],
+  ])('numbers of the host in the place of a tensor are named (%#)', (given, got) =>
+    expect(event(compose(scorer('plain', {}, () => given as never)(), topK()), layer({}))).rejects.toThrow(
+      `plain, layer 0: expected scores as f32 [1, 4], got ${got} (ops.from makes tensors)`,
+    ),
+  );
   test('one kept row stands for every head', async () => {
     const settled = await event(
       compose(

@@ -279,7 +279,7 @@ export const givers: readonly Giver[] = [
     name: 'score allocator, all that it leaves',
     when: 'event',
     takes: 'anything',
-    harmless: { 'an empty object': EMPTY, 'an empty array': EMPTY, 'a typed array': EMPTY },
+    harmless: { 'an empty object': EMPTY },
     policy: (give) =>
       compose(plain, scoreAllocator('hostile', {}, (ctx) => give({ budgets: ctx.budgets }, ctx))(), topK),
   },

@@ -13,7 +13,7 @@ describe.each([caote(), caote({ square: true }), fastCaote()].map((piece) => [pi
 test('negative scores are an error that names who left them', () => {
   expect(() =>
     apply(caote(), { scores: [[1, -1]], values: { data: Float32Array.of(1, 2), shape: [1, 2, 1] } }),
-  ).toThrow('caote, layer 0: scores must be weights, finite and at least 0, got another number in row 0, slot 1');
+  ).toThrow('caote, layer 0: scores must be weights, finite and at least 0, got -1 in row 0, slot 1');
 });
 
 test('scores that may be negative do not compose with it', () => {
