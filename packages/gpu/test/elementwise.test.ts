@@ -175,5 +175,9 @@ gpuTest('shapes that do not fit are refused as on the CPU', async (gpu) => {
     expect(() => ops.add(x, ops.from({ data: new Float32Array(9), shape: [3, 3] }))).toThrow('do not divide');
     expect(() => ops.add(1, 2)).toThrow('at least one tensor');
     expect(() => ops.from({ data: [1], shape: [2] })).toThrow('needs 2 numbers');
+    const keys = ops.from({ data: new Float32Array(24), shape: [2, 3, 4] });
+    expect(() => ops.matmul(keys, keys)).toThrow(
+      "ops.matmul: expected [r, n] and [r', n, d], got shapes [2,3,4] and [2,3,4]",
+    );
   }
 });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cpu } from '@kv/core';
-import type { Axis, Binary, Reduction, Unary } from '@kv/core';
+import type { Axis, Binary, Reduction, Tensor, Unary } from '@kv/core';
 import { inner } from '@kv/core/shared';
 import { agree, lengthsOf } from './agree.ts';
 import { dims, nd, rows, size, specs, tensor } from './arrays.ts';
@@ -177,6 +177,26 @@ describe('vectors', () => {
     prop(pair('slots'), ([a, b]) =>
       agree(ops.matmul(tensor(a), tensor(b)), vectors.matmul(rows(a), rows(b)), { tolerance: 1e-5 }),
     ));
+  test.each([
+    [
+      [2, 3, 4],
+      [2, 3, 4],
+    ],
+    [
+      [2, 3],
+      [2, 4, 4],
+    ],
+    [
+      [2, 3],
+      [2, 3],
+    ],
+  ])('matmul of %j and %j is refused', (a, b) => {
+    const zeros = (shape: readonly number[]): Tensor =>
+      ops.from({ data: new Float32Array(shape.reduce((x, y) => x * y)), shape });
+    expect(() => ops.matmul(zeros(a), zeros(b))).toThrow(
+      `ops.matmul: expected [r, n] and [r', n, d], got shapes [${a}] and [${b}]`,
+    );
+  });
   test('dot', () =>
     prop(pair('channels'), ([q, k]) =>
       agree(ops.dot(tensor(q), tensor(k)), vectors.dot(nd(q), nd(k)), {
