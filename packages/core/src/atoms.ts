@@ -92,6 +92,8 @@ export interface Cell {
   read<V>(signal: Signal<string, V>): V;
   readonly draft: Draft;
   readonly known?: Recall | undefined;
+  /** What a piece finds signals in that it did not declare. */
+  readonly undeclared?: object;
 }
 /** What steps left where they ran before. */
 export interface Recall {

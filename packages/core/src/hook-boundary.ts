@@ -5,7 +5,7 @@ import { KvError } from './errors.ts';
 import type { Ops } from './maths.ts';
 import { shown } from './option.ts';
 import { readOnly } from './read-only.ts';
-import { signalReader } from './run.ts';
+import { signalReader, undeclared } from './run.ts';
 import type { Compiled, EventLayer } from './run.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal, ProviderEngine } from './signals.ts';
@@ -25,6 +25,7 @@ const cellOf = (hook: Named, { at, ops, read }: HookPlace, draft?: Draft): Cell 
   at,
   ops,
   draft: draft ?? { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] },
+  undeclared,
   read: signalReader(hook, { read }),
 });
 const fromOf = ({ name }: Named, { at: { layer }, ops }: Pick<HookPlace, 'at' | 'ops'>): From => ({ name, layer, ops });

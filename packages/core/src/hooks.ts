@@ -45,7 +45,8 @@ function hook<N extends string, O extends Options, S extends readonly AnySignal[
     needsOf,
   );
 }
-const read = <S>(cell: Cell, { needs }: By): Place & Reads<S> => context(cell, needs) as unknown as Place & Reads<S>;
+const read = <S>(cell: Cell, by: By, declared: { readonly needs?: S | object }): Place & Reads<S> =>
+  context(cell, by, declared) as unknown as Place & Reads<S>;
 const EMPTY: ReadonlyMap<string, Tensor> = new Map();
 
 /**
@@ -61,7 +62,7 @@ export const onStep = <const N extends string, const S extends readonly AnySigna
     at: 'step',
     ...by,
     reach: declared.reach ?? 'layer',
-    run: (cells) => cells.map((cell) => stateOf(EMPTY, by, cell.at, run(read<S>(cell, by), o))),
+    run: (cells) => cells.map((cell) => stateOf(EMPTY, by, cell.at, run(read<S>(cell, by, declared), o))),
   }));
 
 /** Declares what hides slots from a query and evicts nothing. */
@@ -74,7 +75,7 @@ export const hide = <const N extends string, const S extends readonly AnySignal[
     at: 'view',
     ...by,
     during: declared.during,
-    run: (cell) => run(read<S>(cell, by), o),
+    run: (cell) => run(read<S>(cell, by, declared), o),
   }));
 
 /**
@@ -109,7 +110,7 @@ export const onCompact = <const N extends string, const S extends readonly AnySi
     at: 'compact',
     ...by,
     ...(declared.together && { together: true }),
-    run: (cell) => run({ ...read<S>(cell, by), kept: cell.kept, scores: cell.draft.scores }, o),
+    run: (cell) => run(Object.assign(read<S>(cell, by, declared), { kept: cell.kept, scores: cell.draft.scores }), o),
   }));
 
 /** Declares what stands around the policy inside a view: reuse an earlier set, or call `inner`. */
@@ -125,7 +126,8 @@ export const wrapSelect = <const N extends string, const S extends readonly AnyS
     at: 'wrapSelect',
     ...by,
     run(cell) {
-      const made = run({ ...read<S>(cell, by), inner: (active?: Tensor) => cell.inner(active) }, o);
+      const inner = (active?: Tensor): Inner => cell.inner(active),
+        made = run(Object.assign(read<S>(cell, by, declared), { inner }), o);
       expectObject({ name, layer: cell.at.layer }, 'kept slots', made);
       return { kept: made.kept, state: stateOf(EMPTY, by, cell.at, made.state) };
     },

@@ -114,9 +114,15 @@ interface Sort<C, R> {
 }
 
 /** The signals of a step, each under its name. */
-export function context(cell: Cell, needs: readonly AnySignal[]): Place & Readonly<Record<string, unknown>> {
+export function context(
+  cell: Cell,
+  { needs }: By,
+  declared: { readonly needs?: unknown },
+): Place & Readonly<Record<string, unknown>> {
   const { ops, at, draft } = cell;
   return {
+    // where options decide what is read, an equation may look for what they left out
+    __proto__: typeof declared.needs === 'function' ? undefined : cell.undeclared,
     ops,
     at,
     ...(draft.active && { active: draft.active }),
@@ -151,9 +157,14 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     floor: (slots, budget) => floor?.(o, slots, budget) ?? 0,
     ...(floor && { forcers: [forcerOf(name, floor, o)] }),
     run(cells) {
-      const layers = cells.map((cell) => ({ ...context(cell, by.needs), ...sort.read(cell) }) as Place & Reads<S> & C);
+      const layers = cells.map(
+        (cell, index) =>
+          Object.assign(context(cell, by, declared), sort.read(cell), { index }) as unknown as Place &
+            Reads<S> &
+            C & { readonly index: number },
+      );
       const shared = across?.(layers, o) as X;
-      return cells.map((cell, i) => sort.leave(cell, run({ ...layers[i], shared, index: i }, o), by));
+      return cells.map((cell, i) => sort.leave(cell, run(Object.assign(layers[i], { shared }), o), by));
     },
   };
   return {

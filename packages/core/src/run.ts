@@ -188,11 +188,29 @@ export const signalReader =
       );
     return (state.get(signal.id) ?? layer.read(signal)) as V;
   };
+/** Signals of core under their names, to say so where a piece looks for one: in a Proxy every read would cost. */
+export const undeclared: object = /* @__PURE__ */ (() =>
+  Object.create(
+    Object.prototype,
+    Object.fromEntries(
+      ['keys', 'values', 'positions', 'tokens', 'queries', 'attention', 'outputNorms', 'rope', 'embeddings'].map(
+        (as) => [
+          as,
+          {
+            get(): never {
+              throw new Error(`reads the signal '${as}', expected it among its needs`);
+            },
+          },
+        ],
+      ),
+    ),
+  ) as object)();
 const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<typeof signalReader>[0]): Cell => ({
   at: layer.at,
   ops,
   draft,
   known: layer.known,
+  undeclared,
   read: signalReader(step, layer, draft.state),
 });
 

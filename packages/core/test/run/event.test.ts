@@ -22,7 +22,7 @@ import {
   whole,
 } from '@kv/core';
 import { compile, planBudgets, runEvent, runSteps, settle, signalKey } from '@kv/core/engine';
-import type { AnySignal, Piece, Plan } from '@kv/core';
+import type { AnySignal, Piece, Plan, Tensor } from '@kv/core';
 import * as pieces from '../compose/pieces.ts';
 import { at, event, layer, matrix, ops } from './engine.ts';
 
@@ -64,6 +64,19 @@ describe('signals', () => {
     expect(() => runEvent(compile(sly), [layer({})], ops)).toThrow(
       'last: reads the signal keys, which it does not declare (attention.last)',
     );
+  });
+  test('so does one of core that a piece looks for in its context, unless options decide what it needs', () => {
+    const looks = (needs: []): Piece =>
+      scorer('sly', { needs }, (ctx) => ctx.ops.norm((ctx as unknown as Record<string, Tensor>)['keys']))();
+    expect(() => runEvent(compile(looks([])), [layer({})], ops)).toThrow(
+      "sly, layer 0: reads the signal 'keys', expected it among its needs",
+    );
+    const free = scorer(
+      'free',
+      { needs: (): [typeof attentionLast] | [typeof attentionLast, typeof keys] => [attentionLast] },
+      (ctx) => (ctx.keys ? ctx.ops.norm(ctx.keys) : ctx.attention),
+    )();
+    expect(runEvent(compile(free), [layer({ 'attention.last': matrix([[1, 2, 3, 4]]) })], ops)).toHaveLength(1);
   });
 });
 
