@@ -125,6 +125,21 @@ describe('kv run --json', () => {
   });
 });
 
+describe('what the events of a run note', () => {
+  const note =
+      /^note: pyramidkv: uniform budgets, the line from \d+(\.\d)? to \d+(\.\d)? leaves \d+ >= top >= bottom >= 8$/gm,
+    policy = ['--policy', 'pyramidkv(window=8)', '--budget', '11'];
+  it.each([
+    ['text', '--prompt', TEXT, '--max-new-tokens', '6', '--cadence', '2'],
+    ['JSON', '--prompt', TEXT, '--max-new-tokens', '6', '--cadence', '2', '--json'],
+    ['answers over a document', '--document', 'text.txt', '--question', 'Which?', '--max-new-tokens', '2'],
+  ])('is said once on stderr beside %s, in round numbers', async (_, ...args) => {
+    writeFileSync(join(cwd, 'text.txt'), TEXT);
+    const { code, stderr } = await run(...args, ...policy);
+    expect([code, stderr.match(note)?.length], stderr).toEqual([0, 1]);
+  });
+});
+
 describe('a policy that a family cannot have', () => {
   const gemma3 = fileURLToPath(new URL('../../../packages/models/test/fixtures/gemma3', import.meta.url));
   const ran = (policy: string): ReturnType<typeof kv> =>

@@ -15,6 +15,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
 import { keptLine } from '../run/kept-line.ts';
+import { notesText } from '../run/notes.ts';
 import { whyText } from '../run/why.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
@@ -208,11 +209,12 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       const { tokens } = await generation,
         all = [...ids, ...tokens];
       for (const asked of options.why ?? []) stdout.write(whyText(asked, recorded?.events ?? [], all, model));
-      terminal.stderr.write(`${keptLine(report, ids.length, cadence)}\n`);
+      terminal.stderr.write(`${notesText(report.notes)}${keptLine(report, ids.length, cadence)}\n`);
       return;
     }
     const generated = await generation;
     if (signal.aborted) return;
+    terminal.stderr.write(notesText(generated.report.notes));
     stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
   });
 }

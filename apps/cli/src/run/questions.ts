@@ -6,6 +6,7 @@ import type { Policy } from '@kv/core';
 import { decode, loadCache, Sequence } from '@kv/models';
 import type { Budget, DecodeOptions, Model } from '@kv/models';
 import { plain } from '../plain.ts';
+import { notesText } from './notes.ts';
 import { saveCacheFile } from '../save-cache.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 
@@ -25,11 +26,12 @@ interface QuestionOptions {
 export async function answerQuestions(
   model: Model,
   options: QuestionOptions,
-  { stdout, signal, cwd }: Terminal,
+  { stdout, stderr, signal, cwd }: Terminal,
 ): Promise<void> {
   const { questions, json, saveCache, decoding } = options,
     base = await documentCache(model, options, cwd, signal);
   try {
+    stderr.write(notesText(base.notes));
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
     const answers: object[] = [];
     for (const question of questions) {

@@ -1,7 +1,7 @@
 import { allocator } from '@kv/core';
 import { apportion } from '@kv/core/shared';
 import type { Plan } from '@kv/core';
-import { beta, line } from './line.ts';
+import { beta, line, tenths } from './line.ts';
 
 /**
  * PyramidKV: budgets fall on a line from the first layer to the last, above what the policy forces; all heads of a
@@ -30,8 +30,8 @@ export const pyramidal = allocator(
     const above = mean - plan.floor;
     const fallback = (why: string): Plan => ({ ...plan, notes: [...plan.notes, `pyramidal: uniform budgets, ${why}`] });
     if (layers < 2) return fallback('one layer only');
-    if (above <= 0) return fallback(`a budget of ${mean} leaves nothing above the ${plan.floor} forced slots`);
-    if (slots < 2 * above) return fallback(`${slots} slots are fewer than 2 (M - W) = ${2 * above}`);
+    if (above <= 0) return fallback(`a budget of ${tenths(mean)} leaves nothing above the ${plan.floor} forced slots`);
+    if (slots < 2 * above) return fallback(`${slots} slots are fewer than 2 (M - W) = ${tenths(2 * above)}`);
     const caps = plan.lengths.map((row, l) => Math.max(shortest[l], Math.min(plan.floor, Math.max(...row))));
     const wanted = line(above, slots - plan.floor, steepness, layers).map((x) => x + plan.floor);
     const budgets = apportion(wanted, total, plan.floor, caps);

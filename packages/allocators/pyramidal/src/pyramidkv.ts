@@ -1,5 +1,5 @@
 import { allocator, whole } from '@kv/core';
-import { beta, line } from './line.ts';
+import { beta, line, tenths } from './line.ts';
 
 /**
  * PyramidKV's budgets as kvpress computes them: the line includes the window, each layer is rounded (half to even) by
@@ -33,7 +33,7 @@ export const pyramidkv = allocator(
         budgets: mean === asked ? plan.budgets.map((heads) => heads.map(() => halfToEven(mean))) : plan.budgets,
         notes: [
           ...plan.notes,
-          `pyramidkv: uniform budgets, the line from ${top} to ${bottom} leaves ${slots} >= top >= bottom >= ${least}`,
+          `pyramidkv: uniform budgets, the line from ${tenths(top)} to ${tenths(bottom)} leaves ${slots} >= top >= bottom >= ${least}`,
         ],
       };
     return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map(() => halfToEven(caps[l]))) };
