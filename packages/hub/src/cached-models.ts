@@ -30,6 +30,15 @@ export async function cachedModels(
   return { folder, models: [...models.values()].sort((a, b) => a.name.localeCompare(b.name)) };
 }
 
+/** What a folder and those in it hold, by the path that is asked for; nothing where there is no folder. */
+export async function modelsIn(folder: string, path: string): Promise<readonly CachedModel[]> {
+  const models = new Map<string, CachedModel>();
+  for (const within of ['', ...(await names(folder))])
+    for (const found of await modelsOf([path, within].filter(Boolean).join('/'), join(folder, within)))
+      models.set(found.name, found);
+  return [...models.values()].sort((a, b) => a.name.localeCompare(b.name));
+}
+
 /** A link of a snapshot leads to a blob only where its download is complete. */
 async function modelsOf(repo: string, snapshot: string): Promise<readonly CachedModel[]> {
   const files: { readonly path: string; readonly bytes: number }[] = [];

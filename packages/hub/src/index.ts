@@ -4,5 +4,5 @@ export { parseModelName } from './model-name.ts';
 export type { ModelName } from './model-name.ts';
 export type { RepoName } from './repo-name.ts';
 export type { Progress } from './meter.ts';
-export { cachedModels } from './cached-models.ts';
+export { cachedModels, modelsIn } from './cached-models.ts';
 export type { CachedModel } from './cached-models.ts';

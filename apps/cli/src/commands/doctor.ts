@@ -1,8 +1,8 @@
 import { availableParallelism, totalmem } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bytesText } from '@kv/evaluation';
-import { cachedModels } from '@kv/hub';
+import { cachedModels, modelsIn } from '@kv/hub';
 import { loadModel } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
@@ -34,6 +34,9 @@ const BESIDE: readonly (readonly [name: string, gain: string])[] = [
   ['webgpu', '--device webgpu in Node'],
 ];
 
+/** Where a clone's tools put models. */
+const HERE = '.kv/models';
+
 interface Engine extends Partial<Speed> {
   readonly flag: string;
   /** What runs; a sentence where nothing does. */
@@ -45,6 +48,8 @@ interface Findings {
   readonly engines: readonly Engine[];
   readonly adapter: Awaited<ReturnType<typeof adapterOf>>;
   readonly models: Awaited<ReturnType<typeof cachedModels>>;
+  /** Of `.kv/models`, by path. */
+  readonly here: Awaited<ReturnType<typeof modelsIn>>;
   /** Versions by name; undefined where a package that kv would take is not here. */
   readonly packages: Readonly<Record<string, string | undefined>>;
   readonly failed: readonly string[];
@@ -56,7 +61,7 @@ export const doctorCommand = (terminal: Terminal): Command =>
     new Command('doctor')
       .description('Say what engines, adapters, models and packages are here, and how fast each engine is.')
       .option('--model <name>', MODEL_HELP, 'embedded')
-      .option('--json', 'print one object {machine, model, engines, adapter, models, packages, failed}')
+      .option('--json', 'print one object {machine, model, engines, adapter, models, here, packages, failed}')
       .action(async ({ model, json }: { readonly model: string; readonly json?: true }) => {
         const { stdout } = terminal,
           findings = await examine(model, terminal);
@@ -94,6 +99,7 @@ async function examine(model: string, terminal: Terminal): Promise<Findings> {
     engines,
     adapter,
     models: await cachedModels(),
+    here: await modelsIn(join(cwd, HERE), HERE),
     packages: {
       ...Object.fromEntries(
         BESIDE.map(([name]) => [
@@ -117,10 +123,15 @@ async function measured(choice: EngineChoice, path: string, { cwd, signal }: Ter
   }
 }
 
-function told({ machine, model, engines, adapter, models, packages, failed }: Findings, width: number): string {
+function told({ machine, model, engines, adapter, models, here, packages, failed }: Findings, width: number): string {
   const rate = (tokens: number | undefined): string =>
       tokens === undefined ? '' : String(Number(tokens.toPrecision(3))),
     section = (title: string, text: string): string => `${pc.bold(title)}\n${text}`,
+    listed = (all: Findings['here']): string =>
+      wrapped(
+        all.map(({ name, bytes }) => [bytesText(bytes), plain(name)]),
+        width,
+      ),
     tokens = engines.find(({ promptTokens }) => promptTokens !== undefined)?.promptTokens ?? 0,
     beside = new Set(BESIDE.map(([name]) => name)),
     pieces = Object.entries(packages).filter(([name]) => !beside.has(name)),
@@ -151,13 +162,9 @@ function told({ machine, model, engines, adapter, models, packages, failed }: Fi
     ),
     section(
       `Models: embedded, and in ${plain(models.folder)}`,
-      models.models.length === 0
-        ? 'none; --model org/name downloads one'
-        : wrapped(
-            models.models.map(({ name, bytes }) => [bytesText(bytes), plain(name)]),
-            width,
-          ),
+      models.models.length === 0 ? 'none; --model org/name downloads one' : listed(models.models),
     ),
+    ...(here.length > 0 ? [section(`Models in ${HERE}`, listed(here))] : []),
     section(
       `Packages: ${pieces.length} with pieces, ${others.length} of them by others`,
       wrapped(
