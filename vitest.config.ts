@@ -21,6 +21,7 @@ export default defineConfig({
           name: 'packages',
           include: ['packages/**/test/**/*.test.ts', 'apps/**/test/**/*.test.ts'],
           exclude: ['**/node_modules/**', 'packages/create-piece/templates/**', ...leftOut()],
+          globalSetup: ['tools/vitest.temporary.ts'],
           setupFiles: ['tools/vitest.setup.ts'],
           sequence: { groupOrder: 0 },
         },
@@ -31,7 +32,7 @@ export default defineConfig({
         test: {
           name: 'workspace',
           include: ['tools/test/*.test.ts'],
-          globalSetup: ['tools/test/pack.ts'],
+          globalSetup: ['tools/vitest.temporary.ts', 'tools/test/pack.ts'],
           testTimeout: 300_000,
           hookTimeout: 300_000,
           sequence: { groupOrder: 1 },

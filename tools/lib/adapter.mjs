@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fail, run } from './process.mjs';
@@ -34,6 +34,9 @@ export async function setUpAdapter(env) {
     }
   }
   env.VK_ICD_FILENAMES = SWIFTSHADER;
-  env.XDG_RUNTIME_DIR ??= mkdtempSync(join(tmpdir(), 'kv-run-'));
+  if (env.XDG_RUNTIME_DIR === undefined) {
+    const folder = (env.XDG_RUNTIME_DIR = mkdtempSync(join(tmpdir(), 'kv-run-')));
+    process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  }
   env.KV_REQUIRE_GPU = '1';
 }

@@ -2,14 +2,16 @@
 // of the package).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const compiler = 'assemblyscript@0.28.20';
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
-const out = join(mkdtempSync(join(tmpdir(), 'kv-kernel-')), 'kernel.wasm');
+const work = mkdtempSync(join(tmpdir(), 'kv-kernel-')),
+  out = join(work, 'kernel.wasm');
+process.on('exit', () => rmSync(work, { recursive: true }));
 execFileSync(
   'npx',
   [

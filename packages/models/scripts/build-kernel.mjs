@@ -3,7 +3,7 @@
 // which it knows as host.ts, one module for each instruction form.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +12,7 @@ import { gzipSync } from 'node:zlib';
 const compiler = 'assemblyscript@0.28.20';
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const work = mkdtempSync(join(tmpdir(), 'kv-kernel-'));
+process.on('exit', () => rmSync(work, { recursive: true }));
 
 function compile(source, ...options) {
   const out = join(work, 'module.wasm');
