@@ -6,6 +6,7 @@ import { gpuModelsFolder } from '../device.ts';
 import type { EngineChoice } from '../engine.ts';
 import { installed } from '../optional-package.ts';
 import { installedFolders } from './installed.ts';
+import { ownPackage } from './own-packages.ts';
 import { moduleUrl } from './policy-module.ts';
 import { codeOf, contentOf, isFile, sha256 } from './package-code.ts';
 import { named, wordsIn } from './resolve-policy.ts';
@@ -86,7 +87,7 @@ function moduleDigest(entry: string): string {
     }
     for (const [, , name = ''] of source.matchAll(/\b(?:from|import|require)\b *\(? *(['"])([@\w][^'"\n]{0,256})\1/g)) {
       const from = /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name,
-        folder = installed(from, dirname(file));
+        folder = installed(from, dirname(file)) ?? ownPackage(from);
       parts.set(from, folder === undefined ? '' : codeOf([folder]).join());
     }
   }

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { isFactory, KvError, PROTOCOL } from '@kv/core';
 import { isPiece } from '@kv/core/engine';
 import type { AnyFactory } from '@kv/core';
+import { lendOwnPackages } from './own-packages.ts';
 
 /** A path rather than the name of a policy or package. */
 export const looksLikePath = (name: string): boolean =>
@@ -22,6 +23,7 @@ export async function policyModule(name: string, cwd: string): Promise<AnyFactor
     if (looksLikePath(name)) throw new KvError(name, 'expected a file, got nothing at this path');
     return undefined;
   }
+  lendOwnPackages();
   const { policy, ...others } = (await import(/* @vite-ignore */ url).catch((cause: unknown) => {
     const why = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
     throw new KvError(name, `expected a module that can be imported, got ${why}`);
