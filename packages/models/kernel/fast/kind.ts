@@ -182,42 +182,45 @@ const STORED: usize = KIND == Q8_0 ? 34 : KIND == Q4_0 ? 18 : KIND == Q4_1 ? 20 
 /** Where the digits of a stored block lie. */
 const STORED_DIGITS: usize = KIND == Q4_0 ? 2 : KIND == Q4_1 ? 4 : KIND == Q5_0 ? 6 : KIND == Q5_1 ? 8 : KIND == Q4_K ? 16 : 48;
 
-/** Code i of the j-th 32 of the stored block at s. */
+/** Low digits of inputs 4 q to 4 q + 3 of the j-th 32 of the stored block at s, a byte each. */
 // @ts-ignore: decorator
 @inline
-function storedCode(s: usize, j: usize, i: usize): i32 {
-  if (KIND == Q8_0) return load<u8>(s + 2 + i);
-  if (KIND == Q6_K) {
-    const low = (<i32>load<u8>(s + 64 * (j >> 2) + 32 * (j & 1) + i) >> <i32>(4 * ((j >> 1) & 1))) & 15;
-    return low | (((<i32>load<u8>(s + 128 + 32 * (j >> 2) + i) >> <i32>(2 * (j & 3))) & 3) << 4);
-  }
-  if (SUPER) {
-    const low = (<i32>load<u8>(s + STORED_DIGITS + 32 * (j >> 1) + i) >> <i32>(4 * (j & 1))) & 15;
-    return BITS == 4 ? low : low | (((<i32>load<u8>(s + 16 + i) >> <i32>j) & 1) << 4);
-  }
-  const low = (<i32>load<u8>(s + STORED_DIGITS + (i & 15)) >> (i < 16 ? 0 : 4)) & 15;
-  return BITS == 4 ? low : low | (((<i32>load<u32>(s + STORED_DIGITS - 4) >> <i32>i) & 1) << 4);
+function storedDigits(s: usize, j: usize, q: usize): u32 {
+  const at = KIND == Q6_K ? 64 * (j >> 2) + 32 * (j & 1) + 4 * q : STORED_DIGITS + (SUPER ? 32 * (j >> 1) + 4 * q : 4 * (q & 3));
+  const high = KIND == Q6_K ? (j >> 1) & 1 : SUPER ? j & 1 : q >> 2;
+  return (load<u32>(s + at) >> <u32>(4 * high)) & 0x0f0f0f0f;
 }
 
-/** Puts a code where a panel has it; the panel was zeroed. */
+/** What their codes have above the low digits, a byte each. */
 // @ts-ignore: decorator
 @inline
-function putCode(p: usize, r: usize, i: usize, code: i32): void {
-  const byte = 4 * r + (i & 3);
+function storedUpper(s: usize, j: usize, q: usize): u32 {
+  if (KIND == Q6_K) return (load<u32>(s + 128 + 32 * (j >> 2) + 4 * q) >> <u32>(2 * (j & 3))) & 0x03030303;
+  if (SUPER) return (load<u32>(s + 16 + 4 * q) >> <u32>j) & 0x01010101;
+  // four bits side by side, to the lowest bits of four bytes
+  return (((load<u32>(s + STORED_DIGITS - 4) >> <u32>(4 * q)) & 15) * 0x204081) & 0x01010101;
+}
+
+/** Puts the codes of the j-th 32 of the stored block at s where the block at p has those of output r. */
+// @ts-ignore: decorator
+@inline
+function putStored(p: usize, r: usize, s: usize, j: usize): void {
+  const at = p + 4 * r;
   if (BITS == 8) {
-    store<u8>(p + 64 * (i >> 2) + byte, code);
+    for (let q: usize = 0; q < 8; q++) store<u32>(at + 64 * q, load<u32>(s + 2 + 4 * q));
     return;
   }
-  const at = p + 64 * ((i >> 2) & 3) + byte;
-  store<u8>(at, <i32>load<u8>(at) | ((code & 15) << (i < 16 ? 0 : 4)));
-  if (BITS == 5) {
-    const upper = p + 256 + byte;
-    store<u8>(upper, <i32>load<u8>(upper) | ((code >> 4) << <i32>(i >> 2)));
-  }
-  if (BITS == 6) {
-    const upper = p + 256 + (i < 16 ? 0 : 64) + byte;
-    store<u8>(upper, <i32>load<u8>(upper) | ((code >> 4) << <i32>(2 * ((i >> 2) & 3))));
-  }
+  for (let q: usize = 0; q < 4; q++) store<u32>(at + 64 * q, storedDigits(s, j, q) | (storedDigits(s, j, q + 4) << 4));
+  if (BITS == 4) return;
+  let first: u32 = 0, second: u32 = 0;
+  for (let q: usize = 0; q < 4; q++)
+    if (BITS == 5) first |= (storedUpper(s, j, q) << <u32>q) | (storedUpper(s, j, q + 4) << <u32>(q + 4));
+    else {
+      first |= storedUpper(s, j, q) << <u32>(2 * q);
+      second |= storedUpper(s, j, q + 4) << <u32>(2 * q);
+    }
+  store<u32>(at + 256, first);
+  if (BITS == 6) store<u32>(at + 320, second);
 }
 
 /** The j-th of a K-quant's eight 6-bit scales (part 0) or minima (part 4). */
@@ -228,7 +231,7 @@ function sixBits(s: usize, j: usize, part: i32): i32 {
 
 /** Packs at most 16 rows of `inputs` numbers, `rowBytes` apart, into one panel; outputs that are missing are zero. */
 export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, panel: usize): void {
-  memory.fill(panel, 0, panelBytes(KIND, <i32>inputs));
+  if (rows < 16) memory.fill(panel, 0, panelBytes(KIND, <i32>inputs));
   for (let r: usize = 0; r < rows; r++) {
     let s = src + r * rowBytes;
     if (KIND <= BF16) {
@@ -239,7 +242,7 @@ export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, pa
     }
     for (let b: usize = 0; b < inputs / 32; b++) {
       const j = SUPER ? b & 7 : 0, p = blockAt(panel, b), after = p + CODE_BYTES;
-      for (let i: usize = 0; i < 32; i++) putCode(p, r, i, storedCode(s, j, i));
+      putStored(p, r, s, j);
       if (KIND == Q6_K) {
         store<u8>(after + r, load<u8>(s + 192 + 2 * j));
         store<u8>(after + 16 + r, load<u8>(s + 192 + 2 * j + 1));
