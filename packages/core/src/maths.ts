@@ -1,4 +1,5 @@
 import { LOWEST } from './cpu/reduce.ts';
+import { KvError } from './errors.ts';
 import { kernel } from './kernel.ts';
 import type { Kernel } from './kernel.ts';
 import type { Operand, Primitives } from './ops.ts';
@@ -96,12 +97,17 @@ const made = (ops: Ops): Omit<Ops, keyof Primitives> => ({
 });
 
 /** All operations of a piece, from those of a backend. */
-export function withMaths({ where, select, ...rest }: Primitives): Ops {
+export function withMaths({ where, select, matmul, ...rest }: Primitives): Ops {
   const ops = {
     ...rest,
     where: (mask: Mask, a: Operand, b: Operand): Tensor => (mask === 0 ? (b as Tensor) : where(mask, a, b)),
     select: (scores: Tensor, budgets: Tensor, { forced, banned, active }: Masks = {}): Tensor =>
       select(scores, budgets, { forced: forced || undefined, banned: banned || undefined, active }),
+    matmul(a: Tensor, b: Tensor): Tensor {
+      if (a.shape.length !== 2 || b.shape.length !== 3 || a.shape[1] !== b.shape[1])
+        throw new KvError('ops.matmul', `expected [r, n] and [r', n, d], got shapes [${a.shape}] and [${b.shape}]`);
+      return matmul(a, b);
+    },
   } as Ops;
   return Object.assign(ops, made(ops));
 }

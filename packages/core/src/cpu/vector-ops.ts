@@ -1,4 +1,3 @@
-import { KvError } from '../errors.ts';
 import type { Products } from '../kernel.ts';
 import { commonRows, dense, dims, raggedAs, rowOf, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
@@ -47,8 +46,6 @@ export function near(by: Products, kind: 'dots' | 'distances', q: CpuTensor, x: 
 
 /** `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. */
 export function matmul(by: Products, a: CpuTensor, b: CpuTensor): CpuTensor {
-  if (a.shape.length !== 2 || b.shape.length !== 3 || a.shape[1] !== b.shape[1])
-    throw new KvError('ops.matmul', `expected [r, n] and [r', n, d], got shapes [${a.shape}] and [${b.shape}]`);
   const rows = commonRows('ops.matmul', a, b),
     [heads, n, d] = dims(b),
     group = rows / Math.max(1, heads),

@@ -85,8 +85,6 @@ export function reduceOps(
     simplex: (x) => normalised(false, x),
     softmax: (x) => normalised(true, x),
     matmul(a, b) {
-      if (a.shape.length !== 2 || b.shape.length !== 3 || a.shape[1] !== b.shape[1])
-        throw new KvError('ops.matmul', `expected [r, n] and [r', n, d], got shapes [${a.shape}] and [${b.shape}]`);
       const rows = sharedRows('ops.matmul', a, b),
         [, slots, channels] = sizes(b);
       const output = g.make([rows, channels]);
