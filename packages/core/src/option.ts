@@ -215,7 +215,7 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
     throw new KvError(at, `expected ${such}, got ${shown(chosen)}`);
   }
   const by = (chosen ?? {}) as Readonly<Record<string, unknown>>;
-  expectOptions(at, names, by);
+  expectOptions<object>(at, options, by);
   const out: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(options)) {
     const x = by[name];
@@ -228,9 +228,14 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
   }
   return out as Settled<O>;
 }
-/** @throws KvError for an option under none of these names. */
-export function expectOptions(at: string, names: readonly string[], chosen: object): void {
-  const unknown = Object.keys(chosen).find((k) => !names.includes(k));
+/** @throws KvError for an option that is not a field of `known`, where all that there are stand. */
+export function expectOptions<O extends object>(
+  at: string,
+  known: Readonly<Record<keyof NoInfer<O>, unknown>>,
+  chosen: O,
+): void {
+  const names = Object.keys(known),
+    unknown = Object.keys(chosen).find((k) => !names.includes(k));
   if (unknown === undefined) return;
   const near = didYouMean(unknown, names);
   throw new KvError(at, `has no option ${excerpt(unknown)}${near || `: it has ${names.join(', ') || 'none'}`}`);

@@ -42,7 +42,7 @@ const mostBytes = 3.5 * 2 ** 30;
  * another engine runs, and it is said once.
  */
 export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
-  expectOptions('cpuRuntime', ['exact', 'threads', 'from', 'warn'], options);
+  expectOptions('cpuRuntime', { exact: true, threads: true, from: true, warn: true }, options);
   const { exact, threads, from, warn = console.warn } = options;
   return {
     name: exact === undefined ? 'wasm' : `wasm, ${exact ? 'f32' : 'stored weights'}`,

@@ -36,7 +36,11 @@ export interface RuntimeOptions<M extends Running> extends OpenOptions {
 export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
 export async function loadModel<M extends Running>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
 export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<Running> = {}): Promise<Model> {
-  expectOptions('loadModel', ['runtime', 'engine', 'files', 'signal', 'maxBytes', 'timeoutMs'], all);
+  expectOptions(
+    'loadModel',
+    { runtime: true, engine: true, files: true, signal: true, maxBytes: true, timeoutMs: true },
+    all,
+  );
   const { runtime, engine, ...options } = all;
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
   const runs = runtime ?? (engine ? hostRuntime({ engine }) : cpuRuntime());

@@ -27,7 +27,7 @@ export interface Draw extends Required<SamplerOptions> {
 
 /** Draws ids from logits `[vocab]` with temperature and nucleus. @throws KvError for options out of range. */
 export function sampler(options: SamplerOptions = {}): (logits: Float32Array) => number {
-  expectOptions('sampler', ['temperature', 'topP', 'seed'], options);
+  expectOptions('sampler', { temperature: true, topP: true, seed: true }, options);
   const { temperature = 1, topP = 1, seed = 0 } = options;
   if (!(temperature >= 0 && Number.isFinite(temperature)))
     throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);

@@ -55,31 +55,31 @@ export interface GenerateOptions extends DecodeOptions {
   /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend | undefined;
 }
-export const DECODE_OPTIONS: readonly (keyof DecodeOptions)[] = [
-  'maxNewTokens',
-  'stop',
-  'signal',
-  'temperature',
-  'topP',
-  'seed',
-  'stopAtEos',
-  'every',
-  'inFlight',
-  'remember',
-];
-export const GENERATE_OPTIONS: readonly (keyof GenerateOptions)[] = [
-  'prompt',
-  'ids',
-  'policy',
-  'budget',
-  'decodePolicy',
-  'decodeBudget',
-  'block',
-  'logits',
-  'certify',
-  'backend',
+export const DECODE_OPTIONS = {
+  maxNewTokens: true,
+  stop: true,
+  signal: true,
+  temperature: true,
+  topP: true,
+  seed: true,
+  stopAtEos: true,
+  every: true,
+  inFlight: true,
+  remember: true,
+} as const;
+export const GENERATE_OPTIONS = {
+  prompt: true,
+  ids: true,
+  policy: true,
+  budget: true,
+  decodePolicy: true,
+  decodeBudget: true,
+  block: true,
+  logits: true,
+  certify: true,
+  backend: true,
   ...DECODE_OPTIONS,
-];
+} as const;
 /** One token, or, at the end, text that was held back for a stop string. The text is certain now and may be empty. */
 export interface Chunk {
   readonly token?: number;

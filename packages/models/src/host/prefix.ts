@@ -55,7 +55,11 @@ interface Found {
  * budget, or bytes that are no count.
  */
 export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
-  expectOptions('createPrefixStore', ['maxBytes', 'policy', 'budget', 'block', 'backend'], options);
+  expectOptions(
+    'createPrefixStore',
+    { maxBytes: true, policy: true, budget: true, block: true, backend: true },
+    options,
+  );
   const { maxBytes, policy, budget, block, backend } = options;
   if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0))
     throw new KvError('maxBytes', `must be a whole number of bytes, got ${maxBytes}`);

@@ -22,7 +22,7 @@ export interface HostRunning extends Running {
 
 /** Caches on the host, programs wherever the engine runs them. */
 export function hostRuntime(options: HostOptions = {}): Runtime<HostRunning> {
-  expectOptions('hostRuntime', ['engine', 'backend'], options);
+  expectOptions('hostRuntime', { engine: true, backend: true }, options);
   const { backend } = options,
     engine: HostEngine = options.engine ?? linearEngine(defaultLinear());
   return {

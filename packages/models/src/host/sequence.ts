@@ -44,16 +44,16 @@ export interface PrefillingOptions extends PrefillOptions {
    */
   readonly part?: number | undefined;
 }
-const PREFILLING: readonly (keyof PrefillingOptions)[] = [
-  'policy',
-  'budget',
-  'block',
-  'policies',
-  'rows',
-  'forget',
-  'signal',
-  'part',
-];
+const PREFILLING = {
+  policy: true,
+  budget: true,
+  block: true,
+  policies: true,
+  rows: true,
+  forget: true,
+  signal: true,
+  part: true,
+} as const;
 export interface SequenceOptions {
   /**
    * Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together.
@@ -96,7 +96,7 @@ export class Sequence {
 
   /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
-    expectOptions('sequence', ['window', 'memory'], options);
+    expectOptions('sequence', { window: true, memory: true }, options);
     const { window, memory } = options;
     if (window !== undefined && !(Number.isInteger(window) && window > 0))
       throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
@@ -231,7 +231,7 @@ export class Sequence {
 
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
   async append(ids: readonly number[], options: { readonly rows?: number } = {}): Promise<void> {
-    expectOptions('append', ['rows'], options);
+    expectOptions('append', { rows: true }, options);
     const { rows = 1 } = options;
     const started = performance.now();
     this.memory.expectWhole();

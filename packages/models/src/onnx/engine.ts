@@ -22,7 +22,7 @@ export interface OnnxEngineOptions {
 
 /** Runs programs on ONNX Runtime, each as one graph in memory that holds its weights. */
 export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEngine {
-  expectOptions('onnxEngine', ['threads', 'weights'], options);
+  expectOptions('onnxEngine', { threads: true, weights: true }, options);
   const { threads = 1, weights = 'f32' } = options;
   const open = async (name: string, model: Uint8Array): Promise<Session> =>
     sessionOf(name, await onnx.InferenceSession.create(model, sessionOptions(threads)));

@@ -8,7 +8,7 @@ import { installedOnnx } from './installed.ts';
 
 /** Everything in f32: on ONNX Runtime if `onnxruntime-node` is installed, else on this package's own engine. */
 export async function exactRuntime(options: Omit<CpuOptions, 'exact'> = {}): Promise<Runtime<HostRunning>> {
-  expectOptions('exactRuntime', ['threads', 'from', 'warn'], options);
+  expectOptions('exactRuntime', { threads: true, from: true, warn: true }, options);
   const { threads, from, warn = console.warn } = options;
   const onnx = installedOnnx(from, warn);
   if (onnx === undefined) return cpuRuntime({ exact: true, threads, from, warn });

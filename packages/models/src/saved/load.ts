@@ -37,7 +37,7 @@ export async function loadCache(
   from: Uint8Array | string,
   options: LoadCacheOptions = {},
 ): Promise<Sequence> {
-  expectOptions('loadCache', ['policy', 'budget', 'backend', 'window'], options);
+  expectOptions('loadCache', { policy: true, budget: true, backend: true, window: true }, options);
   const { policy, budget, backend, window } = options;
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;

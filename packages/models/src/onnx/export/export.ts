@@ -43,7 +43,7 @@ export async function exportOnnx(
   folder: string,
   options: ExportOptions = {},
 ): Promise<readonly string[]> {
-  expectOptions('exportOnnx', ['forms', 'positions', 'attention', 'inside'], options);
+  expectOptions('exportOnnx', { forms: true, positions: true, attention: true, inside: true }, options);
   const { forms = ['f32'], positions = 'ids', attention = 'fused', inside = 2 ** 30 } = options;
   const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
   try {
