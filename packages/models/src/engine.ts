@@ -25,7 +25,7 @@ export type { LedgerEntry, LedgerPhase } from './ledger.ts';
 export { StopText } from './host/stop-text.ts';
 export { sidecarFile } from './checkpoint/sidecar.ts';
 export { expectNamed } from './fingerprint.ts';
-export { joined } from './host/batch.ts';
+export { joined } from './joined.ts';
 export { Meeting, Seat } from './host/meeting.ts';
 export { hostDecoder } from './host/decoder.ts';
 export type { HostDecoder, HostRunnable, Projection } from './host/decoder.ts';

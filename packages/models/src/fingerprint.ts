@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ModelConfig } from './checkpoint/config.ts';
+import { joinedBytes } from './joined.ts';
 
 /** Pieces of each array that are looked at, spread evenly, and their bytes. */
 const PIECES = 64,
@@ -64,7 +65,7 @@ export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
         .sort(([a], [b]) => (a < b ? -1 : 1))
         .flatMap(([name, bytes]) => [new TextEncoder().encode(name), ...bytes]);
       const digest = async (form: string): Promise<string> => {
-        const hash = await crypto.subtle.digest('SHA-256', joined([new TextEncoder().encode(form), ...sampled]));
+        const hash = await crypto.subtle.digest('SHA-256', joinedBytes([new TextEncoder().encode(form), ...sampled]));
         return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
       };
       const [form, former] = [canonical(lasting(portable(config))), canonical(lasting(config))];
@@ -74,16 +75,6 @@ export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
       };
     },
   };
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
 
 /** Bytes of every array within a value, and of its other fields. */

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { joinedBytes } from '../joined.ts';
 
 /** How files of a model's address are fetched. */
 export interface DownloadOptions {
@@ -33,7 +34,7 @@ export async function download(
       size += value.length;
       if (size > maxBytes) throw tooMany('more');
     }
-    return joined(parts, size);
+    return joinedBytes(parts);
   });
 }
 
@@ -76,14 +77,4 @@ async function answered<T>(
   } finally {
     quiet.abort();
   }
-}
-
-function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
-  const all = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

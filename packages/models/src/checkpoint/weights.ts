@@ -1,4 +1,5 @@
 import { architectures } from '../architectures.ts';
+import { joined } from '../joined.ts';
 import type { ModelConfig } from './config.ts';
 import { stack, type Matrix } from './matrix.ts';
 import { ggufNames, huggingFaceNames } from './names.ts';
@@ -97,7 +98,7 @@ function readWeights(
   const product = (parts: Parts, inputs: number): Load<Matrix> =>
     stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
   const bias = (has: boolean, parts: Parts): Load<Float32Array> | undefined =>
-    has ? joined(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
+    has ? inOne(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
 
   const layers = Array.from({ length: count }, (_, index) => {
     const at = names.layer(index);
@@ -155,18 +156,10 @@ const stacked =
   async () =>
     stack(await Promise.all(loads.map((load) => load())));
 
-const joined =
+const inOne =
   (loads: readonly Load<Float32Array>[]): Load<Float32Array> =>
-  async () => {
-    const parts = await Promise.all(loads.map((load) => load()));
-    const out = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
-    let at = 0;
-    for (const part of parts) {
-      out.set(part, at);
-      at += part.length;
-    }
-    return out;
-  };
+  async () =>
+    joined(await Promise.all(loads.map((load) => load())));
 
 /** An object of what its properties load, all at once; a property that is undefined is left out. */
 function take<W extends object>(

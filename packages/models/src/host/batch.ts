@@ -1,5 +1,6 @@
 import type { BatchGroup, BatchPlace } from '../sequence/memory.ts';
 import type { Angles } from '../decoder/program.ts';
+import { joined } from '../joined.ts';
 import type { HostDecoder, Projection } from './decoder.ts';
 import { Meeting, Seat } from './meeting.ts';
 
@@ -106,18 +107,6 @@ class Place extends Seat<Ask> {
       logits: (x) => new Promise((done, fail) => meeting.bring({ of: 'logits', layer: 0, x, done, fail })),
     };
   }
-}
-
-/** Rows one behind the other. */
-export function joined(parts: readonly Float32Array[]): Float32Array {
-  if (parts.length === 1) return parts[0];
-  const all = new Float32Array(parts.reduce((n, { length }) => n + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
 
 /** Rows `[row, row + m)` of heads `[H, M, d]`, as `[H, m, d]`. */

@@ -1,0 +1,22 @@
+/** Bytes one behind the other. */
+export const joinedBytes = (parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> =>
+  filled(new Uint8Array(lengthOf(parts)), parts);
+
+/** Numbers one behind the other; of one array alone that array. */
+export const joined = (parts: readonly Float32Array[]): Float32Array =>
+  parts.length === 1 ? parts[0] : filled(new Float32Array(lengthOf(parts)), parts);
+
+const lengthOf = (parts: readonly { readonly length: number }[]): number =>
+  parts.reduce((sum, { length }) => sum + length, 0);
+
+function filled<T extends { set(part: ArrayLike<number>, at: number): void }>(
+  all: T,
+  parts: readonly ArrayLike<number>[],
+): T {
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
