@@ -14,6 +14,9 @@ export interface CachedModel {
 const none = (): readonly string[] => [];
 const names = (folder: string): Promise<readonly string[]> => readdir(folder).catch(none);
 
+const byName = (models: ReadonlyMap<string, CachedModel>): readonly CachedModel[] =>
+  [...models.values()].sort((a, b) => a.name.localeCompare(b.name));
+
 /** What the cache of huggingface_hub holds, by name; nothing where there is no cache. */
 export async function cachedModels(
   env: Environment = process.env,
@@ -27,7 +30,7 @@ export async function cachedModels(
     for (const commit of await names(snapshots))
       for (const found of await modelsOf(`${org}/${name}`, join(snapshots, commit))) models.set(found.name, found);
   }
-  return { folder, models: [...models.values()].sort((a, b) => a.name.localeCompare(b.name)) };
+  return { folder, models: byName(models) };
 }
 
 /** What a folder and those in it hold, by the path that is asked for; nothing where there is no folder. */
@@ -36,7 +39,7 @@ export async function modelsIn(folder: string, path: string): Promise<readonly C
   for (const within of ['', ...(await names(folder))])
     for (const found of await modelsOf([path, within].filter(Boolean).join('/'), join(folder, within)))
       models.set(found.name, found);
-  return [...models.values()].sort((a, b) => a.name.localeCompare(b.name));
+  return byName(models);
 }
 
 /** A link of a snapshot leads to a blob only where its download is complete. */
