@@ -29,7 +29,7 @@ fn run(index: u32) {
     const [rows = 0, n = 0] = x.shape,
       [stripes = 1, count = 0] = before.shape,
       { data } = edges,
-      least = data.reduce((low, edge) => Math.min(low, edge), Infinity);
+      least = Math.min(...data);
     out.set(before.data);
     for (let r = 0; r < rows; r++)
       for (let i = 0; i < held.data[r]; i++) {
