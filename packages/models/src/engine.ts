@@ -33,6 +33,7 @@ export { hostRunning } from './host/runtime.ts';
 export { waits } from './host/sequence.ts';
 export { stepTogether } from './host/step-together.ts';
 export type { Step } from './host/step-together.ts';
+export { joinEvents } from './sequence/course.ts';
 export type { Course, EventTimes } from './sequence/course.ts';
 export type {
   Ahead,

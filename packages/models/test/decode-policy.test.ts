@@ -40,7 +40,7 @@ describe('decoding under another policy', () => {
       if (made < 17 && (made + 1) % 5 === 0) await hand.evict(keys, 24);
     }
     expect(tokens).toEqual(said);
-    expect(report.kept).toEqual(hand.course.last?.kept);
+    expect(report.kept).toEqual(hand.course.last?.kept.map((heads) => heads.map((slots) => [...slots])));
     expect(report).toMatchObject({
       policy: 'snapkv(window=8) ∘ topK',
       decodePolicy: 'keydiff ∘ topK',

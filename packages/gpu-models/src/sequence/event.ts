@@ -136,7 +136,7 @@ export async function settled(
   });
   times.settle += read - started;
   times.compact += performance.now() - read;
-  return { budgets, kept: recorded.map(({ layer }) => layer.cache.kept()) };
+  return { budgets, kept: recorded.map(({ layer }) => layer.cache.kept().map((row) => Uint32Array.from(row))) };
 }
 
 /** Whether what an event keeps is known to be what its plan allows at most: no allocator looks at the scores. */

@@ -2,7 +2,7 @@ import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Plan } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { SequenceMemory, watchOf } from '@kv/models/engine';
+import { joinEvents, SequenceMemory, watchOf } from '@kv/models/engine';
 import type { EventResult, MemoryOptions } from '@kv/models';
 import type {
   Ahead,
@@ -179,9 +179,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
         },
       });
       try {
-        const event = bounded(policy)
-          ? await settled(scope, waiting, times)
-          : { kept: read.flatMap(({ kept }) => kept), budgets: read.flatMap(({ budgets }) => budgets) };
+        const event = bounded(policy) ? await settled(scope, waiting, times) : joinEvents(read);
         return { output, event };
       } catch (error) {
         output.release();

@@ -58,20 +58,9 @@ export async function runSubjects(
   times.score += scored - started;
   times.settle += read - scored;
   times.compact += performance.now() - read;
-  const positions = subjects.map(({ memory }) => keptPositions(memory));
-  return resultOf(settled.budgets, () => positions.map(numbersOf));
+  return { budgets: settled.budgets, kept: subjects.map(({ memory }) => keptPositions(memory)) };
 }
 
-/** A result whose positions become plain numbers once somebody asks for them: few do. */
-export function resultOf(budgets: EventResult['budgets'], kept: () => EventResult['kept']): EventResult {
-  let told: EventResult['kept'] | undefined;
-  return {
-    budgets,
-    get kept() {
-      return (told ??= kept());
-    },
-  };
-}
 export const numbersOf = (heads: readonly Uint32Array[]): number[][] => heads.map((positions) => Array.from(positions));
 
 /** Positions in the cache, `[kvHead][slot]`. */

@@ -5,14 +5,14 @@ import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
-import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
+import { joinEvents, type Course, type EventResult, type EventTimes } from '../sequence/course.ts';
 import type { BatchGroup, FeedResult, FeedOptions, Observing, Output } from '../sequence/memory.ts';
 import type { MemoryOptions } from '../sequence/runtime.ts';
 import { SequenceMemory, type MemoryModel, type Place } from '../sequence/sequence-memory.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
 import type { Observer } from '../sequence/observer.ts';
 import type { HostDecoder } from './decoder.ts';
-import { keptPositions, numbersOf, resultOf, runSubjects } from './event.ts';
+import { keptPositions, numbersOf, runSubjects } from './event.ts';
 import { batchGroup, decoderAt } from './batch.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
@@ -186,11 +186,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       release: () => {},
     };
     if (!evict) return { output };
-    const event = resultOf(
-      events.flatMap(({ budgets }) => budgets),
-      () => events.flatMap(({ kept }) => kept),
-    );
-    return { output, event };
+    return { output, event: joinEvents(events) };
   }
 
   /** Takes tokens through every layer, and gives the logits of the last rows. */
@@ -231,7 +227,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       times,
       change: (run) => this.change('an event', run),
     });
-    show?.(result.kept);
+    show?.(result.kept.map(numbersOf));
     return result;
   }
 

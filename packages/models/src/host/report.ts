@@ -1,4 +1,5 @@
 import { expectObject, guarded, runFreeze } from '@kv/core/engine';
+import { numbersOf } from './event.ts';
 import { evicts, mostOf } from '../sequence/course.ts';
 import type { Course } from '../sequence/course.ts';
 import type { DecodeOptions, Finish } from './options.ts';
@@ -51,7 +52,7 @@ export function report(
     ...(prompt && { decodePolicy: named(course) }),
     ...(budget && { budget: budget.slots }),
     budgets: last?.budgets ?? [],
-    kept: last?.kept ?? sequence.memory.kept(),
+    kept: last?.kept.map(numbersOf) ?? sequence.memory.kept(),
     bytes: sequence.bytes(),
     counts: { ...counters, ...counts, unreachable: sequence.memory.unreachable },
     times: { ...times },

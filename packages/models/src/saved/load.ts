@@ -77,7 +77,7 @@ function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | und
   return {
     budgets: events.map(({ budgets }) => budgets),
     // the file holds all that its manifest names
-    kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`)!, kept)),
+    kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`) as Uint32Array, kept)),
   };
 }
 
@@ -148,9 +148,9 @@ const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): bo
   (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) &&
   (!block || layer.block);
 
-function split(all: ArrayLike<number>, lengths: readonly number[]): number[][] {
+function split(all: Uint32Array, lengths: readonly number[]): Uint32Array[] {
   let at = 0;
-  return lengths.map((n) => Array.from({ length: n }, () => all[at++]));
+  return lengths.map((n) => all.slice(at, (at += n)));
 }
 
 async function readFile(path: string): Promise<Uint8Array> {

@@ -58,7 +58,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       block,
     }))
       put(at + name, numbers);
-    put(`${at}kept`, kept && Uint32Array.from(kept.flat()));
+    put(`${at}kept`, kept && Uint32Array.from(kept.flatMap((slots) => [...slots])));
     return {
       lengths,
       aligned,

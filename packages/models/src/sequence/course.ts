@@ -10,13 +10,22 @@ export interface EventTimes {
   compact: number;
 }
 
-/** What one event did, by layer and KV head, in the order of the layers that it was about. */
+/**
+ * What one event did, by layer and KV head, in the order of the layers that it was about. Arrays alone: a sequence keeps
+ * its last one, and a closure would keep the event with all that it computed, and the events before it.
+ */
 export interface EventResult {
   /** Slots that were allowed. */
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept, ascending. */
-  readonly kept: readonly (readonly (readonly number[])[])[];
+  readonly kept: readonly (readonly Uint32Array[])[];
 }
+
+/** Events about layers that follow each other, as one. */
+export const joinEvents = (events: readonly EventResult[]): EventResult => ({
+  budgets: events.flatMap(({ budgets }) => budgets),
+  kept: events.flatMap(({ kept }) => kept),
+});
 
 /** Slots per KV head that events leave. */
 export interface Allowance {

@@ -1,0 +1,64 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { compose } from '@kv/core';
+import { h2o, snapkv } from '@kv/scorers-attention';
+import { topK } from '@kv/selectors-top-k';
+import { expect, test } from 'vitest';
+import { loadModel, Sequence } from '../src/index.ts';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+/** Bytes of heap and array buffers once what can be freed is freed; what finalizers free needs a turn of the loop. */
+async function held(): Promise<number> {
+  for (let i = 0; i < 3; i++) {
+    collect();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+/** Events that are measured, and those before them that fill what stays. */
+const [events, before] = [1000, 100];
+/** What text and offsets of the tokens in between may take; an event that stayed would take 170 KB. */
+const most = 4e6;
+
+for (const [name, policy] of [
+  ['snapkv', compose(snapkv({ window: 4 }), topK())],
+  ['h2o', compose(h2o(), topK())],
+] as const) {
+  test(`1,000 events of blocks of a prompt under ${name} leave no more than 100 did, a fork's too`, async () => {
+    const model = await loadModel('embedded'),
+      sequence = new Sequence(model),
+      [budget, block] = [256, 2],
+      ids = Array.from({ length: budget + (before + events) * block }, (_, i) => (i * 31) % 50),
+      seen: number[] = [];
+    let fork: Sequence | undefined;
+    for await (const fed of sequence.prefilling(ids, { policy, budget, block })) {
+      const ran = (fed - budget) / block;
+      if (ran === before) fork = sequence.fork();
+      if (ran === before || ran === before + events) seen.push(await held());
+    }
+    expect(sequence.counts.events).toBeGreaterThanOrEqual(before + events);
+    expect(seen[1] - seen[0]).toBeLessThan(most);
+    for (const each of [sequence, fork, model]) each?.destroy();
+  });
+
+  test(`1,000 events while tokens are generated under ${name} leave no more than 100 did`, async () => {
+    const model = await loadModel('embedded'),
+      sequence = new Sequence(model),
+      seen: number[] = [];
+    await sequence.prefill(
+      Array.from({ length: 256 }, (_, i) => (i * 31) % 50),
+      { policy, budget: 256 },
+    );
+    for (let ran = 1; ran <= before + events; ran++) {
+      await sequence.step((ran * 31) % 50, 1);
+      if (ran === before || ran === before + events) seen.push(await held());
+    }
+    expect(sequence.counts.events).toBeGreaterThanOrEqual(before + events);
+    expect(seen[1] - seen[0]).toBeLessThan(most);
+    for (const each of [sequence, model]) each.destroy();
+  });
+}
