@@ -7,6 +7,9 @@ const common = (a: readonly Phase[], b: readonly Phase[]): Phase[] => a.filter((
 const out = (a: Piece): readonly Phase[] => (a.to === 'same' ? a.from : [a.to]);
 const named = (a: string, b: string): string => (a === '' ? b : b === '' ? a : `${a} ∘ ${b}`);
 
+/** Steps and hooks of a policy at most: an event runs each of them. */
+export const MOST_PIECES = 64;
+
 /** The unit of `compose`. */
 export const id: Id = { protocol: PROTOCOL, from: PHASES, to: 'same', name: '', label: '', atoms: [] };
 
@@ -27,6 +30,12 @@ function why(a: Piece, b: Piece): string {
 function join(a: Piece, b: Piece): Piece {
   const fits = a.to === 'same' ? common(a.from, b.from).length > 0 : b.from.includes(a.to);
   if (!fits) throw new KvError('compose', why(a, b));
+  const count = a.atoms.length + b.atoms.length;
+  if (count > MOST_PIECES)
+    throw new KvError(
+      'compose',
+      `expected at most ${MOST_PIECES} steps and hooks in a policy, got ${count}: leave some out`,
+    );
   const name = named(a.name, b.name);
   return {
     protocol: PROTOCOL,

@@ -148,7 +148,11 @@ function joined(
 const scoresOf = ({ ops }: Cell, { scores, forced }: Draft): Tensor | undefined =>
   scores && forced ? ops.where(forced, ops.add(ops.reduce('max', scores, 'slots'), 1), scores) : scores;
 
-const options = { size: count(1024, 'positions', 'Positions in a chunk.') };
+/** Chunks of a sequence at most: each is scored by itself. */
+const MOST = 256;
+const options = {
+  size: count(1024, 'positions', `Positions in a chunk; more where a sequence would have more than ${MOST} chunks.`),
+};
 
 /**
  * A scorer on each chunk of neighbouring positions as if the chunk were a sequence by itself: its own first positions,
@@ -186,11 +190,12 @@ export const eachChunk: Factory<typeof options, Piece<'start', Scored, 'eachChun
       floor: () => 0,
       run(cells) {
         const length = Math.max(...cells.map(({ at }) => at.length)),
-          chunks = Array.from({ length: Math.ceil(length / size) }, (_, i) => ({
-            start: i * size,
-            end: Math.min(length, (i + 1) * size),
+          each = Math.max(size, Math.ceil(length / MOST)),
+          chunks = Array.from({ length: Math.ceil(length / each) }, (_, i) => ({
+            start: i * each,
+            end: Math.min(length, (i + 1) * each),
           }));
-        const units = cells.map((cell) => chunkOf(cell, size)),
+        const units = cells.map((cell) => chunkOf(cell, each)),
           drafts: readonly (readonly Draft[])[] = chunks.map(
             (chunk, c) => run(cells.map((cell, i) => cellOf(cell, units[i], chunk, c)))[0],
           );

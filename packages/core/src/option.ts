@@ -188,6 +188,14 @@ function inRange(
   return inside && !((isWhole || x >= wholeFrom) && !(Number.isInteger(x) && x < COUNTED)) && !(isOdd && x % 2 === 0);
 }
 
+/** Whether it is a whole number's size alone that does not fit, of which the sentence of its bounds says nothing. */
+const tooMany = (form: Form, x: unknown): boolean =>
+  form.sort === 'number' &&
+  form.most >= COUNTED &&
+  !form.want.includes('2^32') &&
+  Number.isFinite(x) &&
+  Number(x) >= COUNTED;
+
 /** A value as an error shows it. */
 export function shown(x: unknown): string {
   if (typeof x === 'string') return `'${x.length > 60 ? `${x.slice(0, 60)}…` : x}'`;
@@ -223,7 +231,7 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
     else if ((out[name] = fitted(option.form, x)) === NONE)
       throw new KvError(
         at,
-        `${name} must be ${option.form.want}${Number.isFinite(Number(x)) && Number(x) >= COUNTED && !option.form.want.includes('2^32') ? ' below 2^32' : ''}, got ${shown(x)}`,
+        `${name} must be ${option.form.want}${tooMany(option.form, x) ? ' below 2^32' : ''}, got ${shown(x)}`,
       );
   }
   return out as Settled<O>;

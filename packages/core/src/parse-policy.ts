@@ -1,4 +1,4 @@
-import { compose } from './compose.ts';
+import { compose, MOST_PIECES } from './compose.ts';
 import type { AnyFactory } from './declare.ts';
 import { KvError } from './errors.ts';
 import { shown } from './option.ts';
@@ -17,11 +17,11 @@ import type { Registry } from './registry.ts';
  *
  * @remarks The text names what the registry holds, and nothing is imported. Labels of older versions, with a scorer
  * behind `by=` or a policy behind `of=`, are read too.
- * @throws KvError with what was expected: names, options of a name, or a selector at the end.
+ * @throws KvError with what was expected: names, options of a name, a selector at the end, or at most 64 pieces.
  */
 export function parsePolicy(text: string, known: Registry): Policy {
   const calls = policyCalls(text);
-  const piece = chain(calls, known, calls.length === 1);
+  const piece = chain(calls, looking(known), calls.length === 1);
   if (!piece.from.includes('start'))
     throw new KvError(
       'policy',
@@ -34,12 +34,24 @@ export function parsePolicy(text: string, known: Registry): Policy {
   return piece as Policy;
 }
 
-function chain(calls: readonly Call[], known: Registry, alone = false): Piece {
+/** What names of a text stand for. */
+type Look = (name: string, alone?: boolean) => AnyFactory;
+/** Looks names up, of so many pieces within one another or behind one another as a policy may have. */
+function looking(known: Registry): Look {
+  let pieces = 0;
+  return (name, alone) => {
+    if (++pieces > MOST_PIECES)
+      throw new KvError('policy', `expected at most ${MOST_PIECES} pieces, got more: leave some out`);
+    return lookUp(known, name, alone);
+  };
+}
+
+function chain(calls: readonly Call[], look: Look, alone = false): Piece {
   const pieces = calls.map((call): AnyPiece => {
     if (call.name.trim() === '')
       throw new KvError('policy', `expected the name of a method or piece, got ${excerpt(printCalls([call]))}`);
-    const factory = lookUp(known, call.name, alone);
-    const piece = made(call, factory, known);
+    const factory = look(call.name, alone);
+    const piece = made(call, factory, look);
     if (isPiece(piece)) return piece;
     throw new KvError('policy', `expected a piece, got the ${factory.description.kind} '${call.name}'`);
   });
@@ -50,7 +62,7 @@ function chain(calls: readonly Call[], known: Registry, alone = false): Piece {
 const INSIDE: Readonly<Record<string, string>> = { scorer: 'by', policy: 'of' };
 
 /** What a factory makes of the arguments of a call. */
-function made({ name, args = [] }: Call, factory: AnyFactory, known: Registry): unknown {
+function made({ name, args = [] }: Call, factory: AnyFactory, look: Look): unknown {
   const { takes, options } = factory.description;
   const inside: unknown[] = [];
   const chosen = new Map<string, unknown>();
@@ -62,9 +74,9 @@ function made({ name, args = [] }: Call, factory: AnyFactory, known: Registry): 
           name,
           `expected options ${Object.keys(options).join(', ') || '(none)'} as option=value, got ${excerpt(printCalls(calls))}`,
         );
-      inside.push(takes === 'terms' ? term(name, calls, known) : chain(calls, known));
+      inside.push(takes === 'terms' ? term(name, calls, look) : chain(calls, look));
     } else if (chosen.has(key)) throw new KvError(name, `expected every option once, got ${excerpt(key)} twice`);
-    else chosen.set(key, optionValue(name, arg, Object.hasOwn(options, key) ? options[key].form : undefined, known));
+    else chosen.set(key, optionValue(name, arg, Object.hasOwn(options, key) ? options[key].form : undefined, look));
   }
   if (takes !== 'scorers' && takes !== 'terms' && inside.length > 1)
     throw new KvError(name, `expected one ${takes}, got ${inside.length}`);
@@ -86,13 +98,8 @@ const flagOf = ({ name, quoted }: Call): boolean | string =>
   !quoted && (name === 'true' || name === 'false') ? name === 'true' : name;
 
 /** By the form of the option; without one by the look of the text. What does not fit, the factory refuses. */
-function optionValue(
-  at: string,
-  { key, calls: [first, ...more] }: Arg,
-  form: Form | undefined,
-  known: Registry,
-): unknown {
-  if (form?.sort === 'part' && more.length === 0) return made(first, lookUp(known, first.name), known);
+function optionValue(at: string, { key, calls: [first, ...more] }: Arg, form: Form | undefined, look: Look): unknown {
+  if (form?.sort === 'part' && more.length === 0) return made(first, look(first.name), look);
   if (more.length > 0 || first.args)
     throw new KvError(at, `${key} must be ${form?.want ?? 'one value'}, got ${excerpt(printCalls([first, ...more]))}`);
   if (form?.sort === 'number') return numberOf(first);
@@ -102,10 +109,10 @@ function optionValue(
 }
 
 /** `WEIGHT*SCORER`. */
-function term(at: string, calls: readonly Call[], known: Registry): readonly [weight: number, scorer: Piece] {
+function term(at: string, calls: readonly Call[], look: Look): readonly [weight: number, scorer: Piece] {
   const [first, ...rest] = calls;
   const [, weight = '', name = ''] = /^([^*]*)\*([^]*)$/.exec(first.name) ?? [];
   if (first.quoted || !NUMBER.test(weight.trim()) || name.trim() === '')
     throw new KvError(at, `expected WEIGHT*SCORER, got ${excerpt(printCalls(calls))}`);
-  return [Number(weight), chain([{ ...first, name: name.trim() }, ...rest], known)];
+  return [Number(weight), chain([{ ...first, name: name.trim() }, ...rest], look)];
 }

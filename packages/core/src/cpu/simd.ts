@@ -4,7 +4,7 @@ import type { CpuTensor } from './dense.ts';
 import type { CpuKernel } from './kernel.ts';
 import { simdElementwise } from './simd-elementwise.ts';
 import { grouped, LOWEST, reduce } from './reduce.ts';
-import { noGroup, noteBad, outside, take as takeVectors } from './slots.ts';
+import { noGroup, noteBad, outside, pool as poolPlainly, take as takeVectors, WIDE } from './slots.ts';
 import { simdKernels, simdProducts } from './simd-kernels.ts';
 import type { Masks, Vectors } from './vectors.ts';
 
@@ -52,7 +52,9 @@ function groupRows(k: CpuKernel, kind: keyof typeof KINDS, given: CpuTensor, row
   return out;
 }
 
-function pool(k: CpuKernel, given: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): CpuTensor {
+function pool(k: CpuKernel, given: CpuTensor, options: PoolOptions): CpuTensor {
+  const { kernel, kind, except = 0 } = options;
+  if (kernel > WIDE) return poolPlainly(given, options);
   const x = contiguous(given, 1),
     [rows, slots] = dims(x),
     half = (kernel - 1) / 2,

@@ -48,6 +48,15 @@ describe('what is no piece', () => {
     ));
 });
 
+test('64 steps and hooks are composed, one more is refused', () => {
+  const many = (count: number): Piece =>
+    plain(pieces.knorm(), ...Array.from({ length: count - 1 }, () => core.minMax()));
+  expect(many(64).atoms).toHaveLength(64);
+  expect(() => many(65)).toThrow(
+    new KvError('compose', 'expected at most 64 steps and hooks in a policy, got 65: leave some out'),
+  );
+});
+
 describe('hooks that can stand only once', () => {
   const freeze = core.freeze('etf', {}, () => ({ sinks: 4, below: 8 }))(),
     compact = core.onCompact('merge', {}, () => ({}))(),

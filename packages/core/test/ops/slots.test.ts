@@ -24,11 +24,20 @@ const u32 = (data: readonly number[], shape: readonly number[], lengths?: readon
 
 describe('slots', () => {
   test.each(['mean', 'max'] as const)('pool %s, some last slots left raw', (kind) =>
-    prop(fc.tuple(plane, fc.constantFrom(1, 3, 5, 7), fc.nat(4)), ([s, kernel, except]) =>
+    prop(fc.tuple(plane, fc.constantFrom(1, 3, 5, 7, 2 ** 32 - 1), fc.nat(4)), ([s, kernel, except]) =>
       agree(ops.pool(tensor(s), { kernel, kind, except }), oracle.pool(rows(s), kernel, kind, except), {
         tolerance: 1e-6,
         lengths: valid(s),
       }),
+    ),
+  );
+  test.each(['mean', 'max'] as const)('pool %s with windows narrower, wider and far wider than long rows', (kind) =>
+    prop(fc.tuple(specs([2, 300]), fc.oneof(fc.nat(200), fc.nat(2 ** 31 - 1)), fc.nat(310)), ([s, half, except]) =>
+      agree(
+        ops.pool(tensor(s), { kernel: 2 * half + 1, kind, except }),
+        oracle.pool(rows(s), 2 * half + 1, kind, except),
+        { tolerance: 1e-6, lengths: valid(s) },
+      ),
     ),
   );
   test('an even kernel is an error', () =>

@@ -15,6 +15,18 @@ const oracle = (vectors: readonly (readonly number[])[]): number[] => {
   return vectors.map((v, i) => Math.hypot(...v.map((x, c) => x - mean[c])) - i);
 };
 
+test('a sequence has at most 256 chunks, however short they are to be', () => {
+  const lengths: number[] = [],
+    first = scorer('first', { needs: [keys] }, ({ ops, at, keys: k }) => {
+      lengths.push(at.length);
+      return ops.norm(k);
+    }),
+    n = 1000;
+  const data = Float32Array.from({ length: n }, (_, i) => i);
+  apply(eachChunk(first(), { size: 1 }), { keys: ndarray(data, [1, n, 1]) });
+  expect(lengths).toEqual([...new Array<number>(n / 4).fill(4)]);
+});
+
 const cases = fc
   .record({
     heads: fc.integer({ min: 1, max: 3 }),

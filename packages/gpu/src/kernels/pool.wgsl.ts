@@ -7,8 +7,8 @@ export const pool = (kind: 'mean' | 'max'): KernelDef => ({
   inputs: { x: 'number' },
   ragged: ['x'],
   outputs: { output: 'f32' },
-  params: { half: 'u32', except: 'u32' },
-  operations: ({ count, params: { half } }) => count * (2 * half + 1),
+  params: { half: 'u32', except: 'u32', width: 'f32' },
+  operations: ({ count, space: [, slots], params: { half } }) => count * Math.min(2 * half + 1, slots),
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;
@@ -24,7 +24,7 @@ fn run(index: u32) {
       let x = x_get(from_ + i * params.x_slot_step);
       ${kind === 'max' ? 'all = select(all, x, x > all);' : 'all += x;'}
     }
-    result = ${kind === 'max' ? 'all' : 'all / f32(2u * params.half + 1u)'};
+    result = ${kind === 'max' ? 'all' : 'all / params.width'};
   }
   output[index] = result;
 }`,

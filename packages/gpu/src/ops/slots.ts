@@ -30,7 +30,8 @@ export function slotOps(
         space: sizes(x),
         inputs: { x },
         outputs: { output },
-        params: { half: (kernel - 1) / 2, except },
+        // no wider than the row: numbers of 32 bits end before the sum of a slot and a wider half
+        params: { half: Math.min((kernel - 1) / 2, sizes(x)[1]), except: Math.min(except, sizes(x)[1]), width: kernel },
       });
       return output;
     },

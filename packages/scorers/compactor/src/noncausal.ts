@@ -24,7 +24,8 @@ export const noncausal = weigher(
     needs: ({ window }) => [queries(window), keys, values, positions],
     whole: true,
   },
-  ({ ops, at, queries: q, keys: k, values: v, positions: p }, { chunk, kernel }) => {
+  ({ ops, at, queries: q, keys: k, values: v, positions: p }, { kernel, ...options }) => {
+    const chunk = Math.min(options.chunk, at.length); // a longer one is the whole sequence too
     const kept = q.shape[1];
     if (at.length > kept)
       throw new KvError(

@@ -1,5 +1,11 @@
+import { count } from '@kv/core';
 import { range, turn } from '@kv/core/shared';
-import type { Ops, Place, Rope, Tensor } from '@kv/core';
+import type { Ops, Option, Place, Rope, Tensor } from '@kv/core';
+
+/** Each of them is turned to, so that there is an end: 8 times what the papers take. */
+export const future: Option<number> = count(512, 'positions', 'Positions ahead over which the rotation is averaged.', {
+  most: 4096,
+});
 
 /** Rows of angles as their mean, once for all layers that turn alike: they share their angles. */
 const means = new WeakMap<Float32Array, Float32Array>();

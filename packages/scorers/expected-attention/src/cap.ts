@@ -1,6 +1,6 @@
 import { count, keys, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
 import { gram, inverse, quadratic } from '@kv/core/shared';
-import { ahead, origin, past } from './ahead.ts';
+import { ahead, future, origin, past } from './ahead.ts';
 
 /** Added to the weights inside the matrix, as kvpress does. */
 const EPSILON = 1e-6;
@@ -21,7 +21,7 @@ export const cap = weigher(
     options: {
       tau: number(5, 'Sharpness of the weights that the mean query gives.', { least: 0 }),
       window: count(1024, 'queries', 'Last queries whose mean stands for future ones.'),
-      future: count(512, 'positions', 'Positions ahead over which the rotation is averaged.'),
+      future,
       sinks: whole(4, 'positions', 'First positions: they stay, and neither their queries, keys nor values count.'),
     },
     needs: ({ window }) => [queries(window), rope, keys, values, positions],

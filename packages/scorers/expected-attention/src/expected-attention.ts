@@ -1,12 +1,12 @@
 import { count, flag, keys, KvError, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
 import { gram, quadratic } from '@kv/core/shared';
 import type { Place, Rope, Scores, Settled, Tensor } from '@kv/core';
-import { ahead, origin, past } from './ahead.ts';
+import { ahead, future, origin, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
 
 const source = 'Devoto et al. 2025, arXiv:2510.00636';
 const options = {
-  future: count(512, 'positions', 'Positions ahead over which the rotation is averaged.'),
+  future,
   sinks: whole(4, 'positions', 'First positions: they stay, and their keys do not count.'),
   covariance: flag(true, 'Uses the covariance, not the mean alone.'),
   valueNorm: flag(true, 'Multiplies by the length of the value.'),

@@ -29,13 +29,14 @@ fn run(index: u32) {
   ref({ budgets, fresh, positions: p }, { reach, falloff }, out, lengths) {
     const [rows = 0, slots = 0] = p.shape,
       known = Math.min(budgets.shape[1], fresh.shape[1]),
-      vouched = new Float64Array(known + reach);
+      far = Math.min(reach, known),
+      vouched = new Float64Array(known + far);
     // by position, so that a slot far from any anchor costs nothing
     for (let i = 0; i < known; i++) {
       const budget = budgets.data[i] * fresh.data[i];
       if (budget === 0) continue;
       let weight = 1;
-      for (let step = 1; step <= reach; step++) {
+      for (let step = 1; step <= far; step++) {
         weight *= falloff;
         vouched[i + step] += budget * weight;
       }

@@ -29,8 +29,9 @@ export const entropyGate = transform(
     },
     needs: [positions],
   },
-  (ctx, { size: each, low }) => {
+  (ctx, { size, low }) => {
     const { ops, at, scores, forced, positions: p } = ctx;
+    const each = Math.min(size, at.length); // places are whole numbers that f32 holds
     const { of, count: chunks } = cut(ctx, p, each);
     const G = at.kvHeads;
     const over = (kind: 'sum' | 'mean' | 'max', x: Tensor): Tensor => ops.groupSlots(kind, x, of, chunks);
@@ -49,7 +50,7 @@ export const entropyGate = transform(
     const place = ops.kernel(placeInUnit, { scores: s, unitOf: of });
     const late = ops.mul(ops.take(gated, of), ops.atLeast(place, low));
     const turn = ops.take(ops.rank(ops.where(some, mean, LOWEST), 'row'), of);
-    const inOrder = ops.add(ops.mul(turn, each), place); // whole numbers that f32 holds
+    const inOrder = ops.add(ops.mul(turn, each), place);
     return ops.mul(ops.where(late, ops.add(ops.rank(s, 'row'), at.slots + chunks * each), inOrder), -1);
   },
 );
