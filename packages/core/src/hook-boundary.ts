@@ -5,8 +5,8 @@ import { KvError } from './errors.ts';
 import type { Ops } from './maths.ts';
 import { shown } from './option.ts';
 import { readOnly } from './read-only.ts';
-import { signalReader, undeclared } from './run.ts';
-import type { Compiled, EventLayer } from './run.ts';
+import { pacedEvent, signalReader, undeclared } from './run.ts';
+import type { Compiled, EventLayer, Paced } from './run.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal, ProviderEngine } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -128,23 +128,24 @@ function runCompact(hook: CompactHook, place: HookPlace, draft: Draft): Replaced
   });
 }
 
-/** What becomes of keys and values before compaction, one list a layer. */
-export type Replacements =
+/** What the steps of an event left, and what becomes of keys and values before compaction, one list a layer. */
+export type RecordedEvent =
   | { readonly drafts: readonly Draft[]; readonly made: readonly (readonly Replaced[])[] }
   | { readonly drafts: readonly Draft[]; readonly error: unknown };
 /**
- * Records what a policy makes of keys and values, with its promises beside those of the drafts. An error waits until
- * what the steps left was judged.
+ * Records an event: every step, then what the policy makes of keys and values, with its promises beside those of the
+ * drafts. An error of the latter waits until what the steps left was judged. Gives way after every step and every such
+ * hook of a layer, so that nobody waits longer than for one of them.
  */
-export function replacements(
-  policy: Compiled,
-  layers: readonly EventLayer[],
-  drafts: readonly Draft[],
-  ops: Ops,
-): Replacements {
-  const hooks = policy.hooks('compact');
+export function* recordEvent(policy: Compiled, layers: readonly EventLayer[], ops: Ops): Paced<RecordedEvent> {
+  const drafts = yield* pacedEvent(policy, layers, ops),
+    hooks = policy.hooks('compact');
   try {
-    const made = drafts.map((draft, i) => hooks.map((hook) => runCompact(hook, { ...layers[i], ops }, draft)));
+    const made: Replaced[][] = [];
+    for (const [i, draft] of drafts.entries()) {
+      made.push(hooks.map((hook) => runCompact(hook, { ...layers[i], ops }, draft)));
+      if (hooks.length > 0) yield;
+    }
     return {
       made,
       drafts: drafts.map((draft, i) => ({

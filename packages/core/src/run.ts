@@ -21,6 +21,7 @@ import type { Piece, Policy } from './piece.ts';
 import { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
 import { shown } from './option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
+import { range } from './range.ts';
 import { readOnly } from './read-only.ts';
 import { sameSignal, signalKey } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
@@ -214,23 +215,41 @@ const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<type
   read: signalReader(step, layer, draft.state),
 });
 
-/** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
-export function runSteps(
+/** Work that gives way now and then, for an engine to serve others meanwhile. */
+export type Paced<T> = Generator<void, T>;
+/** Does all of it at once. */
+export function finish<T>(work: Paced<T>): T {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+  }
+}
+
+type RunStep = (step: Step, cells: readonly Cell[]) => readonly Draft[];
+/** Gives way after every step of a layer, or of all layers where the step reaches over the model. */
+function* pacedSteps(
   steps: readonly Step[],
   layers: readonly EventLayer[],
   ops: Ops,
   drafts: readonly Draft[],
-  by: (step: Step, cells: readonly Cell[]) => readonly Draft[] = runStep,
-): readonly Draft[] {
-  return steps.reduce(
-    (now, step) =>
-      by(
-        step,
-        layers.map((layer, i) => cellOf(layer, ops, now[i], step)),
-      ),
-    drafts,
-  );
+  by: RunStep = runStep,
+): Paced<readonly Draft[]> {
+  let now = drafts;
+  for (const step of steps) {
+    const before = now,
+      cell = (i: number): Cell => cellOf(layers[i], ops, before[i], step),
+      parts = step.reach === 'model' ? [range(0, layers.length)] : layers.map((_, i) => [i]),
+      next: Draft[] = [];
+    for (const part of parts) {
+      next.push(...by(step, Array.from(part, cell)));
+      yield;
+    }
+    now = next;
+  }
+  return now;
 }
+/** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
+export const runSteps = (...of: Parameters<typeof pacedSteps>): readonly Draft[] => finish(pacedSteps(...of));
 
 /** The draft an event starts from. */
 export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
@@ -248,17 +267,24 @@ export interface EventOptions {
   readonly wrappedRows?: (at: At) => readonly number[];
 }
 
-/** Records a whole event, synchronously; `settle` reads what came of it. */
+const starting = (layers: readonly EventLayer[], ops: Ops): readonly Draft[] =>
+  layers.map((layer) => {
+    const make = (): Draft => emptyDraft(layer, ops);
+    return layer.known?.start(layer.budgets, make) ?? make();
+  });
+
+/** Records all steps of an event, and gives way after each of them in each layer. */
+export const pacedEvent = (policy: Compiled, layers: readonly EventLayer[], ops: Ops): Paced<readonly Draft[]> =>
+  pacedSteps(policy.steps, layers, ops, starting(layers, ops));
+
+/** Records all steps of an event at once; `settle` reads what came of it. */
 export function runEvent(
   policy: Compiled,
   layers: readonly EventLayer[],
   ops: Ops,
   { wrap, wrappedRows = keptRows }: EventOptions = {},
 ): readonly Draft[] {
-  const start = layers.map((layer) => {
-    const make = (): Draft => emptyDraft(layer, ops);
-    return layer.known?.start(layer.budgets, make) ?? make();
-  });
+  const start = starting(layers, ops);
   if (!wrap) return runSteps(policy.steps, layers, ops, start);
   return layers.map((layer, i) => {
     let done = start[i];

@@ -1,7 +1,7 @@
-import { isState, replacements, runEvent, settle } from '@kv/core/engine';
+import { finish, isState, recordEvent, settle } from '@kv/core/engine';
 import type { AnySignal, At, Plan, Tensor } from '@kv/core';
 import type { Draft } from '@kv/core';
-import type { Compiled, EventLayer } from '@kv/core/engine';
+import type { Compiled, EventLayer, RecordedEvent } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult } from '@kv/models';
 import type { EventTimes } from '@kv/models/engine';
@@ -34,7 +34,7 @@ export interface Recorded {
 /** What a policy decides about some layers, as tensors whose numbers nobody has read. */
 export interface Decision {
   readonly places: readonly EventLayer[];
-  readonly replaced: ReturnType<typeof replacements>;
+  readonly replaced: RecordedEvent;
 }
 
 /** Records every step of a policy over these layers. */
@@ -46,7 +46,7 @@ export function decide(
 ): Decision {
   const started = performance.now(),
     places = subjects.map(({ at, read }): EventLayer => ({ at, read, budgets: plan.budgets[at.layer] })),
-    replaced = replacements(policy, places, runEvent(policy, places, ops), ops);
+    replaced = finish(recordEvent(policy, places, ops));
   times.score += performance.now() - started;
   return { places, replaced };
 }

@@ -1,10 +1,11 @@
-import { isState, replacements, runEvent, settle } from '@kv/core/engine';
+import { isState, recordEvent, settle } from '@kv/core/engine';
 import type { AnySignal, At, Backend, Plan, State } from '@kv/core';
 import type { Compiled, EventLayer, Replaced } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { Common } from './provide.ts';
 import type { StateStore } from './store.ts';
+import { inTurns } from './yield-to-events.ts';
 
 /** One layer that an event is about. */
 export interface Subject {
@@ -36,15 +37,16 @@ export async function runSubjects(
   plan: Plan,
   { backend, shared, common, room, times, change }: Stage,
 ): Promise<EventResult> {
-  const started = performance.now();
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({
     ...{ at, read, known: common.known },
     budgets: plan.budgets[at.layer],
   }));
-  const drafts = runEvent(policy, layers, backend.ops);
-  const replaced = replacements(policy, layers, drafts, backend.ops);
+  const replaced = await inTurns(recordEvent(policy, layers, backend.ops), (ms) => {
+    times.score += ms;
+  });
+  const { drafts } = replaced;
   const scored = performance.now();
-  const settled = await settle(backend, layers, replaced.drafts);
+  const settled = await settle(backend, layers, drafts);
   if ('error' in replaced) throw replaced.error;
   const read = performance.now();
   await change(async () => {
@@ -55,7 +57,6 @@ export async function runSubjects(
     }
     if (drafts.some(({ state }) => state.size > 0)) common.states.clear();
   });
-  times.score += scored - started;
   times.settle += read - scored;
   times.compact += performance.now() - read;
   return { budgets: settled.budgets, kept: subjects.map(({ memory }) => keptPositions(memory)) };

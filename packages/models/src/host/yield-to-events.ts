@@ -1,10 +1,34 @@
+import type { Paced } from '@kv/core/engine';
+
+/** Milliseconds that an event of a policy may hold the event loop, beside what a step of one layer takes. */
+const HELD = 20;
+
+const eventLoop = (): Promise<void> =>
+  new Promise((resolve) => {
+    (typeof setImmediate === 'function' ? setImmediate : setTimeout)(() => resolve());
+  });
+
 /**
  * Yields to the event loop, so that an abort can arrive: computing without a pause would keep it out. Only where a
  * signal says that somebody may abort.
  */
 export async function yieldToEvents(signal: AbortSignal | undefined): Promise<void> {
-  if (signal)
-    await new Promise<void>((resolve) => {
-      (typeof setImmediate === 'function' ? setImmediate : setTimeout)(() => resolve());
-    });
+  if (signal) await eventLoop();
+}
+
+/**
+ * Does work that gives way, and lets the event loop turn once it was held for 20 ms.
+ *
+ * @param spent is told the milliseconds of each turn
+ */
+export async function inTurns<T>(work: Paced<T>, spent: (ms: number) => void): Promise<T> {
+  for (let since = performance.now(); ; ) {
+    const { done, value } = work.next(),
+      held = performance.now() - since;
+    if (!done && held < HELD) continue;
+    spent(held);
+    if (done) return value;
+    await eventLoop();
+    since = performance.now();
+  }
 }
