@@ -1,12 +1,27 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
 
-/** The index of the largest logit; ties go to the lower id. */
+/**
+ * The index of the largest logit; ties go to the lower id. A logit of -Infinity bans its id.
+ *
+ * @throws KvError for NaN, for Infinity, and where no logit is a finite number.
+ */
 export function greedy(logits: Float32Array): number {
   let best = 0;
-  for (let i = 1; i < logits.length; i++) if (logits[i] > logits[best]) best = i;
+  for (let i = 0; i < logits.length; i++) {
+    if (Number.isNaN(logits[i])) throw noLogits(logits, i);
+    if (logits[i] > logits[best]) best = i;
+  }
+  if (!Number.isFinite(logits[best])) throw noLogits(logits, best);
   return best;
 }
+const noLogits = (logits: Float32Array, id: number): KvError =>
+  new KvError(
+    'logits',
+    `must be finite numbers, or -Infinity for ids that are banned but not for all, got ${
+      logits.length === 0 ? 'none' : `${logits[id]} for id ${id}`
+    }: look at what changed them, or at the checkpoint's weights`,
+  );
 
 export interface SamplerOptions {
   /** Divides the logits; 0 is greedy. @defaultValue 1 */
@@ -25,7 +40,11 @@ export interface Draw extends Required<SamplerOptions> {
   pick(logits: Float32Array): number;
 }
 
-/** Draws ids from logits `[vocab]` with temperature and nucleus. @throws KvError for options out of range. */
+/**
+ * Draws ids from logits `[vocab]` with temperature and nucleus.
+ *
+ * @throws KvError for options out of range, and for logits that `greedy` refuses.
+ */
 export function sampler(options: SamplerOptions = {}): (logits: Float32Array) => number {
   expectOptions('sampler', { temperature: true, topP: true, seed: true }, options);
   const { temperature = 1, topP = 1, seed = 0 } = options;

@@ -37,6 +37,29 @@ test('frequencies are softmax(logits / temperature) within the nucleus', () => {
   expect(counts[3]).toBe(0);
 });
 
+test('NaN, Infinity and nothing but banned ids are refused in one sentence, whatever draws', () => {
+  const bad = fc
+    .tuple(logits, fc.nat(19), fc.constantFrom(NaN, Infinity, -Infinity))
+    .map(([row, at, value]) =>
+      value === -Infinity ? row.map(() => value) : row.map((x, i) => (i === at % row.length ? value : x)),
+    );
+  fc.assert(
+    fc.property(bad, fc.constantFrom(0, 0.7, 1e308), fc.constantFrom(0.5, 1), (row, temperature, topP) => {
+      const refused = /^logits: must be finite numbers, .*, got (?:NaN|-?Infinity) for id \d+: /;
+      expect(() => sampler({ temperature, topP })(row)).toThrow(refused);
+      expect(() => greedy(row)).toThrow(refused);
+    }),
+  );
+  expect(() => greedy(new Float32Array(0))).toThrow(/^logits: must be finite numbers, .*, got none: /);
+});
+
+test('an id of -Infinity is never drawn', () => {
+  const row = Float32Array.of(-Infinity, 0, -Infinity, 0.1),
+    next = sampler({ temperature: 50, seed: 3 });
+  expect(new Set(Array.from({ length: 200 }, () => next(row)))).toEqual(new Set([1, 3]));
+  expect(greedy(row)).toBe(3);
+});
+
 test('refuses options out of range', () => {
   expect(() => sampler({ temperature: -1 })).toThrowErrorMatchingInlineSnapshot(
     `[KvError: sampler: temperature must be a number of at least 0, got -1]`,
