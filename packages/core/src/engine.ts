@@ -3,6 +3,7 @@
 export { blockProducts, folds, rowsHeld, TOGETHER } from './cpu/block-products.ts';
 export type { Fold } from './cpu/block-products.ts';
 export { cpuWith } from './cpu/cpu.ts';
+export { scratchBytes } from './cpu/fastest.ts';
 export { exactSlotsOf } from './budget.ts';
 export { expectObject, guarded } from './boundary.ts';
 export { outOfMemory } from './out-of-memory.ts';

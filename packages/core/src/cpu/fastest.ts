@@ -1,5 +1,5 @@
 import { elementwise } from './elementwise.ts';
-import { createKernel } from './kernel.ts';
+import { createKernel, type CpuKernel } from './kernel.ts';
 import { grouped, normaliseRows, plainProducts, reduce } from './reduce.ts';
 import { simdVectors } from './simd.ts';
 import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
@@ -21,13 +21,19 @@ export const plainVectors: Vectors = {
   reference: (kernel) => kernel.ref,
 };
 
-let shared: Vectors | undefined;
+let shared: Vectors | undefined, kernel: CpuKernel | undefined;
 
 /** The operations of this process: one kernel serves all, since it holds nothing between calls. */
 export function vectors(): Vectors {
   if (!shared) {
-    const kernel = createKernel();
+    kernel = createKernel();
     shared = kernel ? simdVectors(kernel) : plainVectors;
   }
   return shared;
 }
+
+/**
+ * Bytes of WebAssembly memory that operations on the CPU work in, in this process, whatever runs them. They grow to what
+ * the largest operation so far took, which is bounded by slots, heads and head width, and are not given back.
+ */
+export const scratchBytes = (): number => kernel?.bytes ?? 0;

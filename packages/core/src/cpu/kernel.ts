@@ -121,6 +121,8 @@ export interface CpuKernel extends Functions {
   f32(): Float32Array;
   f64(): Float64Array;
   u32(): Uint32Array;
+  /** Bytes of its memory, which grows to the largest call so far and stays. */
+  readonly bytes: number;
 }
 
 function instance(): Functions | undefined {
@@ -168,5 +170,8 @@ export function createKernel(): CpuKernel | undefined {
     f32: () => f32,
     f64: () => f64,
     u32: () => u32,
+    get bytes() {
+      return memory.buffer.byteLength;
+    },
   };
 }

@@ -1,5 +1,5 @@
 import { cpu } from '@kv/core';
-import { expectOptions } from '@kv/core/engine';
+import { expectOptions, scratchBytes } from '@kv/core/engine';
 import type { Backend } from '@kv/core';
 import { createDecoder } from '../decoder/decoder.ts';
 import { linearEngine } from '../decoder/linear-engine.ts';
@@ -44,6 +44,7 @@ export function hostRunning(
   return {
     decoder,
     memory: ({ backend: own = backend, ...options } = {}) => new HostMemory(decoder, model, own, options),
+    scratchBytes,
     destroy: () => decoder.destroy(),
   };
 }

@@ -38,6 +38,11 @@ export interface Running {
   readonly engine?: string;
   /** An empty memory. */
   memory(options?: MemoryOptions): Memory;
+  /**
+   * Bytes that passes and pieces work in now, beside weights and what the ledgers of sequences count; all models of a
+   * process share what pieces work in. Absent where a runtime does not say.
+   */
+  scratchBytes?(): number;
   /** Gives the weights back. */
   destroy(): void;
 }

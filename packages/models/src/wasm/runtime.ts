@@ -1,4 +1,4 @@
-import { cpuWith } from '@kv/core/engine';
+import { cpuWith, scratchBytes } from '@kv/core/engine';
 import { createDecoder } from '../decoder/decoder.ts';
 import { hostDecoder } from '../host/decoder.ts';
 import type { HostRunning } from '../host/runtime.ts';
@@ -19,6 +19,8 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
       const prepared = await createDecoder(config, weights, engine),
         decoder = hostDecoder(prepared),
         { team } = prepared.head,
+        { heap } = team,
+        placed = heap.live,
         exact = options?.exact === true,
         whole = new Whole(team, prepared, exact),
         own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
@@ -27,6 +29,8 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         engine: engineName(fast, exact, team.threads),
         decoder,
         memory: ({ backend = own, ...rest } = {}) => new WasmMemory(whole, decoder, model, backend, rest),
+        // what is free in the heap is of the process too
+        scratchBytes: () => scratchBytes() + heap.memory.buffer.byteLength - placed - whole.store.bytes,
         destroy() {
           whole.destroy();
           decoder.destroy();

@@ -8,11 +8,17 @@ interface Range {
   readonly bytes: number;
 }
 
+/** Caches in a heap. */
+export interface HeapStore extends Store {
+  /** Bytes that they take now. */
+  readonly bytes: number;
+}
+
 /**
  * Caches in a heap, where its threads read and write them; keys, values and positions one behind the other. Storage that
  * nobody released is given back when its keys are collected.
  */
-export function heapStore({ heap, kernels }: Pick<Team, 'heap' | 'kernels'>): Store {
+export function heapStore({ heap, kernels }: Pick<Team, 'heap' | 'kernels'>): HeapStore {
   const held = new Map<number, Range>();
   const release = (at: number): void => {
     const range = held.get(at);
@@ -70,6 +76,11 @@ export function heapStore({ heap, kernels }: Pick<Team, 'heap' | 'kernels'>): St
     release(keys.byteOffset);
   };
   return {
+    get bytes() {
+      let sum = 0;
+      for (const range of held.values()) sum += range.bytes;
+      return sum;
+    },
     inPlace: true,
     create: (heads, headDim, capacity, rebased) =>
       lay(

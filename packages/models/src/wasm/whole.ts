@@ -3,7 +3,6 @@ import { addColumns, type WindowColumns } from '../attention.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
 import type { PassOptions } from '../host/pass.ts';
 import { layersTogether } from '../sequence/event-groups.ts';
-import type { Store } from '../cache/storage.ts';
 import type { BatchGroup } from '../sequence/memory.ts';
 import { Code, type AttentionShape } from './code.ts';
 import { writeProgram } from './compile.ts';
@@ -15,7 +14,7 @@ import { alike, writeLines, type Lines } from './lines.ts';
 import { Placing } from './placing.ts';
 import { remember, type Remembering } from './remember.ts';
 import { copyRows, rowsAt } from './rows.ts';
-import { heapStore } from './store.ts';
+import { heapStore, type HeapStore } from './store.ts';
 import type { Team } from './team.ts';
 import { Together } from './together.ts';
 
@@ -38,7 +37,7 @@ interface Head extends Installed {
 export class Whole {
   readonly team: Team;
   /** Where caches lie that it passes over. */
-  readonly store: Store;
+  readonly store: HeapStore;
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #placing: Placing;
   readonly #shapes: readonly AttentionShape[];
