@@ -22,5 +22,5 @@ export type { Compiled, EventLayer, Paced, Settled as SettledEvent } from './run
 export { sameSignal, signalKey } from './signals.ts';
 export { isState } from './state.ts';
 export { sizeOf, takesLengths } from './tensor.ts';
-export { namedCalls, traceOps } from './trace.ts';
-export type { Trace } from './trace.ts';
+export { countedOps, namedCalls, traceOps } from './trace.ts';
+export type { Trace, Work } from './trace.ts';

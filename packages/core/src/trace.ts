@@ -4,7 +4,8 @@ import type { Kernel } from './kernel.ts';
 import { primitivesOf, withMaths } from './maths.ts';
 import type { Ops } from './maths.ts';
 import type { Backend } from './backend.ts';
-import type { Primitives } from './ops.ts';
+import type { PoolOptions, Primitives } from './ops.ts';
+import { sizeOf } from './tensor.ts';
 import type { Tensor } from './tensor.ts';
 
 /**
@@ -34,6 +35,48 @@ export const namedCalls = (inner: Ops, onCall: (name: string) => void): Ops =>
     onCall(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
     return call(...args);
   });
+
+/** What operations took so far. */
+export interface Work {
+  /** Primitive operations, those of combined ones each. */
+  calls: number;
+  /** Numbers of their tensors, given and made. */
+  numbers: number;
+  /** Additions, multiplications, comparisons and functions: as a kernel states them, else one for each number. */
+  operations: number;
+}
+
+/** The same operations, which add up what they take. */
+export function countedOps(inner: Ops = cpuOps): { readonly ops: Ops; readonly work: Work } {
+  const work: Work = { calls: 0, numbers: 0, operations: 0 };
+  const ops = wrapped(inner, (name, call) => (...args) => {
+    const made = call(...args),
+      own = sizeOf(made.shape),
+      all = own + given(args);
+    work.calls++;
+    work.numbers += all;
+    if (name === 'kernel') {
+      const [kernel, inputs, params] = args as Parameters<Primitives['kernel']>;
+      work.operations += kernel.operations?.(inputs, params ?? {}) ?? all;
+    } else if (name === 'pool') work.operations += own * Math.min((args[1] as PoolOptions).kernel, made.shape[1]);
+    else work.operations += all;
+    return made;
+  });
+  return { ops, work };
+}
+const isTensor = (x: unknown): x is Tensor =>
+  typeof x === 'object' && x !== null && 'dtype' in x && 'shape' in x && Array.isArray(x.shape);
+/** Numbers of the tensors among arguments, by themselves or under a name. */
+function given(args: readonly unknown[]): number {
+  let sum = 0;
+  for (const x of args)
+    if (isTensor(x)) sum += sizeOf(x.shape);
+    else if (typeof x === 'object' && x !== null)
+      sum += Object.values(x)
+        .filter(isTensor)
+        .reduce((n, y) => n + sizeOf(y.shape), 0);
+  return sum;
+}
 
 export function traceOps(inner: Ops = cpuOps): Trace {
   const calls: string[] = [];

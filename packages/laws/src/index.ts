@@ -4,6 +4,8 @@ export { application, applyLaws } from './apply.ts';
 export type { Apply } from './apply.ts';
 export { backend, backendLaws } from './backend.ts';
 export type { BackendOptions } from './backend.ts';
+export { bounded, boundedLaws } from './bounded.ts';
+export type { BoundedOptions, Optioned } from './bounded.ts';
 export { max, maxLaws, sum, sumLaws, weighted, weightedLaws } from './combination.ts';
 export type { Combination, WeightedCombination } from './combination.ts';
 export { agree, all } from './compare.ts';

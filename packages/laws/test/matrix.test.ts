@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { allocators } from './mutants/allocator.ts';
 import { applications } from './mutants/apply.ts';
 import { backends } from './mutants/backend.ts';
+import { boundedOptions } from './mutants/bounded.ts';
 import { maxima, sums, weightedSums } from './mutants/combination.ts';
 import { compositions } from './mutants/compose.ts';
 import { engines, wordedEngines } from './mutants/engine.ts';
@@ -28,6 +29,7 @@ const fields = [
   sharings,
   kernels,
   backends,
+  boundedOptions,
   compositions,
   engines,
   wordedEngines,

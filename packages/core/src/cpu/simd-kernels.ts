@@ -183,8 +183,9 @@ export const simdProducts = (k: CpuKernel): Products => ({
       out.set(k.f32().subarray(found / 4, found / 4 + count), first);
     }
   },
-  extents(x, d, size, low, high) {
+  extents(x, d, each, low, high) {
     const n = x.length / d,
+      size = Math.min(each, Math.max(1, n)),
       some = wholeParts(size),
       room = 4 * d * (some / size),
       [block = 0, lows = 0, highs = 0] = k.place(4 * Math.min(n, some) * d, room, room);
@@ -198,8 +199,9 @@ export const simdProducts = (k: CpuKernel): Products => ({
       to += found;
     }
   },
-  spreads(x, d, size, low, high, out) {
+  spreads(x, d, each, low, high, out) {
     const n = x.length / d,
+      size = Math.min(each, Math.max(1, n)),
       some = wholeParts(size),
       room = 4 * d * (some / size),
       [block = 0, lows = 0, highs = 0, work = 0, found = 0] = k.place(

@@ -60,5 +60,6 @@ export const pageBounds = scorer(
     options: { page: count(16, 'slots', 'Slots in a page.') },
     needs: [queries(1), keys],
   },
-  ({ ops, queries: q, keys: k }, { page }) => ops.kernel(pageBound, { queries: q, keys: k }, { page }),
+  ({ ops, at, queries: q, keys: k }, { page }) =>
+    ops.kernel(pageBound, { queries: q, keys: k }, { page: Math.min(page, Math.max(1, at.slots)) }),
 );

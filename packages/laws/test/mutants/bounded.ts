@@ -1,0 +1,34 @@
+import { count, keys, odd, weigher } from '@kv/core';
+import type { AnyFactory, Piece } from '@kv/core';
+import { bounded } from '../../src/bounded.ts';
+import type { Optioned } from '../../src/bounded.ts';
+import { field } from './field.ts';
+import type { Field } from './field.ts';
+
+const of = (factory: AnyFactory): Optioned => ({
+  options: factory.description.options,
+  make: (chosen) => factory(chosen) as Piece,
+});
+/** Numbers of an array that no machine has room for are refused before it is made. */
+const MOST = 2 ** 22;
+
+export const boundedOptions: Field = field('bounded options', bounded, {
+  good: of(
+    weigher('smooth', { options: { kernel: odd(5, 'Width.') }, needs: [keys] }, ({ ops, keys: k }, { kernel }) =>
+      ops.pool(ops.norm(k), { kernel, kind: 'mean' }),
+    ),
+  ),
+  mutants: {
+    work: of(
+      weigher(
+        'padded',
+        { options: { width: count(3, 'slots', 'Width.') }, needs: [keys] },
+        ({ ops, keys: k }, { width }) => {
+          // as many numbers as the option says, however few slots there are
+          const pad = ops.from({ data: new Float32Array(Math.min(width, MOST)), shape: [1, Math.min(width, MOST)] });
+          return ops.add(ops.norm(k), ops.sum(pad));
+        },
+      ),
+    ),
+  },
+});
