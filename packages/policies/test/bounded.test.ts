@@ -1,12 +1,16 @@
-import { compose, entries, KvError } from '@kv/core';
-import type { AnyFactory, AnyPiece, AnySignal, Ops, Piece } from '@kv/core';
+import { compose, cpu, entries, KvError } from '@kv/core';
+import type { AnyFactory, AnyPiece, AnySignal, Ops, Option, Piece, Policy } from '@kv/core';
+import { countedOps, scratchBytes } from '@kv/core/engine';
+import type { Work } from '@kv/core/engine';
 import { boundedLaws, each } from '@kv/laws';
 import type { Layer, Optioned } from '@kv/laws';
+import { loadModel, Sequence } from '@kv/models';
 import { keydiff } from '@kv/scorers-keys';
 import { knorm } from '@kv/scorers-knorm';
+import { topK } from '@kv/selectors-top-k';
 import { chunks } from '@kv/units-chunks';
 import { snapkv } from '@kv/scorers-attention';
-import { describe, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { catalogue, policy } from '../src/index.ts';
 
 /** What providers and files beside a model would give. */
@@ -86,3 +90,57 @@ describe.each(pieces.map((factory) => [factory.description.name, factory.descrip
     else test.skip('has no scorer here that it takes', () => {});
   },
 );
+
+/** An option's greatest value, no larger than a million the first time. */
+function greatest({ form }: Option<unknown>, most: number): unknown {
+  if (form.sort !== 'number') return undefined;
+  const top = Math.min(form.most, most);
+  return form.open === 'most' && top === form.most ? form.most - (form.whole ? 1 : 1e-3) : top;
+}
+const hooked = pieces.filter((factory) => {
+  const made = subject(factory)?.make({});
+  return made?.atoms.some(({ at }) => at !== 'event');
+});
+describe('hooks take no more than slots allow, whatever their options say', async () => {
+  const model = await loadModel('embedded'),
+    ids = Array.from({ length: 24 }, (_, i) => (i * 7) % 50);
+  /** Work of a prompt with an event, and of four tokens with one each. */
+  async function taken(piece: Piece): Promise<Work & { readonly scratch: number }> {
+    const { ops, work } = countedOps(),
+      before = scratchBytes(),
+      policy = (
+        piece.to === 'kept'
+          ? piece
+          : piece.to === 'same' && piece.from.includes('start')
+            ? compose(piece as AnyPiece, knorm() as AnyPiece, topK() as AnyPiece)
+            : compose(piece as AnyPiece, topK() as AnyPiece)
+      ) as Policy;
+    const sequence = new Sequence(model, { name: 'counting', ops, read: (x) => cpu.read(x), lasting: true });
+    try {
+      await sequence.prefill(ids, { policy, budget: 20 });
+      for (const id of [1, 2, 3, 4]) await sequence.step(id, 1);
+    } finally {
+      sequence.destroy();
+    }
+    return { ...work, scratch: scratchBytes() - before };
+  }
+  test.each(hooked.map((factory) => [factory.description.name, factory] as const))('%s', async (_, factory) => {
+    const { make, options } = subject(factory)!,
+      // windows that the budget has room for
+      small = Object.fromEntries(['window', 'question'].flatMap((name) => (name in options ? [[name, 2]] : []))),
+      usual = await taken(make(small));
+    for (const most of [1_000_001, 2 ** 32 - 1])
+      for (const [name, option] of Object.entries(options)) {
+        const value = greatest(option, most);
+        if (value === undefined) continue;
+        try {
+          const got = await taken(make({ ...small, [name]: value }));
+          for (const of of ['calls', 'numbers', 'operations'] as const)
+            expect(got[of], `${of} with ${name}=${value}`).toBeLessThanOrEqual(16 * 25 * usual[of]);
+          expect(got.scratch, `bytes with ${name}=${value}`).toBeLessThanOrEqual(2 ** 20);
+        } catch (error) {
+          if (!KvError.is(error)) throw error; // refused in a sentence
+        }
+      }
+  });
+});

@@ -49,7 +49,8 @@ export const sharedSets = wrapSelect(
   },
   (ctx, { query, heads, layers, measure, sinks, local }) => {
     const { ops, at, positions: p, inner } = ctx;
-    const { queryHeads: H, layers: L, layer, budget: width } = at;
+    const { queryHeads: H, layers: L, layer } = at;
+    const width = Math.min(at.budget, at.length); // no set is longer than the text
     const before = ctx['hshare.sets'];
     const place = { layer, width };
     const measuring = (heads > 0 || layers > 0) && at.step <= measure;
