@@ -17,8 +17,14 @@ export const rules = [
   rule(
     'pieces-see-core-only',
     'a piece imports no other package of the workspace than core.',
-    { path: '^(packages/[^/]+/[^/]+)/src/' },
+    { path: '^(packages/[^/]+/[^/]+)/src/', pathNot: '^packages/adapters/' },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
+  ),
+  rule(
+    'adapters-see-core-and-policies',
+    'an adapter imports no other package of the workspace than core and policies, which reads texts.',
+    { path: '^(packages/adapters/[^/]+)/src/' },
+    { path: workspace, pathNot: ['^packages/(core|policies)/', '^$1/'] },
   ),
   rule(
     'satellites-see-core-only',
@@ -36,10 +42,10 @@ export const rules = [
     { path: workspace, pathNot: '^packages/(core|models|server)/' },
   ),
   rule(
-    'models-see-core-and-weights',
-    'models imports no other package of the workspace than core and model-embedded.',
+    'models-see-core-weights-and-policies',
+    'models imports no other package of the workspace than core, model-embedded and policies, which reads texts.',
     { path: '^packages/models/src/' },
-    { path: workspace, pathNot: '^packages/(core|models|model-embedded)/' },
+    { path: workspace, pathNot: '^packages/(core|models|model-embedded|policies)/' },
   ),
   rule(
     'gpu-models-see-core-gpu-and-models',
@@ -58,6 +64,12 @@ export const rules = [
     'policies imports no other package of the workspace than core and pieces.',
     { path: '^packages/policies/src/' },
     { path: workspace, pathNot: ['^packages/(core|policies)/', '^packages/[^/]+/[^/]+/src/'] },
+  ),
+  rule(
+    'catalogue-on-demand',
+    'what reads texts imports policies where a text is given, so that it does not carry the catalogue: import().',
+    { path: '^packages/(models|adapters)/.*src/' },
+    { path: '^packages/policies/', dynamic: false },
   ),
   rule('nobody-sees-apps', 'nothing imports an app.', { pathNot: '^(apps|tools|bench)/' }, { path: '^apps/' }),
   rule(

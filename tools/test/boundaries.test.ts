@@ -47,7 +47,10 @@ test.each([
   ['pieces-see-core-only', 'packages/scorers/bad/src/index.ts', `export { value } from '@kv/policies';`],
   ['pieces-see-core-only', 'packages/units/bad/src/index.ts', `export { value } from '@kv/laws';`],
   ['satellites-see-core-only', 'packages/gpu/src/index.ts', `export { value } from '@kv/scorers-good';`],
-  ['models-see-core-and-weights', 'packages/models/src/index.ts', `export const load = () => import('@kv/policies');`],
+  ['adapters-see-core-and-policies', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/scorers-good';`],
+  ['models-see-core-weights-and-policies', 'packages/models/src/index.ts', `export { value } from '@kv/scorers-good';`],
+  ['catalogue-on-demand', 'packages/models/src/index.ts', `export { value } from '@kv/policies';`],
+  ['catalogue-on-demand', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/policies';`],
   [
     'gpu-models-see-core-gpu-and-models',
     'packages/gpu-models/src/index.ts',
@@ -86,6 +89,8 @@ test.each([
   ['packages/scorers/good/test/a.oracle.ts', `import type { Value } from '@kv/core';\nexport type A = Value;`],
   ['packages/policies/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['packages/gpu-models/src/index.ts', `export { value } from '@kv/gpu';`],
+  ['packages/models/src/index.ts', `export const load = () => import('@kv/policies');`],
+  ['packages/adapters/good/src/index.ts', `export const load = () => import('@kv/policies');`],
   ['apps/cli/src/index.ts', `export { value } from '@kv/policies';`],
 ])('an allowed import passes: %s: %s', async (file, text) => {
   expect(await violations(workspace(file, text))).toEqual([]);

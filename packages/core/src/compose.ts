@@ -1,6 +1,7 @@
 import { KvError } from './errors.ts';
 import { mergeHooks } from './atoms.ts';
-import { HAS, isPiece, NEEDS, otherProtocol, PHASES, PROTOCOL } from './piece.ts';
+import { labelled } from './labelled.ts';
+import { HAS, isPiece, NEEDS, otherProtocol, PHASES, PROTOCOL, readBy, TO_WEIGHTS } from './piece.ts';
 import type { AnyPiece, Checked, Fold, Id, Phase, Piece } from './piece.ts';
 
 const common = (a: readonly Phase[], b: readonly Phase[]): Phase[] => a.filter((p) => b.includes(p));
@@ -11,7 +12,14 @@ const named = (a: string, b: string): string => (a === '' ? b : b === '' ? a : `
 export const MOST_PIECES = 64;
 
 /** The unit of `compose`. */
-export const id: Id = { protocol: PROTOCOL, from: PHASES, to: 'same', name: '', label: '', atoms: [] };
+export const id: Id = /* @__PURE__ */ labelled({
+  protocol: PROTOCOL,
+  from: PHASES,
+  to: 'same',
+  name: '',
+  label: '',
+  atoms: [],
+});
 
 function why(a: Piece, b: Piece): string {
   if (b.from.length === 1 && b.from[0] === 'start') {
@@ -24,7 +32,7 @@ function why(a: Piece, b: Piece): string {
   const asks = b.from.includes('scores') ? 'scores' : NEEDS[b.from[0]];
   return `'${b.name}' needs ${asks}, but '${a.name}' before it leaves ${out(a)
     .map((p) => HAS[p])
-    .join(' or ')}`;
+    .join(' or ')}${asks === NEEDS.weights && out(a).every((p) => p === 'scores') ? TO_WEIGHTS : ''}`;
 }
 
 function join(a: Piece, b: Piece): Piece {
@@ -37,14 +45,14 @@ function join(a: Piece, b: Piece): Piece {
       `expected at most ${MOST_PIECES} steps and hooks in a policy, got ${count}: leave some out`,
     );
   const name = named(a.name, b.name);
-  return {
+  return labelled({
     protocol: PROTOCOL,
     name,
     label: named(a.label, b.label),
     from: a.to === 'same' ? common(a.from, b.from) : a.from,
     to: b.to === 'same' ? a.to : b.to,
     atoms: mergeHooks(name, [...a.atoms, ...b.atoms]),
-  };
+  });
 }
 
 /**
@@ -76,6 +84,8 @@ export function compose<const P extends readonly AnyPiece[]>(
 const describe = (x: unknown): string =>
   typeof x === 'function'
     ? `the function ${x.name || '(anonymous)'}: call it, as in ${x.name || 'piece'}()`
-    : x === null
-      ? 'null'
-      : typeof x;
+    : typeof x === 'string'
+      ? readBy(x)
+      : x === null
+        ? 'null'
+        : typeof x;

@@ -1,4 +1,5 @@
 import { KvError } from './errors.ts';
+import { labelled } from './labelled.ts';
 import { print, settle, shown } from './option.ts';
 import type { Chosen, Made, Options, Settled } from './option.ts';
 import { isPiece, PROTOCOL } from './piece.ts';
@@ -95,7 +96,7 @@ export function factory<O extends Options, P extends Made | Piece, I extends rea
     const settled = settle(name, options, args[arity]);
     const wrong = check?.(settled);
     if (wrong) throw new KvError(name, wrong);
-    return make(settled, print(name, options, settled, inside.map(labelOf)), ...(inside as unknown as I));
+    return labelled(make(settled, print(name, options, settled, inside.map(labelOf)), ...(inside as unknown as I)));
   };
   const refused = (x: unknown): KvError => {
     if (takes === 'terms' && Array.isArray(x) && isPiece(x[1]))

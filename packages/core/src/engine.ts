@@ -9,6 +9,7 @@ export { expectObject, guarded } from './boundary.ts';
 export { outOfMemory } from './out-of-memory.ts';
 export { recordEvent, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
 export type { HookPlace, RecordedEvent, Replaced } from './hook-boundary.ts';
+export { labelled } from './labelled.ts';
 export { primitivesOf, withMaths } from './maths.ts';
 export { didYouMean } from './nearest.ts';
 export { expectOptions } from './option.ts';

@@ -236,14 +236,16 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
   }
   return out as Settled<O>;
 }
-/** @throws KvError for an option that is not a field of `known`, where all that there are stand. */
+/** @throws KvError for what is no object, and for an option that is not a field of `known`, which hold all there are. */
 export function expectOptions<O extends object>(
   at: string,
   known: Readonly<Record<keyof NoInfer<O>, unknown>>,
   chosen: O,
 ): void {
-  const names = Object.keys(known),
-    unknown = Object.keys(chosen).find((k) => !names.includes(k));
+  const names = Object.keys(known);
+  if (typeof chosen !== 'object' || chosen === null || Array.isArray(chosen))
+    throw new KvError(at, `expected options as an object such as { ${names[0]}: … }, got ${shown(chosen)}`);
+  const unknown = Object.keys(chosen).find((k) => !names.includes(k));
   if (unknown === undefined) return;
   const near = didYouMean(unknown, names);
   throw new KvError(at, `has no option ${excerpt(unknown)}${near || `: it has ${names.join(', ') || 'none'}`}`);

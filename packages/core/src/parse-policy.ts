@@ -21,7 +21,7 @@ import type { Registry } from './registry.ts';
  */
 export function parsePolicy(text: string, known: Registry): Policy {
   const calls = policyCalls(text);
-  const piece = chain(calls, looking(known), calls.length === 1);
+  const piece = chain(calls, namesOf(known), true);
   if (!piece.from.includes('start'))
     throw new KvError(
       'policy',
@@ -35,23 +35,36 @@ export function parsePolicy(text: string, known: Registry): Policy {
 }
 
 /** What names of a text stand for. */
-type Look = (name: string, alone?: boolean) => AnyFactory;
-/** Looks names up, of so many pieces within one another or behind one another as a policy may have. */
-function looking(known: Registry): Look {
+interface Names {
+  has(name: string): boolean;
+  /** Counts a piece. @throws KvError for an unknown name, and for more pieces than a policy may have. */
+  find(name: string, alone?: boolean): AnyFactory;
+}
+function namesOf(known: Registry): Names {
   let pieces = 0;
-  return (name, alone) => {
-    if (++pieces > MOST_PIECES)
-      throw new KvError('policy', `expected at most ${MOST_PIECES} pieces, got more: leave some out`);
-    return lookUp(known, name, alone);
+  return {
+    has: (name) => known.has(name),
+    find(name, alone) {
+      if (++pieces > MOST_PIECES)
+        throw new KvError('policy', `expected at most ${MOST_PIECES} pieces, got more: leave some out`);
+      return lookUp(known, name, alone);
+    },
   };
 }
 
-function chain(calls: readonly Call[], look: Look, alone = false): Piece {
+/** @param whole the calls are all of a text, and not inside brackets. */
+function chain(calls: readonly Call[], names: Names, whole = false): Piece {
   const pieces = calls.map((call): AnyPiece => {
     if (call.name.trim() === '')
       throw new KvError('policy', `expected the name of a method or piece, got ${excerpt(printCalls([call]))}`);
-    const factory = look(call.name, alone);
-    const piece = made(call, factory, look);
+    const words = call.name.split(/\s+/);
+    if (words.length > 1 && words.every((word) => names.has(word)))
+      throw new KvError(
+        'policy',
+        `expected ${whole ? '' : "',' or "}'|' between '${words[0]}' and '${words[1]}', got ${excerpt(call.name)}`,
+      );
+    const factory = names.find(call.name, whole && calls.length === 1);
+    const piece = made(call, factory, names);
     if (isPiece(piece)) return piece;
     throw new KvError('policy', `expected a piece, got the ${factory.description.kind} '${call.name}'`);
   });
@@ -62,7 +75,7 @@ function chain(calls: readonly Call[], look: Look, alone = false): Piece {
 const INSIDE: Readonly<Record<string, string>> = { scorer: 'by', policy: 'of' };
 
 /** What a factory makes of the arguments of a call. */
-function made({ name, args = [] }: Call, factory: AnyFactory, look: Look): unknown {
+function made({ name, args = [] }: Call, factory: AnyFactory, names: Names): unknown {
   const { takes, options } = factory.description;
   const inside: unknown[] = [];
   const chosen = new Map<string, unknown>();
@@ -74,9 +87,11 @@ function made({ name, args = [] }: Call, factory: AnyFactory, look: Look): unkno
           name,
           `expected options ${Object.keys(options).join(', ') || '(none)'} as option=value, got ${excerpt(printCalls(calls))}`,
         );
-      inside.push(takes === 'terms' ? term(name, calls, look) : chain(calls, look));
-    } else if (chosen.has(key)) throw new KvError(name, `expected every option once, got ${excerpt(key)} twice`);
-    else chosen.set(key, optionValue(name, arg, Object.hasOwn(options, key) ? options[key].form : undefined, look));
+      inside.push(takes === 'terms' ? term(name, calls, names) : chain(calls, names));
+    } else if ((takes === 'scorers' || takes === 'terms') && !Object.hasOwn(options, key))
+      throw new KvError(name, `has no option ${excerpt(key)}: it has none`);
+    else if (chosen.has(key)) throw new KvError(name, `expected every option once, got ${excerpt(key)} twice`);
+    else chosen.set(key, optionValue(name, arg, Object.hasOwn(options, key) ? options[key].form : undefined, names));
   }
   if (takes !== 'scorers' && takes !== 'terms' && inside.length > 1)
     throw new KvError(name, `expected one ${takes}, got ${inside.length}`);
@@ -98,8 +113,8 @@ const flagOf = ({ name, quoted }: Call): boolean | string =>
   !quoted && (name === 'true' || name === 'false') ? name === 'true' : name;
 
 /** By the form of the option; without one by the look of the text. What does not fit, the factory refuses. */
-function optionValue(at: string, { key, calls: [first, ...more] }: Arg, form: Form | undefined, look: Look): unknown {
-  if (form?.sort === 'part' && more.length === 0) return made(first, look(first.name), look);
+function optionValue(at: string, { key, calls: [first, ...more] }: Arg, form: Form | undefined, names: Names): unknown {
+  if (form?.sort === 'part' && more.length === 0) return made(first, names.find(first.name), names);
   if (more.length > 0 || first.args)
     throw new KvError(at, `${key} must be ${form?.want ?? 'one value'}, got ${excerpt(printCalls([first, ...more]))}`);
   if (form?.sort === 'number') return numberOf(first);
@@ -109,10 +124,10 @@ function optionValue(at: string, { key, calls: [first, ...more] }: Arg, form: Fo
 }
 
 /** `WEIGHT*SCORER`. */
-function term(at: string, calls: readonly Call[], look: Look): readonly [weight: number, scorer: Piece] {
+function term(at: string, calls: readonly Call[], names: Names): readonly [weight: number, scorer: Piece] {
   const [first, ...rest] = calls;
   const [, weight = '', name = ''] = /^([^*]*)\*([^]*)$/.exec(first.name) ?? [];
   if (first.quoted || !NUMBER.test(weight.trim()) || name.trim() === '')
     throw new KvError(at, `expected WEIGHT*SCORER, got ${excerpt(printCalls(calls))}`);
-  return [Number(weight), chain([{ ...first, name: name.trim() }, ...rest], look)];
+  return [Number(weight), chain([{ ...first, name: name.trim() }, ...rest], names)];
 }

@@ -1,4 +1,5 @@
 import type { Atom } from './atoms.ts';
+import { excerpt } from './policy-calls.ts';
 
 /** The protocol of pieces that this core speaks: cores of one protocol run each other's pieces. */
 export const PROTOCOL = 1;
@@ -67,6 +68,8 @@ export const HAS = {
   kept: 'kept slots',
 } as const;
 type Has = typeof HAS;
+/** What to do about scores where weights are needed. */
+export const TO_WEIGHTS = ': put softmax or minMax between them, or declare with weigher() what is always at least 0';
 export const NEEDS = {
   start: 'an empty draft',
   scores: 'scores',
@@ -84,7 +87,12 @@ type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
     : Out<A> extends 'kept'
       ? `'${B['name']}' is a scorer after '${A['name']}', which already chose what to keep: scorers come first`
       : `'${B['name']}' is a second scorer after '${A['name']}': join scorers with sum(), max() or weighted()`
-  : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}`;
+  : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}${[
+      From<B>,
+      Out<A>,
+    ] extends ['weights', 'scores']
+      ? typeof TO_WEIGHTS
+      : ''}`;
 
 type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends ''
   ? B['name']
@@ -115,6 +123,10 @@ export const isPiece = (value: unknown): value is Piece =>
   value !== null &&
   (value as Piece).protocol === PROTOCOL &&
   Array.isArray((value as Piece).atoms);
+
+/** A sentence's end for a text where a piece was expected. */
+export const readBy = (text: string): string =>
+  `the text ${excerpt(text)}: policy(${JSON.stringify(text.length > 40 ? '…' : text)}) of @kv/policies makes a policy of it`;
 
 /** What to do about a piece, or a description of pieces, that speaks another protocol; nothing where it does not. */
 export function otherProtocol(value: unknown, name: string): string | undefined {

@@ -16,6 +16,8 @@ export interface Arg {
 
 /** Enough for any policy that runs; what reads the calls may recurse, and compare each with each. */
 const LIMITS = { characters: 16_384, names: 512, depth: 32 };
+/** Characters of a text that an error shows on either side of what is missing. */
+const AROUND = 24;
 
 /**
  * A policy's text as calls: `chain = call {∘ call}`, where `|` stands for ∘ too, `call = name [(arg {, arg})]`, `arg = [key=] chain`, where a name
@@ -27,12 +29,29 @@ export function policyCalls(text: string): readonly Call[] {
   let at = 0,
     names = 0;
   const refuse = (expected: string): KvError => new KvError('policy', `expected ${expected}, got ${excerpt(text)}`);
-  const misshapen = (): KvError => {
+  /** Where something is missing, with what stands around it. */
+  const place = (): string => {
+    const before = text.slice(0, at).trimEnd(),
+      after = text.slice(at).trimStart(),
+      [head, tail] = [excerpt(before.slice(-AROUND)), excerpt(after.slice(0, AROUND))];
+    if (after === '') return `behind ${head}`;
+    return before === '' ? `before ${tail}` : `between ${head} and ${tail}`;
+  };
+  const nothing = (depth: number): KvError => {
+    const before = text.slice(0, at).trimEnd().at(-1) ?? '|',
+      after = text.slice(at).trimStart()[0] ?? '|';
+    if (text.trim() === '') return refuse("a policy such as 'snapkv(window=16) | topK'");
+    if (depth > 0 && after === '|' && at >= text.trimEnd().length) return refuse("as many '(' as ')'");
+    if (before === '=') return refuse(`a value ${place()}`);
+    if (after === '=') return refuse(`the name of an option ${place()}`);
+    return refuse(`${'|∘'.includes(before) || '|∘'.includes(after) ? 'a piece' : 'a name or value'} ${place()}`);
+  };
+  const misshapen = (depth: number): KvError => {
     const rest = text.slice(at).trim();
     return refuse(
-      rest === '' || rest.startsWith(')')
+      rest === '' || (rest.startsWith(')') && depth === 0)
         ? "as many '(' as ')'"
-        : 'a name with options such as snapkv(window=16,kernel=5)',
+        : `${depth === 0 ? "'|'" : "',' or ')'"} ${place()}`,
     );
   };
   const match = (pattern: RegExp): string => {
@@ -64,7 +83,7 @@ export function policyCalls(text: string): readonly Call[] {
     eat('"') ? { name: quoted(), quoted: true } : { name: match(depth === 0 ? /[^()"|∘]*/y : /[^()=,"|∘]*/y).trim() };
   const call = (depth: number): Call => {
     const first = head(depth);
-    if (first.name === '' && !first.quoted) throw refuse('a name with options such as snapkv(window=16,kernel=5)');
+    if (first.name === '' && !first.quoted) throw nothing(depth);
     if (++names > LIMITS.names) throw refuse(`at most ${LIMITS.names} names and values`);
     return eat('(') ? { ...first, args: brackets(depth + 1) } : first;
   };
@@ -85,12 +104,12 @@ export function policyCalls(text: string): readonly Call[] {
     if (depth > LIMITS.depth) throw refuse(`at most ${LIMITS.depth} brackets within one another`);
     if (eat(')')) return [];
     const args = several(',', () => arg(depth));
-    if (!eat(')')) throw misshapen();
+    if (!eat(')')) throw misshapen(depth);
     return args;
   };
   if (text.length > LIMITS.characters) throw refuse(`at most ${LIMITS.characters} characters`);
   const calls = chain(0);
-  if (at < text.length) throw misshapen();
+  if (at < text.length) throw misshapen(0);
   return calls;
 }
 

@@ -18,7 +18,7 @@ import type { At, Cell, Check, Draft, Hook, Inner, Plan, Reach, Step, WrapSelect
 import type { Ops } from './maths.ts';
 import type { Backend } from './backend.ts';
 import type { Piece, Policy } from './piece.ts';
-import { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
+import { isPiece, otherProtocol, PROTOCOL, readBy } from './piece.ts';
 import { shown } from './option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
 import { range } from './range.ts';
@@ -61,7 +61,7 @@ export function compile(policy: Piece | Policy): Compiled {
     throw new KvError(
       'policy',
       otherProtocol(policy, 'the policy') ??
-        `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${shown(policy)}`,
+        `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${typeof policy === 'string' ? readBy(policy) : shown(policy)}`,
     );
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event');

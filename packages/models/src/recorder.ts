@@ -1,4 +1,5 @@
 import { KvError, positions, readCpu, tensorFile } from '@kv/core';
+import { compile, labelled } from '@kv/core/engine';
 import type { Policy, Step, Tensor } from '@kv/core';
 
 /** The draft of one layer behind one step of an event; rows are query heads, KV heads or one. */
@@ -45,6 +46,7 @@ function rowsOf(tensor: Tensor): Float32Array[] {
  * stays the same. On caches of the host.
  */
 export function recorder(policy: Policy): Recorder {
+  compile(policy);
   const events: RecordedEvent[] = [],
     open = new Map<number, RecordedStep[]>(),
     first = policy.atoms.findIndex(({ at }) => at === 'event');
@@ -77,7 +79,7 @@ export function recorder(policy: Policy): Recorder {
       },
     };
   });
-  return { policy: { ...policy, atoms }, events };
+  return { policy: labelled({ ...policy, atoms }), events };
 }
 
 /** The row of a KV head: its own, the mean of its query heads, or the one of the layer. */

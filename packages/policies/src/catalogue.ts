@@ -25,11 +25,16 @@ export const policyNames: readonly string[] = [
 ];
 
 /**
- * The policy of a name with options as code writes them: a method, or a scorer and `topK`.
+ * The policy of a text, `policy('snapkv(window=16) | caote | topK')`, or of one name with options as code writes them,
+ * `policy('snapkv', { window: 16 })`. Scores at the end get `topK`.
  *
- * @throws KvError for a name that is not in the catalogue, or an option that it does not have.
+ * @throws KvError as `parsePolicy` does; for an option that a name does not have.
  */
-export function policy(name: string, options?: object): Policy {
+export function policy(text: string, options?: object): Policy {
+  return options === undefined ? parsePolicy(text) : named(text, options);
+}
+
+function named(name: string, options: object): Policy {
   const piece = lookUp(catalogue, name, true)(options) as Piece;
   return (
     piece.to === 'scores' || piece.to === 'weights'

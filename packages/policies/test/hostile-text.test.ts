@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parsePolicy } from '../src/index.ts';
 
@@ -49,5 +50,44 @@ describe('hostile texts give a sentence, at once', () => {
     expect(parsePolicy(deep(32)).to).toBe('kept');
     expect(parsePolicy(`knorm${' ∘ minMax'.repeat(62)} ∘ topK`).to).toBe('kept');
     expect(parsePolicy(`sum(${'h2o,'.repeat(61)}h2o) ∘ topK`).to).toBe('kept');
+  });
+});
+
+describe('a text of which something is left out', () => {
+  const texts = [
+    'snapkv(window=16,kernel=5,pooling=max) | caote | topK',
+    'weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK',
+    'sum(knorm | softmax,snapkv) | mandatory(sinks=4,recent=8) | topK',
+    'view(knorm | topK,budget=128,rows=kv)',
+    'weighted(1*sponsorship(anchors=regex)) | sentences | wholeUnits(last=fill)',
+  ];
+  const tokensOf = (text: string): string[] => text.replaceAll(' ', '').match(/[|∘(),=]|[^|∘(),=]+/g) ?? [];
+  /** What a sentence says of a text that lacks one token of a kind. */
+  const SAYS: readonly (readonly [token: RegExp, sentence: RegExp])[] = [
+    [/^[()]$/, /expected as many '\(' as '\)'/],
+    [/^[|∘]$/, /expected (?:',' or )?'\|' between '/],
+    [/^,$/, /expected ',' or '[)|]' between '|expected the name of a method or piece/],
+    [/^=$/, /expected options .* as option=value|expected the name of a method or piece/],
+    [/./, /expected (?:a piece|a value|a name or value|the name of an option) (?:before|behind|between) '/],
+  ];
+  test('is refused by a sentence that says what is missing, and where', () =>
+    fc.assert(
+      fc.property(fc.constantFrom(...texts), fc.nat(), (text, place) => {
+        const tokens = tokensOf(text),
+          [token] = tokens.splice(place % tokens.length, 1);
+        const [, sentence] = SAYS.find(([kind]) => kind.test(token))!;
+        expect(
+          refused(() => parsePolicy(tokens.join(' '))),
+          tokens.join(' '),
+        ).toMatch(sentence);
+      }),
+      { numRuns: 300 },
+    ));
+  test.each([
+    ['snapkv caote | topK', "expected '|' between 'snapkv' and 'caote'"],
+    ['sum(knorm snapkv) | topK', "expected ',' or '|' between 'knorm' and 'snapkv'"],
+    ['snapkv | | topK', "expected a piece between 'snapkv |' and '| topK'"],
+  ])('%s', (text, sentence) => {
+    expect(refused(() => parsePolicy(text))).toContain(sentence);
   });
 });

@@ -1,10 +1,7 @@
-import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply, compose, mandatory } from '@kv/core';
 import type { Tokens } from '@kv/core';
-import { generate, loadModel } from '@kv/models';
-import type { ObservedRow } from '@kv/models';
 import { h2o } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';
 import { learnRank, ranker } from '@kv/scorers-sponsorship';
@@ -193,24 +190,4 @@ test('kvpress: Compactor blends by the share that goes unless a weight is given'
   const layer = layerOf(80, 20);
   expect(keptOn(compactor({ blending: 1 - 20 / 80 }), layer)).toEqual(keptOn(compactor(), layer));
   expect(keptOn(compactor({ blending: 9 }), layer)).not.toEqual(keptOn(compactor(), layer));
-});
-
-test('Quest shows whole pages and leaves its first layers dense', async () => {
-  const model = await loadModel(fileURLToPath(new URL('../../models/test/fixtures/llama', import.meta.url))),
-    ids = Array.from({ length: 30 }, (_, i) => (7 * i) % 50),
-    rows: ObservedRow[] = [];
-  await generate(model, {
-    ids,
-    policy: parsePolicy('quest(page=8,slots=20,dense=1)'),
-    maxNewTokens: 4,
-    certify: { row: (row) => rows.push(row), conclude: () => ({}) },
-  });
-  expect(rows.length).toBeGreaterThan(0);
-  for (const { layer, kept, query } of rows) {
-    const earlier = kept.filter((slot) => slot < query),
-      pages = new Map<number, number>();
-    for (const slot of earlier) pages.set(Math.floor(slot / 8), (pages.get(Math.floor(slot / 8)) ?? 0) + 1);
-    if (layer < 1) expect(earlier).toHaveLength(query);
-    else for (const [page, seen] of pages) expect(seen).toBe(Math.min(8, query - 8 * page)); // no page is cut
-  }
 });

@@ -2,7 +2,17 @@ import { KvError } from '@kv/core';
 import { compile, isState, signalKey } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 
-/** @throws KvError in one sentence for a policy that reads more than tokens and positions, or that does not evict. */
+/**
+ * The policy, read where it is text; the catalogue is loaded for text alone.
+ *
+ * @throws KvError in one sentence for a policy that reads more than tokens and positions, or that does not evict.
+ */
+export async function textual(given: Policy | string, where: string): Promise<Policy> {
+  const policy = typeof given === 'string' ? (await import('@kv/policies')).policy(given) : given;
+  expectTextual(policy, where);
+  return policy;
+}
+
 export function expectTextual(policy: Policy, where: string): void {
   const compiled = compile(policy),
     { label, needs, evicts } = compiled;

@@ -2,11 +2,12 @@ import { KvError, retain, slotsOf } from '@kv/core';
 import { compile, expectObject } from '@kv/core/engine';
 import type { Budget, Policy, RetainedState, Tokens } from '@kv/core';
 import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';
-import { expectTextual } from './demands.ts';
+import { textual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
 
 export interface RetainTokensOptions {
-  readonly policy: Policy;
+  /** A policy, or its text: `'taFast'`. */
+  readonly policy: Policy | string;
   /** Tokens that stay, or a share of those seen. */
   readonly budget: Budget;
 }
@@ -38,8 +39,8 @@ export async function retainTokens(
   options: RetainTokensOptions,
 ): Promise<ContextTokensDeleteRange[]> {
   expectObject({ name: 'retainTokens' }, 'options such as { policy, budget }', options);
-  const { policy, budget } = options;
-  expectTextual(policy, 'retainTokens');
+  const { budget } = options,
+    policy = await textual(options.policy, 'retainTokens');
   expectPlain(sequence);
   const { label } = compile(policy),
     { contextTokens, contextSize, model } = sequence,

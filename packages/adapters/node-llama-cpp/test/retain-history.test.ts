@@ -75,4 +75,7 @@ test('what it cannot do is one sentence, before the first token', () => {
   expect(() => retainHistory({ policy: policy('knorm') })).toThrow(
     "retainHistory: 'knorm ∘ topK' reads the signal keys, which llama.cpp keeps to itself",
   );
+  expect(() => retainHistory({ policy: 'taFast' as never })).toThrow(
+    `got the text 'taFast': policy("taFast") of @kv/policies makes a policy of it`,
+  );
 });

@@ -26,7 +26,7 @@ async function holding(text: string, sequence = plain): Promise<LlamaContextSequ
 const add = (sequence: LlamaContextSequence, text: string): Promise<void> =>
   sequence.evaluateWithoutGeneratingNewTokens(model.tokenize(text));
 const streaming = policy('streaming', { sinks: 2 });
-async function evict(sequence: LlamaContextSequence, under: Policy, budget: number): Promise<void> {
+async function evict(sequence: LlamaContextSequence, under: Policy | string, budget: number): Promise<void> {
   await sequence.eraseContextTokenRanges(await retainTokens(sequence, { policy: under, budget }));
 }
 
@@ -49,9 +49,10 @@ test('the first tokens and the newest stay, at every event by their original pos
   await evict(sequence, streaming, 6);
   expect(textOf(sequence)).toBe('ABMNOP');
   await add(sequence, 'QRSTUV');
-  await evict(sequence, streaming, 6);
+  await evict(sequence, streaming.label, 6);
   expect(textOf(sequence)).toBe('ABSTUV');
   expect(await retainTokens(sequence, { policy: streaming, budget: 6 })).toEqual([]);
+  await expect(retainTokens(sequence, { policy: 'streming', budget: 6 })).rejects.toThrow('did you mean streaming');
 });
 
 test('a proposal that is not carried out changes nothing', async () => {

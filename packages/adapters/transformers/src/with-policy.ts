@@ -14,7 +14,8 @@ import { queryGraph, type Source } from './source.ts';
 import { Text, type Decodes } from './text.ts';
 
 export interface WithPolicyOptions {
-  readonly policy: Policy;
+  /** A policy, or its text: `'snapkv | caote | topK'`. */
+  readonly policy: Policy | string;
   /** Slots per layer and KV head, or a share of the prompt such as '25%'. */
   readonly budget?: Budget;
   /** Tokens of a prompt fed at once; after each block the cache is back at its budget. @defaultValue the whole prompt */
@@ -87,7 +88,8 @@ export async function withPolicy<M extends object = PreTrainedModel>(
   options: WithPolicyOptions,
 ): Promise<PolicyModel<M>> {
   expectObject({ name: 'withPolicy' }, 'options such as { policy, budget }', options);
-  const { policy, budget, block, cadence, tokenizer, source, backend } = options;
+  const { budget, block, cadence, tokenizer, source, backend } = options,
+    policy = await policyOf(options.policy);
   for (const [name, n] of Object.entries({ block, cadence }))
     if (n !== undefined && !(Number.isInteger(n) && n > 0))
       throw new KvError(name, `must be a positive whole number of tokens, got ${n}`);
@@ -120,6 +122,10 @@ export async function withPolicy<M extends object = PreTrainedModel>(
   });
   return engine.model as PolicyModel<M>;
 }
+
+/** The catalogue is loaded where text is given, and nowhere else. */
+const policyOf = async (policy: Policy | string): Promise<Policy> =>
+  typeof policy === 'string' ? (await import('@kv/policies')).policy(policy) : policy;
 
 /** The folder or name of a source. */
 const nameOf = (source: Source | undefined): string | undefined => {

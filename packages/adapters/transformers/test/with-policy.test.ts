@@ -191,7 +191,7 @@ describe('what uses a model goes on using it', () => {
 
   test('a conversation goes on over its cache, which has seen its beginning; a fork goes its own way', async () => {
     const { model, tokenizer } = plain,
-      kept = await withPolicy(model, { policy: policy('streaming'), budget: 30 }),
+      kept = await withPolicy(model, { policy: 'streaming', budget: 30 }),
       cache = new DynamicCache(),
       first = await kept.generate({
         ...inputsOf(plain),

@@ -27,7 +27,7 @@ describe('what is no piece', () => {
   test.each([
     [null, 'null'],
     [undefined, 'undefined'],
-    ['topK', 'string'],
+    ['topK', `the text 'topK': policy("topK") of @kv/policies makes a policy of it`],
     [3, 'number'],
   ])('%j', (x, shown) =>
     expect(() => plain(pieces.snapkv(), x)).toThrow(

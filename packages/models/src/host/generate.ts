@@ -3,6 +3,7 @@ import { compile, expectOptions } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
+import { policyOf } from '../policy-text.ts';
 import type { Model } from '../sequence/runtime.ts';
 import { yieldToEvents } from './yield-to-events.ts';
 import { report } from './report.ts';
@@ -90,9 +91,10 @@ function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
   };
 }
 
-async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chunk, Generated> {
-  expectOptions('generate', GENERATE_OPTIONS, options);
-  const { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options,
+async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, Generated> {
+  expectOptions('generate', GENERATE_OPTIONS, given);
+  const options = await withPolicies(given),
+    { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options,
     decodePolicy = decoding(options);
   const ids = promptIds(model, options);
   if (policy && compile(policy).evicts && !compile(policy).sizes && budget === undefined)
@@ -156,11 +158,24 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
   }
 }
 
+/** Options whose policies are made of pieces. */
+type Made = Omit<GenerateOptions, 'policy' | 'decodePolicy'> & {
+  readonly policy?: Policy | undefined;
+  readonly decodePolicy?: Policy | undefined;
+};
+async function withPolicies({ policy, decodePolicy, ...rest }: GenerateOptions): Promise<Made> {
+  return {
+    ...rest,
+    ...(policy !== undefined && { policy: await policyOf(policy) }),
+    ...(decodePolicy !== undefined && { decodePolicy: await policyOf(decodePolicy) }),
+  };
+}
+
 /**
  * The policy to decode under, where one is given, or another budget. @throws KvError for one that would never evict, or
  * lacks a budget.
  */
-function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }: GenerateOptions): Policy | undefined {
+function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }: Made): Policy | undefined {
   if (decodePolicy === policy && decodeBudget === undefined) return undefined;
   if (!decodePolicy) throw new KvError('decodeBudget', 'expected a policy that evicts beside it, got none');
   const { evicts, sizes, label, hooks } = compile(decodePolicy);

@@ -31,14 +31,14 @@ export interface GenerateOptions extends DecodeOptions {
   /** Text; or `ids`. */
   readonly prompt?: string | undefined;
   readonly ids?: readonly number[] | undefined;
-  /** @defaultValue nothing is evicted */
-  readonly policy?: Policy | undefined;
+  /** A policy, or its text: `'snapkv | caote | topK'`. @defaultValue nothing is evicted */
+  readonly policy?: Policy | string | undefined;
   readonly budget?: Budget | undefined;
   /**
    * The policy that tokens are generated under; one that evicts wants `every`, or a cadence of its own. @defaultValue
    * `policy`
    */
-  readonly decodePolicy?: Policy | undefined;
+  readonly decodePolicy?: Policy | string | undefined;
   /**
    * Budget of the events while generating: slots, or a share of all tokens so far. @defaultValue the slots of `budget`
    */

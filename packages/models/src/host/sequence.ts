@@ -5,6 +5,7 @@ import type { Compiled } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
 import type { Draw } from '../sampling.ts';
+import { policyOf } from '../policy-text.ts';
 import { expectIds } from '../decoder/decoder.ts';
 import { allowed, courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
 import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
@@ -20,14 +21,14 @@ import { Outputs } from './outputs.ts';
 import { watchOf } from './watch.ts';
 
 export interface PrefillOptions {
-  /** Evicts by this policy, layer by layer as the prompt passes, where the policy's reach allows it. */
-  readonly policy?: Policy;
+  /** Evicts by this policy, or the policy of this text, layer by layer as the prompt passes, where the policy's reach allows it. */
+  readonly policy?: Policy | string;
   /** @defaultValue no eviction */
   readonly budget?: Budget | undefined;
   /** Tokens a block; after each the cache is back at its budget. @defaultValue the whole prompt */
   readonly block?: number | undefined;
   /** Policies that this sequence, or a fork of it, will go by later: what they read is remembered. */
-  readonly policies?: readonly Policy[];
+  readonly policies?: readonly (Policy | string)[];
   /** Last rows whose logits are kept in `logits`. @defaultValue 1 */
   readonly rows?: number;
   /**
@@ -183,7 +184,9 @@ export class Sequence {
 
   async *#prefill(ids: readonly number[], options: PrefillingOptions, gather: boolean): AsyncGenerator<number, void> {
     expectOptions('prefill', PREFILLING, options);
-    const { policy, budget, block, part, policies = [], rows = 1, forget = false, signal } = options;
+    const { budget, block, part, rows = 1, forget = false, signal } = options,
+      policy = options.policy === undefined ? undefined : await policyOf(options.policy),
+      policies = await Promise.all((options.policies ?? []).map(policyOf));
     this.memory.expectWhole();
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
     expectIds(ids, this.model.config.vocab);
@@ -248,10 +251,11 @@ export class Sequence {
    * One event now, over all layers. @throws KvError when the policy reads what was not remembered, or its forced slots
    * exceed the budget.
    */
-  async evict(policy: Policy, budget: Budget): Promise<void> {
+  async evict(policy: Policy | string, budget: Budget): Promise<void> {
+    const compiled = compile(await policyOf(policy));
     this.memory.expectWhole();
     this.#rollback();
-    this.#course = courseOf(compile(policy), allowed(budget, this.length), this.#course);
+    this.#course = courseOf(compiled, allowed(budget, this.length), this.#course);
     if (this.policy.evicts) await this.#event();
   }
 
@@ -356,24 +360,22 @@ export class Sequence {
    *
    * @throws KvError for a policy without a scorer
    */
-  async scores(policy: Policy, layer: number): Promise<readonly Float32Array[]> {
-    const { backend } = this.memory,
+  async scores(policy: Policy | string, layer: number): Promise<readonly Float32Array[]> {
+    const { label, steps } = compile(await policyOf(policy)),
+      { backend } = this.memory,
       { ops } = backend;
     this.memory.expectWhole();
     this.#rollback();
     const at = this.memory.at(layer, this.#course),
       place = { at, read: this.memory.reader(layer), budgets: [] };
     const { scores } = runSteps(
-      compile(policy).steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'),
+      steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'),
       [place],
       ops,
       [emptyDraft(place, ops)],
     )[0];
     if (!scores)
-      throw new KvError(
-        'scores',
-        `expected a policy that scores slots, got '${policy.label || 'full'}', which has no scorer`,
-      );
+      throw new KvError('scores', `expected a policy that scores slots, got '${label || 'full'}', which has no scorer`);
     const rows = ops.reduceRows('mean', scores, at.kvHeads);
     const {
       data,

@@ -3,6 +3,7 @@ import { compile, expectOptions, isState, union } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { fileSource } from '../checkpoint/source.ts';
+import { policyOf } from '../policy-text.ts';
 import { expectNamed } from '../fingerprint.ts';
 import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
@@ -15,10 +16,10 @@ import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
 
 export interface LoadCacheOptions {
   /**
-   * What goes on to evict the sequence, or a function that finds it by the label of the policy that it had.
+   * What goes on to evict the sequence, its text, or a function that finds it by the label of the policy that it had.
    * @defaultValue nothing is evicted any more
    */
-  readonly policy?: Policy | ((label: string) => Policy | Promise<Policy>) | undefined;
+  readonly policy?: Policy | string | ((label: string) => Policy | string | Promise<Policy | string>) | undefined;
   /** @defaultValue the budget that the sequence had */
   readonly budget?: Budget | undefined;
   /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
@@ -47,7 +48,8 @@ export async function loadCache(
     return config;
   });
   checkNumbers(manifest, arrays, config, where);
-  const found = typeof policy === 'function' ? await policy(manifest.policy) : policy,
+  const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
+    found = given === undefined ? undefined : await policyOf(given),
     slots = budget === undefined ? manifest.budget : slotsOf(budget, manifest.tokens),
     last = lastEvent(manifest, arrays),
     course = courseOf(

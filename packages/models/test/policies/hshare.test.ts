@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'vitest';
-import { generate } from '@kv/models';
-import type { Model, ObservedRow } from '@kv/models';
-import { parsePolicy } from '../src/index.ts';
+import { generate } from '../../src/index.ts';
+import type { Model, ObservedRow } from '../../src/index.ts';
+import { parsePolicy } from '@kv/policies';
 import { llamaGolden } from './goldens.ts';
 
 let model: Model, ids: number[];

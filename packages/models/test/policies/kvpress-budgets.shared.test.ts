@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { generate, loadModel, Sequence } from '@kv/models';
-import type { Budget, GenerateOptions, Model } from '@kv/models';
-import { parsePolicy } from '../src/index.ts';
+import { generate, loadModel, Sequence } from '../../src/index.ts';
+import type { Budget, GenerateOptions, Model } from '../../src/index.ts';
+import { parsePolicy } from '@kv/policies';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
 // What kvpress 0.5.5 keeps on the golden checkpoints: tools/reference-models/presses_budgets.py.

@@ -1,9 +1,9 @@
 import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadModel } from '@kv/models';
-import { watchLayers } from '@kv/models/engine';
-import type { HostModel } from '@kv/models';
+import { loadModel } from '../../src/index.ts';
+import { watchLayers } from '../../src/engine.ts';
+import type { HostModel } from '../../src/index.ts';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';

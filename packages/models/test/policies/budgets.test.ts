@@ -1,8 +1,8 @@
 import { beforeAll, expect, test } from 'vitest';
 import { readCpu } from '@kv/core';
-import { generate } from '@kv/models';
-import type { Model } from '@kv/models';
-import { parsePolicy } from '../src/index.ts';
+import { generate } from '../../src/index.ts';
+import type { Model } from '../../src/index.ts';
+import { parsePolicy } from '@kv/policies';
 import { llamaGolden } from './goldens.ts';
 
 let model: Model, ids: number[];

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { loadModel } from '@kv/models';
-import type { HostModel } from '@kv/models';
+import { loadModel } from '../../src/index.ts';
+import type { HostModel } from '../../src/index.ts';
 
 /** The folder of the team's fixtures. */
 export const shared = `${process.env['KV_SHARED']}`;

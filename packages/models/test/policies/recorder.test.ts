@@ -1,7 +1,7 @@
-import { generate } from '@kv/models';
-import { fates, recorder, traceFile } from '@kv/models/engine';
+import { generate } from '../../src/index.ts';
+import { fates, recorder, traceFile } from '../../src/engine.ts';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { parsePolicy } from '../src/index.ts';
+import { parsePolicy } from '@kv/policies';
 import { llamaGolden } from './goldens.ts';
 
 let golden: Awaited<ReturnType<typeof llamaGolden>>;

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { readCpu, registry, shaper } from '@kv/core';
 import type { Policy } from '@kv/core';
-import { generate } from '@kv/models';
-import type { HostModel } from '@kv/models';
+import { generate } from '../../src/index.ts';
+import type { HostModel } from '../../src/index.ts';
 import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
-import { catalogue, parsePolicy, policy as policyOf } from '../src/index.ts';
+import { catalogue, parsePolicy, policy as policyOf } from '@kv/policies';
 import { calibrated } from './beside.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 

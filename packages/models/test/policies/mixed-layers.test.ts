@@ -1,16 +1,16 @@
 import { fileURLToPath } from 'node:url';
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { generate, loadModel } from '@kv/models';
+import { generate, loadModel } from '../../src/index.ts';
 import { describe, expect, test } from 'vitest';
-import { policy as named, policyNames } from '../src/index.ts';
+import { policy as named, policyNames } from '@kv/policies';
 
 /** Of letters and stops, 110 tokens: sentences are there to be cut. */
 const text = Array.from('abcdefghij', (letter) => `${letter} cat sat. `).join('');
 
 /** Six layers of seven with a window of 8 and two ropes; a layer without positions; windows of 6 everywhere. */
 describe.each(['gemma3', 'smollm3', 'mistral'])('%s', async (folder) => {
-  const model = await loadModel(fileURLToPath(new URL(`../../models/test/fixtures/${folder}`, import.meta.url))),
+  const model = await loadModel(fileURLToPath(new URL(`../fixtures/${folder}`, import.meta.url))),
     { ids } = model.tokenizer.encode(text),
     { windows } = model.config.attention;
 
