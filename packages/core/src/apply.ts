@@ -1,11 +1,12 @@
 import type { At, Draft } from './atoms.ts';
 import { cpu, readCpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
+import { axesOf, sizesOf } from './input-shapes.ts';
 import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
 import type { Ops } from './maths.ts';
 import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
-import type { Piece } from './piece.ts';
+import type { AnyPiece, Piece } from './piece.ts';
 import { compile, emptyDraft, planBudgets, runSteps, settled, toRead } from './run.ts';
 import type { Compiled, EventLayer } from './run.ts';
 import { signalKey } from './signals.ts';
@@ -13,8 +14,9 @@ import type { AnySignal, Tokens } from './signals.ts';
 import { isState } from './state.ts';
 import type { DenseArray, HostArray, Tensor } from './tensor.ts';
 
-/** Plain numbers: an ndarray (or anything shaped like one), or rows of numbers. */
-export type Plain = HostArray | readonly (readonly number[])[];
+/** Plain numbers: an ndarray (or anything shaped like one), or numbers in arrays of arrays: rows, heads of rows. */
+export type Plain = HostArray | Nested;
+type Nested = readonly (readonly number[])[] | readonly (readonly (readonly number[])[])[];
 /**
  * Signals under the names that the piece reads them by, or, where it reads two by one name, under their own:
  * `'attention.last'`, `'attention.window(w=64)'`. Beside them what the draft starts with.
@@ -48,14 +50,35 @@ function toHost(at: string, name: string, x: object, free: boolean): HostArray |
   if (ArrayBuffer.isView(x))
     throw new KvError(at, `expected '${name}' as rows of numbers or { data, shape }, got a flat ${x.constructor.name}`);
   if (!Array.isArray(x)) return undefined;
-  const [first] = x as readonly unknown[];
-  if (!Array.isArray(first) || x.some((row: unknown) => !Array.isArray(row) || row.length !== first.length))
+  const shape = shapeOf(x);
+  if (!shape || shape.length < 2)
     throw new KvError(
       at,
       `expected '${name}' as rows of as many numbers each, or { data, shape }, got ${x.length === 0 ? 'an empty array' : 'another array'}`,
     );
-  return { data: Float32Array.from((x as number[][]).flat()), shape: [x.length, first.length] };
+  return { data: Float32Array.from((x as readonly number[][]).flat(shape.length - 1)), shape };
 }
+
+/** The shape of numbers in arrays of equal lengths, three at most in one another; nothing for any other value. */
+function shapeOf(x: unknown, depth = 0): readonly number[] | undefined {
+  if (!Array.isArray(x)) return typeof x === 'number' ? [] : undefined;
+  if (depth > 2 || x.length === 0) return depth > 2 ? undefined : [0];
+  const [first, ...others] = x.map((inner) => shapeOf(inner, depth + 1));
+  return first && others.every((other) => other?.join() === first.join()) ? [x.length, ...first] : undefined;
+}
+
+/** What a piece leaves, by its type: scores where it leaves or is given any, slots where it chooses. */
+export type AppliedBy<P extends AnyPiece> = P extends AnyPiece
+  ? Applied &
+      ([P['to']] extends ['kept'] ? Required<Pick<Applied, 'kept'>> : unknown) &
+      ([P['to']] extends ['same']
+        ? 'start' extends P['from'][number]
+          ? unknown
+          : Required<Pick<Applied, 'scores'>>
+        : [P['to']] extends ['scores' | 'weights' | 'units' | 'kept']
+          ? Required<Pick<Applied, 'scores'>>
+          : unknown)
+  : never;
 
 interface Recorded {
   readonly layer: EventLayer;
@@ -88,11 +111,18 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
       return x ? [[s.as, x] as const] : [];
     }),
   ]);
-  const rows = (...all: string[]): number => Math.max(0, ...all.map((n) => named.get(n)?.shape[0] ?? 0));
-  const kvHeads = inputs.at?.kvHeads ?? (rows('values', 'keys', 'positions') || rows('attention', 'scores') || 1);
+  const sizes = sizesOf(
+    piece.label,
+    [...arrays].map(([name, array]) => {
+      const signal = compiled.needs.find((need) => of(need) === array);
+      return { name, shape: array.shape, axes: axesOf(name, signal) };
+    }),
+    inputs.at ?? {},
+  );
+  const { kvHeads } = sizes;
   const seen = inputs.tokens?.ids.length ?? 0;
-  const widths = [...named].filter(([k]) => k !== 'queries').map(([, { shape }]) => shape[1] ?? 0);
-  const slots = inputs.at?.slots ?? (widths.length > 0 ? Math.max(...widths) : seen);
+  const widths = [...named.values()].map(({ shape }) => shape[1] ?? 0);
+  const slots = sizes.slots ?? (widths.length > 0 ? Math.max(...widths) : seen);
   const length = inputs.at?.length ?? Math.max(slots, seen);
   const at: At = {
     layer: 0,
@@ -101,7 +131,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
     promptLength: length,
     length,
     slots,
-    queryHeads: Math.max(kvHeads, rows(...named.keys())),
+    queryHeads: Math.max(kvHeads, ...[...named.values()].map(({ shape }) => shape[0] ?? 0)),
     kvHeads,
     headDim: named.get('values')?.shape[2] ?? named.get('keys')?.shape[2] ?? 1,
     aligned: !named.has('positions'),
@@ -167,17 +197,22 @@ const wanted = ({ draft }: Recorded): readonly Tensor[] => [
 /**
  * Runs a piece on plain numbers of one layer, without an engine, on the CPU.
  *
- * @throws KvError naming the signal that is missing, the score that is not finite, or more forced slots than budget.
+ * @throws KvError naming the signal that is missing, inputs whose shapes do not belong together, the score that is not
+ * finite, or more forced slots than budget.
  */
-export function apply(piece: Piece, inputs: Inputs): Applied {
+export function apply<const P extends AnyPiece>(piece: P, inputs: Inputs): AppliedBy<P> {
   if (typeof inputs !== 'object' || inputs === null)
     throw new KvError('apply', `expected signals by name such as { attention }, got ${shown(inputs)}`);
   const recorded = record(piece, inputs, cpu.ops);
-  return applied(recorded, wanted(recorded).map(readCpu));
+  return applied(recorded, wanted(recorded).map(readCpu)) as AppliedBy<P>;
 }
 
 /** The same on any backend, with one read. */
-export async function applyOn(backend: Backend, piece: Piece, inputs: Inputs): Promise<Applied> {
+export async function applyOn<const P extends AnyPiece>(
+  backend: Backend,
+  piece: P,
+  inputs: Inputs,
+): Promise<AppliedBy<P>> {
   const recorded = record(piece, inputs, backend.ops);
-  return applied(recorded, await backend.read(wanted(recorded)));
+  return applied(recorded, await backend.read(wanted(recorded))) as AppliedBy<P>;
 }

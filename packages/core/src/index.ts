@@ -1,7 +1,7 @@
 export { apply, applyOn } from './apply.ts';
 export { sidecar } from './sidecar.ts';
 export type { Sidecar } from './sidecar.ts';
-export type { Applied, Inputs, Plain } from './apply.ts';
+export type { Applied, AppliedBy, Inputs, Plain } from './apply.ts';
 export type {
   At,
   Atom,
