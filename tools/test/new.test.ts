@@ -70,6 +70,17 @@ test('new pieces build, and kv lists them', async () => {
   );
 });
 
+test('a new scorer stands before what needs weights', async () => {
+  const code = `
+import { compose } from '@kv/core';
+import { caote } from '@kv/scorers-caote';
+import { zzTrial } from '@kv/scorers-${name}';
+import { topK } from '@kv/selectors-top-k';
+console.log(String(compose(zzTrial(), caote(), topK())));
+`;
+  expect(await runExample(`packages/scorers/${name}`, code)).toBe('zzTrial ∘ caote ∘ topK\n');
+});
+
 test('the workspace with its new pieces keeps its direction: core <- pieces <- policies <- apps', async () => {
   expect(await violations(root)).toEqual([]);
 });

@@ -1,11 +1,12 @@
-import { scorer, values } from '@kv/core';
+import { values, weigher } from '@kv/core';
 
 /**
  * Value norm: `|v_t|`, so tokens with long value vectors stay.
  *
- * @remarks Source: authors, year, identifier, equation. Scores on KV rows `[G, n]`, f32, at least 0. O(G n d).
+ * @remarks Source: authors, year, identifier, equation. Scores on KV rows `[G, n]`, f32, at least 0, which
+ * `weigher` promises and pieces such as `caote` need; where yours may be negative, it is `scorer`. O(G n d).
  */
-export const __camel__ = scorer(
+export const __camel__ = weigher(
   '__camel__',
   {
     source: 'authors, year, identifier, equation',
