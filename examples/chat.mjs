@@ -1,9 +1,8 @@
 /** A conversation past the model's context, over a cache of fixed size: it is cut after every turn. */
 import { loadModel, Sequence } from '@kv/models';
-import { parsePolicy } from '@kv/policies';
 
 const model = await loadModel('embedded');
-const policy = parsePolicy('streaming');
+const policy = 'streaming';
 const talk = 'The boys walked on in silence. '.repeat(40);
 const turns = [...Array.from({ length: 12 }, () => talk), `The secret code is: XK7M9P2Q. ${talk}The secret code is:`];
 

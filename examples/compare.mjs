@@ -1,6 +1,5 @@
 /** Two policies on the same prompts, with Wilson intervals, and the difference between them paired by prompt. */
 import { generate, loadModel } from '@kv/models';
-import { parsePolicy } from '@kv/policies';
 import { exactMatch, heldOutBook, needle, NEEDLE_NEW_TOKENS, NEEDLE_STOP, sentencesOf, wilson } from '@kv/tasks';
 
 const [prompts, budget] = [10, '25%'];
@@ -20,7 +19,7 @@ for (let seed = 0; seed < prompts; seed++) {
   for (const text of texts) {
     const { text: answer } = await generate(model, {
       prompt: document + question,
-      policy: parsePolicy(text),
+      policy: text,
       budget,
       maxNewTokens: NEEDLE_NEW_TOKENS,
       stop: NEEDLE_STOP,

@@ -1,6 +1,5 @@
 /** Draws which tokens two policies keep of one text, as SVG: `node examples/kept-map.mjs > kept.svg`. */
 import { generate, loadModel } from '@kv/models';
-import { parsePolicy } from '@kv/policies';
 
 const prompt = `${'The boys walked on in silence. '.repeat(12)}The secret code is: XK7M9P2Q. ${'The river was wide. '.repeat(12)}The secret code is:`;
 const policies = ['streaming', 'snapkv(window=16,kernel=17,pooling=max) | topK'];
@@ -12,13 +11,18 @@ const from = prompt.indexOf('XK7M9P2Q');
 const isSecret = offsets.map(([start, end]) => start < from + 8 && end > from);
 const shapes = [];
 for (const [row, text] of policies.entries()) {
-  const policy = parsePolicy(text);
-  const { text: answer, report } = await generate(model, { prompt, policy, budget: 48, maxNewTokens: 12, stop: ['.'] });
+  const { text: answer, report } = await generate(model, {
+    prompt,
+    policy: text,
+    budget: 48,
+    maxNewTokens: 12,
+    stop: ['.'],
+  });
   const rows = report.kept.flat();
   const share = ids.map((_, i) => rows.filter((kept) => kept.includes(i)).length / rows.length);
   const top = line + row * (high + 2 * line);
   shapes.push(
-    `<text x="${left}" y="${top - 6}">${policy.label}, 48 of ${ids.length} tokens: “${answer.trim()}”</text>`,
+    `<text x="${left}" y="${top - 6}">${report.policy}, 48 of ${ids.length} tokens: “${answer.trim()}”</text>`,
   );
   for (const [i, s] of share.entries()) {
     const color = isSecret[i] ? '#d9480f' : '#1864ab';

@@ -1,6 +1,5 @@
 /** One document, one prefill, one eviction, and every question over its own copy of what was kept. */
 import { loadModel, Sequence } from '@kv/models';
-import { parsePolicy } from '@kv/policies';
 
 const document = `${'The boys walked on in silence. '.repeat(20)}The secret code is: XK7M9P2Q. ${'The river was wide. '.repeat(20)}The vault code is: 9QX2LM. ${'Nobody spoke. '.repeat(20)}`;
 const questions = ['The secret code is:', 'The vault code is:'];
@@ -8,7 +7,7 @@ const questions = ['The secret code is:', 'The vault code is:'];
 const model = await loadModel('embedded');
 const sequence = new Sequence(model);
 await sequence.prefill(model.tokenizer.encode(document).ids, {
-  policy: parsePolicy('taFast(reach=12,slots=24)'),
+  policy: 'taFast(reach=12,slots=24)',
   budget: 64,
 });
 console.log(`kept ${sequence.kept()[0][0].length} slots of ${sequence.length} tokens`);

@@ -25,6 +25,17 @@ const inPlace = {
     })),
 };
 
+/** What has a native part cannot be bundled: it is imported where it lies. */
+const native = {
+  name: 'native',
+  setup: ({ onResolve, resolve: find }) =>
+    onResolve({ filter: /^(node-llama-cpp|onnxruntime-node)$/ }, async ({ path, kind, resolveDir, pluginData }) => {
+      if (pluginData === native) return undefined;
+      const found = await find(path, { kind, resolveDir, pluginData: native });
+      return found.errors.length > 0 ? found : { path: pathToFileURL(found.path).href, external: true };
+    }),
+};
+
 /** Every package of the workspace, whether or not the program's folder depends on it. */
 const packages = {
   name: '@kv',
@@ -58,7 +69,7 @@ export async function runExample(folder, code, name = 'README.md') {
     banner: {
       js: "import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);",
     },
-    plugins: [packages, inPlace],
+    plugins: [packages, native, inPlace],
   });
   const scratch = mkdtempSync(join(tmpdir(), 'kv-example-'));
   try {

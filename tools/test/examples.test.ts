@@ -19,6 +19,11 @@ test('a program elsewhere in a clone, or outside, finds the packages as well', a
   for (const folder of ['.', tmpdir()]) expect(await runExample(folder, program, 'mine.mjs')).toBe('function\n');
 });
 
+test('a program in bench/ finds node-llama-cpp, whose native part stays where it is', async () => {
+  const program = "import { getLlama } from 'node-llama-cpp';\nconsole.log(typeof getLlama);\n";
+  expect(await runExample('bench', program, 'mine.mjs')).toBe('function\n');
+});
+
 test('the README of the examples has a line for each, with the command that runs it', () => {
   const [lines, all] = [
     [

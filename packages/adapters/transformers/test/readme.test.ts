@@ -1,6 +1,5 @@
 import * as transformers from '@huggingface/transformers';
 import { blocksOf, imported, installed, runBlock } from '@kv/model-testing/readme';
-import * as policies from '@kv/policies';
 import { expect, test } from 'vitest';
 import * as adapter from '../src/index.ts';
 import { exported } from './exported.ts';
@@ -10,7 +9,6 @@ const readme = new URL('../README.md', import.meta.url),
   modules = {
     '@huggingface/transformers': transformers,
     '@kv/adapters-transformers': adapter,
-    '@kv/policies': policies,
   };
 
 test('its first lines install what they import, and run', async () => {
@@ -19,7 +17,7 @@ test('its first lines install what they import, and run', async () => {
     [code] = blocksOf(readme),
     small = code
       .replace(/'HuggingFaceTB\/[^']+'/, JSON.stringify(folder))
-      .replace("policy('snapkv')", "policy('snapkv', { window: 8 })")
+      .replace("'snapkv'", "'snapkv(window=8)'")
       .replace('budget: 1024', 'budget: 40')
       .replace('block: 512', 'block: 24')
       .replace(/'Once[^']*'/, JSON.stringify(TEXT))
