@@ -1,17 +1,23 @@
 /**
  * `npm run release`: versions, build, checks, publish, from a clean clone of somebody who is logged in. With `-- --dry-run` nothing is committed,
  * tagged or published, and versions stay. In GitHub's CI each tarball gets a statement of provenance. Other arguments
- * go to `pnpm publish`, such as `--registry URL`, `--tag next`.
+ * go to `pnpm publish`, such as `--registry URL`, `--tag next`. With `-- --pack FOLDER` the tarballs end in FOLDER instead of
+ * the registry, the commit stays, and nobody has to be logged in: `node tools/publish.mjs FOLDER` publishes them, elsewhere
+ * and with no other code.
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { install } from './lib/install.mjs';
 import { manifest, published } from './lib/manifests.mjs';
 import { env, fail, root, run } from './lib/process.mjs';
+import { packed } from './lib/packed.mjs';
 import { dirty, repository, signs, unbuilt } from './lib/release.mjs';
 
-const args = process.argv.slice(2),
+const given = process.argv.slice(2),
+  at = given.indexOf('--pack'),
+  pack = at < 0 ? undefined : resolve(given[at + 1] ?? 'tarballs'),
+  args = given.filter((_, i) => at < 0 || (i !== at && i !== at + 1)),
   dryRun = args.includes('--dry-run'),
   stop = new AbortController();
 
@@ -47,7 +53,7 @@ if (repository() === undefined)
   );
 
 const registry = args.filter((arg, i) => arg.startsWith('--registry') || args[i - 1] === '--registry'),
-  mayPublish = signs(process.env) || (await run('npm', ['whoami', ...registry])).code === 0,
+  mayPublish = pack !== undefined || signs(process.env) || (await run('npm', ['whoami', ...registry])).code === 0,
   nobody = "release: nobody is logged in to the registry, so that nothing can be published: 'npm login' first";
 if (!mayPublish && !dryRun) fail(`${nobody}, or add '-- --dry-run' for all but that`, 2);
 if (!dryRun && (await run('git', ['var', 'GIT_COMMITTER_IDENT'])).code !== 0)
@@ -99,6 +105,12 @@ if (missing.length > 0) end('', missing.join('; '));
 const changed = dirty(await status());
 if (changed !== undefined) end('', changed);
 
+if (pack !== undefined) {
+  console.error('release: pack');
+  for (const { name } of await packed(pack, repository())) console.log(name);
+  console.log(`release: 'node tools/publish.mjs ${pack}' publishes and tags what is packed there`);
+  process.exit();
+}
 if (signs(process.env)) env.NPM_CONFIG_PROVENANCE = 'true';
 // what the registry has already is left out
 if (!dryRun) leave = goesOn('it publishes what the registry still lacks');

@@ -1,0 +1,62 @@
+/**
+ * `node tools/publish.mjs FOLDER`: publishes the tarballs of `npm run release -- --pack FOLDER` that the registry does
+ * not have yet, each after those that it needs, and tags the commit. It needs node, npm, tar and git alone and runs no
+ * script of any package, so that the right to publish meets no other code. Other arguments go to `npm publish`.
+ */
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fail, root } from './lib/process.mjs';
+import { signs } from './lib/release.mjs';
+
+const [folder, ...args] = process.argv.slice(2);
+if (folder === undefined) fail('publish: expected the folder of the tarballs, got nothing', 2);
+const call = (command, ...rest) => execFileSync(command, rest, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();
+
+/** Packed packages, each after those that it needs. */
+function inOrder(packages) {
+  const names = new Map(packages.map((one) => [one.name, one])),
+    done = new Set();
+  const add = (one) => {
+    if (done.has(one)) return;
+    done.add(one);
+    for (const name of Object.keys(one.dependencies ?? {})) if (names.has(name)) add(names.get(name));
+    ordered.push(one);
+  };
+  const ordered = [];
+  for (const one of packages) add(one);
+  return ordered;
+}
+
+/** Whether the registry has this version. @throws where it does not answer */
+function isThere(id) {
+  try {
+    return call('npm', 'view', id, 'version', ...args) !== '';
+  } catch (error) {
+    if (/E404/.test(error.stderr)) return false;
+    throw error;
+  }
+}
+
+const packed = readdirSync(folder)
+  .filter((name) => name.endsWith('.tgz'))
+  .sort()
+  .map((name) => {
+    const tarball = join(folder, name);
+    return { ...JSON.parse(call('tar', '-xzOf', tarball, 'package/package.json')), tarball };
+  });
+const tags = new Set(call('git', 'tag').split('\n'));
+try {
+  for (const { name, version, tarball } of inOrder(packed)) {
+    const id = `${name}@${version}`;
+    if (!isThere(id)) {
+      const provenance = signs(process.env) ? ['--provenance'] : [];
+      call('npm', 'publish', tarball, '--ignore-scripts', '--access', 'public', ...provenance, ...args);
+      console.log(`+ ${id}`);
+    }
+    if (!tags.has(id)) call('git', 'tag', id, '-m', id);
+  }
+} catch (error) {
+  fail(`${error.stderr ?? ''}publish: ${error.message.split('\n')[0]}: the same command goes on with what is missing`);
+}
+console.log(`publish: the registry has all of ${packed.length} packages`);

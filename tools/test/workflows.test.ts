@@ -1,0 +1,63 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { root } from '../lib/process.mjs';
+
+interface Step {
+  readonly uses?: string;
+  readonly run?: string;
+  readonly if?: string;
+}
+interface Job {
+  readonly steps: readonly Step[];
+  readonly environment?: string;
+  readonly permissions?: object;
+  readonly env?: object;
+}
+interface Workflow {
+  readonly on: unknown;
+  readonly permissions?: object;
+  readonly jobs: Readonly<Record<string, Job>>;
+  readonly env?: object;
+}
+const folder = join(root, '.github/workflows'),
+  workflows = readdirSync(folder).map(
+    (name) => [name, parse(readFileSync(join(folder, name), 'utf8')) as Workflow] as const,
+  );
+const secret = (x: unknown): boolean => /secrets[.[]/.test(JSON.stringify(x ?? {}));
+
+describe.each(workflows)('%s', (_, { permissions, jobs, env }) => {
+  const all = Object.values(jobs),
+    steps = all.flatMap((job) => job.steps);
+  test('runs actions by their digest', () => {
+    for (const { uses } of steps) if (uses !== undefined) expect(uses).toMatch(/^[\w./-]+@[0-9a-f]{40}$/);
+  });
+  test('may only read, but for jobs of a protected environment', () => {
+    expect(permissions).toEqual({ contents: 'read' });
+    for (const job of all) if (job.permissions || secret(job)) expect(job.environment).toBe('npm');
+  });
+  test('gives a secret to the step that publishes alone', () => {
+    expect([env, ...all.map((job) => job.env)].some(secret)).toBe(false);
+    for (const step of steps.filter(secret)) expect(step.run).toMatch(/^node tools\/publish\.mjs "[^"]+"$/);
+  });
+  test('runs no code of dependencies in a job that may publish or write', () => {
+    for (const job of all)
+      if (job.permissions)
+        for (const { run = '' } of job.steps) expect(run).not.toMatch(/\b(?:npm|npx|pnpm|yarn)\b|release\.mjs|\.ci\//);
+  });
+  test('pushes nothing once something has failed', () => {
+    for (const { if: condition = '', run = '' } of steps)
+      if (/always|failure|cancelled/.test(condition)) expect(run).not.toContain('push');
+  });
+});
+test('the lock file is audited every week, where it changes, and before a release', () => {
+  const of = (name: string): Workflow => workflows.find(([file]) => file === name)![1],
+    [audit, release] = [of('audit.yml'), of('release.yml')];
+  expect(audit.on).toMatchObject({
+    schedule: [{ cron: expect.stringMatching(/^\d+ \d+ \* \* \d$/) as string }],
+    push: { paths: ['pnpm-lock.yaml'] },
+  });
+  for (const { jobs } of [audit, release])
+    expect(Object.values(jobs).flatMap(({ steps }) => steps.map(({ run }) => run))).toContain('node tools/audit.mjs');
+});
