@@ -12,7 +12,8 @@ declare const __MODEL__: { readonly folder: string; readonly files: readonly str
 
 const form = choiceForm(),
   view = player((side, position) => send({ type: 'why', run, side, position })),
-  device = element('device', HTMLParagraphElement),
+  device = element('device', HTMLSpanElement),
+  status = element('status', HTMLParagraphElement),
   stop = element('stop', HTMLButtonElement),
   copied = element('copied', HTMLSpanElement),
   bar = element('progress', HTMLProgressElement);
@@ -35,7 +36,8 @@ function start(download: boolean): void {
   policies = choice.policies;
   stop.disabled = false;
   document.body.dataset.state = 'running';
-  device.textContent = `Loading ${choice.model.name || 'the model'} …`;
+  say(`Loading ${choice.model.name || 'the model'} …`);
+  device.textContent = '';
   delete device.dataset.device;
   send({ type: 'run', run: ++run, choice, model, chosen: form.files(), download });
 }
@@ -51,6 +53,7 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
   }
   bar.hidden = data.type !== 'progress';
   if (data.type === 'opened') {
+    say('');
     device.textContent = said(data.opened);
     device.dataset.device = data.opened.device;
     return;
@@ -64,7 +67,9 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     case 'progress': {
       const { file, done, total, secondsLeft } = data.progress;
       [bar.max, bar.value] = [total, done];
-      device.textContent = `Downloading ${file}: ${bytesText(done)} of ${bytesText(total)}${secondsLeft === undefined ? '' : `, ${Math.ceil(secondsLeft)} s left`}. The browser keeps it.`;
+      say(
+        `Downloading ${file}: ${bytesText(done)} of ${bytesText(total)}${secondsLeft === undefined ? '' : `, ${Math.ceil(secondsLeft)} s left`}. The browser keeps it.`,
+      );
       break;
     }
     case 'why':
@@ -90,10 +95,13 @@ worker.addEventListener('error', ({ message }) =>
   fail(`The worker could not start: ${message || 'its file did not load'}.`),
 );
 
-function fail(message: string): void {
-  device.textContent = message;
-  device.dataset.device = 'none';
+/** What is going on above the result, or went wrong; nothing once the model is there. */
+function say(words: string, wrong = false): void {
+  status.textContent = words;
+  status.hidden = words === '';
+  status.classList.toggle('wrong', wrong);
 }
+const fail = (message: string): void => say(message, true);
 
 element('choice', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault();

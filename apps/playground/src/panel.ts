@@ -52,6 +52,7 @@ export function panel(side: Side, point: (place: Place) => void, ask: (position:
     'aria-describedby': `title-${side}`,
   }))
     canvas.setAttribute(name, value);
+  because.setAttribute('aria-live', 'polite');
   text.setAttribute('role', 'group');
   text.setAttribute('aria-label', 'The text, shaded by how many rows hold each token');
   const numbers = make(
@@ -68,8 +69,8 @@ export function panel(side: Side, point: (place: Place) => void, ask: (position:
     numbers,
     make('div', { className: 'map' }, canvas),
     readout,
-    text,
     because,
+    text,
     notes,
   );
   root.setAttribute('aria-labelledby', title.id);
@@ -78,8 +79,14 @@ export function panel(side: Side, point: (place: Place) => void, ask: (position:
     said: readonly string[] = [],
     place: Place | undefined,
     reasons: { readonly position: number; readonly fates?: readonly Fate[]; readonly failed?: string } | undefined;
-  const map = heatCanvas(canvas, point, ({ position }) => ask(position)),
-    written = textMap(text, (position) => point({ position, row: place?.row ?? 0 }), ask);
+  /** A person asked on this side, whose reason is to be in sight. */
+  let askedHere = false;
+  const askHere = (position: number): void => {
+    askedHere = true;
+    ask(position);
+  };
+  const map = heatCanvas(canvas, point, ({ position }) => askHere(position)),
+    written = textMap(text, (position) => point({ position, row: place?.row ?? 0 }), askHere);
   const tokenAt = (position: number): string | undefined => {
     if (!run) return undefined;
     const { text: prompt, offsets } = run.prompt,
@@ -106,6 +113,8 @@ export function panel(side: Side, point: (place: Place) => void, ask: (position:
           ]
         : []),
     );
+    if (askedHere) because.scrollIntoView({ block: 'nearest' });
+    if (fates ?? failed) askedHere = false;
   };
   const draw = (): void => {
     if (!run || !shown) return;

@@ -1,5 +1,6 @@
 import { entries } from '@kv/core';
-import { catalogue, policyNames } from '@kv/policies';
+import { compile } from '@kv/core/engine';
+import { catalogue, policy, policyNames } from '@kv/policies';
 
 /** What is worth comparing first on the embedded model, with options for short prompts. */
 export const COMMON: readonly (readonly [text: string, label: string])[] = [
@@ -29,13 +30,26 @@ function saying(name: string): string {
   return factory.description.says;
 }
 
-/** Policies to pick from: common ones, then the whole catalogue with its defaults. */
+/** What a policy goes by, for the groups of a list. */
+function basisOf(name: string): string {
+  const { evicts, needs } = compile(policy(name)),
+    reads = (pattern: RegExp): boolean => needs.some(({ id }) => pattern.test(id));
+  if (!evicts) return 'Hide slots from queries, evict nothing';
+  if (needs.some(({ provide }) => provide)) return 'By another pass of the model, or a file beside it';
+  if (reads(/^(?:attention|queries|state)/)) return 'By attention';
+  return reads(/^(?:keys|values)/) ? 'By keys and values' : 'By text and positions';
+}
+const others = policyNames
+  .filter((name) => !COMMON.some(([text]) => text === name))
+  .toSorted((a, b) => a.localeCompare(b));
+
+/** Policies to pick from: common ones, then the whole catalogue with its defaults, by what they go by. */
 export const presetGroups: readonly PresetGroup[] = [
   { label: 'Common', presets: COMMON },
-  {
-    label: 'All, with their defaults',
-    presets: policyNames
-      .filter((name) => !COMMON.some(([text]) => text === name))
+  ...[...new Set(others.map(basisOf))].toSorted().map((label) => ({
+    label,
+    presets: others
+      .filter((name) => basisOf(name) === label)
       .map((name) => [name, `${name}: ${saying(name)}`] as const),
-  },
+  })),
 ];

@@ -15,7 +15,12 @@ export function textMap(
   let spans: HTMLElement[] = [],
     rows = 1,
     prompted = 0,
-    marked: HTMLElement | undefined;
+    marked: HTMLElement | undefined,
+    following = true;
+  // whoever scrolls to another place stays there until the end is in sight again
+  root.addEventListener('scroll', () => {
+    following = root.scrollTop + root.clientHeight >= root.scrollHeight - 8;
+  });
   const add = (text: string, kind: string): void => {
     const span = make(
       'span',
@@ -36,7 +41,7 @@ export function textMap(
     });
   return {
     start({ text, offsets, valueTokens, questionFrom = Infinity }, count) {
-      [spans, rows, prompted, marked] = [[], count, offsets.length, undefined];
+      [spans, rows, prompted, marked, following] = [[], count, offsets.length, undefined, true];
       root.replaceChildren();
       const value = new Set(valueTokens);
       let from = 0; // tokens may share a character: the first of them shows it
@@ -52,6 +57,7 @@ export function textMap(
     show(frame, tokens) {
       for (const span of spans.splice(prompted + tokens.length)) span.remove();
       for (const token of tokens.slice(spans.length - prompted)) add(token, 'new');
+      if (following) root.scrollTop = root.scrollHeight; // the answer is at the end
       const counts = countsOf(frame);
       for (const [position, span] of spans.entries()) {
         const count = counts[position],

@@ -167,7 +167,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect(await page.textContent('#wrong-0')).toMatch(
       /^policy: expected the name of a method or piece \(did you mean snapkv.*got 'snapkw'$/s,
     );
-    expect(await page.textContent('#device')).toBe('Not run: a field above says why.');
+    expect(await page.textContent('#status')).toBe('Not run: a field above says why.');
     await page.fill('#policy-0', 'snapkv(window=64)');
     expect(await page.textContent('#wrong-0')).toBe('');
     await page.keyboard.press('Enter');
@@ -318,7 +318,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
         link = `${site.url}#${SHORT}&device=cpu&a=full&b=streaming&hub=org%2Ftiny`;
       const { page } = await open(at, link);
       await ended(page);
-      expect(await page.textContent('#device')).toBe(
+      expect(await page.textContent('#status')).toBe(
         'org/tiny: is not in this browser yet: press Run to download it from huggingface.co',
       );
       expect(seen).toEqual([]);
@@ -339,7 +339,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
       await page.getByText('deleted from this browser').waitFor();
       await page.reload();
       await ended(page);
-      expect(await page.textContent('#device')).toContain('press Run to download');
+      expect(await page.textContent('#status')).toContain('press Run to download');
       await page.fill('#hub', 'org/none');
       await page.click('#run');
       await page
@@ -379,6 +379,36 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
       );
     await page.close();
   });
+
+  test.each([
+    [1280, 900],
+    [390, 844],
+  ])(
+    'in a window of %d x %d a click brings its reason into sight, and the answer is in sight in the text',
+    async (width, height) => {
+      const { page } = await open(context, `${site.url}#form=code&tokens=512&depth=50&seed=1&budget=25%25&device=cpu`);
+      await page.setViewportSize({ width, height });
+      await ended(page);
+      const inSight = (selector: string, frame: string): Promise<boolean> =>
+        page.$eval(
+          selector,
+          (one, around) => {
+            const { top, bottom } = one.getBoundingClientRect(),
+              box = around === '' ? { top: 0, bottom: innerHeight } : one.closest(around)!.getBoundingClientRect();
+            return top >= box.top - 1 && bottom <= box.bottom + 1;
+          },
+          frame,
+        );
+      expect(await inSight('.side:first-child .text .new:last-child', '.text')).toBe(true);
+      for (const ask of ['canvas', '.text .value']) {
+        await page.click(`.side:first-child ${ask} >> nth=0`);
+        await page.waitForSelector('.side:first-child .why details');
+        expect(await inSight('.side:first-child .why', '')).toBe(true);
+      }
+      expect(await page.isVisible('#status')).toBe(false);
+      await page.close();
+    },
+  );
 
   test('stops when told to, and runs again', async () => {
     // pressed before the worker can have answered: from out here the run may be over first

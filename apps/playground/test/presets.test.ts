@@ -19,3 +19,15 @@ test.each(presets)('%s is a policy', (text) => {
 test('the page starts with two of them', () => {
   expect(DEFAULT.policies.every((text) => presets.includes(text))).toBe(true);
 });
+
+test('the list begins with twelve common ones; the others are in groups by what they go by, in order', () => {
+  const [common, ...groups] = presetGroups;
+  expect([common.label, common.presets.length]).toEqual(['Common', 12]);
+  expect(groups.length).toBeGreaterThan(3);
+  for (const { label, presets: own } of groups) {
+    expect(label).toMatch(/^By |^Hide /);
+    expect(own.map(([text]) => text)).toEqual(own.map(([text]) => text).toSorted((a, b) => a.localeCompare(b)));
+  }
+  expect(groups.find(({ presets: own }) => own.some(([text]) => text === 'quest'))?.label).toMatch(/^Hide /);
+  expect(groups.find(({ presets: own }) => own.some(([text]) => text === 'kvzip'))?.label).toMatch(/another pass/);
+});
