@@ -1,22 +1,25 @@
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
 import type { Policy, Registry } from '@kv/core';
 import type { Budget, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
-import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
 import type { DestinationStream } from 'pino';
 import { answeringOf, nameable, wayOf } from './protocol/asked.ts';
 import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
 import type { Prompt } from './protocol/prompt.ts';
-import { Refusal, refusalOf } from './protocol/refusal.ts';
-import { chatRequest, completionRequest, schemaRefusal } from './protocol/schema.ts';
-import type { ChatRequest, CommonRequest, CompletionRequest, SchemaError } from './protocol/schema.ts';
+import { Refusal } from './protocol/refusal.ts';
+import { chatRequest, completionRequest } from './protocol/schema.ts';
+import type { ChatRequest, CommonRequest, CompletionRequest } from './protocol/schema.ts';
 import { streamedAnswer, wholeAnswer } from './http/answer.ts';
 import type { Answer } from './http/answer.ts';
+import { goneSignal } from './http/gone.ts';
 import { keyCheck } from './http/keys.ts';
 import { createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
+import { answerErrors, expectHeaders, pathOf, readJson, refused } from './http/requests.ts';
 import type { Event } from './run/job.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -106,6 +109,11 @@ export function createServer(options: ServerOptions): Server {
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyBytes,
+    genReqId: () => `req_${randomUUID()}`,
+    frameworkErrors(error, request, reply: FastifyReply) {
+      const refusal = refused(error, request, bodyBytes);
+      void reply.code(refusal.status).send(refusal.body);
+    },
     requestTimeout: receiveMs,
     keepAliveTimeout: 5000,
     forceCloseConnections: 'idle',
@@ -130,8 +138,10 @@ export function createServer(options: ServerOptions): Server {
     },
   });
   const admits = keys && keyCheck(keys);
-  app.addHook('onRequest', async (request) => {
+  app.addHook('onRequest', async (request, reply) => {
     request.raw.socket.setTimeout(0); // a kept connection has that of the answer before
+    reply.header('x-request-id', request.id);
+    expectHeaders(request);
     if (admits) {
       if (!OPEN.has(pathOf(request)) && !admits(request.headers.authorization))
         throw new Refusal('a key of this server is expected as Authorization: Bearer KEY', {
@@ -142,6 +152,11 @@ export function createServer(options: ServerOptions): Server {
       // A page that was led here by its own name server would be of the same origin.
       throw new Refusal('the server is spoken to as localhost', { status: 403, code: 'wrong_host' });
   });
+  // Once all is said, a reader that takes nothing more is not waited for.
+  const waitForReader = ({ raw }: FastifyReply): void => void raw.socket?.setTimeout(readerMs);
+  app.addHook('onSend', async (_, reply, payload) => {
+    if (!(payload instanceof Readable)) waitForReader(reply);
+  });
   app.addHook('onResponse', async (request, reply) => {
     metrics.answered(request.routeOptions.url ?? 'none', reply.statusCode);
     request.log.info(
@@ -150,7 +165,7 @@ export function createServer(options: ServerOptions): Server {
     );
   });
   readJson(app);
-  answerErrors(app);
+  answerErrors(app, bodyBytes);
 
   for (const [path, { type, text }] of Object.entries(PAGE))
     app.get(path, (_, reply) => reply.headers(PAGE_HEADERS).type(type).send(text));
@@ -191,9 +206,8 @@ export function createServer(options: ServerOptions): Server {
     const started = performance.now(),
       { of, ...way } = wayOf(body, defaults, model),
       { n = 1, stream = false } = body,
+      gone = goneSignal(request, reply),
       most = limits.maxTokens ?? model.config.maxPositions;
-    const gone = new AbortController();
-    reply.raw.once('close', () => gone.abort());
     const asked = prompts.map(({ ids, text }) => {
       const evicts = way.policy?.evicts === true && way.block !== undefined,
         room = evicts ? most : Math.max(0, model.config.maxPositions - ids.length);
@@ -219,7 +233,7 @@ export function createServer(options: ServerOptions): Server {
         ...(echo && logprobs !== undefined && { scorePrompt: logprobs }),
         offset: echoed.length,
         echoed,
-        signal: gone.signal,
+        signal: gone,
       };
     });
     const shape: Answer = {
@@ -237,8 +251,7 @@ export function createServer(options: ServerOptions): Server {
     metrics.firstToken((performance.now() - started) / 1000);
     if (!stream) return wholeAnswer(shape, events);
     const frames = Readable.from(streamedAnswer(shape, events), { objectMode: false, highWaterMark: 4096 });
-    // Once all is said, a reader that takes nothing more is not waited for.
-    frames.once('end', () => request.raw.socket.setTimeout(readerMs));
+    frames.once('end', () => waitForReader(reply));
     return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
   };
   app.post<{ Body: ChatRequest }>('/v1/chat/completions', { schema: { body: chatRequest } }, async (request, reply) => {
@@ -318,8 +331,6 @@ function expectPossible(way: () => unknown): void {
   }
 }
 
-const pathOf = ({ url }: FastifyRequest): string => url.split('?', 1)[0] ?? '';
-
 /** @throws Refusal for another model than this one */
 function expectModel(asked: string | undefined, name: string): void {
   if (asked !== undefined && asked !== name)
@@ -337,48 +348,4 @@ async function begun(events: AsyncIterable<Event>): Promise<AsyncIterable<Event>
   return (async function* () {
     for (let next = first; !next.done; next = await all.next()) yield next.value;
   })();
-}
-
-/** Bodies are JSON in UTF-8; fields that are null are as if left out. */
-function readJson(app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser('error', 'error');
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    let text: string;
-    try {
-      text = new TextDecoder('utf-8', { fatal: true }).decode(body as Buffer);
-    } catch {
-      done(new Refusal('the body must be UTF-8'), undefined);
-      return;
-    }
-    parse(request, text, done);
-  });
-  app.addHook('preValidation', async ({ body }) => {
-    if (typeof body !== 'object' || body === null) return;
-    for (const [field, value] of Object.entries(body))
-      if (value === null) delete (body as Record<string, unknown>)[field];
-  });
-}
-
-/** Whatever goes wrong is the protocol's error object. */
-function answerErrors(app: FastifyInstance): void {
-  app.setNotFoundHandler((request) => {
-    throw new Refusal(`there is nothing at ${request.method} ${pathOf(request).slice(0, 100)}`, { status: 404 });
-  });
-  app.setErrorHandler<Error & { statusCode?: number; validation?: unknown }>((error, request, reply) => {
-    const refusal = refused(error);
-    if (refusal.status >= 500 && refusal !== error) request.log.error({ err: error }, 'a request failed');
-    if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
-    if (refusal.status === 401) reply.header('www-authenticate', 'Bearer');
-    return reply.code(refusal.status).send(refusal.body);
-  });
-}
-
-function refused(error: Error & { statusCode?: number; validation?: unknown }): Refusal {
-  if (error.validation !== undefined) {
-    const { param, message } = schemaRefusal(error.validation as readonly SchemaError[]);
-    return new Refusal(message, { param });
-  }
-  const { statusCode = 500 } = error;
-  return statusCode >= 400 && statusCode < 500 ? new Refusal(error.message, { status: statusCode }) : refusalOf(error);
 }

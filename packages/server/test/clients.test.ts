@@ -62,7 +62,22 @@ describe('openai', () => {
         messages,
         tools: [{ type: 'function', function: { name: 'f' } }],
       }),
-    ).rejects.toThrow("400 'tools' is not supported");
+    ).rejects.toThrow("400 'tools' must be [], since tools are not supported");
+  });
+  test('an answer goes back into the conversation, whole and streamed', async () => {
+    const more = { model: 'embedded', temperature: 0, max_tokens: 4 };
+    const first = await openai.chat.completions.create({ ...more, messages }),
+      streamed = await openai.chat.completions.stream({ ...more, messages }).finalChatCompletion();
+    for (const { choices, _request_id: id } of [first, streamed as typeof first]) {
+      const again = [...messages, choices[0].message, ...messages];
+      const { choices: next } = await openai.chat.completions.create({
+        ...more,
+        messages: again,
+        ...{ store: false, metadata: { by: 'test' }, service_tier: 'auto', tools: [], tool_choice: 'none' },
+      });
+      expect(next[0].finish_reason).toBe('length');
+      if (choices === first.choices) expect(id).toMatch(/^req_/);
+    }
   });
   test('an abort gives everything back', async () => {
     const stream = await openai.chat.completions.create({

@@ -45,7 +45,7 @@ test(`${REQUESTS} requests at ${CONNECTIONS} connections with faults mixed in`, 
             max_tokens: 6,
             temperature: i % 2,
             stream: i % 4 === 0,
-            ...(i % 10 === 7 && { tools: [] }),
+            ...(i % 10 === 7 && { tools: [{}] }),
             ...(i % 3 === 0 && { policy: 'snapkv(window=4)', budget: '50%' }),
           });
     const answer = await fetch(`${on.url}/v1/completions`, {

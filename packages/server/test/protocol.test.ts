@@ -158,9 +158,10 @@ describe('chat', () => {
 
 describe('refusals', () => {
   const cases: readonly [object | string, number, string | null][] = [
-    [{ prompt: 'a', tools: [] }, 400, 'tools'],
+    [{ prompt: 'a', tools: [{ type: 'function', function: { name: 'f' } }] }, 400, 'tools'],
     [{ prompt: 'a', temperature: 3 }, 400, 'temperature'],
-    [{ prompt: 'a', top_p: 0 }, 400, 'top_p'],
+    [{ prompt: 'a', top_p: -1 }, 400, 'top_p'],
+    [{ prompt: 'a', n: 2, best_of: 3 }, 400, 'best_of'],
     [{ prompt: 'a', n: 0 }, 400, 'n'],
     [{ prompt: 'a', stop: [1] }, 400, 'stop'],
     [{ prompt: 'a', stream_options: { other: 1 } }, 400, 'stream_options.other'],
@@ -203,7 +204,7 @@ describe('refusals', () => {
     [user([{ type: 'image_url', image_url: {} }]), 'messages[0].content[0].type'],
     [user([{ type: 'text' }]), 'messages[0].content[0].text'],
     [user(null), 'messages[0].content'],
-    [[{ role: 'assistant', content: 'a', tool_calls: [] }], 'messages[0].tool_calls'],
+    [[{ role: 'assistant', content: 'a', other: [] }], 'messages[0].other'],
     [[], 'messages'],
   ])('messages %j', async (messages, param) => {
     const answer = await chat({ messages });

@@ -178,15 +178,14 @@ describe('one memory budget', () => {
 });
 
 describe('it holds', () => {
-  /** A request over a bare socket, which reads nothing. */
-  const bare = ({ url }: Serving, body: object): ReturnType<typeof connect> => {
-    const text = JSON.stringify(body),
-      socket = connect(Number(new URL(url).port), '127.0.0.1');
+  /** Requests in one write over a bare socket, which reads nothing. */
+  const bare = ({ url }: Serving, ...bodies: readonly object[]): ReturnType<typeof connect> => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
     socket.pause();
     socket.on('error', () => {});
-    socket.write(
-      `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
-    );
+    const request = (text: string): string =>
+      `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+    socket.write(bodies.map((body) => request(JSON.stringify(body))).join(''));
     return socket;
   };
   test('a client that goes frees everything, while waiting, while read, while answered', async () => {
@@ -199,6 +198,37 @@ describe('it holds', () => {
       await new Promise((resolve) => setTimeout(resolve, 30));
     }
     await until(() => empty(on));
+    await on.server.close();
+  });
+  test('a connection that closes ends all that was sent on it, whatever waits behind what', async () => {
+    const on = await serve({ limits: { running: 2, part: 16 } }),
+      sum = (): number => Object.values(on.server.prompts).reduce((all, count) => all + count, 0);
+    const way = fc.constantFrom({}, { policy: 'h2o', budget: 64 }, { policy: 'streaming', budget: 32, block: 16 });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ stream: fc.boolean(), way }), { minLength: 1, maxLength: 30 }),
+        fc.boolean(),
+        async (bodies, begun) => {
+          const long = { prompt: words(300), max_tokens: 3000, temperature: 2 };
+          const socket = bare(on, ...bodies.map(({ stream, way: own }) => ({ ...long, stream, ...own })));
+          await until(() => (begun ? on.server.prompts.answering : sum()) > 0);
+          socket.destroy();
+          await until(() => sum() === 0 && empty(on));
+        },
+      ),
+      { numRuns: 6 },
+    );
+    await on.server.close();
+  });
+  test('whole answers that are not read are let go with their connection', async () => {
+    const on = await serve({ limits: { readerMs: 200 } }),
+      sockets = (): number => process.getActiveResourcesInfo().filter((each) => each === 'TCPSocketWrap').length,
+      body = { prompt: words(150), max_tokens: 1, echo: true, logprobs: 20, n: 32 },
+      before = sockets(),
+      socket = bare(on, ...Array.from({ length: 8 }, () => body));
+    await until(() => sockets() === before + 2);
+    await until(() => sockets() === before + 1 && empty(on));
+    socket.destroy();
     await on.server.close();
   });
   test('a reader that is behind holds nobody up, and is dropped in the end', async () => {

@@ -103,7 +103,11 @@ export function answeringOf(
   fallback: number,
   most: number,
 ): Omit<Answering, 'logprobs' | 'stopAtEos'> {
-  const { stop = [], temperature = 1, top_p: topP = 1, max_tokens, max_completion_tokens } = request;
+  const { stop = [], temperature = 1, top_p: topP = 1, max_tokens, max_completion_tokens, n = 1, best_of } = request;
+  if (best_of !== undefined && best_of !== n)
+    throw new Refusal(`'best_of' must be ${n}, as many as 'n', since no choices are thrown away, got ${best_of}`, {
+      param: 'best_of',
+    });
   if (max_tokens !== undefined && max_completion_tokens !== undefined && max_tokens !== max_completion_tokens)
     throw new Refusal("'max_tokens' is expected without 'max_completion_tokens', which says something else", {
       param: 'max_tokens',
@@ -115,8 +119,8 @@ export function answeringOf(
   return {
     maxNewTokens: asked ?? Math.min(fallback, most),
     stop: typeof stop === 'string' ? [stop] : stop,
-    temperature,
-    topP,
+    // of no probability at all the likeliest token is left
+    ...(topP === 0 ? { temperature: 0, topP: 1 } : { temperature, topP }),
     seed: request.seed ?? randomInt(2 ** 31),
   };
 }

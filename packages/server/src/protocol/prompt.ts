@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ChatMessage, ChatTemplate, Model } from '@kv/models';
 import type { ChatRequest, CompletionRequest } from './schema.ts';
+import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
 
 /** A prompt as the model reads it. */
@@ -32,20 +33,13 @@ export interface ChatPrompt extends Prompt {
   readonly stop: readonly string[];
 }
 
-const said = ({ messages }: ChatRequest): readonly ChatMessage[] =>
-  messages.map(({ role, content, ...rest }) => ({
-    ...rest,
-    role: role === 'developer' ? 'system' : role,
-    content: typeof content === 'string' ? content : content.map(({ text }) => text).join(''),
-  }));
-
 /**
  * A conversation in the words of the model's chat template; without one, lines that the model goes on writing.
  * @throws Refusal or KvError for a conversation that the template does not take
  */
 export function chatPrompt(request: ChatRequest, { tokenizer, chatTemplate }: Model): ChatPrompt {
-  const messages = said(request),
-    render = chatTemplate?.();
+  const render = chatTemplate?.(),
+    messages = conversation(request, render);
   const prompt = render
     ? { ids: templateIds(messages, render, tokenizer), stop: [] }
     : { ids: tokenizer.encode(lines(messages), { parse: false }).ids, stop: ['\n'] };

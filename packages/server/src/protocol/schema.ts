@@ -2,14 +2,60 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 
 /** Longest texts and lists of a request. */
-const LIMITS = { name: 200, stops: 16, stop: 200, prompts: 128, choices: 128, policy: 4096, messages: 4096 } as const;
+const LIMITS = {
+  ...{ name: 200, label: 512, stops: 16, stop: 200, prompts: 128, choices: 128, policy: 4096, messages: 4096 },
+  ...{ calls: 128, labels: 1024 },
+} as const;
 
-const nullOr = 'or left out';
 const count = (least: number, description: string, maximum = 2 ** 31 - 1) =>
   Type.Integer({ minimum: least, maximum, description });
+const flag = Type.Optional(Type.Boolean({ description: 'true or false' }));
+
+/** A field that labels a request for its sender, and changes nothing about the answer. */
+const label = Type.Optional(Type.String({ maxLength: LIMITS.label, description: 'a text' }));
+
+/** A field that is not honoured, taken where it asks for nothing: one of these values. */
+const only = (values: readonly unknown[], since: string) =>
+  Type.Optional(
+    Type.Unsafe<unknown>({
+      enum: values,
+      description: `${values.map((value) => JSON.stringify(value)).join(' or ')}, since ${since}`,
+    }),
+  );
+const DRAWN = 'tokens are drawn by temperature and top_p alone';
+
+/** What both kinds of request may say without asking for anything; with another value it is refused by name. */
+const neutral = {
+  user: label,
+  safety_identifier: label,
+  prompt_cache_key: label,
+  metadata: Type.Optional(
+    Type.Object({}, { additionalProperties: true, description: 'an object', maxProperties: LIMITS.labels }),
+  ),
+  store: only([false], 'answers are not stored'),
+  service_tier: only(['auto', 'default'], 'there is one tier'),
+  tools: only([[]], 'tools are not supported'),
+  tool_choice: only(['none', 'auto'], 'tools are not supported'),
+  parallel_tool_calls: flag,
+  functions: only([[]], 'functions are not supported'),
+  function_call: only(['none', 'auto'], 'functions are not supported'),
+  modalities: only([['text']], 'answers are text'),
+  response_format: only([{ type: 'text' }], 'answers are not constrained'),
+  reasoning_effort: only(['none'], 'there is no reasoning beside the answer'),
+  verbosity: only(['medium'], 'the length of answers is bounded by max_tokens alone'),
+  cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),
+  logit_bias: only([{}], 'logits are not biased'),
+  frequency_penalty: only([0], 'penalties are not supported'),
+  presence_penalty: only([0], 'penalties are not supported'),
+  repetition_penalty: only([1], 'penalties are not supported'),
+  repeat_penalty: only([1], 'penalties are not supported'),
+  top_k: only([0, -1], DRAWN),
+  min_p: only([0], DRAWN),
+} as const;
 
 /** Fields that both kinds of request have; `description` is what a refusal expects. */
 const common = {
+  ...neutral,
   model: Type.Optional(
     Type.String({ maxLength: LIMITS.name, description: 'the name of a model that /v1/models lists' }),
   ),
@@ -31,18 +77,15 @@ const common = {
     }),
   ),
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, description: 'a number from 0 to 2' })),
-  top_p: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1, description: 'a number above 0 and at most 1' })),
+  top_p: Type.Optional(Type.Number({ minimum: 0, maximum: 1, description: 'a number from 0 to 1' })),
   max_tokens: Type.Optional(count(0, 'a whole number of tokens')),
-  stream: Type.Optional(Type.Boolean({ description: 'true or false' })),
+  stream: flag,
   stream_options: Type.Optional(
     Type.Object(
-      { include_usage: Type.Optional(Type.Boolean({ description: 'true or false' })) },
+      { include_usage: flag, include_obfuscation: only([false], 'frames are not padded') },
       { additionalProperties: false, description: 'an object with include_usage' },
     ),
   ),
-  user: Type.Optional(Type.String({ maxLength: LIMITS.name, description: `a text ${nullOr}` })),
-  frequency_penalty: Type.Optional(Type.Literal(0, { description: '0, since penalties are not supported' })),
-  presence_penalty: Type.Optional(Type.Literal(0, { description: '0, since penalties are not supported' })),
   policy: Type.Optional(
     Type.String({ maxLength: LIMITS.policy, description: 'pieces of the catalogue such as snapkv(window=16)' }),
   ),
@@ -71,9 +114,10 @@ export const completionRequest = Type.Object(
       ],
       { description: `a text, token ids, or up to ${LIMITS.prompts} of either` },
     ),
-    echo: Type.Optional(Type.Boolean({ description: 'true or false' })),
+    echo: flag,
     logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),
-    best_of: Type.Optional(Type.Literal(1, { description: '1, since no choices are thrown away' })),
+    best_of: Type.Optional(count(1, `a whole number of choices from 1 to ${LIMITS.choices}`, LIMITS.choices)),
+    suffix: only([''], 'answers do not go before a text'),
   },
   closed,
 );
@@ -90,20 +134,46 @@ const part = {
   then: textPart,
   else: ofType({ const: 'text', description: "'text', since the model reads nothing else" }),
 };
+const toolCall = Type.Object(
+  {
+    id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
+    type: Type.Optional(Type.Literal('function', { description: "'function'" })),
+    function: Type.Object(
+      {
+        name: Type.String({ maxLength: LIMITS.name, description: 'a text' }),
+        arguments: Type.Optional(Type.String({ description: 'a text of JSON' })),
+      },
+      { additionalProperties: false, description: 'an object with name and arguments' },
+    ),
+  },
+  { additionalProperties: false, description: 'an object with id, type and function' },
+);
+/** One message of any role; `conversation` says which role may have which field. */
 const message = Type.Object(
   {
-    role: Type.Enum(['system', 'developer', 'user', 'assistant'], {
-      description: "'system', 'developer', 'user' or 'assistant'",
+    role: Type.Enum(['system', 'developer', 'user', 'assistant', 'tool'], {
+      description: "'system', 'developer', 'user', 'assistant' or 'tool'",
     }),
-    content: Type.Unsafe<string | readonly Static<typeof textPart>[]>({
-      if: { type: 'array' },
-      then: { type: 'array', items: part, maxItems: LIMITS.messages, description: 'parts of type text' },
-      else: { type: 'string', description: 'a text, or parts of type text' },
-    }),
+    content: Type.Optional(
+      Type.Unsafe<string | readonly Static<typeof textPart>[]>({
+        if: { type: 'array' },
+        then: { type: 'array', items: part, maxItems: LIMITS.messages, description: 'parts of type text' },
+        else: { type: 'string', description: 'a text, or parts of type text' },
+      }),
+    ),
     name: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
+    refusal: only([''], 'an answer was a refusal or has content'),
+    annotations: Type.Optional(
+      Type.Array(Type.Unknown(), { maxItems: LIMITS.labels, description: 'a list, which labels the content' }),
+    ),
+    tool_calls: Type.Optional(
+      Type.Array(toolCall, { maxItems: LIMITS.calls, description: `up to ${LIMITS.calls} calls of functions` }),
+    ),
+    tool_call_id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
   },
   { additionalProperties: false, description: 'an object with role and content' },
 );
+export type Message = Static<typeof message>;
 
 /** `POST /v1/chat/completions`. */
 export const chatRequest = Type.Object(
@@ -115,20 +185,19 @@ export const chatRequest = Type.Object(
       description: `from 1 to ${LIMITS.messages} messages`,
     }),
     max_completion_tokens: Type.Optional(count(0, 'a whole number of tokens')),
-    logprobs: Type.Optional(Type.Boolean({ description: 'true or false' })),
+    logprobs: flag,
     top_logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),
-    response_format: Type.Optional(
-      Type.Object(
-        { type: Type.Literal('text', { description: "'text', since answers are not constrained" }) },
-        { additionalProperties: false, description: "{ type: 'text' }" },
-      ),
-    ),
   },
   closed,
 );
 export type ChatRequest = Static<typeof chatRequest>;
 /** What both have. */
 export type CommonRequest = Omit<ChatRequest & CompletionRequest, 'messages' | 'prompt' | 'logprobs'>;
+
+/** Values of the fields that ask for nothing, by name; `null` does everywhere. For tests and documents. */
+export const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = Object.fromEntries(
+  Object.entries(neutral).flatMap(([name, schema]) => ('enum' in schema ? [[name, schema.enum as unknown[]]] : [])),
+);
 
 /** What of ajv's errors names a field and what it must be. */
 export interface SchemaError {
@@ -146,6 +215,9 @@ const fieldOf = (path: string): string =>
     .replace(/\/(\d+)/g, '[$1]')
     .replaceAll('/', '.');
 
+/** Where the extension fields are looked for by those who read answers, or documents of a client. */
+const CARRIERS: readonly string[] = ['kv', 'extra_body'];
+
 /** The field that a request gets wrong, and a sentence about it. */
 export function schemaRefusal(errors: readonly SchemaError[]): { readonly param: string; readonly message: string } {
   // A union ends in an error of its own, behind those of its members.
@@ -153,8 +225,11 @@ export function schemaRefusal(errors: readonly SchemaError[]): { readonly param:
   const { instancePath, keyword, params, parentSchema, data } = error,
     inside = (name: unknown): string => [fieldOf(instancePath), String(name)].filter((x) => x !== '').join('.');
   if (keyword === 'additionalProperties') {
-    const param = inside(params.additionalProperty);
-    return { param, message: `'${param}' is not supported` };
+    const param = inside(params.additionalProperty),
+      hint = CARRIERS.includes(param)
+        ? `: 'policy', 'budget', 'block' and 'cadence' are fields of the request itself`
+        : '';
+    return { param, message: `'${param}' is not supported${hint}` };
   }
   if (keyword === 'required') {
     const param = inside(params.missingProperty);

@@ -115,7 +115,8 @@ export class Scheduler {
         retryAfter: this.#retryAfter(),
       });
     events.onRead = () => this.#call();
-    for (const { asked } of jobs) asked.signal.addEventListener('abort', () => this.#call(), { once: true });
+    for (const signal of new Set(all.map(({ signal }) => signal)))
+      signal.addEventListener('abort', () => this.#call(), { once: true });
     this.#waiting.push(...jobs);
     this.#loop ??= this.#run().finally(() => {
       this.#loop = undefined;

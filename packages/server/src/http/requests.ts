@@ -1,0 +1,103 @@
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
+import { Refusal, refusalOf } from '../protocol/refusal.ts';
+import { schemaRefusal } from '../protocol/schema.ts';
+import type { SchemaError } from '../protocol/schema.ts';
+
+/** Lists and objects within one another in a body. The protocol has seven. */
+const DEPTH = 32;
+
+export const pathOf = ({ url }: Pick<FastifyRequest, 'url'>): string => url.split('?', 1)[0] ?? '';
+
+/** Headers that mean something once: of two of them, those who pass a request on may go by another than this server. */
+const SINGLE = ['host', 'authorization', 'content-type', 'content-length', 'content-encoding'];
+
+/** @throws Refusal for a header that is there twice, or a body in an encoding */
+export function expectHeaders({ raw: { rawHeaders }, headers }: FastifyRequest): void {
+  const names = rawHeaders.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()),
+    twice = SINGLE.find((name) => names.indexOf(name) !== names.lastIndexOf(name));
+  if (twice !== undefined) throw new Refusal(`the header '${twice}' is expected once, got it more than once`);
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
+    throw new Refusal(
+      `the header 'content-encoding: ${encoding.slice(0, 40)}' is not supported: send the body uncompressed, without it`,
+      { status: 415 },
+    );
+}
+
+/** Bodies are JSON in UTF-8; fields that are null are as if left out, at any depth. */
+export function readJson(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error');
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    let text: string;
+    try {
+      text = new TextDecoder('utf-8', { fatal: true }).decode(body as Buffer);
+    } catch {
+      done(new Refusal('the body must be UTF-8'), undefined);
+      return;
+    }
+    parse(request, text, (error, value) => {
+      if (error) done(error, undefined);
+      else if (dropNulls(value)) done(null, value);
+      else done(new Refusal(`the body must have at most ${DEPTH} lists and objects within one another`), undefined);
+    });
+  });
+}
+
+/** Takes fields that are null out of a value, where it lies. Gives false for one that is too deep. */
+function dropNulls(value: unknown): boolean {
+  let level: object[] = typeof value === 'object' && value !== null ? [value] : [];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth === DEPTH) return false;
+    const next: object[] = [];
+    for (const each of level)
+      if (Array.isArray(each)) {
+        for (const item of each) if (typeof item === 'object' && item !== null) next.push(item);
+      } else
+        for (const [field, item] of Object.entries(each))
+          if (item === null) delete (each as Record<string, unknown>)[field];
+          else if (typeof item === 'object') next.push(item);
+    level = next;
+  }
+  return true;
+}
+
+/** Whatever goes wrong is the protocol's error object. */
+export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
+  app.setNotFoundHandler((request) => {
+    throw new Refusal(`there is nothing at ${request.method} ${pathOf(request).slice(0, 100)}`, { status: 404 });
+  });
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    const refusal = refused(error, request, bodyBytes);
+    if (refusal.status >= 500 && refusal !== (error as unknown)) request.log.error({ err: error }, 'a request failed');
+    if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
+    if (refusal.status === 401) reply.header('www-authenticate', 'Bearer');
+    return reply.code(refusal.status).send(refusal.body);
+  });
+}
+
+/** What went wrong as a refusal, whatever it is. */
+export function refused(error: FastifyError, { headers }: FastifyRequest, bodyBytes: number): Refusal {
+  try {
+    if (error instanceof Refusal) return error;
+    if (error.validation !== undefined) {
+      const { param, message } = schemaRefusal(error.validation as unknown as readonly SchemaError[]);
+      return new Refusal(message, { param });
+    }
+    if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+      const sent = headers['content-type'];
+      return new Refusal(
+        `the header 'content-type: application/json' is expected with the body, got ${sent === undefined ? 'none' : `'${sent.slice(0, 80)}'`}`,
+        { status: 415 },
+      );
+    }
+    if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+      return new Refusal(`the body must be at most ${bodyBytes} bytes`, { status: 413 });
+    const { statusCode = 500 } = error;
+    return statusCode >= 400 && statusCode < 500
+      ? new Refusal(error.message, { status: statusCode })
+      : refusalOf(error);
+  } catch (cause) {
+    return refusalOf(cause);
+  }
+}

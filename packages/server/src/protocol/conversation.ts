@@ -1,0 +1,87 @@
+import type { ChatMessage, ChatTemplate } from '@kv/models';
+import { Refusal } from './refusal.ts';
+import type { ChatRequest, Message } from './schema.ts';
+
+/** Roles that may have a field, where not all may. */
+const ROLES: Readonly<Partial<Record<keyof Message, string>>> = {
+  refusal: 'assistant',
+  annotations: 'assistant',
+  tool_calls: 'assistant',
+  tool_call_id: 'tool',
+};
+
+/**
+ * The messages of a request as a chat template reads them. What an answer of this protocol has beside its content is
+ * taken back: what only labels it is left out, calls of tools and their results go to the template, which must write
+ * them.
+ * @throws Refusal naming a field that the role does not have, or that the template would leave out
+ */
+export function conversation({ messages }: ChatRequest, render: ChatTemplate | undefined): readonly ChatMessage[] {
+  const calls = messages.findIndex(({ tool_calls: made = [] }) => made.length > 0),
+    results = messages.findIndex(({ role }) => role === 'tool');
+  if (calls >= 0 || results >= 0) {
+    const written = render ? writtenBy(render) : { calls: false, results: false },
+      refused = (at: string): Refusal =>
+        new Refusal(`'${at}' is not supported, since the chat template of this model does not write it`, { param: at });
+    if (calls >= 0 && !written.calls) throw refused(`messages[${calls}].tool_calls`);
+    if (results >= 0 && !written.results) throw refused(`messages[${results}].role`);
+  }
+  return messages.map((message, i) => {
+    for (const [field, role] of Object.entries(ROLES))
+      if (message[field as keyof Message] !== undefined && message.role !== role)
+        throw new Refusal(`'messages[${i}].${field}' is expected in a message of the role '${role}' alone`, {
+          param: `messages[${i}].${field}`,
+        });
+    const { role, content, name, tool_calls: made = [], tool_call_id: answers } = message;
+    if (content === undefined && role !== 'assistant')
+      throw new Refusal(`'messages[${i}].content' is expected, got none`, { param: `messages[${i}].content` });
+    return {
+      role: role === 'developer' ? 'system' : role,
+      content: typeof content === 'object' ? content.map(({ text }) => text).join('') : (content ?? ''),
+      ...(name !== undefined && { name }),
+      ...(made.length > 0 && { tool_calls: made.map(called) }),
+      ...(answers !== undefined && { tool_call_id: answers }),
+    };
+  });
+}
+
+/** A call as templates expect it: its arguments as an object, where they are one. */
+function called({
+  id,
+  function: { name, arguments: text = '{}' },
+}: NonNullable<Message['tool_calls']>[number]): object {
+  return { ...(id !== undefined && { id }), type: 'function', function: { name, arguments: objectOr(text) } };
+}
+
+function objectOr(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : text;
+  } catch {
+    return text;
+  }
+}
+
+/** Whether a template writes calls of tools and their results, by what becomes of one of each. */
+function writtenBy(render: ChatTemplate): { readonly calls: boolean; readonly results: boolean } {
+  const ask = { role: 'user', content: 'a' },
+    call = { id: 'callof123', type: 'function', function: { name: 'nameofit', arguments: { key: 'valueofit' } } },
+    result = { role: 'tool', content: 'resultofit', tool_call_id: call.id };
+  const text = [
+    [ask, { role: 'assistant', content: '', tool_calls: [call] }, result],
+    [ask, result],
+  ].reduce((all, messages) => all + rendered(render, messages), '');
+  return {
+    calls: text.includes('nameofit') && text.includes('valueofit'),
+    results: text.includes('resultofit'),
+  };
+}
+
+/** What a template makes of messages; nothing of those that it refuses. */
+function rendered(render: ChatTemplate, messages: readonly ChatMessage[]): string {
+  try {
+    return render(messages);
+  } catch {
+    return '';
+  }
+}

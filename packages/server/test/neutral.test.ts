@@ -1,0 +1,153 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { NEUTRAL } from '../src/protocol/schema.ts';
+import { conversation } from '../src/protocol/conversation.ts';
+import { frames, serve } from './serve.ts';
+import type { Serving } from './serve.ts';
+
+let on: Serving;
+beforeAll(async () => {
+  on = await serve();
+});
+afterAll(() => on.server.close());
+
+const user = { role: 'user', content: 'The river was' };
+const chat = (body: object) => on.post('/v1/chat/completions', { max_tokens: 1, temperature: 0, ...body });
+
+/** The message of an answer, as it came or as a client puts it together from a stream. */
+async function answered(streamed: boolean): Promise<object> {
+  const body = { messages: [user], max_tokens: 3, temperature: 0 };
+  if (!streamed) return (await chat(body)).json.choices[0].message;
+  const answer = await fetch(`${on.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...body, stream: true }),
+  });
+  const message: Record<string, string> = {};
+  for (const frame of (await frames(answer)).slice(0, -1))
+    for (const [field, value] of Object.entries(JSON.parse(frame).choices[0].delta))
+      message[field] = field === 'content' ? (message.content ?? '') + String(value) : String(value);
+  return message;
+}
+
+const citation = { type: 'url_citation', url_citation: { url: 'a', title: 'b', start_index: 0, end_index: 1 } };
+/** What messages of the protocol have beside role and content, where no tool was called. */
+const beside = fc.record(
+  {
+    refusal: fc.constantFrom(null, ''),
+    annotations: fc.constantFrom(null, [], [citation]),
+    audio: fc.constant(null),
+    function_call: fc.constant(null),
+    tool_calls: fc.constantFrom(null, []),
+    name: fc.constantFrom(null, 'Ann'),
+    content: fc.constantFrom(null, '', [{ type: 'text', text: 'wide.' }], ' wide.'),
+  },
+  { requiredKeys: [] },
+);
+const label = fc.string({ maxLength: 20 });
+/** Options that ask for nothing. */
+const options = fc.record(
+  {
+    ...Object.fromEntries(
+      Object.entries(NEUTRAL).map(([name, values]) => [name, fc.constantFrom(null, ...(values as null[]))]),
+    ),
+    ...{ user: label, safety_identifier: label, prompt_cache_key: label, metadata: fc.dictionary(label, label) },
+    ...{ parallel_tool_calls: fc.boolean(), top_p: fc.constantFrom(0, 1, null), stop: fc.constantFrom(null, []) },
+    stream_options: fc.constantFrom(null, { include_usage: null }, { include_obfuscation: false }),
+    ...{ audio: fc.constant(null), prediction: fc.constant(null), web_search_options: fc.constant(null) },
+  },
+  { requiredKeys: [] },
+);
+
+describe('what a server wrote and what asks for nothing', () => {
+  test('is taken back', async () => {
+    const own = [await answered(false), await answered(true)];
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...own), beside, options, async (message, more, asked) => {
+        const { status, json } = await chat({ messages: [user, { ...message, ...more }, user], ...asked });
+        expect([status, json.error?.message]).toEqual([200, undefined]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+  test('changes no answer', async () => {
+    const { json: plain } = await chat({ messages: [user], max_tokens: 4 });
+    await fc.assert(
+      fc.asyncProperty(options, async (asked) => {
+        const { json } = await chat({ messages: [user], max_tokens: 4, ...asked });
+        expect(json.choices).toEqual(plain.choices);
+      }),
+      { numRuns: 10 },
+    );
+  });
+  test('top_p 0 leaves the likeliest token', async () => {
+    const greedy = await chat({ messages: [user], max_tokens: 6 }),
+      drawn = await chat({ messages: [user], max_tokens: 6, temperature: 2, top_p: 0 });
+    expect(drawn.json.choices).toEqual(greedy.json.choices);
+  });
+});
+
+describe('what is not honoured', () => {
+  test('is refused by name', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...Object.keys(NEUTRAL)),
+        fc.constantFrom('x', 7, true, ['a'], { a: 1 }, [{ type: 'function', function: { name: 'f' } }]),
+        async (field, value) => {
+          fc.pre(!NEUTRAL[field]?.includes(value));
+          const { status, json } = await chat({ messages: [user], [field]: value });
+          expect([status, json.error.param]).toEqual([400, field]);
+          expect(json.error.message).toContain(`'${field}' must be ${JSON.stringify(NEUTRAL[field]?.[0])}`);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+  test.each([
+    [{ kv: { policy: 'snapkv' } }, 'kv', "'policy', 'budget', 'block' and 'cadence' are fields of the request itself"],
+    [{ extra_body: { policy: 'snapkv' } }, 'extra_body', "'policy', 'budget', 'block'"],
+    [{ web_search_options: {} }, 'web_search_options', 'is not supported'],
+    [{ stream_options: { include_obfuscation: true } }, 'stream_options.include_obfuscation', 'must be false'],
+  ])('%j', async (more, param, sentence) => {
+    const { status, json } = await chat({ messages: [user], ...more });
+    expect([status, json.error.param]).toEqual([400, param]);
+    expect(json.error.message).toContain(sentence);
+  });
+  test.each([
+    [{ role: 'assistant', content: 'a', audio: { id: 'b' } }, 'messages[0].audio'],
+    [{ role: 'assistant', content: 'a', refusal: 'no' }, 'messages[0].refusal'],
+    [{ role: 'assistant', function_call: { name: 'f', arguments: '{}' } }, 'messages[0].function_call'],
+    [{ role: 'user', content: 'a', refusal: '' }, 'messages[0].refusal'],
+    [{ role: 'user', content: 'a', tool_calls: [] }, 'messages[0].tool_calls'],
+    [{ role: 'assistant', tool_calls: [{ function: { name: 'f' } }] }, 'messages[0].tool_calls'],
+    [{ role: 'tool', content: 'a', tool_call_id: 'b' }, 'messages[0].role'],
+  ])('%j', async (message, param) => {
+    const { status, json } = await chat({ messages: [message, user] });
+    expect([status, json.error.param]).toEqual([400, param]);
+    expect(json.error.message).toContain(param);
+  });
+});
+
+describe('calls of tools in a conversation', () => {
+  const call = { id: 'call_1', function: { name: 'weather', arguments: '{"city": "Paris"}' } },
+    messages = [
+      user,
+      { role: 'assistant' as const, tool_calls: [call] },
+      { role: 'tool' as const, content: 'rain', tool_call_id: 'call_1' },
+    ] as unknown as Parameters<typeof conversation>[0]['messages'];
+  test('go to a template that writes them, arguments as an object', () => {
+    const said = conversation({ messages }, (all) => JSON.stringify(all));
+    expect(said[1]).toEqual({
+      role: 'assistant',
+      content: '',
+      tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'weather', arguments: { city: 'Paris' } } }],
+    });
+    expect(said[2]).toEqual({ role: 'tool', content: 'rain', tool_call_id: 'call_1' });
+  });
+  test('are refused where the template would leave them out', () => {
+    const contents = (all: readonly { readonly content: string }[]): string =>
+      all.map(({ content }) => content).join('');
+    expect(() => conversation({ messages }, contents)).toThrow("'messages[1].tool_calls' is not supported");
+    expect(() => conversation({ messages: messages.slice(2) }, contents)).not.toThrow();
+  });
+});
