@@ -168,6 +168,9 @@ const letters = (size: number): Tokenizer => ({
   size,
   specials: new Map(),
   encode: (text) => ({ ids: Array.from(text, () => 0), offsets: Array.from(text, (_, i) => [i, i + 1]) }),
+  *encodeParts(text) {
+    yield Array.from(text, () => 0);
+  },
   decode: (ids) => Array.from(ids, () => 'a').join(''),
   bytesOf: () => Uint8Array.of(97),
   streamDecoder: () => ({ push: () => 'a', end: () => '' }),

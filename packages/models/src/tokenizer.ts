@@ -12,9 +12,8 @@ import { SPACE } from './tokenizer/token-bytes.ts';
 import { tokenBytes } from './tokenizer/token-bytes.ts';
 
 /**
- * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. The library applies the merges;
- * added tokens, normalizers and prefixes are applied here, because the library does not tell where their text comes
- * from, and so are the regular expressions, because nobody's engine counts what they cost.
+ * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. All of it is applied here,
+ * because the library does not tell where the text of a token comes from, does not count what it costs, and cannot pause.
  * @throws KvError naming what is of another kind.
  */
 export function createTokenizer(json: unknown, where: string): Tokenizer {
@@ -31,7 +30,6 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
       `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`,
     );
   const { prepare, cut, byteLevel: inBytes } = preTokenizer(root.pre_tokenizer, where);
-  const encode = readable(where, () => bpeEncoder(model, { cut, byteLevel: inBytes }));
 
   const toBytes = tokenBytes(byteLevel);
   const bytes: Uint8Array[] = [];
@@ -50,7 +48,7 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
       added,
       normalize: normalizer(root.normalizer, where),
       prepare,
-      ids: (text, work) => readable(where, () => encode(text, work)),
+      ids: bpeEncoder(model, { cut, byteLevel: inBytes }, where),
       unknown:
         unknown === undefined
           ? undefined
@@ -89,17 +87,4 @@ function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
 function dropsSpace(part: Fields): boolean {
   if (part.type === 'Strip') return part.content === ' ' && part.start !== 0;
   return part.type === 'Metaspace' && part.prepend_scheme !== 'never' && part.add_prefix_space !== false;
-}
-
-/** The library fails in its own words on a file that it cannot use, sometimes only once there is text. */
-function readable<T>(where: string, use: () => T): T {
-  try {
-    return use();
-  } catch (cause) {
-    if (KvError.is(cause)) throw cause;
-    throw new KvError(
-      where,
-      `expected a tokenizer.json that @huggingface/tokenizers can use, got ${(cause as Error).message}`,
-    );
-  }
 }

@@ -86,12 +86,12 @@ interface Node {
 
 /**
  * A function that cuts a text at the tokens in it: leftmost first, longest of those that start together.
- * With `parse` false it passes over special tokens. `form` is the text under which a token is found.
+ * With `parse` false it passes over special tokens; `undefined` is a pause. `form` is the text under which a token is found.
  */
 export function cutter(
   tokens: readonly AddedToken[],
   form: (content: string) => string,
-): (text: string, parse: boolean, work: Work) => readonly Section[] {
+): (text: string, parse: boolean, work: Work) => Generator<Section | undefined, void> {
   const root: Node = { next: new Map() };
   for (const token of tokens) {
     const content = form(token.content);
@@ -104,10 +104,11 @@ export function cutter(
     }
     if (node !== root) node.token = token;
   }
-  return (text, parse, work) => {
-    const sections: Section[] = [];
+  return function* (text, parse, work) {
     let done = 0;
-    for (let at = 0; at < text.length; ) {
+    for (let at = root.next.size === 0 ? text.length : 0; at < text.length; ) {
+      work.spend(1);
+      if (work.due) yield;
       const found = longest(root, text, at, work);
       if (found === undefined) {
         at++;
@@ -119,12 +120,11 @@ export function cutter(
       if ((token.special && !parse) || (token.singleWord && touched(text, start, end))) continue;
       const from = token.lstrip ? spaceBefore(text, start, done) : start;
       if (token.rstrip) at = spaceAfter(text, end);
-      if (from > done) sections.push({ from: done, to: from });
-      sections.push({ from, to: at, token });
+      if (from > done) yield { from: done, to: from };
+      yield { from, to: at, token };
       done = at;
     }
-    if (done < text.length) sections.push({ from: done, to: text.length });
-    return sections;
+    if (done < text.length) yield { from: done, to: text.length };
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Paused } from './paused.ts';
 import type { Work } from './work.ts';
 
 /**
@@ -17,8 +18,8 @@ export interface Edit {
   readonly text: string;
 }
 
-/** What one normalizer changes in a text. */
-export type Step = (text: string, work: Work) => readonly Edit[];
+/** What one normalizer makes of a text. */
+export type Step = (text: Aligned, work: Work) => Paused<Aligned>;
 
 /** `text` as it stands at `at` in the original. */
 export function align(text: string, at: number): Aligned {
@@ -40,7 +41,7 @@ export function slice({ text, start, end }: Aligned, from: number, to: number): 
  * The text after the edits: every unit of a replacement stands for all that it replaces. @throws KvError before it
  * grows out of all proportion.
  */
-export function edit(source: Aligned, edits: readonly Edit[], work: Work): Aligned {
+export function* edit(source: Aligned, edits: readonly Edit[], work: Work): Paused<Aligned> {
   if (edits.length === 0) return source;
   const length = edits.reduce((sum, { from, to, text }) => sum + text.length - (to - from), source.text.length);
   work.grown(length);
@@ -61,7 +62,12 @@ export function edit(source: Aligned, edits: readonly Edit[], work: Work): Align
     text += change.text;
     at += change.text.length;
     kept = change.to;
+    work.spend(8);
+    if (work.due) yield;
   }
   keep(source.text.length);
   return { text, start, end };
 }
+
+/** Changes nothing. */
+export const asItIs: Step = (text, work) => edit(text, [], work);

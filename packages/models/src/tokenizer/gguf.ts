@@ -3,7 +3,7 @@ import { show, type Fields } from '../checkpoint/fields.ts';
 import { createTokenizer } from '../tokenizer.ts';
 import type { Tokenizer } from './interface.ts';
 import { checkLength, type AddedToken } from './added.ts';
-import { edit } from './aligned.ts';
+import { asItIs } from './aligned.ts';
 import { WORDS } from './gguf-words.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { assemble } from './pipeline.ts';
@@ -125,11 +125,11 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
         types[at] === CONTROL || types[at] === UNKNOWN ? encoder.encode(token) : toBytes(token),
       ),
       added,
-      normalize: (text, work) => {
-        const spaced = edit(text, replaceAll(' ', SPACE)(text.text, work), work);
-        return prefix ? edit(spaced, prepend(SPACE)(spaced.text, work), work) : spaced;
+      *normalize(text, work) {
+        const spaced = yield* replaceAll(' ', SPACE)(text, work);
+        return yield* (prefix ? prepend(SPACE) : asItIs)(spaced, work);
       },
-      prepare: (text) => text,
+      prepare: asItIs,
       // runs of spaces, which Gemma's files hold as spaces, are pieces of marked spaces, too
       ids: spmEncoder(
         new Map(piecesOf(tokens, types).map(([piece, at]) => [piece.replaceAll(' ', SPACE), at])),

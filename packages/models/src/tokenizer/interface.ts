@@ -42,6 +42,12 @@ export interface Tokenizer {
    */
   encode(text: string, options?: EncodeOptions): Encoded;
   /**
+   * `encode(text, options).ids` in parts, each after a bounded number of steps, so that a long text may be read beside
+   * other things, or given up. A part may be empty. What there is of one text stands in one generator: nothing else is
+   * kept.
+   */
+  encodeParts(text: string, options?: EncodeOptions): Generator<readonly number[], void>;
+  /**
    * The text of the ids; special tokens are left out unless `special`. @throws KvError for an id outside the
    * vocabulary.
    */

@@ -1,31 +1,40 @@
 import { KvError } from '@kv/core';
 import { show, type Fields } from '../checkpoint/fields.ts';
-import { edit, type Aligned, type Edit, type Step } from './aligned.ts';
+import { edit, type Edit, type Step } from './aligned.ts';
 import { literal, parts } from './parts.ts';
-import type { Work } from './work.ts';
 
 /**
  * The `normalizer` of a tokenizer.json as a function that keeps, for each unit of its result, where it comes from.
  * @throws KvError naming a normalizer that is not known here.
  */
-export function normalizer(json: unknown, where: string): (text: Aligned, work: Work) => Aligned {
+export function normalizer(json: unknown, where: string): Step {
   const steps = parts(json, 'normalizers', where).map((part) => step(part, where));
-  return (text, work) => steps.reduce((aligned, change) => edit(aligned, change(aligned.text, work), work), text);
+  return function* (text, work) {
+    let aligned = text;
+    for (const change of steps) aligned = yield* change(aligned, work);
+    return aligned;
+  };
 }
 
 /** Every `from` becomes `to`. */
 export function replaceAll(from: string, to: string): Step {
-  return (text) => {
+  return function* (source, work) {
+    const { text } = source;
+    // one unit for another stands where that stood
+    if (from.length === 1 && to.length === 1) return { ...source, text: text.replaceAll(from, () => to) };
     const edits: Edit[] = [];
-    for (let at = text.indexOf(from); at >= 0; at = text.indexOf(from, at + from.length))
+    for (let at = text.indexOf(from); at >= 0; at = text.indexOf(from, at + from.length)) {
       edits.push({ from: at, to: at + from.length, text: to });
-    return edits;
+      work.spend(4);
+      if (work.due) yield;
+    }
+    return yield* edit(source, edits, work);
   };
 }
 
 /** `prefix` before a text that has anything. */
 export function prepend(prefix: string): Step {
-  return (text) => (text === '' ? [] : [{ from: 0, to: 0, text: prefix }]);
+  return (source, work) => edit(source, source.text === '' ? [] : [{ from: 0, to: 0, text: prefix }], work);
 }
 
 const FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'] as const;
@@ -47,24 +56,28 @@ function step(part: Fields, where: string): Step {
 }
 
 function matches(pattern: RegExp, replace: (found: string) => string): Step {
-  return (text) => {
+  return function* (source, work) {
     const edits: Edit[] = [];
-    for (const { 0: found, index } of text.matchAll(pattern)) {
+    for (const { 0: found, index } of source.text.matchAll(pattern)) {
       const to = replace(found);
       if (to !== found) edits.push({ from: index, to: index + found.length, text: to });
+      work.spend(8);
+      if (work.due) yield;
     }
-    return edits;
+    return yield* edit(source, edits, work);
   };
 }
 
 function strip(left: boolean, right: boolean): Step {
-  return (text) => {
+  return (source, work) => {
+    const { text } = source;
     const from = left ? spaceAfter(text, 0) : 0;
     const to = right ? spaceBefore(text, text.length, from) : text.length;
-    return [
+    const edits = [
       { from: 0, to: from, text: '' },
       { from: to, to: text.length, text: '' },
     ].filter((cut) => cut.to > cut.from);
+    return edit(source, edits, work);
   };
 }
 
@@ -87,8 +100,9 @@ export function spaceBefore(text: string, at: number, least: number): number {
  * or changes when normalised together with what is before it (jamo, half-width sound marks).
  */
 function unicode(form: (typeof FORMS)[number]): Step {
-  return (text) => {
-    if (text.normalize(form) === text) return [];
+  return function* (source, work) {
+    const { text } = source;
+    if (text.normalize(form) === text) return source;
     const edits: Edit[] = [];
     let [run, from] = ['', 0];
     const close = (): void => {
@@ -103,8 +117,10 @@ function unicode(form: (typeof FORMS)[number]): Step {
         (!/^\p{M}/u.test(char) && (run + char).normalize(form) === run.normalize(form) + char.normalize(form));
       if (apart && run !== '') close();
       run += char;
+      work.spend(16);
+      if (work.due) yield;
     }
     close();
-    return edits;
+    return yield* edit(source, edits, work);
   };
 }

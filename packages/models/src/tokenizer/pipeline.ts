@@ -1,8 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Encoded, StreamDecoder, Tokenizer } from './interface.ts';
 import { checkAdded, cutter, type AddedToken } from './added.ts';
-import { align, slice, type Aligned } from './aligned.ts';
+import { align, slice, type Step } from './aligned.ts';
+import type { Encoder } from './encoder.ts';
 import { tokenOffsets, type Unknown } from './offsets.ts';
+import { finish, type Paused } from './paused.ts';
 import type { Around } from './post-processor.ts';
 import { Work } from './work.ts';
 
@@ -11,11 +13,11 @@ export interface Pipeline {
   /** UTF-8 bytes of each token id; ids without a token are empty. */
   readonly bytes: readonly Uint8Array[];
   readonly added: readonly AddedToken[];
-  readonly normalize: (text: Aligned, work: Work) => Aligned;
+  readonly normalize: Step;
   /** What a pre-tokenizer changes in a section of normalised text. */
-  readonly prepare: (text: Aligned, work: Work) => Aligned;
+  readonly prepare: Step;
   /** The model: ids of a prepared section. */
-  readonly ids: (text: string, work: Work) => readonly number[];
+  readonly ids: Encoder;
   readonly unknown: Unknown | undefined;
   /** Whether U+2581 stands for a space. */
   readonly spaces: boolean;
@@ -38,7 +40,7 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   );
   const normalCut = cutter(
     added.filter(({ normalized }) => normalized),
-    (content) => normalize(align(content, 0), new Work(where, content.length)).text,
+    (content) => finish(normalize(align(content, 0), new Work(where, content.length))).text,
   );
   const bytesOf = (id: number): Uint8Array => {
     const token = bytes[id];
@@ -47,34 +49,51 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
     return token;
   };
 
-  const encode = (text: string, parse: boolean): Encoded => {
-    const found: number[] = [];
-    const offsets: [number, number][] = [];
-    const put = (id: number, at: [number, number]): void => {
-      found.push(id);
-      offsets.push(at);
-    };
+  /** Puts the ids of a text behind those in `out`, and their places behind those in `offsets`, where it is given. */
+  function* encoding(text: string, parse: boolean, out: number[], offsets?: [number, number][]): Paused<void> {
     const work = new Work(where, text.length);
-    const plain = (section: Aligned): void => {
-      const prepared = prepare(section, work);
-      const own = ids(prepared.text, work);
-      const places = tokenOffsets(prepared, own, bytesOf, spaces, work, unknown);
-      own.forEach((id, i) => put(id, places[i] as [number, number]));
+    const put = (id: number, from: number, to: number): void => {
+      out.push(id);
+      offsets?.push([from, to]);
     };
-    for (const { from, to, token } of rawCut(text, parse, work)) {
-      if (token !== undefined) {
-        put(token.id, [from, to]);
+    for (const outer of rawCut(text, parse, work)) {
+      if (outer === undefined) {
+        yield;
         continue;
       }
-      const normal = normalize(align(text.slice(from, to), from), work);
+      const { from, to, token } = outer;
+      if (token !== undefined) {
+        put(token.id, from, to);
+        continue;
+      }
+      work.spend(to - from);
+      if (work.due) yield;
+      const normal = yield* normalize(align(text.slice(from, to), from), work);
       for (const inner of normalCut(normal.text, parse, work)) {
+        if (inner === undefined) {
+          yield;
+          continue;
+        }
         const section = slice(normal, inner.from, inner.to);
-        if (inner.token === undefined) plain(section);
-        else put(inner.token.id, [section.start[0] ?? from, section.end.at(-1) ?? from]);
+        if (inner.token !== undefined) {
+          put(inner.token.id, section.start[0] ?? from, section.end.at(-1) ?? from);
+          continue;
+        }
+        const prepared = yield* prepare(section, work);
+        const own = offsets ? [] : out;
+        yield* ids(prepared.text, work, own);
+        if (!offsets) continue;
+        for (const place of tokenOffsets(prepared, own, bytesOf, spaces, work, unknown)) offsets.push(place);
+        for (const id of own) out.push(id);
       }
     }
-    return { ids: found, offsets };
+  }
+  const encode = (text: string, parse: boolean): Encoded => {
+    const own: { ids: number[]; offsets: [number, number][] } = { ids: [], offsets: [] };
+    finish(encoding(text, parse, own.ids, own.offsets));
+    return own;
   };
+  const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\uFFFD');
 
   const streamDecoder: Tokenizer['streamDecoder'] = ({ special = false } = {}): StreamDecoder => {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -98,13 +117,19 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
     ...(eosId !== undefined && { eosId }),
     bytesOf,
     encode(text, { special = true, parse = true } = {}) {
-      const own = encode(text.replace(/\p{Surrogate}/gu, '\uFFFD'), parse);
+      const own = encode(wellFormed(text), parse);
       if (!special) return own;
       const empty = (at: number) => (): [number, number] => [at, at];
       return {
         ids: [...around.before, ...own.ids, ...around.after],
         offsets: [...around.before.map(empty(0)), ...own.offsets, ...around.after.map(empty(text.length))],
       };
+    },
+    *encodeParts(text, { special = true, parse = true } = {}) {
+      const out = special ? [...around.before] : [];
+      for (const _ of encoding(wellFormed(text), parse, out)) yield out.splice(0);
+      if (special) out.push(...around.after);
+      yield out;
     },
     decode(tokens, options) {
       const stream = streamDecoder(options);

@@ -1,11 +1,10 @@
 import { KvError } from '@kv/core';
 import { show, type Fields } from '../checkpoint/fields.ts';
-import { edit, type Aligned } from './aligned.ts';
+import { asItIs, type Step } from './aligned.ts';
 import type { Words } from './bpe.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { literal, parts } from './parts.ts';
 import { byteNames, SPACE } from './token-bytes.ts';
-import type { Work } from './work.ts';
 import { inTurn, splitter, type Cut } from './words.ts';
 
 /** GPT-2's words, which `ByteLevel` cuts a text into. */
@@ -16,7 +15,7 @@ export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\
  * cuts it.
  */
 export interface PreTokenizer extends Words {
-  readonly prepare: (text: Aligned, work: Work) => Aligned;
+  readonly prepare: Step;
 }
 
 /**
@@ -24,7 +23,7 @@ export interface PreTokenizer extends Words {
  * that is not known here, or whose expression cannot be matched.
  */
 export function preTokenizer(json: unknown, where: string): PreTokenizer {
-  let prepare: PreTokenizer['prepare'] = (text) => text;
+  let prepare: Step = asItIs;
   const cuts: Cut[] = [];
   let byteLevel = false;
   const cut = (regex: string): void => void cuts.push(splitter(split(regex), where));
@@ -46,7 +45,7 @@ export function preTokenizer(json: unknown, where: string): PreTokenizer {
     else if (part.type === 'ByteLevel') {
       if (part.add_prefix_space === true && at > 0) throw unknown();
       if (part.add_prefix_space === true)
-        prepare = (text, work) => (text.text.startsWith(' ') ? text : edit(text, prepend(' ')(text.text, work), work));
+        prepare = (text, work) => (text.text.startsWith(' ') ? asItIs : prepend(' '))(text, work);
       if (part.use_regex !== false) cut(GPT2_WORDS);
       byteLevel = true;
     } else if (part.type === 'Metaspace' && at === 0 && (part.replacement ?? SPACE) === SPACE) {
@@ -72,11 +71,11 @@ function splits(part: Fields): boolean {
   );
 }
 
-function metaspace(part: Fields): PreTokenizer['prepare'] {
+function metaspace(part: Fields): Step {
   const scheme = part.add_prefix_space === false ? 'never' : (part.prepend_scheme ?? 'always');
-  return (text, work) => {
-    const spaced = edit(text, replaceAll(' ', SPACE)(text.text, work), work);
+  return function* (text, work) {
+    const spaced = yield* replaceAll(' ', SPACE)(text, work);
     const wanted = scheme === 'always' || (scheme === 'first' && spaced.start[0] === 0);
-    return wanted && !spaced.text.startsWith(SPACE) ? edit(spaced, prepend(SPACE)(spaced.text, work), work) : spaced;
+    return yield* (wanted && !spaced.text.startsWith(SPACE) ? prepend(SPACE) : asItIs)(spaced, work);
   };
 }

@@ -27,16 +27,19 @@ export function tokenBytes(byteLevel: boolean): (token: string) => Uint8Array {
 }
 
 const encoder = new TextEncoder();
-const names = [...byteAlphabet()].reduce<string[]>((all, [char, byte]) => {
-  all[byte] = char;
+const names = [...byteAlphabet()].reduce((all, [char, byte]) => {
+  all[byte] = char.charCodeAt(0);
   return all;
-}, []);
+}, new Uint16Array(256));
+const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
+const units = new TextDecoder(littleEndian ? 'utf-16le' : 'utf-16be', { ignoreBOM: true });
 
 /** A text's UTF-8 bytes in GPT-2's byte-level alphabet. */
 export function byteNames(text: string): string {
-  let name = '';
-  for (const byte of encoder.encode(text)) name += names[byte];
-  return name;
+  const bytes = encoder.encode(text);
+  const named = new Uint16Array(bytes.length);
+  for (let i = 0; i < bytes.length; i++) named[i] = names[bytes[i] as number] as number;
+  return units.decode(named);
 }
 
 /** GPT-2's printable stand-ins: bytes that print as they are keep their character, the others follow from U+0100. */

@@ -8,8 +8,8 @@ import type { Work } from './work.ts';
 /** The longest expression, in characters: those of known models have 400 at most. */
 const LONGEST = 4096;
 
-/** Cuts a text into words. */
-export type Cut = (text: string, work: Work) => readonly string[];
+/** Cuts a text into words; `undefined` is a pause. */
+export type Cut = (text: string, work: Work) => Iterable<string | undefined>;
 
 /**
  * A `Split` of a tokenizer.json. Its expression, in the notation of Oniguruma, is put into that of JavaScript by the
@@ -18,28 +18,30 @@ export type Cut = (text: string, work: Work) => readonly string[];
 export function splitter(part: Fields, where: string): Cut {
   const program = programOf(part, where);
   const only = part.behavior === 'Removed' || part.invert === true;
-  return (text, work) => {
-    const words: string[] = [];
+  return function* (text, work) {
     let done = 0;
-    const put = (from: number, to: number): void => {
-      if (to > from) words.push(text.slice(from, to));
-    };
-    for (const [start, end] of matches(program, text, work)) {
-      if (!only) put(done, start);
-      put(start, end);
-      done = end;
+    for (const match of matches(program, text, work)) {
+      if (match === undefined) yield;
+      else {
+        const [start, end] = match;
+        if (!only && start > done) yield text.slice(done, start);
+        if (end > start) yield text.slice(start, end);
+        done = end;
+      }
     }
-    if (!only) put(done, text.length);
-    return words;
+    if (!only && text.length > done) yield text.slice(done);
   };
 }
 
 /** Cuts by each in turn. */
-export function inTurn(cuts: readonly Cut[]): Cut {
-  return (text, work) => {
-    let words: readonly string[] = text === '' ? [] : [text];
-    for (const cut of cuts) words = words.flatMap((word) => cut(word, work));
-    return words;
+export function inTurn([cut, ...others]: readonly Cut[]): Cut {
+  if (cut === undefined) return (text) => (text === '' ? [] : [text]);
+  if (others.length === 0) return cut;
+  const then = inTurn(others);
+  return function* (text, work) {
+    for (const word of cut(text, work))
+      if (word === undefined) yield;
+      else yield* then(word, work);
   };
 }
 

@@ -8,27 +8,32 @@ export type Match = readonly [start: number, end: number];
  * The matches of an expression in a text without lone surrogates, as `matchAll` finds them: leftmost first, of those
  * the one that backtracking comes to first. An instruction that failed at a position is not tried there again, so that
  * work grows with the text times the program, as in RE2's BitState and in Davis, Servant and Lee (2021,
- * "Using Selective Memoization to Defeat Regular Expression Denial of Service"). Steps are counted all the same.
+ * "Using Selective Memoization to Defeat Regular Expression Denial of Service"). Steps are counted all the same, and
+ * `undefined` is a pause.
  */
-export function matches({ code, sets, runs, loops, first }: Program, text: string, work: Work): Match[] {
+export function* matches(
+  { code, sets, runs, loops, first }: Program,
+  text: string,
+  work: Work,
+): Generator<Match | undefined, void> {
   const { length } = text;
-  const found: Match[] = [];
   const memory = remembering(runs, loops, length);
   for (let at = 0; at <= length; ) {
+    if (work.due) yield;
     if (first !== undefined && (at === length || !first.has(text.codePointAt(at) as number))) {
       at = after(text, at);
+      work.spend(1);
       continue;
     }
     const end = attempt({ code, sets, text, work, memory }, 0, at);
     work.spend(1);
     if (end < 0) at = after(text, at);
     else {
-      found.push([at, end]);
+      yield [at, end];
       forget(memory, end);
       at = end > at ? end : after(text, at);
     }
   }
-  return found;
 }
 
 /** What an expression has tried on a text. */

@@ -1,0 +1,34 @@
+import type { Paused } from './paused.ts';
+import type { Work } from './work.ts';
+import type { Cut } from './words.ts';
+
+/** Puts the ids of a text behind those in `out`. */
+export type Encoder = (text: string, work: Work, out: number[]) => Paused<void>;
+
+/** Words whose ids are kept for when they come again, and the longest of them. */
+const REMEMBERED = { words: 10_000, length: 256 } as const;
+
+/** Encodes the words of a text one by one. */
+export function byWord(encode: Encoder, cut: Cut): Encoder {
+  const known = new Map<string, readonly number[]>();
+  return function* (text, work, out) {
+    for (const word of cut(text, work)) {
+      if (word === undefined) {
+        yield;
+        continue;
+      }
+      const found = known.get(word);
+      if (found !== undefined) for (const id of found) out.push(id);
+      else if (word.length > REMEMBERED.length) yield* encode(word, work, out);
+      else {
+        const ids: number[] = [];
+        yield* encode(word, work, ids);
+        for (const id of ids) out.push(id);
+        if (known.size >= REMEMBERED.words) known.clear();
+        known.set(word, ids);
+      }
+      work.spend(4);
+      if (work.due) yield;
+    }
+  };
+}
