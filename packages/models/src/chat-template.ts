@@ -1,7 +1,11 @@
-import { Environment, parse, tokenize } from '@huggingface/jinja';
 import { KvError } from '@kv/core';
 import { object, show, type Fields } from './checkpoint/fields.ts';
-import { limited } from './template-work.ts';
+import { globals, givenMessages, givenTools } from './template/globals.ts';
+import { Renderer } from './template/render.ts';
+import { parseTemplate } from './template/syntax.ts';
+import { Text } from './template/text.ts';
+import type { Value } from './template/values.ts';
+import { RenderWork } from './template/work.ts';
 
 /** One turn; templates may look at more fields than these (`tool_calls`, `name`). */
 export interface ChatMessage {
@@ -21,19 +25,31 @@ export interface ChatOptions {
   readonly tools?: readonly unknown[];
 }
 
-/**
- * A conversation as the text that a model was trained on. @throws KvError with what the template says against the
- * conversation.
- */
-export type ChatTemplate = (messages: readonly ChatMessage[], options?: ChatOptions) => string;
+/** A rendered conversation, and which of its text the conversation gave. */
+export interface RenderedChat {
+  readonly text: string;
+  /** `[from, to)` of the text that comes from the conversation, in UTF-16 units, in order. */
+  readonly given: readonly (readonly [number, number])[];
+}
+
+/** A chat template. Each throws KvError with what the template says against the conversation. */
+export interface ChatTemplate {
+  /** A conversation as the text that a model was trained on. */
+  (messages: readonly ChatMessage[], options?: ChatOptions): string;
+  /** The same with what of it comes from the conversation: no control token may be read there. */
+  render(messages: readonly ChatMessage[], options?: ChatOptions): RenderedChat;
+}
 
 /**
- * The most that a template may be: characters of source, the squares of the lengths of its runs of white space, which
- * the library looks at from each of their characters, and items of a range and characters of the form of a date.
+ * The most that a template may be: characters of source, and the squares of the lengths of its runs of white space,
+ * which the library looks at from each of their characters.
  */
-const LIMITS = { source: 2 ** 18, spaces: 2 ** 26, range: 100_000, date: 2 ** 8 } as const;
+const LIMITS = { source: 2 ** 18, spaces: 2 ** 26 } as const;
 
-/** A chat template, rendered by `@huggingface/jinja` under limits. @throws KvError if it does not parse. */
+/**
+ * A chat template: parsed by `@huggingface/jinja`, rendered as Jinja2 does in transformers, under limits. @throws
+ * KvError if it does not parse.
+ */
 export function chatTemplate(source: string, where: string): ChatTemplate {
   if (source.length > LIMITS.source)
     throw new KvError(where, `expected a chat template of at most ${LIMITS.source} characters, got ${source.length}`);
@@ -44,29 +60,34 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
       where,
       'expected a chat template without thousands of spaces or lines in a row, got one with them',
     );
-  const program = sentence(where, () => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
-  return (messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
+  const program = sentence(where, () => parseTemplate(source));
+  return templateOf((messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
     sentence(where, () => {
-      const environment = new Environment();
-      const values = {
-        ...{ true: true, false: false, none: null, True: true, False: false, None: null },
-        ...{
-          range,
-          strftime_now: (format: unknown) => strftime(new Date(), format),
-          raise_exception: (message: unknown) => refuse(message, where),
-        },
-        ...{
-          messages,
-          tools: tools ?? null,
-          documents: null,
-          add_generation_prompt: addGenerationPrompt,
-          bos_token: bosToken,
-          eos_token: eosToken,
-        },
+      const work = new RenderWork([messages, tools]);
+      const names = new Map<string, Value>([
+        ...globals(work, (message) => refuse(message, where)),
+        ['messages', givenMessages(messages)],
+        ['tools', givenTools(tools)],
+        ['documents', null],
+        ['add_generation_prompt', addGenerationPrompt],
+        ['bos_token', new Text(bosToken)],
+        ['eos_token', new Text(eosToken)],
+      ]);
+      const { text, spans } = new Renderer(work).render(program, names);
+      return {
+        text,
+        given: Array.from({ length: spans.length / 2 }, (_, i) => [spans[2 * i], spans[2 * i + 1]] as const),
       };
-      for (const [name, value] of Object.entries(values)) environment.set(name, value);
-      return String(limited(environment, [messages, tools]).run(program).value);
-    });
+    }),
+  );
+}
+
+/** A template by what it renders. */
+function templateOf(render: ChatTemplate['render']): ChatTemplate {
+  return Object.assign(
+    (messages: readonly ChatMessage[], options?: ChatOptions): string => render(messages, options).text,
+    { render },
+  );
 }
 
 /** Where a checkpoint keeps its template: the first of these that has one. */
@@ -99,7 +120,7 @@ export function readChatTemplate(
   };
   const template = chatTemplate(source, where);
   const tokens = { bosToken: own('bos'), eosToken: own('eos') };
-  return (messages, options) => template(messages, { ...tokens, ...options });
+  return templateOf((messages, options) => template.render(messages, { ...tokens, ...options }));
 }
 
 /** The source of a GGUF file's chat template, if it has one. @throws KvError for one that is no text */
@@ -116,38 +137,10 @@ function named(template: unknown, where: string): string | undefined {
   throw new KvError(where, `chat_template must be a string or a list of { name, template }, got ${show(template)}`);
 }
 
-/** Python's `range`, of as many items as Jinja's sandbox allows. */
-function range(start: number, stop?: number, step = 1): number[] {
-  const [from, to] = stop === undefined ? [0, start] : [start, stop];
-  const length = Math.max(0, Math.ceil((to - from) / step));
-  if (!(length <= LIMITS.range)) throw new Error(`a range of ${length} items`);
-  return Array.from({ length }, (_, i) => from + i * step);
-}
-
-function strftime(now: Date, format: unknown): string {
-  if (typeof format !== 'string' || format.length > LIMITS.date)
-    throw new Error(`a date in a form of other than ${LIMITS.date} characters at most`);
-  const two = (number: number): string => String(number).padStart(2, '0');
-  const english = (options: Intl.DateTimeFormatOptions): string => now.toLocaleDateString('en-US', options);
-  const parts: Readonly<Record<string, () => string>> = {
-    d: () => two(now.getDate()),
-    m: () => two(now.getMonth() + 1),
-    Y: () => String(now.getFullYear()),
-    H: () => two(now.getHours()),
-    M: () => two(now.getMinutes()),
-    S: () => two(now.getSeconds()),
-    b: () => english({ month: 'short' }),
-    B: () => english({ month: 'long' }),
-    a: () => english({ weekday: 'short' }),
-    A: () => english({ weekday: 'long' }),
-  };
-  return format.replace(/%([a-zA-Z])/g, (whole, letter: string) => parts[letter]?.() ?? whole);
-}
-
-function refuse(message: unknown, where: string): never {
+function refuse(message: string, where: string): never {
   throw new KvError(
     where,
-    `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(typeof message === 'object' ? 'a list or a map' : String(message).slice(0, 200))}`,
+    `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(message.slice(0, 200))}`,
   );
 }
 

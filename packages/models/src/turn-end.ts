@@ -1,5 +1,8 @@
-import type { ChatTemplate } from './chat-template.ts';
+import type { ChatMessage, ChatOptions } from './chat-template.ts';
 import type { Tokenizer } from './tokenizer/interface.ts';
+
+/** A conversation as text. */
+type Render = (messages: readonly ChatMessage[], options: ChatOptions) => string;
 
 /** Stands for an answer. */
 const ANSWER = '\u2063answer\u2063';
@@ -10,7 +13,7 @@ const ANSWER = '\u2063answer\u2063';
  * Undefined for a template that has none there, or that does not render.
  */
 export function turnEnd(
-  template: () => ChatTemplate | undefined,
+  template: () => Render | undefined,
   { specials }: Pick<Tokenizer, 'specials'>,
 ): number | undefined {
   const text = rendered(template),
@@ -24,7 +27,7 @@ export function turnEnd(
 }
 
 /** A template that does not parse or render is a chat's to refuse. */
-function rendered(template: () => ChatTemplate | undefined): string {
+function rendered(template: () => Render | undefined): string {
   try {
     return (
       template()?.(

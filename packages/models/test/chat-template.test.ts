@@ -80,24 +80,28 @@ test('the reference has conversations that are refused and ones with tools', () 
   ]).toEqual([true, true]);
 });
 
+/** Whichever of the limits of a rendering comes first. */
+const LIMIT =
+  /more than \d+ steps|work on more than \d+ characters and items together|a value of \d+ characters or items/;
+
 describe('a template from outside ends in one sentence', () => {
   test.each<readonly [string, string, RegExp]>([
     ['a long range', '{% for i in range(10**9) %}x{% endfor %}', /a range of 1000000000 items/],
-    ['a range of nothing known', "{% for i in range('a') %}x{% endfor %}", /a range of NaN items/],
     [
-      'nested loops',
-      '{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}',
-      /more than \d+ steps/,
+      'a range of nothing known',
+      "{% for i in range('a') %}x{% endfor %}",
+      /'str' object cannot be interpreted as an integer/,
     ],
+    ['nested loops', '{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}', LIMIT],
     [
       'doubling text',
       "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-      /a value of 8388608 characters or items/,
+      LIMIT,
     ],
     [
       'long text again and again',
       "{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% for i in range(9999) %}{{ ns.s }}{% endfor %}",
-      /work on more than \d+ characters and items together/,
+      LIMIT,
     ],
     ...[
       '{{ ns.s | tojson }}',
@@ -107,17 +111,16 @@ describe('a template from outside ends in one sentence', () => {
       "{{ ns.s | join(',') }}",
       '{{ ns.s }}',
       "{{ 'a' ~ ns.s }}",
-      "{{ 'a' + ns.s }}",
-      "{% if ns.s == 'a' %}x{% endif %}",
-      '{{ ns.s | unique }}',
+      '{{ ns.s == ns.t }}',
+      '{{ ns.s < ns.t }}',
       '{% set x = {"a": ns.s} %}{{ x }}',
       '{% set x = {"a": ns.s} %}{{ x | dictsort }}',
     ].map(
       (use) =>
         [
           `a list shared 60 times in ${use}`,
-          `{% set ns = namespace(s=['ab']) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}${use}`,
-          /work on more than \d+ characters and items together/,
+          `{% set ns = namespace(s=['ab'], t=['ab']) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = [ns.t, ns.t] %}{% endfor %}${use}`,
+          LIMIT,
         ] as const,
     ),
     ...[
@@ -126,17 +129,17 @@ describe('a template from outside ends in one sentence', () => {
       "{{ x['replace']('', x) }}",
       '{{ x | join(x) }}',
       "{{ (x ~ '\\n') | indent(10**9) }}",
-      "{{ x.replace('a', '\\n') | indent(100000) }}",
+      "{{ x.replace('a', 'b\\n') | indent(100000) }}",
       '{{ range(99999) | join(x) }}',
       "{{ range(99999) | list | tojson(separators=(x, ':')) }}",
       '{{ [[1]] | tojson(indent=10**8) }}',
-      "{{ [{'b': 1}] | map(attribute=x) | list }}{% for i in range(999) %}{{ range(9) | map(attribute=x) }}{% endfor %}",
+      '{% for i in range(999) %}{{ range(9) | map(attribute=x) | list }}{% endfor %}',
     ].map(
       (use) =>
         [
           `a text of a million in ${use}`,
           `{% set ns = namespace(s='a') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% set x = ns.s %}${use}`,
-          /work on more than \d+ characters and items together|items in map/,
+          LIMIT,
         ] as const,
     ),
     [
@@ -147,16 +150,16 @@ describe('a template from outside ends in one sentence', () => {
     [
       'a long list sorted again and again',
       '{% for i in range(99999) %}{{ range(99999) | sort | length }}{% endfor %}',
-      /work on more/,
+      LIMIT,
     ],
     [
       'a long list looped over by nothing',
       '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}',
-      /steps|work on more/,
+      LIMIT,
     ],
     [
       'a large call again and again',
-      `{% macro f() %}{% endmacro %}{% for i in range(99999) %}{% call f() %}${'{{ 1 }}'.repeat(9999)}{% endcall %}{% endfor %}`,
+      `{% macro f() %}{% if false %}{{ caller() }}{% endif %}{% endmacro %}{% for i in range(99999) %}{% call f() %}${'{{ 1 }}'.repeat(9999)}{% endcall %}{% endfor %}`,
       /steps/,
     ],
     ['spaces', ' '.repeat(2 ** 17), /without thousands of spaces/],

@@ -1,0 +1,148 @@
+import { Arguments, whole } from './arguments.ts';
+import { Text } from './text.ts';
+import {
+  Callable,
+  Dict,
+  Float,
+  iterate,
+  Namespace,
+  Range,
+  sized,
+  toText,
+  type Keywords,
+  type Value,
+} from './values.ts';
+import type { RenderWork } from './work.ts';
+
+/** Items of a range, which Jinja's sandbox bounds too, and characters of the form of a date. */
+const LIMITS = { range: 100_000, date: 2 ** 8 } as const;
+
+/** What transformers' environment knows by name; `refuse` is told what `raise_exception` says. */
+export function globals(work: RenderWork, refuse: (message: string) => never): Map<string, Value> {
+  const functions: readonly Callable[] = [
+    new Callable('range', range),
+    new Callable('dict', (args, keywords) => dict(args, keywords, work)),
+    new Callable('namespace', (args, keywords) => {
+      const made = new Namespace();
+      for (const [key, value] of dict(args, keywords, work).entries()) {
+        const name = toText(key, work).text;
+        if (name.startsWith('_')) throw new Error(`a namespace takes no field '${name.slice(0, 60)}'`);
+        made.fields.set(name, value);
+      }
+      return made;
+    }),
+    new Callable('joiner', (args, keywords) => {
+      const by = new Arguments('joiner', ['sep'], args, keywords).get('sep') ?? new Text(', ');
+      let used = false;
+      return new Callable('joiner', () => {
+        const before = used;
+        used = true;
+        return before ? by : new Text('');
+      });
+    }),
+    new Callable('cycler', (items) => {
+      let at = -1;
+      if (items.length === 0) throw new Error('at least one item has to be provided');
+      const next = new Callable('next', () => items[++at % items.length] as Value);
+      return new Callable('cycler', next.call, new Map([['next', next]]));
+    }),
+    new Callable('strftime_now', ([form]) => new Text(strftime(new Date(), form))),
+    new Callable('raise_exception', ([message]) =>
+      refuse(
+        message === undefined || (sized(message) !== undefined && !(message instanceof Text))
+          ? 'a list or a map'
+          : toText(message, work).text,
+      ),
+    ),
+  ];
+  return new Map(functions.map((one) => [one.name, one]));
+}
+
+function range(args: readonly Value[]): Value {
+  const [first, second, third] = args.map(whole);
+  if (first === undefined || args.length > 3) throw new Error(`range expected 1 to 3 arguments, got ${args.length}`);
+  if (third === 0) throw new Error('range() arg 3 must not be zero');
+  const made = new Range(second === undefined ? 0 : first, second ?? first, third ?? 1);
+  if (made.length > LIMITS.range) throw new Error(`a range of ${made.length} items`);
+  return made;
+}
+
+function dict([from, ...more]: readonly Value[], keywords: Keywords, work: RenderWork): Dict {
+  if (more.length > 0) throw new Error(`dict expected at most 1 argument, got ${more.length + 1}`);
+  const made = new Dict();
+  if (from instanceof Dict) for (const [key, value] of from.entries()) made.set(key, value);
+  else if (from !== undefined)
+    for (const pair of iterate(from, work)) {
+      const [key, value, ...rest] = iterate(pair, work);
+      if (key === undefined || value === undefined || rest.length > 0)
+        throw new Error('dictionary update sequence takes pairs');
+      made.set(key, value);
+    }
+  for (const [key, value] of keywords) made.set(new Text(key), value);
+  return made;
+}
+
+function strftime(now: Date, form: Value | undefined): string {
+  if (!(form instanceof Text) || form.text.length > LIMITS.date)
+    throw new Error(`a date in a form of other than ${LIMITS.date} characters at most`);
+  const digits = (number: number, count = 2): string => String(number).padStart(count, '0');
+  const english = (options: Intl.DateTimeFormatOptions): string => now.toLocaleDateString('en-US', options);
+  const day = Math.round(
+    (new Date(now.getFullYear(), now.getMonth(), now.getDate(), 12).getTime() -
+      new Date(now.getFullYear(), 0, 1, 12).getTime()) /
+      86_400_000,
+  );
+  const parts: Readonly<Record<string, () => string>> = {
+    d: () => digits(now.getDate()),
+    m: () => digits(now.getMonth() + 1),
+    y: () => digits(now.getFullYear() % 100),
+    Y: () => String(now.getFullYear()),
+    H: () => digits(now.getHours()),
+    I: () => digits(now.getHours() % 12 || 12),
+    M: () => digits(now.getMinutes()),
+    S: () => digits(now.getSeconds()),
+    p: () => (now.getHours() < 12 ? 'AM' : 'PM'),
+    b: () => english({ month: 'short' }),
+    B: () => english({ month: 'long' }),
+    a: () => english({ weekday: 'short' }),
+    A: () => english({ weekday: 'long' }),
+    j: () => digits(day + 1, 3),
+    w: () => String(now.getDay()),
+    F: () => `${now.getFullYear()}-${digits(now.getMonth() + 1)}-${digits(now.getDate())}`,
+    T: () => `${digits(now.getHours())}:${digits(now.getMinutes())}:${digits(now.getSeconds())}`,
+    '%': () => '%',
+  };
+  // `-` leaves out the zeros before a number, as the C library of Linux does.
+  return form.text.replace(/%(-?)([a-zA-Z%])/g, (all, bare: string, letter: string) => {
+    const part = parts[letter]?.();
+    return part === undefined ? all : bare === '' ? part : part.replace(/^0+(?=\d)/, '');
+  });
+}
+
+/** The roles that are the protocol's own words: some templates make a control token of one. */
+const ROLES: readonly string[] = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython', 'model'];
+
+/** A conversation's messages: every text in them is given by it, but roles of the protocol. */
+export function givenMessages(messages: readonly unknown[]): Value {
+  return messages.map((message) => {
+    const made = given(message);
+    const role = made instanceof Dict ? made.get(new Text('role')) : undefined;
+    if (role instanceof Text && ROLES.includes(role.text)) (made as Dict).set(new Text('role'), new Text(role.text));
+    return made;
+  });
+}
+
+/** A value of JSON, its texts given by the conversation. @throws Error for what JSON has not */
+export function given(value: unknown): Value {
+  if (value === null || typeof value === 'boolean') return value;
+  if (typeof value === 'string') return Text.given(value);
+  if (typeof value === 'number') return Number.isInteger(value) ? value : new Float(value);
+  if (Array.isArray(value)) return value.map(given);
+  if (typeof value !== 'object') throw new Error(`a conversation with a ${typeof value} in it`);
+  const dict = new Dict();
+  for (const [name, inner] of Object.entries(value)) if (inner !== undefined) dict.set(Text.given(name), given(inner));
+  return dict;
+}
+
+/** What a list of function signatures is to a template; None for none. */
+export const givenTools = (tools: readonly unknown[] | undefined): Value => (tools === undefined ? null : given(tools));

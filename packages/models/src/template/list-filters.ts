@@ -1,0 +1,165 @@
+import type { Arguments } from './arguments.ts';
+import type { Filter, Named } from './filters.ts';
+import { path } from './lookup.ts';
+import { join, Text } from './text.ts';
+import {
+  compare,
+  Dict,
+  equal,
+  Float,
+  Group,
+  hash,
+  Iter,
+  iterate,
+  number,
+  sized,
+  Tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.ts';
+import type { RenderWork } from './work.ts';
+
+/** A value without its capitals, unless case counts. */
+const folded = (value: Value, given: Arguments): Value =>
+  value instanceof Text && !given.flag('case_sensitive') ? new Text(value.text.toLowerCase()) : value;
+
+/** What an item is looked at by: a field of it, itself for none. */
+function key(item: Value, given: Arguments, work: RenderWork): Value {
+  const attribute = given.get('attribute') ?? null;
+  if (attribute instanceof Text && attribute.text.includes(','))
+    return attribute.text.split(',').map((one) => folded(path(item, new Text(one.trim()), work), given));
+  return folded(attribute === null ? item : path(item, attribute, work), given);
+}
+
+/** Items in the order of what they are looked at by; those alike stay as they are. */
+function sorted(items: readonly Value[], by: (item: Value) => Value, reverse: boolean, work: RenderWork): Value[] {
+  const keyed = items.map((item) => [by(item), item] as const);
+  keyed.sort(([a], [b]) => (reverse ? compare(b, a, work) : compare(a, b, work)));
+  return keyed.map(([, item]) => item);
+}
+
+const end =
+  (wanted: (order: number) => boolean): Filter =>
+  (value, given, work) => {
+    const [first, ...rest] = iterate(value, work);
+    if (first === undefined) return new Undefined('No aggregated item, sequence was empty.');
+    return rest.reduce(
+      (best, item) => (wanted(compare(key(item, given, work), key(best, given, work), work)) ? item : best),
+      first,
+    );
+  };
+
+function dictsort(value: Value, given: Arguments, work: RenderWork): Value {
+  if (!(value instanceof Dict)) throw new Error(`'${typeName(value)}' object has no attribute 'items'`);
+  const by = given.text('by')?.text ?? 'key';
+  if (by !== 'key' && by !== 'value') throw new Error("You can only sort by either 'key' or 'value'");
+  const pairs = value.entries().map((entry) => new Tuple(entry));
+  const item = (pair: Value): Value => folded((pair as Tuple).items[by === 'key' ? 0 : 1] as Value, given);
+  return sorted(pairs, item, given.flag('reverse'), work);
+}
+
+function unique(value: Value, given: Arguments, work: RenderWork): Value {
+  return new Iter(() => {
+    const seen = new Set<unknown>();
+    return iterate(value, work).filter((item) => {
+      const own = hash(key(item, given, work));
+      return !seen.has(own) && seen.add(own);
+    });
+  });
+}
+
+function groupby(value: Value, given: Arguments, work: RenderWork): Value {
+  const otherwise = given.get('default');
+  const own = (item: Value): Value => {
+    const found = path(item, given.need('attribute'), work);
+    return found instanceof Undefined && otherwise !== undefined ? otherwise : found;
+  };
+  const groups: { key: Value; grouper: Value; items: Value[] }[] = [];
+  for (const item of sorted(iterate(value, work), (one) => folded(own(one), given), false, work)) {
+    const at = folded(own(item), given);
+    const last = groups.at(-1);
+    if (last !== undefined && equal(last.key, at, work)) last.items.push(item);
+    else groups.push({ key: at, grouper: own(item), items: [item] });
+  }
+  return groups.map(({ grouper, items }) => new Group([grouper, items]));
+}
+
+function batch(value: Value, given: Arguments, work: RenderWork): Value {
+  return new Iter(() => {
+    const [items, count, fill] = [iterate(value, work), given.whole('linecount', 1), given.get('fill_with') ?? null];
+    if (count < 1) throw new Error('batch() takes a count of at least 1');
+    work.made(items.length + count);
+    const rows = Array.from({ length: Math.ceil(items.length / count) }, (_, i) =>
+      items.slice(i * count, (i + 1) * count),
+    );
+    const last = rows.at(-1);
+    if (last !== undefined && fill !== null) while (last.length < count) last.push(fill);
+    return rows;
+  });
+}
+
+function slices(value: Value, given: Arguments, work: RenderWork): Value {
+  return new Iter(() => {
+    const [items, count, fill] = [iterate(value, work), given.whole('slices', 1), given.get('fill_with') ?? null];
+    if (count < 1) throw new Error('slice() takes a count of at least 1');
+    work.made(items.length + count);
+    const [each, more] = [Math.floor(items.length / count), items.length % count];
+    return Array.from({ length: count }, (_, i) => {
+      const from = i * each + Math.min(i, more);
+      const row = items.slice(from, from + each + (i < more ? 1 : 0));
+      return fill !== null && i >= more ? [...row, fill] : row;
+    });
+  });
+}
+
+function sum(value: Value, given: Arguments, work: RenderWork): Value {
+  const attribute = given.get('attribute') ?? null;
+  const items = iterate(value, work).map((item) => (attribute === null ? item : path(item, attribute, work)));
+  return [given.get('start') ?? 0, ...items].reduce((total, item) => {
+    const [a, b] = [number(total), number(item)];
+    if (a === undefined || b === undefined)
+      throw new Error(`unsupported operand type(s) for +: '${typeName(total)}' and '${typeName(item)}'`);
+    return total instanceof Float || item instanceof Float ? new Float(a + b) : a + b;
+  });
+}
+
+/** Jinja's filters of collections. */
+export const listFilters: Readonly<Record<string, Named>> = {
+  batch: [['linecount', 'fill_with'], batch],
+  dictsort: [['case_sensitive', 'by', 'reverse'], dictsort],
+  first: [
+    [],
+    (value, _, work) => {
+      const [item] = iterate(value, work);
+      return item === undefined ? new Undefined('No first item, sequence was empty.') : item;
+    },
+  ],
+  last: [
+    [],
+    (value, _, work) => {
+      if (value instanceof Iter) throw new Error("'generator' object is not reversible");
+      const item = iterate(value, work).at(-1);
+      return item === undefined ? new Undefined('No last item, sequence was empty.') : item;
+    },
+  ],
+  groupby: [['attribute', 'default', 'case_sensitive'], groupby],
+  list: [[], (value, _, work) => [...iterate(value, work)]],
+  max: [['case_sensitive', 'attribute'], end((order) => order > 0)],
+  min: [['case_sensitive', 'attribute'], end((order) => order < 0)],
+  reverse: [
+    [],
+    (value, _, work) => {
+      if (sized(value) === undefined && !(value instanceof Iter)) throw new Error('argument must be iterable');
+      const items = [...iterate(value, work)].reverse();
+      return value instanceof Text ? join(work, '', items as Text[]) : new Iter(() => items);
+    },
+  ],
+  slice: [['slices', 'fill_with'], slices],
+  sort: [
+    ['reverse', 'case_sensitive', 'attribute'],
+    (value, given, work) => sorted(iterate(value, work), (item) => key(item, given, work), given.flag('reverse'), work),
+  ],
+  sum: [['attribute', 'start'], sum],
+  unique: [['case_sensitive', 'attribute'], unique],
+};

@@ -1,0 +1,306 @@
+import { filter } from './filters.ts';
+import { itemOf, slice } from './lookup.ts';
+import { COMPARES, comparison, operate, sign, unpack } from './operators.ts';
+import { GROUP, NOT, TEST, type Node } from './syntax.ts';
+import { test } from './tests.ts';
+import { Text, TextBuilder } from './text.ts';
+import {
+  Callable,
+  Dict,
+  Float,
+  iterate,
+  Namespace,
+  toText,
+  truthy,
+  Tuple,
+  typeName,
+  Undefined,
+  type Keywords,
+  type Value,
+} from './values.ts';
+import { whole } from './arguments.ts';
+import { LoopState, Scope } from './scope.ts';
+import type { RenderWork } from './work.ts';
+
+/** How a block ended, where not at its end. */
+type Ended = 'break' | 'continue' | undefined;
+
+const NO_KEYWORDS: Keywords = new Map();
+
+/** Renders a parsed template as Jinja does, and counts what it does. @throws Error for what Jinja refuses, or too much */
+export class Renderer {
+  readonly #work: RenderWork;
+  readonly #uses = new WeakMap<Node, ReadonlySet<string>>();
+
+  constructor(work: RenderWork) {
+    this.#work = work;
+  }
+
+  render(program: Node, names: ReadonlyMap<string, Value>): Text {
+    const scope = new Scope(undefined, names);
+    return this.#text(program.body, new Scope(scope));
+  }
+
+  #text(nodes: readonly Node[], scope: Scope): Text {
+    const made = new TextBuilder(this.#work);
+    this.#block(nodes, scope, made);
+    return made.done();
+  }
+
+  #block(nodes: readonly Node[], scope: Scope, out: TextBuilder): Ended {
+    for (const node of nodes) {
+      const ended = this.#statement(node, scope, out);
+      if (ended !== undefined) return ended;
+    }
+    return undefined;
+  }
+
+  #statement(node: Node, scope: Scope, out: TextBuilder): Ended {
+    this.#work.step();
+    switch (node.type) {
+      case 'Comment':
+        return undefined;
+      case 'StringLiteral':
+        out.add(node.value);
+        return undefined;
+      case 'If':
+        return this.#block(truthy(this.#value(node.test, scope)) ? node.body : node.alternate, scope, out);
+      case 'For':
+        return this.#loop(node, scope, out);
+      case 'Set':
+        this.#assign(
+          node.assignee,
+          node.value ? this.#value(node.value, scope) : this.#text(node.body, new Scope(scope)),
+          scope,
+        );
+        return undefined;
+      case 'Macro':
+        scope.set(node.name.value, this.#macro(node, node.name.value, node.args, scope));
+        return undefined;
+      case 'CallStatement': {
+        const caller = this.#macro(node, 'caller', node.callerArgs ?? [], scope);
+        const [args, keywords] = this.#arguments(node.call.args, scope);
+        const called = this.#call(
+          this.#value(node.call.callee, scope),
+          args,
+          new Map([...keywords, ['caller', caller]]),
+        );
+        out.add(toText(called, this.#work));
+        return undefined;
+      }
+      case 'FilterStatement':
+        out.add(toText(this.#filter(node.filter, this.#text(node.body, new Scope(scope)), scope), this.#work));
+        return undefined;
+      case 'Break':
+        return 'break';
+      case 'Continue':
+        return 'continue';
+      default:
+        out.add(toText(this.#value(node, scope), this.#work));
+        return undefined;
+    }
+  }
+
+  #loop(node: Node, scope: Scope, out: TextBuilder): Ended {
+    const chosen = node.iterable.type === 'SelectExpression';
+    const source = this.#value(chosen ? node.iterable.lhs : node.iterable, scope);
+    let items = iterate(source, this.#work);
+    if (chosen)
+      items = items.filter((item) => {
+        const own = new Scope(scope);
+        this.#assign(node.loopvar, item, own);
+        return truthy(this.#value(node.iterable.test, own));
+      });
+    if (items.length === 0) return this.#block(node.defaultBlock, new Scope(scope), out);
+    const state = new LoopState(items, scope.depth, this.#work);
+    for (const item of items) {
+      const own = new Scope(scope, undefined, scope.depth + 1);
+      this.#work.step();
+      own.set('loop', state.next());
+      this.#assign(node.loopvar, item, own);
+      if (this.#block(node.body, own, out) === 'break') break;
+    }
+    return undefined;
+  }
+
+  #assign(target: Node, value: Value, scope: Scope): void {
+    if (target.type === 'Identifier') scope.set(target.value, value);
+    else if (target.type === 'TupleLiteral') {
+      const values = unpack(value, target.value.length, this.#work);
+      (target.value as readonly Node[]).forEach((one, i) => this.#assign(one, values[i] as Value, scope));
+    } else if (target.type === 'MemberExpression') {
+      const object = this.#value(target.object, scope);
+      const name = String(target.property.value);
+      if (!(object instanceof Namespace)) throw new Error('cannot assign attribute on non-namespace object');
+      if (name.startsWith('_')) throw new Error(`a namespace takes no field '${name.slice(0, 60)}'`);
+      object.fields.set(name, value);
+    } else throw new Error(`cannot assign to ${target.type}`);
+  }
+
+  #value(node: Node, scope: Scope): Value {
+    this.#work.step();
+    const value = (one: Node): Value => this.#value(one, scope);
+    switch (node.type) {
+      case 'Identifier':
+        return scope.get(node.value);
+      case 'StringLiteral':
+        return new Text(node.value);
+      case 'IntegerLiteral':
+        return node.value;
+      case 'FloatLiteral':
+        return new Float(node.value);
+      case 'ArrayLiteral':
+        return node.value.map(value);
+      case 'TupleLiteral':
+        return new Tuple(node.value.map(value));
+      case 'ObjectLiteral': {
+        const dict = new Dict();
+        for (const [key, one] of node.value) dict.set(value(key), value(one));
+        return dict;
+      }
+      case 'MemberExpression':
+        return this.#member(node, scope);
+      case 'CallExpression': {
+        const called = value(node.callee);
+        const [args, keywords] = this.#arguments(node.args, scope);
+        return this.#call(called, args, keywords);
+      }
+      case 'FilterExpression':
+        return this.#filter(node.filter, value(node.operand), scope);
+      case 'UnaryExpression':
+        if (node.operator.value === 'not') return !truthy(value(node.argument));
+        return sign(node.operator.value, value(node.argument));
+      case 'BinaryExpression':
+        return this.#binary(node, scope);
+      case 'SelectExpression':
+        if (truthy(value(node.test))) return value(node.lhs);
+        return new Undefined('the inline if-expression evaluated to false and no else section was defined.');
+      case 'Ternary':
+        return value(truthy(value(node.condition)) ? node.trueExpr : node.falseExpr);
+    }
+    throw new Error(`a ${node.type} where a value is expected`);
+  }
+
+  #binary(node: Node, scope: Scope): Value {
+    const operator = node.operator.value as string;
+    const left = (): Value => this.#value(node.left, scope);
+    if (operator === 'and' || operator === 'or') {
+      const first = left();
+      return truthy(first) === (operator === 'and') ? this.#value(node.right, scope) : first;
+    }
+    if (!COMPARES.includes(operator)) return operate(operator, left(), this.#value(node.right, scope), this.#work);
+    // `a < b < c` is `a < b and b < c`.
+    const chain: Node[] = [node];
+    for (let first = node.left as Node; isComparison(first); first = first.left) chain.unshift(first);
+    let before = this.#value((chain[0] as Node).left, scope);
+    for (const one of chain) {
+      const after = this.#value(one.right, scope);
+      if (comparison(one.operator.value, before, after, this.#work) !== true) return false;
+      before = after;
+    }
+    return true;
+  }
+
+  #member(node: Node, scope: Scope): Value {
+    const object = this.#value(node.object, scope);
+    const { property } = node;
+    if (!node.computed)
+      return itemOf(
+        object,
+        property.type === 'Identifier' ? new Text(property.value) : property.value,
+        true,
+        this.#work,
+      );
+    if (property.type !== 'SliceExpression') return itemOf(object, this.#value(property, scope), false, this.#work);
+    const bound = (one: Node | undefined): number | null => {
+      const value = one === undefined ? null : this.#value(one, scope);
+      return value === null ? null : whole(value);
+    };
+    return slice(object, bound(property.start), bound(property.stop), bound(property.step) ?? 1, this.#work);
+  }
+
+  #arguments(nodes: readonly Node[], scope: Scope): [Value[], Map<string, Value>] {
+    const args: Value[] = [];
+    const keywords = new Map<string, Value>();
+    const name = (key: string, value: Value): void => {
+      if (keywords.has(key)) throw new Error(`got multiple values for keyword argument '${key}'`);
+      keywords.set(key, value);
+    };
+    for (const node of nodes)
+      if (node.type === 'SpreadExpression') args.push(...iterate(this.#value(node.argument, scope), this.#work));
+      else if (node.type === 'KeywordArgumentExpression') name(node.key.value, this.#value(node.value, scope));
+      else if (node.type === 'KeywordSpreadExpression') {
+        const dict = this.#value(node.argument, scope);
+        if (!(dict instanceof Dict)) throw new Error(`argument after ** must be a mapping, not ${typeName(dict)}`);
+        for (const [key, value] of dict.entries()) name(toText(key, this.#work).text, value);
+      } else args.push(this.#value(node, scope));
+    return [args, keywords];
+  }
+
+  #call(called: Value, args: readonly Value[], keywords: Keywords): Value {
+    if (called instanceof Callable) return called.call(args, keywords);
+    throw new Error(called instanceof Undefined ? called.what : `'${typeName(called)}' object is not callable`);
+  }
+
+  #filter(node: Node, operand: Value, scope: Scope): Value {
+    const called = node.type === 'CallExpression';
+    const name = String(called ? node.callee.value : node.value);
+    if (name === GROUP) return operand;
+    const [args, keywords] = called ? this.#arguments(node.args, scope) : [[], NO_KEYWORDS];
+    if (!name.startsWith(TEST)) return filter(name, operand, args, keywords, this.#work);
+    const not = name.startsWith(NOT, TEST.length);
+    return test(name.slice(TEST.length + (not ? NOT.length : 0)), operand, args, this.#work) !== not;
+  }
+
+  /** A macro, or the body of a call, over the names that are known where it stands. */
+  #macro(node: Node, name: string, parameters: readonly Node[], defined: Scope): Callable {
+    const uses = this.#specials(node);
+    const fail = (what: string): never => {
+      throw new Error(`macro '${name}' ${what}`);
+    };
+    return new Callable(name, (args, keywords) => {
+      const scope = new Scope(defined);
+      const rest = new Map(keywords);
+      parameters.forEach((parameter, i) => {
+        const own = parameter.type === 'Identifier' ? parameter.value : parameter.key.value;
+        if (i < args.length && rest.has(own)) fail(`got multiple values for argument '${own}'`);
+        const given = i < args.length ? args[i] : rest.get(own);
+        rest.delete(own);
+        if (given !== undefined) scope.set(own, given);
+        else if (parameter.type === 'Identifier') scope.set(own, new Undefined(`parameter '${own}' was not provided`));
+        else scope.set(own, this.#value(parameter.value, scope));
+      });
+      if (uses.has('caller')) {
+        scope.set('caller', rest.get('caller') ?? new Undefined('No caller defined'));
+        rest.delete('caller');
+      }
+      if (uses.has('varargs')) scope.set('varargs', new Tuple(args.slice(parameters.length)));
+      else if (args.length > parameters.length) fail(`takes not more than ${parameters.length} argument(s)`);
+      if (uses.has('kwargs')) {
+        const dict = new Dict();
+        for (const [key, value] of rest) dict.set(new Text(key), value);
+        scope.set('kwargs', dict);
+      } else if (rest.size > 0) fail(`takes no keyword argument '${[...rest.keys()][0]}'`);
+      return this.#text(node.body, scope);
+    });
+  }
+
+  /** Which of the names that a macro has without naming them its body uses. */
+  #specials(node: Node): ReadonlySet<string> {
+    const known = this.#uses.get(node);
+    if (known !== undefined) return known;
+    const found = new Set<string>();
+    const visit = (part: unknown): void => {
+      if (typeof part !== 'object' || part === null) return;
+      const { type, value } = part as Node;
+      if (type === 'Identifier' && ['caller', 'varargs', 'kwargs'].includes(value)) found.add(value);
+      for (const one of part instanceof Map ? [...part].flat() : Object.values(part)) visit(one);
+    };
+    visit(node.body);
+    this.#uses.set(node, found);
+    return found;
+  }
+}
+
+const isComparison = (node: Node): boolean =>
+  node.type === 'BinaryExpression' && COMPARES.includes(node.operator.value);

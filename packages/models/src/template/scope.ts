@@ -1,0 +1,102 @@
+import { Callable, equal, Tuple, Undefined, type Value } from './values.ts';
+import type { RenderWork } from './work.ts';
+
+const CONSTANTS: ReadonlyMap<string, Value> = new Map<string, Value>([
+  ['true', true],
+  ['True', true],
+  ['false', false],
+  ['False', false],
+  ['none', null],
+  ['None', null],
+]);
+
+/** Names of a block, above those of the blocks around it. */
+export class Scope {
+  readonly #around: Scope | undefined;
+  readonly #own: Map<string, Value>;
+  /** Loops around it. */
+  readonly depth: number;
+
+  constructor(around: Scope | undefined, names?: ReadonlyMap<string, Value>, depth = around?.depth ?? 0) {
+    this.#around = around;
+    this.#own = new Map(names);
+    this.depth = depth;
+  }
+
+  get(name: string): Value {
+    const constant = CONSTANTS.get(name);
+    if (constant !== undefined) return constant;
+    for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.#around) {
+      const found = scope.#own.get(name);
+      if (found !== undefined) return found;
+    }
+    return new Undefined(`'${name.slice(0, 60)}' is undefined`);
+  }
+
+  set(name: string, value: Value): void {
+    this.#own.set(name, value);
+  }
+}
+
+/** `loop` in a loop over `items`. */
+export class LoopState {
+  readonly #items: readonly Value[];
+  readonly #depth: number;
+  readonly #work: RenderWork;
+  #at = -1;
+  #last: Value | undefined;
+
+  constructor(items: readonly Value[], depth: number, work: RenderWork) {
+    [this.#items, this.#depth, this.#work] = [items, depth, work];
+  }
+
+  /** `loop` of the next item. */
+  next(): Callable {
+    const at = ++this.#at;
+    const fail = (): never => {
+      throw new Error("The loop must have the 'recursive' marker to be called recursively.");
+    };
+    return new Callable('loop', fail, { get: (name) => this.#field(name, at) });
+  }
+
+  #field(name: string, at: number): Value | undefined {
+    const { length } = this.#items;
+    switch (name) {
+      case 'index':
+        return at + 1;
+      case 'index0':
+        return at;
+      case 'revindex':
+        return length - at;
+      case 'revindex0':
+        return length - at - 1;
+      case 'first':
+        return at === 0;
+      case 'last':
+        return at === length - 1;
+      case 'length':
+        return length;
+      case 'depth':
+        return this.#depth + 1;
+      case 'depth0':
+        return this.#depth;
+      case 'previtem':
+        return at > 0 ? (this.#items[at - 1] as Value) : new Undefined('there is no previous item');
+      case 'nextitem':
+        return at + 1 < length ? (this.#items[at + 1] as Value) : new Undefined('there is no next item');
+      case 'cycle':
+        return new Callable('cycle', (args) => {
+          if (args.length === 0) throw new Error('no items for cycling given');
+          return args[at % args.length] as Value;
+        });
+      case 'changed':
+        return new Callable('changed', (args) => {
+          const now = new Tuple(args);
+          const same = this.#last !== undefined && equal(this.#last, now, this.#work);
+          this.#last = now;
+          return !same;
+        });
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,163 @@
+import { parse, tokenize } from '@huggingface/jinja';
+import { isFilter } from './filters.ts';
+import { isTest } from './tests.ts';
+
+/** A node of a parsed template. */
+export interface Node {
+  readonly type: string;
+  // The library names fields by the type of the node, and exports none of these types.
+  readonly [field: string]: any;
+}
+
+interface Token {
+  readonly type: string;
+  readonly value: string;
+}
+
+/** Stands where parentheses were, for operators that parentheses separate. */
+export const GROUP = ' group';
+/** Begins the name of a test that is written as a filter. */
+export const TEST = ' is ';
+export const NOT = 'not ';
+
+/**
+ * A template as the library's parser reads it, in Jinja's grammar: tests with arguments, chains of comparisons, the
+ * precedence of `~`, and raw blocks are put in terms that the parser has. @throws Error for what is no template
+ */
+export function parseTemplate(source: string): Node {
+  const tokens = tokenize(withoutRaw(source), { lstrip_blocks: true, trim_blocks: true }) as Token[];
+  const program = regroup(parse(asFilters(tokens) as Parameters<typeof parse>[0])) as Node;
+  checkNames(program, false);
+  return program;
+}
+
+const RAW = /\{%([-+]?)\s*raw\s*(-?)%\}([\s\S]*?)\{%([-+]?)\s*endraw\s*([-+]?)%\}/g;
+
+/** What stands between `raw` and `endraw` as a text in an expression. */
+function withoutRaw(source: string): string {
+  return source.replace(RAW, (_, before: string, after: string, text: string, end: string, last: string) => {
+    let inner = after === '-' ? text.trimStart() : text;
+    if (end === '-') inner = inner.trimEnd();
+    else if (end === '') inner = inner.replace(/(^|\n)[ \t]*$/, '$1');
+    const literal = JSON.stringify(inner).replaceAll('{', '\\u007b');
+    return `{%${before} if true %}{{ ${literal} }}{% endif ${last}%}`;
+  });
+}
+
+const BRACKETS: Readonly<Record<string, string>> = {
+  OpenParen: 'CloseParen',
+  OpenSquareBracket: 'CloseSquareBracket',
+  OpenCurlyBracket: 'CloseCurlyBracket',
+};
+const LITERALS: readonly string[] = ['Identifier', 'StringLiteral', 'NumericLiteral'];
+/** Words that cannot begin the argument of a test. */
+const AFTER_TEST: readonly string[] = ['else', 'or', 'and', 'is', 'if', 'in', 'not'];
+
+/** Tests as filters, which may have arguments in the library's grammar, and marks where parentheses end. */
+function asFilters(tokens: readonly Token[]): Token[] {
+  const made: Token[] = [];
+  const word = (i: number, ...words: readonly string[]): boolean =>
+    tokens[i]?.type === 'Identifier' && words.includes((tokens[i] as Token).value);
+  const closing = (i: number): number => {
+    let depth = 0;
+    for (let at = i; at < tokens.length; at++) {
+      if ((tokens[at] as Token).type in BRACKETS) depth++;
+      else if (Object.values(BRACKETS).includes((tokens[at] as Token).type) && --depth === 0) return at + 1;
+    }
+    return tokens.length;
+  };
+  /** Where an operand that begins at `i` ends. */
+  const operand = (i: number): number => {
+    let at = (tokens[i] as Token).type in BRACKETS ? closing(i) : i + 1;
+    for (;;) {
+      const type = tokens[at]?.type ?? '';
+      if (type === 'Dot') at += 2;
+      else if (type === 'OpenParen' || type === 'OpenSquareBracket') at = closing(at);
+      else return at;
+    }
+  };
+  /** The loop's own `in` is no operator. */
+  let loops = false;
+  const ends: number[] = [];
+  for (let i = 0; i < tokens.length; i++) {
+    while (ends.at(-1) === i) {
+      made.push({ type: 'CloseParen', value: ')' });
+      ends.pop();
+    }
+    const token = tokens[i] as Token;
+    if (token.type === 'OpenStatement') loops = word(i + 1, 'for');
+    const compares =
+      token.type === 'ComparisonBinaryOperator' || word(i, 'in') || (word(i, 'not') && word(i + 1, 'in'));
+    const own = loops && word(i, 'in');
+    if (own) loops = false;
+    if (
+      !own &&
+      (compares || token.value === '~') &&
+      tokens[i - 1]?.type === 'CloseParen' &&
+      token.type !== 'Text' &&
+      token.type !== 'StringLiteral'
+    )
+      made.push({ type: 'Pipe', value: '|' }, { type: 'Identifier', value: GROUP });
+    if (!word(i, 'is') || tokens[i - 1]?.type === 'Dot') {
+      made.push(token);
+      continue;
+    }
+    const not = word(i + 1, 'not') ? NOT : '';
+    i += not === '' ? 1 : 2;
+    const name = tokens[i];
+    if (name?.type !== 'Identifier' && name?.type !== 'ComparisonBinaryOperator')
+      throw new Error("expected the name of a test after 'is'");
+    made.push({ type: 'Pipe', value: '|' }, { type: 'Identifier', value: `${TEST}${not}${name.value}` });
+    const next = tokens[i + 1];
+    if (
+      next === undefined ||
+      next.type === 'OpenParen' ||
+      !(next.type in BRACKETS || LITERALS.includes(next.type)) ||
+      word(i + 1, ...AFTER_TEST)
+    )
+      continue;
+    made.push({ type: 'OpenParen', value: '(' });
+    ends.push(operand(i + 1));
+  }
+  for (const _ of ends) made.push({ type: 'CloseParen', value: ')' });
+  return made;
+}
+
+const parts = (node: unknown): readonly unknown[] =>
+  typeof node !== 'object' || node === null ? [] : node instanceof Map ? [...node].flat() : Object.values(node);
+
+/** `a + b ~ c` is `a + (b ~ c)`. */
+function regroup(node: unknown): unknown {
+  if (typeof node !== 'object' || node === null) return node;
+  if (Array.isArray(node)) return node.map(regroup);
+  if (node instanceof Map) return new Map([...node].map(([key, value]) => [regroup(key), regroup(value)]));
+  const own = Object.fromEntries(Object.entries(node).map(([name, part]) => [name, regroup(part)])) as unknown as Node;
+  if (own.type !== 'BinaryExpression' || own.operator.value !== '~') return own;
+  const left = own.left as Node;
+  if (left.type !== 'BinaryExpression' || !['+', '-'].includes(left.operator.value)) return own;
+  return { ...left, right: { ...own, left: left.right } };
+}
+
+/** Nodes whose parts Jinja looks at only once they run, and those whose bodies it looks at in any case. */
+const SOFT: readonly string[] = ['If', 'Ternary', 'SelectExpression'];
+const HARD: readonly string[] = ['For', 'Macro', 'CallStatement', 'FilterStatement'];
+
+/** @throws Error for a filter or a test that Jinja does not know, unless it stands where it may never run. */
+function checkNames(node: unknown, soft: boolean): void {
+  const { type, filter } = (node ?? {}) as Partial<Node>;
+  if (type === 'FilterExpression' || type === 'FilterStatement') {
+    const name = String((filter.type === 'CallExpression' ? filter.callee : filter).value);
+    if (!soft && !known(name))
+      throw new Error(
+        `No ${name.startsWith(TEST) ? 'test' : 'filter'} named '${name.replace(TEST, '').replace(NOT, '')}'.`,
+      );
+  }
+  const inner =
+    type !== undefined && SOFT.includes(type) ? true : type !== undefined && HARD.includes(type) ? false : soft;
+  for (const part of parts(node)) checkNames(part, inner);
+}
+
+function known(name: string): boolean {
+  if (!name.startsWith(TEST)) return name === GROUP || isFilter(name);
+  return isTest(name.slice(TEST.length).replace(NOT, ''));
+}

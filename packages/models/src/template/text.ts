@@ -1,0 +1,206 @@
+import type { RenderWork } from './work.ts';
+
+/**
+ * A text that knows which of its characters the conversation gave: `spans` are the `[from, to)` of those, in order,
+ * apart from each other, one flat list. Whatever a template does to a text, the spans follow.
+ */
+export class Text {
+  readonly text: string;
+  readonly spans: readonly number[];
+  /** Whether `|safe` or `|escape` made it, so that what is joined to it is escaped (Python's `Markup`). */
+  readonly safe: boolean;
+
+  constructor(text: string, spans: readonly number[] = NONE, safe = false) {
+    this.text = text;
+    this.spans = spans;
+    this.safe = safe;
+  }
+
+  /** A text that all comes from the conversation. */
+  static given(text: string): Text {
+    return new Text(text, text === '' ? NONE : [0, text.length]);
+  }
+
+  /** The characters `[from, to)`, counted in UTF-16 units. */
+  slice(from: number, to = this.text.length): Text {
+    if (from === 0 && to === this.text.length) return this;
+    if (this.spans === NONE || to <= from) return new Text(this.text.slice(from, to), NONE, this.safe);
+    const spans: number[] = [];
+    for (let i = firstAfter(this.spans, from); i < this.spans.length && (this.spans[i] as number) < to; i += 2)
+      spans.push(Math.max(this.spans[i] as number, from) - from, Math.min(this.spans[i + 1] as number, to) - from);
+    return new Text(this.text.slice(from, to), spans.length === 0 ? NONE : spans, this.safe);
+  }
+
+  as(safe: boolean): Text {
+    return safe === this.safe ? this : new Text(this.text, this.spans, safe);
+  }
+
+  /** What `change` makes of the text where it makes nothing else of its characters one by one. */
+  map(work: RenderWork, change: (text: string) => string): Text {
+    const whole = change(this.text);
+    if (this.spans === NONE || whole.length === this.text.length) {
+      work.made(whole.length);
+      return new Text(whole, this.spans, this.safe);
+    }
+    const made = new TextBuilder(work);
+    for (const run of this.runs()) made.add(new Text(change(run.text), NONE), run.spans !== NONE);
+    return made.done(this.safe);
+  }
+
+  /** Its runs of given and of other characters. */
+  *runs(): Generator<Text> {
+    let at = 0;
+    for (let i = 0; i < this.spans.length; i += 2) {
+      const [from, to] = [this.spans[i] as number, this.spans[i + 1] as number];
+      if (from > at) yield this.slice(at, from);
+      yield this.slice(from, to);
+      at = to;
+    }
+    if (at < this.text.length) yield this.slice(at);
+  }
+}
+
+export const NONE: readonly number[] = [];
+
+/** Index of the first span that ends behind `at`. */
+function firstAfter(spans: readonly number[], at: number): number {
+  let [low, high] = [0, spans.length / 2];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((spans[2 * middle + 1] as number) <= at) low = middle + 1;
+    else high = middle;
+  }
+  return 2 * low;
+}
+
+/** Puts texts behind each other; spans that meet become one. */
+export class TextBuilder {
+  readonly #work: RenderWork;
+  readonly #parts: string[] = [];
+  readonly #spans: number[] = [];
+  #length = 0;
+
+  constructor(work: RenderWork) {
+    this.#work = work;
+  }
+
+  /** With `given`, all of it counts as given by the conversation. @throws Error before a text becomes too long */
+  add(part: Text | string, given = false): this {
+    const { text, spans } = typeof part === 'string' ? { text: part, spans: NONE } : part;
+    if (text === '') return this;
+    this.#work.made(text.length + spans.length, this.#length);
+    if (given) this.#span(0, text.length);
+    else for (let i = 0; i < spans.length; i += 2) this.#span(spans[i] as number, spans[i + 1] as number);
+    this.#parts.push(text);
+    this.#length += text.length;
+    return this;
+  }
+
+  #span(from: number, to: number): void {
+    const [start, end] = [this.#length + from, this.#length + to];
+    if (this.#spans.at(-1) === start) this.#spans[this.#spans.length - 1] = end;
+    else this.#spans.push(start, end);
+  }
+
+  done(safe = false): Text {
+    return new Text(this.#parts.join(''), this.#spans.length === 0 ? NONE : this.#spans, safe);
+  }
+}
+
+/** Texts behind each other. */
+export function concat(work: RenderWork, ...parts: readonly (Text | string)[]): Text {
+  const made = new TextBuilder(work);
+  for (const part of parts) made.add(part);
+  return made.done();
+}
+
+/** Texts with one between each two. */
+export function join(work: RenderWork, between: Text | string, parts: readonly (Text | string)[]): Text {
+  const made = new TextBuilder(work);
+  parts.forEach((part, i) => {
+    work.spend(1);
+    if (i > 0) made.add(between);
+    made.add(part);
+  });
+  return made.done();
+}
+
+/** A text again and again. @throws Error before it becomes too long */
+export function repeat(work: RenderWork, part: Text, times: number): Text {
+  if (part.text === '' || times <= 0) return new Text('');
+  work.made(part.text.length * times);
+  if (part.spans === NONE) return new Text(part.text.repeat(times));
+  const made = new TextBuilder(work);
+  for (let i = 0; i < times; i++) made.add(part);
+  return made.done();
+}
+
+/** Python's `str.replace`: at most `count` of them, all for a negative one. */
+export function replace(work: RenderWork, text: Text, old: string, by: Text | string, count = -1): Text {
+  const made = new TextBuilder(work);
+  let [done, left] = [0, count < 0 ? Number.POSITIVE_INFINITY : count];
+  if (old === '') {
+    for (const at of [...points(text.text)].map(([start]) => start)) {
+      if (left-- <= 0) break;
+      made.add(text.slice(done, at)).add(by);
+      done = at;
+    }
+    if (left > 0) return made.add(text.slice(done)).add(by).done();
+  } else
+    for (let at = text.text.indexOf(old); at >= 0 && left-- > 0; at = text.text.indexOf(old, done)) {
+      made.add(text.slice(done, at)).add(by);
+      done = at + old.length;
+    }
+  return made.add(text.slice(done)).done();
+}
+
+/** `[start, end)` of each code point, as Python counts characters. */
+export function* points(text: string): Generator<[number, number]> {
+  for (let at = 0; at < text.length; ) {
+    const end = at + ((text.codePointAt(at) as number) > 0xffff ? 2 : 1);
+    yield [at, end];
+    at = end;
+  }
+}
+
+const PAIRS = /[\ud800-\udbff][\udc00-\udfff]/;
+
+/** Characters of a text, as Python counts them. */
+export function lengthOf(text: string): number {
+  if (!PAIRS.test(text)) return text.length;
+  let length = 0;
+  for (const _ of points(text)) length++;
+  return length;
+}
+
+/** Where each character begins, and the end; undefined where character `i` begins at unit `i`. */
+export function starts(text: string): readonly number[] | undefined {
+  return PAIRS.test(text) ? [...Array.from(points(text), ([start]) => start), text.length] : undefined;
+}
+
+/** The order of Python's strings: by code points. */
+export function compareText(a: string, b: string): number {
+  const most = Math.min(a.length, b.length);
+  for (let i = 0; i < most; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x === y) continue;
+    // Units of pairs stand for code points above all others.
+    const lifted = (unit: number): number => (unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit);
+    return lifted(x) < lifted(y) ? -1 : 1;
+  }
+  return Math.sign(a.length - b.length);
+}
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&#39;',
+  '"': '&#34;',
+};
+
+/** Text with the characters of HTML escaped, unless it is safe already. */
+export function escapeHtml(work: RenderWork, text: Text): Text {
+  if (text.safe) return text;
+  return text.map(work, (part) => part.replace(/[&<>'"]/g, (char) => ESCAPES[char] as string)).as(true);
+}

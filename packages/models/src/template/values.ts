@@ -1,0 +1,335 @@
+import { compareText, starts, Text, TextBuilder } from './text.ts';
+import { ITEM, type RenderWork } from './work.ts';
+
+/** What a template works with: Python's values, as far as templates meet them. Whole numbers are JavaScript's. */
+export type Value =
+  | null
+  | boolean
+  | number
+  | Float
+  | Text
+  | readonly Value[]
+  | Tuple
+  | Dict
+  | Range
+  | View
+  | Iter
+  | Namespace
+  | Callable
+  | Undefined;
+
+/** A number that Python prints with a point. */
+export class Float {
+  readonly value: number;
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+
+/** What a name or a field stands for that is not there; `what` is the complaint of whatever cannot do without. */
+export class Undefined {
+  readonly what: string;
+  constructor(what: string) {
+    this.what = what;
+  }
+}
+
+export class Tuple {
+  readonly items: readonly Value[];
+  constructor(items: readonly Value[]) {
+    this.items = items;
+  }
+}
+
+/** What `groupby` makes: a tuple whose items have names, too. */
+export class Group extends Tuple {}
+
+/** `range(...)`: as long as it says, without a list in memory until it is looped over. */
+export class Range {
+  readonly start: number;
+  readonly step: number;
+  readonly length: number;
+  readonly label: string;
+  constructor(start: number, stop: number, step: number) {
+    [this.start, this.step] = [start, step];
+    this.length = Math.max(0, Math.ceil((stop - start) / step));
+    this.label = `range(${start}, ${stop}${step === 1 ? '' : `, ${step}`})`;
+  }
+}
+
+/** `keys()`, `values()` and `items()` of a dict. */
+export class View {
+  readonly name: 'keys' | 'values' | 'items';
+  readonly items: readonly Value[];
+  constructor(name: View['name'], items: readonly Value[]) {
+    this.name = name;
+    this.items = items;
+  }
+}
+
+/** A generator: made when it is first looped over, and empty after that. */
+export class Iter {
+  #make: (() => readonly Value[]) | undefined;
+  constructor(make: () => readonly Value[]) {
+    this.#make = make;
+  }
+  take(): readonly Value[] {
+    const make = this.#make;
+    this.#make = undefined;
+    return make?.() ?? [];
+  }
+}
+
+/** `namespace(...)`, whose fields a template may set. */
+export class Namespace {
+  readonly fields = new Map<string, Value>();
+}
+
+export type Keywords = ReadonlyMap<string, Value>;
+
+/** A function, a method or a macro. */
+export class Callable {
+  readonly name: string;
+  readonly call: (args: readonly Value[], keywords: Keywords) => Value;
+  /** Fields of the object that it stands for, such as `loop`. */
+  readonly fields: { get(name: string): Value | undefined } | undefined;
+  constructor(name: string, call: Callable['call'], fields?: Callable['fields']) {
+    [this.name, this.call, this.fields] = [name, call, fields];
+  }
+}
+
+/** A dict in order; keys keep where they come from. */
+export class Dict {
+  readonly #entries = new Map<unknown, readonly [Value, Value]>();
+
+  get size(): number {
+    return this.#entries.size;
+  }
+  get(key: Value): Value | undefined {
+    return this.#entries.get(hash(key))?.[1];
+  }
+  has(key: Value): boolean {
+    return this.#entries.has(hash(key));
+  }
+  set(key: Value, value: Value): void {
+    const at = hash(key);
+    this.#entries.set(at, [this.#entries.get(at)?.[0] ?? key, value]);
+  }
+  entries(): readonly (readonly [Value, Value])[] {
+    return [...this.#entries.values()];
+  }
+}
+
+/** What keys that Python holds for equal have in common. @throws Error for a key that can change */
+export function hash(key: Value): unknown {
+  if (key instanceof Text) return `t${key.text}`;
+  if (key instanceof Float) return key.value;
+  if (typeof key === 'boolean') return Number(key);
+  if (key === null || typeof key === 'number') return key;
+  if (key instanceof Tuple)
+    return `u${JSON.stringify(key.items.map((item) => [typeof hash(item), String(hash(item))]))}`;
+  if (Array.isArray(key) || key instanceof Dict) throw new Error(`unhashable type: '${typeName(key)}'`);
+  return key;
+}
+
+/** What Python calls the type of a value. */
+export function typeName(value: Value): string {
+  if (value === null) return 'NoneType';
+  if (typeof value === 'boolean') return 'bool';
+  if (typeof value === 'number') return 'int';
+  if (Array.isArray(value)) return 'list';
+  if (value instanceof View) return `dict_${value.name}`;
+  const names: readonly [new (...of: never[]) => unknown, string][] = [
+    [Float, 'float'],
+    [Text, 'str'],
+    [Tuple, 'tuple'],
+    [Dict, 'dict'],
+    [Range, 'range'],
+    [Iter, 'generator'],
+    [Namespace, 'Namespace'],
+    [Callable, 'function'],
+    [Undefined, 'Undefined'],
+  ];
+  return names.find(([type]) => value instanceof type)?.[1] ?? 'object';
+}
+
+/** The number that a value is, if it is one; True is 1. */
+export function number(value: Value): number | undefined {
+  if (typeof value === 'number') return value;
+  if (typeof value === 'boolean') return Number(value);
+  return value instanceof Float ? value.value : undefined;
+}
+
+/** Items of a value that has a length, without looking at them. */
+export function sized(value: Value): number | undefined {
+  if (Array.isArray(value)) return value.length;
+  if (value instanceof Tuple || value instanceof View) return value.items.length;
+  if (value instanceof Dict) return value.size;
+  if (value instanceof Range) return value.length;
+  if (value instanceof Undefined) return 0;
+  return value instanceof Text ? value.text.length : undefined;
+}
+
+export function truthy(value: Value): boolean {
+  return number(value) !== undefined ? number(value) !== 0 : value !== null && sized(value) !== 0;
+}
+
+/** What a loop goes over. @throws Error for what is no collection */
+export function iterate(value: Value, work: RenderWork): readonly Value[] {
+  const items = itemsOf(value);
+  if (items === undefined) throw new Error(`'${typeName(value)}' object is not iterable`);
+  work.spend(ITEM * items.length);
+  return items;
+}
+
+function itemsOf(value: Value): readonly Value[] | undefined {
+  if (value instanceof Text) {
+    const at = starts(value.text);
+    if (at === undefined) return Array.from(value.text, (_, i) => value.slice(i, i + 1));
+    return at.slice(1).map((end, i) => value.slice(at[i], end));
+  }
+  if (Array.isArray(value)) return value;
+  if (value instanceof Tuple || value instanceof View) return value.items;
+  if (value instanceof Dict) return value.entries().map(([key]) => key);
+  if (value instanceof Range) return Array.from({ length: value.length }, (_, i) => value.start + i * value.step);
+  if (value instanceof Iter) return value.take();
+  return value instanceof Undefined ? [] : undefined;
+}
+
+/** Python's `==`. */
+export function equal(a: Value, b: Value, work: RenderWork): boolean {
+  work.spend(1);
+  if (a instanceof Text && b instanceof Text) return a.text === b.text;
+  const [x, y] = [number(a), number(b)];
+  if (x !== undefined || y !== undefined) return x === y;
+  if (a === b) return true;
+  if (a instanceof Undefined) return b instanceof Undefined;
+  const alike = (one: readonly Value[], other: readonly Value[]): boolean =>
+    one.length === other.length && one.every((item, i) => equal(item, other[i] as Value, work));
+  if (Array.isArray(a)) return Array.isArray(b) && alike(a, b as readonly Value[]);
+  if (a instanceof Tuple) return b instanceof Tuple && alike(a.items, b.items);
+  if (a instanceof Dict)
+    return (
+      b instanceof Dict &&
+      a.size === b.size &&
+      a.entries().every(([key, value]) => b.has(key) && equal(value, b.get(key) as Value, work))
+    );
+  if (a instanceof Range && b instanceof Range)
+    return a.length === b.length && (a.length === 0 || (a.start === b.start && (a.length === 1 || a.step === b.step)));
+  return false;
+}
+
+/** Python's order: below 0 where `a < b`. @throws Error for values that have none; `operator` is what asks. */
+export function compare(a: Value, b: Value, work: RenderWork, operator = '<'): number {
+  work.spend(1);
+  if (a instanceof Text && b instanceof Text) {
+    work.spend(Math.min(a.text.length, b.text.length));
+    return compareText(a.text, b.text);
+  }
+  const [x, y] = [number(a), number(b)];
+  if (x !== undefined && y !== undefined) return x < y ? -1 : x > y ? 1 : x === y ? 0 : Number.NaN;
+  const lists =
+    Array.isArray(a) && Array.isArray(b)
+      ? [a as readonly Value[], b as readonly Value[]]
+      : a instanceof Tuple && b instanceof Tuple
+        ? [a.items, b.items]
+        : undefined;
+  if (lists !== undefined) {
+    const [one, other] = lists as [readonly Value[], readonly Value[]];
+    const at = one.findIndex((item, i) => i >= other.length || !equal(item, other[i] as Value, work));
+    return at >= 0 && at < other.length
+      ? compare(one[at] as Value, other[at] as Value, work, operator)
+      : Math.sign(one.length - other.length);
+  }
+  for (const one of [a, b]) if (one instanceof Undefined) throw new Error(one.what);
+  throw new Error(`'${operator}' not supported between instances of '${typeName(a)}' and '${typeName(b)}'`);
+}
+
+/** Whether Python's `in` finds it. */
+export function contains(container: Value, item: Value, work: RenderWork): boolean {
+  if (container instanceof Text) {
+    if (!(item instanceof Text))
+      throw new Error(`'in <string>' requires string as left operand, not ${typeName(item)}`);
+    work.spend(container.text.length);
+    return container.text.includes(item.text);
+  }
+  if (container instanceof Dict) return container.has(item);
+  return iterate(container, work).some((one) => equal(one, item, work));
+}
+
+/** Python's `str`. */
+export function toText(value: Value, work: RenderWork): Text {
+  if (value instanceof Text) return value;
+  if (value instanceof Undefined) return new Text('');
+  const made = new TextBuilder(work);
+  repr(value, made, work);
+  return made.done();
+}
+
+/** Python's `repr`. @throws Error for what Python prints with an address */
+export function repr(value: Value, made: TextBuilder, work: RenderWork): void {
+  work.spend(1);
+  const list = (open: string, items: readonly Value[], close: string): void => {
+    made.add(open);
+    items.forEach((item, i) => {
+      if (i > 0) made.add(', ');
+      repr(item, made, work);
+    });
+    made.add(close);
+  };
+  if (value === null) made.add('None');
+  else if (typeof value === 'boolean') made.add(value ? 'True' : 'False');
+  else if (typeof value === 'number') made.add(wholeText(value));
+  else if (value instanceof Float) made.add(floatText(value.value));
+  else if (value instanceof Undefined) made.add('Undefined');
+  else if (value instanceof Text) made.add(reprText(value, work));
+  else if (value instanceof Range) made.add(value.label);
+  else if (Array.isArray(value)) list('[', value as readonly Value[], ']');
+  else if (value instanceof Tuple) list('(', value.items, value.items.length === 1 ? ',)' : ')');
+  else if (value instanceof View) list(`dict_${value.name}([`, value.items, '])');
+  else if (value instanceof Dict) {
+    made.add('{');
+    value.entries().forEach(([key, inner], i) => {
+      if (i > 0) made.add(', ');
+      repr(key, made, work);
+      made.add(': ');
+      repr(inner, made, work);
+    });
+    made.add('}');
+  } else throw new Error(`a ${typeName(value)} that is printed`);
+}
+
+/** A whole number in digits. */
+export function wholeText(value: number): string {
+  return Math.abs(value) < 1e21 ? String(value === 0 ? 0 : value) : BigInt(value).toString();
+}
+
+/** A float as Python prints it. */
+export function floatText(value: number): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value < 0 ? '-inf' : 'inf';
+  if (value === 0) return Object.is(value, -0) ? '-0.0' : '0.0';
+  const [digits, exponent] = value.toExponential().split('e') as [string, string];
+  const power = Number(exponent);
+  if (power < -4 || power >= 16) return `${digits}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
+  const text = power < 0 ? value.toFixed(Math.max(0, digits.replace(/\D/g, '').length - 1 - power)) : String(value);
+  return text.includes('.') ? text : `${text}.0`;
+}
+
+const NAMED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\\': '\\\\' };
+
+function reprText(text: Text, work: RenderWork): Text {
+  const quote = text.text.includes("'") && !text.text.includes('"') ? '"' : "'";
+  const hex = (char: string): string => {
+    const code = char.codePointAt(0) as number;
+    if (code < 0x100) return `\\x${code.toString(16).padStart(2, '0')}`;
+    return code < 0x10000 ? `\\u${code.toString(16).padStart(4, '0')}` : `\\U${code.toString(16).padStart(8, '0')}`;
+  };
+  const inner = text.map(work, (part) =>
+    part.replace(/[\\'"\p{C}\p{Z}]/gu, (char) => {
+      if (char === ' ' || char === '"') return char;
+      if (char === "'") return quote === "'" ? "\\'" : char;
+      return NAMED[char] ?? hex(char);
+    }),
+  );
+  return new TextBuilder(work).add(quote).add(inner).add(quote).done();
+}
