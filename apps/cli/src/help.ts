@@ -1,5 +1,6 @@
+import { Help } from 'commander';
 import type { Command } from 'commander';
-import { reflowed } from './columns.ts';
+import { wrap } from './columns.ts';
 
 /** What a command's help ends with: a line of a shell, and what it does. */
 export type Example = readonly [line: string, says: string];
@@ -26,12 +27,43 @@ function shellLine(line: string, most: number): string {
   return lines.join(' \\\n');
 }
 
+/** Fewest characters of a column of text beside its terms; where less is left it stands below them. */
+const COLUMN = 24;
+/** `- ` before an item, or a term with a gap behind it, as lists of options and fields have them. */
+const LEAD = /^ *(?:- |\S+(?: \S+)* {2,}(?=\S))/;
+
+/**
+ * A line in lines of at most `most` characters: text behind a term or `- ` goes on in its own column, other text as far
+ * in as it began.
+ */
+export function fittedLine(line: string, most: number): string {
+  if (line.length <= most) return line;
+  const indent = /^ */.exec(line)?.[0] ?? '',
+    lead = LEAD.exec(line)?.[0] ?? indent,
+    wrapAt = (text: string, column: string): readonly string[] =>
+      wrap(text, most - column.length).map((part) => column + part);
+  if (lead.length <= indent.length + 2 || most - lead.length >= COLUMN)
+    return lead + wrapAt(line.slice(lead.length), ' '.repeat(lead.length)).join('\n').trimStart();
+  return [...wrapAt(lead.trim(), indent), ...wrapAt(line.slice(lead.length), `${indent}    `)].join('\n');
+}
+
 /** Help in lines of at most `most` characters. */
 export const fittedHelp = (help: string, most: number): string =>
   help
     .split('\n')
-    .map((line) => (line.startsWith('  $ ') ? shellLine(line, most) : reflowed(line, most)))
+    .map((line) => (line.startsWith('  $ ') ? shellLine(line, most) : fittedLine(line, most)))
     .join('\n');
+
+/** How help of every command is laid out; options that must be given are marked. */
+export const HELP: Partial<Help> = {
+  minWidthToWrap: 20,
+  formatItem: (term, width, text, { helpWidth = 80 }) =>
+    fittedLine(text === '' ? `  ${term}` : `  ${term.padEnd(width)}  ${text}`, helpWidth),
+  optionDescription(option) {
+    const text = Help.prototype.optionDescription.call(this, option);
+    return option.mandatory ? `${text} (required)` : text;
+  },
+};
 
 /** How commands end, for the help of all. */
 export const EXIT_HELP = `

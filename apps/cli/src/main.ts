@@ -16,8 +16,9 @@ import { protocolCommand } from './commands/protocol.ts';
 import { runCommand } from './commands/run.ts';
 import { serveCommand } from './commands/serve.ts';
 import { workerCommand } from './commands/worker.ts';
-import { EXIT_HELP, fittedHelp, withExamples } from './help.ts';
+import { EXIT_HELP, fittedHelp, HELP, withExamples } from './help.ts';
 import { oneSentence } from './one-sentence.ts';
+import { systemSentence } from './system-error.ts';
 import { lineWidth } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
 import { traceCommand } from './commands/trace.ts';
@@ -31,21 +32,21 @@ const SILENT = { write: (): void => {} };
 /** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */
 export async function main(argv: readonly string[], outside: Terminal): Promise<number> {
   let stopped = false,
-    asked: { readonly quiet?: true; readonly unredacted?: true } = {};
+    flags: { readonly quiet?: true; readonly unredacted?: true } = {};
   const terminal: Terminal = {
     ...outside,
     get stderr() {
-      return asked.quiet ? SILENT : outside.stderr;
+      return flags.quiet ? SILENT : outside.stderr;
     },
     get unredacted() {
-      return asked.unredacted === true;
+      return flags.unredacted === true;
     },
   };
   const program = withExamples(
     new Command('kv')
       .description('Ask a language model which KV-cache retention policy still answers at which budget.')
       .version(VERSION)
-      .helpCommand(false),
+      .helpCommand('help [command]', 'the help of one command'),
     ['kv needle', 'which policy still lets the embedded model answer, at which budget: a table and a report'],
     ["kv run --prompt-file book.txt --policy 'snapkv(window=16) | caote | topK' --budget 25%", 'one answer'],
     ['kv pieces snapkv', 'all about one piece or method'],
@@ -53,7 +54,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
   )
     .addHelpText('after', EXIT_HELP)
     .hook('preAction', (_, command) => {
-      asked = command.opts<typeof asked>();
+      flags = command.opts<typeof flags>();
     });
   /** Of commands that a signal ends in the ordinary way. */
   const ending =
@@ -85,27 +86,49 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
         .option('-q, --quiet', 'nothing but errors on stderr')
         .option('--unredacted', "reports, logs and errors show what stands behind keys such as 'password:'"),
     );
-  const { stdout } = outside;
+  const { stdout } = outside,
+    width = (): number => lineWidth(stdout),
+    colored = (): boolean => stdout.isTTY === true && !process.env.NO_COLOR,
+    help = (text: string): unknown => stdout.write(fittedHelp(text, width()));
   for (const command of [program, ...program.commands.flatMap((one) => [one, ...one.commands])])
     command
       .exitOverride()
-      .configureHelp({ minWidthToWrap: 20 })
+      .configureHelp(HELP)
       .configureOutput({
-        writeOut: (text) => stdout.write(fittedHelp(text, lineWidth(stdout))),
-        writeErr: () => {},
-        getOutHelpWidth: () => lineWidth(stdout),
-        getOutHasColors: () => stdout.isTTY === true && !process.env.NO_COLOR,
+        writeOut: help,
+        // what a group of commands prints where none of them is named; sentences are written below
+        writeErr: help,
+        outputError: () => {},
+        getOutHelpWidth: width,
+        getErrHelpWidth: width,
+        getOutHasColors: colored,
+        getErrHasColors: colored,
       });
+  const asked = helpAsked(argv, program);
   try {
     if (argv.length === 0) {
       program.outputHelp();
       return EXIT.ok;
     }
-    await program.parseAsync(argv, { from: 'user' });
+    await program.parseAsync(asked, { from: 'user' });
     return terminal.signal.aborted && !stopped ? EXIT.interrupted : EXIT.ok;
   } catch (error) {
-    return failed(knownCommands(error, program), terminal, outside.stderr);
+    return failed(knownCommands(error, commandOf(program, asked)[0]), terminal, outside.stderr);
   }
+}
+
+/** The command that the first words name, and the words behind its name. */
+function commandOf(program: Command, words: readonly string[]): readonly [Command, readonly string[]] {
+  const next = program.commands.find((command) => command.name() === words[0]);
+  return next ? commandOf(next, words.slice(1)) : [program, words];
+}
+
+/** `kv help COMMAND` is `kv COMMAND --help`, and so it is in a group of commands. */
+function helpAsked(argv: readonly string[], program: Command): readonly string[] {
+  const [, rest] = commandOf(program, argv),
+    path = [...argv.slice(0, argv.length - rest.length), ...rest.slice(1)];
+  if (rest[0] !== 'help' || rest.length === 1 || rest[1].startsWith('-')) return argv;
+  return commandOf(program, path)[1].length === 0 ? [...path, '--help'] : path;
 }
 
 /** Where a command is unknown, the sentence lists those that there are. */
@@ -118,12 +141,14 @@ function knownCommands(error: unknown, { commands }: Command): unknown {
 function failed(cause: unknown, { signal, debug, unredacted }: Terminal, stderr: Terminal['stderr']): number {
   const error = outOfMemory(cause);
   if (signal.aborted) return EXIT.interrupted;
-  if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
+  if (error instanceof CommanderError && (error.exitCode === 0 || error.code === 'commander.help')) return EXIT.ok;
   if (debug) stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
-  const expected = KvError.is(error) || error instanceof CommanderError;
+  const refused = systemSentence(error),
+    expected = KvError.is(error) || error instanceof CommanderError || refused !== undefined,
+    told = KvError.is(error) ? error : (refused ?? error);
   if (!debug)
     stderr.write(
-      `${oneSentence(error, unredacted)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`,
+      `${oneSentence(told, unredacted)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`,
     );
   return expected ? EXIT.input : EXIT.fault;
 }

@@ -40,7 +40,7 @@ export interface Input {
 export interface Terminal {
   readonly stdout: Stream;
   readonly stderr: Stream;
-  /** Aborted by Ctrl-C. */
+  /** Aborted by Ctrl-C, SIGTERM or a terminal that is closed. */
   readonly signal: AbortSignal;
   readonly cwd: string;
   /** Stack traces instead of sentences. */
@@ -61,13 +61,15 @@ export function processTerminal(): Terminal {
     abort.abort();
   };
   process.on('SIGINT', interrupt);
-  process.once('SIGTERM', () => abort.abort());
+  for (const ends of ['SIGTERM', 'SIGHUP'] as const) process.once(ends, () => abort.abort());
   // A reader that has seen enough (`kv pieces | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (abort.signal.aborted) return; // a terminal that was closed
     if (error.code === 'EPIPE') process.exit(0);
     process.stderr.write(`kv: expected an output that can be written, got ${error.code ?? error.message}\n`);
     process.exit(2);
   });
+  process.stderr.on('error', () => undefined); // nobody reads it
   const takeInterrupts = (listener: () => boolean): (() => void) => {
     taken = listener;
     return () => {

@@ -79,10 +79,7 @@ export const evalCommand = (terminal: Terminal): Command =>
     ['kv eval sweep.json --kvpress results', "and result folders of kvpress' evaluation"],
     ['kv eval sweep.json --beside results', "with the rows of kvpress' results beside"],
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
-  ).addHelpText(
-    'after',
-    `\nA sweep:\n${sweepExample}\n\nIts fields, with what they are without being named in brackets:\n${sweepFields}`,
-  );
+  ).addHelpText('after', `\nA sweep:\n${sweepExample}\n\nIts fields (defaults in brackets):\n${sweepFields}`);
 
 async function evaluate(
   file: string,

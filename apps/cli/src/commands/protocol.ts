@@ -150,10 +150,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
         'Choose a weight on one part of the problems and confirm it, once, on the other, at equal mean cache.',
       ),
       ...steps.map(([, example]) => example),
-    ).addHelpText(
-      'after',
-      `\nA plan:\n${protocolExample}\n\nIts fields, with what they are without being named in brackets:\n${protocolFields}`,
-    ),
+    ).addHelpText('after', `\nA plan:\n${protocolExample}\n\nIts fields (defaults in brackets):\n${protocolFields}`),
   );
 };
 

@@ -13,6 +13,8 @@ import { bytes, whole } from '../option-values.ts';
 import { catalogueWith } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
+import { openKeyFile } from '../serve/key-file.ts';
+import { startLines, warningsOf } from '../serve/start-lines.ts';
 import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
@@ -42,7 +44,7 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
     new Command('serve')
       .description('Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.')
       .option('--model <name>', MODEL_HELP, 'embedded')
-      .option('--name <name>', 'what /v1/models calls it (by default the last part of --model)')
+      .option('--name <name>', 'what /v1/models calls it (by default the last part of --model, without .gguf)')
       .option(...engineOption('fast'))
       .option(...deviceOption)
       .option('--policy <policy>', "what caches go by unless a request says otherwise, as for 'kv run'", 'full')
@@ -70,14 +72,22 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
       )
       .option('--host <address>', 'where to listen; without --api-key-file only loopback', '127.0.0.1')
       .option('--port <n>', 'the port; 0 is any that is free', whole('--port', { max: 65535 }), 8080)
-      .option('--api-key-file <file>', 'keys, one a line, of which every request must bring one')
+      .option(
+        '--api-key-file <file>',
+        'keys, one a line, of which every request must bring one; a file that all users can read is warned of',
+      )
       .option('--grace <seconds>', 'how long a signal lets answers go on', whole('--grace'), 10)
       .action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop)),
     [
-      "kv serve --model model.gguf --policy 'snapkv(window=16)' --budget 25% --memory 2GB",
+      "kv serve --model model.gguf --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 25% --memory 2GB",
       'the OpenAI protocol at http://127.0.0.1:8080/v1',
     ],
     ['kv serve --host 0.0.0.0 --api-key-file keys.txt --fixed-policy', 'for others, with a key a line'],
+  ).addHelpText(
+    'after',
+    `
+A request names a policy of its own in its field "policy", with "budget", "block" and "cadence" beside it.
+The log goes to stdout, a JSON object a line; a terminal shows addresses, a request to paste, and then warnings and errors alone.`,
   );
 
 async function serve(options: ServeOptions, command: Command, terminal: Terminal, onStop: () => void): Promise<void> {
@@ -86,7 +96,9 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
     policy = await resolvePolicy(options.policy, { cwd }),
     keys =
       options.apiKeyFile === undefined ? undefined : readKeys(readText(options.apiKeyFile, cwd), options.apiKeyFile),
-    registry = await catalogueWith(options.pieces, cwd);
+    registry = await catalogueWith(options.pieces, cwd),
+    open = options.apiKeyFile === undefined ? undefined : openKeyFile(options.apiKeyFile, cwd);
+  if (open !== undefined) terminal.stderr.write(`${open}\n`);
   await withModel(command, terminal, residentOn(compile(policy)), (model) =>
     listen(model, options, terminal, { policy, keys, registry }).then(onStop),
   );
@@ -98,28 +110,34 @@ type Resolved = Pick<Parameters<typeof createServer>[0], 'policy' | 'keys' | 're
 async function listen(
   model: Model,
   options: ServeOptions,
-  { stdout, signal, unredacted = false }: Terminal,
+  { stdout, stderr, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
   const { budget, block, cadence, memory, queue, running, maxTokens, host, port, grace } = options,
-    name = options.name ?? basename(options.model);
+    name = options.name ?? basename(options.model).replace(/\.gguf$/i, '');
   if (name === '') throw new KvError('--name', 'expected a name beside such a --model, got none');
-  const server = createServer({
-    ...resolved,
-    model,
-    name,
-    ...{ budget, block, cadence, memory },
-    fixedPolicy: options.fixedPolicy === true,
-    limits: { queue, running, ...(maxTokens !== undefined && { maxTokens }) },
-    log: stdout,
-    ...(!unredacted && { redact }),
-  });
+  const fixedPolicy = options.fixedPolicy === true,
+    server = createServer({
+      ...resolved,
+      model,
+      name,
+      ...{ budget, block, cadence, memory },
+      fixedPolicy,
+      limits: { queue, running, ...(maxTokens !== undefined && { maxTokens }) },
+      log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
+      ...(!unredacted && { redact }),
+    });
   const stopped = new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
   try {
-    await server.listen({ host, port });
+    const address = await server.listen({ host, port }),
+      { keys, policy } = resolved;
+    if (stderr.isTTY)
+      stderr.write(
+        startLines(address, name, model, { policy: policy?.label ?? '', keys: keys !== undefined, fixedPolicy }),
+      );
     await stopped;
   } finally {
     await server.close(1000 * grace);

@@ -20,8 +20,7 @@ export const branchMeanings: Readonly<Record<Branch, string>> = {
 
 /** Every field of a plan's file, with the values that it may have. */
 export const protocolFields = `tasks        ${problemFields}
-models       any of { "name": NAME, "model": as --model of kv run, "role": "primary" or "second" }:
-               the rule for branches asks of either kind apart
+models       any of { "name": NAME, "model": as --model of kv run, "role": "primary" or "second" }: the rule for branches asks of either kind apart
 budgets      slots a layer and KV head, from 1
 base         the policy to improve on, as --policy has it
 candidate    the other, with {lambda} where the weight stands

@@ -1,0 +1,38 @@
+import type { Model } from '@kv/models';
+import { plain } from '../plain.ts';
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** What a person needs once a server listens: its addresses, a request to paste, and how one names its own policy. */
+export function startLines(
+  address: string,
+  name: string,
+  { engine, chatTemplate }: Pick<Model, 'engine' | 'chatTemplate'>,
+  { policy, keys, fixedPolicy }: { readonly policy: string; readonly keys: boolean; readonly fixedPolicy: boolean },
+): string {
+  const chats = chatTemplate?.() !== undefined,
+    said = 'The river was wide. The secret code is: XK7M9P2Q. The secret code is:',
+    body = {
+      model: name,
+      ...(chats ? { messages: [{ role: 'user', content: 'What is the capital of France?' }] } : { prompt: said }),
+      max_tokens: 16,
+    },
+    headers = [...(keys ? ['authorization: Bearer KEY'] : []), 'content-type: application/json'];
+  return plainLines(
+    `${name} on ${engine}, ${policy || 'full'}; Ctrl-C ends`,
+    `  API   ${address}/v1`,
+    `  page  ${address}/`,
+    `  try   curl ${address}/v1/${chats ? 'chat/completions' : 'completions'} ${headers.map((header) => `-H ${quoted(header)}`).join(' ')} -d ${quoted(JSON.stringify(body))}`,
+    ...(fixedPolicy
+      ? []
+      : [`  a request names its own policy in its field "policy", such as "policy": "h2o", "budget": 128`]),
+  );
+}
+const plainLines = (...lines: readonly string[]): string => lines.map((line) => `${plain(line)}\n`).join('');
+
+/** The log of a server for a person: what is not well. */
+export const warningsOf = (out: { write(text: string): unknown }): { write(text: string): void } => ({
+  write(line) {
+    if ((JSON.parse(line) as { level: number }).level >= 40) out.write(line);
+  },
+});
