@@ -22,7 +22,7 @@ export const engineOption = (
   choice: CpuEngine,
 ): [flag: string, help: string, parse: (text: string) => CpuEngine, choice: CpuEngine] => [
   '--engine <name>',
-  'on the CPU: fast (weights as stored, those of at most 8 bits with activations in 8 bits), wasm (f32), or exact (f32 on onnxruntime-node where it is installed, else as wasm)',
+  'on the CPU: fast (weights as stored, those of at most 8 bits with activations in 8 bits), wasm (f32), or exact (f32 on onnxruntime-node where it is installed, else as wasm); commands that answer take fast, those that measure exact',
   oneOf('--engine', ENGINES),
   choice,
 ];

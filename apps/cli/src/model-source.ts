@@ -10,6 +10,9 @@ import type { Terminal } from './terminal.ts';
 export const MODEL_HELP =
   "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf";
 
+/** A small model that answers in words, for those who look for one. */
+export const CHAT_MODEL = 'HuggingFaceTB/SmolLM2-135M-Instruct';
+
 /**
  * What `loadModel` takes for a name: a repository of the hub is downloaded into the Hugging Face cache unless it is
  * there.

@@ -233,7 +233,7 @@ describe('at the shape of Llama-3.2-1B', () => {
         }
       }
   });
-  it('bench/results/device-costs.md holds what kv explain all prints; KV_WRITE=1 puts it there', async () => {
+  it('bench/results/device-costs.md holds what kv explain all --markdown prints; KV_WRITE=1 puts it there', async () => {
     const path = fileURLToPath(new URL('../bench/results/device-costs.md', packages)),
       file = readFileSync(path, 'utf8');
     let wanted = file;
@@ -247,6 +247,7 @@ describe('at the shape of Llama-3.2-1B', () => {
         `${n}`,
         '--budget',
         `${budget}`,
+        '--markdown',
       ]);
       expect([code, stdout]).toEqual([0, `${deviceTable(all.get(n)!, LLAMA_1B.layers)}\n`]);
       wanted = wanted.replace(

@@ -8,7 +8,7 @@ function nearest(name: string, names: readonly string[], count = 3): readonly st
         candidate.toLowerCase().includes(wanted) && wanted.length > 2 ? 1 : distance(wanted, candidate.toLowerCase()),
     }))
     .filter(({ candidate, cost }) => cost <= Math.max(1, Math.floor(Math.max(candidate.length, wanted.length) * 0.4)))
-    .sort((a, b) => a.cost - b.cost)
+    .sort((a, b) => a.cost - b.cost || a.candidate.length - b.candidate.length)
     .slice(0, count)
     .map(({ candidate }) => candidate);
 }

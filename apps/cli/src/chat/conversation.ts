@@ -15,14 +15,19 @@ interface ConversationOptions extends Pick<DecodeOptions, 'maxNewTokens' | 'temp
   readonly cadence: number | undefined;
 }
 
+/** Called while a turn is read, with tokens so far and all. */
+type OnRead = (fed: number, of: number) => void;
+/** Tokens that are read at once where no eviction stands between them. */
+const PART = 256;
+
 /** A conversation over one cache. */
 export interface Conversation {
   readonly sequence: Sequence;
   /**
-   * Feeds a turn and writes the answer as it comes. @throws KvError, with the conversation as it was, if the turn has
+   * Feeds a turn, tells how far that is, and writes the answer as it comes. @throws KvError, with the conversation as it was, if the turn has
    * no room in the model's context.
    */
-  say(said: string, write: (text: string) => void, signal: AbortSignal): Promise<Finish>;
+  say(said: string, write: (text: string) => void, signal: AbortSignal, onRead?: OnRead): Promise<Finish>;
   save(file: string, cwd: string): Promise<void>;
 }
 
@@ -40,7 +45,7 @@ export function createConversation(
   };
   return {
     sequence,
-    async say(said, write, signal) {
+    async say(said, write, signal, onRead = () => undefined) {
       const fed = [...pending, ...turns.turn(said, textSoFar())];
       if (budget === undefined && !sequence.fits(fed.length))
         throw new KvError(
@@ -49,7 +54,8 @@ export function createConversation(
         );
       const made: number[] = [];
       try {
-        await sequence.prefill(fed, { policy, budget, ...(budget !== undefined && { block }), signal });
+        const reading = { policy, budget, ...(budget === undefined ? { part: PART } : { block }), signal };
+        for await (const read of sequence.prefilling(fed, reading)) onRead(read, fed.length);
       } catch (error) {
         if (signal.aborted) return 'aborted';
         throw error;

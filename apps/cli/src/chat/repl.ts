@@ -71,10 +71,17 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
   async function answer(line: string, { say, sequence }: Conversation, abort: AbortSignal): Promise<void> {
     const started = performance.now(),
       before = sequence.counts.steps;
+    let read = 0,
+      readAt = started;
+    const onRead = (fed: number, of: number): void => {
+      [read, readAt] = [fed, performance.now()];
+      if (stderr.isTTY) stderr.write(fed < of ? `\rreading: ${fed} of ${of} tokens` : '\r\x1b[K');
+    };
     try {
-      const finish = await say(line, (text) => stdout.write(shownOn(stdout, text)), abort);
+      const finish = await say(line, (text) => stdout.write(shownOn(stdout, text)), abort, onRead);
       stdout.write('\n');
-      const rate = (sequence.counts.steps - before) / ((performance.now() - started) / 1000);
+      const rate = (tokens: number, ms: number): string => (tokens / Math.max(0.001, ms / 1000)).toFixed(1),
+        wrote = sequence.counts.steps - before;
       const slots = Math.max(
         ...sequence
           .kept()
@@ -84,7 +91,7 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
       const of = sequence.budget === undefined ? '' : ` of ${sequence.budget}`,
         end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
       stderr.write(
-        `[${sequence.length} tokens, ${slots} slots${of}, ${heldText(sequence)}, ${rate.toFixed(1)} tokens/s${end}]\n`,
+        `[${sequence.length} tokens, ${slots} slots${of}, ${heldText(sequence)}, read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}]\n`,
       );
     } catch (error) {
       if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;

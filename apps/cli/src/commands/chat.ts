@@ -2,8 +2,8 @@ import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import { compile, excerpt } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import { loadCache, Sequence } from '@kv/models';
-import type { Model } from '@kv/models';
+import { loadCache, Sequence, slotsOf } from '@kv/models';
+import type { Budget, Model } from '@kv/models';
 import { Command } from 'commander';
 import { createConversation } from '../chat/conversation.ts';
 import { repl } from '../chat/repl.ts';
@@ -11,8 +11,8 @@ import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
 import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { withExamples } from '../help.ts';
-import { MODEL_HELP } from '../model-source.ts';
-import { whole } from '../option-values.ts';
+import { CHAT_MODEL, MODEL_HELP } from '../model-source.ts';
+import { budget as budgetOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
@@ -23,7 +23,7 @@ import { withModel } from '../with-model.ts';
 interface ChatOptions {
   readonly model: string;
   readonly policy?: string;
-  readonly budget?: number;
+  readonly budget?: Budget;
   readonly block?: number;
   readonly cadence?: number;
   readonly system?: string;
@@ -44,7 +44,11 @@ export const chatCommand = (terminal: Terminal): Command =>
       .option(...engineOption('fast'))
       .option(...deviceOption)
       .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
-      .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
+      .option(
+        '--budget <slots>',
+        "slots per layer and KV head, or a share of the model's context, such as 25%",
+        budgetOf('--budget'),
+      )
       .option(...blockOption('feed a long turn in blocks of so many tokens, each followed by an eviction'))
       .option(
         ...cadenceOption(
@@ -60,7 +64,7 @@ export const chatCommand = (terminal: Terminal): Command =>
       .option(...seedOption)
       .action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
     [
-      "kv chat --model HuggingFaceTB/SmolLM2-135M-Instruct --policy 'snapkv(window=16)' --budget 512",
+      `kv chat --model ${CHAT_MODEL} --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 512`,
       'a conversation past the context of the model, in 512 slots',
     ],
     [
@@ -93,8 +97,9 @@ async function converse(
     { system, save, maxNewTokens, temperature, topP, seed, cadence } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   try {
-    const budget = slots(policy, options.budget ?? sequence.budget, model),
-      { maxPositions } = model.config;
+    const { maxPositions } = model.config,
+      asked = options.budget ?? sequence.budget,
+      budget = slots(policy, asked === undefined ? undefined : slotsOf(asked, maxPositions), model);
     const block = options.block ?? Math.max(1, Math.min(512, maxPositions - (budget ?? 0)));
     if (budget !== undefined && budget + block > maxPositions)
       throw new KvError(
@@ -116,7 +121,7 @@ async function converse(
     );
     if (model.chatTemplate?.() === undefined)
       stderr.write(
-        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers\n`,
+        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${CHAT_MODEL} (98 MB)\n`,
       );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);

@@ -28,6 +28,7 @@ import {
   writeWhole,
 } from '@kv/evaluation';
 import type { Cell, CellResult, OtherRow, ResultFile, SweepContrast, SweepCost, SweepRow } from '@kv/evaluation';
+import { KvError } from '@kv/core';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
@@ -43,7 +44,8 @@ import { VERSION } from '../version.ts';
 
 interface Flags {
   readonly csv?: string;
-  readonly json?: string;
+  readonly json?: true;
+  readonly out?: string;
   readonly parquet?: string;
   readonly answers?: string;
   readonly html?: string;
@@ -59,7 +61,8 @@ export const evalCommand = (terminal: Terminal): Command =>
       .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
       .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
       .option('--csv <file>', 'write the rows as CSV')
-      .option('--json <file>', 'write rows and answers as JSON')
+      .option('--json', 'print rows, answers, the sweep and the code as one object instead of the table')
+      .option('--out <file>', 'write that object')
       .option('--parquet <file>', 'write the rows as Parquet')
       .option('--answers <file>', 'write every answer as Parquet')
       .option('--html <file>', 'write a report that opens offline and prints')
@@ -70,7 +73,16 @@ export const evalCommand = (terminal: Terminal): Command =>
         'run n problems of every policy and budget, keep nothing, and say what the sweep takes',
         whole('--predict', { min: 1 }),
       )
-      .action((file: string, flags: Flags, command: Command) => evaluate(file, flags, command, terminal)),
+      .allowExcessArguments()
+      .action((file: string, flags: Flags, command: Command) => {
+        const [, more] = command.args;
+        if (more !== undefined)
+          throw new KvError(
+            'eval',
+            `expected one sweep, got ${plain(command.args.join(' '))}${flags.json ? ': --json prints, --out FILE writes the same to a file' : ''}`,
+          );
+        return evaluate(file, flags, command, terminal);
+      }),
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
     ['kv eval sweep.json --predict 2', 'say how long it will take on this machine, from 2 problems a way'],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
@@ -83,14 +95,14 @@ export const evalCommand = (terminal: Terminal): Command =>
 
 async function evaluate(
   file: string,
-  { csv, json, parquet, answers, html, kvpress, beside, predict }: Flags,
+  { csv, json, out: jsonFile, parquet, answers, html, kvpress, beside, predict }: Flags,
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
   const { cwd, stdout, stderr } = terminal,
     path = resolve(cwd, file),
     sweep = readSweep(path, plain(file));
-  for (const out of [csv, json, parquet, answers, html])
+  for (const out of [csv, jsonFile, parquet, answers, html])
     if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
   const write = async (out: string | undefined, data: () => string | Promise<Uint8Array>): Promise<void> => {
     if (out !== undefined) writeWhole(resolve(cwd, out), await data(), plain(out));
@@ -134,10 +146,11 @@ async function evaluate(
       ...(contrasts.length > 0 && { contrasts }),
       ...(others.length > 0 && { beside: others }),
     } as const;
-  stdout.write(`${sweepText(all, stdout)}\n`);
-  if (contrasts.length > 0) stdout.write(`\n${reflowed(contrastsText(contrasts), lineWidth(stdout))}\n`);
+  if (json) stdout.write(sweepJson(outcome));
+  else stdout.write(`${sweepText(all, stdout)}\n`);
+  if (!json && contrasts.length > 0) stdout.write(`\n${reflowed(contrastsText(contrasts), lineWidth(stdout))}\n`);
   await write(csv, () => sweepCsv(all));
-  await write(json, () => sweepJson(outcome));
+  await write(jsonFile, () => sweepJson(outcome));
   await write(parquet, () => sweepParquet(all));
   await write(answers, () => answersParquet(samples));
   if (kvpress !== undefined)
@@ -240,12 +253,23 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
       ...(short ? [percent('meanSlots' in row ? row.shortfall : undefined)] : []),
     ];
   });
-  return fitted(
-    [[...head, ...(short ? ['shortfall'] : [])].map(pc.dim), ...lines],
-    new Set([4, 6, 7, 8, 9, 10]),
-    lineWidth(stdout),
-  );
+  const titles = [...head, ...(short ? ['shortfall'] : [])],
+    // what all rows say alike is said once
+    alike = [...titles.keys()].filter(
+      (c) => ALIKE.has(titles[c]) && lines.length > 1 && lines.every((line) => line[c] === lines[0][c]),
+    ),
+    shown = [...titles.keys()].filter((c) => !alike.includes(c)),
+    cut = (line: readonly string[]): readonly string[] => shown.map((c) => line[c]),
+    table = fitted(
+      [cut(titles.map(pc.dim)), ...lines.map(cut)],
+      new Set(shown.flatMap((c, i) => (c === 4 || c > 5 ? [i] : []))),
+      lineWidth(stdout),
+    ),
+    above = alike.filter((c) => lines[0][c] !== '').map((c) => `${titles[c]} ${lines[0][c]}`);
+  return above.length === 0 ? table : `${reflowed(above.join(', '), lineWidth(stdout))}\n${table}`;
 }
+/** Columns that stand above the table where every row has the same. */
+const ALIKE: ReadonlySet<string> = new Set(['model', 'task', 'unparsed', 'n', 'shortfall']);
 
 /** A sentence a declared contrast, and what its numbers are. */
 const contrastsText = (contrasts: readonly SweepContrast[]): string =>
@@ -258,8 +282,8 @@ const contrastsText = (contrasts: readonly SweepContrast[]): string =>
 function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly [string, string] {
   const { perplexity = undefined } = 'meanSlots' in row ? row : {},
     digits = (x: number): string => x.toPrecision(4);
-  if (perplexity) return [`ppl ${digits(perplexity.value)}`, `${digits(perplexity.low)} to ${digits(perplexity.high)}`];
-  return [percent(accuracy), interval ? `${percent(interval.low)} to ${percent(interval.high)}` : ''];
+  if (perplexity) return [`ppl ${digits(perplexity.value)}`, `${digits(perplexity.low)}-${digits(perplexity.high)}`];
+  return [percent(accuracy), interval ? `${(100 * interval.low).toFixed(1)}-${percent(interval.high)}` : ''];
 }
 
 const given = ({ budget, slots, matched }: SweepRow): string =>

@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { bytesText } from '@kv/evaluation';
 import { slotsOf } from '@kv/models';
@@ -5,9 +6,8 @@ import { openCheckpoint } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { countText, fitted, wrapped } from '../columns.ts';
-import { deviceCells, deviceRows, deviceTable } from '../explain/device-table.ts';
-import type { DeviceRow } from '../explain/device-table.ts';
+import { countText, wrapped } from '../columns.ts';
+import { deviceRows, deviceTable, deviceText } from '../explain/device-table.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
 import { SHAPES } from '../explain/shapes.ts';
@@ -16,7 +16,7 @@ import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
 import { budget, oneOf, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { lineWidth } from '../terminal.ts';
-import type { Stream, Terminal } from '../terminal.ts';
+import type { Terminal } from '../terminal.ts';
 
 interface ExplainOptions {
   readonly model: string;
@@ -24,6 +24,7 @@ interface ExplainOptions {
   readonly length: number;
   readonly budget: Budget;
   readonly json?: true;
+  readonly markdown?: true;
 }
 
 /** `kv explain`: what a policy will read, keep and cost. */
@@ -43,15 +44,21 @@ export const explainCommand = (terminal: Terminal): Command =>
       )
       .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
       .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
-      .option('--json', 'print one object')
+      .option('--json', "print one object, of 'all' an array")
+      .option('--markdown', "print the table of 'all' as Markdown")
       .action(async (policy: string, options: ExplainOptions) => {
+        if (options.markdown && policy !== 'all')
+          throw new KvError('--markdown', `expected the policy 'all', got '${policy}'`);
         const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape],
           slots = slotsOf(options.budget, options.length);
         if (policy === 'all') {
           const rows = await deviceRows(config, options.length, slots);
-          terminal.stdout.write(
-            `${options.json ? JSON.stringify(rows) : allText(rows, config.layers, terminal.stdout)}\n`,
-          );
+          const text = options.json
+            ? JSON.stringify(rows)
+            : options.markdown
+              ? deviceTable(rows, config.layers)
+              : deviceText(rows, config.layers, lineWidth(terminal.stdout));
+          terminal.stdout.write(`${text}\n`);
           return;
         }
         const compiled = compile(await resolvePolicy(policy, terminal)),
@@ -66,13 +73,6 @@ export const explainCommand = (terminal: Terminal): Command =>
     ['kv explain all --shape llama-3.2-1b', 'every policy on a GPU, without a model'],
   );
 
-/** On a terminal within its lines, elsewhere in Markdown. */
-function allText(rows: readonly DeviceRow[], layers: number, stdout: Stream): string {
-  if (!stdout.isTTY) return deviceTable(rows, layers);
-  const [head, ...body] = deviceCells(rows, layers);
-  return fitted([head.map(pc.dim), ...body], new Set([2, 3, 4, 5, 6]), lineWidth(stdout));
-}
-
 async function configOf(model: string, terminal: Terminal): Promise<ModelConfig> {
   const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)), {
     signal: terminal.signal,
@@ -84,7 +84,7 @@ async function configOf(model: string, terminal: Terminal): Promise<ModelConfig>
 function sheet(p: Prediction, length: number, width: number): string {
   const { bytes, multiplyAdds: work, operations } = p;
   const share = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
-  const calls = Object.entries(operations).sort((a, b) => b[1] - a[1]);
+  const calls = Object.values(operations).reduce((sum, n) => sum + n, 0);
   const rows: (readonly [string, string])[] = [
     ['policy', p.policy],
     ['needs', p.needs.map(({ signal, cost }) => `${signal} (${cost})`).join(', ') || 'nothing'],
@@ -97,21 +97,16 @@ function sheet(p: Prediction, length: number, width: number): string {
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
     [
-      'beside it',
-      `rings ${bytesText(bytes.rings)}, statistics ${bytesText(bytes.statistics)}, states ${bytesText(bytes.states)}`,
+      'also held',
+      `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}`,
     ],
     [
       'prefill',
       `${countText(work.prefill)} multiply-adds, and ${countText(work.passes)} (${share(work.passes, work.prefill)}) for the extra passes`,
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
-    ['on a GPU', deviceText(p.device)],
-    [
-      'event',
-      calls.length === 0
-        ? 'none'
-        : `${calls.reduce((sum, [, n]) => sum + n, 0)} operations over all layers: ${calls.map(([name, n]) => `${n} ${name}`).join(', ')}`,
-    ],
+    ['on a GPU', gpuText(p.device)],
+    ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
   return wrapped(
     rows.map(([name, text]) => [pc.dim(name), text]),
@@ -120,16 +115,16 @@ function sheet(p: Prediction, length: number, width: number): string {
 }
 
 /** What score, selection and compaction take of prefill, and running sums of a token. */
-function deviceText({ score, select, compact, shares, sums }: Prediction['device']): string {
+function gpuText({ score, select, compact, shares, sums }: Prediction['device']): string {
   const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`,
     dispatches = score.dispatches + select.dispatches + compact.dispatches;
   const event =
     dispatches === 0
-      ? 'no event'
-      : `the event has ${dispatches} dispatches, ${percent(shares.operations)} of the operations of prefill and ${percent(shares.bytes)} of its bytes`;
+      ? 'no eviction'
+      : `the eviction takes ${dispatches} dispatches, ${percent(shares.operations)} of the operations of prefill and ${percent(shares.bytes)} of its bytes`;
   return sums === undefined
     ? event
-    : `${event}; running sums of ${sums.rows} heads move ${percent(sums.waits)} of the bytes of keys and values a token, ${percent(sums.follows)} where an event follows each`;
+    : `${event}; running sums of ${sums.rows} heads move ${percent(sums.waits)} of the bytes of keys and values a token, ${percent(sums.follows)} where an eviction follows each`;
 }
 
 /** One number if all heads are alike, else one a layer. */

@@ -70,11 +70,11 @@ export const papersCommand = (terminal: Terminal): Command => {
       .option(...workersOption)
       .option('--out <folder>', 'write results there, as JSON and as a Markdown table')
       .option('--list', 'print the plan and run nothing')
-      .option('--json', 'with --list: the whole plan as JSON')
+      .option('--json', 'print what came out as one object, or with --list the whole plan')
       .option('--fresh', 'forget the results of earlier runs on this model and these prompts')
       .action((flags: Flags, command: Command) => flagged(command, () => papers(flags, command))),
     ['kv papers --list', 'what each paper promised, and how it is asked'],
-    ['kv papers --row caote-h2o --n 20', 'one row on few prompts'],
+    ['kv papers --row caote-h2o-needle --n 20', 'one row on few prompts'],
   );
 
   async function papers(flags: Flags, command: Command): Promise<void> {
@@ -98,10 +98,10 @@ export const papersCommand = (terminal: Terminal): Command => {
       study = await paperStudy(subject, plan, { ...asked, n, seed, text: prose, ...namingOf(terminal, machine) }),
       ran = await run(study, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
-    stdout.write(`${studyText(ran.result, width)}\n`);
+    stdout.write(flags.json ? studyJson(ran.result, commandOf(flags)) : `${studyText(ran.result, width)}\n`);
     if (flags.out === undefined) return;
     const files = written(ran.result, commandOf(flags), name === usual ? '' : `-${name}`, resolve(cwd, flags.out));
-    stdout.write(`results: ${files.map((file) => relative(cwd, file)).join(', ')}\n`);
+    (flags.json ? terminal.stderr : stdout).write(`results: ${files.map((file) => relative(cwd, file)).join(', ')}\n`);
   }
 };
 
@@ -142,11 +142,15 @@ function studyText({ outcomes, excused, label }: Study, width: number): string {
   return `${label === undefined ? '' : `${pc.yellow(label)}\n`}${lines}${without === '' ? '' : `\n\n${pc.dim(`not run\n${without}`)}`}`;
 }
 
+function studyJson(study: Study, command: string): string {
+  const outcomes = study.outcomes.map(({ row, ...outcome }) => ({ row: row.id, ...outcome }));
+  return `${JSON.stringify({ command, ...study, outcomes }, undefined, 1)}\n`;
+}
+
 /** Writes a study as JSON and as Markdown; `suffix` names a plan that is not the usual one. */
 function written(study: Study, command: string, suffix: string, folder: string): readonly string[] {
-  const name = join(folder, `results-${study.model.replace(/\.\w+$/, '')}${suffix}`),
-    outcomes = study.outcomes.map(({ row, ...outcome }) => ({ row: row.id, ...outcome }));
-  writeWhole(`${name}.json`, `${JSON.stringify({ command, ...study, outcomes }, undefined, 1)}\n`, `${name}.json`);
+  const name = join(folder, `results-${study.model.replace(/\.\w+$/, '')}${suffix}`);
+  writeWhole(`${name}.json`, studyJson(study, command), `${name}.json`);
   writeWhole(`${name}.md`, studyMarkdown(study, command), `${name}.md`);
   return [`${name}.json`, `${name}.md`];
 }

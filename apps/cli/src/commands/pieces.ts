@@ -1,4 +1,4 @@
-import { entries, lookUp } from '@kv/core';
+import { entries, KvError, lookUp } from '@kv/core';
 import type { Description, Entry, Option } from '@kv/core';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
@@ -14,16 +14,24 @@ export const piecesCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('pieces')
       .description('List the methods and pieces that are installed, or say all about one of them.')
-      .argument('[name]', 'one name: its options with defaults and meaning, what it reads, takes and leaves')
+      .argument(
+        '[name]',
+        'one name: its options with defaults and meaning, what it reads, takes and leaves; or a part of names, to list those',
+      )
+      .option('--kind <kind>', 'only those of a kind, such as method, scorer or selector')
       .option(
         '--json',
         'print an array of {name, kind, about, source, package, needs, takes, from, to, options, details}',
       )
-      .action(async (name: string | undefined, { json }: { readonly json?: true }) => {
+      .action(async (name: string | undefined, { json, kind }: { readonly json?: true; readonly kind?: string }) => {
         const { stdout, stderr, cwd } = terminal;
         const all = await installed(cwd);
         for (const sentence of all.failed) stderr.write(`${sentence}\n`);
-        const listed = name === undefined ? entries(all.known) : named(all, name);
+        const among = ofKind(entries(all.known), kind),
+          exact = name !== undefined && among.some(({ factory }) => factory.description.name === name),
+          part = name === undefined ? among : among.filter(({ factory }) => has(factory.description.name, name)),
+          one = name !== undefined && (exact || part.length === 0),
+          listed = one ? named(all, name, among) : part;
         const width = lineWidth(stdout);
         if (json)
           stdout.write(
@@ -33,18 +41,35 @@ export const piecesCommand = (terminal: Terminal): Command =>
               1,
             )}\n`,
           );
-        else if (name === undefined) stdout.write(`${list(listed, all, width)}\n`);
-        else stdout.write(`${listed.map((entry) => details(entry, all, width)).join('\n\n')}\n`);
+        else if (one) stdout.write(`${listed.map((entry) => details(entry, all, width)).join('\n\n')}\n`);
+        else stdout.write(`${list(listed, all, width)}\n`);
       }),
     ['kv pieces', 'everything that is installed'],
     ['kv pieces snapkv', 'its options with defaults and meaning'],
+    ['kv pieces snap', 'those with snap in their names'],
+    ['kv pieces --kind scorer', 'all scorers'],
     ['kv pieces --json', 'all of it for a program'],
   );
 
-/** Everything of a name: a method may stand beside a piece. */
-function named({ known }: Installed, name: string): readonly Entry[] {
-  const { description } = lookUp(known, name, true);
-  return entries(known).filter(({ factory }) => factory === lookUp(known, name) || factory.description === description);
+const has = (name: string, part: string): boolean => name.toLowerCase().includes(part.toLowerCase());
+
+/** Those of a kind. @throws KvError for a kind that there is none of */
+function ofKind(all: readonly Entry[], kind: string | undefined): readonly Entry[] {
+  const found = all.filter(({ factory }) => kind === undefined || factory.description.kind === kind);
+  if (found.length > 0) return found;
+  const kinds = [...new Set(all.map(({ factory }) => factory.description.kind))].sort();
+  throw new KvError('--kind', `must be ${kinds.join(', ')}, got ${JSON.stringify(kind)}`);
+}
+
+/** Everything of a name: a method may stand beside a piece. @throws KvError for a name that there is not */
+function named({ known }: Installed, name: string, among: readonly Entry[]): readonly Entry[] {
+  const { description } = lookUp(known, name, true),
+    found = among.filter(
+      ({ factory }) =>
+        factory === lookUp(known, name) || factory.description === description || factory.description.name === name,
+    );
+  if (found.length > 0) return found;
+  throw new KvError('--kind', `expected that of '${name}', ${description.kind}, got another`);
 }
 
 const record = ({ factory: { description }, package: from }: Entry, { versions }: Installed): object => {
@@ -89,15 +114,20 @@ function list(all: readonly Entry[], { versions }: Installed, width: number): st
     ]);
     return `${pc.bold(paragraph(title))}\n${wrapped(rows, width)}`;
   };
-  const isMethod = ({ factory }: Entry): boolean => factory.description.kind === 'method';
+  const isMethod = ({ factory }: Entry): boolean => factory.description.kind === 'method',
+    methods = all.filter(isMethod),
+    pieces = all.filter((entry) => !isMethod(entry));
   return [
-    section('Methods, for --policy by their name alone', all.filter(isMethod)),
-    '',
-    section(
-      "Pieces, joined by | or ∘, such as --policy 'snapkv(window=16) | caote | topK'",
-      all.filter((entry) => !isMethod(entry)),
-    ),
-    '',
+    ...(methods.length > 0 ? [section('Methods, for --policy by their name alone', methods), ''] : []),
+    ...(pieces.length > 0
+      ? [
+          section(
+            "Pieces, joined by | or ∘, such as --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK'",
+            pieces,
+          ),
+          '',
+        ]
+      : []),
     paragraph("A scorer alone is followed by topK. 'kv pieces NAME' says all about one of them."),
   ].join('\n');
 }

@@ -17,7 +17,8 @@ import { decodingUnder } from '../run/decoding-under.ts';
 import { keptLine } from '../run/kept-line.ts';
 import { notesText } from '../run/notes.ts';
 import { whyText } from '../run/why.ts';
-import { promptReader } from '../run/prompt.ts';
+import { promptReader, withPrompt } from '../run/prompt.ts';
+import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import {
@@ -38,6 +39,7 @@ interface RunOptions {
   readonly promptFile?: string;
   readonly promptIds?: string;
   readonly chat?: true;
+  readonly raw?: true;
   readonly document?: string;
   readonly question?: readonly string[];
   readonly saveCache?: string;
@@ -57,11 +59,13 @@ interface RunOptions {
   readonly stop?: readonly string[];
   readonly certify?: true;
   readonly why?: readonly string[];
+  readonly detail?: true;
   readonly constants?: string;
 }
 
 /** What a prompt comes from. */
-const PROMPT = '--prompt, --prompt-file, --prompt-ids, --document and --load-cache';
+const PROMPT =
+  "a prompt in quotes (kv run 'TEXT'), standard input, --prompt, --prompt-file, --prompt-ids, --document and --load-cache";
 
 /** `kv run`: an answer over a cache kept at a budget, or several over one document's. */
 export const runCommand = (terminal: Terminal): Command =>
@@ -71,10 +75,15 @@ export const runCommand = (terminal: Terminal): Command =>
       .option('--model <name>', MODEL_HELP, 'embedded')
       .option(...engineOption('fast'))
       .option(...deviceOption)
-      .option('--prompt <text>', 'the prompt')
-      .option('--prompt-file <file>', 'a file with the prompt')
+      .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input")
+      .option('--prompt <text>', 'the same')
+      .option('--prompt-file <file>', 'a file with the prompt; a newline at its end is left out, as of standard input')
       .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
-      .option('--chat', "the prompt is what a person says, in the words of the model's chat template")
+      .option(
+        '--chat',
+        "the prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is)",
+      )
+      .option('--raw', 'the prompt as it stands, without a chat template')
       .option('--document <file>', 'a text that is read and compacted once, for every --question')
       .option('--question <text>', 'what follows the document, as it stands (may be given again)', collect)
       .option('--save-cache <file>', "write the document's compacted cache")
@@ -108,14 +117,21 @@ export const runCommand = (terminal: Terminal): Command =>
         'say behind the text why a token, a position or a text, left the cache (may be given again)',
         collect,
       )
+      .option('--detail', 'with --why: also every token of it, by layer and KV head')
       .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
       .option(
         '--json',
         'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})',
       )
-      .action((options: RunOptions, command: Command) => run(options, command, terminal)),
+      .action(async (prompt: string | undefined, options: RunOptions, command: Command) =>
+        run(
+          await withPrompt(prompt, options, (options.document ?? options.loadCache) !== undefined, PROMPT, terminal),
+          command,
+          terminal,
+        ),
+      ),
     [
-      `kv run --prompt "The code is: XK7M9P2Q. The code is:" --policy taFast --budget 75% --stop .`,
+      `kv run "The code is: XK7M9P2Q. The code is:" --policy taFast --budget 75% --stop .`,
       'an answer over three quarters of the prompt',
     ],
     [
@@ -139,6 +155,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     );
   if (options.why && (options.json || options.document !== undefined || options.loadCache !== undefined))
     throw new KvError('--why', 'expected a run over a prompt that prints text, got --json or a document');
+  if (options.detail && !options.why) throw new KvError('--detail', 'expected --why beside it, got none');
+  if (options.chat && options.raw) throw new KvError('--raw', 'expected no --chat beside it, got both');
   if (options.constants !== undefined && !options.certify)
     throw new KvError('--constants', 'expected --certify beside it, got a run without certificates');
   const fitted = options.constants === undefined ? undefined : readText(options.constants, cwd);
@@ -160,7 +178,12 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     read = over
       ? undefined
       : promptReader(
-          { ...options, from: PROMPT, evictsInBlocks: block !== undefined && options.budget !== undefined },
+          {
+            ...options,
+            turn: options.chat ?? (options.raw ? false : undefined),
+            from: PROMPT,
+            evictsInBlocks: block !== undefined && options.budget !== undefined,
+          },
           cwd,
         );
   checkCacheFile(saveCache, cwd);
@@ -208,8 +231,11 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       stdout.write(`\n${options.certify ? certificateLines(report.certificates as Certificates) : ''}`);
       const { tokens } = await generation,
         all = [...ids, ...tokens];
-      for (const asked of options.why ?? []) stdout.write(whyText(asked, recorded?.events ?? [], all, model));
-      terminal.stderr.write(`${notesText(report.notes)}${keptLine(report, ids.length, cadence)}\n`);
+      for (const asked of options.why ?? [])
+        stdout.write(whyText(asked, recorded?.events ?? [], all, model, options.detail));
+      terminal.stderr.write(
+        `${notesText(report.notes)}${keptLine(report, ids.length, cadence)}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
+      );
       return;
     }
     const generated = await generation;
@@ -252,6 +278,7 @@ function documentGiven({
   promptFile,
   promptIds,
   chat,
+  raw,
   logits,
   certify,
   decodePolicy,
@@ -264,7 +291,7 @@ function documentGiven({
       'expected --document or --load-cache beside it, got neither',
     );
   if (!over) return false;
-  if (chat) throw new KvError('--chat', 'expected a prompt, got a document');
+  if (chat || raw) throw new KvError(chat ? '--chat' : '--raw', 'expected a prompt, got a document');
   if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1)
     throw new KvError('prompt', `expected exactly one of ${PROMPT}`);
   if (!question && saveCache === undefined)

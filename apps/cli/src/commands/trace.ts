@@ -13,15 +13,18 @@ import { MODEL_HELP } from '../model-source.ts';
 import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
-import { promptReader } from '../run/prompt.ts';
+import { layerTable } from '../run/layer-table.ts';
+import { promptReader, withPrompt } from '../run/prompt.ts';
 import { whyText } from '../run/why.ts';
 import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
 
 interface Flags {
   readonly prompt?: string;
   readonly promptFile?: string;
+  readonly raw?: true;
   readonly policy: string;
   readonly budget?: Budget;
   readonly block?: number;
@@ -29,28 +32,40 @@ interface Flags {
   readonly maxNewTokens: number;
   readonly out?: string;
   readonly why?: readonly string[];
+  readonly detail?: true;
 }
+
+/** What a prompt comes from. */
+const PROMPT = "a prompt in quotes (kv trace 'TEXT'), standard input, --prompt and --prompt-file";
 
 /** `kv trace`: what every step of every eviction scored, masked and kept, and why a token left. */
 export const traceCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('trace')
-      .description('Record the scores, masks and kept sets of every eviction of a run, and say why a token left.')
+      .description(
+        'Say what every layer of a run kept and why a text left, or write the scores, masks and kept sets of every eviction.',
+      )
       .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(...engineOption('exact'))
+      .option(...engineOption('fast'))
       .option(...deviceOption)
-      .option('--prompt <text>', 'the prompt')
-      .option('--prompt-file <file>', 'a file with the prompt')
+      .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input")
+      .option('--prompt <text>', 'the same')
+      .option('--prompt-file <file>', 'a file with the prompt; a newline at its end is left out, as of standard input')
+      .option('--raw', "the prompt as it stands, not as a turn of the model's chat template")
       .requiredOption('--policy <policy>', "a policy that evicts, as 'kv run --policy' takes it")
       .option(...budgetOption)
       .option(...blockOption('prefill in blocks of so many tokens, each followed by an eviction'))
       .option(...cadenceOption())
       .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 16)
-      .option('--why <token>', 'a position, or a text of the run (may be given again)', collect)
+      .option('--why <token>', 'why a position, or a text of the run, left, in one line (may be given again)', collect)
+      .option('--detail', 'with --why: also every token of it, by layer and KV head')
       .option('--out <file>', 'write all that was recorded as safetensors')
-      .action((flags: Flags, command: Command) => trace(flags, command, terminal)),
+      .action(async (prompt: string | undefined, flags: Flags, command: Command) =>
+        trace(await withPrompt(prompt, flags, false, PROMPT, terminal), command, terminal),
+      ),
+    ['kv trace --prompt-file book.txt --policy snapkvCaote --budget 25%', 'what every layer kept, and of which part'],
     [
-      "kv trace --prompt-file book.txt --policy 'snapkv(window=16) | caote | topK' --budget 25% --out trace.safetensors",
+      "kv trace --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25% --out trace.safetensors",
       'scores, masks and kept sets of every step',
     ],
     ["kv trace --prompt-file book.txt --policy h2o --budget 64 --why 'XK7M9P2Q'", 'why this text was evicted'],
@@ -59,10 +74,12 @@ export const traceCommand = (terminal: Terminal): Command =>
 async function trace(flags: Flags, command: Command, terminal: Terminal): Promise<void> {
   const { cwd, stdout, signal } = terminal,
     { out, why = [], budget, block, cadence, maxNewTokens } = flags;
-  if (out === undefined && why.length === 0)
-    throw new KvError('--out', 'expected a file to write, or --why with a token to explain, got neither');
+  if (flags.detail && why.length === 0) throw new KvError('--detail', 'expected --why beside it, got none');
   if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
-  const read = promptReader({ ...flags, from: '--prompt and --prompt-file', evictsInBlocks: block !== undefined }, cwd),
+  const read = promptReader(
+      { ...flags, turn: flags.raw ? false : undefined, from: PROMPT, evictsInBlocks: block !== undefined },
+      cwd,
+    ),
     recorded = recorder(await resolvePolicy(flags.policy, { cwd })),
     { evicts, sizes, label } = compile(recorded.policy);
   if (!evicts) throw new KvError('--policy', `expected a policy that evicts, got '${label}'`);
@@ -84,7 +101,8 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
       });
     if (signal.aborted) return;
     const all = [...ids, ...tokens];
-    for (const asked of why) stdout.write(whyText(asked, recorded.events, all, model));
+    for (const asked of why) stdout.write(whyText(asked, recorded.events, all, model, flags.detail));
+    if (why.length === 0 && out === undefined) stdout.write(`${layerTable(recorded.events, lineWidth(stdout))}\n`);
     if (out === undefined) return;
     const layers = new Set(recorded.events.map(({ layer }) => layer)).size;
     writeWhole(

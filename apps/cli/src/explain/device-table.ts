@@ -5,6 +5,8 @@ import { sum } from '@kv/gpu-models';
 import { windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf, policyNames } from '@kv/policies';
+import { colors as pc } from '../colors.ts';
+import { fitted, reflowed } from '../columns.ts';
 import { plannedCosts, predict, secondPass } from './predict.ts';
 import type { OnDevice } from './device-cost.ts';
 
@@ -62,7 +64,7 @@ export async function deviceRows(config: ModelConfig, length: number, budget: nu
 const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`;
 
 /** Titles, and a row of cells a policy. */
-export const deviceCells = (rows: readonly DeviceRow[], layers: number): readonly (readonly string[])[] => [
+const deviceCells = (rows: readonly DeviceRow[], layers: number): readonly (readonly string[])[] => [
   [
     'policy',
     'looks at',
@@ -89,6 +91,24 @@ export const deviceCells = (rows: readonly DeviceRow[], layers: number): readonl
     ];
   }),
 ];
+
+/** The same for a terminal, narrower, with what its columns are in words. */
+export function deviceText(rows: readonly DeviceRow[], layers: number, width: number): string {
+  const [, ...body] = deviceCells(rows, layers),
+    short = (share: string): string => (Number.parseFloat(share) < 0.01 ? '< .01 %' : share),
+    cells = body.map(([name, reads, dispatches, mib, bytes, operations, time, heads, moved]) => [
+      name,
+      reads,
+      dispatches,
+      mib.replace(/.* = /, ''),
+      ...[bytes, operations, time].map(short),
+      heads === '' ? '' : `${heads}: ${moved}`,
+    ]);
+  const titles = ['policy', 'reads', 'calls', 'MiB', 'bytes', 'ops', 'time', 'sums'],
+    legend =
+      "calls, MiB: dispatches a layer and bytes of an eviction (score, select, compact); bytes, ops, time: its shares of prefill's bytes, operations and time; sums: rows of running sums, and the bytes that they move for a token as shares of those of keys and values, where it waits for the next token and where an eviction follows at once";
+  return `${fitted([titles.map(pc.dim), ...cells], new Set([2, 3, 4, 5, 6]), width)}\n\n${pc.dim(reflowed(legend, width))}`;
+}
 
 /** The same as a table in Markdown. */
 export function deviceTable(rows: readonly DeviceRow[], layers: number): string {

@@ -1,30 +1,97 @@
+import { addAbortSignal } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { notJson } from '@kv/models/engine';
 import { templateTurns } from '../chat/turns.ts';
+import type { Terminal } from '../terminal.ts';
 import { readText } from './questions.ts';
 
-interface PromptOptions {
+/** Where a prompt may come from. */
+interface PromptFlags {
   readonly prompt?: string | undefined;
   readonly promptFile?: string | undefined;
   readonly promptIds?: string | undefined;
-  /** The prompt is a turn of a conversation, in the words of the model's chat template. */
-  readonly chat?: true | undefined;
+}
+interface PromptOptions extends PromptFlags {
+  /**
+   * Whether a text is a turn of a conversation, in the words of the model's chat template: always, never, or where there
+   * is one.
+   */
+  readonly turn?: boolean | undefined;
   /** The prompt may be longer than the model's context. */
   readonly evictsInBlocks: boolean;
   /** What the command takes a prompt from, as errors name it. */
   readonly from: string;
 }
 
+/** Seconds that standard input may take to begin where it was not named. */
+const PATIENCE_S = 10;
+
+/**
+ * The options with the prompt that stands as an argument, or, where nothing else gives one (`other`: an option of the
+ * command does), what comes through standard input: of a pipe or a file, or of `-`.
+ *
+ * @throws KvError where a pipe says nothing for ten seconds, so that nothing waits for one that nobody writes to
+ */
+export async function withPrompt<T extends PromptFlags>(
+  argument: string | undefined,
+  options: T,
+  other: boolean,
+  from: string,
+  { input, signal }: Pick<Terminal, 'input' | 'signal'>,
+): Promise<T> {
+  const given = [options.prompt, options.promptFile, options.promptIds, argument].filter((one) => one !== undefined);
+  if (given.length > 1) throw new KvError('prompt', `expected exactly one of ${from}`);
+  if (argument !== undefined && argument !== '-') return { ...options, prompt: argument };
+  if ((argument === undefined && (given.length > 0 || other)) || !input || input.stream.isTTY) return options;
+  const text = await read(input.stream, argument === '-' ? undefined : PATIENCE_S, signal);
+  return text === '' ? options : { ...options, prompt: withoutLastNewline(text) };
+}
+
+async function read(stream: NodeJS.ReadableStream, patience: number | undefined, signal: AbortSignal): Promise<string> {
+  const parts: Buffer[] = [],
+    late = new AbortController(),
+    timer =
+      patience === undefined
+        ? undefined
+        : setTimeout(
+            () =>
+              late.abort(
+                new KvError(
+                  'prompt',
+                  `expected a prompt, got a standard input without a word for ${patience} s: give one as an argument, or '-' to wait for it`,
+                ),
+              ),
+            1000 * patience,
+          );
+  try {
+    for await (const part of addAbortSignal(AbortSignal.any([signal, late.signal]), stream as Readable)) {
+      clearTimeout(timer);
+      parts.push(Buffer.from(part as Uint8Array | string));
+    }
+  } catch (error) {
+    throw late.signal.aborted ? late.signal.reason : error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+/** Editors end a file with a newline, which is no part of a prompt. */
+const withoutLastNewline = (text: string): string => text.replace(/\r?\n$/, '');
+
 /** Reads the prompt now, and encodes it once there is a model. */
 export function promptReader(
-  { prompt, promptFile, promptIds, chat, evictsInBlocks, from }: PromptOptions,
+  { prompt, promptFile, promptIds, turn, evictsInBlocks, from }: PromptOptions,
   cwd: string,
 ): (model: Model) => readonly number[] {
   if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1)
     throw new KvError('prompt', `expected exactly one of ${from}`);
-  if (chat && promptIds !== undefined) throw new KvError('--chat', 'expected a prompt of text, got --prompt-ids');
-  const text = prompt ?? readText((promptFile ?? promptIds)!, cwd); // one of the three, see above
+  if (turn && promptIds !== undefined) throw new KvError('--chat', 'expected a prompt of text, got --prompt-ids');
+  // one of the three, see above
+  const text =
+    prompt ?? (promptFile === undefined ? readText(promptIds!, cwd) : withoutLastNewline(readText(promptFile, cwd)));
   const given = promptIds === undefined ? undefined : parseIds(text, promptIds);
   return (model) => {
     const {
@@ -32,7 +99,8 @@ export function promptReader(
         config: { maxPositions, vocab },
         tokenizer,
       } = model,
-      ids = given ?? (chat ? asTurn(text, model) : tokenizer.encode(text).ids);
+      asked = given === undefined && (turn ?? model.chatTemplate?.() !== undefined),
+      ids = given ?? (asked ? asTurn(text, model) : tokenizer.encode(text).ids);
     const wrong = ids.find((id) => id >= vocab);
     if (wrong !== undefined)
       throw new KvError('--prompt-ids', `expected ids below ${vocab}, the vocabulary of ${name}, got ${wrong}`);

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { fates, fateText } from '@kv/models/engine';
-import type { RecordedEvent } from '@kv/models/engine';
+import type { Fate, RecordedEvent } from '@kv/models/engine';
 
 /** Heads of which a reason is written out, and places of a text that are named; the others are counted. */
 const SHOWN = 6;
@@ -34,12 +34,16 @@ function named(asked: string, ids: readonly number[], { tokenizer }: Pick<Model,
   return { times: starts.length, places: starts.slice(-SHOWN).map(positionsFrom) };
 }
 
-/** Why what `--why` names is, or is no longer, in the cache; of a text that stands several times the last. */
+/**
+ * Why what `--why` names is, or is no longer, in the cache, in one line; of a text that stands several times the last.
+ * `detail`: and of every token the reasons of some layers and KV heads, in a line each.
+ */
 export function whyText(
   asked: string,
   events: readonly RecordedEvent[],
   ids: readonly number[],
   model: Pick<Model, 'tokenizer'>,
+  detail = false,
 ): string {
   const { times, places } = named(asked, ids, model),
     last = places[places.length - 1],
@@ -47,24 +51,50 @@ export function whyText(
       times > 1
         ? `${JSON.stringify(asked)} stands ${times} times, from the positions ${places.map(([first]) => first).join(', ')}${times > SHOWN ? ' and before' : ''} on; this is the last, name a position for another.\n`
         : '';
-  return several + whyLines(events, last, ids, model);
+  if (events.length === 0) return 'Nothing was evicted.\n';
+  const all = last.map((position) => ({
+    position,
+    token: model.tokenizer.decode([ids[position]]),
+    of: fates(events, position),
+  }));
+  return `${several}${summary(all)}\n${detail ? all.map(tokenLines).join('') : ''}`;
 }
 
-/** Why tokens are, or are no longer, in the cache, in a few lines each. */
-function whyLines(
-  events: readonly RecordedEvent[],
-  positions: readonly number[],
-  ids: readonly number[],
-  { tokenizer }: Pick<Model, 'tokenizer'>,
-): string {
-  if (events.length === 0) return 'Nothing was evicted.\n';
-  return positions
-    .map((position) => {
-      const all = fates(events, position),
-        gone = all.filter(({ left }) => left !== undefined),
-        lines = [...gone, ...all.filter(({ stays }) => stays)].slice(0, SHOWN).map((fate) => `  ${fateText(fate)}\n`),
-        rest = all.length - lines.length;
-      return `Position ${position}, ${JSON.stringify(tokenizer.decode([ids[position]]))}: left ${gone.length} of ${all.length} KV heads\n${lines.join('')}${rest > 0 ? `  and ${rest} heads more\n` : ''}`;
-    })
-    .join('');
+interface TokenFates {
+  readonly position: number;
+  readonly token: string;
+  /** In every layer and KV head. */
+  readonly of: readonly Fate[];
+}
+
+/** How tokens fared in one line: where they left, and whether rules or scores decided it. */
+function summary(all: readonly TokenFates[]): string {
+  const fatesOf = all.flatMap(({ of }) => of).filter(({ why }) => why !== undefined),
+    gone = fatesOf.filter(({ left }) => left !== undefined),
+    [first, last] = [all[0].position, all[all.length - 1].position],
+    ruled = (kind: 'forced' | 'banned'): string => {
+      const by = fatesOf.flatMap(({ why }) => (why?.[kind] ? [why.by ?? 'a piece'] : []));
+      return by.length === 0 ? '' : `; ${kind} in ${by.length} by ${[...new Set(by)].join(', ')}`;
+    };
+  const judged = (gone.length > 0 ? gone : fatesOf).flatMap(({ why }) =>
+      why && !why.forced && !why.banned ? [why] : [],
+    ),
+    ranked =
+      judged.length === 0
+        ? ''
+        : `; ranked ${range(judged.map(({ rank }) => rank))} of ${range(judged.map(({ slots, mandatory }) => slots - mandatory))} by score, with room for ${range(judged.map(({ budget, mandatory }) => Math.max(0, budget - mandatory)))}`;
+  return `${JSON.stringify(all.map(({ token }) => token).join(''))}: ${all.length === 1 ? `1 token, position ${first}` : `${all.length} tokens, positions ${first} to ${last}`}, ${fatesOf.length === 0 ? 'read after the last eviction' : `gone from ${gone.length} of ${fatesOf.length} places (${all.length === 1 ? '' : 'tokens x '}KV heads)${ranked}${ruled('forced')}${ruled('banned')}`}`;
+}
+
+function range(numbers: readonly number[]): string {
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
+  return least === most ? String(least) : `${least} to ${most}`;
+}
+
+/** Why one token is, or is no longer, in the cache, in a few lines. */
+function tokenLines({ position, token, of }: TokenFates): string {
+  const gone = of.filter(({ left }) => left !== undefined),
+    lines = [...gone, ...of.filter(({ stays }) => stays)].slice(0, SHOWN).map((fate) => `  ${fateText(fate)}\n`),
+    rest = of.length - lines.length;
+  return `Position ${position}, ${JSON.stringify(token)}: left ${gone.length} of ${of.length} KV heads\n${lines.join('')}${rest > 0 ? `  and ${rest} heads more\n` : ''}`;
 }

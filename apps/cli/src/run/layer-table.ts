@@ -1,0 +1,45 @@
+import type { RecordedEvent } from '@kv/models/engine';
+import { colors as pc } from '../colors.ts';
+import { fitted } from '../columns.ts';
+
+const THIRDS = ['first', 'second', 'last'] as const;
+
+/** What the last event of every layer kept, a row each: how many slots, and of which part of the text. */
+export function layerTable(events: readonly RecordedEvent[], width: number): string {
+  const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b),
+    rows = layers.flatMap((layer) => {
+      const own = events.filter((event) => event.layer === layer),
+        last = own[own.length - 1],
+        kept = keptPositions(last);
+      if (kept.length === 0) return [];
+      const sizes = kept.map((row) => row.length),
+        [least, most] = [Math.min(...sizes), Math.max(...sizes)];
+      return [
+        [
+          String(layer),
+          String(own.length),
+          String(Math.max(...last.positions.map((row) => row.length))),
+          least === most ? String(most) : `${least} to ${most}`,
+          ...THIRDS.map((_, third) => shareOf(last, kept, third)),
+        ],
+      ];
+    });
+  const head = ['layer', 'events', 'slots', 'kept', ...THIRDS.map((third) => `of ${third} third`)];
+  return fitted([head.map(pc.dim), ...rows], new Set(head.keys()), width);
+}
+
+/** Positions that every KV head kept. */
+const keptPositions = ({ positions, steps }: RecordedEvent): readonly (readonly number[])[] => {
+  const kept = steps.at(-1)?.kept;
+  return kept === undefined
+    ? []
+    : positions.map((row, head) => Array.from(kept[Math.min(head, kept.length - 1)], (slot) => row[slot]));
+};
+
+/** Of the slots with positions in one third of the text, how many stayed. */
+function shareOf({ positions, length }: RecordedEvent, kept: readonly (readonly number[])[], third: number): string {
+  const inside = (position: number): boolean => Math.floor((3 * position) / length) === third,
+    all = positions.reduce((sum, row) => sum + row.filter(inside).length, 0),
+    stayed = kept.reduce((sum, row) => sum + row.filter(inside).length, 0);
+  return all === 0 ? '' : `${Math.round((100 * stayed) / all)} %`;
+}
