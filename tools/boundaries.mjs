@@ -55,9 +55,9 @@ export const rules = [
   ),
   rule(
     'evaluation-sees-what-it-measures',
-    'evaluation imports no other package of the workspace than core, models, policies, tasks and certificates.',
+    'evaluation imports no other package of the workspace than core, models, policies, tasks, certificates and hub.',
     { path: '^packages/evaluation/src/' },
-    { path: workspace, pathNot: '^packages/(core|models|policies|tasks|certificates|evaluation)/' },
+    { path: workspace, pathNot: '^packages/(core|models|policies|tasks|certificates|hub|evaluation)/' },
   ),
   rule(
     'policies-see-core-and-pieces',

@@ -123,6 +123,9 @@ export async function run<J, R, T>(
     ...(stored && { folder: resolve(cwd, '.kv') }),
     fresh,
     signal,
+    onWait(path) {
+      stderr.write(`${what}: another run holds ${relative(cwd, path)}: waits until it is done\n`);
+    },
     onStart(jobs) {
       ({ total, done } = jobs);
       found = done;
@@ -148,7 +151,7 @@ export async function run<J, R, T>(
   }).finally(() => progress?.stop());
   if (signal.aborted || result === undefined) {
     stderr.write(
-      `${what}: stopped after ${done} of ${total} jobs${stored ? `, which are in ${relative(cwd, file)}; the same command continues` : ''}\n`,
+      `${what}: stopped after ${done} of ${total} jobs${stored && file !== '' ? `, which are in ${relative(cwd, file)}; the same command continues` : ''}\n`,
     );
     return undefined;
   }

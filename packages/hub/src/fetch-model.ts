@@ -66,8 +66,7 @@ export async function fetchModel(model: string, options: FetchOptions = {}): Pro
     // Another process may have brought it while this one waited.
     return await withLock(
       folder.lock,
-      signal,
-      onWait,
+      { signal, onWait },
       async () => (await findCached(folder, revision, name)) ?? download(hub, name, revision, folder, options),
     );
   } catch (error) {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, link, stat, utimes, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { pause } from './retry.ts';
 
@@ -13,23 +14,35 @@ interface LockTimes {
 }
 const TIMES: LockTimes = { beatMs: 2000, pollMs: 200, staleMs: 10_000 };
 
+/** How a lock is waited for. */
+export interface LockOptions {
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called once where another process holds it. */
+  readonly onWait?: (() => void) | undefined;
+  /** @defaultValue touched every 2 s, looked at every 200 ms, taken over after 10 s */
+  readonly times?: LockTimes;
+}
+
 /**
- * Runs `work` while no other process does under the same lock file. A holder that died is noticed by watching that the
- * file is no longer touched, which compares no clocks.
- * Two holders after a lost race are harmless: both write the same bytes to the same places, and check them.
+ * Waits until no other process holds the lock file, and takes it; the result gives it back. The lock of a process of
+ * this machine that is gone is taken over at once. Any other is when it is no longer touched, which compares no clocks.
+ * Two may hold it after a lost race, or where one was suspended: what they do has to stay right then.
+ * @throws the signal's reason once it is aborted; what the file system says where the file cannot be written
  */
-export async function withLock<T>(
+export async function acquireLock(
   path: string,
-  signal: AbortSignal | undefined,
-  onWait: (() => void) | undefined,
-  work: () => Promise<T>,
-  { beatMs, pollMs, staleMs }: LockTimes = TIMES,
-): Promise<T> {
-  const mine = `${process.pid} ${randomUUID()}\n`;
+  { signal, onWait, times: { beatMs, pollMs, staleMs } = TIMES }: LockOptions = {},
+): Promise<() => Promise<void>> {
+  const mine = `${process.pid} ${randomUUID()} ${hostname()}\n`;
   await mkdir(dirname(path), { recursive: true });
   for (let seen: string | undefined, since = 0, waited = false; !(await create(path, mine)); ) {
     signal?.throwIfAborted();
     const now = await look(path);
+    if (now !== undefined && isGone(now)) {
+      await takeAway(path, now);
+      continue;
+    }
     if (now !== seen) [seen, since] = [now, performance.now()];
     else if (now !== undefined && performance.now() - since > staleMs) await takeAway(path, now);
     if (!waited) onWait?.();
@@ -37,19 +50,40 @@ export async function withLock<T>(
     await pause(pollMs, signal);
   }
   const beat = setInterval(() => void utimes(path, new Date(), new Date()).catch(() => {}), beatMs);
+  return async () => {
+    clearInterval(beat);
+    if ((await readFile(path, 'utf8').catch(() => '')) === mine) await rm(path, { force: true });
+  };
+}
+
+/** Runs `work` while no other process does under the same lock file. */
+export async function withLock<T>(path: string, options: LockOptions, work: () => Promise<T>): Promise<T> {
+  const release = await acquireLock(path, options);
   try {
     return await work();
   } finally {
-    clearInterval(beat);
-    if ((await readFile(path, 'utf8').catch(() => '')) === mine) await rm(path, { force: true });
+    await release();
+  }
+}
+
+/** Whether the holder that was seen was a process of this machine that is no longer there. */
+function isGone(seen: string): boolean {
+  const [, pid, , host] = seen.trimEnd().split(' ');
+  if (host !== hostname()) return false;
+  try {
+    process.kill(Number(pid), 0); // signal 0 only asks
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH';
   }
 }
 
 const create = (path: string, text: string): Promise<boolean> =>
   writeFile(path, text, { flag: 'wx' }).then(
     () => true,
-    (error: NodeJS.ErrnoException) => {
+    async (error: NodeJS.ErrnoException) => {
       if (error.code === 'EEXIST') return false;
+      if (error.syscall === 'write') await rm(path, { force: true }); // a full disk left it empty
       throw error;
     },
   );

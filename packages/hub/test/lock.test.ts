@@ -1,5 +1,6 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -21,17 +22,11 @@ describe('a lock', () => {
       waited = 0;
     await Promise.all(
       Array.from({ length: 8 }, () =>
-        withLock(
-          path,
-          undefined,
-          () => waited++,
-          async () => {
-            most = Math.max(most, ++inside);
-            await sleep(10);
-            inside--;
-          },
-          QUICK,
-        ),
+        withLock(path, { onWait: () => waited++, times: QUICK }, async () => {
+          most = Math.max(most, ++inside);
+          await sleep(10);
+          inside--;
+        }),
       ),
     );
     expect([most, waited, below(join(path, '..'))]).toEqual([1, 7, []]);
@@ -40,26 +35,14 @@ describe('a lock', () => {
     const path = join(cache(), 'kv.lock'),
       order: string[] = [];
     await Promise.all([
-      withLock(
-        path,
-        undefined,
-        undefined,
-        async () => {
-          await sleep(600);
-          order.push('first');
-        },
-        QUICK,
-      ),
+      withLock(path, { times: QUICK }, async () => {
+        await sleep(600);
+        order.push('first');
+      }),
       sleep(20).then(() =>
-        withLock(
-          path,
-          undefined,
-          undefined,
-          async () => {
-            order.push('second');
-          },
-          QUICK,
-        ),
+        withLock(path, { times: QUICK }, async () => {
+          order.push('second');
+        }),
       ),
     ]);
     expect(order).toEqual(['first', 'second']);
@@ -68,39 +51,38 @@ describe('a lock', () => {
     const path = join(cache(), 'kv.lock');
     writeFileSync(path, '1 dead\n');
     const started = performance.now();
-    expect(await withLock(path, undefined, undefined, async () => 'in', QUICK)).toBe('in');
+    expect(await withLock(path, { times: QUICK }, async () => 'in')).toBe('in');
     expect(performance.now() - started).toBeGreaterThan(QUICK.staleMs);
+  });
+  it('of a process of this machine that is gone is taken over at once, of another machine not', async () => {
+    const { pid } = spawnSync(process.execPath, ['-e', '']);
+    for (const [host, atOnce] of [
+      [hostname(), true],
+      [`not ${hostname()}`, false],
+    ] as const) {
+      const path = join(cache(), 'kv.lock');
+      writeFileSync(path, `${pid} some-id ${host}\n`);
+      let waited = false;
+      await withLock(path, { times: QUICK, onWait: () => (waited = true) }, async () => {});
+      expect(waited).toBe(!atOnce);
+    }
   });
   it('is given back when the work fails, and not waited for after an abort', async () => {
     const path = join(cache(), 'kv.lock');
     await expect(
-      withLock(
-        path,
-        undefined,
-        undefined,
-        async () => {
-          throw new Error('no');
-        },
-        QUICK,
-      ),
+      withLock(path, { times: QUICK }, async () => {
+        throw new Error('no');
+      }),
     ).rejects.toThrow('no');
     const stop = new AbortController();
-    await withLock(
-      path,
-      undefined,
-      undefined,
-      async () => {
-        const waiting = withLock(
-          path,
-          stop.signal,
-          () => stop.abort(new Error('enough')),
-          async () => 'in',
-          QUICK,
-        );
-        await expect(waiting).rejects.toThrow('enough');
-      },
-      QUICK,
-    );
+    await withLock(path, { times: QUICK }, async () => {
+      const waiting = withLock(
+        path,
+        { signal: stop.signal, onWait: () => stop.abort(new Error('enough')), times: QUICK },
+        async () => 'in',
+      );
+      await expect(waiting).rejects.toThrow('enough');
+    });
     expect(below(join(path, '..'))).toEqual([]);
   });
 });

@@ -1,9 +1,10 @@
+import { KvError } from '@kv/core';
 import type { CellWork } from '../cells/run-cell.ts';
 import type { NeedleSettings } from '../needle/settings.ts';
 import type { Plan } from '../papers/types.ts';
 import { runPool } from './pool.ts';
 import type { Runner } from './pool.ts';
-import { openStore } from './store.ts';
+import { lockStore, openStore, storePath } from './store.ts';
 
 /** What jobs are about, as plain data that a thread can be handed. */
 export type Work =
@@ -51,6 +52,8 @@ export interface RunOptions<J, R> {
     readonly damaged: number;
   }) => void;
   readonly onResult?: (result: R) => void;
+  /** Another run holds the file at this path: this one waits until it is done, and goes on with what it left. */
+  readonly onWait?: (path: string) => void;
 }
 
 /**
@@ -58,8 +61,38 @@ export interface RunOptions<J, R> {
  * @throws what the first failing job throws, and before any job KvError where results could not be kept
  */
 export async function runExperiment<J, R, T>(
+  experiment: Experiment<J, R, T>,
+  options: RunOptions<J, R>,
+): Promise<T | undefined> {
+  const { folder, fresh, signal = new AbortController().signal, onStart, onWait } = options,
+    { name, settings, left, conclude } = experiment;
+  if (folder === undefined) return runLeft(experiment, options, signal);
+  const there = fresh ? undefined : openStore<R>({ folder, name, settings });
+  // what is only read needs no lock
+  if (there && left(there.found).length === 0) {
+    const total = left([]).length;
+    onStart?.({ total, done: total, path: there.path, damaged: there.damaged });
+    return signal.aborted ? undefined : conclude(there.found);
+  }
+  let release: () => Promise<void>;
+  try {
+    release = await lockStore(storePath(folder, name, settings), { signal, onWait });
+  } catch (error) {
+    if (signal.aborted && !KvError.is(error)) return undefined;
+    throw error;
+  }
+  try {
+    return await runLeft(experiment, options, signal);
+  } finally {
+    await release();
+  }
+}
+
+/** Runs what the store does not have yet. */
+async function runLeft<J, R, T>(
   { name, settings, work, left, conclude }: Experiment<J, R, T>,
-  { start, size = 1, folder, fresh, signal = new AbortController().signal, onStart, onResult }: RunOptions<J, R>,
+  { start, size = 1, folder, fresh, onStart, onResult }: RunOptions<J, R>,
+  signal: AbortSignal,
 ): Promise<T | undefined> {
   const store = openStore<R>({ folder, name, settings, fresh }),
     results = [...store.found],

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
-import { existsSync, fsyncSync, ftruncateSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, fstatSync, fsyncSync, ftruncateSync, readFileSync, readSync, readdirSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { KvError } from '@kv/core';
-import { checkWritable, syncFolder, told, withFile, writeAll } from './whole-file.ts';
+import { acquireLock } from '@kv/hub/lock';
+import { asSentence, checkWritable, syncFolder, told, withFile, writeAll } from './whole-file.ts';
 
 /** Grows when results change their meaning: older files are then left alone. */
 const FORMAT = 2;
@@ -28,10 +29,34 @@ export const digest = (settings: object): string =>
     .digest('hex')
     .slice(0, 12);
 
+/** Where the results of these settings are. */
+export const storePath = (folder: string, name: string, settings: object): string =>
+  join(folder, `${name}-${digest(settings)}.jsonl`);
+
+/** Without a touch for so long a lock of another machine is taken over: work may keep its holder's timers waiting. */
+const LOCK = { beatMs: 2000, pollMs: 200, staleMs: 60_000 };
+
+/**
+ * Waits until no other process writes the results at this path, or what `path` stands for; the result ends the wait of
+ * others. `onWait` is called once where there is a wait.
+ * @throws KvError where no lock can be written; the signal's reason once it is aborted
+ */
+export async function lockStore(
+  path: string,
+  { signal, onWait }: { readonly signal?: AbortSignal; readonly onWait?: ((path: string) => void) | undefined } = {},
+): Promise<() => Promise<void>> {
+  try {
+    return await acquireLock(`${path}.lock`, { signal, onWait: () => onWait?.(path), times: LOCK });
+  } catch (error) {
+    throw asSentence(relative(process.cwd(), path), error);
+  }
+}
+
 /**
  * Opens the results of these settings; with `fresh` what was there is dropped, without a folder nothing is kept. A last
- * line that was torn by a crash is cut off, and a line whose checksum is wrong is left out, or an error with `strict`.
- * `name` begins the file's name.
+ * line that was torn by a crash is left out, and cut off before the next one is added; a line whose checksum is wrong
+ * is left out, or an error with `strict`. `name` begins the file's name. Only `fresh` and `add` write: they are for the
+ * holder of `lockStore`.
  * @throws KvError where they cannot be read, have another format, or none that is known: an older kv wrote no checksums
  */
 export function openStore<R>({
@@ -48,8 +73,9 @@ export function openStore<R>({
   readonly strict?: boolean | undefined;
 }): Store<R> {
   if (folder === undefined) return { path: '', found: [], damaged: 0, ready: () => {}, add: () => {} };
-  const path = join(folder, `${name}-${digest(settings)}.jsonl`),
+  const path = storePath(folder, name, settings),
     called = relative(process.cwd(), path);
+  let cut = false;
   const there = told(called, () => {
     if (fresh) rmSync(path, { force: true });
     return existsSync(path) ? readResults<R>(path, called, strict) : { found: [], damaged: 0 };
@@ -60,11 +86,15 @@ export function openStore<R>({
     ready: () => checkWritable(path, called, { folder: true }),
     add: (result) =>
       told(called, () => {
-        if (!existsSync(path)) {
-          append(path, { format: FORMAT, settings });
-          syncFolder(folder);
-        }
-        append(path, result as object);
+        const isNew = withFile(path, 'a+', 0o600, (file) => {
+          if (!cut) cutTorn(file, path);
+          cut = true;
+          const empty = fstatSync(file).size === 0;
+          if (empty) append(file, { format: FORMAT, settings });
+          append(file, result as object);
+          return empty;
+        });
+        if (isNew) syncFolder(folder);
       }),
   };
 }
@@ -83,19 +113,28 @@ export function foundStores<R>(folder: string, name: string): ReadonlyMap<string
   return new Map(files.filter((one) => file.test(one)).map((one) => read(join(folder, one))));
 }
 
-/** A line that is on the disk, or none of it; answers may repeat what their prompts hold, so it is the owner’s alone. */
-function append(path: string, value: object): void {
+/** Cuts off what a kill left of a line. */
+function cutTorn(file: number, path: string): void {
+  const bytes = readFileSync(path),
+    end = bytes.lastIndexOf(10) + 1;
+  if (end < bytes.length) ftruncateSync(file, end);
+}
+
+/** A line that is on the disk, or none of it. */
+function append(file: number, value: object): void {
   const json = JSON.stringify(value),
-    before = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  withFile(path, 'a', 0o600, (file) => {
-    try {
-      writeAll(file, `${json.slice(0, -1)}${json === '{}' ? '' : ','}"crc32":"${sum(json)}"}\n`);
-      fsyncSync(file);
-    } catch (error) {
-      ftruncateSync(file, before);
-      throw error;
-    }
-  });
+    line = Buffer.from(`${json.slice(0, -1)}${json === '{}' ? '' : ','}"crc32":"${sum(json)}"}\n`),
+    before = fstatSync(file).size;
+  try {
+    writeAll(file, line);
+    fsyncSync(file);
+  } catch (error) {
+    // only what stands there of this line: another's may be behind it
+    const left = Buffer.alloc(fstatSync(file).size - before);
+    readSync(file, left, 0, left.length, before);
+    if (line.subarray(0, left.length).equals(left)) ftruncateSync(file, before);
+    throw error;
+  }
 }
 
 const sum = (json: string): string => crc32(json).toString(16).padStart(8, '0');
@@ -112,8 +151,6 @@ function parsed<R>(line: string): readonly R[] {
 function readResults<R>(path: string, called: string, strict: boolean): Pick<Store<R>, 'found' | 'damaged'> {
   const bytes = readFileSync(path),
     end = bytes.lastIndexOf(10) + 1;
-  if (end === 0) rmSync(path);
-  else if (end < bytes.length) withFile(path, 'r+', 0o644, (file) => ftruncateSync(file, end));
   const [settings, ...lines] = bytes.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
   if (settings === undefined) return { found: [], damaged: 0 };
   const [head] = parsed<{ readonly format?: unknown }>(settings);

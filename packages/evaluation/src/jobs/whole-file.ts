@@ -66,7 +66,8 @@ export function told<T>(name: string, work: () => T): T {
   }
 }
 
-function asSentence(name: string, error: unknown): unknown {
+/** The same of an error that was caught. */
+export function asSentence(name: string, error: unknown): unknown {
   const { code = '', syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (KvError.is(error) || syscall === undefined) return error;
   return new KvError(name, ADVICE[code] ?? `expected a file that can be written, got ${code}: try another place`);
