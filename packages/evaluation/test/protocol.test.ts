@@ -27,7 +27,7 @@ import {
   tiedLambdas,
   tuningIds,
 } from '../src/index.ts';
-import type { Bed, CellResult, ConfirmCell, Protocolled } from '../src/index.ts';
+import type { Bed, CellResult, ConfirmCell, Ledger, Protocolled } from '../src/index.ts';
 import { folder } from './folder.ts';
 import { sharedText } from './shared.ts';
 
@@ -101,6 +101,7 @@ describe('the rules', () => {
   });
   const cell = (role: 'primary' | 'second', points: number, p: number) => ({
     role,
+    matched: true,
     difference: points / 100,
     p,
     bonferroni: Math.min(1, 4 * p),
@@ -230,13 +231,15 @@ describe('the ledger', () => {
     lines = (path: string): readonly string[] => readFileSync(path, 'utf8').trimEnd().split('\n'),
     rewritten = (path: string, some: readonly string[]): void =>
       writeFileSync(path, some.map((line) => `${line}\n`).join(''));
+  const add = (ledger: Ledger, kind: 'begun' | 'again', config: string): Promise<void> =>
+    ledger.write((entry) => entry({ kind, config }));
   /** A ledger with looks of configurations c0, c1, … */
-  const looked = (n: number, kept = folder()): { readonly kept: string; readonly path: string } => {
-    for (let i = 0; i < n; i++) openLedger(kept, ids).add({ kind: 'begun', config: `c${i}` });
+  const looked = async (n: number, kept = folder()): Promise<{ readonly kept: string; readonly path: string }> => {
+    for (let i = 0; i < n; i++) await add(openLedger(kept, ids), 'begun', `c${i}`);
     return { kept, path: openLedger(kept, ids).path };
   };
-  it('tells every line that was changed, removed, moved or put between others, with its number', () => {
-    const { kept, path } = looked(4),
+  it('tells every line that was changed, removed, moved or put between others, with its number', async () => {
+    const { kept, path } = await looked(4),
       whole = lines(path),
       said = (number: number, what: string): RegExp =>
         new RegExp(`protocol-[0-9a-f]{12}\\.jsonl, line ${number}: expected ${what}`);
@@ -257,32 +260,32 @@ describe('the ledger', () => {
     rewritten(path, [...whole, whole[1]]);
     expect(() => openLedger(kept, ids)).toThrow(said(6, 'the line that followed'));
   });
-  it('goes on after a last line that a kill cut off', () => {
-    const { kept, path } = looked(3),
+  it('goes on after a last line that a kill cut off', async () => {
+    const { kept, path } = await looked(3),
       bytes = readFileSync(path),
       [head, one, two] = lines(path).map((line) => Buffer.byteLength(line) + 1);
     for (let end = head + one + two; end < bytes.length; end++) {
       writeFileSync(path, bytes.subarray(0, end));
       expect(openLedger(kept, ids).looks()).toHaveLength(2);
     }
-    openLedger(kept, ids).add({ kind: 'begun', config: 'c2' });
+    await add(openLedger(kept, ids), 'begun', 'c2');
     expect(readFileSync(path)).toEqual(bytes);
   });
-  it('is read before each line that is added: two that are open at once lose nothing', () => {
+  it('is read before each line that is added: two that are open at once lose nothing', async () => {
     const kept = folder(),
       [one, two] = [openLedger(kept, ids), openLedger(kept, ids)];
-    one.add({ kind: 'begun', config: 'c' });
-    two.add({ kind: 'again', config: 'c' });
+    await add(one, 'begun', 'c');
+    await add(two, 'again', 'c');
     expect([one.looks().length, two.looks().length, one.begun('c'), two.begun('c')]).toEqual([2, 2, true, true]);
   });
-  it('of an older kv, whose lines do not follow each other, is read and goes on, and from then on keeps these too', () => {
+  it('of an older kv, whose lines do not follow each other, is read and goes on, and from then on keeps these too', async () => {
     const kept = folder(),
       older = readFileSync(new URL('./data/ledger-without-chain.jsonl', import.meta.url)),
       { path } = openLedger(kept, ids);
     writeFileSync(path, older);
     const ledger = openLedger(kept, ids);
     expect([ledger.looks().length, ledger.begun('c0'), ledger.probed('0123456789ab')?.lambda]).toEqual([2, true, 0.5]);
-    ledger.add({ kind: 'again', config: 'c0' });
+    await add(ledger, 'again', 'c0');
     expect(openLedger(kept, ids).looks()).toHaveLength(3);
     const whole = lines(path);
     expect(whole).toHaveLength(5);
@@ -293,8 +296,8 @@ describe('the ledger', () => {
     rewritten(path, [...whole, whole[2]]);
     expect(() => openLedger(kept, ids)).toThrow('line 6: expected the line that followed those before it');
   });
-  it('counts looks at the same texts in every ledger of the folder, and reads those strictly too', () => {
-    const { kept, path } = looked(2),
+  it('counts looks at the same texts in every ledger of the folder, and reads those strictly too', async () => {
+    const { kept, path } = await looked(2),
       renamed = {
         confirm: ['z', 'y'],
         texts: new Map([...ids.texts].map(([id, text]) => [id === 'a' ? 'z' : 'y', text])),
@@ -303,7 +306,7 @@ describe('the ledger', () => {
       others = { confirm: ['a'], texts: new Map([['a', 'something else']]) };
     expect([renamed, fewer, others].map((one) => openLedger(kept, one).looks().length)).toEqual([2, 2, 0]);
     expect(openLedger(kept, others).looks(['what b says'])).toHaveLength(2);
-    openLedger(kept, fewer).add({ kind: 'again', config: 'c0' });
+    await add(openLedger(kept, fewer), 'again', 'c0');
     expect([ids, renamed, fewer, others].map((one) => openLedger(kept, one).looks().length)).toEqual([3, 3, 3, 0]);
     // the same ids are looked at again when their problems say something else
     expect(
@@ -320,7 +323,7 @@ describe('the ledger', () => {
       ', line 2: expected the line that followed those before it',
     );
   });
-  it('of an older kv, whose lines name no texts, counts for its own ids alone', () => {
+  it('of an older kv, whose lines name no texts, counts for its own ids alone', async () => {
     const kept = folder();
     writeFileSync(
       openLedger(kept, ids).path,
@@ -328,7 +331,7 @@ describe('the ledger', () => {
     );
     const fewer = openLedger(kept, { ...ids, confirm: ['b'] });
     expect([openLedger(kept, ids).looks().length, fewer.looks().length]).toEqual([2, 0]);
-    fewer.add({ kind: 'begun', config: 'c1' });
+    await add(fewer, 'begun', 'c1');
     expect(openLedger(kept, ids).looks()).toHaveLength(3);
   });
 });
@@ -375,9 +378,10 @@ describe('problems of files', () => {
 });
 
 describe('a plan', () => {
-  let model: Model;
+  let models: Readonly<Record<string, Model>>;
   beforeAll(async () => {
-    model = await loadModel(writeTinyModel(join(folder(), 'tiny')));
+    const tiny = (layers: number): Promise<Model> => loadModel(writeTinyModel(join(folder(), 'tiny'), { layers }));
+    models = { one: await tiny(2), two: await tiny(3) };
   });
   const problems = Array.from({ length: 12 }, (_, i) => ({
     id: `p/${i}`,
@@ -390,7 +394,7 @@ describe('a plan', () => {
     tasks: 'problems.json',
     models: [
       { name: 'one', model: 'tiny', role: 'primary' },
-      { name: 'two', model: 'tiny', role: 'second' },
+      { name: 'two', model: 'tiny of three layers', role: 'second' },
     ],
     budgets: [24],
     base: 'snapkv(window=8)',
@@ -406,18 +410,19 @@ describe('a plan', () => {
     writeFileSync(join(into, 'plan.json'), JSON.stringify({ ...plan, ...change }));
     return readProtocol(join(into, 'plan.json'), 'plan.json');
   };
-  /** The tiny model, with what was asked of it. */
+  /** The tiny models, with what was asked of them. */
   function bed(kept: string, asked: string[] = [], { problems: all } = written()): Bed {
     return {
-      identity: async () => model.fingerprint,
-      run: async (_, cells) => {
-        const experiment = await cellExperiment(model, {
-          name: 'cells',
-          tasks: { [TASK]: all },
-          generating: { temperature: 0.8, every: 4 },
-          policies: [],
-          cells,
-        });
+      identity: async (name) => ({ weights: models[name].fingerprint, engine: models[name].engine }),
+      run: async (name, cells) => {
+        const model = models[name],
+          experiment = await cellExperiment(model, {
+            name: 'cells',
+            tasks: { [TASK]: all },
+            generating: { temperature: 0.8, every: 4 },
+            policies: [],
+            cells,
+          });
         asked.push(...experiment.left([]).map(({ problem }) => problem));
         return (await runExperiment(experiment, { start: here({ model }), folder: kept }))!; // nothing aborts it
       },
@@ -441,7 +446,7 @@ describe('a plan', () => {
     expect(new Set(held)).toEqual(new Set(protocol.confirm));
     expect(confirmed).toMatchObject({ verdict: 'look 1 at these ids', seen: 0 });
     const first = branch(protocol, ledger);
-    expect(first.verdict).toBe(`branch ${first.branch}: ${branchMeanings[first.branch]}`);
+    expect(first.verdict).toBe(`branch ${first.branch}: ${branchMeanings[first.branch!]}`); // equal budgets are matched
     expect(confirmed).toMatchObject({ look: 1, lambda: probed.lambda, ids: protocol.confirm.length, seeds: [0, 1] });
     expect(confirmed.cells.map(({ problems: n }) => n)).toEqual([protocol.confirm.length, protocol.confirm.length]);
 
@@ -489,7 +494,7 @@ describe('a plan', () => {
     expect(await looked(problems)).toMatchObject({ look: 1, seen: 0 });
     const fewer = held.length - 1;
     expect(await looked(problems.filter(({ id }) => id !== held[0]))).toMatchObject({
-      verdict: `not a confirmation: look 2 at these ids; ${fewer} of these ${fewer} problems were looked at before`,
+      verdict: `not a confirmation: look 2 at these ids; ${fewer} of these ${fewer} problems were looked at before; weight chosen on 2 of ${splitIds(problems.map(({ id }) => id)).dev.length} ids to choose on`,
       look: 2,
     });
     // other ids: what was confirmed on stays on its side, but for one
@@ -525,7 +530,7 @@ describe('a plan', () => {
       expect(() => written(change)).toThrow(said);
     expect(() => written({}, problems.slice(0, 1))).toThrow('problems.json: expected ids on both sides of the split');
     expect(() => written({}, [...problems, { ...problems[3], id: 'copy' }])).toThrow(
-      'problems.json: expected each problem once, got one context, question and answers as "p/3" and as "copy"',
+      'problems.json: expected each problem once, got one context and question as "p/3" and as "copy"',
     );
   });
 });

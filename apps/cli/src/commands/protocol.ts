@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import {
   branch,
+  branchGate,
   branchMeanings,
   confirm,
   generatingOf,
@@ -20,7 +21,7 @@ import {
   tuningIds,
   VERDICT,
 } from '@kv/evaluation';
-import type { ArmSummary, Bed, Confirmed, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
+import type { ArmSummary, AskedModel, Bed, Confirmed, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
@@ -65,7 +66,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
   const probing = onMachine(new Command('probe'))
     .description('Try every weight of a plan on ids to choose on, at the mean cache of its base.')
     .argument('<plan>', 'a JSON file: tasks, models, budgets, base, candidate, lambdas')
-    .option('--ids <file>', 'only these ids, a JSON array; one to confirm on is refused')
+    .option('--ids <file>', 'only these ids, a JSON array, which later steps then say; one to confirm on is refused')
     .option(...json)
     .action(async (plan: string, { ids, json: asJson }: Flags, command: Command) => {
       const protocol = readProtocol(...at(plan)),
@@ -107,7 +108,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       'after',
       `\nThe rule, fixed before anything is run:\n${Object.entries(branchMeanings)
         .map(([letter, meaning]) => `  ${letter}  ${meaning}`)
-        .join('\n')}\nFewer than ${VERDICT} ids to confirm on are a screening, not a verdict. ${pLegend}`,
+        .join('\n')}\n${branchGate} Fewer than ${VERDICT} ids to confirm on are a screening, not a verdict. ${pLegend}`,
     );
 
   const ledgerOf = (protocol: Protocolled): Ledger => openLedger(resolve(cwd, '.kv'), protocol);
@@ -124,8 +125,8 @@ export const protocolCommand = (terminal: Terminal): Command => {
     return {
       names: bench.naming.names,
       identity: async (name) => {
-        const { fingerprint, engine } = (await subject(name)).subject;
-        return `${fingerprint} on ${engine}`;
+        const { fingerprint: weights, engine } = (await subject(name)).subject;
+        return { weights, engine };
       },
       run: async (name, cells) =>
         bench.answers(await subject(name), {
@@ -165,7 +166,7 @@ const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): rea
 ];
 const ARM = ['right', 'unparsed', 'mean slots', 'peak slots'] as const;
 
-function probeText({ ids, lambda, gains, cells }: ProbeOutcome, stdout: Stream): string {
+function probeText({ ids, of, probes, models, lambda, gains, cells }: ProbeOutcome, stdout: Stream): string {
   const rows = cells.flatMap(({ model, budget, base, arms }) => [
     [plain(model), String(budget), 'base', ...armCells(base), ''],
     ...arms.map((arm) => [
@@ -176,9 +177,23 @@ function probeText({ ids, lambda, gains, cells }: ProbeOutcome, stdout: Stream):
       points(arm.gain),
     ]),
   ]);
-  const means = gains.map(({ lambda: at, gain }) => `${at}: ${points(gain)}`).join(', ');
-  return `${table(stdout, ['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${ids} ids: ${means}\nlambda: ${lambda}${tieText(gains)}\n${standingText(ids)}\n`;
+  const means = gains
+      .map(({ lambda: at, gain, matched }) => `${at}: ${points(gain)}${matched ? '' : ' (not matched)'}`)
+      .join(', '),
+    asked = ids < of ? `${ids} of ${of} ids` : `${ids} ids`,
+    chosen =
+      lambda === undefined
+        ? "no lambda: none has the base's mean cache in every cell, so that no gain counts"
+        : `lambda: ${lambda}${tieText(gains.filter(({ matched }) => matched))}`;
+  return `${table(stdout, ['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${asked}: ${means}\n${chosen}\n${probes > 1 ? `probe ${probes} of these problems\n` : ''}${screeningText(ids)}\n${modelsText(models)}\n`;
 }
+
+/** Which weights were asked, whatever they are called. */
+const modelsText = (models: readonly AskedModel[]): string =>
+  models.map(({ name, weights, engine }) => `${plain(name)}: weights ${weights} on ${engine}`).join('\n');
+
+/** Ids to choose on are a screening, however many. */
+const screeningText = (n: number): string => `screening, n = ${n} (ids to choose on give no verdict)`;
 
 /** How good so many problems are. */
 const standingText = (n: number): string =>
@@ -192,7 +207,7 @@ function tieText(gains: ProbeOutcome['gains']): string {
   return ` (${all}: of mean gains within half a point of the best the smallest weight is taken)`;
 }
 
-function confirmText({ verdict, config, look, lambda, ids, seeds, cells }: Confirmed, stdout: Stream): string {
+function confirmText({ verdict, config, look, models, lambda, ids, seeds, cells }: Confirmed, stdout: Stream): string {
   const rows = cells.flatMap(({ model, budget, base, candidate, matched, difference, low, high, p, bonferroni }) => [
     [plain(model), String(budget), 'base', ...armCells(base), '', '', '', ''],
     [
@@ -206,7 +221,7 @@ function confirmText({ verdict, config, look, lambda, ids, seeds, cells }: Confi
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${look > 1 ? `${verdict}\n\n` : ''}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${standingText(ids)}\n${pLegend}\n`;
+  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${standingText(ids)}\n${modelsText(models)}\n${pLegend}\n`;
 }
 
 const branchText = ({
@@ -219,6 +234,7 @@ const branchText = ({
   cells,
   ids,
   config,
+  models,
   lambda,
   looks,
 }: ReturnType<typeof branch>): string => {
@@ -230,6 +246,7 @@ no second cell loses, p < .05: ${yes(noSecondLoss)}
 no cell of either role loses, p < .05 (stricter than the rule): ${yes(noLoss)}
 cells that gain after Bonferroni: ${passed} of ${cells}
 ${standingText(ids)}
+${modelsText(models)}
 lambda ${lambda}; configuration ${config}; looks at these ids: ${looks}
 `;
 };

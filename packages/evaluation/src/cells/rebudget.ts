@@ -1,3 +1,11 @@
+import Type from 'typebox';
+
+/** Mean caches that differ by more than this share are not matched, whatever a plan asks for. */
+export const MATCHED = 0.05;
+
+/** Share of a mean cache that another may differ by. */
+export const Within = Type.Number({ exclusiveMinimum: 0, maximum: MATCHED });
+
 /** A budget whose mean cache was measured. */
 export interface Rebudgeted {
   readonly budget: number;

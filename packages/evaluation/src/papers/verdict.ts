@@ -1,5 +1,6 @@
 import { bootstrap, mcnemar, pairedTest, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
+import { MATCHED } from '../cells/rebudget.ts';
 import { mean, sum } from '../numbers.ts';
 import type { ByArm } from './jobs.ts';
 import { armKey, metrics } from './types.ts';
@@ -29,8 +30,6 @@ export interface Measured extends Interval {
   readonly because?: string;
 }
 
-/** Mean caches that differ by more than this share are not matched. */
-const MATCHED = 0.05;
 /** Shares at or below this, or as near to 1, leave no room for a difference. */
 const FLOOR = 0.05;
 const BOOTSTRAP = { resamples: 10_000, seed: 0 };

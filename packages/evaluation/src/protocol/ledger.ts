@@ -1,6 +1,6 @@
-import { relative } from 'node:path';
+import { join, relative } from 'node:path';
 import { KvError } from '@kv/core';
-import { digest, foundStores, openStore } from '../jobs/store.ts';
+import { digest, foundStores, lockStore, openStore } from '../jobs/store.ts';
 import type { ConfirmOutcome, ProbeOutcome } from './outcomes.ts';
 import type { Protocolled } from './plan.ts';
 
@@ -29,7 +29,10 @@ export interface Ledger {
   /** Looks so far, by any plan of the folder, at some of the problems with these texts; without them at its own. */
   looks(texts?: readonly string[]): readonly Look[];
   begun(config: string): boolean;
-  add(entry: Entry): void;
+  /** Probes so far of any plan with these ids to confirm on. */
+  probes(): number;
+  /** Reads and adds while no other process adds to a ledger of the folder: what was read still holds then. */
+  write<T>(work: (add: (entry: Entry) => void) => T): Promise<T>;
 }
 
 /**
@@ -68,7 +71,14 @@ function chained(lines: readonly Line[], called: string): string {
  * kill cut off. Lines removed from its end are not seen. Looks are counted in every ledger of the folder.
  * @throws KvError where one cannot be read, with the line
  */
-export function openLedger(folder: string, { confirm, texts }: Pick<Protocolled, 'confirm' | 'texts'>): Ledger {
+export function openLedger(
+  folder: string,
+  {
+    confirm,
+    texts,
+    former = new Map<string, string>(),
+  }: Pick<Protocolled, 'confirm' | 'texts'> & Partial<Pick<Protocolled, 'former'>>,
+): Ledger {
   const own = confirm.map((id) => texts.get(id)!), // a plan names each of its texts
     called = (path: string): string => relative(process.cwd(), path),
     opened = () => {
@@ -100,15 +110,24 @@ export function openLedger(folder: string, { confirm, texts }: Pick<Protocolled,
     // the same ids are looked at again whatever their problems say now
     looks: (at = own) => {
       const asked = new Set(at);
-      return [...looksOf(opened().found, own), ...others()].filter((look) =>
-        look.texts.some((text) => asked.has(text)),
-      );
+      return [...looksOf(opened().found, own), ...others()]
+        .map((look) => ({ ...look, texts: look.texts.map((text) => former.get(text) ?? text) }))
+        .filter((look) => look.texts.some((text) => asked.has(text)));
     },
     begun: (config) => opened().found.some((entry) => entry.kind === 'begun' && entry.config === config),
-    add: (entry) => {
-      const { ready, add, after } = opened();
-      ready();
-      add({ ...entry, ...((entry.kind === 'begun' || entry.kind === 'again') && { texts: own }), after });
+    probes: () => opened().found.filter(({ kind }) => kind === 'probe').length,
+    write: async (work) => {
+      const release = await lockStore(join(folder, 'protocol'));
+      try {
+        return work(add);
+      } finally {
+        await release();
+      }
     },
   };
+  function add(entry: Entry): void {
+    const { ready, add: append, after } = opened();
+    ready();
+    append({ ...entry, ...((entry.kind === 'begun' || entry.kind === 'again') && { texts: own }), after });
+  }
 }

@@ -9,14 +9,31 @@ export interface Probed extends ArmSummary {
   readonly gain: number;
 }
 
-/** What ids to choose on said. */
-export interface ProbeOutcome {
-  readonly plan: string;
-  /** How many of them. */
+/** A model of a plan as it was asked. */
+export interface AskedModel {
+  readonly name: string;
+  /** What names its weights, whatever it is called. */
+  readonly weights: string;
+  readonly engine: string;
+}
+
+/** How a weight was chosen. */
+export interface Chosen {
+  /** On so many ids, of those there are to choose on. */
   readonly ids: number;
-  readonly lambda: number;
-  /** Mean over cells. */
-  readonly gains: readonly { readonly lambda: number; readonly gain: number }[];
+  readonly of: number;
+  /** The first probe of the problem file is 1. */
+  readonly probes: number;
+}
+
+/** What ids to choose on said. */
+export interface ProbeOutcome extends Chosen {
+  readonly plan: string;
+  readonly models: readonly AskedModel[];
+  /** Absent where no weight has the base's mean cache in every cell. */
+  readonly lambda?: number;
+  /** Mean over cells, and whether the mean caches are matched in all of them. */
+  readonly gains: readonly { readonly lambda: number; readonly gain: number; readonly matched: boolean }[];
   readonly cells: readonly {
     readonly model: string;
     readonly budget: number;
@@ -32,7 +49,9 @@ export interface ConfirmOutcome {
   readonly config: string;
   /** The first look at these problems is 1. */
   readonly look: number;
+  readonly models: readonly AskedModel[];
   readonly lambda: number;
+  readonly chosen: Chosen;
   readonly ids: number;
   readonly seeds: readonly number[];
   readonly cells: readonly ConfirmCell[];

@@ -3,6 +3,7 @@ import { KvError } from '@kv/core';
 import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
+import { Within } from '../cells/rebudget.ts';
 import { Generating } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
@@ -32,7 +33,7 @@ export const Protocol = Type.Object(
     /** The probe takes the first. */
     seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
     /** Share of the base's mean cache within which the candidate's has to be. */
-    within: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
+    within: Type.Optional(Within),
     ...Generating,
   },
   { additionalProperties: false },
@@ -45,8 +46,10 @@ export interface Protocolled {
   readonly problems: readonly Problem[];
   readonly dev: readonly string[];
   readonly confirm: readonly string[];
-  /** By id, what names the text of its problem: context, question and answers. */
+  /** By id, what names the text of its problem: context and question, but for white space that says nothing. */
   readonly texts: ReadonlyMap<string, string>;
+  /** The same by what an older kv named it: context, question and answers to the letter. */
+  readonly former: ReadonlyMap<string, string>;
   /** Of the plan and of what its problems say. */
   readonly hash: string;
 }
@@ -67,26 +70,38 @@ export function readProtocol(path: string, called: string): Protocolled {
       plan.tasks,
       `expected ids on both sides of the split, got ${dev.length} to choose on and ${confirm.length} to confirm on`,
     );
+  const texts = textsOf(problems, plan.tasks);
   return {
     plan,
     problems,
     dev,
     confirm,
-    texts: textsOf(problems, plan.tasks),
+    texts,
+    former: new Map(
+      problems.map(({ id, context, question, answers }) => [digest({ context, question, answers }), texts.get(id)!]),
+    ),
     hash: digest({ ...plan, tasks: problems }),
   };
 }
 
+/** A text without what can be added to it and says nothing: white space but between digits, and what is not seen. */
+const plainText = (text: string): string =>
+  text
+    .normalize('NFC')
+    .replace(/\s+/gu, ' ')
+    .replace(/[\p{Cc}\p{Default_Ignorable_Code_Point}]/gu, '')
+    .replace(/(?<!\p{Nd}) | (?!\p{Nd})/gu, '');
+
 /** What names each problem's text, by id. @throws KvError for two problems that are one under two ids */
 function textsOf(problems: readonly Problem[], called: string): Protocolled['texts'] {
   const ids = new Map<string, string>();
-  for (const { id, context, question, answers } of problems) {
-    const text = digest({ context, question, answers }),
+  for (const { id, context, question } of problems) {
+    const text = digest({ asked: plainText(`${context}\n${question}`) }),
       other = ids.get(text);
     if (other !== undefined)
       throw new KvError(
         called,
-        `expected each problem once, got one context, question and answers as ${JSON.stringify(other.slice(0, 80))} and as ${JSON.stringify(id.slice(0, 80))}`,
+        `expected each problem once, got one context and question as ${JSON.stringify(other.slice(0, 80))} and as ${JSON.stringify(id.slice(0, 80))}`,
       );
     ids.set(text, id);
   }

@@ -103,9 +103,10 @@ export function confirmCells(sampled: readonly Sampled[], within: number): reado
 }
 
 export type Branch = 'A' | 'B' | 'C';
-/** The branch of the rule that was fixed before, with each condition. */
+/** The branch of the rule that was fixed before, with each condition; cells that are not matched meet none. */
 export interface Decision {
-  readonly branch: Branch;
+  /** Absent where a cell's mean caches are not matched: memory may be what makes the difference. */
+  readonly branch?: Branch;
   /** At least one primary cell gains, at p < .05. */
   readonly primaryGains: boolean;
   /** The mean difference of second cells is above 0; false without any. */
@@ -121,23 +122,41 @@ export interface Decision {
 const LEVEL = 0.05;
 
 /**
- * A: a primary cell gains, second cells gain on average and none loses; B: the first alone; C: not even that.
+ * A: a primary cell gains, second cells gain on average and none loses; B: the first alone; C: not even that. No branch
+ * unless the mean caches of every cell are matched.
  *
- * @remarks Seed 003, section 4.2, where Qwen is primary and Llama second.
+ * @remarks Seed 003, section 4.2, where Qwen is primary and Llama second, behind the gate of section 3.2.
  */
-export function decide(cells: readonly Pick<ConfirmCell, 'role' | 'difference' | 'p' | 'bonferroni'>[]): Decision {
+export function decide(
+  cells: readonly Pick<ConfirmCell, 'role' | 'matched' | 'difference' | 'p' | 'bonferroni'>[],
+): Decision {
   const of = (role: Role): typeof cells => cells.filter((cell) => cell.role === role),
+    gains = ({ matched, difference }: (typeof cells)[number], p: number): boolean =>
+      matched && difference > 0 && p < LEVEL,
     loses = ({ difference, p }: (typeof cells)[number]): boolean => difference < 0 && p < LEVEL,
     second = of('second'),
-    primaryGains = of('primary').some(({ difference, p }) => difference > 0 && p < LEVEL),
-    secondMeanPositive = mean(second.map(({ difference }) => difference)) > 0,
-    noSecondLoss = !second.some(loses);
+    matched = cells.length > 0 && cells.every((cell) => cell.matched),
+    primaryGains = of('primary').some((cell) => gains(cell, cell.p)),
+    secondMeanPositive = second.every((cell) => cell.matched) && mean(second.map(({ difference }) => difference)) > 0,
+    noSecondLoss = !second.some(loses),
+    branch = !primaryGains ? 'C' : secondMeanPositive && noSecondLoss ? 'A' : 'B';
   return {
-    branch: !primaryGains ? 'C' : secondMeanPositive && noSecondLoss ? 'A' : 'B',
+    ...(matched && { branch }),
     primaryGains,
     secondMeanPositive,
     noSecondLoss,
     noLoss: !cells.some(loses),
-    passed: cells.filter((cell) => cell.difference > 0 && cell.bonferroni < LEVEL).length,
+    passed: cells.filter((cell) => gains(cell, cell.bonferroni)).length,
   };
+}
+
+/** Cells whose mean caches are not matched, each with both; nothing where all are. */
+export function notMatched(cells: readonly ConfirmCell[]): string | undefined {
+  const apart = cells.filter(({ matched }) => !matched);
+  if (apart.length === 0) return undefined;
+  const each = apart.map(
+    ({ model, budget, base, candidate }) =>
+      `${model} at ${budget}: mean caches of ${candidate.meanSlots.toFixed(1)} and ${base.meanSlots.toFixed(1)} slots`,
+  );
+  return `not matched: ${each.join('; ')}`;
 }

@@ -7,12 +7,12 @@ import { mean } from '../numbers.ts';
 import type { Naming } from '../policies.ts';
 import type { Ledger } from './ledger.ts';
 import { branchMeanings } from './help.ts';
-import type { Confirmed, ConfirmOutcome, Probed, ProbeOutcome } from './outcomes.ts';
+import type { AskedModel, Chosen, Confirmed, ConfirmOutcome, Probed, ProbeOutcome } from './outcomes.ts';
 import { standing } from '../standing.ts';
 import { candidateAt } from './plan.ts';
 import type { Protocolled } from './plan.ts';
-import { armSummary, chosenLambda, confirmCells, decide } from './statistics.ts';
-import type { ArmSummary, Decision } from './statistics.ts';
+import { armSummary, chosenLambda, confirmCells, decide, notMatched } from './statistics.ts';
+import type { ArmSummary, Decision, Sampled } from './statistics.ts';
 
 /** The name of the one task of a plan. */
 export const TASK = 'problems';
@@ -20,20 +20,38 @@ export const TASK = 'problems';
 /** What answers: a model by its name in the plan. */
 export interface Bed extends Pick<Naming, 'names'> {
   /** What names a model's weights, and what runs it. */
-  readonly identity: (model: string) => Promise<string>;
+  readonly identity: (model: string) => Promise<Omit<AskedModel, 'name'>>;
   readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 }
 
+/** The models of a plan by their weights. @throws KvError for one that stands there under two names */
+async function modelsOf({ plan }: Protocolled, { identity }: Bed, step: string): Promise<readonly AskedModel[]> {
+  const models: AskedModel[] = [];
+  for (const { name } of plan.models) {
+    const one = { name, ...(await identity(name)) },
+      twin = models.find(({ weights }) => weights === one.weights);
+    if (twin)
+      throw new KvError(
+        step,
+        `expected models of different weights, got one (${one.weights}) as ${JSON.stringify(twin.name)} and as ${JSON.stringify(name)}: name each once`,
+      );
+    models.push(one);
+  }
+  return models;
+}
+
 /**
- * Every weight on ids to choose on, at the base's mean cache.
- * @throws KvError for a problem that was confirmed on before, under whatever id
+ * Every weight on ids to choose on, at the base's mean cache: the best of those that have it in every cell is chosen.
+ * @throws KvError for a problem that was confirmed on before, under whatever id, or one model under two names
  */
 export async function probe(
-  { plan, texts, hash }: Protocolled,
+  protocol: Protocolled,
   ids: readonly string[],
-  { names, run }: Bed,
+  bed: Bed,
   ledger: Ledger,
 ): Promise<ProbeOutcome> {
+  const { plan, texts, hash, dev } = protocol,
+    { names, run } = bed;
   const held = new Set(ledger.looks(ids.map((id) => texts.get(id)!)).flatMap((look) => look.texts)),
     looked = ids.find((id) => held.has(texts.get(id)!));
   if (looked !== undefined)
@@ -41,7 +59,8 @@ export async function probe(
       'probe',
       `expected problems to choose on alone, got ${JSON.stringify(looked.slice(0, 80))}, which says what one that was confirmed on says`,
     );
-  const problems = ids.map((id) => ({ task: TASK, id })),
+  const models = await modelsOf(protocol, bed, 'probe'),
+    problems = ids.map((id) => ({ task: TASK, id })),
     answers = async (model: string, policy: string, budget: number): Promise<readonly CellResult[]> =>
       run(model, await cellsOf([{ policy, budgets: [budget] }], problems, plan.seeds.slice(0, 1), names));
   const cells: ProbeOutcome['cells'][number][] = [];
@@ -64,43 +83,87 @@ export async function probe(
       }
       cells.push({ model, budget, base, arms });
     }
-  const gains = plan.lambdas.map((lambda, i) => ({ lambda, gain: mean(cells.map(({ arms }) => arms[i].gain)) })),
-    outcome = { plan: hash, ids: ids.length, lambda: chosenLambda(gains), gains, cells };
-  ledger.add({ kind: 'probe', probe: outcome });
-  return outcome;
+  const gains = plan.lambdas.map((lambda, i) => ({
+      lambda,
+      gain: mean(cells.map(({ arms }) => arms[i].gain)),
+      matched: cells.every(({ arms }) => arms[i].matched),
+    })),
+    matched = gains.filter((one) => one.matched);
+  return ledger.write((add) => {
+    const outcome = {
+      plan: hash,
+      models,
+      ids: ids.length,
+      of: dev.length,
+      probes: ledger.probes() + 1,
+      ...(matched.length > 0 && { lambda: chosenLambda(matched) }),
+      gains,
+      cells,
+    };
+    add({ kind: 'probe', probe: outcome });
+    return outcome;
+  });
+}
+
+/** What a reader of a result has to know of how its weight was chosen; nothing where all ids were asked once. */
+function chosenText({ ids, of, probes }: Chosen): string | undefined {
+  const told = [
+    ...(ids < of ? [`on ${ids} of ${of} ids to choose on`] : []),
+    ...(probes > 1 ? [`by probe ${probes} of these problems`] : []),
+  ];
+  return told.length === 0 ? undefined : `weight chosen ${told.join(', ')}`;
+}
+
+/** Clauses of a verdict. */
+const joined = (...clauses: readonly (string | undefined)[]): string =>
+  clauses.filter((clause) => clause !== undefined).join('; ');
+
+/** @throws KvError for a record of an older kv, which did not name the weights of its models */
+function checkNamed(record: { readonly models?: unknown }, step: string, what: string, again: string): void {
+  if (record.models === undefined)
+    throw new KvError(
+      step,
+      `expected a ${what} that names the weights of its models, got one of an older kv: run kv protocol ${again} again`,
+    );
 }
 
 /**
  * The chosen weight on ids to confirm on, which is run and written once; asked for again, what was written is told with
  * the number of this look. A look after the first, by any plan at any of these problems, is no confirmation.
- * @throws KvError before a probe
+ * @throws KvError before a probe that chose a weight, or for a model of other weights than that one asked
  */
-export async function confirm(
-  { plan, hash, texts, confirm: ids }: Protocolled,
-  { names, identity, run }: Bed,
-  ledger: Ledger,
-): Promise<Confirmed> {
-  const probed = ledger.probed(hash);
+export async function confirm(protocol: Protocolled, bed: Bed, ledger: Ledger): Promise<Confirmed> {
+  const { plan, hash, confirm: ids } = protocol,
+    { names, run } = bed,
+    probed = ledger.probed(hash);
   if (!probed)
     throw new KvError('confirm', `expected a probe of this plan (${hash}) before, got none: run kv protocol probe`);
-  const { lambda, cells } = probed,
-    slots = cells.map(({ arms }) => arms.find((arm) => arm.lambda === lambda)!.slots), // the probe has all weights
-    identities = await Promise.all(plan.models.map(({ name }) => identity(name))),
-    config = digest({ hash, lambda, slots, identities }),
-    written = ledger.confirmed(hash, config),
-    // what a kill left begun is this look, not one before it
-    before = ledger.looks().filter((look) => written || look.config !== config),
-    look = before.length + 1,
-    held = new Set(before.flatMap((one) => one.texts)),
-    seen = ids.filter((id) => held.has(texts.get(id)!)).length,
-    verdict = `${lookText(look)}${look > 1 ? `; ${seen} of these ${ids.length} problems were looked at before` : ''}`;
-  if (written) {
-    ledger.add({ kind: 'again', config });
-    return { verdict, ...written, look, seen };
-  }
-  if (!ledger.begun(config)) ledger.add({ kind: 'begun', config });
+  checkNamed(probed, 'confirm', 'probe', 'probe');
+  const { lambda, cells, models: asked, ids: tried, of, probes } = probed;
+  if (lambda === undefined)
+    throw new KvError(
+      'confirm',
+      `expected a probe that chose a weight, got one where none has the base's mean cache, within ${plan.within}, in every cell: write a plan with other weights or budgets`,
+    );
+  const models = await modelsOf(protocol, bed, 'confirm');
+  for (const [i, { name, weights }] of models.entries())
+    if (weights !== asked[i].weights)
+      throw new KvError(
+        'confirm',
+        `expected the weights that were probed (${asked[i].weights}) of ${JSON.stringify(name)}, got others (${weights}): run kv protocol probe again`,
+      );
+  const slots = cells.map(({ arms }) => arms.find((arm) => arm.lambda === lambda)!.slots), // the probe has all weights
+    config = digest({ hash, lambda, slots, models }),
+    { written, at } = await ledger.write((add) => {
+      const written = ledger.confirmed(hash, config),
+        at = lookAt(protocol, ledger, written ? undefined : config);
+      if (written) add({ kind: 'again', config });
+      else if (!ledger.begun(config)) add({ kind: 'begun', config });
+      return { written, at };
+    });
+  if (written) return told(written, at);
   const problems = ids.map((id) => ({ task: TASK, id })),
-    sampled = [];
+    sampled: Sampled[] = [];
   for (const [i, { model, budget }] of cells.entries()) {
     const answers = async (policy: string, at: number): Promise<readonly CellResult[]> =>
       run(model, await cellsOf([{ policy, budgets: [at] }], problems, plan.seeds, names));
@@ -116,21 +179,47 @@ export async function confirm(
   const outcome = {
     plan: hash,
     config,
-    look,
+    look: at.look,
+    models,
     lambda,
+    chosen: { ids: tried, of, probes },
     ids: ids.length,
     seeds: plan.seeds,
     cells: confirmCells(sampled, plan.within),
   };
-  ledger.add({ kind: 'confirm', confirm: outcome });
-  return { verdict, ...outcome, seen };
+  return ledger.write((add) => {
+    const other = ledger.confirmed(hash, config); // of another process, which came to the same meanwhile
+    if (!other) {
+      add({ kind: 'confirm', confirm: outcome });
+      return told(outcome, at);
+    }
+    const later = lookAt(protocol, ledger);
+    add({ kind: 'again', config });
+    return told(other, later);
+  });
+}
+
+/** Which look at the problems to confirm on comes next, and how many of them were looked at before. */
+type Look = Pick<Confirmed, 'look' | 'seen'>;
+/** The next look; what a kill left begun of this configuration is that look, not one before it. */
+function lookAt({ confirm: ids, texts }: Protocolled, ledger: Ledger, config?: string): Look {
+  const before = ledger.looks().filter((look) => look.config !== config),
+    held = new Set(before.flatMap((one) => one.texts));
+  return { look: before.length + 1, seen: ids.filter((id) => held.has(texts.get(id)!)).length };
+}
+
+/** A confirmation as it is told at a look. */
+function told(outcome: ConfirmOutcome, { look, seen }: Look): Confirmed {
+  const before = look > 1 ? `${seen} of these ${outcome.ids} problems were looked at before` : undefined,
+    verdict = joined(lookText(look), before, chosenText(outcome.chosen), notMatched(outcome.cells));
+  return { verdict, ...outcome, look, seen };
 }
 
 /** What a look at ids to confirm on is worth. */
 const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' : ''}look ${look} at these ids`;
 
-interface Branched extends Decision, Pick<ConfirmOutcome, 'config' | 'lambda' | 'ids'> {
-  /** The branch and its meaning, after what makes it no confirmation. */
+interface Branched extends Decision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
+  /** The branch and its meaning, after what makes it no confirmation; or that mean caches are not matched. */
   readonly verdict: string;
   readonly standing: ReturnType<typeof standing>;
   /** How many of them `passed` is a part of. */
@@ -146,9 +235,27 @@ export function branch({ hash }: Protocolled, ledger: Ledger): Branched {
       'branch',
       `expected a confirmation of this plan (${hash}) before, got none: run kv protocol confirm`,
     );
-  const { config, lambda, ids, cells } = confirmed,
-    decision = decide(cells),
+  checkNamed(confirmed, 'branch', 'confirmation', 'probe and confirm');
+  const { config, models, lambda, chosen, ids, cells } = confirmed;
+  const decision = decide(cells),
     looks = ledger.looks().length,
-    verdict = `${looks > 1 ? `${lookText(looks)}; ` : ''}branch ${decision.branch}: ${branchMeanings[decision.branch]}`;
-  return { verdict, ...decision, cells: cells.length, ids, standing: standing(ids), config, lambda, looks };
+    verdict = joined(
+      looks > 1 ? lookText(looks) : undefined,
+      chosenText(chosen),
+      decision.branch === undefined
+        ? notMatched(cells)
+        : `branch ${decision.branch}: ${branchMeanings[decision.branch]}`,
+    );
+  return {
+    verdict,
+    ...decision,
+    cells: cells.length,
+    ids,
+    standing: standing(ids),
+    config,
+    models,
+    lambda,
+    chosen,
+    looks,
+  };
 }

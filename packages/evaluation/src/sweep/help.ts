@@ -41,4 +41,4 @@ seeds        whole numbers from 0: one sample of each for every problem [0]
 ${generatingFields}
 part         "dev" or "confirm": one side of kv protocol's split of the ids [both]
 contrasts    any of { "policy": one of policies, "against": another }: these two are compared on every model, task and budget that both have; what evicts nothing is compared with every budget. Contrasts add no runs [none]
-match        { "policy": one of policies, "within": above 0, to 1 [0.01] }: every policy is given the budget at which its mean cache is that of this one; budgets are then slots. A mean cache is the slots of a layer and KV head over the tokens of an answer, and shortfall the right answers less those of that policy at the same mean cache`;
+match        { "policy": one of policies, "within": above 0, to .05 [0.01] }: every policy is given the budget at which its mean cache is that of this one; budgets are then slots. A mean cache is the slots of a layer and KV head over the tokens of an answer, and shortfall the right answers less those of that policy at the same mean cache`;

@@ -5,6 +5,7 @@ import type { Encode, GeneratedTask, Problem } from '@kv/tasks';
 import { generated, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
+import { Within } from '../cells/rebudget.ts';
 import { Generating, OneBudget } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
@@ -64,12 +65,7 @@ export const SweepFile = Type.Object(
       }),
     ),
     /** Give every policy the budget at which its mean cache is that of this one; budgets are then slots. */
-    match: Type.Optional(
-      Type.Object(
-        { policy: name, within: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })) },
-        { additionalProperties: false },
-      ),
-    ),
+    match: Type.Optional(Type.Object({ policy: name, within: Type.Optional(Within) }, { additionalProperties: false })),
     ...Generating,
   },
   { additionalProperties: false },
