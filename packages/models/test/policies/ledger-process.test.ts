@@ -5,7 +5,7 @@ import { compile } from '@kv/core/engine';
 import { loadModel, Sequence } from '@kv/models';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parsePolicy, policy, policyNames } from '../src/index.ts';
+import { parsePolicy, policy, policyNames } from '@kv/policies';
 
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;

@@ -11,7 +11,7 @@ import { topK } from '@kv/selectors-top-k';
 import { chunks } from '@kv/units-chunks';
 import { snapkv } from '@kv/scorers-attention';
 import { describe, expect, test } from 'vitest';
-import { catalogue, policy } from '../src/index.ts';
+import { catalogue, policy } from '@kv/policies';
 
 /** What providers and files beside a model would give. */
 function signals(signal: AnySignal, { at, attention }: Layer, ops: Ops): unknown {
