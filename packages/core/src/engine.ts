@@ -10,6 +10,7 @@ export { outOfMemory } from './out-of-memory.ts';
 export { recordEvent, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
 export type { HookPlace, RecordedEvent, Replaced } from './hook-boundary.ts';
 export { labelled } from './labelled.ts';
+export { limited } from './limited.ts';
 export { primitivesOf, withMaths } from './maths.ts';
 export { didYouMean } from './nearest.ts';
 export { expectOptions } from './option.ts';

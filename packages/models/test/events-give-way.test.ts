@@ -1,6 +1,7 @@
-import { compose, keys, onCompact, perModel, weigher } from '@kv/core';
+import { compose, kernel, keys, onCompact, perModel, weigher } from '@kv/core';
 import { topK } from '@kv/selectors-top-k';
-import { expect, test } from 'vitest';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
 
 /** Holds the thread longer than an event may without giving way. */
@@ -38,4 +39,50 @@ test.each([
   done = true;
   expect(turns).toBeGreaterThanOrEqual(slowOnes * layers - 1);
   for (const each of [sequence, model]) each.destroy();
+});
+
+describe('a piece that states more operations than may be done at once', () => {
+  const squares = kernel({
+    id: 'squares',
+    inputs: { x: 'f32' },
+    ragged: 'x',
+    output: { shape: ({ x }) => x },
+    wgsl: '',
+    operations: ({ x: { shape } }) => shape[1] ** 2,
+    ref: ({ x }, _, out) => out.set(x.data.map((value) => value * value)),
+  });
+  const squared = weigher('squared', { needs: [keys] }, ({ ops, keys: k }) => ops.kernel(squares, { x: ops.norm(k) }));
+  test('is refused before anything changes, whatever the limit', async () => {
+    const model = await loadModel('embedded'),
+      policy = compose(squared(), topK());
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 2, max: 40 }),
+        fc.integer({ min: 1, max: 1600 }),
+        async (n, mostOperations) => {
+          const sequence = new Sequence(model, undefined, { mostOperations }),
+            ids = Array.from({ length: n }, (_, i) => i);
+          await sequence.prefill(ids, { policies: [policy] });
+          const run = sequence.evict(policy, 1);
+          if (n * n <= mostOperations) await run;
+          else
+            await expect(run).rejects.toThrow(
+              `squared, layer 0: ops.kernel: expected at most ${mostOperations} operations at once, got ${n * n} for 'squares'`,
+            );
+          expect(sequence.kept()[0][0]).toHaveLength(n * n <= mostOperations ? 1 : n);
+          const fork = sequence.fork(); // of the same limit
+          await fork.append(ids);
+          const again = fork.evict(policy, 1),
+            slots = fork.kept()[0][0].length;
+          await (slots * slots <= mostOperations ? again : expect(again).rejects.toThrow('operations at once'));
+          for (const each of [sequence, fork]) each.destroy();
+        },
+      ),
+      { numRuns: 30 },
+    );
+    expect(() => new Sequence(model, undefined, { mostOperations: 0 })).toThrow(
+      'mostOperations: must be a number above 0, got 0',
+    );
+    model.destroy();
+  });
 });

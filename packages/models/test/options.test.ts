@@ -36,7 +36,11 @@ test.each<[string, () => unknown, string]>([
     "generate: has no option 'maxTokens' (did you mean maxNewTokens?)",
   ],
   ['decode', () => decode(sequence, wrong).next(), "decode: has no option 'cadence'"],
-  ['new Sequence', () => new Sequence(model, cpu, wrong), "sequence: has no option 'cadence': it has window, memory"],
+  [
+    'new Sequence',
+    () => new Sequence(model, cpu, wrong),
+    "sequence: has no option 'cadence': it has window, mostOperations, memory",
+  ],
   ['prefill', () => sequence.prefill([1], wrong), "prefill: has no option 'cadence'"],
   ['prefilling', () => sequence.prefilling([1], wrong).next(), "prefill: has no option 'cadence'"],
   ['append', () => sequence.append([1], wrong), "append: has no option 'cadence': it has rows"],

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { limited } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Backend, Plan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
@@ -27,6 +28,8 @@ import type { Chosen } from './visibility.ts';
 import { watchOf } from './watch.ts';
 import { beforeEvent, showViews } from './show-observer.ts';
 
+type HostMemoryOptions = Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations'>;
+
 /** All that one sequence remembers, on the host. */
 export class HostMemory extends SequenceMemory implements HostState {
   readonly decoder: HostDecoder;
@@ -49,9 +52,9 @@ export class HostMemory extends SequenceMemory implements HostState {
     decoder: HostDecoder,
     model: MemoryModel,
     backend: Backend,
-    { store, ...options }: Pick<MemoryOptions, 'window' | 'signal'> & { readonly store?: Store } = {},
+    { store, mostOperations, ...options }: HostMemoryOptions & { readonly store?: Store } = {},
   ) {
-    super(model, backend, options);
+    super(model, mostOperations === undefined ? backend : limited(backend, mostOperations), options);
     this.decoder = decoder;
     const { config } = model;
     this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, this.ledger, { store }));

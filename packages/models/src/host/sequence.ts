@@ -61,6 +61,8 @@ export interface SequenceOptions {
    * @defaultValue the model's `maxPositions`
    */
   readonly window?: MemoryOptions['window'];
+  /** Most operations of a piece at once, on the host; see `MemoryOptions`. @defaultValue no limit */
+  readonly mostOperations?: MemoryOptions['mostOperations'];
   /** What it goes on from. @defaultValue an empty memory of the model */
   readonly memory?: Memory;
 }
@@ -97,12 +99,14 @@ export class Sequence {
 
   /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
-    expectOptions('sequence', { window: true, memory: true }, options);
-    const { window, memory } = options;
+    expectOptions('sequence', { window: true, mostOperations: true, memory: true }, options);
+    const { window, mostOperations, memory } = options;
     if (window !== undefined && !(Number.isInteger(window) && window > 0))
       throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
+    if (mostOperations !== undefined && !(mostOperations > 0))
+      throw new KvError('mostOperations', `must be a number above 0, got ${mostOperations}`);
     this.model = model;
-    this.memory = memory ?? model.memory({ backend, window });
+    this.memory = memory ?? model.memory({ backend, window, mostOperations });
   }
 
   /**

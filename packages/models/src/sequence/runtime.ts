@@ -30,6 +30,13 @@ export interface MemoryOptions {
   readonly backend?: Backend | undefined;
   /** Once aborted, whatever runs over the memory ends within a layer. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Most operations of a piece at once, where pieces run on the host: between two of its steps others get a turn, within
+   * one nobody does. What states more is refused in one sentence, before it runs and before the event changes anything.
+   *
+   * @defaultValue no limit
+   */
+  readonly mostOperations?: number | undefined;
 }
 
 /** A model that is ready to be fed. */

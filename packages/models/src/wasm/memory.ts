@@ -22,7 +22,7 @@ export class WasmMemory extends HostMemory {
     decoder: HostDecoder,
     model: MemoryModel,
     backend: Backend,
-    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+    options?: Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations'>,
   ) {
     super(decoder, model, backend, { ...options, store: whole.store });
     this.#whole = whole;
