@@ -1,4 +1,5 @@
 import { compose, kernel, keys, onCompact, perModel, weigher } from '@kv/core';
+import type { Signal } from '@kv/core';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -7,7 +8,20 @@ import { loadModel, Sequence } from '../src/index.ts';
 /** Holds the thread longer than an event may without giving way. */
 function hold(): void {
   const started = performance.now();
-  while (performance.now() - started < 25);
+  while (performance.now() - started < 35);
+}
+/** How often the event loop turns meanwhile. */
+async function counted(run: () => Promise<unknown>): Promise<number> {
+  let turns = 0,
+    done = false;
+  const turn = (): void => {
+    turns++;
+    if (!done) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await run();
+  done = true;
+  return turns;
 }
 const slow = weigher('slow', { needs: [keys] }, ({ ops, keys: k }) => {
   hold();
@@ -28,16 +42,31 @@ test.each([
     { layers } = model.config,
     slowOnes = policy.atoms.filter(({ label }) => label.startsWith('slow')).length;
   await sequence.prefill([1, 2, 3, 4, 5, 6, 7, 8], { policies: [policy] });
-  let turns = 0,
-    done = false;
-  const turn = (): void => {
-    turns++;
-    if (!done) setImmediate(turn);
-  };
-  setImmediate(turn);
-  await sequence.evict(policy, 4);
-  done = true;
+  const turns = await counted(() => sequence.evict(policy, 4));
   expect(turns).toBeGreaterThanOrEqual(slowOnes * layers - 1);
+  for (const each of [sequence, model]) each.destroy();
+});
+
+test('the event loop turns between the layers of a pass that a signal asks for, without a signal to abort', async () => {
+  const model = await loadModel('embedded'),
+    { project } = model.decoder,
+    asked: Signal<'asked'> = {
+      id: 'asked',
+      as: 'asked',
+      cost: 'pass',
+      provide: (engine, layer) => engine.observeMax(engine.ids, layer),
+    },
+    policy = compose(weigher('seen', { needs: [asked] }, ({ asked: most }) => most)(), topK()),
+    sequence = new Sequence(model);
+  await sequence.prefill([1, 2, 3, 4, 5, 6, 7, 8], { policies: [policy] });
+  Object.assign(model.decoder, {
+    project(...of: Parameters<typeof project>) {
+      hold();
+      return project.apply(model.decoder, of);
+    },
+  });
+  const turns = await counted(() => sequence.evict(policy, 4));
+  expect(turns).toBeGreaterThanOrEqual(model.config.layers - 1);
   for (const each of [sequence, model]) each.destroy();
 });
 

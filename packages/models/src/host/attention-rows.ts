@@ -38,6 +38,7 @@ export async function attentionRows(
         continue;
       }
       for (let from = 0; from < m; from += BLOCK) {
+        await memory.turn();
         const to = Math.min(m, from + BLOCK),
           part = (all: Float32Array): Float32Array => rowsOf(all, all.length / (m * d), m, d, from, to);
         cache.append(part(k), part(v), positions.subarray(from, to), 0);

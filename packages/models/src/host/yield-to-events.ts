@@ -1,7 +1,7 @@
 import type { Paced } from '@kv/core/engine';
 
-/** Milliseconds that an event of a policy may hold the event loop, beside what a step of one layer takes. */
-const HELD = 20;
+/** Milliseconds after which long work lets the event loop turn, as soon as it can. */
+export const HELD = 30;
 
 const eventLoop = (): Promise<void> =>
   new Promise((resolve) => {
@@ -16,8 +16,18 @@ export async function yieldToEvents(signal: AbortSignal | undefined): Promise<vo
   if (signal) await eventLoop();
 }
 
+/** Something to await where work can pause: it lets the event loop turn if that was held for 30 ms. */
+export function turns(): () => Promise<void> {
+  let since = performance.now();
+  return async () => {
+    if (performance.now() - since < HELD) return;
+    await eventLoop();
+    since = performance.now();
+  };
+}
+
 /**
- * Does work that gives way, and lets the event loop turn once it was held for 20 ms.
+ * Does work that gives way, and lets the event loop turn once it was held for 30 ms.
  *
  * @param spent is told the milliseconds of each turn
  */

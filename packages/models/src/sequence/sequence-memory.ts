@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { isOverwritten, outOfMemory } from '@kv/core/engine';
 import type { AnySignal, At, Backend, Embeddings, Plan } from '@kv/core';
 import { expectIds } from '../decoder/decoder.ts';
-import { yieldToEvents } from '../host/yield-to-events.ts';
+import { turns, yieldToEvents } from '../host/yield-to-events.ts';
 import { Ledger } from '../ledger.ts';
 import type { Course, EventResult, EventTimes } from './course.ts';
 import type { AttentionCounters, FeedResult, FeedOptions, Memory } from './memory.ts';
@@ -54,6 +54,8 @@ export abstract class SequenceMemory implements Memory {
   #destroyed = false;
   /** Calls in progress. */
   #uses = 0;
+  /** For work between layers: lets the event loop turn where it was held for long. */
+  readonly turn: () => Promise<void> = turns();
 
   constructor(
     model: MemoryModel,
@@ -233,11 +235,14 @@ export abstract class SequenceMemory implements Memory {
   }
 
   /**
-   * Between two layers of a block: yields to the event loop where somebody may abort. @throws what an abort gives, and
-   * KvError once the memory was destroyed
+   * Between two layers of a block: yields to the event loop where somebody may abort, and where it was held for long.
+   * @throws what an abort gives, and KvError once the memory was destroyed
    */
   async between({ phase, signal }: Pick<FeedOptions, 'phase' | 'signal'>): Promise<void> {
-    if (phase === 'prefill') await yieldToEvents(signal ?? this.signal);
+    if (phase === 'prefill') {
+      await yieldToEvents(signal ?? this.signal);
+      await this.turn();
+    }
     this.signal?.throwIfAborted();
     signal?.throwIfAborted();
     if (this.#destroyed) throw destroyed();

@@ -2,6 +2,7 @@ import type { Decoder } from '../decoder/decoder.ts';
 import { addColumns, type WindowColumns } from '../attention.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
 import type { PassOptions } from '../host/pass.ts';
+import { HELD, turns } from '../host/yield-to-events.ts';
 import { layersTogether } from '../sequence/event-groups.ts';
 import type { BatchGroup } from '../sequence/memory.ts';
 import { Code, type AttentionShape } from './code.ts';
@@ -22,8 +23,6 @@ import { Together } from './together.ts';
 const tile = 256;
 /** Rows of logits that are made together. */
 const headRows = 16;
-/** Milliseconds after which others get a turn. */
-const turn = 30;
 
 interface Head extends Installed {
   readonly x: Place;
@@ -48,7 +47,7 @@ export class Whole {
   /** What sequences may be fed together by. */
   readonly group: BatchGroup;
   /** Milliseconds that a layer took lately, of one row and of a tile. */
-  readonly #pace = { one: 0, tile: turn };
+  readonly #pace = { one: 0, tile: HELD };
 
   readonly #eight: boolean;
 
@@ -243,7 +242,7 @@ class Run {
   readonly #positions: Uint32Array;
   readonly #pace: { one: number; tile: number };
   readonly #minds: Minds;
-  #turn: number = performance.now();
+  readonly #turn: () => Promise<void> = turns();
 
   constructor(
     decoder: Decoder<WasmRunnable>,
@@ -288,16 +287,13 @@ class Run {
     for (let l = from; l < to; ) {
       await this.#minds.between();
       const left = to - l,
-        some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind])))),
+        some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(HELD / this.#pace[kind])))),
         last = some === left,
         started = performance.now();
       this.#call(lines, l, l + some, at, m, last ? end : undefined);
       this.#pace[kind] = (performance.now() - started) / some;
       l += some;
-      if (performance.now() - this.#turn > turn) {
-        await new Promise<void>((resume) => (typeof setImmediate === 'function' ? setImmediate : setTimeout)(resume));
-        this.#turn = performance.now();
-      }
+      await this.#turn();
     }
   }
 
