@@ -3,7 +3,7 @@ import type { Signal } from '@kv/core';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { loadModel, Sequence } from '../src/index.ts';
+import { createPrefixStore, loadModel, Sequence } from '../src/index.ts';
 
 /** Holds the thread longer than an event may without giving way. */
 function hold(): void {
@@ -109,6 +109,18 @@ describe('a piece that states more operations than may be done at once', () => {
       ),
       { numRuns: 30 },
     );
+    const store = createPrefixStore(model, { maxBytes: 1e8, mostOperations: 9 });
+    await store.add([1, 2, 3, 4]);
+    for (const ids of [
+      [1, 2, 3, 4, 5],
+      [6, 7, 8, 9],
+    ]) {
+      const begun = store.begin(ids, 1); // over a stored prefix, and over none
+      await begun.prefill(ids.slice(begun.length));
+      await expect(begun.evict(policy, 1)).rejects.toThrow('expected at most 9 operations at once, got ');
+      begun.destroy();
+    }
+    store.destroy();
     expect(() => new Sequence(model, undefined, { mostOperations: 0 })).toThrow(
       'mostOperations: must be a number above 0, got 0',
     );

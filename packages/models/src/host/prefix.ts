@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { compile, expectOptions } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Model } from '../sequence/runtime.ts';
-import { Sequence } from './sequence.ts';
+import { Sequence, type SequenceOptions } from './sequence.ts';
 
 export interface PrefixOptions {
   /** Bytes of cache that may be kept; what was used least recently goes first. */
@@ -14,6 +14,8 @@ export interface PrefixOptions {
   readonly block?: number | undefined;
   /** Where pieces run. @defaultValue the CPU */
   readonly backend?: Backend | undefined;
+  /** Of its sequences: most operations of a piece at once, on the host. @defaultValue no limit */
+  readonly mostOperations?: SequenceOptions['mostOperations'];
 }
 
 /** Caches of prompts that others begin with. */
@@ -57,10 +59,10 @@ interface Found {
 export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
   expectOptions(
     'createPrefixStore',
-    { maxBytes: true, policy: true, budget: true, block: true, backend: true },
+    { maxBytes: true, policy: true, budget: true, block: true, backend: true, mostOperations: true },
     options,
   );
-  const { maxBytes, policy, budget, block, backend } = options;
+  const { maxBytes, policy, budget, block, backend, mostOperations } = options;
   if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0))
     throw new KvError('maxBytes', `must be a whole number of bytes, got ${maxBytes}`);
   const evicts = policy !== undefined && compile(policy).evicts;
@@ -110,7 +112,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   };
   const start = (found: Found | undefined): Sequence => {
     counts.reused += found?.shared ?? 0;
-    if (!found) return new Sequence(model, backend);
+    if (!found) return new Sequence(model, backend, { mostOperations });
     return found.shared < found.sequence.length ? found.sequence.forkAt(found.shared) : found.sequence.fork();
   };
 
