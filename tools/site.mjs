@@ -1,18 +1,46 @@
 /**
- * `npm run site`: the site of apps/docs, generated from the sources, built and served; with `-- --build` only built, into
- * apps/docs/dist.
+ * `npm run site`: the site of apps/docs, generated from the sources, built and served on this machine; with `-- --build`
+ * only built, into apps/docs/dist.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
 import { install } from './lib/install.mjs';
 import { packageFolders, published } from './lib/manifests.mjs';
 import { fail, root, run } from './lib/process.mjs';
+import { repository } from './lib/release.mjs';
+
+const USAGE = `npm run site -- [--build] [--port NUMBER] [--host ADDRESS]
+
+  --build          only build it, into apps/docs/dist
+  --port NUMBER    where it is served (4173)
+  --host ADDRESS   for whom: 127.0.0.1 for this machine alone (the default), 0.0.0.0 for all that reach it`;
+let asked;
+try {
+  asked = parseArgs({
+    options: {
+      build: { type: 'boolean', default: false },
+      port: { type: 'string', default: '4173' },
+      host: { type: 'string', default: '127.0.0.1' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  }).values;
+} catch (error) {
+  fail(`site: ${error.message.split('. ')[0]}\n\n${USAGE}`, 2);
+}
+if (asked.help) {
+  console.log(USAGE);
+  process.exit();
+}
+const port = Number(asked.port);
+if (!(Number.isInteger(port) && port >= 0 && port < 65_536))
+  fail(`site: --port must be a port from 0 to 65535, got ${asked.port}`, 2);
 
 await install('all');
 const { runExample } = await import('./lib/readme.mjs'),
   { asPage } = await import('./site/links.mjs'),
-  { overview, pageOf, piecePage, programPage } = await import('./site/pages.mjs');
+  { leadingTo, overview, pageOf, piecePage, programPage } = await import('./site/pages.mjs');
 
 const app = join(root, 'apps/docs'),
   generated = join(app, '.generated'),
@@ -44,12 +72,13 @@ rmSync(factsFile);
 
 // Pages of the repository, at their places
 const pages = new Map([
-  ['README.md', 'start.md'],
+  ['README.md', 'overview.md'],
   ['CONTRIBUTING.md', 'contributing.md'],
   ['examples/README.md', 'examples/index.md'],
 ]);
 for (const name of readdirSync(join(root, 'docs'))) if (name.endsWith('.md')) pages.set(`docs/${name}`, `docs/${name}`);
-for (const name of readdirSync(join(app, 'guides'))) pages.set(`apps/docs/guides/${name}`, `guides/${name}`);
+for (const name of readdirSync(join(app, 'guides')))
+  pages.set(`apps/docs/guides/${name}`, name === 'start.md' ? name : `guides/${name}`);
 for (const folder of packageFolders().map((path) => relative(root, path)))
   if (folder !== '' && existsSync(join(root, folder, 'README.md')))
     pages.set(`${folder}/README.md`, `${folder}/index.md`);
@@ -61,13 +90,15 @@ const places = new Map([
   ...pages,
   ...published().map(({ folder, manifest: { name } }) => [name, `${folder}/index.md`]),
 ]);
+// where a clone comes from, as far as this one knows
+const address = (repository() ?? 'ADDRESS').replace(/^git\+/, '');
 const hasFile = (file) => existsSync(join(generated, 'public', file));
 /** `<<< FILE` of a guide is a program with what it prints. */
 const withPrograms = (text) =>
   text.replace(/^<<< (\S+)$/gm, (_, file) => programPage('', '', file, read(file)).split('\n\n').slice(2).join('\n\n'));
 for (const [file, page] of pages) {
-  const text = asPage(withPrograms(read(file)), file, page, places, hasFile);
-  write(page, file === 'README.md' ? text.replace(/^# .*$/m, '# Start in five minutes') : text);
+  const text = asPage(withPrograms(read(file)), file, page, places, hasFile).replaceAll('CLONE_ADDRESS', address);
+  write(page, file === 'README.md' ? text.replace(/^# .*$/m, '# Overview') : text);
 }
 
 // A page a piece and a method
@@ -87,10 +118,20 @@ for (const piece of facts.pieces) {
   write(`${pageOf(piece)}.md`, piecePage(piece, { ...facts, readme, equation }));
   if (piece.svg) write(`public/kept/${piece.name}-${piece.kind}.svg`, piece.svg);
 }
+// whatever the letters' case, which some disks do not tell apart
+const paths = facts.pieces.map((piece) => pageOf(piece).toLowerCase()),
+  twice = paths.find((path, i) => paths.indexOf(path) < i);
+if (twice) fail(`site: a name must be one page's, but two have ${twice}`);
 const isMethod = ({ kind }) => kind === 'method',
   byName = [...facts.pieces].sort((a, b) => a.name.localeCompare(b.name)),
   methods = byName.filter(isMethod),
   pieces = byName.filter((piece) => !isMethod(piece));
+// what stands alone as a policy is looked for among the methods, too
+for (const piece of facts.pieces) {
+  const other = isMethod(piece) ? `pieces/${piece.name}` : `methods/${piece.name}`;
+  if (!paths.includes(other.toLowerCase()) && (isMethod(piece) || piece.kind === 'scorer'))
+    write(`${other}.md`, leadingTo(pageOf(piece)));
+}
 write(
   'methods/index.md',
   overview('Methods of papers', 'Each is a composition under a name; `--policy NAME` runs it.', methods),
@@ -157,6 +198,7 @@ const sidebar = [
     text: 'Start',
     items: [
       item('In five minutes', '/start'),
+      item('Overview', '/overview'),
       item('The command line', '/docs/command-line'),
       item('Models', '/docs/models'),
       item('From kvpress', '/docs/from-kvpress'),
@@ -167,6 +209,7 @@ const sidebar = [
   {
     text: 'Guides',
     items: [
+      item('All', '/guides/'),
       item('Choosing a policy', '/guides/choosing'),
       item('An engine of your own', '/guides/own-engine'),
       item('Documents and saved caches', '/guides/documents'),
@@ -221,8 +264,9 @@ write(
 layout: home
 hero:
   name: kv
-  text: KV-cache retention as an algebra
-  tagline: Compose, prove, run and compare policies that decide which tokens a language model keeps.
+  text: The same answer from a part of the cache
+  tagline: A language model's KV cache grows with every token. Choose in one line of text which tokens stay, in Node, in browsers and behind the OpenAI protocol, and see what each choice costs.
+  image: { src: /docs/kept.svg, alt: 'Which of 306 tokens two policies keep: StreamingLLM loses the secret, SnapKV keeps it and answers it' }
   actions:
     - { theme: brand, text: Start in five minutes, link: /start }
     - { theme: alt, text: Playground, link: /playground/index.html, target: _self }
@@ -231,6 +275,23 @@ features:
   - { title: ${methods.length} methods of papers, details: 'Each is a composition of a few lines, with what it keeps and what it costs.', link: /methods/ }
   - { title: Evidence, details: 'What papers promised, and what came of it here.', link: /docs/evidence }
 ---
+
+## In a program
+
+\`\`\`js
+import { generate, loadModel } from '@kv/models';
+
+const model = await loadModel('embedded'); // or a GGUF file, or a checkpoint's folder
+const { text } = await generate(model, {
+  prompt, // 720 tokens, with a secret in their middle, that end in: The secret code is:
+  policy: 'snapkv(window=16,kernel=17,pooling=max) | caote | topK',
+  budget: 64, // slots that stay, of 720
+  stop: ['.'],
+});
+console.log(text.trim()); // XK7M9P2Q
+\`\`\`
+
+A policy is a composition of small pieces, read from left to right: a scorer, what changes its scores, a selector. Each has laws, and an oracle in float64. [Start in five minutes](/start) has the whole program, [the algebra](/docs/algebra) how pieces compose.
 `,
 );
 
@@ -238,8 +299,5 @@ process.chdir(app);
 const { build, serve } = await import(pathToFileURL(join(app, 'node_modules/vitepress/dist/node/index.js')).href);
 console.error(`site: ${facts.pieces.length} pieces and methods, ${pages.size} pages of the repository`);
 await build(app).catch((error) => fail(`site: ${error.message ?? error}`));
-const args = process.argv.slice(2);
-if (!args.includes('--build')) {
-  const at = args.indexOf('--port');
-  await serve({ root: app, port: at < 0 ? 4173 : Number(args[at + 1]) });
-}
+// VitePress listens at what it is told is its port, which may say for whom, and prints it
+if (!asked.build) await serve({ root: app, port: { port, host: asked.host, toString: () => String(port) } });

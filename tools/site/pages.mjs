@@ -7,8 +7,25 @@ const cell = (text) => String(text).replaceAll('|', '\\|').replaceAll('\n', ' ')
 const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.map(cell).join(' | ')} |`).join('\n');
 
-/** Path of a piece's page: names are of one kind, or two, such as a scorer and a method. */
-export const pageOf = ({ name, kind }) => `${kind === 'method' ? 'methods' : 'pieces'}/${name}-${kind}`;
+/** Path of a piece's page: a name is that of one piece, of one method, or of one of each. */
+export const pageOf = ({ name, kind }) => `${kind === 'method' ? 'methods' : 'pieces'}/${name}`;
+
+/** A page that leads to another one: for who looks for a scorer among the methods, or for a method among the pieces. */
+export const leadingTo = (page) => `---
+search: false
+head: [[meta, { http-equiv: refresh, content: '0; url=/${page}.html' }]]
+---
+
+# ${page.split('/')[1]}
+
+[${code(page)}](/${page}) has it.`;
+
+/** How a person runs a policy: in the playground, on prompts beside others, in a program. */
+const runIt = (policy) => [
+  '## Run it',
+  `[In the playground, beside the full cache](/playground/index.html#a=${encodeURIComponent(policy)}&b=full){: target="_self"}, or in a clone, on 60 prompts beside it:`,
+  `\`\`\`sh\nnpm run -s kv -- needle --budgets 25% --prompts 20 --policy '${policy}'\n\`\`\``,
+];
 
 const TAKES = { scorer: 'a scorer', scorers: 'scorers', terms: 'WEIGHT*SCORER, ...', policy: 'a policy' };
 const KINDS = {
@@ -66,6 +83,7 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
           `![Tokens that ${name} keeps, by layer](/kept/${name}-${kind}.svg)`,
         ]
       : []),
+    ...(svg ? runIt(example) : []),
     ...(cost
       ? [
           '## Cost',
@@ -102,6 +120,7 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
 export function overview(title, lead, pieces) {
   const kinds = [...new Set(pieces.map(({ kind }) => kind))].sort();
   return [
+    '---\npageClass: wide\naside: false\n---',
     `# ${title}`,
     lead,
     ...kinds.flatMap((kind) => [

@@ -1,6 +1,9 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { root } from '../lib/process.mjs';
 import { asPage } from '../site/links.mjs';
-import { pageOf, piecePage, programPage } from '../site/pages.mjs';
+import { leadingTo, pageOf, piecePage, programPage } from '../site/pages.mjs';
 
 const pages = new Map([
   ['README.md', 'start.md'],
@@ -66,4 +69,20 @@ test('a page of a piece has what it declares, and links to what composes with it
     expect(text).toContain(part);
   expect(text).toContain(`[\`snapkv\`](/${pageOf(snapkv)})`);
   expect(text).not.toContain('What it keeps');
+});
+
+test('a name is an address, and one that is looked for elsewhere leads there', () => {
+  expect(pageOf({ name: 'adakv', kind: 'method' })).toBe('methods/adakv');
+  expect(pageOf({ name: 'snapkv', kind: 'scorer' })).toBe('pieces/snapkv');
+  expect(leadingTo('pieces/snapkv')).toMatch(
+    /^---\nsearch: false\nhead: .*url=\/pieces\/snapkv\.html.*\n---\n\n# snapkv\n\n\[`pieces\/snapkv`\]\(\/pieces\/snapkv\) has it\.$/,
+  );
+});
+test.each([
+  [['--help'], 0, /^npm run site -- \[--build\]/],
+  [['--prot', '1'], 2, /^site: Unknown option '--prot'/],
+  [['--port', 'x'], 2, /^site: --port must be a port from 0 to 65535, got x\n$/],
+])('%j ends before anything is built', (args, status, says) => {
+  const ended = spawnSync(process.execPath, [join(root, 'tools/site.mjs'), ...args], { encoding: 'utf8' });
+  expect([ended.status, ended.stdout + ended.stderr]).toEqual([status, expect.stringMatching(says)]);
 });

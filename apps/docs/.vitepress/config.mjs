@@ -30,7 +30,7 @@ export default defineConfig({
       { text: 'Start', link: '/start' },
       { text: 'Algebra', link: '/docs/algebra' },
       { text: 'Pieces', link: '/pieces/' },
-      { text: 'Guides', link: '/guides/choosing' },
+      { text: 'Guides', link: '/guides/' },
       { text: 'Evidence', link: '/docs/evidence' },
       { text: 'API', link: '/api/' },
       { text: 'Playground', link: '/playground/index.html', target: '_self' },
@@ -38,7 +38,10 @@ export default defineConfig({
     sidebar,
     outline: [2, 3],
     notFound: { linkLabel: 'Take me home' },
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      options: { translations: { modal: { noResultsText: 'Nothing found for' } } },
+    },
   },
 });
 
