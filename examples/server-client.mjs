@@ -1,13 +1,13 @@
 /** A client of `kv serve`, by the OpenAI protocol: one request under the server's policy, one under its own. */
 import { loadModel } from '@kv/models';
-import { catalogue, policy } from '@kv/policies';
+import { catalogue } from '@kv/policies';
 import { createServer } from '@kv/server';
 
 const server = createServer({
   model: await loadModel('embedded'),
   name: 'embedded',
   memory: 256 * 2 ** 20,
-  policy: policy('snapkv(window=16,kernel=17,pooling=max)'),
+  policy: 'snapkv(window=16,kernel=17,pooling=max)',
   budget: 48,
   registry: catalogue,
   log: { write: () => {} },

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { KvError } from '@kv/core';
+import { KvError, parsePolicy } from '@kv/core';
 import type { Policy, Registry } from '@kv/core';
 import type { Budget, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
@@ -53,8 +53,8 @@ export interface ServerOptions {
   readonly name: string;
   /** Bytes of all sequences, prefixes and scratch. */
   readonly memory: number;
-  /** @defaultValue nothing is evicted */
-  readonly policy?: Policy | undefined;
+  /** A policy, or its text by names of `registry`. @defaultValue nothing is evicted */
+  readonly policy?: Policy | string | undefined;
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   readonly cadence?: number | undefined;
@@ -88,7 +88,8 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
 /** A server with the OpenAI protocol over one model. @throws KvError for memory that holds no pass */
 export function createServer(options: ServerOptions): Server {
-  const { model, name, memory, policy, budget, block, cadence, fixedPolicy = false, keys, limits = {} } = options,
+  const { model, name, memory, budget, block, cadence, fixedPolicy = false, keys, limits = {} } = options,
+    policy = typeof options.policy === 'string' ? parsePolicy(options.policy, options.registry) : options.policy,
     { queue = 64, running = 32, part = 128, ahead = 256, readerMs = 30_000, requestMs = 600_000 } = limits,
     { bodyBytes = 4 * 2 ** 20, headerBytes = 16 * 2 ** 10, receiveMs = 30_000 } = limits;
   const log = pino(

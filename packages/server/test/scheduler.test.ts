@@ -280,3 +280,11 @@ test('requests name the catalogue and what the command line gave, by the parser 
   expect([(await ask('keydiff')).status, (await ask('knorm')).status]).toEqual([200, 400]);
   await on.server.close();
 });
+
+test('its own policy may be text, by names of its registry; one that is none is refused as the parser does', async () => {
+  const { server, post } = await serve({ policy: 'streaming(sinks=2) | topK', budget: 24 });
+  const { json } = await post('/v1/completions', { prompt: 'a b c d e f g h i j k l', max_tokens: 1 });
+  expect(json.kv.policy).toBe('streaming(sinks=2) ∘ topK');
+  await server.close();
+  await expect(serve({ policy: 'streaming | topk', budget: 24 })).rejects.toThrow('did you mean topK');
+});

@@ -4,7 +4,7 @@ import { loadModel } from '../../src/index.ts';
 import type { HostModel } from '../../src/index.ts';
 
 /** The folder of the team's fixtures. */
-export const shared = `${process.env['KV_SHARED']}`;
+const shared = `${process.env['KV_SHARED']}`;
 
 /** What lies beside a golden checkpoint: ids of its prompt, and what else was recorded. */
 export interface Golden {
