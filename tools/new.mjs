@@ -2,9 +2,16 @@
  * `npm run new -- FAMILY NAME`: a new piece package with laws, oracle, README and example, linked into the workspace.
  */
 import { manifest } from './lib/manifests.mjs';
-import { createPiece } from './lib/piece.mjs';
+import { createPiece, families } from './lib/piece.mjs';
 import { fail, root, run } from './lib/process.mjs';
 
+if (process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
+  console.log(`npm run new -- FAMILY NAME
+
+  FAMILY  ${families.join(', ')}
+  NAME    lower-case words joined by '-'; the folder is packages/FAMILY/NAME`);
+  process.exit();
+}
 let folder;
 try {
   folder = createPiece(process.argv[2], process.argv[3]);

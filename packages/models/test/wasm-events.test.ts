@@ -118,6 +118,35 @@ test('products where numbers lie have the bits of those elsewhere, before and af
   team.destroy();
 });
 
+test('products of a few vectors at the end of memory read and write no more than those', async () => {
+  const team = await Team.start((await fastModule())!, 1, () => {}),
+    by = heapProducts(team, plainProducts);
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 16 }), fc.nat(300), (n, d, more) => {
+      const length = 4 * n * d,
+        at = team.heap.allocate(length),
+        here = team.heap.floats(at, n * d).fill(0.5),
+        q = new Float32Array(d).fill(0.25);
+      const made = [by, plainProducts].map((products) =>
+        (['norms', 'dots', 'distances'] as const).map((name) => {
+          const out = new Float32Array(n + more).fill(7);
+          if (name === 'norms') products.norms(here, d, out);
+          else products[name](q, here, d, out);
+          return out;
+        }),
+      );
+      team.heap.free(at, length);
+      expect(made[0]).toEqual(made[1]);
+      for (const out of made[0]) expect(out.subarray(n).every((x) => x === 7)).toBe(true);
+    }),
+  );
+  const end = team.heap.memory.buffer.byteLength - 4 * 4,
+    out = new Float32Array(1000);
+  by.norms(team.heap.floats(end, 4), 2, out);
+  expect(out.subarray(2).every((x) => x === 0)).toBe(true);
+  team.destroy();
+});
+
 test('products in f32 are as those of one thread on several, and within rounding those of the host', async () => {
   const fast = (await fastModule())!, // tests run where there is one
     teams = await Promise.all([1, 3].map((threads) => Team.start(fast, threads, () => {}))),

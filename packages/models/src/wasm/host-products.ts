@@ -72,11 +72,11 @@ export function heapProducts(team: Team, apart: Products): Products {
         n = x.length / d;
       if (rows > 2 && kind === 'dots') return apart.dots(q, x, d, out);
       if (!heap.holds(x)) return apart[kind](q, x, d, out);
-      const at = room.at(8 * q.length + 4 * out.length),
+      const at = room.at(8 * q.length + 4 * rows * n),
         found = at + 8 * q.length;
       heap.doubles(at, q.length).set(q);
       kernels[kind](at, rows, x.byteOffset, n, d, found, 4 * n);
-      out.set(heap.floats(found, out.length));
+      out.set(heap.floats(found, rows * n));
     };
   return {
     ...apart,
@@ -90,9 +90,10 @@ export function heapProducts(team: Team, apart: Products): Products {
     distances: nearBy('distances'),
     norms(x, d, out) {
       if (!heap.holds(x)) return apart.norms(x, d, out);
-      const found = room.at(4 * out.length);
-      kernels.norms(x.byteOffset, out.length, d, 2, found);
-      out.set(heap.floats(found, out.length));
+      const n = x.length / d, // `out` may have room for more
+        found = room.at(4 * n);
+      kernels.norms(x.byteOffset, n, d, 2, found);
+      out.set(heap.floats(found, n));
     },
     mix(p, x, d, out) {
       if (!heap.holds(x)) return apart.mix(p, x, d, out);
