@@ -14,14 +14,10 @@ console.log(`kept ${sequence.kept()[0][0].length} slots of ${sequence.length} to
 for (const question of questions) {
   const copy = sequence.fork();
   await copy.prefill(model.tokenizer.encode(question).ids, {});
-  const tokens = [];
-  for (let i = 0; i < 12; i++) {
-    const id = await copy.next();
-    tokens.push(id);
-    await copy.step(id);
-  }
+  const asked = copy.tokens.text.length;
+  for (let i = 0; i < 12; i++) await copy.step(await copy.next());
+  console.log(`${question}${copy.tokens.text.slice(asked).split('.')[0]}`);
   copy.destroy();
-  console.log(`${question}${model.tokenizer.decode(tokens).split('.')[0]}`);
 }
 sequence.destroy();
 

@@ -4,7 +4,7 @@ import { compile, namedCalls, planBudgets } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import type { Cost, Recordable } from '@kv/gpu';
 import { createDecoder, shapeWeights, waits } from '@kv/models/engine';
-import type { ModelConfig, Tokenizer } from '@kv/models';
+import type { ModelConfig, StreamDecoder, Tokenizer } from '@kv/models';
 import type { Course, FeedOptions } from '@kv/models/engine';
 import { prepared } from './engine.ts';
 import { bounded, compact, decide, recordOnDevice, type Stage, type Subject } from './sequence/event.ts';
@@ -163,6 +163,7 @@ const plus = (a: Cost, b: Cost, sign: 1 | -1): Cost => ({
 export const sum = (a: Cost, b: Cost): Cost => plus(a, b, 1);
 const less = (a: Cost, b: Cost): Cost => plus(a, b, -1);
 
+const oneLetter = (): StreamDecoder => ({ push: () => 'a', pending: 0, end: () => '', fork: oneLetter });
 /** Ids are letters: there is text, and each token is one character of it. */
 const letters = (size: number): Tokenizer => ({
   size,
@@ -173,5 +174,5 @@ const letters = (size: number): Tokenizer => ({
   },
   decode: (ids) => Array.from(ids, () => 'a').join(''),
   bytesOf: () => Uint8Array.of(97),
-  streamDecoder: () => ({ push: () => 'a', end: () => '' }),
+  streamDecoder: oneLetter,
 });

@@ -48,6 +48,7 @@ export type {
 } from './sequence/memory.ts';
 export { makeRoom } from './sequence/room.ts';
 export { embeddingsOf } from './sequence/runtime.ts';
+export { TokenText } from './sequence/text.ts';
 export { SequenceMemory } from './sequence/sequence-memory.ts';
 export type { MemoryModel, Place } from './sequence/sequence-memory.ts';
 export type { LayerSnapshot, Snapshot, StoredState, SumRows } from './sequence/snapshot.ts';

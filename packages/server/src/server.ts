@@ -218,7 +218,8 @@ export function createServer(options: ServerOptions): Server {
           { code: 'context_length_exceeded' },
         );
       const answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
-        echoed = echo ? (text ?? model.tokenizer.decode(ids)) : '';
+        decoder = model.tokenizer.streamDecoder(),
+        echoed = echo ? (text ?? ids.map((id) => decoder.push(id)).join('')) : ''; // a character that ids leave incomplete begins the answer
       return {
         ids,
         policy: of,

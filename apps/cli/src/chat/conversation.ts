@@ -36,10 +36,12 @@ export function createConversation(
   turns: Turns,
   { policy, budget, block, cadence, ...sampling }: ConversationOptions,
 ): Conversation {
-  const { tokenizer } = sequence.model;
   /** Generated, and not fed yet. */
   let pending: readonly number[] = [];
-  const textSoFar = (): string => sequence.tokens.text + tokenizer.decode(pending);
+  const textSoFar = (): string => {
+    const decoder = sequence.tokens.decoder();
+    return sequence.tokens.text + pending.map((id) => decoder.push(id)).join('') + decoder.end();
+  };
   const evict = async (): Promise<void> => {
     if (budget !== undefined) await sequence.evict(policy, budget);
   };

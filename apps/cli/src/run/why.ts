@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { fates, fateText } from '@kv/models/engine';
+import { fates, fateText, TokenText } from '@kv/models/engine';
 import type { Fate, RecordedEvent } from '@kv/models/engine';
 
 /** Heads of which a reason is written out, and places of a text that are named; the others are counted. */
@@ -12,25 +12,17 @@ interface Named {
   readonly places: readonly (readonly number[])[];
 }
 /** A position by its number, or a text. @throws KvError for neither */
-function named(asked: string, ids: readonly number[], { tokenizer }: Pick<Model, 'tokenizer'>): Named {
+function named(asked: string, { ids, text, offsets }: TokenText): Named {
   if (/^\d{1,9}$/.test(asked) && Number(asked) < ids.length) return { times: 1, places: [[Number(asked)]] };
-  const texts = ids.map((id) => tokenizer.decode([id])),
-    whole = texts.join(''),
-    ends = texts.map(
-      (
-        (end) => (text) =>
-          (end += text.length)
-      )(0),
-    );
   const starts: number[] = [];
-  if (asked !== '') for (let at = whole.indexOf(asked); at >= 0; at = whole.indexOf(asked, at + 1)) starts.push(at);
+  if (asked !== '') for (let at = text.indexOf(asked); at >= 0; at = text.indexOf(asked, at + 1)) starts.push(at);
   if (starts.length === 0)
     throw new KvError(
       '--why',
       `expected a position below ${ids.length} or a text of the run, got ${JSON.stringify(asked.slice(0, 80))}`,
     );
   const positionsFrom = (start: number): number[] =>
-    [...ids.keys()].filter((i) => ends[i] > start && ends[i] - texts[i].length < start + asked.length);
+    [...ids.keys()].filter((i) => offsets[i][1] > start && offsets[i][0] < start + asked.length);
   return { times: starts.length, places: starts.slice(-SHOWN).map(positionsFrom) };
 }
 
@@ -42,10 +34,12 @@ export function whyText(
   asked: string,
   events: readonly RecordedEvent[],
   ids: readonly number[],
-  model: Pick<Model, 'tokenizer'>,
+  { tokenizer }: Pick<Model, 'tokenizer'>,
   detail = false,
 ): string {
-  const { times, places } = named(asked, ids, model),
+  const tokens = new TokenText(tokenizer);
+  for (const id of ids) tokens.push(id);
+  const { times, places } = named(asked, tokens),
     last = places[places.length - 1],
     several =
       times > 1
@@ -54,7 +48,7 @@ export function whyText(
   if (events.length === 0) return 'Nothing was evicted.\n';
   const all = last.map((position) => ({
     position,
-    token: model.tokenizer.decode([ids[position]]),
+    token: tokens.text.slice(...tokens.offsets[position]),
     of: fates(events, position),
   }));
   return `${several}${summary(all)}\n${detail ? all.map(tokenLines).join('') : ''}`;

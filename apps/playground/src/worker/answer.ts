@@ -39,7 +39,7 @@ export async function* answer({
     const started = performance.now();
     await sequence.prefill(before, { policy, budget, signal });
     if (after.length > 0) await sequence.append(after);
-    const pieces = model.tokenizer.streamDecoder(),
+    const pieces = sequence.tokens.decoder(),
       tokens = decode(sequence, { maxNewTokens: newTokens, stop: NEEDLE_STOP, signal });
     let text = '',
       next = await tokens.next();

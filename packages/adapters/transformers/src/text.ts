@@ -13,36 +13,53 @@ export class Text implements Tokens {
   readonly offsets: (readonly [number, number])[] = [];
   text = '';
   readonly #tokenizer: Decodes;
-  /** Tokens whose character is not whole yet. */
-  #open = 0;
+  /** Tokens since the last whole character, and where the text of each begins. */
+  #open: { readonly at: number; readonly start: number }[] = [];
+  /** What these tokens read as. */
+  #half = '';
 
   constructor(tokenizer: Decodes) {
     this.#tokenizer = tokenizer;
   }
 
   push(id: number): void {
-    const { length } = this.text;
-    this.ids.push(id);
-    const before = this.#read(this.ids.slice(-this.#open - 2, -this.#open - 1)),
-      piece = this.#read(this.ids.slice(-this.#open - 2)).slice(before.length);
-    if (piece.endsWith('\uFFFD')) {
-      this.#open++;
-      this.offsets.push([length, length]);
+    const { length } = this.text,
+      at = this.ids.push(id) - 1,
+      from = this.#open[0]?.at ?? at;
+    // a text's first word loses its space, so tokens that read as something stand before
+    let before = '',
+      first = from;
+    while (first > 0 && before === '') before = this.#read(this.ids.slice(--first, from));
+    const piece = this.#read(this.ids.slice(first)).slice(before.length),
+      start = length + certain(this.#half).length;
+    if (piece === this.#half && this.#read([id]) === '') {
+      this.offsets.push([start, start]); // a special token
+      return;
+    }
+    const starts = [...this.#open, { at, start }];
+    if (piece.endsWith(HALF)) {
+      [this.#open, this.#half] = [starts, piece];
+      this.offsets.push([start, start]);
       return;
     }
     this.text += piece;
-    const first = length + ((piece.codePointAt(0) ?? 0) > 0xffff ? 2 : 1);
-    for (; this.#open > 0; this.#open--) this.offsets[this.ids.length - 1 - this.#open] = [length, first];
-    this.offsets.push([length, this.text.length]);
+    this.offsets.push([start, this.text.length]);
+    for (const [i, open] of starts.slice(0, -1).entries()) {
+      const last = starts[i + 1].start,
+        end = last + ((this.text.codePointAt(last) ?? 0) > 0xffff ? 2 : 1);
+      this.offsets[open.at] = [open.start, end];
+    }
+    [this.#open, this.#half] = [[], ''];
   }
 
   /** A copy that goes its own way. */
   fork(): Text {
     const copy = new Text(this.#tokenizer);
-    copy.ids.push(...this.ids);
-    copy.offsets.push(...this.offsets);
-    copy.text = this.text;
-    copy.#open = this.#open;
+    for (const [i, id] of this.ids.entries()) {
+      copy.ids.push(id);
+      copy.offsets.push(this.offsets[i]);
+    }
+    [copy.text, copy.#open, copy.#half] = [this.text, this.#open, this.#half];
     return copy;
   }
 
@@ -52,3 +69,8 @@ export class Text implements Tokens {
       : this.#tokenizer.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: false });
   }
 }
+
+/** What half a character reads as. */
+const HALF = '\uFFFD';
+/** What of a text does not change by what follows. */
+const certain = (text: string): string => (text.endsWith(HALF) ? text.slice(0, -1) : text);

@@ -14,6 +14,10 @@ import type { Chunk, DecodeOptions, Finish, GenerateOptions } from './options.ts
 import { StopText } from './stop-text.ts';
 
 export interface Generated {
+  /**
+   * What follows the prompt's text: the two are the text of all ids, so a word that begins behind a space begins with
+   * it, and a character that the prompt's ids leave incomplete comes first.
+   */
   readonly text: string;
   readonly tokens: readonly number[];
   readonly report: Report;
@@ -230,10 +234,10 @@ async function* decodeWith(
   if (every !== undefined && !(Number.isInteger(every) && every > 0))
     throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
   if (every === undefined && options.remember !== true) sequence.settle();
-  const { config, tokenizer } = sequence.model;
+  const { config } = sequence.model;
   const drawing = { temperature, topP, seed },
     draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
-  const stream = tokenizer.streamDecoder(),
+  const stream = sequence.tokens.decoder(),
     stops = new StopText(stop);
   let finish: Finish = 'length';
   try {

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Tokens } from '@kv/core';
-import type { Tokenizer } from '../tokenizer/interface.ts';
+import type { StreamDecoder, Tokenizer } from '../tokenizer/interface.ts';
 
 /** Ids, text and exact offsets of a growing sequence. A token that holds part of a character covers that character. */
 export class TokenText implements Tokens {
@@ -8,8 +8,9 @@ export class TokenText implements Tokens {
   readonly offsets: (readonly [number, number])[] = [];
   text = '';
   readonly #tokenizer: Tokenizer;
-  #decoder: ReturnType<Tokenizer['streamDecoder']>;
-  #open = 0;
+  #decoder: StreamDecoder;
+  /** Positions of the tokens that hold part of a character that is not complete yet. */
+  #open: number[] = [];
   #count = 0;
 
   constructor(tokenizer: Tokenizer) {
@@ -19,18 +20,18 @@ export class TokenText implements Tokens {
 
   /** Adds one token and returns the text that is now certain. */
   push(id: number): string {
-    const start = this.text.length;
-    const piece = this.#decoder.push(id);
+    const start = this.text.length,
+      { pending } = this.#decoder,
+      piece = this.#decoder.push(id);
     this.ids.push(id);
-    this.#count++;
     this.text += piece;
     this.offsets.push([start, this.text.length]);
-    if (piece === '') {
-      if (this.#tokenizer.decode([id]) !== '') this.#open++; // part of a character; special tokens decode to nothing
-      return piece;
-    }
-    const first = start + (piece.codePointAt(0)! > 0xffff ? 2 : 1); // not empty, see above
-    for (; this.#open > 0; this.#open--) this.offsets[this.offsets.length - 1 - this.#open] = [start, first];
+    if (piece !== '') {
+      const first = start + (piece.codePointAt(0)! > 0xffff ? 2 : 1); // not empty, see above
+      for (const at of this.#open) this.offsets[at] = [this.offsets[at][0], first];
+      this.#open = this.#decoder.pending > 0 ? [this.#count] : [];
+    } else if (this.#decoder.pending > pending) this.#open.push(this.#count);
+    this.#count++;
     return piece;
   }
 
@@ -44,9 +45,12 @@ export class TokenText implements Tokens {
       );
   }
 
-  /** What an unfinished character leaves, U+FFFD, at the end of a generation; the sequence itself can go on. */
-  rest(): string {
-    return this.#open > 0 ? '\uFFFD' : '';
+  /**
+   * A decoder of what follows: it begins no text, so `text`, what it gives and its end are the text of all ids. A
+   * character that is not complete yet is the first that it gives.
+   */
+  decoder(): StreamDecoder {
+    return this.#decoder.fork();
   }
 
   /** @param upTo tokens of the copy, from the first */
@@ -62,8 +66,8 @@ export class TokenText implements Tokens {
     }
     copy.text = this.text;
     copy.#count = this.#count;
-    copy.#open = this.#open;
-    for (const id of this.#open > 0 ? this.ids.slice(-this.#open) : []) copy.#decoder.push(id);
+    copy.#open = [...this.#open];
+    copy.#decoder = this.#decoder.fork();
     return copy;
   }
 }

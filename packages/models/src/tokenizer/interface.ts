@@ -22,8 +22,12 @@ export interface EncodeOptions {
 export interface StreamDecoder {
   /** The text that is now certain: never half a character. */
   push(id: number): string;
+  /** Bytes so far of a character that is not complete yet. */
+  readonly pending: number;
   /** What is left at the end; an unfinished character becomes U+FFFD. */
   end(): string;
+  /** A decoder of its own that goes on from here, in the middle of a character too. */
+  fork(): StreamDecoder;
 }
 
 /** Text to ids and back. */

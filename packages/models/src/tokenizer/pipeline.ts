@@ -28,6 +28,27 @@ export interface Pipeline {
   readonly eosId?: number;
 }
 
+/** All that a decoder remembers of what it has read. */
+interface Decoding {
+  /** Whether a space that nobody wrote may follow. */
+  readonly first: boolean;
+  /** The bytes of a character that is not complete yet. */
+  readonly pending: Uint8Array;
+}
+
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** Bytes at the end of UTF-8 that begin a character and do not complete it. */
+function unfinished(bytes: Uint8Array): number {
+  if (!(bytes[bytes.length - 1] >= 128)) return 0;
+  for (let n = Math.min(3, bytes.length); n > 0; n--) {
+    const text = utf8.decode(bytes.subarray(bytes.length - n), { stream: true });
+    utf8.decode(); // forgets them
+    if (text === '') return n;
+  }
+  return 0;
+}
+
 /** A tokenizer from its steps. Errors are about `where`. */
 export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   const { bytes, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
@@ -95,20 +116,32 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   };
   const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\uFFFD');
 
-  const streamDecoder: Tokenizer['streamDecoder'] = ({ special = false } = {}): StreamDecoder => {
-    const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-    let first = dummyPrefix;
+  const decoderFrom = (special: boolean, state: Decoding): StreamDecoder => {
+    let { first, pending } = state;
     return {
       push(id) {
         const token = bytesOf(id);
         if (specialIds.has(id) && !special) return '';
-        const start = first && token[0] === 32 ? 1 : 0;
+        const own = first && token[0] === 32 ? token.subarray(1) : token,
+          all = pending.length === 0 ? own : Uint8Array.of(...pending, ...own),
+          whole = all.length - unfinished(all);
         first = false;
-        return decoder.decode(token.subarray(start), { stream: true });
+        pending = all.subarray(whole);
+        return utf8.decode(all.subarray(0, whole));
       },
-      end: () => decoder.decode(),
+      get pending() {
+        return pending.length;
+      },
+      end() {
+        const rest = utf8.decode(pending);
+        pending = pending.subarray(0, 0);
+        return rest;
+      },
+      fork: () => decoderFrom(special, { first, pending }),
     };
   };
+  const streamDecoder: Tokenizer['streamDecoder'] = ({ special = false } = {}) =>
+    decoderFrom(special, { first: dummyPrefix, pending: new Uint8Array() });
 
   return {
     size: bytes.length,

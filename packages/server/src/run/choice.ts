@@ -53,7 +53,7 @@ export class Choice {
     const { temperature, topP } = answering,
       drawing = { temperature, topP, seed: answering.seed + index };
     this.#draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
-    this.#stream = sequence.model.tokenizer.streamDecoder();
+    this.#stream = sequence.tokens.decoder();
     this.#stops = new StopText(answering.stop);
   }
 
