@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from '../architectures.ts';
 import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type ModelConfig } from './config.ts';
 import { integer, optional, positive, show, type Fields } from './fields.ts';
+import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from './gguf.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
@@ -31,7 +32,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const name = architectureOf(metadata, where),
     kind = architectures[name],
     keys = keysOf(metadata, kind, where);
-  expectPlain(keys);
+  expectKnown(metadata, kind, where);
   const hidden = keys.integer('embedding_length'),
     queryHeads = keys.integer('attention.head_count');
   const kvHeads = keys.integer('attention.head_count_kv', queryHeads),
@@ -90,7 +91,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     maxPositions: Math.max(keys.integer('context_length'), rope.reach ?? 0),
     tied: !has(`${ggufNames.head}.weight`),
     ...optional('bosId', bosId),
-    eosIds: [...new Set(['eos', 'eot'].flatMap((of) => id(metadata, of, vocab, where) ?? []))],
+    eosIds: [...new Set(['eos', 'eot', 'eom'].flatMap((of) => id(metadata, of, vocab, where) ?? []))],
   };
 }
 
@@ -116,29 +117,6 @@ function architectureOf(fields: Fields, where: string): ArchitectureName {
   throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
 }
 
-/** Keys that change what is computed, with the values that leave it as it is here. */
-const plainly: Readonly<Record<string, readonly unknown[]>> = {
-  expert_count: [0],
-  'attention.causal': [true],
-  'attention.clamp_kqv': [0],
-  'attention.max_alibi_bias': [0],
-  'attention.temperature_scale': [0],
-  'rope.scaling.alpha': [0, 1],
-  'rope.scaling.finetuned': [true],
-  'rope.scaling.yarn_log_multiplier': [0],
-  deepstack_mapping: [],
-};
-
-/** @throws KvError for the first option that this decoder does not compute. */
-function expectPlain({ where, metadata, key, has }: Keys): void {
-  for (const [rest, plain] of Object.entries(plainly))
-    if (has(rest) && !plain.includes(metadata[key(rest)]))
-      throw new KvError(
-        where,
-        `${key(rest)} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(metadata[key(rest)])}`,
-      );
-}
-
 /**
  * Converters write no window for Qwen, and Mistral's files are of architecture `llama`; Gemma 2 has one if none is
  * written, Gemma 3 then has none. Windows of OLMo 3, which says `olmo2`, are refused.
@@ -147,8 +125,7 @@ function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Ke
   const rest = 'attention.sliding_window',
     usual = softcaps?.scores === undefined ? undefined : defaults.window,
     written = keys.metadata[keys.key(rest)];
-  const size =
-    windows === 'from' || written === 0 || (written ?? usual) === undefined ? undefined : keys.integer(rest, usual);
+  const size = written === 0 || (written ?? usual) === undefined ? undefined : keys.integer(rest, usual);
   if (typeof windows === 'object') {
     const pattern = keys.metadata[keys.key(`${rest}_pattern`)];
     if (Array.isArray(pattern) && pattern.length === layers && pattern.every((slides) => typeof slides === 'boolean'))
@@ -183,36 +160,41 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
       where,
       `${key('dimension_count')} must be ${kind.partialRotary ? 'even' : headDim}, got ${rotary}`,
     );
-  const rope = { rotary, theta: keys.positive('rope.freq_base', 10_000) };
   const read = tensorReader(file),
     divisors = async (tensor: string): Promise<readonly number[]> =>
       positives(await read.vector(tensor, rotary / 2)(), tensor, where);
   const original = (): number => keys.integer('rope.scaling.original_context_length', keys.integer('context_length')),
-    factor = keys.positive('rope.scaling.attn_factor', 1);
-  if (tensors.has('rope_factors_long.weight'))
+    times = keys.positive('rope.scaling.attn_factor', 1),
+    rope = { rotary, theta: keys.positive('rope.freq_base', 10_000) },
+    turned = { ...rope, ...optional('attentionFactor', times === 1 ? undefined : times) };
+  const old = 'rope.scale_linear', // of files of 2023; llama.cpp reads it where the new one is absent
+    factor = keys.has(old) && !keys.has('rope.scaling.factor') ? old : 'rope.scaling.factor',
+    written = metadata[key('scaling.type')],
+    type = written ?? 'linear',
+    [long, freqs] = ['rope_factors_long.weight', 'rope_freqs.weight'].map((tensor) => tensors.has(tensor));
+  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, original(), times));
+  if (!['none', 'linear', ...(long ? ['longrope'] : [])].includes(type as string))
+    throw new KvError(
+      where,
+      `${key('scaling.type')} must be "none", "linear" or "yarn", or the file have rope_factors_long.weight, got ${show(type)}`,
+    );
+  const by = type === 'none' ? 1 : keys.positive(factor, written === 'linear' && !freqs ? undefined : 1),
+    stretched = (list: readonly number[]): readonly number[] => (by === 1 ? list : list.map((x) => x * by));
+  if (long)
     return {
-      ...rope,
-      divisors: await divisors('rope_factors_short.weight'),
-      long: { divisors: await divisors('rope_factors_long.weight'), beyond: original() },
-      ...optional('attentionFactor', factor === 1 ? undefined : factor),
+      ...turned,
+      divisors: stretched(await divisors('rope_factors_short.weight')),
+      long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: original() },
     };
-  if (tensors.has('rope_freqs.weight')) return { ...rope, divisors: await divisors('rope_freqs.weight') };
-  const type = metadata[key('scaling.type')] ?? (metadata[key('scaling.factor')] === undefined ? 'none' : 'linear');
-  if (type === 'none') return rope;
-  if (type === 'linear')
-    return { ...rope, divisors: new Array<number>(rotary / 2).fill(keys.positive('rope.scaling.factor')) };
-  if (type === 'yarn') return yarn(rope, yarnOf(keys, original(), factor));
-  throw new KvError(
-    where,
-    `${key('scaling.type')} must be "none", "linear" or "yarn", or the file have rope_factors_long.weight, got ${show(type)}`,
-  );
+  if (freqs) return { ...turned, divisors: stretched(await divisors('rope_freqs.weight')) };
+  return by === 1 ? turned : { ...turned, divisors: new Array<number>(rotary / 2).fill(by) };
 }
 
 /** What a file says of YaRN, `times` the factor that every scaling may have. */
-function yarnOf(keys: Keys, original: number, times: number): Yarn {
+function yarnOf(keys: Keys, key: string, original: number, times: number): Yarn {
   const number = (rest: string): number | undefined =>
     keys.has(`rope.scaling.yarn_${rest}`) ? keys.positive(`rope.scaling.yarn_${rest}`) : undefined;
-  const factor = keys.positive('rope.scaling.factor'),
+  const factor = keys.positive(key),
     extrapolation = number('ext_factor') ?? 1;
   if (extrapolation !== 1)
     throw new KvError(
