@@ -66,7 +66,10 @@ function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): F
   const pre = metadata.get('tokenizer.ggml.pre') ?? 'default';
   const words = WORDS.get(pre as string);
   if (words === undefined)
-    throw new KvError(where, `tokenizer.ggml.pre must be one of ${[...WORDS.keys()].join(', ')}, got ${show(pre)}`);
+    throw new KvError(
+      where,
+      `tokenizer.ggml.pre must be one of the ${WORDS.size} names of llama.cpp that are known here, such as "llama-bpe" or "qwen2", got ${show(pre)}`,
+    );
   const merges = list(
     metadata,
     'tokenizer.ggml.merges',
