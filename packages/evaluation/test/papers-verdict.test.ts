@@ -30,13 +30,14 @@ const verdict = fc.constantFrom<Verdict>('held', 'not', 'undecided'),
 const RANK: Readonly<Record<Verdict, number>> = { not: 0, undecided: 1, held: 2 };
 
 describe('a verdict', () => {
-  it('is the place of the interval: above the threshold, not above it, or across', () => {
+  it('is the place of the interval: above the threshold, below it, or at it', () => {
     expect([
       decide({ low: 0.1, high: 0.3 }, 0),
       decide({ low: 0, high: 0.3 }, 0),
       decide({ low: -0.2, high: 0 }, 0),
       decide({ low: 0, high: 0 }, 0),
-    ]).toEqual(['held', 'undecided', 'not', 'not']);
+      decide({ low: -0.2, high: -0.1 }, 0),
+    ]).toEqual(['held', 'undecided', 'undecided', 'undecided', 'not']);
   });
   it('never rises with the threshold, nor falls as the interval moves up', () =>
     fc.assert(
@@ -137,15 +138,47 @@ describe('a contrast', () => {
       verdict: 'undecided',
       because: 'both arms are right here',
     });
-    expect(
-      measure(contrast(), trials([...times(10, 1), ...times(10, 0)], [...times(10, 1), ...times(10, 0)]), 1).verdict,
-    ).toBe('not');
     expect(measure(contrast(), trials(times(20, 1), times(20, 0), 'hit', [9, 8]), 1)).toMatchObject({
       verdict: 'undecided',
       because: 'mean caches are not matched: 9.0 and 8.0 slots',
     });
-    expect(measure(contrast({ threshold: -0.1 }), trials(times(20, 1), times(20, 1)), 1).verdict).toBe('held');
   });
+  it('in which no prompt tells the arms apart is undecided, unless so many prompts bound what the arms may differ by', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(0, 1), { minLength: 1, maxLength: 60 }),
+        fc.constantFrom<'hit' | 'nll'>('hit', 'nll'),
+        fc.constantFrom(0, 0.1),
+        (same, metric, threshold) => {
+          const found = measure(contrast({ metric, threshold: -threshold }), trials(same, same, metric), 1),
+            bound = 1 - 0.025 ** (1 / same.length);
+          expect(found.verdict).toBe(metric === 'hit' && bound < threshold ? 'held' : 'undecided');
+          if (metric === 'hit')
+            expect([found.low + bound, found.high - bound].every((off) => Math.abs(off) < 1e-12)).toBe(true);
+          if (found.verdict === 'undecided') expect(found.because).toMatch(/here$|apart$/);
+        },
+      ),
+    );
+    expect(measure(contrast(), trials([1, ...times(7, 0)], [1, ...times(7, 0)]), 1)).toMatchObject({
+      verdict: 'undecided',
+      because: 'no prompt tells the arms apart',
+    });
+    expect(measure(contrast({ threshold: -0.02 }), trials(times(200, 1), times(200, 1)), 1).verdict).toBe('held');
+  });
+  it('depends on the pairs that differ and on its interval alone', () =>
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.constantFrom(0, 1), fc.constantFrom(0, 1)), { minLength: 1, maxLength: 30 }),
+        (pairs) => {
+          const [a, b] = [pairs.map(([x]) => x), pairs.map(([, y]) => y)],
+            { low, high, verdict } = measure(contrast(), trials(a, b), 1);
+          if (a.join() === b.join()) expect(verdict).toBe('undecided');
+          if (verdict === 'held') expect(low).toBeGreaterThan(0);
+          if (verdict === 'not') expect(high).toBeLessThan(0);
+        },
+      ),
+      { numRuns: 40 },
+    ));
   it('of one arm is against its threshold', () => {
     const alone = { task: 't', metric: 'nll', a: A, threshold: 2 } as const;
     expect(measure(alone, trials([1, 1.5, 1.2], [0, 0, 0], 'nll'), 1)).toMatchObject({ verdict: 'held' });

@@ -34,9 +34,18 @@ export interface Measured extends Interval {
 const FLOOR = 0.05;
 const BOOTSTRAP = { resamples: 10_000, seed: 0 };
 
-/** The promise is held if the whole interval lies above the threshold, and not if none of it does. */
+/** The promise is held if the whole interval lies above the threshold, and not if all of it lies below. */
 export const decide = ({ low, high }: Interval, threshold: number): Verdict =>
-  low > threshold ? 'held' : high <= threshold ? 'not' : 'undecided';
+  low > threshold ? 'held' : high < threshold ? 'not' : 'undecided';
+
+/**
+ * The interval of a difference of shares where no prompt of n tells the arms apart, of which the bootstrap knows none:
+ * a larger share of prompts that do would have shown one, at this level (Clopper and Pearson).
+ */
+const alike = (n: number, level: number): Interval => {
+  const most = 1 - ((1 - level) / 2) ** (1 / n);
+  return { low: -most, high: most };
+};
 
 /** Held where something of it is and all is, not where one falls. */
 const together = <T>(all: readonly T[], holds: (one: T) => boolean, falls: (one: T) => boolean): Verdict =>
@@ -72,10 +81,13 @@ export function measure(contrast: Contrast, trials: readonly ByArm[], contrasts:
     return of === undefined || against === undefined ? [] : [{ x, y, difference: sign * (of - against) }];
   });
   const differences = both.map(({ difference }) => difference),
-    { difference, low, high, p } = pairedTest(
+    level = 1 - 0.05 / contrasts,
+    { difference, p, ...drawn } = pairedTest(
       differences.map((one) => [one]),
-      { ...BOOTSTRAP, level: 1 - 0.05 / contrasts },
-    );
+      { ...BOOTSTRAP, level },
+    ),
+    differ = !b || differences.some((one) => one !== 0),
+    { low, high } = differ || !metrics[metric].share ? drawn : alike(both.length, level);
   const left = armMean(
       a,
       metric,
@@ -88,8 +100,9 @@ export function measure(contrast: Contrast, trials: readonly ByArm[], contrasts:
         metric,
         both.map(({ y }) => y),
       ),
-    plain = decide({ low, high }, b ? threshold : 0),
-    because = right && reason(contrast, left, right, plain),
+    // what is not a share has no bound where nothing differs
+    plain = differ || metrics[metric].share ? decide({ low, high }, b ? threshold : 0) : 'undecided',
+    because = right && reason(contrast, left, right, plain, differ),
     count = (holds: (one: number) => boolean): number => differences.filter(holds).length;
   return {
     contrast,
@@ -130,12 +143,16 @@ function reason(
   { arm: { budget: of }, mean: x, slots = 0 }: ArmMean,
   { arm: { budget: against }, mean: y, slots: others = slots }: ArmMean,
   plain: Verdict,
+  differ: boolean,
 ): string | undefined {
   if (of !== undefined && against !== undefined && slots > 0 && Math.abs(slots / others - 1) > MATCHED)
     return `mean caches are not matched: ${slots.toFixed(1)} and ${others.toFixed(1)} slots`;
-  if (!metrics[metric].share || plain !== 'not' || threshold < 0) return undefined;
-  if (Math.max(x, y) <= FLOOR) return 'neither arm works here';
-  return Math.min(x, y) >= 1 - FLOOR ? 'both arms are right here' : undefined;
+  if (plain === 'held') return undefined;
+  if (metrics[metric].share && threshold >= 0) {
+    if (Math.max(x, y) <= FLOOR) return 'neither arm works here';
+    if (Math.min(x, y) >= 1 - FLOOR) return 'both arms are right here';
+  }
+  return differ ? undefined : 'no prompt tells the arms apart';
 }
 
 /** Prompts on which arms are first tried. */
