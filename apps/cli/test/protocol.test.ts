@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { branchMeanings, protocolExample, protocolFields, splitIds } from '@kv/evaluation';
 import { writeTinyModel } from '@kv/model-testing';
@@ -86,7 +86,7 @@ describe.runIf(built)('kv protocol on one machine', () => {
     expect(probed.stdout).toContain(
       'lambda: 2 (all weights tie: of mean gains within half a point of the best the smallest weight is taken)',
     );
-    expect(probed.stdout).toContain(screening(dev.length));
+    expect(probed.stdout).toContain(`screening, n = ${dev.length} (ids to choose on give no verdict)\ntiny: weights `);
     expect(probed.stderr.split(note)).toHaveLength(2);
     const confirmed = await step('confirm');
     expect(confirmed.stdout).toContain(screening(held.length));
@@ -121,29 +121,58 @@ describe.runIf(built)('kv protocol on one machine', () => {
       expect.stringMatching(/^.*protocol-[0-9a-f]{12}\.jsonl, line 3: expected .+\n$/),
     ]);
   }, 120_000);
-  it('is not what kv eval keeps: a sweep over ids to confirm on says so', async () => {
-    const cwd = planned();
-    writeFileSync(
-      join(cwd, 'sweep.json'),
-      JSON.stringify({
-        models: ['tiny'],
-        policies: ['streaming(sinks=4)'],
-        tasks: ['rows.json'],
-        budgets: [24],
-        seeds: [0, 1],
-        part: 'confirm',
-      }),
+  it('names one model once, and says in every later step that few ids chose', async () => {
+    const cwd = planned(),
+      plan = JSON.parse(readFileSync(join(cwd, 'plan.json'), 'utf8')) as { models: object[] },
+      { dev } = splitIds(IDS),
+      step = (name: string, file: string, ...more: readonly string[]): Promise<Ran> =>
+        start(['protocol', name, file, ...more, ...(name === 'branch' ? [] : ON)], cwd).ended;
+    cpSync(join(cwd, 'tiny'), join(cwd, 'copy'), { recursive: true });
+    const twice = { ...plan, models: [...plan.models, { name: 'other', model: 'copy', role: 'second' }] };
+    writeFileSync(join(cwd, 'twice.json'), JSON.stringify(twice));
+    const refused = await step('probe', 'twice.json');
+    expect([refused.code, refused.stdout]).toEqual([2, '']);
+    expect(refused.stderr).toMatch(
+      /^probe: expected models of different weights, got one \([0-9a-f]{16}\) as "tiny" and as "other": name each once$/m,
     );
-    const { code, stdout, stderr } = await start(['eval', 'sweep.json', '--csv', 'rows.csv', ...ON], cwd).ended;
-    expect([code, stderr]).toEqual([
-      0,
-      expect.stringContaining('eval: part confirm answers ids to confirm on, and no ledger'),
-    ]);
-    expect(stderr).toContain('eval: 2 seeds at temperature 0 repeat one answer');
-    const n = splitIds(IDS).confirm.length;
-    expect(stdout).toMatch(new RegExp(` ${n}\\n`)); // the last column
-    expect(readFileSync(join(cwd, 'rows.csv'), 'utf8')).toContain(`,${n},${2 * n},`);
+    writeFileSync(join(cwd, 'few.json'), JSON.stringify(dev.slice(0, 1)));
+    const probed = await step('probe', 'plan.json', '--ids', 'few.json');
+    expect(probed.stdout).toContain(`mean gain in points on 1 of ${dev.length} ids: `);
+    const chosen = `weight chosen on 1 of ${dev.length} ids to choose on`;
+    expect((await step('confirm', 'plan.json')).stdout).toMatch(new RegExp(`^look 1 at these ids; ${chosen}\n`));
+    expect((await step('branch', 'plan.json')).stdout).toMatch(new RegExp(`^${chosen}; branch C: `));
   }, 120_000);
+  it.each(['confirm', undefined])(
+    'is not what kv eval keeps: a sweep of part %s says so',
+    async (part) => {
+      const cwd = planned();
+      writeFileSync(
+        join(cwd, 'sweep.json'),
+        JSON.stringify({
+          models: ['tiny'],
+          policies: ['streaming(sinks=4)'],
+          tasks: ['rows.json'],
+          budgets: [24],
+          seeds: [0, 1],
+          part,
+        }),
+      );
+      const { code, stdout, stderr } = await start(['eval', 'sweep.json', '--csv', 'rows.csv', ...ON], cwd).ended;
+      expect([code, stderr]).toEqual([
+        0,
+        expect.stringContaining(
+          part === undefined
+            ? 'eval: without part, ids to confirm on are answered too, and no ledger'
+            : 'eval: part confirm answers ids to confirm on, and no ledger',
+        ),
+      ]);
+      expect(stderr).toContain('eval: 2 seeds at temperature 0 repeat one answer');
+      const n = part === undefined ? IDS.length : splitIds(IDS).confirm.length;
+      expect(stdout).toMatch(new RegExp(` ${n}\\n`)); // the last column
+      expect(readFileSync(join(cwd, 'rows.csv'), 'utf8')).toContain(`,${n},${2 * n},`);
+    },
+    120_000,
+  );
 });
 
 const there = hasRedis();

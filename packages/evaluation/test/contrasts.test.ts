@@ -134,6 +134,11 @@ it('adjusts p over all cells that are declared, and takes what evicts nothing fo
   const many = Array.from({ length: 200 }, () => 1),
     verdict = outcomeOf(made('a', 16, many), made('b', 16, many));
   expect(only([{ policy: 'a', against: 'b' }], undefined, verdict)).toMatchObject({ standing: 'verdict', p: 1 });
+  const standingOf = (part?: Sweep['part']): readonly string[] =>
+    sweepContrasts({ contrasts: [{ policy: 'a', against: 'b' }], ...(part && { part }) }, verdict).map(
+      (contrast) => contrast.standing,
+    );
+  expect([standingOf('confirm'), standingOf('dev')]).toEqual([['verdict'], ['screening']]);
 });
 
 it('says beside match whether mean caches agree, with the share that was asked for', () => {
@@ -150,7 +155,7 @@ it('says beside match whether mean caches agree, with the share that was asked f
   expect(found([{ policy: 'a', against: 'b' }])[0]).not.toHaveProperty('matched');
   const texts = found([{ policy: 'a', against: 'b' }], { policy: 'a' }).map(contrastText);
   expect(texts).toEqual([
-    expect.stringContaining('; mean caches do not agree.'),
+    expect.stringMatching(/on m: not matched with b at 16 slots, .*; mean caches do not agree\.$/),
     expect.stringContaining('; mean caches agree.'),
   ]);
 });

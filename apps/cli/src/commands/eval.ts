@@ -6,12 +6,14 @@ import {
   checkPolicies,
   checkWritable,
   comparedLegend,
+  confirmNote,
   contrastText,
   generatingOf,
   kvpressFiles,
   modelOf,
   readKvpress,
   readSweep,
+  screeningLegend,
   seedNote,
   shownSweep,
   sweepContrasts,
@@ -24,7 +26,6 @@ import {
   sweepParquet,
   sweepReport,
   sweepTasks,
-  VERDICT,
   writeWhole,
 } from '@kv/evaluation';
 import type { Cell, CellResult, OtherRow, ResultFile, SweepContrast, SweepCost, SweepRow } from '@kv/evaluation';
@@ -119,10 +120,8 @@ async function evaluate(
     return;
   }
   const note = (text: string): void => void stderr.write(`eval: ${text}\n`),
-    repeated = seedNote(sweep);
-  if (repeated !== undefined) note(repeated);
-  if (sweep.part === 'confirm')
-    note('part confirm answers ids to confirm on, and no ledger of kv protocol counts that as a look');
+    notes = [seedNote(sweep), confirmNote(sweep)];
+  for (const one of notes) if (one !== undefined) note(one);
   const sweepBytes = readFileSync(path),
     report = reporter(terminal),
     parts: Part[] = [],
@@ -275,7 +274,7 @@ const ALIKE: ReadonlySet<string> = new Set(['model', 'task', 'unparsed', 'n', 's
 const contrastsText = (contrasts: readonly SweepContrast[]): string =>
   [
     ...contrasts.map((contrast) => plain(contrastText(contrast))),
-    `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. Fewer than ${VERDICT} problems are a screening, not a verdict. ${comparedLegend}`,
+    `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. ${screeningLegend} ${comparedLegend}`,
   ].join('\n');
 
 /** What is right, or the perplexity, and its interval. */

@@ -84,8 +84,8 @@ export function studyMarkdown(study: Study, command: string): string {
 
 \`${command}\`, ${date}, ${Math.round(seconds / 60)} minutes of its threads, ${engine}, weights ${weights}, seed ${seed}, plan ${plan}.${label === undefined ? '' : ` **${label}.**`}
 
-"Better by" is the mean paired difference in the promised direction with its percentile bootstrap over prompts (10,000 resamples, Bonferroni over the contrasts of a row). Fewer than 200 prompts are a screening, whatever the row says. Held: the whole interval lies above the threshold of the plan. Not: none of it does.
-Undecided: neither, or the task cannot tell (both arms at most 5 % or at least 95 %, the full cache below 50 %, mean caches over decoding more than 5 % apart).
+"Better by" is the mean paired difference in the promised direction with its percentile bootstrap over prompts (10,000 resamples, Bonferroni over the contrasts of a row). Fewer than 200 prompts are a screening, whatever the row says. Held: the whole interval lies above the threshold of the plan. Not: the whole of it lies below.
+Undecided: neither, or the task cannot tell (no prompt tells the arms apart, both arms at most 5 % or at least 95 %, the full cache below 50 %, mean caches over decoding more than 5 % apart).
 
 | paper | claim | promise | measured: better by | n | outcome |
 | --- | --- | --- | --- | --- | --- |

@@ -14,15 +14,19 @@ export const atText = ({ budget, slots }: Pick<SweepRow, 'budget' | 'slots'>): s
     ? ''
     : ` at ${budget}${typeof budget === 'string' ? '' : ' slots'}${slots === undefined || slots === budget ? '' : ` (given ${slots})`}`;
 
-/** How something does against another, with its interval and p; `read`: the difference is of nats, and less is better. */
+/**
+ * How something does against another, with its interval and p; `read`: the difference is of nats, and less is better;
+ * `matched`: false where mean caches were to agree and do not, so that memory may be what makes the difference.
+ */
 export function comparedText(
   other: string,
   { difference, low, high, p }: PairedDifference,
   adjusted: number,
-  read: boolean,
+  { read, matched = true }: { readonly read: boolean; readonly matched?: boolean | undefined },
 ): string {
-  const says =
-      adjusted >= LEVEL
+  const says = !matched
+      ? `not matched with ${other}`
+      : adjusted >= LEVEL
         ? `undecided against ${other}`
         : `${difference > 0 === !read ? 'better' : 'worse'} than ${other}`,
     by = read

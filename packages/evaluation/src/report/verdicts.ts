@@ -1,7 +1,7 @@
 import { bonferroni } from '@kv/tasks';
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { standing, VERDICT } from '../standing.ts';
+import { screeningLegend, standing } from '../standing.ts';
 import { contrastText } from '../sweep/contrasts.ts';
 import type { SweepContrast } from '../sweep/contrasts.ts';
 import { atText, comparedLegend, comparedText } from './compared.ts';
@@ -23,7 +23,11 @@ export const declared = (contrasts: readonly SweepContrast[]): string =>
 `;
 
 /** A sentence a row, intervals in each; p is two-sided, Bonferroni over all sentences that compare. */
-export function verdicts(groups: readonly Group[], contrasts: readonly SweepContrast[]): string {
+export function verdicts(
+  groups: readonly Group[],
+  contrasts: readonly SweepContrast[],
+  part?: Parameters<typeof standing>[1],
+): string {
   const found = groups.map((group) => {
       const whole = wholeOf(group, groups);
       if (!whole || whole === group) return { group };
@@ -35,15 +39,15 @@ export function verdicts(groups: readonly Group[], contrasts: readonly SweepCont
   let next = 0;
   const items = found.map(({ group: { row, interval, meanBytes }, difference, idle = false }) => {
     const n = row.problems,
-      kind = standing(n),
+      kind = standing(n, part),
       way = `<strong>${escapeHtml(row.policy)}</strong>${escapeHtml(atText(row))}${row.budget === undefined || idle ? ', nothing evicted,' : ''}`,
       { perplexity } = row,
       right = perplexity
         ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(meanBytes)} on average`
         : `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
     if (!difference) return `<li>${way} ${right} (${kind}, n = ${n}).</li>`;
-    return `<li>${way} ${right}: ${comparedText('the full cache', difference, adjusted[next++], perplexity !== undefined)} (${kind}, n = ${n}).</li>`;
+    return `<li>${way} ${right}: ${comparedText('the full cache', difference, adjusted[next++], { read: perplexity !== undefined })} (${kind}, n = ${n}).</li>`;
   });
   return `<ol class="verdicts">${items.join('\n')}</ol>
-<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${comparedLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}${contrasts.length > 0 ? ', counted apart from the declared contrasts' : ''}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
+<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${comparedLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}${contrasts.length > 0 ? ', counted apart from the declared contrasts' : ''}. ${screeningLegend}</p>`;
 }

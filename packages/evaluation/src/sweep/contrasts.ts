@@ -31,7 +31,7 @@ export interface SweepContrast extends PairedDifference, Side {
 
 /** What a sweep's declared contrasts came to: policy less the other, paired by problem, at every budget that both have. */
 export function sweepContrasts(
-  { contrasts = [], match }: Pick<Sweep, 'contrasts' | 'match'>,
+  { contrasts = [], match, part }: Pick<Sweep, 'contrasts' | 'match' | 'part'>,
   outcome: SweepAnswers,
 ): readonly SweepContrast[] {
   const groups = groupsOf(outcome),
@@ -53,7 +53,7 @@ export function sweepContrasts(
       ...sideOf(one),
       against: sideOf(two),
       problems,
-      standing: standing(problems),
+      standing: standing(problems, part),
       of: perplexity ? 'nats' : 'right',
       ...against(one, two),
       ...(match &&
@@ -75,8 +75,12 @@ const sideOf = ({ row: { policy, budget, slots } }: Group): Side => ({
   ...(slots !== undefined && { slots }),
 });
 
-/** A contrast as a sentence. */
+/** A contrast as a sentence; one whose mean caches do not agree, where they were to, is neither better nor worse. */
 export function contrastText({ model, task, against: other, matched, ...contrast }: SweepContrast): string {
-  const caches = matched === undefined ? '' : `; mean caches ${matched ? 'agree' : 'do not agree'}`;
-  return `${contrast.policy}${atText(contrast)} on ${task} on ${model}: ${comparedText(`${other.policy}${atText(other)}`, contrast, contrast.bonferroni, contrast.of === 'nats')} (${contrast.standing}, n = ${contrast.problems})${caches}.`;
+  const caches = matched === undefined ? '' : `; mean caches ${matched ? 'agree' : 'do not agree'}`,
+    compared = comparedText(`${other.policy}${atText(other)}`, contrast, contrast.bonferroni, {
+      read: contrast.of === 'nats',
+      matched,
+    });
+  return `${contrast.policy}${atText(contrast)} on ${task} on ${model}: ${compared} (${contrast.standing}, n = ${contrast.problems})${caches}.`;
 }

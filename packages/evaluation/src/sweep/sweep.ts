@@ -110,6 +110,12 @@ export function readSweep(path: string, called: string): Sweep {
   return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
 }
 
+/** What has to be known of a sweep that answers ids to confirm on, if it does. */
+export const confirmNote = ({ part, tasks }: Pick<Sweep, 'part' | 'tasks'>): string | undefined =>
+  part === 'confirm' || (part === undefined && tasks.some((task) => typeof task === 'string'))
+    ? `${part === undefined ? 'without part, ids to confirm on are answered too' : 'part confirm answers ids to confirm on'}, and no ledger of kv protocol counts that as a look`
+    : undefined;
+
 /** A model of a sweep by its name in rows. */
 export const modelOf = (model: Sweep['models'][number]): { readonly name: string; readonly model: string } =>
   typeof model === 'string' ? { name: model, model } : model;
