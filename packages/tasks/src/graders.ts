@@ -1,4 +1,6 @@
-import { boxed, lastNumber, sameMath } from './grading/math.ts';
+import { boxed } from './grading/math/boxed.ts';
+import { sameMath } from './grading/math/same.ts';
+import { lastNumber } from './grading/last-number.ts';
 import { classification, codeSimilarity, countShare, qaF1, retrieved } from './grading/longbench.ts';
 import { rougeL } from './grading/rouge.ts';
 
@@ -56,7 +58,7 @@ const graders = {
     const stated = /#([^#\n]*)$/.exec(answer.trimEnd())?.[1].trim();
     return { score: stated !== undefined && answers.includes(stated) ? 1 : 0, parsed: !!stated };
   },
-  /** MATH: what the last \boxed{…} holds. */
+  /** MATH: what the last \boxed{…} holds, by its value. */
   boxed: (answer, { answers }) => {
     const inside = boxed(answer);
     return {

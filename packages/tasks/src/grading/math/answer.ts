@@ -1,0 +1,169 @@
+import type { Expression } from './expression.ts';
+import { NoFormula, parseFormula } from './parse.ts';
+
+/** What an answer says. */
+export type Answer =
+  | { readonly kind: 'value'; readonly value: Expression }
+  /** In any order, each once: {1, 2}, "1, 2", 1 ± 2. */
+  | { readonly kind: 'set'; readonly items: readonly Answer[] }
+  /** In this order: points, vectors, and intervals by their brackets. */
+  | { readonly kind: 'tuple'; readonly brackets: string; readonly items: readonly Answer[] }
+  | { readonly kind: 'union'; readonly items: readonly Answer[] }
+  /** Rows of entries; a determinant is told from a matrix by its lines. */
+  | { readonly kind: 'matrix'; readonly lines: boolean; readonly rows: readonly (readonly Answer[])[] }
+  /** `less` is below `more`, or they are equal or not. `name`: what stands alone on the left. */
+  | {
+      readonly kind: 'relation';
+      readonly sign: '=' | '<' | '\\le' | '\\ne';
+      readonly less: Expression;
+      readonly more: Expression;
+      readonly name?: string;
+    }
+  | { readonly kind: 'text'; readonly text: string };
+
+/** Longer ones, or of more parts, are compared as they are written. */
+const LONGEST = 2000;
+const MOST = 60;
+
+/** What a plain answer says, undefined where it is nothing that is known here. */
+export function answerOf(text: string): Answer | undefined {
+  if (text.length > LONGEST) return undefined;
+  try {
+    return read(text, 0);
+  } catch (error) {
+    if (error instanceof NoFormula) return undefined;
+    throw error;
+  }
+}
+
+function read(given: string, depth: number): Answer {
+  if (depth > 8) throw new NoFormula();
+  const text = given.trim().replace(/^[a-zA-Z] ?\\in(?![a-zA-Z]) ?/, ''),
+    inner = (one: string): Answer => read(one, depth + 1),
+    words = /^[a-zA-Z][a-zA-Z' -]{3,}$|^\(?[A-Z]\)?$/.test(text);
+  if (words) return { kind: 'text', text: text.replace(/^\(([A-Z])\)$/, '$1') };
+  const based = /^([0-9A-Z]+) ?_ ?(?:\{ ?(\d+) ?\}|(\d))$/.exec(text);
+  if (based) return { kind: 'text', text: `${based[1]}_${based[2] ?? based[3]}` };
+  const unions = parts(text, '\\cup');
+  if (unions.length > 1) return { kind: 'union', items: unions.map(inner) };
+  if (/^\d{1,3}(?:,\d{3})+(?:\.\d*)?$/.test(text)) return value(text.replaceAll(',', ''));
+  const list = parts(text, ',', ';');
+  if (list.length > 1) return set(list.filter((part) => part.trim() !== '').map(inner));
+  if (/^\\(?:emptyset|varnothing)$|^\\\{ ?\\\}$/.test(text)) return set([]);
+  const matrix = /^\\begin ?\{([pbvV]?)matrix\}(.*)\\end ?\{\1matrix\}$/s.exec(text);
+  if (matrix && !matrix[2].includes('\\begin')) return matrixOf(matrix[1], matrix[2], inner);
+  const wrap = wrapped(text);
+  if (wrap) {
+    const items = parts(wrap.inside, ',');
+    if (wrap.brackets === '\\{\\}') return set(items.map(inner));
+    if (items.length > 1) return { kind: 'tuple', brackets: wrap.brackets, items: items.map(inner) };
+  }
+  return relation(text) ?? value(text);
+}
+
+/** A value; with ± two of them. */
+function value(text: string): Answer {
+  if (!/\\[pm]{2}(?![a-zA-Z])/.test(text)) return { kind: 'value', value: parseFormula(text) };
+  return set([1, -1].map((sign): Answer => ({ kind: 'value', value: parseFormula(text, sign as 1 | -1) })));
+}
+
+/** A set; of "x = 1, x = 2" and of one relation alone that of what x is. */
+function set(items: readonly Answer[]): Answer {
+  const names = new Set(items.map((item) => (item.kind === 'relation' && item.sign === '=' ? item.name : undefined)));
+  if (names.size === 1 && !names.has(undefined))
+    return {
+      kind: 'set',
+      items: items.map((item) => (item.kind === 'relation' ? { kind: 'value', value: item.more } : item)),
+    };
+  return { kind: 'set', items };
+}
+
+function matrixOf(kind: string, text: string, inner: (one: string) => Answer): Answer {
+  const rows = parts(text, '\\\\').map((row) => parts(row, '&'));
+  if (rows.at(-1)?.join('').trim() === '') rows.pop();
+  if (rows.flat().length > MOST) throw new NoFormula();
+  return { kind: 'matrix', lines: kind === 'v' || kind === 'V', rows: rows.map((row) => row.map(inner)) };
+}
+
+const SIGNS = {
+  '\\leq': '\\le',
+  '\\le': '\\le',
+  '\\geq': '\\ge',
+  '\\ge': '\\ge',
+  '\\neq': '\\ne',
+  '\\ne': '\\ne',
+  '<': '<',
+  '>': '>',
+  '=': '=',
+} as const;
+const MORE = { '>': '<', '\\ge': '\\le' } as const;
+
+/** An equation or inequality; 1 < x < 2 is two of them. */
+function relation(text: string): Answer | undefined {
+  const found = signsOf(text);
+  if (found.length === 0) return undefined;
+  const sides = parts(text, ...Object.keys(SIGNS)).map((side) => side.trim()),
+    all = found.map((sign, i): Answer => {
+      const [left, right] = [sides[i], sides[i + 1]],
+        turned = sign === '>' || sign === '\\ge',
+        name = /^(?:[a-zA-Z]|\\[a-zA-Z]+)(?:_(?:\w|\{\w+\}))?(?:\([a-z]\))?$/.test(left) ? left : undefined;
+      const [less, more] = (turned ? [right, left] : [left, right]).map((side, at) =>
+        // f(x) = … : what stands alone is only a name
+        name !== undefined && sign === '=' && at === 0 ? parseFormula('0') : parseFormula(side),
+      );
+      return {
+        kind: 'relation',
+        sign: turned ? MORE[sign] : sign,
+        less,
+        more,
+        ...(name !== undefined && sign === '=' && { name }),
+      };
+    });
+  return all.length === 1 ? all[0] : { kind: 'set', items: all };
+}
+
+/** Relation signs outside of brackets, in their order. */
+const signsOf = (text: string): readonly (typeof SIGNS)[keyof typeof SIGNS][] =>
+  places(text, Object.keys(SIGNS)).map(({ found }) => SIGNS[found as keyof typeof SIGNS]);
+
+/** Where one of these stands outside of all brackets. */
+function places(text: string, any: readonly string[]): readonly { readonly at: number; readonly found: string }[] {
+  const out: { at: number; found: string }[] = [];
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const [command] = /^\\(?:[a-zA-Z]+|.)/.exec(text.slice(at, at + 24)) ?? [],
+      token = command ?? text[at];
+    if (depth === 0 && any.includes(token)) {
+      out.push({ at, found: token });
+      if (out.length > MOST) throw new NoFormula();
+    } else if (/^(?:[([{]|\\\{|\\begin|\\lfloor|\\lceil|\\langle)$/.test(token)) depth++;
+    else if (/^(?:[)\]}]|\\\}|\\end|\\rfloor|\\rceil|\\rangle)$/.test(token)) depth--;
+    at += token.length - 1;
+  }
+  return out;
+}
+
+function parts(text: string, ...any: readonly string[]): readonly string[] {
+  let from = 0;
+  const out = places(text, any).map(({ at, found }) => {
+    const part = text.slice(from, at);
+    from = at + found.length;
+    return part;
+  });
+  return [...out, text.slice(from)];
+}
+
+/** What one pair of brackets holds where it holds all of a text. */
+function wrapped(text: string): { readonly brackets: string; readonly inside: string } | undefined {
+  const [open] = /^(?:[([]|\\\{|\\langle)/.exec(text) ?? [],
+    [close] = /(?:[)\]]|\\\}|\\rangle)$/.exec(text) ?? [];
+  if (open === undefined || close === undefined) return undefined;
+  const inside = text.slice(open.length, text.length - close.length);
+  let depth = 0;
+  for (const [token] of inside.matchAll(/\\(?:[a-zA-Z]+|.)|[()[\]{}]/g)) {
+    if (/^(?:[([{]|\\\{|\\langle)$/.test(token)) depth++;
+    if (/^(?:[)\]}]|\\\}|\\rangle)$/.test(token) && --depth < 0) return undefined;
+  }
+  // vectors stand in angles too
+  return { brackets: open === '\\langle' ? '()' : `${open}${close}`, inside };
+}

@@ -1,0 +1,63 @@
+import Fraction from 'fraction.js';
+import { answerOf } from './answer.ts';
+import type { Answer } from './answer.ts';
+import { equalExact, exactly, ratioOf } from './exact.ts';
+import type { Expression } from './expression.ts';
+import { equalNear } from './near.ts';
+import { plainLatex } from './plain-latex.ts';
+
+/**
+ * Whether two closed-form answers are the same value: numbers, fractions, percent signs and units dropped, radicals, π,
+ * formulas in letters, points and intervals in their order, sets and lists in any, matrices, equations, words. Exact;
+ * what has no exact form here, such as logarithms and nested roots, is compared to ten digits; what is no formula at
+ * all, as it is written.
+ */
+export function sameMath(a: string, b: string): boolean {
+  const [x, y] = [plainLatex(a), plainLatex(b)];
+  if (x.replaceAll(' ', '') === y.replaceAll(' ', '')) return true;
+  const [one, two] = [answerOf(x), answerOf(y)];
+  return one !== undefined && two !== undefined && same(aloneOf(one), aloneOf(two));
+}
+
+/** "x = 5" alone says 5. */
+const aloneOf = (answer: Answer): Answer =>
+  answer.kind === 'relation' && answer.name !== undefined ? { kind: 'value', value: answer.more } : answer;
+
+function same(a: Answer, b: Answer): boolean {
+  if (a.kind === 'value' && b.kind === 'value') return equal(a.value, b.value);
+  if (a.kind === 'text' && b.kind === 'text')
+    return a.text === b.text || (a.text.length > 1 && a.text.toLowerCase() === b.text.toLowerCase());
+  if ((a.kind === 'set' && b.kind === 'set') || (a.kind === 'union' && b.kind === 'union'))
+    return holds(a.items, b.items) && holds(b.items, a.items);
+  if (a.kind === 'tuple' && b.kind === 'tuple') return a.brackets === b.brackets && inOrder(a.items, b.items);
+  if (a.kind === 'matrix' && b.kind === 'matrix')
+    return a.lines === b.lines && a.rows.length === b.rows.length && a.rows.every((row, i) => inOrder(row, b.rows[i]));
+  if (a.kind === 'relation' && b.kind === 'relation')
+    return a.name !== undefined && b.name !== undefined
+      ? a.name === b.name && equal(a.more, b.more)
+      : a.sign === b.sign && sameRelation(a, b);
+  return false;
+}
+
+const inOrder = (a: readonly Answer[], b: readonly Answer[]): boolean =>
+  a.length === b.length && a.every((item, i) => same(item, b[i]));
+const holds = (all: readonly Answer[], some: readonly Answer[]): boolean =>
+  some.every((item) => all.some((other) => same(item, other)));
+
+function equal(a: Expression, b: Expression): boolean {
+  const [x, y] = [exactly(a), exactly(b)];
+  return (x && y && equalExact(x, y)) ?? equalNear(a, b) ?? false;
+}
+
+const MINUS: Expression = { kind: 'number', value: new Fraction(-1) };
+
+type Relation = Extract<Answer, { kind: 'relation' }>;
+/** Equations are the same up to a factor, inequalities up to one above 0. */
+function sameRelation(a: Relation, b: Relation): boolean {
+  const [x, y] = [a, b].map(({ less, more }) =>
+    exactly({ kind: 'sum', terms: [less, { kind: 'product', factors: [MINUS, more] }] }),
+  );
+  const ratio = x && y && ratioOf(x, y);
+  if (ratio === undefined || ratio === 'none') return false;
+  return ratio === 'both 0' || a.sign === '=' || a.sign === '\\ne' || ratio.s > 0n;
+}
