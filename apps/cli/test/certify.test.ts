@@ -1,13 +1,16 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Certificates, Constants } from '@kv/certificates';
+import { certificateLines } from '../src/run/certificate-lines.ts';
 import { kv } from './terminal.ts';
 import { writeTinyModel } from '@kv/model-testing';
 
 const cwd = mkdtempSync(join(tmpdir(), 'kv-certify-')),
   model = writeTinyModel(join(cwd, 'model'));
+const share = fc.double({ min: 0, max: 1, noNaN: true });
 const run = (...args: string[]): ReturnType<typeof kv> =>
   kv(
     [
@@ -63,7 +66,7 @@ test('what kv calibrate fits on a text, kv run --certify bounds windows and froz
   ).toEqual(constants);
   const { stdout } = await run('--policy', 'psaw(phi=0.3)', '--certify', '--constants', 'constants.json');
   expect(stdout).toMatch(
-    /Windows and frozen positions, by the constants given:\n {2}layer 2: window drops 0\.\d{4}, bound [01]\.\d{4} \(over all that was calibrated [01]\.\d{4}\); together at most [01]\.\d{4}\n/,
+    /Windows and frozen positions, by the constants given:\n {2}layer 2: window drops 0\.\d{4}, bound [01]\.\d{4}(?:, which it exceeds by [^(]+)? \(over all that was calibrated [01]\.\d{4}(?:, exceeded too)?\); together at most [01]\.\d{4}\n/,
   );
   expect(
     (
@@ -73,6 +76,29 @@ test('what kv calibrate fits on a text, kv run --certify bounds windows and froz
     ).certificates.schedules,
   ).toHaveLength(1);
 });
+test('a bound that what was measured exceeds is told so, and no other is', () =>
+  fc.assert(
+    fc.property(share, share, share, (dropped, fitted, covering) => {
+      const text = certificateLines({
+        schedules: [
+          {
+            layer: 1,
+            window: {
+              rows: 1,
+              dropped: { mean: dropped, max: dropped },
+              fitted: { mean: fitted, max: fitted },
+              covering: { mean: covering, max: covering },
+              fit: { error: 0.25, above: 0.5 },
+            },
+            joint: fitted,
+          },
+        ],
+      });
+      expect(text.includes(', which it exceeds by ')).toBe(dropped > fitted);
+      expect(text.includes("fit's error 0.25 in the logarithm")).toBe(dropped > fitted && dropped <= covering);
+      expect(text.includes('exceeded too')).toBe(dropped > covering);
+    }),
+  ));
 test('constants that do not fit are one sentence', async () => {
   writeFileSync(join(cwd, 'bad.json'), '{"layers":3}');
   writeFileSync(join(cwd, 'short.txt'), 'few');

@@ -16,6 +16,8 @@ export interface LayerBound {
     readonly dropped: Spread;
     readonly fitted: Spread;
     readonly covering: Spread;
+    /** Of the calibration's fit, in the logarithm: what it misses, and how far points lie above it. */
+    readonly fit: { readonly error: number; readonly above: number };
   };
   /** ETF: β by the largest and the mean query norm with the fitted B and μ, and by the largest with the raised fit. */
   readonly freezing?: {
@@ -76,6 +78,7 @@ export function schedules({ fading, change, queryNorm, dim, layers }: Constants)
           dropped: own.dropped.take(),
           fitted: own.fitted.take(),
           covering: own.covering.take(),
+          fit: { error: fading[layer]!.error, above: fading[layer]!.above }, // its rows were bounded by it
         };
         if (window || freezing)
           out.push({

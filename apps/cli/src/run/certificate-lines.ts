@@ -15,7 +15,7 @@ const summary = (what: string, { rows, dropped, best, overlap, divergence, entro
 const reused = ({ rows, beyond, bound, printed }: Reuse): readonly string[] => [
   `Reused sets, ${rows} query rows:`,
   `  dropped beyond the least                  ${spread(beyond)}`,
-  `  bound by the distance of the queries      ${spread(bound)}`,
+  `  bound by the distance of the queries      ${spread(bound)}${exceeded(beyond.mean, bound.mean, LEFT_OUT)}`,
   `  bound as printed, for queries of length 1 ${spread(printed)}`,
 ];
 const estimated = ({ rows, logitError, byLogits, byVariation }: Surrogate): readonly string[] => [
@@ -24,19 +24,23 @@ const estimated = ({ rows, logitError, byLogits, byVariation }: Surrogate): read
   `  bound on what is dropped by that error    ${spread(byLogits)}`,
   `  bound by the total variation of the two   ${spread(byVariation)}`,
 ];
+/** That what was measured is above its bound, if it is: the bound is of a fit, which a run may leave. */
+const exceeded = (measured: number, bound: number, by: string): string =>
+  measured > bound ? `, which it exceeds by ${number(measured - bound)}: ${by}` : '';
+const windowBound = ({ dropped, fitted, covering, fit: missed }: NonNullable<LayerBound['window']>): string => {
+  const above = dropped.mean > covering.mean;
+  return `window drops ${number(dropped.mean)}, bound ${number(fitted.mean)}${exceeded(dropped.mean, fitted.mean, above ? 'this run fades more slowly than any row that was calibrated' : fit(missed))} (over all that was calibrated ${number(covering.mean)}${above ? ', exceeded too' : ''})`;
+};
 const layerBound = ({ layer, window, freezing, joint }: LayerBound): string =>
   `  layer ${layer + 1}: ${[
-    ...(window
-      ? [
-          `window drops ${number(window.dropped.mean)}, bound ${number(window.fitted.mean)} (over all that was calibrated ${number(window.covering.mean)})`,
-        ]
-      : []),
+    ...(window ? [windowBound(window)] : []),
     ...(freezing
       ? [
           `${freezing.positions} frozen positions move at most ${number(freezing.worst)} (mean query ${number(freezing.average)}, over all that was calibrated ${number(freezing.covering)})`,
         ]
       : []),
   ].join('; ')}; together at most ${number(joint)}`;
+const LEFT_OUT = 'sinks, local window and newer slots count in it, which the theorem leaves out';
 const fit = ({ error, above }: { readonly error: number; readonly above: number }): string =>
   `fit's error ${error.toPrecision(2)} in the logarithm, points up to ${above.toPrecision(2)} above it`;
 
