@@ -1,25 +1,45 @@
 /**
- * `npm run example -- FILE.mjs` or `-- packages/FAMILY/NAME`: runs a program, wherever it lies, or the ts blocks of a
- * package's README, from source.
+ * `npm run example -- FILE.mjs [ARGUMENTS]` or `-- packages/FAMILY/NAME`: runs a program, wherever it lies, with its
+ * arguments, or the ts blocks of a package's README, from source.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { fail } from './lib/process.mjs';
 import { install } from './lib/install.mjs';
 
-const [, , what] = process.argv;
+const [, , what, ...args] = process.argv,
+  isProgram = what?.endsWith('.mjs') === true;
 if (what === undefined)
   fail('example: expected a program, such as examples/secret.mjs, or the folder of a package, got nothing', 2);
+if (what === '--help' || what === '-h') {
+  console.log(`npm run -s example -- PROGRAM.mjs [ARGUMENTS]
+npm run -s example -- packages/FAMILY/NAME
+
+Runs a program, wherever it lies, or the examples of a package's README, against the sources of this clone.
+
+  npm run -s example -- examples/secret.mjs`);
+  process.exit(0);
+}
+function read(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    fail(`example: expected a program that can be read, got ${error.code} for ${file}`, 2);
+  }
+}
+const program = isProgram ? read(what) : undefined;
 await install('all');
-const { examples, runExample } = await import('./lib/readme.mjs');
-const isProgram = what.endsWith('.mjs');
-if (isProgram && !existsSync(what)) fail(`example: expected a program that is there, got ${what}`, 2);
-const blocks = isProgram ? [readFileSync(what, 'utf8')] : examples(what);
+const { examples, runExample } = await import('./lib/readme.mjs'),
+  blocks = isProgram ? [program] : examples(what);
 if (blocks.length === 0) fail(`example: ${what}/README.md must have a ts block, but it has none`, 2);
 try {
-  for (const code of blocks)
-    process.stdout.write(await (isProgram ? runExample(dirname(what), code, basename(what)) : runExample(what, code)));
+  for (const code of blocks) {
+    const ended = await runExample(isProgram ? dirname(what) : what, code, isProgram ? basename(what) : undefined, {
+      args,
+      show: true,
+    });
+    if (ended !== 0) process.exit(ended);
+  }
 } catch (error) {
-  process.stdout.write(error.stdout ?? '');
-  fail(error.stderr || error.message);
+  fail(error.message);
 }

@@ -3,18 +3,20 @@
  */
 import { manifest } from './lib/manifests.mjs';
 import { createPiece, families } from './lib/piece.mjs';
-import { fail, root, run } from './lib/process.mjs';
+import { argumentsOf, fail, root, run } from './lib/process.mjs';
 
-if (process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
-  console.log(`npm run new -- FAMILY NAME
+const [family, name] = argumentsOf(
+  'new',
+  `npm run -s new -- FAMILY NAME
 
-  FAMILY  ${families.join(', ')}
-  NAME    lower-case words joined by '-'; the folder is packages/FAMILY/NAME`);
-  process.exit();
-}
+Makes packages/FAMILY/NAME: a piece with laws, an oracle, a README and an example.
+Families: ${families.join(', ')}. The name is lower-case words joined by '-'.
+
+  npm run -s new -- scorers mine`,
+);
 let folder;
 try {
-  folder = createPiece(process.argv[2], process.argv[3]);
+  folder = createPiece(family, name);
 } catch (error) {
   fail(`new: ${error.message}`, 2);
 }

@@ -60,7 +60,7 @@ function kv(name, ...args) {
   });
   return { ended, kill: (signal) => child.kill(signal) };
 }
-const ask = () => kv('many', 'eval', '../sweep.json', '--queue', redis.url, '--json', 'rows.json', '--csv', 'rows.csv');
+const ask = () => kv('many', 'eval', '../sweep.json', '--queue', redis.url, '--out', 'rows.json', '--csv', 'rows.csv');
 const worker = (name) => kv(name, 'worker', '--queue', redis.url, '--lease', '2');
 const stored = (name) => {
   const store = join(folder, name, '.kv');
@@ -86,7 +86,7 @@ async function until(what, done) {
 
 try {
   writeFileSync(join(folder, 'sweep.json'), JSON.stringify(SWEEP));
-  const one = await kv('one', 'eval', '../sweep.json', '--json', 'rows.json', '--csv', 'rows.csv').ended;
+  const one = await kv('one', 'eval', '../sweep.json', '--out', 'rows.json', '--csv', 'rows.csv').ended;
   check(`one machine answers its sweep${one.code === 0 ? '' : `: ${one.said}`}`, one.code === 0);
   const expected = cells('one').length;
 

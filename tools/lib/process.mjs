@@ -43,6 +43,23 @@ export function run(command, args, { show = false, signal } = {}) {
   });
 }
 
+/**
+ * The arguments of a tool. `--help` prints its help and ends it; an option that is not among `known` is refused.
+ * @param {string} called the tool's name in errors
+ * @param {string} help
+ * @param {readonly string[]} [known]
+ */
+export function argumentsOf(called, help, known = []) {
+  const args = process.argv.slice(2),
+    unknown = args.find((arg) => arg.startsWith('-') && !known.includes(arg));
+  if (args.includes('--help') || args.includes('-h')) {
+    console.log(help);
+    process.exit(0);
+  }
+  if (unknown !== undefined) fail(`${called}: expected ${['--help', ...known].join(' or ')}, got ${unknown}`, 2);
+  return args;
+}
+
 /** Ends the process with one sentence. @returns {never} */
 export function fail(sentence, code = 1) {
   console.error(sentence);

@@ -1,6 +1,6 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -53,8 +53,13 @@ const packages = {
 /**
  * Runs such a block, or a program of a folder, against the workspace's sources, without a build; resolves to what it
  * printed. Other packages than ours are those of its folder, else those of examples.
+ * @param {string} folder
+ * @param {string} code
+ * @param {string} [name] of the program
+ * @param {{ args?: readonly string[], show?: boolean }} [options] `args` are the program's; `show`: it has this terminal,
+ * and what comes is its exit code
  */
-export async function runExample(folder, code, name = 'README.md') {
+export async function runExample(folder, code, name = 'README.md', { args = [], show = false } = {}) {
   const { outputFiles } = await build({
     stdin: { contents: code, resolveDir: resolve(root, folder), loader: 'ts', sourcefile: name },
     nodePaths: [join(root, 'examples/node_modules')],
@@ -77,6 +82,12 @@ export async function runExample(folder, code, name = 'README.md') {
     writeFileSync(script, outputFiles[0].contents);
     // a bundle does not lie beside the packages that it took in
     const env = { ...process.env, KV_EMBEDDED_DIR: join(root, 'packages/model-embedded') };
+    if (show)
+      return await new Promise((done, failed) =>
+        spawn(process.execPath, [script, ...args], { cwd: root, env, stdio: 'inherit' })
+          .on('error', failed)
+          .on('close', (ended, killed) => done(ended ?? 128 + constants.signals[killed])),
+      );
     const { stdout } = await promisify(execFile)(process.execPath, [script], { cwd: root, env });
     return stdout;
   } finally {

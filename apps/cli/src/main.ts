@@ -32,7 +32,7 @@ const SILENT = { write: (): void => {} };
 /** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */
 export async function main(argv: readonly string[], outside: Terminal): Promise<number> {
   let stopped = false,
-    flags: { readonly quiet?: true; readonly unredacted?: true } = {};
+    flags: Flags = {};
   const terminal: Terminal = {
     ...outside,
     get stderr() {
@@ -42,27 +42,60 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
       return flags.unredacted === true;
     },
   };
+  const program = createProgram(terminal, {
+    onFlags: (given) => {
+      flags = given;
+    },
+    onStop: () => {
+      stopped = true;
+    },
+  });
+  const asked = helpAsked(argv, program);
+  try {
+    if (argv.length === 0) {
+      program.outputHelp();
+      return EXIT.ok;
+    }
+    await program.parseAsync(asked, { from: 'user' });
+    return terminal.signal.aborted && !stopped ? EXIT.interrupted : EXIT.ok;
+  } catch (error) {
+    return failed(knownCommands(error, commandOf(program, asked)[0]), terminal, outside.stderr);
+  }
+}
+
+/** Flags of every command. */
+interface Flags {
+  readonly quiet?: true;
+  readonly unredacted?: true;
+}
+
+/** All commands; `onFlags` is given the flags of the one that runs, `onStop` is called where a signal is its ordinary end. */
+export function createProgram(
+  terminal: Terminal,
+  { onFlags, onStop }: { readonly onFlags: (flags: Flags) => void; readonly onStop: () => void },
+): Command {
   const program = withExamples(
     new Command('kv')
       .description('Ask a language model which KV-cache retention policy still answers at which budget.')
       .version(VERSION)
       .helpCommand('help [command]', 'the help of one command'),
     ['kv needle', 'which policy still lets the embedded model answer, at which budget: a table and a report'],
-    ["kv run --prompt-file book.txt --policy 'snapkv(window=16) | caote | topK' --budget 25%", 'one answer'],
+    [
+      "kv run --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25%",
+      'one answer',
+    ],
     ['kv pieces snapkv', 'all about one piece or method'],
     ['kv doctor', 'what is here, and how fast it is'],
   )
     .addHelpText('after', EXIT_HELP)
     .hook('preAction', (_, command) => {
-      flags = command.opts<typeof flags>();
+      onFlags(command.opts<Flags>());
     });
   /** Of commands that a signal ends in the ordinary way. */
   const ending =
     (command: (terminal: Terminal, onStop: () => void) => Command) =>
     (terminal: Terminal): Command =>
-      command(terminal, () => {
-        stopped = true;
-      });
+      command(terminal, onStop);
   for (const command of [
     needleCommand,
     runCommand,
@@ -86,7 +119,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
         .option('-q, --quiet', 'nothing but errors on stderr')
         .option('--unredacted', "reports, logs and errors show what stands behind keys such as 'password:'"),
     );
-  const { stdout } = outside,
+  const { stdout } = terminal,
     width = (): number => lineWidth(stdout),
     colored = (): boolean => stdout.isTTY === true && !process.env.NO_COLOR,
     help = (text: string): unknown => stdout.write(fittedHelp(text, width()));
@@ -104,17 +137,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
         getOutHasColors: colored,
         getErrHasColors: colored,
       });
-  const asked = helpAsked(argv, program);
-  try {
-    if (argv.length === 0) {
-      program.outputHelp();
-      return EXIT.ok;
-    }
-    await program.parseAsync(asked, { from: 'user' });
-    return terminal.signal.aborted && !stopped ? EXIT.interrupted : EXIT.ok;
-  } catch (error) {
-    return failed(knownCommands(error, commandOf(program, asked)[0]), terminal, outside.stderr);
-  }
+  return program;
 }
 
 /** The command that the first words name, and the words behind its name. */

@@ -182,7 +182,10 @@ describe('kv chat', () => {
     ],
     [['--system', 'x', '--load', 'y'], /^--system: expected no --load beside it/],
     [['--load', 'nothing.safetensors'], /nothing\.safetensors: expected a readable file, got ENOENT$/],
-    [['--budget', '25%'], /^--budget: must be a whole number of at least 1, got "25%"$/],
+    [
+      ['--policy', 'knorm', '--budget', '100%'],
+      /^--budget: expected fewer slots than the context of .*, 256, got 256$/,
+    ],
   ])('%j is one sentence', async (args, sentence) => {
     const { code, stderr } = await chat(args, []);
     expect([code, stderr.trim().split('\n').length]).toEqual([2, 1]);

@@ -30,3 +30,14 @@ test.each([
   }
   model.destroy();
 });
+
+test('a prompt may fill the context, whatever the policy reads', async () => {
+  const model = await loadModel(fixture('llama')),
+    { maxPositions } = model.config;
+  model.destroy();
+  for (const name of ['h2o', 'snapkv', 'knorm', 'fullTa'] as const)
+    for (const length of [1, maxPositions - 4, maxPositions - 1, maxPositions])
+      await expect(predict(compile(named(name)), model.config, length, length)).resolves.toMatchObject({
+        evicts: true,
+      });
+});

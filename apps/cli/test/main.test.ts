@@ -179,7 +179,10 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     [['--prompt-ids', 'words.txt'], /^words\.txt: expected token ids \(whole numbers of at least 0\), got "five"$/],
     [['--prompt-ids', 'half.json'], /^half\.json: expected a JSON array of token ids, got /],
     [['--prompt-file', 'none.txt'], /^none\.txt: expected a readable file, got ENOENT$/],
-    [[], /^prompt: expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache$/],
+    [
+      [],
+      /^prompt: expected exactly one of a prompt in quotes \(kv run 'TEXT'\), standard input, --prompt, --prompt-file, --prompt-ids, --document and --load-cache$/,
+    ],
     [
       ['--prompt', 'x', '--budget', '120%'],
       /^--budget: must be a whole number of slots of at least 1, or the share .*, got "120%"$/,
@@ -226,7 +229,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       code: 2,
       stdout: '',
       stderr:
-        "--policy: expected the policy that keeps a budget of 32, such as --policy 'snapkv(window=16)' ('kv pieces' lists them), got none\n",
+        "--policy: expected the policy that keeps a budget of 32, such as --policy 'snapkv(window=16,kernel=17,pooling=max)' ('kv pieces' lists them), got none\n",
     });
   });
 });

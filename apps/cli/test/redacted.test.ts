@@ -43,12 +43,9 @@ test('what a sweep takes is foretold, and nothing of that is kept', async () => 
 
 test('a report of a sweep hides a credential of a prompt that an answer repeats, unless asked', async () => {
   const report = async (...more: string[]): Promise<[text: string, ran: Ran]> => {
-    const ran = await kv(
-      ['eval', 'sweep.json', '--workers', '1', '--json', 'out.json', '--html', 'out.html', ...more],
-      {
-        cwd,
-      },
-    );
+    const ran = await kv(['eval', 'sweep.json', '--workers', '1', '--out', 'out.json', '--html', 'out.html', ...more], {
+      cwd,
+    });
     expect(ran.code, ran.stderr).toBe(0);
     return [['out.json', 'out.html'].map((file) => readFileSync(join(cwd, file), 'utf8')).join('\n'), ran];
   };

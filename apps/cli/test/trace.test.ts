@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeTinyModel } from '@kv/model-testing';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { kv } from './terminal.ts';
 
@@ -21,11 +22,17 @@ test('scores, masks and kept sets go to a file, and a token is told why it left'
     '5',
     '--why',
     'goes',
+    '--detail',
     '--out',
     'trace.safetensors',
   );
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^Position 5, ".*": left (\d+) of \1 KV heads\n/);
+  expect(stdout).toMatch(
+    /^"x": 1 token, position 5, gone from 4 of 4 places \(KV heads\); ranked 37 of 40 by score, with room for 10\nPosition 5, "x": left 4 of 4 KV heads\n/,
+  );
+  expect(stdout).toMatch(
+    /\n"goes": 4 tokens, positions 38 to 41, gone from 0 of 16 places \(tokens x KV heads\); ranked/,
+  );
   expect(stdout).toMatch(
     /left after the prompt: score 5 is number \d+ of \d+ unforced slots, with room for 10; the lowest/,
   );
@@ -37,7 +44,7 @@ test('scores, masks and kept sets go to a file, and a token is told why it left'
   );
 });
 test('a text that stands several times is told of where it stands last', async () => {
-  const { stdout } = await trace('--policy', 'streaming(sinks=2)', '--budget', '12', '--why', 'of');
+  const { stdout } = await trace('--policy', 'streaming(sinks=2)', '--budget', '12', '--why', 'of', '--detail');
   const [, first, last] =
     /^"of" stands 2 times, from the positions (\d+), (\d+) on; this is the last/.exec(stdout) ?? [];
   expect(Number(first)).toBeLessThan(Number(last));
@@ -49,11 +56,37 @@ test('kv run says the same behind its text', async () => {
     { stdout } = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args], { cwd });
   expect(stdout).toContain((await trace(...args)).stdout);
 });
+test('of a text one line is said, whatever it is of; the reasons of its tokens on demand', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: PROMPT.length - 1 }),
+      fc.integer({ min: 1, max: 8 }),
+      fc.constantFrom('streaming(sinks=2)', 'h2o', 'snapkv(window=4)'),
+      async (from, length, policy) => {
+        const text = PROMPT.slice(from, from + length),
+          { code, stdout } = await trace('--policy', policy, '--budget', '12', '--why', text),
+          lines = stdout.trimEnd().split('\n'),
+          [, gone, of] = /gone from (\d+) of (\d+) places/.exec(stdout) ?? [];
+        expect([code, lines.length], stdout).toEqual([0, lines[0]?.includes(' stands ') ? 2 : 1]);
+        expect(Number(gone)).toBeLessThanOrEqual(Number(of));
+      },
+    ),
+    { numRuns: 12 },
+  );
+});
+test('without a question, each layer says what it kept and of which part', async () => {
+  const { code, stdout } = await trace('--policy', 'streaming(sinks=2)', '--budget', '12');
+  expect([code, stdout]).toEqual([
+    0,
+    [
+      'layer  events  slots  kept  of first third  of second third  of last third',
+      ...[0, 1].map((layer) => `    ${layer}       1     42    12            14 %              0 %           71 %`),
+      '',
+    ].join('\n'),
+  ]);
+});
 test.each([
-  [
-    ['--policy', 'streaming', '--budget', '8'],
-    '--out: expected a file to write, or --why with a token to explain, got neither',
-  ],
+  [['--policy', 'streaming', '--budget', '8', '--detail'], '--detail: expected --why beside it, got none'],
   [['--policy', 'full', '--why', '1'], "--policy: expected a policy that evicts, got 'full'"],
   [
     ['--policy', 'streaming', '--why', '1'],
@@ -61,7 +94,7 @@ test.each([
   ],
   [
     ['--policy', 'streaming', '--budget', '8', '--why', '1', '--prompt-file', 'p.txt'],
-    'prompt: expected exactly one of --prompt and --prompt-file\n',
+    "prompt: expected exactly one of a prompt in quotes (kv trace 'TEXT'), standard input, --prompt and --prompt-file\n",
   ],
   [['--policy', 'streaming', '--budget', '8', '--why', 'zzz'], 'or a text of the run, got "zzz"'],
 ])('%j is refused in one sentence', async (args, sentence) => {

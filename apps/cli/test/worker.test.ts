@@ -45,7 +45,7 @@ describe.runIf(there && built)('kv worker', () => {
   it('answers what kv eval --queue asks, which is what one machine says, and ends a signal with 0', async () => {
     let asked: Ran | undefined;
     const tasks = ['rows.json', { task: 'perplexity', tokens: 64, problems: 2 }],
-      args = ['eval', sweep('one.json', { tasks }), '--json', 'rows-out.json'],
+      args = ['eval', sweep('one.json', { tasks }), '--out', 'rows-out.json'],
       worker = await beside(redis.url, cwd, async () => {
         asked = await start([...args, '--queue', redis.url, ...ON], cwd).ended;
       });

@@ -99,7 +99,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       .action((flags: Flags, command: Command) => flagged(command, () => needle(flags, command))),
     ['kv needle', 'policies x budgets x depths on the embedded model; Ctrl-C and go on later'],
     [
-      "kv needle --policy 'snapkv(window=16)' --policy tova --budgets 32,25% --prompts 10",
+      "kv needle --policy 'snapkv(window=16,kernel=17,pooling=max)' --policy tova --budgets 32,25% --prompts 10",
       'two policies, and the full cache beside them',
     ],
     ['kv needle --model model.gguf --tokens 1024 --mode aware', 'a checkpoint of yours'],

@@ -110,6 +110,7 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
       traceFile(recorded.events, { policy: label, model: model.name, fingerprint: model.fingerprint }),
       plain(out),
     );
-    stdout.write(`${recorded.events.length / Math.max(1, layers)} events of ${layers} layers are in ${plain(out)}\n`);
+    const each = recorded.events.length / Math.max(1, layers);
+    stdout.write(`${each} ${each === 1 ? 'event' : 'events'} of ${layers} layers are in ${plain(out)}\n`);
   });
 }

@@ -82,12 +82,14 @@ export async function onDevice(
 async function sumsShare(
   { needs }: Compiled,
   config: ModelConfig,
-  n: number,
+  length: number,
   costs: ShapeCosts,
 ): Promise<SumsShare | undefined> {
   const rows = keptSums(needs, config);
   if (rows === 0) return undefined;
-  const { layers, kvHeads, headDim } = config,
+  const { layers, kvHeads, headDim, maxPositions } = config,
+    // the sums of four tokens are counted, which need room behind the prompt
+    n = Math.max(1, Math.min(length, maxPositions - 4)),
     { waits, follows } = await costs.sums(needs, n),
     held = 4 * 2 * layers * kvHeads * n * headDim;
   return { rows, waits: waits.bytes / held, follows: follows.bytes / held };

@@ -1,0 +1,121 @@
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { writeTinyModel } from '@kv/model-testing';
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { built } from './built.ts';
+import { folder, kv } from './terminal.ts';
+import type { Ran } from './terminal.ts';
+
+const CODE = 'The secret code is: XK7M9P2Q. The secret code is:';
+let cwd: string, plain: string, templated: string;
+beforeAll(() => {
+  cwd = folder();
+  plain = writeTinyModel(join(cwd, 'plain'));
+  templated = writeTinyModel(join(cwd, 'templated'));
+  writeFileSync(
+    join(templated, 'chat_template.jinja'),
+    '{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}',
+  );
+});
+/** Tokens of the prompt of a run: the tiny model reads bytes, behind one that begins a text. */
+const read = async (model: string, args: readonly string[], lines?: readonly string[]): Promise<number> => {
+  const ran = await kv(['run', '--model', model, ...args, '--max-new-tokens', '1', '--json'], {
+    cwd,
+    ...(lines && { lines, piped: true }),
+  });
+  expect(ran.code, ran.stderr).toBe(0);
+  return (JSON.parse(ran.stdout) as { kept: number[][][] }).kept[0]![0]!.length;
+};
+
+it('a prompt is the same as an argument, an option, a file and standard input, without one newline at its end', async () => {
+  const text = fc.stringMatching(/^[a-z][a-z \n]{0,20}[a-z]$/);
+  await fc.assert(
+    fc.asyncProperty(text, fc.constantFrom('', '\n', '\r\n', '\n\n'), async (prompt, end) => {
+      writeFileSync(join(cwd, 'p.txt'), prompt + end);
+      const more = end === '\n\n' ? 1 : 0,
+        length = 1 + prompt.length;
+      expect(await read(plain, [prompt])).toBe(length);
+      expect(await read(plain, ['--prompt', prompt])).toBe(length);
+      expect(await read(plain, ['--prompt-file', 'p.txt'])).toBe(length + more);
+      const lines = (prompt + (more ? '\n' : '')).split('\n');
+      expect(await read(plain, [], lines)).toBe(length + more);
+      expect(await read(plain, ['-'], lines)).toBe(length + more);
+    }),
+    { numRuns: 10 },
+  );
+});
+
+it('a text is a turn of the chat template where there is one, ids and --raw are none', async () => {
+  const turn = Buffer.byteLength('[user] Hello');
+  writeFileSync(join(cwd, 'ids.json'), '[0, 74, 103]');
+  expect([
+    await read(templated, ['Hello']),
+    await read(templated, ['Hello', '--chat']),
+    await read(templated, ['Hello', '--raw']),
+    await read(templated, ['--prompt-ids', 'ids.json']),
+    await read(plain, ['Hello']),
+  ]).toEqual([turn, turn, 6, 3, 6]);
+});
+
+it.each([
+  [['one', '--prompt', 'two'], 'prompt: expected exactly one of a prompt in quotes'],
+  [['-', '--prompt-file', 'p.txt'], 'prompt: expected exactly one of a prompt in quotes'],
+  [['one', '--document', 'p.txt', '--question', 'x'], 'prompt: expected exactly one of a prompt in quotes'],
+  [['one', '--chat', '--raw'], '--raw: expected no --chat beside it, got both'],
+  [['one', '--detail'], '--detail: expected --why beside it, got none'],
+])('%j is one sentence', async (args, sentence) => {
+  const { code, stdout, stderr } = await kv(['run', '--model', plain, ...args], { cwd, lines: ['piped'] });
+  expect([code, stdout, stderr.startsWith(sentence)], stderr).toEqual([2, '', true]);
+});
+
+describe('a line on stderr', () => {
+  const run = (...args: string[]): Promise<Ran> => kv(['run', ...args], { cwd });
+  it('says that the embedded model finds codes alone, where its answer has none of the prompt', async () => {
+    const line =
+      'the embedded model is trained only to find codes that stand in a prompt; for language: --model HuggingFaceTB/SmolLM2-135M-Instruct (98 MB)';
+    expect((await run('What is the capital of France?', '--max-new-tokens', '8')).stderr).toContain(line);
+    expect((await run(CODE, '--stop', '.')).stderr).not.toContain('trained');
+    expect((await run('hello', '--max-new-tokens', '4', '--quiet')).stderr).toBe('');
+    expect((await run('hello', '--max-new-tokens', '4', '--json')).stderr).toBe('');
+  });
+  it('says why an answer is empty', async () => {
+    const { code, stdout, stderr } = await run(CODE, '--stop', ' X');
+    expect([code, stdout]).toEqual([0, '\n']);
+    expect(stderr).toContain('\nthe answer is empty: a text of --stop ended it after 1 token\n');
+  });
+});
+
+describe.runIf(built)('standard input of a process', () => {
+  const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
+  const ended = (
+    stdin: 'ignore' | 'pipe',
+    said?: string,
+  ): Promise<{ code: number | null; stdout: string; stderr: string }> =>
+    new Promise((resolve) => {
+      const child = spawn(process.execPath, [bin, 'run', '--stop', '.'], { cwd, stdio: [stdin, 'pipe', 'pipe'] });
+      let stdout = '',
+        stderr = '';
+      child.stdout.on('data', (text: Buffer) => (stdout += text.toString()));
+      child.stderr.on('data', (text: Buffer) => (stderr += text.toString()));
+      if (said !== undefined) child.stdin?.end(said);
+      child.on('close', (code) => resolve({ code, stdout, stderr }));
+    });
+  it('is the prompt', async () =>
+    expect(await ended('pipe', `${CODE}\n`)).toMatchObject({ code: 0, stdout: ' XK7M9P2Q\n' }));
+  it('is none where it is closed, or a pipe that nobody writes to: no run waits for ever', async () => {
+    const [closed, open] = await Promise.all([ended('ignore'), ended('pipe')]);
+    expect(closed).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/^prompt: expected exactly one of /) as string,
+    });
+    expect(open).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/^prompt: expected a prompt, got a standard input /) as string,
+    });
+  }, 60_000);
+});
