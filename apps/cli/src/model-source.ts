@@ -24,8 +24,21 @@ export async function resolveModel(name: string, { stderr, signal, cwd }: Termin
     throw new KvError('model', `expected ${MODEL_HELP}; there is no ${JSON.stringify(name)}`);
   if (kind !== 'repo') return name;
   const download = startDownload(stderr, name);
-  return fetchModel(name, { signal, onProgress: download.step, onWait: download.wait }).finally(() => download.stop());
+  return fetchModel(name, { signal, onProgress: download.step, onWait: download.wait })
+    .catch((error: unknown) => {
+      throw withoutHub(error);
+    })
+    .finally(() => download.stop());
 }
+
+/** Where the hub is out of reach, the sentence says what can be named without it. */
+const withoutHub = (error: unknown): unknown =>
+  KvError.is(error) && (/^https?:/.test(error.at) || error.message.includes('no network may be used'))
+    ? new KvError(
+        error.at,
+        `${error.message.slice(error.at.length + 2)}; a model on this machine is named by its path, such as ./model.gguf`,
+      )
+    : error;
 
 /** The file or folder of what `resolveModel` gives. */
 export function checkpointPath(model: string): string {

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sweepFields } from '@kv/evaluation';
 import { describe, expect, it } from 'vitest';
+import { fittedHelp } from '../src/help.ts';
 import { built, ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
@@ -13,22 +14,32 @@ describe.runIf(built)('kv eval', () => {
     const [, example = ''] = /```json\n([^]*?)\n```/.exec(docs) ?? [],
       cwd = folder(),
       { stdout: help } = await kv(['eval', '--help'], { columns: 120 });
-    expect(docs).toContain(`\`\`\`text\n${sweepFields}\n\`\`\``);
+    expect(docs).toContain(`\`\`\`text\n${fittedHelp(sweepFields, 100)}\n\`\`\``);
     expect(help).toContain(example);
-    expect(help).toContain(sweepFields);
+    expect(help).toContain(fittedHelp(sweepFields, 120));
     writeFileSync(join(cwd, 'sweep.json'), example);
     const run = (...more: readonly string[]): Promise<Ran> => start(['eval', 'sweep.json', ...ON, ...more], cwd).ended;
     const { code, stdout, stderr } = await run('--csv', 'rows.csv', '--kvpress', 'out');
     expect([code, stderr]).toEqual([0, expect.not.stringContaining('expected')]);
     const rows = readFileSync(join(cwd, 'rows.csv'), 'utf8').trim().split('\r\n');
     expect(rows).toHaveLength(1 + 2 * 7);
-    expect(stdout).toMatch(/policy: full\s+budget: all\s+right: ppl \d/);
+    expect(stdout).toMatch(/^model embedded, unparsed 0\.0 %, n 4\ntask +policy +budget +right +95% +mean +peak\n/);
+    expect(stdout).toMatch(/^perplexity@256 +full +all +ppl \d/m);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    const printed = await run('--json');
+    expect(JSON.parse(printed.stdout)).toMatchObject({ format: 1, rows: { length: 2 * 7 } });
+    expect(await run('--json', 'out.json')).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr:
+        'eval: expected one sweep, got sweep.json out.json: --json prints, --out FILE writes the same to a file\n',
+    });
     const again = await run('--beside', 'out');
     expect([again.code, again.stdout.match(/kvpress: /g)?.length]).toEqual([0, 7]);
     const contrasts = [{ policy: 'keydiff', against: 'full' }],
       models = [{ name: 'toy', model: 'embedded' }];
     writeFileSync(join(cwd, 'sweep.json'), JSON.stringify({ ...(JSON.parse(example) as object), models, contrasts }));
-    const declared = await run('--json', 'out.json');
+    const declared = await run('--out', 'out.json');
     expect([declared.code, declared.stderr]).toEqual([0, '']); // nothing is run again
     expect(declared.stdout.replace(/\s+/g, ' ')).toMatch(
       /keydiff at 96 slots on perplexity@256 on toy: \w+ (?:than|against) full, times \d\.\d{3} \[.*\(screening, n = 4\)\. /,

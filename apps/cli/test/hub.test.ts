@@ -96,6 +96,11 @@ it('without network it is one sentence too', async () => {
   const { code, stderr } = await kv(['run', '--model', 'org/tiny', ...RUN], { cwd });
   expect([code, hub.asked]).toEqual([2, []]);
   expect(stderr).toMatch(
-    /^org\/tiny: expected the model in .*, since no network may be used, got no such folder \(revision main\)\n$/,
+    /^org\/tiny: expected the model in .*, since no network may be used, got no such folder \(revision main\); a model on this machine is named by its path, such as \.\/model\.gguf\n$/,
+  );
+  vi.stubEnv('HF_HUB_OFFLINE', '');
+  vi.stubEnv('HF_ENDPOINT', 'http://127.0.0.1:9');
+  expect((await kv(['run', '--model', 'org/tiny', ...RUN], { cwd })).stderr).toMatch(
+    /^http:.*: expected an answer, got .*; a model on this machine is named by its path, such as \.\/model\.gguf\n$/,
   );
 });

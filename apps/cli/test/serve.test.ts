@@ -1,6 +1,11 @@
+import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { promisify } from 'node:util';
+import { writeTinyModel } from '@kv/model-testing';
+import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
+import { describe, expect, it, vi } from 'vitest';
+import { main } from '../src/main.ts';
 import { folder, kv } from './terminal.ts';
 
 describe('kv serve', () => {
@@ -54,6 +59,38 @@ describe('kv serve', () => {
     expect(stderr).toContain(says);
     expect(stderr.trim().split('\n')).toHaveLength(1);
   });
+  it.each([false, true])(
+    'tells a person where it listens and what to paste, and logs to others (chat template: %s)',
+    async (chats) => {
+      const cwd = folder(),
+        gguf = join(cwd, "an 'embedded' one.gguf"),
+        model = chats ? writeTinyModel(join(cwd, "a 'tiny' one")) : gguf;
+      writeEmbeddedGguf(gguf);
+      if (chats)
+        writeFileSync(join(model, 'chat_template.jinja'), '{% for m in messages %}{{ m.content }}{% endfor %}');
+      let shown = '',
+        logged = '';
+      const abort = new AbortController(),
+        ran = main(['serve', '--model', model, '--port', '0', '--device', 'cpu'], {
+          stdout: { isTTY: true, columns: 80, write: (text) => void (logged += text) },
+          stderr: { isTTY: true, write: (text) => void (shown += text) },
+          signal: abort.signal,
+          cwd,
+          debug: false,
+        });
+      await vi.waitFor(() => expect(shown).toContain('curl '), 10_000);
+      const pasted = /curl .*$/m.exec(shown)?.[0] ?? '',
+        { stdout } = await promisify(execFile)('sh', ['-c', `${pasted} -s`]);
+      abort.abort();
+      expect(await ran).toBe(0);
+      expect(JSON.parse(stdout)).toMatchObject({
+        model: chats ? "a 'tiny' one" : "an 'embedded' one",
+        object: chats ? 'chat.completion' : 'text_completion',
+      });
+      expect(shown).toMatch(/\n {2}API {3}(http:\/\/127\.0\.0\.1:\d+)\/v1\n {2}page {2}\1\/\n[^]*its field "policy"/);
+      expect(logged).toBe(''); // nothing was wrong
+    },
+  );
   it('reads keys from a file, without those that are none', async () => {
     const cwd = folder();
     writeFileSync(join(cwd, 'keys'), '# nobody\n\n');

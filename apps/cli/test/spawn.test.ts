@@ -91,21 +91,25 @@ describe.runIf(built)('the built kv', () => {
     expect(again.stdout).toBe(first.stdout);
     expect(again.stderr).toContain('papers: all results are in .kv/papers-');
   }, 60_000);
-  it('serves in a process that says what its weights weigh, and ends SIGTERM with 0 once its answers are through', async () => {
-    const { child, ended, said, ask } = await serving(['--memory', '64MB', '--grace', '30']);
-    expect(said.weights).toBeGreaterThan(100_000);
-    expect(said.memory).toMatchObject({ limit: 64_000_000 });
-    const { address } = said,
-      text = async (path: string): Promise<string> => (await fetch(`${String(address)}${path}`)).text();
-    expect(await text('/metrics')).toContain('kv_memory_bytes{kind="limit"} 64000000');
-    const echoed = (await (await ask({ max_tokens: 1, echo: true, logprobs: 0 })).json()) as { kv: object };
-    expect(echoed.kv).toMatchObject({ prompt_scored_under: 'full cache' });
-    // the answer has begun when its head is here
-    const answer = await ask({ max_tokens: 300, stream: true });
-    child.kill('SIGTERM');
-    expect((await answer.text()).trim().split('\n').at(-1)).toBe('data: [DONE]');
-    expect(await ended).toBe(0);
-  }, 60_000);
+  it.each(['SIGTERM', 'SIGHUP'] as const)(
+    'serves in a process that says what its weights weigh, and ends %s with 0 once its answers are through',
+    async (signal) => {
+      const { child, ended, said, ask } = await serving(['--memory', '64MB', '--grace', '30']);
+      expect(said.weights).toBeGreaterThan(100_000);
+      expect(said.memory).toMatchObject({ limit: 64_000_000 });
+      const { address } = said,
+        text = async (path: string): Promise<string> => (await fetch(`${String(address)}${path}`)).text();
+      expect(await text('/metrics')).toContain('kv_memory_bytes{kind="limit"} 64000000');
+      const echoed = (await (await ask({ max_tokens: 1, echo: true, logprobs: 0 })).json()) as { kv: object };
+      expect(echoed.kv).toMatchObject({ prompt_scored_under: 'full cache' });
+      // the answer has begun when its head is here
+      const answer = await ask({ max_tokens: 300, stream: true });
+      child.kill(signal);
+      expect((await answer.text()).trim().split('\n').at(-1)).toBe('data: [DONE]');
+      expect(await ended).toBe(0);
+    },
+    60_000,
+  );
   it('cuts answers at the limit of --grace, and still ends SIGTERM with 0', async () => {
     const { child, ended, ask } = await serving(['--grace', '0']);
     const answer = await ask({ max_tokens: 900, stream: true });

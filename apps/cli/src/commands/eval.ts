@@ -237,7 +237,7 @@ const percent = (share: number | undefined): string => (share === undefined ? ''
 
 function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): string {
   const short = rows.some((row) => 'meanSlots' in row && row.shortfall !== undefined),
-    head = ['model', 'task', 'policy', 'budget', 'right', '95 %', 'unparsed', 'mean slots', 'peak slots', 'n'];
+    head = ['model', 'task', 'policy', 'budget', 'right', '95%', 'unparsed', 'mean slots', 'peak slots', 'n'];
   const lines = rows.map((row) => {
     const { model, task, policy, budget = 'all', unparsed } = row;
     return [
