@@ -98,8 +98,8 @@ describe.runIf(built)('standard input of a process', () => {
       const child = spawn(process.execPath, [bin, 'run', '--stop', '.'], { cwd, stdio: [stdin, 'pipe', 'pipe'] });
       let stdout = '',
         stderr = '';
-      child.stdout.on('data', (text: Buffer) => (stdout += text.toString()));
-      child.stderr.on('data', (text: Buffer) => (stderr += text.toString()));
+      child.stdout?.on('data', (text: Buffer) => (stdout += text.toString()));
+      child.stderr?.on('data', (text: Buffer) => (stderr += text.toString()));
       if (said !== undefined) child.stdin?.end(said);
       child.on('close', (code) => resolve({ code, stdout, stderr }));
     });
