@@ -54,6 +54,21 @@ export const mostLayers = 4096;
 export const mostHeadDim = 65_536;
 
 /**
+ * Fields that change what is computed, with the values that leave it as it is here. Beside these and those that are
+ * read, the classes of transformers have fields of training, of outputs and of generation alone, and leave out what
+ * they do not know.
+ */
+const plainly: Readonly<Record<string, readonly unknown[]>> = {
+  quantization_config: [],
+  compression_config: [],
+  quantization: [], // of MLX
+  use_bidirectional_attention: [false],
+  is_causal: [true],
+  is_encoder_decoder: [false],
+  add_cross_attention: [false],
+};
+
+/**
  * Reads a Hugging Face `config.json`; defaults are those of transformers.
  * @throws KvError `where: field must be …, got …` for a field that is missing or out of range, and for what this
  * decoder does not compute.
@@ -62,9 +77,12 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const fields = object(json, where, 'the configuration');
   const name = architectureOf(fields, where);
   const kind = architectures[name];
-  for (const field of ['quantization_config', 'use_bidirectional_attention'])
-    if (fields[field] != null && fields[field] !== false)
-      throw new KvError(where, `${field} must be absent, got ${show(fields[field])}`);
+  for (const [field, plain] of Object.entries(plainly))
+    if (fields[field] != null && !plain.includes(fields[field]))
+      throw new KvError(
+        where,
+        `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(fields[field])}`,
+      );
   const hidden = integer(fields, 'hidden_size', where);
   const queryHeads = integer(fields, 'num_attention_heads', where);
   const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);

@@ -33,6 +33,27 @@ export function ropesByLayer(
   return windows.map((window, l) => (turns[l] ? (window === Infinity ? rope : (local ?? rope)) : unturned));
 }
 
+/** What scalings are told; `finetuned` says only where a checkpoint comes from. */
+const known: ReadonlySet<string> = new Set([
+  'type',
+  'rope_type',
+  'rope_theta',
+  'partial_rotary_factor',
+  'factor',
+  'original_max_position_embeddings',
+  'attention_factor',
+  'beta_fast',
+  'beta_slow',
+  'mscale',
+  'mscale_all_dim',
+  'truncate',
+  'low_freq_factor',
+  'high_freq_factor',
+  'short_factor',
+  'long_factor',
+  'finetuned',
+]);
+
 interface Around {
   readonly headDim: number;
   readonly maxPositions: number;
@@ -54,6 +75,10 @@ export function parseRope(
     nested = kind.localTheta !== undefined && (all.full_attention != null || all.sliding_attention != null);
   const rope = nested ? part('full_attention') : all,
     inner = nested ? part('sliding_attention') : {};
+  for (const of of nested ? [rope, inner] : [rope])
+    for (const field of Object.keys(of))
+      if (of[field] != null && !known.has(field))
+        throw new KvError(where, `${field} of ${name} must be absent, got ${show(of[field])}`);
   const theta = (of: Fields, field: string, fallback: number): number =>
     of.rope_theta == null ? positive(fields, field, where, fallback) : positive(of, 'rope_theta', where);
   const share = positive(rope.partial_rotary_factor == null ? fields : rope, 'partial_rotary_factor', where, 1);

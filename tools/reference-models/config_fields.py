@@ -1,0 +1,14 @@
+"""Writes the fields of transformers' configuration classes, by the architectures that are loaded here.
+
+pip install transformers==5.24.0
+python config_fields.py > packages/models/test/fixtures/config-fields.json
+"""
+
+import json
+import sys
+
+from transformers import CONFIG_MAPPING
+
+NAMES = ["llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3_text", "smollm3", "olmo2", "granite"]
+json.dump({name: sorted(CONFIG_MAPPING[name]().to_dict()) for name in NAMES}, sys.stdout, separators=(",", ":"))
+print()
