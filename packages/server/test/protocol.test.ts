@@ -1,4 +1,4 @@
-import { Sequence } from '@kv/models';
+import { generate, Sequence } from '@kv/models';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { embedded, frames, serve } from './serve.ts';
@@ -44,6 +44,28 @@ describe('completions', () => {
     const texts = ({ json }: typeof a): string[] => json.choices.map((choice: { text: string }) => choice.text);
     expect(texts(c)).toEqual(texts(a));
     expect(texts(b)).not.toEqual(texts(a));
+  });
+  test('what is echoed and the answer are the text of all ids, in the middle of a character too', async () => {
+    const model = await embedded(),
+      { encode, decode } = model.tokenizer,
+      part = fc.oneof(
+        fc.constantFrom('The river ', '🐶 of', 'हिन्दी', '文'),
+        fc.string({ unit: 'binary', maxLength: 2 }),
+      );
+    await fc.assert(
+      fc.asyncProperty(fc.array(part, { minLength: 1, maxLength: 3 }), fc.nat(), async (parts, cut) => {
+        const all = encode(parts.join('')).ids,
+          prompt = all.slice(0, 1 + (cut % all.length)),
+          { tokens } = await generate(model, { ids: prompt, maxNewTokens: 3, stopAtEos: true }),
+          { json } = await completion({ prompt, max_tokens: 3, echo: true }),
+          answer = (await completion({ prompt, max_tokens: 3 })).json.choices[0].text;
+        expect(json.choices[0].text).toBe(decode([...prompt, ...tokens]));
+        expect(json.choices[0].text.endsWith(answer)).toBe(true);
+        const nothing = await completion({ prompt, max_tokens: 0, echo: true });
+        expect(nothing.json.choices[0].text).toBe(decode(prompt));
+      }),
+      { numRuns: 15 },
+    );
   });
   test('echo scores a prompt as the model does, the first token not at all', async () => {
     const model = await embedded(),
