@@ -11,6 +11,8 @@ import { answeringOf, nameable, wayOf } from './protocol/asked.ts';
 import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
 import type { Prompt } from './protocol/prompt.ts';
 import { Refusal } from './protocol/refusal.ts';
+import { TextReader, tooLong } from './protocol/text-reader.ts';
+import type { PromptLimits } from './protocol/text-reader.ts';
 import { chatRequest, completionRequest } from './protocol/schema.ts';
 import type { ChatRequest, CommonRequest, CompletionRequest } from './protocol/schema.ts';
 import { streamedAnswer, wholeAnswer } from './http/answer.ts';
@@ -37,6 +39,8 @@ export interface Limits {
   readonly part?: number;
   /** Tokens of an answer. @defaultValue the model's context */
   readonly maxTokens?: number;
+  /** Tokens of a prompt that is evicted block by block; others fit the model's context. @defaultValue 4 contexts */
+  readonly promptTokens?: number;
   /** Events that a reader may be behind before its answer waits for it. @defaultValue 256 */
   readonly ahead?: number;
   /** Milliseconds that an answer waits for its reader. @defaultValue 30,000 */
@@ -91,7 +95,8 @@ export function createServer(options: ServerOptions): Server {
   const { model, name, memory, budget, block, cadence, fixedPolicy = false, keys, limits = {} } = options,
     policy = typeof options.policy === 'string' ? parsePolicy(options.policy, options.registry) : options.policy,
     { queue = 64, running = 32, part = 128, ahead = 256, readerMs = 30_000, requestMs = 600_000 } = limits,
-    { bodyBytes = 4 * 2 ** 20, headerBytes = 16 * 2 ** 10, receiveMs = 30_000 } = limits;
+    { bodyBytes = 4 * 2 ** 20, headerBytes = 16 * 2 ** 10, receiveMs = 30_000 } = limits,
+    { promptTokens = 4 * model.config.maxPositions } = limits;
   const log = pino(
     {
       level: 'info',
@@ -190,35 +195,35 @@ export function createServer(options: ServerOptions): Server {
     return listed;
   });
 
-  /** Answers the prompts of a request. */
+  const reader = new TextReader(model.tokenizer);
+  /** Answers the prompts of a request, which are read once all else about it is known to be right. */
   const answer = async (
     request: FastifyRequest,
     reply: FastifyReply,
     body: CommonRequest,
-    prompts: readonly Prompt[],
-    {
-      kind,
-      logprobs,
-      echo = false,
-      stop = [],
-    }: { kind: Answer['kind']; logprobs: number | undefined; echo?: boolean; stop?: readonly string[] },
+    read: (limits: PromptLimits) => Promise<readonly (Prompt & { readonly stop?: readonly string[] })[]>,
+    { kind, logprobs, echo = false }: { kind: Answer['kind']; logprobs: number | undefined; echo?: boolean },
   ): Promise<unknown> => {
     expectModel(body.model, name);
     const started = performance.now(),
       { of, ...way } = wayOf(body, defaults, model),
       { n = 1, stream = false } = body,
+      { maxPositions } = model.config,
       gone = goneSignal(request, reply),
-      most = limits.maxTokens ?? model.config.maxPositions;
-    const asked = prompts.map(({ ids, text }) => {
-      const evicts = way.policy?.evicts === true && way.block !== undefined,
-        room = evicts ? most : Math.max(0, model.config.maxPositions - ids.length);
-      if (room === 0)
-        throw new Refusal(
-          `the prompt must fit the model's context of ${model.config.maxPositions} tokens, got ${ids.length}`,
-          { code: 'context_length_exceeded' },
-        );
-      const answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
-        decoder = model.tokenizer.streamDecoder(),
+      most = limits.maxTokens ?? maxPositions,
+      answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
+      evicts = way.policy?.evicts === true && way.block !== undefined;
+    scheduler.expectRoom();
+    const prompts = await read({
+      ...(evicts
+        ? { tokens: promptTokens, of: `the ${promptTokens} tokens that this server reads of one` }
+        : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` }),
+      signal: gone,
+    });
+    const asked = prompts.map(({ ids, text, stop = [] }) => {
+      const room = evicts ? most : maxPositions - ids.length;
+      if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
+      const decoder = model.tokenizer.streamDecoder(),
         echoed = echo ? (text ?? ids.map((id) => decoder.push(id)).join('')) : ''; // a character that ids leave incomplete begins the answer
       return {
         ids,
@@ -257,14 +262,12 @@ export function createServer(options: ServerOptions): Server {
     return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
   };
   app.post<{ Body: ChatRequest }>('/v1/chat/completions', { schema: { body: chatRequest } }, async (request, reply) => {
-    const { body } = request,
-      { ids, stop } = chatPrompt(body, model);
-    if (body.top_logprobs !== undefined && !body.logprobs)
+    const { body } = request;
+    if (body.top_logprobs && !body.logprobs)
       throw new Refusal("'top_logprobs' is expected beside 'logprobs': true", { param: 'top_logprobs' });
-    return answer(request, reply, body, [{ ids }], {
+    return answer(request, reply, body, async (bounds) => [await chatPrompt(body, model, reader, bounds)], {
       kind: 'chat',
       logprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
-      stop,
     });
   });
   app.post<{ Body: CompletionRequest }>(
@@ -273,7 +276,7 @@ export function createServer(options: ServerOptions): Server {
     async (request, reply) => {
       const { body } = request,
         { logprobs, echo } = body;
-      return answer(request, reply, body, completionPrompts(body, model), {
+      return answer(request, reply, body, (bounds) => completionPrompts(body, model.config.vocab, reader, bounds), {
         kind: 'completion',
         logprobs,
         ...(echo && { echo }),

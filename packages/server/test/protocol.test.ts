@@ -205,7 +205,9 @@ describe('refusals', () => {
     [{ prompt: 'a', policy: 'snapkv', budget: 2 }, 400, 'budget'],
     [{ prompt: 'a', budget: 4 }, 400, 'budget'],
     [{ prompt: 'a', policy: 'snapkv', budget: 64, block: 0 }, 400, 'block'],
-    [{ prompt: 'a '.repeat(9000) }, 400, null],
+    [{ prompt: 'a '.repeat(9000) }, 400, 'prompt'],
+    [{ prompt: ['a', 'a'.repeat(40_000)] }, 400, 'prompt[1]'],
+    [{ prompt: Array(5000).fill(1) }, 400, 'prompt'],
     ['{', 400, null],
     ['[]', 400, 'body'],
     ['{"__proto__": {"prompt": "a"}}', 400, null],
@@ -301,7 +303,7 @@ describe('who may ask', () => {
     for (const redact of [undefined, (said: string) => said.replaceAll('hunter2', '[redacted]')]) {
       const faulty = await serve({
         redact,
-        model: { ...model, tokenizer: { ...model.tokenizer, encode } } as typeof model,
+        model: { ...model, tokenizer: { ...model.tokenizer, encodeParts: encode } } as typeof model,
       });
       expect((await faulty.post('/v1/completions', { prompt: 'password: hunter2' })).status).toBe(500);
       await fetch(`${faulty.url}/v1/models/password=hunter2`);

@@ -3,6 +3,7 @@ import type { ChatMessage, ChatTemplate, Model } from '@kv/models';
 import type { ChatRequest, CompletionRequest } from './schema.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
+import { tooLong, type PromptLimits, type TextPart, type TextReader } from './text-reader.ts';
 
 /** A prompt as the model reads it. */
 export interface Prompt {
@@ -11,21 +12,27 @@ export interface Prompt {
   readonly text?: string;
 }
 
-/** The prompts of a request for completions, in order. @throws Refusal for ids that are none */
-export function completionPrompts(
+/** The prompts of a request for completions, in order. @throws Refusal for ids that are none, and for too many */
+export async function completionPrompts(
   { prompt }: CompletionRequest,
-  { tokenizer, config: { vocab } }: Pick<Model, 'tokenizer' | 'config'>,
-): readonly Prompt[] {
-  const all = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt;
-  return (all as readonly (string | readonly number[])[]).map((one, i) => {
+  vocab: number,
+  reader: TextReader,
+  limits: PromptLimits,
+): Promise<readonly Prompt[]> {
+  const all = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt,
+    prompts: Prompt[] = [];
+  for (const [i, one] of (all as readonly (string | readonly number[])[]).entries()) {
     const param = all.length === 1 ? 'prompt' : `prompt[${i}]`,
-      read = typeof one === 'string' ? { ids: tokenizer.encode(one).ids, text: one } : { ids: one };
+      read =
+        typeof one === 'string' ? { ids: await reader.read([{ text: one }], limits, param), text: one } : { ids: one };
+    if (read.ids.length > limits.tokens) throw tooLong(read.ids.length, limits.of, param);
     const wrong = read.ids.find((id) => id >= vocab);
     if (wrong !== undefined)
       throw new Refusal(`'${param}' must hold token ids below ${vocab}, got ${wrong}`, { param });
     if (read.ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
-    return read;
-  });
+    prompts.push(read);
+  }
+  return prompts;
 }
 
 /** A conversation as a prompt, and the text that ends an answer where the model has no token for it. */
@@ -35,17 +42,28 @@ export interface ChatPrompt extends Prompt {
 
 /**
  * A conversation in the words of the model's chat template; without one, lines that the model goes on writing.
- * @throws Refusal or KvError for a conversation that the template does not take
+ * @throws Refusal or KvError for a conversation that the template does not take, or that is too long
  */
-export function chatPrompt(request: ChatRequest, { tokenizer, chatTemplate }: Model): ChatPrompt {
+export async function chatPrompt(
+  request: ChatRequest,
+  { tokenizer, chatTemplate }: Model,
+  reader: TextReader,
+  limits: PromptLimits,
+): Promise<ChatPrompt> {
   const render = chatTemplate?.(),
     messages = conversation(request, render);
-  const prompt = render
-    ? { ids: templateIds(messages, render, tokenizer), stop: [] }
-    : { ids: tokenizer.encode(lines(messages), { parse: false }).ids, stop: ['\n'] };
-  if (prompt.ids.length === 0)
-    throw new Refusal("'messages' must have at least one token, got none", { param: 'messages' });
-  return prompt;
+  // before the template makes more of it
+  reader.expectFits(
+    messages.reduce((sum, { content }) => sum + content.length, 0),
+    limits,
+    'messages',
+  );
+  const parts = render
+      ? templateParts(messages, render, tokenizer)
+      : [{ text: lines(messages), options: { parse: false } }],
+    ids = await reader.read(parts, limits, 'messages');
+  if (ids.length === 0) throw new Refusal("'messages' must have at least one token, got none", { param: 'messages' });
+  return { ids, stop: render ? [] : ['\n'] };
 }
 
 /** Answers stand on the line that asked for them. */
@@ -57,35 +75,37 @@ const lines = (messages: readonly ChatMessage[]): string =>
     .join('');
 
 /**
- * Ids of a rendered conversation. Special tokens that a message holds stay text, so that nobody ends their own turn or
- * begins another's: each is rendered as a mark that no message holds.
+ * A rendered conversation. Special tokens that a message holds stay text, so that nobody ends their own turn or begins
+ * another's: each is rendered as a mark that no message holds.
  */
-function templateIds(
+function templateParts(
   messages: readonly ChatMessage[],
   render: ChatTemplate,
   tokenizer: Model['tokenizer'],
-): readonly number[] {
+): readonly TextPart[] {
   const specials = [...tokenizer.specials.keys()].filter((name) => name !== '').sort((a, b) => b.length - a.length),
+    special = new RegExp(specials.map((name) => name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')).join('|') || '(?!)', 'g'),
     mark = randomUUID(),
     found: string[] = [];
-  const marked = (text: string): string => {
-    let rest = text;
-    for (let out = ''; ; ) {
-      const at = specials
-        .map((special) => ({ special, at: rest.indexOf(special) }))
-        .filter(({ at }) => at >= 0)
-        .sort((a, b) => a.at - b.at || b.special.length - a.special.length)[0];
-      if (!at) return out + rest;
-      out += `${rest.slice(0, at.at)}<${mark}:${found.push(at.special) - 1}>`;
-      rest = rest.slice(at.at + at.special.length);
-    }
-  };
-  const text = render(messages.map((message) => ({ ...message, content: marked(message.content) })));
-  return text
+  const marked = (text: string): string => text.replace(special, (name) => `<${mark}:${found.push(name) - 1}>`);
+  return render(messages.map((message) => mapTexts(message, marked)))
     .split(new RegExp(`<${mark}:(\\d+)>`))
-    .flatMap((part, i) =>
+    .map((text, i) =>
       i % 2 === 0
-        ? tokenizer.encode(part, { special: false, parse: true }).ids
-        : tokenizer.encode(found[Number(part)] ?? '', { special: false, parse: false }).ids,
+        ? { text, options: { special: false, parse: true } }
+        : { text: found[Number(text)] ?? '', options: { special: false, parse: false } },
     );
+}
+
+/** A value with every text in it mapped, but for the role. */
+function mapTexts<T>(value: T, map: (text: string) => string): T {
+  const inner = (each: unknown): unknown => {
+    if (typeof each === 'string') return map(each);
+    if (Array.isArray(each)) return each.map(inner);
+    if (typeof each !== 'object' || each === null) return each;
+    return Object.fromEntries(
+      Object.entries(each).map(([name, item]) => [map(name), name === 'role' ? item : inner(item)]),
+    );
+  };
+  return inner(value) as T;
 }

@@ -108,12 +108,7 @@ export class Scheduler {
       return { asked, index, events, ended: false, since: performance.now(), need, choices: [] };
     });
     const room = queue + (this.#waiting.length === 0 ? jobs.length : 0);
-    if (this.#waiting.length + jobs.length > room)
-      throw new Refusal(`the queue is full, with ${this.#waiting.length} waiting: try again later`, {
-        status: 429,
-        code: 'queue_full',
-        retryAfter: this.#retryAfter(),
-      });
+    if (this.#waiting.length + jobs.length > room) throw this.#full();
     events.onRead = () => this.#call();
     for (const signal of new Set(all.map(({ signal }) => signal)))
       signal.addEventListener('abort', () => this.#call(), { once: true });
@@ -123,6 +118,12 @@ export class Scheduler {
     });
     this.#call();
     return events;
+  }
+
+  /** @throws Refusal with 429 where too many wait already for even one more, with 503 while it closes */
+  expectRoom(): void {
+    if (this.#closing) throw closing();
+    if (this.#waiting.length > 0 && this.#waiting.length >= this.#options.queue) throw this.#full();
   }
 
   /** Takes no more, lets what runs go on for so many milliseconds, then cuts it, and gives everything back. */
@@ -140,6 +141,14 @@ export class Scheduler {
 
   #choices(): readonly Choice[] {
     return this.#answering.flatMap(({ choices }) => choices);
+  }
+
+  #full(): Refusal {
+    return new Refusal(`the queue is full, with ${this.#waiting.length} waiting: try again later`, {
+      status: 429,
+      code: 'queue_full',
+      retryAfter: this.#retryAfter(),
+    });
   }
 
   /** Seconds after which a place may be free: what waits, by what was lately done in a second. */

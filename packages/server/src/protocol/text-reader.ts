@@ -1,0 +1,94 @@
+import { setImmediate } from 'node:timers/promises';
+import type { EncodeOptions, Tokenizer } from '@kv/models';
+import { Refusal } from './refusal.ts';
+
+/** A text, or a part of one whose ids are put together. */
+export interface TextPart {
+  readonly text: string;
+  readonly options?: EncodeOptions;
+}
+
+/** What a prompt may be. */
+export interface PromptLimits {
+  /** Most tokens. */
+  readonly tokens: number;
+  /** Why so many: `the model's context of 4096 tokens`. */
+  readonly of: string;
+  /** Once aborted, nothing more is read. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Characters of a text that is read at once, whatever else is being read; longer ones are read one after the other. */
+const SHORT = 2 ** 14;
+
+/**
+ * Reads texts as ids, for many requests: a text that cannot fit is refused unread, a long one is read in parts, between
+ * which other things happen, and is left where its ids are too many.
+ */
+export class TextReader {
+  readonly #tokenizer: Tokenizer;
+  /** Most characters of a token. */
+  readonly #longest: number;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(tokenizer: Tokenizer) {
+    this.#tokenizer = tokenizer;
+    let longest = 1;
+    for (let id = 0; id < tokenizer.size; id++) longest = Math.max(longest, tokenizer.bytesOf(id).length);
+    this.#longest = longest;
+  }
+
+  /** Most characters that so many tokens hold. */
+  charactersOf(tokens: number): number {
+    return tokens * this.#longest;
+  }
+
+  /** @throws Refusal for so many characters that they cannot fit */
+  expectFits(characters: number, { tokens, of }: PromptLimits, param: string): void {
+    if (characters > this.charactersOf(tokens))
+      throw tooLong(`${characters} characters, of which a token has at most ${this.#longest}`, of, param);
+  }
+
+  /** The ids of parts, one behind the other. @throws Refusal for more than the limits allow, or once it is aborted */
+  async read(parts: readonly TextPart[], limits: PromptLimits, param: string): Promise<readonly number[]> {
+    const characters = parts.reduce((sum, { text }) => sum + text.length, 0);
+    this.expectFits(characters, limits, param);
+    if (characters <= SHORT) return this.#ids(parts, limits, param);
+    const ids = this.#turn.then(() => this.#ids(parts, limits, param));
+    this.#turn = ids.catch(() => {});
+    return ids;
+  }
+
+  async #ids(
+    parts: readonly TextPart[],
+    { tokens, of, signal }: PromptLimits,
+    param: string,
+  ): Promise<readonly number[]> {
+    const ids: number[] = [];
+    let since = 0; // characters since other things had a turn
+    const rest = async (): Promise<void> => {
+      since = 0;
+      await setImmediate();
+      if (signal?.aborted) throw new Refusal('the request was cancelled', { status: 499 });
+    };
+    for (const { text, options } of parts) {
+      let begun = false;
+      for (const part of this.#tokenizer.encodeParts(text, options)) {
+        for (const id of part) ids.push(id);
+        if (ids.length > tokens) throw tooLong(`more than ${tokens}`, of, param);
+        if (begun) await rest();
+        begun = true;
+      }
+      since += text.length;
+      if (since > SHORT) await rest();
+    }
+    return ids;
+  }
+}
+
+/** A prompt of more tokens than fit. */
+export const tooLong = (got: string | number, of: string, param?: string): Refusal =>
+  new Refusal(`the prompt must fit ${of}, got ${got}`, {
+    ...(param !== undefined && { param }),
+    code: 'context_length_exceeded',
+  });
