@@ -23,6 +23,7 @@ import { createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refused } from './http/requests.ts';
 import type { Event } from './run/job.ts';
+import { textBytes } from './run/need.ts';
 import { Scheduler } from './run/scheduler.ts';
 
 /** What bounds a request and a reader. */
@@ -87,6 +88,8 @@ export interface Server {
   readonly prompts: { readonly waiting: number; readonly reading: number; readonly answering: number };
 }
 
+/** Bytes of a body that nothing is promised for. */
+const FREE = 2 ** 14;
 const LOOPBACK = new Set(['127.0.0.1', '::1', '[::1]', 'localhost']);
 const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
@@ -108,6 +111,7 @@ export function createServer(options: ServerOptions): Server {
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
     defaults = { policy, budget, block, cadence, fixed: fixedPolicy, registry: nameable(options.registry) };
+  const reader = new TextReader(model.tokenizer);
   metrics.watch(scheduler);
   expectPossible(() => wayOf({}, { ...defaults, fixed: false }, model));
 
@@ -144,10 +148,26 @@ export function createServer(options: ServerOptions): Server {
     },
   });
   const admits = keys && keyCheck(keys);
+  const held = new WeakMap<FastifyRequest, () => void>(),
+    characters = reader.charactersOf(Math.max(promptTokens, model.config.maxPositions));
+  /** The text of a request was read: it is not kept beside its ids. */
+  const letGo = (request: FastifyRequest): void => {
+    const { body } = request as FastifyRequest<{ Body: Record<string, unknown> }>;
+    delete body.prompt;
+    delete body.messages;
+    held.get(request)?.();
+  };
   app.addHook('onRequest', async (request, reply) => {
     request.raw.socket.setTimeout(0); // a kept connection has that of the answer before
     reply.header('x-request-id', request.id);
     expectHeaders(request);
+    const length = request.method === 'POST' ? Number(request.headers['content-length'] ?? bodyBytes) : 0;
+    // one that is longer is refused unread
+    if (length > FREE && length <= bodyBytes) {
+      const give = await scheduler.requests.hold(textBytes(length, characters), goneSignal(request, reply));
+      held.set(request, give);
+      reply.raw.once('close', give);
+    }
     if (admits) {
       if (!OPEN.has(pathOf(request)) && !admits(request.headers.authorization))
         throw new Refusal('a key of this server is expected as Authorization: Bearer KEY', {
@@ -195,7 +215,6 @@ export function createServer(options: ServerOptions): Server {
     return listed;
   });
 
-  const reader = new TextReader(model.tokenizer);
   /** Answers the prompts of a request, which are read once all else about it is known to be right. */
   const answer = async (
     request: FastifyRequest,
@@ -214,12 +233,13 @@ export function createServer(options: ServerOptions): Server {
       answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
       evicts = way.policy?.evicts === true && way.block !== undefined;
     scheduler.expectRoom();
+    // what was held for the body is given back before more is waited for
     const prompts = await read({
       ...(evicts
         ? { tokens: promptTokens, of: `the ${promptTokens} tokens that this server reads of one` }
         : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` }),
       signal: gone,
-    });
+    }).finally(() => letGo(request));
     const asked = prompts.map(({ ids, text, stop = [] }) => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
@@ -240,7 +260,9 @@ export function createServer(options: ServerOptions): Server {
         ...(echo && logprobs !== undefined && { scorePrompt: logprobs }),
         offset: echoed.length,
         echoed,
+        streamed: stream,
         signal: gone,
+        unread: () => waitForReader(reply),
       };
     });
     const shape: Answer = {

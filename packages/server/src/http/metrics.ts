@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Observed, Scheduler } from '../run/scheduler.ts';
+import type { Observed } from '../run/job.ts';
+import type { Scheduler } from '../run/scheduler.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
@@ -69,7 +70,7 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
     watch(scheduler) {
       new Gauge({
         name: 'kv_memory_bytes',
-        help: 'Bytes of caches: the limit, those promised, the most ever promised, and those held.',
+        help: 'Bytes beside the weights: the limit, those promised, the most ever promised and kept together, and those held.',
         labelNames: ['kind'],
         registers,
         collect() {
@@ -97,12 +98,18 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
   };
 }
 
-/** Bytes of the one budget. */
-export const memoryOf = ({ pool, scratch, prefixes, sequenceBytes }: Scheduler) => ({
-  limit: pool.limit + scratch,
-  promised: pool.taken + scratch,
-  peak: pool.peak + scratch,
-  scratch,
-  prefixes: prefixes.bytes,
-  sequences: sequenceBytes,
-});
+/**
+ * Bytes of the one budget: the limit; those promised to prompts, answers and the text of requests, scratch among them;
+ * the most that were promised and kept as prefixes together; and what is held now, part by part and in all.
+ */
+export function memoryOf({ pool, scratch, prefixes, sequenceBytes, requests, workingBytes }: Scheduler) {
+  const held = { prefixes: prefixes.bytes, sequences: sequenceBytes, requests: requests.bytes, working: workingBytes };
+  return {
+    limit: pool.limit + scratch,
+    promised: pool.taken + scratch,
+    peak: pool.peak + scratch,
+    scratch,
+    ...held,
+    held: Object.values(held).reduce((sum, bytes) => sum + bytes, 0),
+  };
+}

@@ -52,6 +52,21 @@ export interface Scored {
   readonly likelihood?: Likelihood | undefined;
 }
 
+/** How likely the tokens of a prompt were that follow the rows of a part of it, which begins at `from`. */
+export function promptScores(
+  ids: readonly number[],
+  from: number,
+  rows: readonly Float32Array[],
+  count: number,
+): readonly Scored[] {
+  const scored: Scored[] = from === 0 ? [{ id: ids[0], offset: 0 }] : [];
+  for (const [i, row] of rows.slice(0, ids.length - 1 - from).entries()) {
+    const id = ids[from + i + 1];
+    scored.push({ id, offset: 0, likelihood: likelihood(row, id, count) });
+  }
+  return scored;
+}
+
 export const completionLogprobs = (tokenizer: Tokenizer, scored: readonly Scored[]): CompletionLogprobs => ({
   tokens: scored.map(({ id }) => tokenText(tokenizer, id)),
   token_logprobs: scored.map(({ likelihood: of }) => of?.logprob ?? null),

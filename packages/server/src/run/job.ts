@@ -17,7 +17,12 @@ export interface Asked {
   readonly scorePrompt?: number | undefined;
   /** Characters of the prompt that stand before the answer's in what is given back. */
   readonly offset: number;
+  /** Whether it is read as it is said. */
+  readonly streamed: boolean;
+  /** Aborts once nobody reads the answer, or it has been read. */
   readonly signal: AbortSignal;
+  /** Called where its reader is given up: what it does not take goes with its connection. */
+  unread(): void;
 }
 
 /** What a job came to. */
@@ -48,10 +53,39 @@ export interface Job {
   readonly since: number;
   /** Bytes that it waits for, or holds while its prompt is read. */
   need: number;
+  /** Bytes of what it says, which are promised with those and held until its reader has it. */
+  readonly said: number;
   sequence?: Sequence;
   reading?: AsyncGenerator<number, void>;
   usage?: Usage;
   choices: Choice[];
   /** When its reader fell behind. */
   behind?: number | undefined;
+}
+
+export interface SchedulerOptions {
+  /** Bytes of all sequences, prefixes and scratch. */
+  readonly memory: number;
+  /** Most prompts that wait. */
+  readonly queue: number;
+  /** Most answers that are generated at once. */
+  readonly running: number;
+  /** Tokens of a prompt that pass between two steps of the others. */
+  readonly part: number;
+  /** Events that a reader may be behind before its answer waits for it. */
+  readonly ahead: number;
+  /** Milliseconds that an answer waits for its reader, and that a prompt waits and runs in all. */
+  readonly readerMs: number;
+  readonly requestMs: number;
+}
+
+/** What the scheduler tells those who count. */
+export interface Observed {
+  step?(sequences: number, milliseconds: number): void;
+  part?(tokens: number, milliseconds: number): void;
+  waited?(milliseconds: number): void;
+  failed?(cause: unknown): void;
+  /** A sequence held more than was promised to it: this is never so, or a bound is wrong. */
+  exceeded?(held: number, promised: number): void;
+  ended?(usage: NonNullable<Job['usage']>): void;
 }

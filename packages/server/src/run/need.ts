@@ -4,6 +4,7 @@ import type { Compiled } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import { waits, watchOf } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
+import type { Asked } from './job.ts';
 
 /** What a sequence is to go by. */
 export interface Way {
@@ -82,6 +83,16 @@ export function bytesFor(
   return all + cache(Math.max(...slots)) + beside + (hidden ? 8 * tokens * D : 0);
 }
 
+/** Bytes that a prompt and its answers may hold at most, while it is read or while they are generated. */
+export function needOf({ ids, way, answering, n }: Asked, config: ModelConfig): number {
+  const layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
+    all = ids.length + answering.maxNewTokens,
+    read = slotsReading(way, ids.length),
+    reading = bytesFor(config, layers(read), all, way),
+    answer = bytesFor(config, layers(read + slotsGained(way, read, ids.length, answering.maxNewTokens)), all, way);
+  return Math.max(reading, answer) + (n - 1) * answer;
+}
+
 /**
  * Bytes that passes use beside all sequences: rows of a part on their way through a layer, logits, and the room that
  * attention works in.
@@ -94,3 +105,20 @@ export function scratchBytes(
   const row = 4 * (4 * D + 2 * (H + 2 * G) * d + 3 * ffn);
   return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * d + 64);
 }
+
+/**
+ * Bytes of what is said of a prompt until its reader has it: ids, text, and, where tokens are scored, the likeliest
+ * beside each, as objects and as JSON. Of a stream no more is there than its reader may be behind.
+ */
+export function saidBytes({ ids, answering, n, scorePrompt, streamed }: Asked, ahead: number): number {
+  const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 400 * (count + 1)),
+    answers = streamed ? Math.min(n * answering.maxNewTokens, ahead + n) : n * answering.maxNewTokens,
+    prompts = scorePrompt === undefined ? 0 : (streamed ? 1 : n) * ids.length;
+  return 32 * ids.length + answers * (64 + scored(answering.logprobs)) + prompts * scored(scorePrompt);
+}
+
+/**
+ * Bytes of a body of so many, until its text is read as ids: as it came, as text and as values, and what reading a long
+ * text works in, of no more characters than fit.
+ */
+export const textBytes = (bytes: number, characters: number): number => 8 * bytes + 64 * Math.min(bytes, characters);

@@ -2,42 +2,16 @@ import { KvError } from '@kv/core';
 import { createPrefixStore, Sequence } from '@kv/models';
 import { stepTogether } from '@kv/models/engine';
 import type { Model, PrefixStore } from '@kv/models';
-import { likelihood } from '../protocol/logprobs.ts';
-import type { Scored } from '../protocol/logprobs.ts';
+import { promptScores } from '../protocol/logprobs.ts';
 import { Refusal, refusalOf } from '../protocol/refusal.ts';
 import { Channel } from './channel.ts';
 import { Choice } from './choice.ts';
 import type { Said } from './choice.ts';
-import type { Asked, Event, Job } from './job.ts';
-import { beginsAnywhere, bytesFor, scratchBytes, slotsGained, slotsReading } from './need.ts';
+import type { Asked, Event, Job, Observed, SchedulerOptions } from './job.ts';
+import { beginsAnywhere, bytesFor, needOf, saidBytes, scratchBytes, slotsGained } from './need.ts';
 import { Pool } from './pool.ts';
-
-export interface SchedulerOptions {
-  /** Bytes of all sequences, prefixes and scratch. */
-  readonly memory: number;
-  /** Most prompts that wait. */
-  readonly queue: number;
-  /** Most answers that are generated at once. */
-  readonly running: number;
-  /** Tokens of a prompt that pass between two steps of the others. */
-  readonly part: number;
-  /** Events that a reader may be behind before its answer waits for it. */
-  readonly ahead: number;
-  /** Milliseconds that an answer waits for its reader, and that a prompt waits and runs in all. */
-  readonly readerMs: number;
-  readonly requestMs: number;
-}
-
-/** What the scheduler tells those who count. */
-export interface Observed {
-  step?(sequences: number, milliseconds: number): void;
-  part?(tokens: number, milliseconds: number): void;
-  waited?(milliseconds: number): void;
-  failed?(cause: unknown): void;
-  /** A sequence held more than was promised to it: this is never so, or a bound is wrong. */
-  exceeded?(held: number, promised: number): void;
-  ended?(usage: NonNullable<Job['usage']>): void;
-}
+import { cancelled, closing, noMemory, notRead, queueFull, tookTooLong } from './refusals.ts';
+import { RequestMemory } from './request-memory.ts';
 
 /**
  * Runs jobs over one model: prompts are read part by part between steps, the steps of all answers are taken together,
@@ -46,6 +20,7 @@ export interface Observed {
 export class Scheduler {
   readonly pool: Pool;
   readonly prefixes: PrefixStore;
+  readonly requests: RequestMemory;
   readonly scratch: number;
   readonly #model: Model;
   readonly #options: SchedulerOptions;
@@ -61,13 +36,15 @@ export class Scheduler {
   constructor(model: Model, options: SchedulerOptions, observed: Observed = {}) {
     [this.#model, this.#options, this.#observed] = [model, options, observed];
     this.scratch = scratchBytes(model.config, options.part, options.running);
-    this.pool = new Pool(options.memory - this.scratch);
-    if (this.pool.limit <= 0)
+    const limit = options.memory - this.scratch;
+    if (limit <= 0)
       throw new KvError(
         'memory',
         `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
       );
-    this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit });
+    this.prefixes = createPrefixStore(model, { maxBytes: limit });
+    this.pool = new Pool(limit, this.prefixes);
+    this.requests = new RequestMemory(this.pool);
   }
 
   get counts(): { readonly waiting: number; readonly reading: number; readonly answering: number } {
@@ -76,9 +53,9 @@ export class Scheduler {
     return { waiting, reading, answering: this.#choices().length };
   }
 
-  /** Bytes that sequences and prefixes hold now, scratch beside them. */
-  get held(): number {
-    return this.sequenceBytes + this.prefixes.bytes + this.scratch;
+  /** Bytes that passes and pieces work in now, where the engine says: what it once grew to and may use again. */
+  get workingBytes(): number {
+    return this.#model.scratchBytes?.() ?? this.scratch;
   }
   /** Bytes that sequences hold now. */
   get sequenceBytes(): number {
@@ -98,20 +75,30 @@ export class Scheduler {
     const { queue, memory, running } = this.#options;
     const events = new Channel<Event>();
     const jobs = all.map((asked, index): Job => {
-      const need = this.#need(asked);
-      if (need > this.pool.limit)
+      const need = needOf(asked, this.#model.config);
+      const said = saidBytes(asked, this.#options.ahead);
+      if (need + said > this.pool.limit)
         throw new Refusal(
-          `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
+          `the prompt and its answers may need ${need + said + this.scratch} bytes, more than all of the ${memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
           { code: 'context_length_exceeded' },
         );
       if (asked.n > running) throw new Refusal(`'n' must be at most ${running} here, got ${asked.n}`, { param: 'n' });
-      return { asked, index, events, ended: false, since: performance.now(), need, choices: [] };
+      return { asked, index, events, ended: false, since: performance.now(), need, said, choices: [] };
     });
     const room = queue + (this.#waiting.length === 0 ? jobs.length : 0);
-    if (this.#waiting.length + jobs.length > room) throw this.#full();
+    if (this.#waiting.length + jobs.length > room) throw queueFull(this.#waiting.length, this.#retryAfter());
     events.onRead = () => this.#call();
-    for (const signal of new Set(all.map(({ signal }) => signal)))
-      signal.addEventListener('abort', () => this.#call(), { once: true });
+    for (const signal of new Set(all.map((each) => each.signal)))
+      signal.addEventListener(
+        'abort',
+        () => {
+          for (const job of jobs) if (job.asked.signal === signal) this.requests.release(job);
+          this.#call();
+        },
+        {
+          once: true,
+        },
+      );
     this.#waiting.push(...jobs);
     this.#loop ??= this.#run().finally(() => {
       this.#loop = undefined;
@@ -123,12 +110,13 @@ export class Scheduler {
   /** @throws Refusal with 429 where too many wait already for even one more, with 503 while it closes */
   expectRoom(): void {
     if (this.#closing) throw closing();
-    if (this.#waiting.length > 0 && this.#waiting.length >= this.#options.queue) throw this.#full();
+    if (this.#waiting.length > 0 && this.#waiting.length >= this.#options.queue)
+      throw queueFull(this.#waiting.length, this.#retryAfter());
   }
 
   /** Takes no more, lets what runs go on for so many milliseconds, then cuts it, and gives everything back. */
   async close(graceMs: number): Promise<void> {
-    this.#closing = true;
+    this.#closing = this.requests.closing = true;
     for (const job of [...this.#waiting]) this.#fail(job, closing());
     const cut = setTimeout(() => {
       this.#cut = true;
@@ -143,27 +131,9 @@ export class Scheduler {
     return this.#answering.flatMap(({ choices }) => choices);
   }
 
-  #full(): Refusal {
-    return new Refusal(`the queue is full, with ${this.#waiting.length} waiting: try again later`, {
-      status: 429,
-      code: 'queue_full',
-      retryAfter: this.#retryAfter(),
-    });
-  }
-
   /** Seconds after which a place may be free: what waits, by what was lately done in a second. */
   #retryAfter(): number {
     return Math.max(1, Math.min(60, Math.ceil(this.#waiting.length / Math.max(1, this.#choices().length))));
-  }
-
-  #need({ ids, way, answering, n }: Asked): number {
-    const { config } = this.#model,
-      layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
-      all = ids.length + answering.maxNewTokens,
-      read = slotsReading(way, ids.length),
-      reading = bytesFor(config, layers(read), all, way),
-      answer = bytesFor(config, layers(read + slotsGained(way, read, ids.length, answering.maxNewTokens)), all, way);
-    return Math.max(reading, answer) + (n - 1) * answer;
   }
 
   async #run(): Promise<void> {
@@ -204,13 +174,8 @@ export class Scheduler {
       now = performance.now();
     for (const job of [...this.#waiting, ...this.#reading, ...this.#answering])
       if (this.#cut) this.#fail(job, closing());
-      else if (job.events.ended || job.asked.signal.aborted)
-        this.#fail(job, new Refusal('the request was cancelled', { status: 499 }));
-      else if (now - job.since > requestMs)
-        this.#fail(
-          job,
-          new Refusal(`the request took more than ${requestMs / 1000} seconds`, { status: 408, code: 'timeout' }),
-        );
+      else if (job.events.ended || job.asked.signal.aborted) this.#fail(job, cancelled());
+      else if (now - job.since > requestMs) this.#fail(job, tookTooLong(requestMs));
   }
 
   /** Lets the first of those that wait in while they fit. */
@@ -218,18 +183,12 @@ export class Scheduler {
     for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
       const answers = this.#choices().length + this.#reading.reduce((sum, { asked }) => sum + asked.n, 0);
       if (answers + job.asked.n > this.#options.running) return;
-      if (!this.#promise(job.need)) return;
+      if (!this.pool.take(job.need + job.said)) return;
       this.#waiting.shift();
+      this.requests.keep(job);
       this.#observed.waited?.(performance.now() - job.since);
       this.#begin(job);
     }
-  }
-
-  /** Promises bytes, dropping prefixes where they are in the way. */
-  #promise(bytes: number): boolean {
-    if (bytes > this.pool.free) return false;
-    this.prefixes.shrink(this.pool.free - bytes);
-    return this.pool.take(bytes);
   }
 
   #begin(job: Job): void {
@@ -270,7 +229,8 @@ export class Scheduler {
       job.need += this.#within(sequence.ledger.peakAllocated, job.need);
       if (!done && asked.scorePrompt !== undefined) {
         if (evicted) usage.scoredEvicted = true;
-        await this.#score(job, sequence, before);
+        const scored = promptScores(asked.ids, before, await sequence.readLogits(), asked.scorePrompt);
+        job.events.push({ job: job.index, what: 'prompt', scored });
       }
       this.#observed.part?.(sequence.length - before, performance.now() - started);
       if (sequence.length < asked.ids.length) {
@@ -283,21 +243,6 @@ export class Scheduler {
       this.#forget(job);
       this.#fail(job, cause);
     }
-  }
-
-  /** Says how likely the tokens were that follow the rows of this part. */
-  async #score(
-    { asked: { ids, scorePrompt = 0 }, events, index }: Job,
-    sequence: Sequence,
-    from: number,
-  ): Promise<void> {
-    const rows = await sequence.readLogits(),
-      scored: Scored[] = from === 0 ? [{ id: ids[0], offset: 0 }] : [];
-    for (const [i, row] of rows.slice(0, ids.length - 1 - from).entries()) {
-      const id = ids[from + i + 1];
-      scored.push({ id, offset: 0, likelihood: likelihood(row, id, scorePrompt) });
-    }
-    events.push({ job: index, what: 'prompt', scored });
   }
 
   /** A sequence that was read becomes its answers. */
@@ -314,7 +259,7 @@ export class Scheduler {
       each = bytesFor(config, slots, asked.ids.length + answering.maxNewTokens, way);
     const promised = Math.max(sequence.ledger.allocated, each),
       more = n * promised - job.need;
-    if (more > 0 && !this.#promise(more)) throw full();
+    if (more > 0 && !this.pool.take(more)) throw noMemory();
     if (more < 0) this.pool.give(-more);
     job.need = 0;
     delete job.sequence;
@@ -396,6 +341,7 @@ export class Scheduler {
     if (keep && fits && !this.#closing) {
       this.prefixes.keep(sequence, this.#options.part);
       this.prefixes.shrink(this.pool.free);
+      this.pool.note();
     } else sequence.destroy();
   }
 
@@ -408,8 +354,10 @@ export class Scheduler {
       return true;
     }
     job.behind ??= now;
-    if (now - job.behind > readerMs)
-      this.#fail(job, new Refusal('the answer was not read', { status: 408, code: 'timeout' }));
+    if (now - job.behind > readerMs) {
+      this.#fail(job, notRead());
+      job.asked.unread();
+    }
     return false;
   }
 
@@ -417,7 +365,7 @@ export class Scheduler {
   #within(held: number, promised: number): number {
     if (held <= promised) return 0;
     this.#observed.exceeded?.(held, promised);
-    if (!this.#promise(held - promised)) throw full();
+    if (!this.pool.take(held - promised)) throw noMemory();
     return held - promised;
   }
 
@@ -445,7 +393,3 @@ export class Scheduler {
     delete job.sequence;
   }
 }
-
-const closing = (): Refusal => new Refusal('the server is closing', { status: 503, retryAfter: 1 });
-const full = (): Refusal =>
-  new Refusal('there is no more memory for this answer: try again later', { status: 503, retryAfter: 1 });

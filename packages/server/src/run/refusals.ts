@@ -1,0 +1,20 @@
+import { Refusal } from '../protocol/refusal.ts';
+
+export const cancelled = (): Refusal => new Refusal('the request was cancelled', { status: 499 });
+
+export const closing = (): Refusal => new Refusal('the server is closing', { status: 503, retryAfter: 1 });
+
+export const noMemory = (): Refusal =>
+  new Refusal('there is no more memory for this answer: try again later', { status: 503, retryAfter: 1 });
+
+export const notRead = (): Refusal => new Refusal('the answer was not read', { status: 408, code: 'timeout' });
+
+export const tookTooLong = (milliseconds: number): Refusal =>
+  new Refusal(`the request took more than ${milliseconds / 1000} seconds`, { status: 408, code: 'timeout' });
+
+export const queueFull = (waiting: number, retryAfter: number): Refusal =>
+  new Refusal(`the queue is full, with ${waiting} waiting: try again later`, {
+    status: 429,
+    code: 'queue_full',
+    retryAfter,
+  });
