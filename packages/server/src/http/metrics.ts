@@ -102,11 +102,11 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
  * Bytes of the one budget: the limit; those promised to prompts, answers and the text of requests, scratch among them;
  * the most that were promised and kept as prefixes together; and what is held now, part by part and in all.
  */
-export function memoryOf({ pool, scratch, prefixes, sequenceBytes, requests, workingBytes }: Scheduler) {
-  const held = { prefixes: prefixes.bytes, sequences: sequenceBytes, requests: requests.bytes, working: workingBytes };
+export function memoryOf({ pool, scratch, prefixes, sequenceBytes, workingBytes }: Scheduler) {
+  const held = { prefixes: prefixes.bytes, sequences: sequenceBytes, requests: pool.requests, working: workingBytes };
   return {
-    limit: pool.limit + scratch,
-    promised: pool.taken + scratch,
+    limit: pool.limit + pool.requestLimit + scratch,
+    promised: pool.taken + pool.requests + scratch,
     peak: pool.peak + scratch,
     scratch,
     ...held,

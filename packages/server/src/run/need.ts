@@ -111,7 +111,7 @@ export function scratchBytes(
  * beside each, as objects and as JSON. Of a stream no more is there than its reader may be behind.
  */
 export function saidBytes({ ids, answering, n, scorePrompt, streamed }: Asked, ahead: number): number {
-  const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 400 * (count + 1)),
+  const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 200 * (count + 1)),
     answers = streamed ? Math.min(n * answering.maxNewTokens, ahead + n) : n * answering.maxNewTokens,
     prompts = scorePrompt === undefined ? 0 : (streamed ? 1 : n) * ids.length;
   return 32 * ids.length + answers * (64 + scored(answering.logprobs)) + prompts * scored(scorePrompt);
@@ -121,4 +121,4 @@ export function saidBytes({ ids, answering, n, scorePrompt, streamed }: Asked, a
  * Bytes of a body of so many, until its text is read as ids: as it came, as text and as values, and what reading a long
  * text works in, of no more characters than fit.
  */
-export const textBytes = (bytes: number, characters: number): number => 8 * bytes + 64 * Math.min(bytes, characters);
+export const textBytes = (bytes: number, characters: number): number => 6 * bytes + 64 * Math.min(bytes, characters);

@@ -18,3 +18,9 @@ export const queueFull = (waiting: number, retryAfter: number): Refusal =>
     code: 'queue_full',
     retryAfter,
   });
+
+export const saysTooMuch = (bytes: number, most: number): Refusal =>
+  new Refusal(
+    `what is said of the prompt and its answers may take ${bytes} bytes, more than the ${most} that requests have here: ask for fewer tokens, choices or logprobs, or for a stream`,
+    { param: 'logprobs' },
+  );

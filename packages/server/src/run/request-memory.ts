@@ -8,7 +8,6 @@ import { cancelled, closing } from './refusals.ts';
 export class RequestMemory {
   readonly #pool: Pool;
   readonly #kept = new Set<Job>();
-  #bytes = 0;
   /** Nothing more is waited for. */
   closing = false;
 
@@ -16,42 +15,36 @@ export class RequestMemory {
     this.#pool = pool;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /**
    * Promises bytes for the text of a request, once there are so many, until what is given back is called. @throws
    * Refusal with 413 for more than there are in all, with 499 once it is aborted, with 503 while the server closes
    */
   async hold(bytes: number, signal: AbortSignal): Promise<() => void> {
-    if (bytes > this.#pool.limit)
+    const { requestLimit } = this.#pool;
+    if (bytes > requestLimit)
       throw new Refusal(
-        `the body may need ${bytes} bytes until it is read, more than the ${this.#pool.limit} that there are: send less, with its 'content-length'`,
+        `the body may take ${bytes} bytes until it is read, more than the ${requestLimit} that requests have here: send less, and its 'content-length'`,
         { status: 413 },
       );
-    while (!this.#pool.take(bytes)) {
+    while (!this.#pool.takeRequest(bytes)) {
       if (this.closing) throw closing();
       if (signal.aborted) throw cancelled();
       await delay(20);
     }
-    this.#bytes += bytes;
     let held = bytes;
     return () => {
-      this.#bytes -= held;
-      this.#pool.give(held);
+      this.#pool.giveRequest(held);
       held = 0;
     };
   }
 
-  /** What a job says is promised, and held until it is let go. */
-  keep(job: Job): void {
+  /** Promises bytes for what a job says, if there are, until it is released. */
+  keep(job: Job): boolean {
+    if (!this.#pool.takeRequest(job.said)) return false;
     this.#kept.add(job);
-    this.#bytes += job.said;
+    return true;
   }
   release(job: Job): void {
-    if (!this.#kept.delete(job)) return;
-    this.#bytes -= job.said;
-    this.#pool.give(job.said);
+    if (this.#kept.delete(job)) this.#pool.giveRequest(job.said);
   }
 }

@@ -10,7 +10,7 @@ import type { Said } from './choice.ts';
 import type { Asked, Event, Job, Observed, SchedulerOptions } from './job.ts';
 import { beginsAnywhere, bytesFor, needOf, saidBytes, scratchBytes, slotsGained } from './need.ts';
 import { Pool } from './pool.ts';
-import { cancelled, closing, noMemory, notRead, queueFull, tookTooLong } from './refusals.ts';
+import { cancelled, closing, noMemory, notRead, queueFull, saysTooMuch, tookTooLong } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
 /**
@@ -42,8 +42,9 @@ export class Scheduler {
         'memory',
         `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
       );
-    this.prefixes = createPrefixStore(model, { maxBytes: limit });
-    this.pool = new Pool(limit, this.prefixes);
+    this.pool = new Pool(limit);
+    this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit });
+    this.pool.prefixes = this.prefixes;
     this.requests = new RequestMemory(this.pool);
   }
 
@@ -77,11 +78,12 @@ export class Scheduler {
     const jobs = all.map((asked, index): Job => {
       const need = needOf(asked, this.#model.config);
       const said = saidBytes(asked, this.#options.ahead);
-      if (need + said > this.pool.limit)
+      if (need > this.pool.limit)
         throw new Refusal(
-          `the prompt and its answers may need ${need + said + this.scratch} bytes, more than all of the ${memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
+          `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
           { code: 'context_length_exceeded' },
         );
+      if (said > this.pool.requestLimit) throw saysTooMuch(said, this.pool.requestLimit);
       if (asked.n > running) throw new Refusal(`'n' must be at most ${running} here, got ${asked.n}`, { param: 'n' });
       return { asked, index, events, ended: false, since: performance.now(), need, said, choices: [] };
     });
@@ -183,9 +185,9 @@ export class Scheduler {
     for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
       const answers = this.#choices().length + this.#reading.reduce((sum, { asked }) => sum + asked.n, 0);
       if (answers + job.asked.n > this.#options.running) return;
-      if (!this.pool.take(job.need + job.said)) return;
+      if (job.need > this.pool.free || !this.requests.keep(job)) return;
+      this.pool.take(job.need);
       this.#waiting.shift();
-      this.requests.keep(job);
       this.#observed.waited?.(performance.now() - job.since);
       this.#begin(job);
     }
