@@ -67,3 +67,6 @@ export function refusalOf(cause: unknown): Refusal {
     });
   return new Refusal('the server failed at this request; its log says why', { status: 500 });
 }
+
+/** Nobody is there to read the answer. */
+export const cancelled = (): Refusal => new Refusal('the request was cancelled', { status: 499 });

@@ -1,6 +1,5 @@
-import { setImmediate } from 'node:timers/promises';
 import type { EncodeOptions, Tokenizer } from '@kv/models';
-import { Refusal } from './refusal.ts';
+import { cancelled, Refusal } from './refusal.ts';
 
 /** A text, or a part of one whose ids are put together. */
 export interface TextPart {
@@ -18,8 +17,13 @@ export interface PromptLimits {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Characters of a text that is read at once, whatever else is being read; longer ones are read one after the other. */
+/**
+ * Characters of texts that are read before other things have a turn; of texts that are longer one at a time is read, so
+ * that what reading takes is there once.
+ */
 const SHORT = 2 ** 14;
+/** Characters that are never more than one part, or soon after it. */
+const PART = 2 ** 10;
 
 /**
  * Reads texts as ids, for many requests: a text that cannot fit is refused unread, a long one is read in parts, between
@@ -30,6 +34,9 @@ export class TextReader {
   /** Most characters of a token. */
   readonly #longest: number;
   #turn: Promise<unknown> = Promise.resolve();
+  /** Characters begun since other things had a turn. */
+  #since = 0;
+  readonly #resting: (() => void)[] = [];
 
   constructor(tokenizer: Tokenizer) {
     this.#tokenizer = tokenizer;
@@ -65,24 +72,33 @@ export class TextReader {
     param: string,
   ): Promise<readonly number[]> {
     const ids: number[] = [];
-    let since = 0; // characters since other things had a turn
     const rest = async (): Promise<void> => {
-      since = 0;
-      await setImmediate();
-      if (signal?.aborted) throw new Refusal('the request was cancelled', { status: 499 });
+      await this.#rest();
+      if (signal?.aborted) throw cancelled();
     };
     for (const { text, options } of parts) {
-      let begun = false;
-      for (const part of this.#tokenizer.encodeParts(text, options)) {
-        for (const id of part) ids.push(id);
+      this.#since += text.length;
+      if (this.#since > SHORT) await rest();
+      const read = this.#tokenizer.encodeParts(text, options);
+      for (let part = read.next(); !part.done; part = read.next()) {
+        for (const id of part.value) ids.push(id);
         if (ids.length > tokens) throw tooLong(`more than ${tokens}`, of, param);
-        if (begun) await rest();
-        begun = true;
+        if (text.length > PART) await rest();
       }
-      since += text.length;
-      if (since > SHORT) await rest();
     }
     return ids;
+  }
+
+  /** Waits until other things had a turn; of those who wait one goes on in a turn. */
+  #rest(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#resting.push(resolve) === 1) setImmediate(() => this.#goOn());
+    });
+  }
+  #goOn(): void {
+    this.#since = 0;
+    this.#resting.shift()?.();
+    if (this.#resting.length > 0) setImmediate(() => this.#goOn());
   }
 }
 

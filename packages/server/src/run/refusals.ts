@@ -1,7 +1,5 @@
 import { Refusal } from '../protocol/refusal.ts';
 
-export const cancelled = (): Refusal => new Refusal('the request was cancelled', { status: 499 });
-
 export const closing = (): Refusal => new Refusal('the server is closing', { status: 503, retryAfter: 1 });
 
 export const noMemory = (): Refusal =>

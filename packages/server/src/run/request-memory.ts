@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Refusal } from '../protocol/refusal.ts';
+import { cancelled, Refusal } from '../protocol/refusal.ts';
 import type { Job } from './job.ts';
 import type { Pool } from './pool.ts';
-import { cancelled, closing } from './refusals.ts';
+import { closing } from './refusals.ts';
 
 /** Bytes of requests beside their caches: text that is not read yet, and what is said and not taken. */
 export class RequestMemory {

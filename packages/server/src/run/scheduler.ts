@@ -3,14 +3,14 @@ import { createPrefixStore, Sequence } from '@kv/models';
 import { stepTogether } from '@kv/models/engine';
 import type { Model, PrefixStore } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
-import { Refusal, refusalOf } from '../protocol/refusal.ts';
+import { cancelled, Refusal, refusalOf } from '../protocol/refusal.ts';
 import { Channel } from './channel.ts';
 import { Choice } from './choice.ts';
 import type { Said } from './choice.ts';
 import type { Asked, Event, Job, Observed, SchedulerOptions } from './job.ts';
 import { beginsAnywhere, bytesFor, needOf, saidBytes, scratchBytes, slotsGained } from './need.ts';
 import { Pool } from './pool.ts';
-import { cancelled, closing, noMemory, notRead, queueFull, saysTooMuch, tookTooLong } from './refusals.ts';
+import { closing, noMemory, notRead, queueFull, saysTooMuch, tookTooLong } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
 /**
