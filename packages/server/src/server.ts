@@ -56,7 +56,7 @@ export interface ServerOptions {
   readonly model: Model;
   /** What /v1/models calls it. */
   readonly name: string;
-  /** Bytes of all sequences, prefixes and scratch. */
+  /** Bytes of all sequences, prefixes, scratch and requests. */
   readonly memory: number;
   /** A policy, or its text by names of `registry`. @defaultValue nothing is evicted */
   readonly policy?: Policy | string | undefined;

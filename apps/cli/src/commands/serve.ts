@@ -32,6 +32,7 @@ interface ServeOptions {
   readonly queue: number;
   readonly running: number;
   readonly maxTokens?: number;
+  readonly maxPromptTokens?: number;
   readonly host: string;
   readonly port: number;
   readonly apiKeyFile?: string;
@@ -59,7 +60,7 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
       .option('--fixed-policy', 'refuse requests that ask for another policy, budget, block or cadence')
       .option(
         '--memory <bytes>',
-        'bytes of all caches, prefixes and scratch, such as 512MB; weights come beside it',
+        'bytes of all caches, prefixes, scratch and requests, such as 512MB; weights come beside it',
         bytes('--memory'),
         2 ** 31,
       )
@@ -69,6 +70,11 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
         '--max-tokens <n>',
         "the longest answer (by default the model's context)",
         whole('--max-tokens', { min: 1 }),
+      )
+      .option(
+        '--max-prompt-tokens <n>',
+        'the longest prompt under a policy with a block; others fit the context (by default 4 contexts)',
+        whole('--max-prompt-tokens', { min: 1 }),
       )
       .option('--host <address>', 'where to listen; without --api-key-file only loopback', '127.0.0.1')
       .option('--port <n>', 'the port; 0 is any that is free', whole('--port', { max: 65535 }), 8080)
@@ -113,7 +119,7 @@ async function listen(
   { stdout, stderr, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
-  const { budget, block, cadence, memory, queue, running, maxTokens, host, port, grace } = options,
+  const { budget, block, cadence, memory, queue, running, maxTokens, maxPromptTokens, host, port, grace } = options,
     name = options.name ?? basename(options.model).replace(/\.gguf$/i, '');
   if (name === '') throw new KvError('--name', 'expected a name beside such a --model, got none');
   const fixedPolicy = options.fixedPolicy === true,
@@ -123,7 +129,12 @@ async function listen(
       name,
       ...{ budget, block, cadence, memory },
       fixedPolicy,
-      limits: { queue, running, ...(maxTokens !== undefined && { maxTokens }) },
+      limits: {
+        queue,
+        running,
+        ...(maxTokens !== undefined && { maxTokens }),
+        ...(maxPromptTokens !== undefined && { promptTokens: maxPromptTokens }),
+      },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
       ...(!unredacted && { redact }),
     });

@@ -64,7 +64,7 @@ export interface Job {
 }
 
 export interface SchedulerOptions {
-  /** Bytes of all sequences, prefixes and scratch. */
+  /** Bytes of all sequences, prefixes, scratch and requests. */
   readonly memory: number;
   /** Most prompts that wait. */
   readonly queue: number;
