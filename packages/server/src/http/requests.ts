@@ -54,9 +54,11 @@ function dropNulls(value: unknown): boolean {
       if (Array.isArray(each)) {
         for (const item of each) if (typeof item === 'object' && item !== null) next.push(item);
       } else
-        for (const [field, item] of Object.entries(each))
+        for (const field of Object.keys(each)) {
+          const item = (each as Record<string, unknown>)[field];
           if (item === null) delete (each as Record<string, unknown>)[field];
           else if (typeof item === 'object') next.push(item);
+        }
     level = next;
   }
   return true;

@@ -208,6 +208,12 @@ export interface SchemaError {
   readonly data?: unknown;
 }
 
+/** The beginning of a value, which may be as long as a body. */
+const shown = (value: unknown): string =>
+  JSON.stringify(value, (_, each: unknown) =>
+    typeof each === 'string' || Array.isArray(each) ? each.slice(0, 100) : each,
+  ) ?? 'nothing';
+
 /** `/messages/0/content` as `messages[0].content`. */
 const fieldOf = (path: string): string =>
   path
@@ -236,7 +242,7 @@ export function schemaRefusal(errors: readonly SchemaError[]): { readonly param:
     return { param, message: `'${param}' is expected, got none` };
   }
   const param = fieldOf(instancePath) || 'body',
-    got = JSON.stringify(data) ?? 'nothing';
+    got = shown(data);
   return {
     param,
     message: `'${param}' must be ${parentSchema?.description ?? 'another value'}, got ${got.length > 80 ? `${got.slice(0, 80)}…` : got}`,

@@ -121,4 +121,4 @@ export function saidBytes({ ids, answering, n, scorePrompt, streamed }: Asked, a
  * Bytes of a body of so many, until its text is read as ids: as it came, as text and as values, and what reading a long
  * text works in, of no more characters than fit.
  */
-export const textBytes = (bytes: number, characters: number): number => 6 * bytes + 64 * Math.min(bytes, characters);
+export const textBytes = (bytes: number, characters: number): number => 6 * bytes + 40 * Math.min(bytes, characters);
