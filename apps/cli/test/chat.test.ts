@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bytesText } from '@kv/evaluation';
-import { generate, loadModel, type Model } from '@kv/models';
+import { generate, loadModel, type ChatTemplate, type Model, type Tokenizer } from '@kv/models';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { droppedText, heldShares } from '../src/chat/dropped.ts';
@@ -22,13 +22,16 @@ const chat = (args: readonly string[], lines: readonly string[], more: Run = {})
   kv(['chat', '--model', model, ...args], { cwd, lines, ...more });
 /** A turn that the tiny model answers without an end. */
 const ENDLESS = 'one two three';
-function withTemplate(at: string): string {
+const PLAIN =
+  '{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}';
+function withTemplate(at: string, template = PLAIN): string {
   const own = writeTinyModel(at);
-  writeFileSync(
-    join(own, 'chat_template.jinja'),
-    '{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}',
-  );
+  writeFileSync(join(own, 'chat_template.jinja'), template);
   return own;
+}
+async function templateOf(source: string): Promise<{ tokenizer: Tokenizer; template: ChatTemplate }> {
+  const { tokenizer, chatTemplate } = await loadModel(withTemplate(join(folder(), 'own'), source));
+  return { tokenizer, template: chatTemplate!()! };
 }
 /** A turn after which the model would write a line break first. */
 async function firstBlank(of: Model): Promise<string> {
@@ -203,9 +206,9 @@ describe('turns', () => {
     expect(turns.turn('b', 'a')[0]).not.toBe(0);
   });
   it("templates: turn after turn makes the template's text of the whole conversation", async () => {
-    const { tokenizer } = await loadModel(model);
-    const render = (messages: readonly { role: string; content: string }[]): string =>
-      `${messages.map(({ role, content }) => `<${role}>${content.trim()}</>\n`).join('')}<assistant>`;
+    const { tokenizer, template } = await templateOf(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{{ '\\n' }}{% endfor %}<assistant>",
+    );
     fc.assert(
       fc.property(
         fc.option(fc.string({ unit: fc.constantFrom('a', 'é', '<', ' x') }), { nil: undefined }),
@@ -214,13 +217,13 @@ describe('turns', () => {
           { minLength: 1, maxLength: 4 },
         ),
         (system, said) => {
-          const turns = templateTurns(tokenizer, render, system),
+          const turns = templateTurns(tokenizer, template, system),
             messages = system === undefined ? [] : [{ role: 'system', content: system }];
           let text = '';
           for (const [user, answer] of said) {
             text += tokenizer.decode(turns.turn(user, text));
             messages.push({ role: 'user', content: user });
-            expect(text).toBe(render(messages));
+            expect(text).toBe(template(messages));
             text += answer;
             messages.push({ role: 'assistant', content: answer });
           }
@@ -230,18 +233,24 @@ describe('turns', () => {
   });
 });
 
-it.each(['<s>', 'a<s> b</s>'])('templates: the special tokens in %j, which a person wrote, are text', async (said) => {
-  const { tokenizer } = await loadModel(model),
-    special = new Set(tokenizer.specials.values());
-  const turns = templateTurns(
-      tokenizer,
-      (messages) => `<s>user: ${messages.map(({ content }) => content).join('')}</s>`,
-      undefined,
-    ),
-    ids = turns.turn(said, '');
-  expect(ids.filter((id) => special.has(id))).toEqual(['<s>', '</s>'].map((name) => tokenizer.specials.get(name)));
-  expect(tokenizer.decode(ids)).toBe(`user: ${said}`);
-});
+it.each(['<s>', 'x<s> x</s>', '</s>a', 's>', '<', '<s>'.repeat(99)])(
+  'templates: the special tokens in %j, which a person wrote, are text in the first turn and in later ones',
+  async (said) => {
+    const { tokenizer, template } = await templateOf(
+        "{% for m in messages %}<s>{{ m.role }}: {{ m.content | replace('x', 'y') }}</s>{% endfor %}",
+      ),
+      special = new Set(tokenizer.specials.values()),
+      [begin, end] = ['<s>', '</s>'].map((name) => tokenizer.specials.get(name));
+    const turns = templateTurns(tokenizer, template, undefined);
+    for (const [before, ids, wanted] of [
+      ['', turns.turn(said, ''), [begin, end]],
+      ['x', turns.turn(said, 'x'), [end, begin, end]],
+    ] as const) {
+      expect([before, ids.filter((id) => special.has(id))]).toEqual([before, wanted]);
+      expect(tokenizer.decode(ids)).toBe(`user: ${said.replaceAll('x', 'y')}`);
+    }
+  },
+);
 
 describe('what was dropped', () => {
   it('counts layers and heads by position, and shows each character once', () => {

@@ -29,7 +29,7 @@ export interface ChatOptions {
 export interface RenderedChat {
   readonly text: string;
   /** `[from, to)` of the text that comes from the conversation, in UTF-16 units, in order. */
-  readonly given: readonly (readonly [number, number])[];
+  readonly untrusted: readonly (readonly [number, number])[];
 }
 
 /** A chat template. Each throws KvError with what the template says against the conversation. */
@@ -76,7 +76,7 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
       const { text, spans } = new Renderer(work).render(program, names);
       return {
         text,
-        given: Array.from({ length: spans.length / 2 }, (_, i) => [spans[2 * i], spans[2 * i + 1]] as const),
+        untrusted: Array.from({ length: spans.length / 2 }, (_, i) => [spans[2 * i], spans[2 * i + 1]] as const),
       };
     }),
   );

@@ -1,7 +1,8 @@
 export { architectures } from './architectures.ts';
 export type { Architecture, ArchitectureName } from './architectures.ts';
 export type { Observer, ObservedRow } from './sequence/observer.ts';
-export type { ChatMessage, ChatOptions, ChatTemplate } from './chat-template.ts';
+export { chatIds, renderedAfter, renderedIds } from './chat-ids.ts';
+export type { ChatMessage, ChatOptions, ChatTemplate, RenderedChat } from './chat-template.ts';
 export type { AttentionConfig, ModelConfig } from './checkpoint/config.ts';
 export type { OpenOptions } from './checkpoint/load.ts';
 export type { DownloadOptions } from './checkpoint/download.ts';

@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import { object, show, type Fields } from './checkpoint/fields.ts';
-import { addedTokens, checkLength, tokenId } from './tokenizer/added.ts';
+import { addedTokens, checkLength, isSpace, tokenId, type AddedToken } from './tokenizer/added.ts';
 import { bpeEncoder } from './tokenizer/bpe.ts';
+import { byTrust } from './tokenizer/encoder.ts';
 import type { Tokenizer } from './tokenizer/interface.ts';
 import { normalizer } from './tokenizer/normalizer.ts';
 import { literal, parts } from './tokenizer/parts.ts';
@@ -30,6 +31,8 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
       `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`,
     );
   const { prepare, cut, byteLevel: inBytes } = preTokenizer(root.pre_tokenizer, where);
+  const words = { cut, byteLevel: inBytes },
+    encode = bpeEncoder(model, words, where);
 
   const toBytes = tokenBytes(byteLevel);
   const bytes: Uint8Array[] = [];
@@ -37,6 +40,7 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     bytes[tokenId(id, token, where)] = toBytes(checkLength(token, where));
   const added = addedTokens(root.added_tokens, where);
   for (const { id, content } of added) bytes[id] = new TextEncoder().encode(content);
+  const bare = withoutAdded(model, vocab, added);
   const unknown =
     typeof model.unk_token === 'string' && Object.hasOwn(vocab, model.unk_token)
       ? (vocab[model.unk_token] as number)
@@ -48,7 +52,7 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
       added,
       normalize: normalizer(root.normalizer, where),
       prepare,
-      ids: bpeEncoder(model, { cut, byteLevel: inBytes }, where),
+      ids: byTrust(encode, () => (bare === model ? encode : bpeEncoder(bare, words, where))),
       unknown:
         unknown === undefined
           ? undefined
@@ -81,6 +85,23 @@ function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
     if (model[name] != null && model[name] !== '' && model[name] !== 0)
       throw new KvError(where, `expected a BPE model without ${name}, got ${show(model[name])}`);
   return { model, vocab };
+}
+
+/**
+ * The model without the words and merges that make an added token, white space aside: the same model where it has none,
+ * as nearly all have.
+ */
+function withoutAdded(model: Fields, vocab: Fields, added: readonly AddedToken[]): Fields {
+  const ids = new Set<unknown>(added.flatMap((token) => (isSpace(token) ? [] : [token.id])));
+  const names = new Set(Object.keys(vocab).filter((name) => ids.has(vocab[name])));
+  const merges = (model.merges as readonly unknown[]).filter(
+    (merge) => !names.has(typeof merge === 'string' ? merge.replace(' ', '') : (merge as readonly string[]).join('')),
+  );
+  const reached = names.size > 0 && (model.ignore_merges === true || [...names].some((name) => [...name].length === 1));
+  if (!reached && merges.length === (model.merges as readonly unknown[]).length) return model;
+  const unknown = model.unk_token;
+  const kept = Object.entries(vocab).filter(([name]) => name === unknown || !names.has(name));
+  return { ...model, merges, vocab: Object.fromEntries(kept) };
 }
 
 /** Whether a decoder takes a space off the beginning. */

@@ -27,7 +27,7 @@ describe.each(Object.entries(names))('%s', (name, { type, ignoreMerges, addBos }
   test.skipIf(['TEKKEN', 'GPT4O', 'MINIMAX_M2'].includes(type))('hard texts are cut into the same words', () => {
     const { cut } = preTokenizer({ type: 'Sequence', pretokenizers: WORDS.get(name)!.cuts }, name);
     texts.forEach((text, i) => {
-      const got = cut(text, new Work(name, text.length)).map(({ length }) => length);
+      const got = [...cut(text, new Work(name, text.length))].flatMap((word) => word?.length ?? []);
       expect(got, JSON.stringify(text)).toEqual(words[cuts[type]][i]);
     });
   });

@@ -147,7 +147,7 @@ async function listen(
       { keys, policy } = resolved;
     if (stderr.isTTY)
       stderr.write(
-        startLines(address, name, model, { policy: policy?.label ?? '', keys: keys !== undefined, fixedPolicy }),
+        startLines(address, name, model, { policy: String(policy ?? ''), keys: keys !== undefined, fixedPolicy }),
       );
     await stopped;
   } finally {

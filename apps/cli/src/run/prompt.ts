@@ -1,9 +1,8 @@
 import { addAbortSignal } from 'node:stream';
 import type { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
-import type { Model } from '@kv/models';
+import { chatIds, type Model } from '@kv/models';
 import { notJson } from '@kv/models/engine';
-import { templateTurns } from '../chat/turns.ts';
 import type { Terminal } from '../terminal.ts';
 import { readText } from './questions.ts';
 
@@ -111,10 +110,9 @@ export function promptReader(
   };
 }
 
-function asTurn(text: string, { name, tokenizer, chatTemplate }: Model): readonly number[] {
-  const render = chatTemplate?.();
-  if (!render) throw new KvError('--chat', `expected a model with a chat template, got ${name}`);
-  return templateTurns(tokenizer, render, undefined).turn(text, '');
+function asTurn(text: string, model: Model): readonly number[] {
+  if (!model.chatTemplate?.()) throw new KvError('--chat', `expected a model with a chat template, got ${model.name}`);
+  return chatIds(model, [{ role: 'user', content: text }]);
 }
 
 function parseIds(text: string, file: string): readonly number[] {

@@ -79,6 +79,18 @@ export function checkAdded(added: readonly AddedToken[], where: string): readonl
   );
 }
 
+/** White space that is a token of its own, which tokenizers of code have: it is text and controls nothing. */
+export const isSpace = ({ content, special }: AddedToken): boolean =>
+  !special && /^[\p{White_Space}\u2581]+$/u.test(content);
+
+/** How a text is cut at added tokens. */
+export interface Reading {
+  /** Whether special tokens are read. */
+  readonly parse: boolean;
+  /** Whether the unit at `at` is of untrusted text, of which no token is read but white space. */
+  readonly closed?: ((at: number) => boolean) | undefined;
+}
+
 interface Node {
   readonly next: Map<number, Node>;
   token?: AddedToken;
@@ -86,12 +98,12 @@ interface Node {
 
 /**
  * A function that cuts a text at the tokens in it: leftmost first, longest of those that start together.
- * With `parse` false it passes over special tokens; `undefined` is a pause. `form` is the text under which a token is found.
+ * `undefined` is a pause. `form` is the text under which a token is found.
  */
 export function cutter(
   tokens: readonly AddedToken[],
   form: (content: string) => string,
-): (text: string, parse: boolean, work: Work) => Generator<Section | undefined, void> {
+): (text: string, reading: Reading, work: Work) => Generator<Section | undefined, void> {
   const root: Node = { next: new Map() };
   for (const token of tokens) {
     const content = form(token.content);
@@ -104,12 +116,12 @@ export function cutter(
     }
     if (node !== root) node.token = token;
   }
-  return function* (text, parse, work) {
+  return function* (text, { parse, closed }, work) {
     let done = 0;
     for (let at = root.next.size === 0 ? text.length : 0; at < text.length; ) {
       work.spend(1);
       if (work.due) yield;
-      const found = longest(root, text, at, work);
+      const found = longest(root, text, at, closed, work);
       if (found === undefined) {
         at++;
         continue;
@@ -128,11 +140,19 @@ export function cutter(
   };
 }
 
-function longest(root: Node, text: string, start: number, work: Work): { token: AddedToken; end: number } | undefined {
+function longest(
+  root: Node,
+  text: string,
+  start: number,
+  closed: Reading['closed'],
+  work: Work,
+): { token: AddedToken; end: number } | undefined {
   let best: { token: AddedToken; end: number } | undefined;
   let node = root.next.get(text.charCodeAt(start));
+  let untrusted = false;
   for (let at = start + 1; node !== undefined; at++) {
-    if (node.token !== undefined) best = { token: node.token, end: at };
+    untrusted ||= closed?.(at - 1) === true;
+    if (node.token !== undefined && (!untrusted || isSpace(node.token))) best = { token: node.token, end: at };
     node = at < text.length ? node.next.get(text.charCodeAt(at)) : undefined;
     if (node === undefined) work.spend(at - start);
   }

@@ -5,6 +5,14 @@ import type { Cut } from './words.ts';
 /** Puts the ids of a text behind those in `out`. */
 export type Encoder = (text: string, work: Work, out: number[]) => Paused<void>;
 
+/** Picks the encoder of a text: of one with untrusted text it makes no added token but white space. */
+export type ByTrust = (untrusted: boolean) => Encoder;
+/** The second is made when it is first needed. */
+export function byTrust(trusted: Encoder, untrusted: () => Encoder): ByTrust {
+  let made: Encoder | undefined;
+  return (of) => (of ? (made ??= untrusted()) : trusted);
+}
+
 /** Words whose ids are kept for when they come again, and the longest of them. */
 const REMEMBERED = { words: 10_000, length: 256 } as const;
 

@@ -2,8 +2,9 @@ import { KvError } from '@kv/core';
 import { show, type Fields } from '../checkpoint/fields.ts';
 import { createTokenizer } from '../tokenizer.ts';
 import type { Tokenizer } from './interface.ts';
-import { checkLength, type AddedToken } from './added.ts';
+import { checkLength, isSpace, type AddedToken } from './added.ts';
 import { asItIs } from './aligned.ts';
+import { byTrust, type Encoder } from './encoder.ts';
 import { WORDS } from './gguf-words.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { assemble } from './pipeline.ts';
@@ -122,6 +123,11 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
   const byteIds = new Map(
     tokens.flatMap((token, at) => (types[at] === BYTE ? [[toBytes(token)[0] as number, at] as const] : [])),
   );
+  // runs of spaces, which Gemma's files hold as spaces, are pieces of marked spaces, too
+  const pieces = new Map(piecesOf(tokens, types).map(([piece, at]) => [piece.replaceAll(' ', SPACE), at])),
+    controls = new Set(added.flatMap((token) => (isSpace(token) ? [] : [token.id]))),
+    bare = new Map([...pieces].filter(([, at]) => !controls.has(at))),
+    encoderOf = (known: ReadonlyMap<string, number>): Encoder => spmEncoder(known, scores, byteIds, unknown);
   return assemble(
     {
       bytes: tokens.map((token, at) =>
@@ -133,13 +139,7 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
         return yield* (prefix ? prepend(SPACE) : asItIs)(spaced, work);
       },
       prepare: asItIs,
-      // runs of spaces, which Gemma's files hold as spaces, are pieces of marked spaces, too
-      ids: spmEncoder(
-        new Map(piecesOf(tokens, types).map(([piece, at]) => [piece.replaceAll(' ', SPACE), at])),
-        scores,
-        byteIds,
-        unknown,
-      ),
+      ids: byTrust(encoderOf(pieces), () => encoderOf(bare)),
       unknown: { id: unknown, covers: 'character' },
       spaces: true,
       dummyPrefix: prefix,

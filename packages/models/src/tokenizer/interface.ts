@@ -16,6 +16,12 @@ export interface EncodeOptions {
    * trusted: it stays text.
    */
   readonly parse?: boolean;
+  /**
+   * `[from, to)` of the text, in UTF-16 units and in order, that somebody else wrote: whatever stands there stays text.
+   * No added token, special or not, is read from a character of it; white space that is a token of its own is.
+   * Harmless text has the ids that it has without this.
+   */
+  readonly untrusted?: readonly (readonly [number, number])[];
 }
 
 /** Decodes a growing sequence. */

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
-import type { Encoded, StreamDecoder, Tokenizer } from './interface.ts';
+import type { Encoded, EncodeOptions, StreamDecoder, Tokenizer } from './interface.ts';
 import { checkAdded, cutter, type AddedToken } from './added.ts';
-import { align, slice, type Step } from './aligned.ts';
-import type { Encoder } from './encoder.ts';
+import { align, slice, type Aligned, type Step } from './aligned.ts';
+import type { ByTrust } from './encoder.ts';
 import { tokenOffsets, type Unknown } from './offsets.ts';
 import { finish, type Paused } from './paused.ts';
 import type { Around } from './post-processor.ts';
@@ -17,7 +17,7 @@ export interface Pipeline {
   /** What a pre-tokenizer changes in a section of normalised text. */
   readonly prepare: Step;
   /** The model: ids of a prepared section. */
-  readonly ids: Encoder;
+  readonly ids: ByTrust;
   readonly unknown: Unknown | undefined;
   /** Whether U+2581 stands for a space. */
   readonly spaces: boolean;
@@ -71,13 +71,20 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   };
 
   /** Puts the ids of a text behind those in `out`, and their places behind those in `offsets`, where it is given. */
-  function* encoding(text: string, parse: boolean, out: number[], offsets?: [number, number][]): Paused<void> {
+  function* encoding(
+    text: string,
+    { parse = true, untrusted = [] }: EncodeOptions,
+    out: number[],
+    offsets?: [number, number][],
+  ): Paused<void> {
+    const closed = untrusted.length === 0 ? undefined : closedOf(text.length, untrusted, where),
+      closedUnit = closed && ((at: number) => closed(at, at + 1));
     const work = new Work(where, text.length);
     const put = (id: number, from: number, to: number): void => {
       out.push(id);
       offsets?.push([from, to]);
     };
-    for (const outer of rawCut(text, parse, work)) {
+    for (const outer of rawCut(text, { parse, closed: closedUnit }, work)) {
       if (outer === undefined) {
         yield;
         continue;
@@ -90,7 +97,8 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
       work.spend(to - from);
       if (work.due) yield;
       const normal = yield* normalize(align(text.slice(from, to), from), work);
-      for (const inner of normalCut(normal.text, parse, work)) {
+      const closedNormal = closed && ((at: number) => closed(normal.start[at] as number, normal.end[at] as number));
+      for (const inner of normalCut(normal.text, { parse, closed: closedNormal }, work)) {
         if (inner === undefined) {
           yield;
           continue;
@@ -102,16 +110,16 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
         }
         const prepared = yield* prepare(section, work);
         const own = offsets ? [] : out;
-        yield* ids(prepared.text, work, own);
+        yield* ids(holds(prepared, closed))(prepared.text, work, own);
         if (!offsets) continue;
         for (const place of tokenOffsets(prepared, own, bytesOf, spaces, work, unknown)) offsets.push(place);
         for (const id of own) out.push(id);
       }
     }
   }
-  const encode = (text: string, parse: boolean): Encoded => {
+  const encode = (text: string, options: EncodeOptions): Encoded => {
     const own: { ids: number[]; offsets: [number, number][] } = { ids: [], offsets: [] };
-    finish(encoding(text, parse, own.ids, own.offsets));
+    finish(encoding(text, options, own.ids, own.offsets));
     return own;
   };
   const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\uFFFD');
@@ -149,8 +157,9 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
     ...(bosId !== undefined && { bosId }),
     ...(eosId !== undefined && { eosId }),
     bytesOf,
-    encode(text, { special = true, parse = true } = {}) {
-      const own = encode(wellFormed(text), parse);
+    encode(text, options = {}) {
+      const { special = true } = options;
+      const own = encode(wellFormed(text), options);
       if (!special) return own;
       const empty = (at: number) => (): [number, number] => [at, at];
       return {
@@ -158,9 +167,10 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
         offsets: [...around.before.map(empty(0)), ...own.offsets, ...around.after.map(empty(text.length))],
       };
     },
-    *encodeParts(text, { special = true, parse = true } = {}) {
+    *encodeParts(text, options = {}) {
+      const { special = true } = options;
       const out = special ? [...around.before] : [];
-      for (const _ of encoding(wellFormed(text), parse, out)) yield out.splice(0);
+      for (const _ of encoding(wellFormed(text), options, out)) yield out.splice(0);
       if (special) out.push(...around.after);
       yield out;
     },
@@ -172,4 +182,32 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
     },
     streamDecoder,
   };
+}
+
+/** Whether a part of a text holds characters of the ranges. @throws KvError for ranges that are none, or out of order */
+function closedOf(
+  length: number,
+  ranges: readonly (readonly [number, number])[],
+  where: string,
+): (from: number, to: number) => boolean {
+  const before = new Uint32Array(length + 1);
+  let last = 0;
+  for (const [from, to] of ranges) {
+    if (!(Number.isInteger(from) && Number.isInteger(to) && from >= last && to >= from && to <= length))
+      throw new KvError(
+        where,
+        `untrusted must be ranges of a text of ${length} characters, in order, got [${from}, ${to}] behind ${last}`,
+      );
+    before.fill(1, from + 1, to + 1);
+    last = to;
+  }
+  for (let i = 0; i < length; i++) before[i + 1] += before[i] as number;
+  return (from, to) => (before[to] as number) > (before[from] as number);
+}
+
+/** Whether any unit of a section comes from untrusted text. */
+function holds({ start, end }: Aligned, closed: ((from: number, to: number) => boolean) | undefined): boolean {
+  if (closed === undefined) return false;
+  for (let i = 0; i < start.length; i++) if (closed(start[i] as number, end[i] as number)) return true;
+  return false;
 }

@@ -1,6 +1,9 @@
-import type { ChatMessage, ChatTemplate } from '@kv/models';
+import type { ChatMessage } from '@kv/models';
 import { Refusal } from './refusal.ts';
 import type { ChatRequest, Message } from './schema.ts';
+
+/** A conversation as a chat template writes it. */
+type Render = (messages: readonly ChatMessage[]) => string;
 
 /** Roles that may have a field, where not all may. */
 const ROLES: Readonly<Partial<Record<keyof Message, string>>> = {
@@ -16,7 +19,7 @@ const ROLES: Readonly<Partial<Record<keyof Message, string>>> = {
  * them.
  * @throws Refusal naming a field that the role does not have, or that the template would leave out
  */
-export function conversation({ messages }: ChatRequest, render: ChatTemplate | undefined): readonly ChatMessage[] {
+export function conversation({ messages }: ChatRequest, render: Render | undefined): readonly ChatMessage[] {
   const calls = messages.findIndex(({ tool_calls: made = [] }) => made.length > 0),
     results = messages.findIndex(({ role }) => role === 'tool');
   if (calls >= 0 || results >= 0) {
@@ -63,7 +66,7 @@ function objectOr(text: string): unknown {
 }
 
 /** Whether a template writes calls of tools and their results, by what becomes of one of each. */
-function writtenBy(render: ChatTemplate): { readonly calls: boolean; readonly results: boolean } {
+function writtenBy(render: Render): { readonly calls: boolean; readonly results: boolean } {
   const ask = { role: 'user', content: 'a' },
     call = { id: 'callof123', type: 'function', function: { name: 'nameofit', arguments: { key: 'valueofit' } } },
     result = { role: 'tool', content: 'resultofit', tool_call_id: call.id };
@@ -78,7 +81,7 @@ function writtenBy(render: ChatTemplate): { readonly calls: boolean; readonly re
 }
 
 /** What a template makes of messages; nothing of those that it refuses. */
-function rendered(render: ChatTemplate, messages: readonly ChatMessage[]): string {
+function rendered(render: Render, messages: readonly ChatMessage[]): string {
   try {
     return render(messages);
   } catch {

@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto';
-import type { ChatMessage, ChatTemplate, Model } from '@kv/models';
+import type { ChatMessage, Model, RenderedChat } from '@kv/models';
 import type { ChatRequest, CompletionRequest } from './schema.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
-import { tooLong, type PromptLimits, type TextPart, type TextReader } from './text-reader.ts';
+import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
 
 /** A prompt as the model reads it. */
 export interface Prompt {
@@ -24,7 +23,7 @@ export async function completionPrompts(
   for (const [i, one] of (all as readonly (string | readonly number[])[]).entries()) {
     const param = all.length === 1 ? 'prompt' : `prompt[${i}]`,
       read =
-        typeof one === 'string' ? { ids: await reader.read([{ text: one }], limits, param), text: one } : { ids: one };
+        typeof one === 'string' ? { ids: await reader.read({ text: one }, limits, param), text: one } : { ids: one };
     if (read.ids.length > limits.tokens) throw tooLong(read.ids.length, limits.of, param);
     const wrong = read.ids.find((id) => id >= vocab);
     if (wrong !== undefined)
@@ -46,25 +45,30 @@ export interface ChatPrompt extends Prompt {
  */
 export async function chatPrompt(
   request: ChatRequest,
-  { tokenizer, chatTemplate }: Model,
+  { chatTemplate }: Model,
   reader: TextReader,
   limits: PromptLimits,
 ): Promise<ChatPrompt> {
-  const render = chatTemplate?.(),
-    messages = conversation(request, render);
+  const template = chatTemplate?.(),
+    messages = conversation(request, template);
   // before the template makes more of it
   reader.expectFits(
     messages.reduce((sum, { content }) => sum + content.length, 0),
     limits,
     'messages',
   );
-  const parts = render
-      ? templateParts(messages, render, tokenizer)
-      : [{ text: lines(messages), options: { parse: false } }],
-    ids = await reader.read(parts, limits, 'messages');
+  const ids = await reader.read(
+    template ? rendered(template.render(messages)) : untrusted(lines(messages)),
+    limits,
+    'messages',
+  );
   if (ids.length === 0) throw new Refusal("'messages' must have at least one token, got none", { param: 'messages' });
-  return { ids, stop: render ? [] : ['\n'] };
+  return { ids, stop: template ? [] : ['\n'] };
 }
+
+const rendered = ({ text, untrusted }: RenderedChat): PromptText => ({ text, options: { special: false, untrusted } });
+/** Text of a conversation alone, of which nothing is read as a control token. */
+const untrusted = (text: string): PromptText => ({ text, options: { untrusted: [[0, text.length]] } });
 
 /** Answers stand on the line that asked for them. */
 const lines = (messages: readonly ChatMessage[]): string =>
@@ -73,39 +77,3 @@ const lines = (messages: readonly ChatMessage[]): string =>
       i === 0 || (role === 'assistant' && messages[i - 1]?.role === 'user') ? content : `\n${content}`,
     )
     .join('');
-
-/**
- * A rendered conversation. Special tokens that a message holds stay text, so that nobody ends their own turn or begins
- * another's: each is rendered as a mark that no message holds.
- */
-function templateParts(
-  messages: readonly ChatMessage[],
-  render: ChatTemplate,
-  tokenizer: Model['tokenizer'],
-): readonly TextPart[] {
-  const specials = [...tokenizer.specials.keys()].filter((name) => name !== '').sort((a, b) => b.length - a.length),
-    special = new RegExp(specials.map((name) => name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')).join('|') || '(?!)', 'g'),
-    mark = randomUUID(),
-    found: string[] = [];
-  const marked = (text: string): string => text.replace(special, (name) => `<${mark}:${found.push(name) - 1}>`);
-  return render(messages.map((message) => mapTexts(message, marked)))
-    .split(new RegExp(`<${mark}:(\\d+)>`))
-    .map((text, i) =>
-      i % 2 === 0
-        ? { text, options: { special: false, parse: true } }
-        : { text: found[Number(text)] ?? '', options: { special: false, parse: false } },
-    );
-}
-
-/** A value with every text in it mapped, but for the role. */
-function mapTexts<T>(value: T, map: (text: string) => string): T {
-  const inner = (each: unknown): unknown => {
-    if (typeof each === 'string') return map(each);
-    if (Array.isArray(each)) return each.map(inner);
-    if (typeof each !== 'object' || each === null) return each;
-    return Object.fromEntries(
-      Object.entries(each).map(([name, item]) => [map(name), name === 'role' ? item : inner(item)]),
-    );
-  };
-  return inner(value) as T;
-}

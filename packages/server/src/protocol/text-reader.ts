@@ -1,8 +1,8 @@
 import type { EncodeOptions, Tokenizer } from '@kv/models';
 import { cancelled, Refusal } from './refusal.ts';
 
-/** A text, or a part of one whose ids are put together. */
-export interface TextPart {
+/** A text, and how it is read. */
+export interface PromptText {
   readonly text: string;
   readonly options?: EncodeOptions;
 }
@@ -56,18 +56,18 @@ export class TextReader {
       throw tooLong(`${characters} characters, of which a token has at most ${this.#longest}`, of, param);
   }
 
-  /** The ids of parts, one behind the other. @throws Refusal for more than the limits allow, or once it is aborted */
-  async read(parts: readonly TextPart[], limits: PromptLimits, param: string): Promise<readonly number[]> {
-    const characters = parts.reduce((sum, { text }) => sum + text.length, 0);
+  /** The ids of a text. @throws Refusal for more than the limits allow, or once it is aborted */
+  async read(prompt: PromptText, limits: PromptLimits, param: string): Promise<readonly number[]> {
+    const characters = prompt.text.length;
     this.expectFits(characters, limits, param);
-    if (characters <= SHORT) return this.#ids(parts, limits, param);
-    const ids = this.#turn.then(() => this.#ids(parts, limits, param));
+    if (characters <= SHORT) return this.#ids(prompt, limits, param);
+    const ids = this.#turn.then(() => this.#ids(prompt, limits, param));
     this.#turn = ids.catch(() => {});
     return ids;
   }
 
   async #ids(
-    parts: readonly TextPart[],
+    { text, options }: PromptText,
     { tokens, of, signal }: PromptLimits,
     param: string,
   ): Promise<readonly number[]> {
@@ -76,15 +76,12 @@ export class TextReader {
       await this.#rest();
       if (signal?.aborted) throw cancelled();
     };
-    for (const { text, options } of parts) {
-      this.#since += text.length;
-      if (this.#since > SHORT) await rest();
-      const read = this.#tokenizer.encodeParts(text, options);
-      for (let part = read.next(); !part.done; part = read.next()) {
-        for (const id of part.value) ids.push(id);
-        if (ids.length > tokens) throw tooLong(`more than ${tokens}`, of, param);
-        if (text.length > PART) await rest();
-      }
+    this.#since += text.length;
+    if (this.#since > SHORT) await rest();
+    for (const part of this.#tokenizer.encodeParts(text, options)) {
+      for (const id of part) ids.push(id);
+      if (ids.length > tokens) throw tooLong(`more than ${tokens}`, of, param);
+      if (text.length > PART) await rest();
     }
     return ids;
   }
