@@ -211,7 +211,14 @@ const FILTERS: Readonly<Record<string, Named>> = {
   ],
   tojson: [['ensure_ascii', 'indent', 'separators', 'sort_keys'], tojson],
   trim: [['chars'], text((value, given, work) => strip(value, given.text('chars'), 'both', work))],
-  truncate: [['length', 'killwords', 'end', 'leeway'], text(truncate)],
+  truncate: [
+    ['length', 'killwords', 'end', 'leeway'],
+    (value, given, work) => {
+      if (value instanceof Text) return truncate(value, given, work);
+      if ((sized(value) ?? Infinity) <= given.whole('length', 255)) return value;
+      throw new Error(`object of type '${typeName(value)}' has no len()`);
+    },
+  ],
   wordcount: [
     [],
     text((value, _, work) => {

@@ -6,6 +6,7 @@ import {
   floatText,
   number,
   repr,
+  sized,
   toText,
   Tuple,
   typeName,
@@ -177,7 +178,11 @@ export function percent(form: Text, values: Value, work: RenderWork): Text {
       else throw new Error(`unsupported format character '${kind}'`);
     }
   }
-  if (!named && next < list.length && !(values instanceof Dict))
+  if (
+    !named &&
+    next < list.length &&
+    (values instanceof Tuple || values instanceof Text || sized(values) === undefined)
+  )
     throw new Error('not all arguments converted during string formatting');
   return made.add(form.slice(at)).done();
 }

@@ -43,6 +43,7 @@ export const COMPARES: readonly string[] = ['==', '!=', '<', '<=', '>', '>=', 'i
 /** What Python's operator makes of two values. @throws Error for values that it does not take */
 export function operate(operator: string, a: Value, b: Value, work: RenderWork): Value {
   if (operator === '~') return concat(work, toText(a, work), toText(b, work));
+  if (operator === '%' && a instanceof Text) return percent(a, b, work);
   for (const one of [a, b]) if (one instanceof Undefined) throw new Error(one.what);
   const [x, y] = [number(a), number(b)];
   if (x !== undefined && y !== undefined)
@@ -53,7 +54,6 @@ export function operate(operator: string, a: Value, b: Value, work: RenderWork):
   }
   if (operator === '+' && Array.isArray(a) && Array.isArray(b)) return joined(a, b as readonly Value[], work);
   if (operator === '+' && a instanceof Tuple && b instanceof Tuple) return new Tuple(joined(a.items, b.items, work));
-  if (operator === '%' && a instanceof Text) return percent(a, b, work);
   if (operator === '*') {
     const [many, times] = y === undefined ? [b, x] : [a, y];
     if (times !== undefined && !(a instanceof Float || b instanceof Float)) {

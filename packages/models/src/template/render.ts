@@ -1,7 +1,7 @@
 import { filter } from './filters.ts';
 import { itemOf, slice } from './lookup.ts';
 import { COMPARES, comparison, operate, sign, unpack } from './operators.ts';
-import { GROUP, NOT, TEST, type Node } from './syntax.ts';
+import { GROUP, NOT, TEST, TUPLE, type Node } from './syntax.ts';
 import { test } from './tests.ts';
 import { Text, TextBuilder } from './text.ts';
 import {
@@ -111,16 +111,19 @@ export class Renderer {
         this.#assign(node.loopvar, item, own);
         return truthy(this.#value(node.iterable.test, own));
       });
-    if (items.length === 0) return this.#block(node.defaultBlock, new Scope(scope), out);
-    const state = new LoopState(items, scope.depth, this.#work);
+    // Jinja takes a loop for empty unless an iteration comes to its end.
+    let empty = true;
+    const state = new LoopState(items, this.#work);
     for (const item of items) {
-      const own = new Scope(scope, undefined, scope.depth + 1);
+      const own = new Scope(scope);
       this.#work.step();
       own.set('loop', state.next());
       this.#assign(node.loopvar, item, own);
-      if (this.#block(node.body, own, out) === 'break') break;
+      const ended = this.#block(node.body, own, out);
+      if (ended === 'break') break;
+      if (ended === undefined) empty = false;
     }
-    return undefined;
+    return empty ? this.#block(node.defaultBlock, new Scope(scope), out) : undefined;
   }
 
   #assign(target: Node, value: Value, scope: Scope): void {
@@ -246,6 +249,7 @@ export class Renderer {
     const called = node.type === 'CallExpression';
     const name = String(called ? node.callee.value : node.value);
     if (name === GROUP) return operand;
+    if (name === TUPLE) return new Tuple(iterate(operand, this.#work));
     const [args, keywords] = called ? this.#arguments(node.args, scope) : [[], NO_KEYWORDS];
     if (!name.startsWith(TEST)) return filter(name, operand, args, keywords, this.#work);
     const not = name.startsWith(NOT, TEST.length);

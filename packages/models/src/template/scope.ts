@@ -14,13 +14,10 @@ const CONSTANTS: ReadonlyMap<string, Value> = new Map<string, Value>([
 export class Scope {
   readonly #around: Scope | undefined;
   readonly #own: Map<string, Value>;
-  /** Loops around it. */
-  readonly depth: number;
 
-  constructor(around: Scope | undefined, names?: ReadonlyMap<string, Value>, depth = around?.depth ?? 0) {
+  constructor(around: Scope | undefined, names?: ReadonlyMap<string, Value>) {
     this.#around = around;
     this.#own = new Map(names);
-    this.depth = depth;
   }
 
   get(name: string): Value {
@@ -41,13 +38,12 @@ export class Scope {
 /** `loop` in a loop over `items`. */
 export class LoopState {
   readonly #items: readonly Value[];
-  readonly #depth: number;
   readonly #work: RenderWork;
   #at = -1;
   #last: Value | undefined;
 
-  constructor(items: readonly Value[], depth: number, work: RenderWork) {
-    [this.#items, this.#depth, this.#work] = [items, depth, work];
+  constructor(items: readonly Value[], work: RenderWork) {
+    [this.#items, this.#work] = [items, work];
   }
 
   /** `loop` of the next item. */
@@ -77,9 +73,9 @@ export class LoopState {
       case 'length':
         return length;
       case 'depth':
-        return this.#depth + 1;
+        return 1;
       case 'depth0':
-        return this.#depth;
+        return 0;
       case 'previtem':
         return at > 0 ? (this.#items[at - 1] as Value) : new Undefined('there is no previous item');
       case 'nextitem':

@@ -26,7 +26,7 @@ export const NOT = 'not ';
  */
 export function parseTemplate(source: string): Node {
   const tokens = tokenize(withoutRaw(source), { lstrip_blocks: true, trim_blocks: true }) as Token[];
-  const program = regroup(parse(asFilters(tokens) as Parameters<typeof parse>[0])) as Node;
+  const program = regroup(parse(asFilters(asLists(tokens)) as Parameters<typeof parse>[0])) as Node;
   checkNames(program, false);
   return program;
 }
@@ -51,7 +51,42 @@ const BRACKETS: Readonly<Record<string, string>> = {
 };
 const LITERALS: readonly string[] = ['Identifier', 'StringLiteral', 'NumericLiteral'];
 /** Words that cannot begin the argument of a test. */
-const AFTER_TEST: readonly string[] = ['else', 'or', 'and', 'is', 'if', 'in', 'not'];
+const AFTER_TEST: readonly string[] = ['else', 'or', 'and'];
+
+/** Words that an operand, and so a tuple, may stand behind. */
+const BEFORE_OPERAND: readonly string[] = ['in', 'not', 'and', 'or', 'if', 'elif', 'else', 'is'];
+/** Makes a tuple of a list. */
+export const TUPLE = ' tuple';
+
+/** Tuples of one value or none, and commas behind the last value: the library's grammar has neither. */
+function asLists(tokens: readonly Token[]): Token[] {
+  const made: Token[] = [];
+  const open: { at: number; commas: number }[] = [];
+  tokens.forEach((token, i) => {
+    const top = open.at(-1);
+    if (token.type in BRACKETS) open.push({ at: made.length, commas: 0 });
+    else if (token.type === 'Comma' && top) top.commas++;
+    else if (Object.values(BRACKETS).includes(token.type)) {
+      open.pop();
+      const before = made[(top?.at ?? 0) - 1];
+      const called =
+        ['CloseParen', 'CloseSquareBracket', 'StringLiteral'].includes(before?.type ?? '') ||
+        (before?.type === 'Identifier' && !BEFORE_OPERAND.includes(before.value));
+      const last = tokens[i - 1]?.type;
+      if (token.type === 'CloseParen' && top && !called && (last === 'Comma' || last === 'OpenParen')) {
+        if (last === 'Comma') made.pop();
+        if (top.commas < 2) {
+          made[top.at] = { type: 'OpenSquareBracket', value: '[' };
+          made.push({ type: 'CloseSquareBracket', value: ']' }, { type: 'Pipe', value: '|' });
+          made.push({ type: 'Identifier', value: TUPLE });
+          return;
+        }
+      }
+    }
+    made.push(token);
+  });
+  return made;
+}
 
 /** Tests as filters, which may have arguments in the library's grammar, and marks where parentheses end. */
 function asFilters(tokens: readonly Token[]): Token[] {
@@ -108,6 +143,16 @@ function asFilters(tokens: readonly Token[]): Token[] {
     if (name?.type !== 'Identifier' && name?.type !== 'ComparisonBinaryOperator')
       throw new Error("expected the name of a test after 'is'");
     made.push({ type: 'Pipe', value: '|' }, { type: 'Identifier', value: `${TEST}${not}${name.value}` });
+    if (word(i + 1, 'if', 'is')) throw new Error(`'${tokens[i + 1]?.value}' behind a test without parentheses`);
+    // Jinja reads these as its argument, which is refused once it runs.
+    if (word(i + 1, 'in', 'not')) {
+      made.push(
+        { type: 'OpenParen', value: '(' },
+        { type: 'Identifier', value: 'none' },
+        { type: 'CloseParen', value: ')' },
+      );
+      continue;
+    }
     const next = tokens[i + 1];
     if (
       next === undefined ||
@@ -158,6 +203,6 @@ function checkNames(node: unknown, soft: boolean): void {
 }
 
 function known(name: string): boolean {
-  if (!name.startsWith(TEST)) return name === GROUP || isFilter(name);
+  if (!name.startsWith(TEST)) return name === GROUP || name === TUPLE || isFilter(name);
   return isTest(name.slice(TEST.length).replace(NOT, ''));
 }

@@ -1,4 +1,3 @@
-import { whole } from './arguments.ts';
 import { Text } from './text.ts';
 import {
   Callable,
@@ -9,6 +8,7 @@ import {
   Float,
   number,
   Range,
+  toText,
   Tuple,
   Undefined,
   View,
@@ -28,8 +28,10 @@ const collection = (value: Value): boolean =>
 
 const cased =
   (change: (text: string) => string): Test =>
-  (value) =>
-    value instanceof Text && value.text === change(value.text) && change(value.text) !== other(value.text, change);
+  (value, _, work) => {
+    const { text } = toText(value, work);
+    return text === change(text) && text !== other(text, change);
+  };
 
 /** A text without letters is neither small nor in capitals. */
 const other = (text: string, change: (text: string) => string): string =>
@@ -51,10 +53,10 @@ const [greater, least, less, most] = [
 /** Jinja's tests, with the arguments that each takes. */
 const TESTS: Readonly<Record<string, readonly [Test, number]>> = {
   boolean: [(value) => typeof value === 'boolean', 0],
-  callable: [(value) => value instanceof Callable, 0],
+  callable: [(value) => value instanceof Callable || value instanceof Undefined, 0],
   defined: [(value) => !(value instanceof Undefined), 0],
   undefined: [(value) => value instanceof Undefined, 0],
-  divisibleby: [(value, [by]) => whole(value) % whole(by as Value) === 0, 1],
+  divisibleby: [(value, [by]) => numberOf(value) % numberOf(by as Value) === 0, 1],
   even: [(value) => numberOf(value) % 2 === 0, 0],
   odd: [(value) => Math.abs(numberOf(value) % 2) === 1, 0],
   false: [(value) => value === false, 0],

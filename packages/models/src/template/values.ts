@@ -1,4 +1,4 @@
-import { compareText, starts, Text, TextBuilder } from './text.ts';
+import { compareText, concat, starts, Text, TextBuilder } from './text.ts';
 import { ITEM, type RenderWork } from './work.ts';
 
 /** What a template works with: Python's values, as far as templates meet them. Whole numbers are JavaScript's. */
@@ -185,8 +185,8 @@ export function iterate(value: Value, work: RenderWork): readonly Value[] {
 function itemsOf(value: Value): readonly Value[] | undefined {
   if (value instanceof Text) {
     const at = starts(value.text);
-    if (at === undefined) return Array.from(value.text, (_, i) => value.slice(i, i + 1));
-    return at.slice(1).map((end, i) => value.slice(at[i], end));
+    if (at === undefined) return Array.from(value.text, (_, i) => value.slice(i, i + 1).as(false));
+    return at.slice(1).map((end, i) => value.slice(at[i], end).as(false));
   }
   if (Array.isArray(value)) return value;
   if (value instanceof Tuple || value instanceof View) return value.items;
@@ -331,5 +331,6 @@ function reprText(text: Text, work: RenderWork): Text {
       return NAMED[char] ?? hex(char);
     }),
   );
-  return new TextBuilder(work).add(quote).add(inner).add(quote).done();
+  const made = new TextBuilder(work).add(quote).add(inner).add(quote).done();
+  return text.safe ? concat(work, 'Markup(', made, ')') : made;
 }
