@@ -120,7 +120,10 @@ describe('kv run --document', () => {
       /^--save-cache: expected --document or --load-cache beside it, got neither$/,
     ],
     [['--document', 'story.txt'], /^--question: expected at least one question, or --save-cache, got neither$/],
-    [['--document', 'story.txt', '--prompt', 'x', '--question', 'y'], /^prompt: expected exactly one of a prompt in quotes /],
+    [
+      ['--document', 'story.txt', '--prompt', 'x', '--question', 'y'],
+      /^prompt: expected exactly one of a prompt in quotes /,
+    ],
     [['--document', 'none.txt', '--question', 'y'], /^none\.txt: expected a readable file, got ENOENT$/],
     [['--document', 'long.txt', '--question', 'y'], /^prompt: must fit the model's context of 256 tokens, got \d+$/],
     [

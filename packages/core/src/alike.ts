@@ -28,6 +28,7 @@ const IN_DRAFT = /* @__PURE__ */ keysOf<Omit<Draft, 'state' | 'checks'>>({
   kept: true,
   forcedBy: true,
   allottedBy: true,
+  allotted: true,
   selectedBy: true,
 });
 
@@ -84,6 +85,7 @@ export class Known implements Recall {
   /** How many layers in a row each step read something else in. */
   readonly #misses = new Map<Step, number>();
   readonly #drafts = new Map<string, Draft>();
+  readonly #withForced = new Map<Draft, Draft>();
   readonly #left = new Map<Step, Left>();
   readonly #asking = new WeakMap<At, Asking>();
 
@@ -93,6 +95,13 @@ export class Known implements Recall {
       draft = this.#drafts.get(key) ?? make();
     this.#drafts.set(key, draft);
     return draft;
+  }
+
+  /** The draft that is selected from under a share. */
+  withForced(draft: Draft, make: () => Draft): Draft {
+    const made = this.#withForced.get(draft) ?? make();
+    this.#withForced.set(draft, made);
+    return made;
   }
 
   left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[] {

@@ -1,3 +1,4 @@
+import type { Share } from './budget.ts';
 import { KvError } from './errors.ts';
 import type { Ops } from './maths.ts';
 import { sameSignal } from './signals.ts';
@@ -60,6 +61,8 @@ export interface Draft {
   readonly forcedBy?: readonly Forcer[];
   /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
   readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
+  /** Budgets as they were allotted, where a share leaves room for more slots that are forced. */
+  readonly allotted?: Tensor;
   readonly selectedBy?: string;
 }
 
@@ -111,8 +114,23 @@ export interface Plan {
   readonly asked?: number;
   /** Slots that the policy's own pieces force in every head. */
   readonly floor: number;
+  /** Where they are a share. */
+  readonly above?: Above;
   /** Notes for the report, such as a fallback or a rounding. */
   readonly notes: readonly string[];
+}
+
+/** How many of the first and of the last positions are forced. */
+export interface Ends {
+  readonly first?: number;
+  readonly last?: number;
+}
+
+/** Slots that are forced beyond budgets that are a share stay, too. */
+export interface Above {
+  readonly share: Share;
+  /** The most that may be forced in a head; what forces more fails the event. */
+  readonly forced: number;
 }
 
 export type Reach = 'head' | 'layer' | 'model';
@@ -132,8 +150,12 @@ export interface Step extends AtomBase {
   readonly reach: Reach;
   /** Cannot run block-wise: wants the whole prompt before it. */
   readonly whole: boolean;
-  /** Slots that it forces in every head, given the slots present and the budget asked for. */
+  /** The most slots that it forces in a head, given the slots present and the budget asked for. */
   floor(slots: number, budget: number): number;
+  /** First and last positions of every head that it forces whatever the text is, at this budget. */
+  ends?(budget: number): Ends;
+  /** It may force more than its floor, by what the text is. */
+  readonly open?: boolean;
   /** Who forces them: itself, or what stands inside it. */
   readonly forcers?: readonly Forcer[];
   run(cells: readonly Cell[]): readonly Draft[];

@@ -1,8 +1,13 @@
 import { KvError } from './errors.ts';
 import { shown } from './option.ts';
 
-/** Slots per layer and KV head on average, or a share of the tokens seen, as `'25%'`. */
-export type Budget = number | `${number}%`;
+/** A share of the tokens seen, as `'25%'`. */
+export type Share = `${number}%`;
+/**
+ * Slots per layer and KV head on average, or a share of the tokens seen. A number is a promise that nothing breaks; of a
+ * share what the policy forces is kept even where that is more.
+ */
+export type Budget = number | Share;
 
 /** Slots that a budget means for n tokens. @throws KvError for what is neither a whole number nor a share. */
 export const slotsOf = (budget: Budget, n: number): number => Math.max(1, Math.floor(exactSlotsOf(budget, n)));

@@ -3,12 +3,14 @@ export { sidecar } from './sidecar.ts';
 export type { Sidecar } from './sidecar.ts';
 export type { Applied, AppliedBy, Inputs, Plain } from './apply.ts';
 export type {
+  Above,
   At,
   Atom,
   CadenceHook,
   Cell,
   CompactHook,
   Draft,
+  Ends,
   FreezeHook,
   Hook,
   Inner,
@@ -23,7 +25,7 @@ export type {
   WrapSelectHook,
 } from './atoms.ts';
 export { slotsOf } from './budget.ts';
-export type { Budget } from './budget.ts';
+export type { Budget, Share } from './budget.ts';
 export { compose, id } from './compose.ts';
 export { isFactory, method, partOf } from './declare.ts';
 export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';

@@ -1,5 +1,5 @@
 import { layerOf } from './alike.ts';
-import type { At, Cell, Draft, Kind, Plan, Reach, Step, Units } from './atoms.ts';
+import type { At, Cell, Draft, Ends, Kind, Plan, Reach, Step, Units } from './atoms.ts';
 import { factory } from './declare.ts';
 import { forcerOf, forcersOf } from './forced.ts';
 import type { About, Factory } from './declare.ts';
@@ -74,8 +74,15 @@ type OfOptions<O extends Options, T> = T | ((options: Settled<O>) => T);
 export interface Declared<O extends Options, S extends readonly AnySignal[], C, X> extends About<O> {
   /** Signals that it reads. */
   readonly needs?: OfOptions<O, S>;
-  /** Slots that it forces in every head, from the slots present and the budget asked for. */
+  /** First and last positions that it forces in every head, whatever the text is, at a budget. */
+  readonly ends?: (options: Settled<O>, budget: number) => Ends;
+  /**
+   * The most slots that it forces in a head, from the slots present and the budget asked for. @defaultValue those of
+   * `ends`
+   */
   readonly floor?: (options: Settled<O>, slots: number, budget: number) => number;
+  /** It may force more slots than its floor says, by what the text is. @defaultValue false */
+  readonly open?: OfOptions<O, boolean>;
   /** It cannot run block-wise: it wants the whole prompt before it. @defaultValue false */
   readonly whole?: boolean;
   /** A transform that leaves every top-k as it is. @defaultValue false */
@@ -142,7 +149,14 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
   o: Settled<O>,
   label: string,
 ): Piece {
-  const { floor, whole = false, monotone, sizes, approximate, across, reach, beside } = declared;
+  const { ends, floor, open = false, whole = false, monotone, sizes, approximate, across, reach, beside } = declared;
+  const force =
+    floor ??
+    (ends &&
+      ((read: Settled<O>, slots: number, budget: number) => {
+        const { first = 0, last = 0 } = ends(read, budget);
+        return Math.min(slots, first + last);
+      }));
   const by: By = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
   const step: Step = {
     at: 'event',
@@ -154,8 +168,10 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     ...(sizes && { sizes }),
     ...(approximate && { approximate }),
     reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
-    floor: (slots, budget) => floor?.(o, slots, budget) ?? 0,
-    ...(floor && { forcers: [forcerOf(name, floor, o)] }),
+    floor: (slots, budget) => force?.(o, slots, budget) ?? 0,
+    open: ofOptions(open, o),
+    ...(ends && { ends: (budget: number) => ends(o, budget) }),
+    ...(force && { forcers: [forcerOf(name, (read) => force(read, 1, 1), o)] }),
     run(cells) {
       const layers = cells.map(
         (cell, index) =>

@@ -1,10 +1,10 @@
-import type { At, Cell, Draft, Hook, Step } from './atoms.ts';
+import type { At, Cell, Draft, Ends, Hook, Step } from './atoms.ts';
 import { runStep } from './boundary.ts';
 import { LOWEST } from './cpu/reduce.ts';
 import { factory } from './declare.ts';
 import type { About, Factory } from './declare.ts';
 import { KvError } from './errors.ts';
-import { forcerOf } from './forced.ts';
+import { endsOf, floorOf, forcerOf } from './forced.ts';
 import { LATER, leaveBudgets, merged, onBudgetRows } from './kinds.ts';
 import type { Allotted, Place, WithRows } from './kinds.ts';
 import type { Ops } from './maths.ts';
@@ -34,7 +34,9 @@ export function inside(name: string, scorers: readonly AnyScorer[]) {
     needs: union(...all.map((s) => s.needs)),
     whole: all.some((s) => s.whole),
     reach: all.some((s) => s.reach === 'model') ? ('model' as const) : ('layer' as const),
-    floor: (slots: number, budget: number): number => all.reduce((sum, s) => sum + s.floor(slots, budget), 0),
+    ends: (budget: number): Ends => endsOf(all, budget),
+    floor: (slots: number, budget: number): number => floorOf(all, slots, budget),
+    open: all.some((s) => s.open === true),
     forcers: all.flatMap((s) => s.forcers ?? []),
     /** One draft a scorer and cell. */
     run: (cells: readonly Cell[]): readonly (readonly Draft[])[] =>
@@ -164,7 +166,7 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
     declared,
     { kind: 'allocator', takes: 'scorer', from: LATER, to: 'same' },
     (o, label, by) => {
-      const { hooks, run: runInside, floor, ...rest } = inside(name, [by]);
+      const { hooks, run: runInside, floor, ends, ...rest } = inside(name, [by]);
       const step: Step = {
         at: 'event',
         kind: 'allocator',
@@ -172,8 +174,12 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
         label,
         ...rest,
         ...(declared.forces && { forces: true }),
+        ...(declared.floor === undefined && { ends }),
         floor: (n, budget) => floor(n, budget) + (declared.floor?.(o, n, budget) ?? 0),
-        forcers: [...rest.forcers, ...(declared.floor ? [forcerOf(name, declared.floor, o)] : [])],
+        forcers: [
+          ...rest.forcers,
+          ...(declared.floor ? [forcerOf(name, (read) => declared.floor?.(read, 1, 1), o)] : []),
+        ],
         run(cells) {
           const [drafts] = runInside(cells);
           return cells.map((outer, i) => {

@@ -24,6 +24,7 @@ const SORTS: Readonly<Record<Atom['at'], Fields>> = {
     ...reach,
     kind: ['a kind of step', (x) => KINDS.includes(x)],
     floor: ['a function', isFunction],
+    ends: ['a function or nothing', isMaybeFunction],
     plan: ['a function or nothing', isMaybeFunction],
   },
   step: { ...run, ...reach },

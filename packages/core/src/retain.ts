@@ -1,6 +1,7 @@
 import type { At, Draft } from './atoms.ts';
 import { Known } from './alike.ts';
-import { exactSlotsOf, slotsOf } from './budget.ts';
+import { allowanceOf } from './allowance.ts';
+import type { Allowance } from './allowance.ts';
 import type { Budget } from './budget.ts';
 import { cpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
@@ -9,8 +10,9 @@ import { countedPositions, isArray, sharers, stateArray, windowSignal } from './
 import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
 import type { Piece, Policy } from './piece.ts';
-import { compile, planBudgets, runEvent, settle, union } from './run.ts';
+import { compile, planBudgets, runEvent, union } from './run.ts';
 import type { Compiled } from './run.ts';
+import { settle } from './settle.ts';
 import type { EventLayer } from './steps.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal, Tokens } from './signals.ts';
@@ -53,8 +55,8 @@ export interface Cache {
 export type RetainedState = ReadonlyMap<string, HostArray>;
 
 export interface RetainOptions {
-  /** Slots per layer and KV head on average, or a share of the tokens seen. */
-  readonly budget: Budget;
+  /** Slots per layer and KV head on average, or a share of the tokens seen; or what `allowanceOf` made of either. */
+  readonly budget: Budget | Allowance;
   /** Where an engine cannot drop slots of one head alone: all heads of a layer keep the same. @defaultValue 'own' */
   readonly heads?: 'own' | 'alike';
   readonly backend?: Backend;
@@ -258,15 +260,20 @@ export async function retain(
 ): Promise<Retained> {
   const compiled = eventsOnly(policy, cache);
   const alike = heads === 'alike';
-  const asked = slotsOf(budget, seen(cache));
-  const host = hostOf(cache, backend, compiled.label, compiled.needs, asked, alike);
-  const plan = planBudgets(compiled, asked, host.lengths, exactSlotsOf(budget, seen(cache)));
+  const allowance = typeof budget === 'object' ? budget : allowanceOf(compiled, budget, seen(cache));
+  const host = hostOf(cache, backend, compiled.label, compiled.needs, allowance.slots, alike);
+  const plan = planBudgets(compiled, allowance, host.lengths);
   const known = backend.lasting ? new Known() : undefined;
   const layers = host.layers.map(
-    (layer, l): EventLayer => ({ ...layer, known, budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l] }),
+    (layer, l): EventLayer => ({
+      ...layer,
+      known,
+      above: plan.above,
+      budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l],
+    }),
   );
   const drafts = runEvent(compiled, layers, backend.ops);
-  const { kept, budgets } = await settle(backend, layers, drafts);
+  const { kept, budgets, notes } = await settle(backend, layers, drafts);
   const slots = kept.map((sets, l) => host.lengths[l].map((_, g) => perRow(sets, g, host.lengths[l].length)));
   const needs = union(compiled.needs, ...compiled.hooks('step').map((hook) => hook.needs));
   const states = await statesAfter(
@@ -278,7 +285,7 @@ export async function retain(
     label: compiled.label,
     slots,
     budgets,
-    notes: plan.notes,
+    notes: [...new Set([...plan.notes, ...notes])],
     state: compacted(needs, new Map([...(cache.state ?? []), ...states]), slots),
     positions: slots.map((sets, l) => positionsOf(cache.layers[l], sets)),
     compact: (l, x) => gather(x, slots[l]),

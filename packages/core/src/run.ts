@@ -1,20 +1,11 @@
+import { raisedNote } from './allowance.ts';
+import type { Allowance } from './allowance.ts';
 import { apportion } from './apportion.ts';
-import {
-  checkedBudgets,
-  checkedPlan,
-  checkedSlots,
-  expectObject,
-  expectState,
-  expectTensor,
-  guarded,
-  keptRows,
-} from './boundary.ts';
-import { badNumber } from './cpu/slots.ts';
+import { checkedPlan, expectObject, expectState, expectTensor, guarded, keptRows } from './boundary.ts';
 import { KvError } from './errors.ts';
-import { wayOut } from './forced.ts';
-import type { At, Check, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
+import { endsOf, floorOf, wayOut } from './forced.ts';
+import type { At, Draft, Ends, Forcer, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
 import type { Ops } from './maths.ts';
-import type { Backend } from './backend.ts';
 import type { Piece, Policy } from './piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from './piece.ts';
 import { shown } from './option.ts';
@@ -42,11 +33,19 @@ export interface Compiled {
   readonly whole: boolean;
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
+  /** Some step may force more than its floor, by what the text is. */
+  readonly open: boolean;
   /** Some allocator finds the size itself, so no budget has to be given. */
   readonly sizes: boolean;
+  /** Some allocator that reads scores may give more than was asked for. */
+  readonly raises: boolean;
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
-  /** Slots forced in every head, by the declarations of the steps. */
+  /** The most slots that its steps force in a head, as they declare it. */
   floor(slots: number, budget: number): number;
+  /** The fewest slots a head, at least `budget`, that hold what is forced whatever the text is. */
+  least(slots: number, budget: number): number;
+  /** Who forces them. */
+  forcers(slots: number, budget: number): readonly Forcer[];
   /** What to change where that many are forced and the budget is smaller: the end of a sentence. */
   wayOut(slots: number, budget: number): string;
 }
@@ -63,12 +62,21 @@ export function compile(policy: Piece | Policy): Compiled {
         `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${typeof policy === 'string' ? readBy(policy) : shown(policy)}`,
     );
   expectAtoms(policy, policy.atoms);
-  const steps = policy.atoms.filter((a): a is Step => a.at === 'event');
-  const floor = (slots: number, budget: number): number =>
-    Math.min(
-      slots,
-      steps.reduce((sum, s) => sum + floorOf(s, slots, budget), 0),
-    );
+  const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
+    declared = steps.map(checkedForce);
+  const floor = (slots: number, budget: number): number => floorOf(declared, slots, budget),
+    certain = (budget: number): number => {
+      const { first, last } = endsOf(declared, budget);
+      return first + last;
+    };
+  // some ends grow with the budget
+  const least = (slots: number, budget: number): number => {
+    let held = budget;
+    for (let next = Math.min(slots, certain(held)); next > held; next = Math.min(slots, certain(held))) held = next;
+    return held;
+  };
+  const forcers = (slots: number, budget: number): readonly Forcer[] =>
+    declared.flatMap((s) => (s.floor(slots, budget) > 0 ? (s.forcers ?? [{ name: s.name, options: {} }]) : []));
   return {
     label: policy.label,
     called: policy.called ?? policy.label,
@@ -77,22 +85,41 @@ export function compile(policy: Piece | Policy): Compiled {
     reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))],
     whole: steps.some((s) => s.whole),
     evicts: policy.to === 'kept',
+    open: steps.some((s) => s.open),
     sizes: steps.some((s) => s.sizes),
+    raises: steps.some((s) => s.sizes || (s.approximate && !s.plan)),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
     floor,
-    wayOut: (slots, budget) =>
-      wayOut(
-        floor(slots, budget),
-        steps.flatMap((s) => (floorOf(s, slots, budget) > 0 ? (s.forcers ?? [{ name: s.name, options: {} }]) : [])),
-      ),
+    least,
+    forcers,
+    wayOut: (slots, budget) => wayOut(Math.max(floor(slots, budget), least(slots, budget)), forcers(slots, budget)),
   };
 }
 
-function floorOf(step: Step, slots: number, budget: number): number {
-  const floor: unknown = guarded(step.name, 0, () => step.floor(slots, budget));
-  if (!Number.isSafeInteger(floor) || (floor as number) < 0)
-    throw new KvError(step.name, `expected a whole number of slots as its floor, got ${shown(floor)}`);
-  return floor as number;
+/** A step whose `ends` and `floor` are whole numbers. */
+function checkedForce(step: Step): Step {
+  const whole = (what: string, x: unknown): number => {
+    if (!Number.isSafeInteger(x) || (x as number) < 0)
+      throw new KvError(step.name, `expected a whole number of slots as its ${what}, got ${shown(x)}`);
+    return x as number;
+  };
+  const { ends } = step;
+  return {
+    ...step,
+    floor: (slots, budget) =>
+      whole(
+        'floor',
+        guarded(step.name, 0, () => step.floor(slots, budget)),
+      ),
+    ...(ends && {
+      ends(budget: number): Ends {
+        const made: unknown = guarded(step.name, 0, () => ends.call(step, budget));
+        expectObject({ name: step.name }, 'ends', made);
+        const { first = 0, last = 0 } = made as Ends;
+        return { first: whole('first ends', first), last: whole('last ends', last) };
+      },
+    }),
+  };
 }
 
 /**
@@ -102,23 +129,26 @@ function floorOf(step: Step, slots: number, budget: number): number {
  * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others,
  * of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left
  * heads unequal.
- * @param asked what `budget` was before a share was rounded down
+ * Under a share no head gets less than what the policy forces whatever the text is.
  */
 export function planBudgets(
   policy: Compiled,
-  budget: number,
+  allowed: number | Allowance,
   lengths: readonly (readonly number[])[],
-  asked: number = budget,
 ): Plan {
+  const allowance: Allowance = typeof allowed === 'number' ? { slots: allowed } : allowed,
+    { slots: budget, share } = allowance;
   if (!Number.isInteger(budget) || budget < 0)
     throw new KvError('budget', `must be a whole number of slots per layer and KV head, at least 0, got ${budget}`);
-  const most = Math.max(0, ...lengths.flat());
+  const most = Math.max(0, ...lengths.flat()),
+    note = raisedNote(policy, allowance);
   let plan: Plan = {
     budgets: lengths.map((heads) => heads.map(() => budget)),
     lengths,
-    asked,
+    asked: note === undefined ? (allowance.asked ?? budget) : budget,
     floor: policy.floor(most, budget),
-    notes: [],
+    ...(share !== undefined && { above: { share, forced: policy.open ? most : policy.floor(most, budget) } }),
+    notes: note === undefined ? [] : [note],
   };
   let scored: Step | undefined;
   for (const step of policy.steps) {
@@ -141,6 +171,11 @@ export function planBudgets(
       guarded(step.name, 0, () => allot(given)),
     );
   }
+  if (share !== undefined)
+    plan = {
+      ...plan,
+      budgets: plan.budgets.map((heads, l) => heads.map((b, g) => policy.least(lengths[l][g], b))),
+    };
   if (!scored)
     return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l][g]))) };
   const fill = (budgets: readonly number[], caps: readonly number[]): number[] =>
@@ -206,112 +241,3 @@ export function runEvent(
     });
   });
 }
-
-/** What an event decided, on the host. */
-export interface Settled {
-  /** Ascending slots, `[layer][kvHead]`. */
-  readonly kept: readonly (readonly Uint32Array[])[];
-  readonly budgets: readonly (readonly number[])[];
-}
-type Read = Awaited<ReturnType<Backend['read']>>;
-
-/** The tensors that `settled` wants to see, in one read. */
-export const toRead = (drafts: readonly Draft[]): readonly Tensor[] => [
-  ...drafts.flatMap(({ checks }) => checks.map(({ bad }) => bad)),
-  ...drafts.map(({ budgets }) => budgets),
-  ...drafts.map(({ kept, budgets }) => kept ?? budgets),
-];
-
-/** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `settle` */
-export function settled(layers: readonly EventLayer[], drafts: readonly Draft[], read: Read, open = false): Settled {
-  const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ columns: layers[i].at.slots, ...c })));
-  expectPromises(
-    checks.filter(({ late }) => !late),
-    read.filter((_, i) => i < checks.length && !checks[i].late),
-  );
-  const budgets = drafts.map((_, i) => Array.from(read[checks.length + i].data));
-  for (const [i, draft] of drafts.entries()) checkedBudgets(draft, layers[i].at.layer, budgets[i]);
-  checkedTotal(layers, drafts, budgets);
-  const kept = drafts.map((draft, i) => {
-    const { at } = layers[i];
-    if (!draft.kept && open) return [];
-    if (!draft.kept)
-      throw new KvError(
-        'event',
-        `layer ${at.layer} ended without kept slots, expected a policy that ends in a selector`,
-      );
-    const { data, shape, lengths } = read[checks.length + drafts.length + i];
-    const [rows, slots] = shape;
-    return Array.from({ length: at.selectRows }, (_, g) => {
-      const row = Math.floor((g * rows) / at.selectRows);
-      const count = lengths ? lengths[row] : slots;
-      const limit = budgets[i][Math.floor((g * budgets[i].length) / at.selectRows)];
-      if (count > slots)
-        throw new KvError(
-          `${draft.selectedBy ?? 'event'}, layer ${at.layer}`,
-          `expected at most ${slots} kept slots in row ${row}, got ${count}`,
-        );
-      if (count > limit && draft.forced)
-        throw new KvError(
-          'budget',
-          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: ${wayOut(count, draft.forcedBy)}`,
-        );
-      if (count > limit)
-        throw new KvError(
-          `${draft.selectedBy ?? 'event'}, layer ${at.layer}`,
-          `expected at most the ${limit} slots of its budget in head ${g}, got ${count}`,
-        );
-      const set = (data as Uint32Array).slice(row * slots, row * slots + count);
-      checkedSlots(draft, at, set);
-      return set;
-    });
-  });
-  expectPromises(
-    checks.filter(({ late }) => late),
-    read.filter((_, i) => i < checks.length && checks[i].late),
-  );
-  return { kept, budgets };
-}
-
-/** @throws KvError for the first promise that its numbers, once they were read, do not keep. */
-export function expectPromises(checks: readonly Check[], read: Read): void {
-  for (const [i, check] of checks.entries()) {
-    const { piece, layer, want, what = 'scores', columns = 1 } = check,
-      [bad] = read[i].data;
-    if (bad > 0)
-      throw new KvError(
-        `${piece}, layer ${layer}`,
-        `${what} must be ${want}, got ${brokenBy(check)} in row ${Math.floor((bad - 1) / columns)}, slot ${(bad - 1) % columns}`,
-      );
-  }
-}
-
-/** What breaks a promise: the number itself where that was checked, on the host. */
-function brokenBy({ bad, want, late }: Check): string {
-  if (!want.includes('finite')) return 'another number';
-  const number = late ? undefined : badNumber(bad);
-  if (number !== undefined) return String(Number(number.toPrecision(7)));
-  return want === 'finite' ? 'NaN or an infinity' : 'NaN, an infinity or a negative number';
-}
-
-/** Allocators that read scores share out what was asked for, and no more. */
-function checkedTotal(layers: readonly EventLayer[], drafts: readonly Draft[], budgets: Settled['budgets']): void {
-  const by = drafts.find((draft) => draft.allottedBy)?.allottedBy;
-  if (!by?.bounded) return;
-  const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
-  const asked = sum(layers.map((layer) => sum(layer.budgets)));
-  const got = sum(budgets.map((rows, i) => (sum(rows) * layers[i].budgets.length) / rows.length));
-  if (got > asked) throw new KvError(by.name, `expected at most the ${asked} slots that were asked for, got ${got}`);
-}
-
-/**
- * The one read of an event: checks, budgets and kept slots.
- *
- * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised),
- * budgets or slots that are none, or more forced slots than budget; each names piece, layer and slot.
- */
-export const settle = async (
-  backend: Pick<Backend, 'read'>,
-  layers: readonly EventLayer[],
-  drafts: readonly Draft[],
-): Promise<Settled> => settled(layers, drafts, await backend.read(toRead(drafts)));

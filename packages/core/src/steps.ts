@@ -1,6 +1,6 @@
 import type { Known } from './alike.ts';
-import type { At, Cell, Draft, Step } from './atoms.ts';
-import { runStep } from './boundary.ts';
+import type { Above, At, Cell, Draft, Step } from './atoms.ts';
+import { guarded, runStep } from './boundary.ts';
 import { KvError } from './errors.ts';
 import type { Ops } from './maths.ts';
 import { range } from './range.ts';
@@ -12,6 +12,8 @@ export interface EventLayer {
   readonly at: At;
   /** Slots to keep per row of the selection. */
   readonly budgets: readonly number[];
+  /** Where they are a share. */
+  readonly above?: Above | undefined;
   read(signal: AnySignal): unknown;
   /** What steps left in layers before, where their tensors last. */
   readonly known?: Known | undefined;
@@ -80,7 +82,8 @@ export function* pacedSteps(
   let now = drafts;
   for (const step of steps) {
     const before = now,
-      cell = (i: number): Cell => cellOf(layers[i], ops, before[i], step),
+      cell = (i: number): Cell =>
+        cellOf(layers[i], ops, step.kind === 'selector' ? withForced(layers[i], ops, before[i]) : before[i], step),
       parts = step.reach === 'model' ? [range(0, layers.length)] : layers.map((_, i) => [i]),
       next: Draft[] = [];
     for (const part of parts) {
@@ -90,6 +93,20 @@ export function* pacedSteps(
     now = next;
   }
   return now;
+}
+/** A draft that is selected from: under a share a head's budget has room for all of its forced slots. */
+function withForced({ at, above, known }: EventLayer, ops: Ops, draft: Draft): Draft {
+  const { budgets, forced } = draft;
+  if (!above || !forced) return draft;
+  const make = (): Draft =>
+    guarded('budget', at.layer, () =>
+      Object.freeze({
+        ...draft,
+        allotted: budgets,
+        budgets: ops.max(budgets, ops.min(above.forced, ops.count(ops.reduceRows('max', forced, at.selectRows)))),
+      }),
+    );
+  return known?.withForced(draft, make) ?? make();
 }
 /** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
 export const runSteps = (...of: Parameters<typeof pacedSteps>): readonly Draft[] => finish(pacedSteps(...of));

@@ -136,7 +136,8 @@ export const mandatory: Factory<typeof forcing, Shaper<'mandatory'>> = shaper(
     source,
     says: 'Forces the first and the last positions, inside the budget.',
     options: forcing,
-    floor: ({ sinks, recent }, n) => Math.min(n, sinks + recent),
+    ends: ({ sinks, recent }) => ({ first: sinks, last: recent }),
+    open: ({ prompt }) => prompt,
     needs: [positions],
   },
   ({ ops, at, scores, positions: p }, { sinks, recent, prompt }) => ({

@@ -37,7 +37,7 @@ const settings: NeedleSettings = {
   asking: 'cued',
   distractors: 0,
 };
-const keeps = (evicts: boolean): Keeps => ({ evicts, floor: () => 0 });
+const keeps = (evicts: boolean): Keeps => ({ evicts, least: () => 0 });
 const ways = waysOf(settings, [keeps(false), keeps(true), keeps(true)]),
   jobs = jobsOf(settings);
 const never = new AbortController().signal;

@@ -141,7 +141,7 @@ export async function shapeCosts(gpu: Counting, config: ModelConfig): Promise<Sh
             const decision = spent('select', () => decide(policy, subjects, plan, stage)),
               counts = group.map((layer) => plan.budgets[layer]);
             spent('compact', () =>
-              !together && bounded(policy)
+              !together && bounded(policy, plan)
                 ? recordOnDevice(policy, subjects[0], decision, stage, own.commands)
                 : compact(policy, subjects, decision, stage, counts),
             );

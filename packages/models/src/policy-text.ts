@@ -1,5 +1,12 @@
 import type { Policy } from '@kv/core';
+import { compile, isPiece } from '@kv/core/engine';
 
-/** The policy that a text stands for. The catalogue is loaded where text is given, and nowhere else. */
-export const policyOf = async (policy: Policy | string): Promise<Policy> =>
-  typeof policy === 'string' ? (await import('@kv/policies')).policy(policy) : policy;
+/**
+ * The policy that a text stands for. The catalogue is loaded where text is given, and nowhere else. @throws KvError for
+ * what is neither
+ */
+export async function policyOf(policy: Policy | string): Promise<Policy> {
+  if (typeof policy === 'string') return (await import('@kv/policies')).policy(policy);
+  if (!isPiece(policy)) compile(policy); // a promise would be waited for
+  return policy;
+}

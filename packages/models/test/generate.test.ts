@@ -240,7 +240,7 @@ describe('errors, before anything is evicted', () => {
     [
       'forced slots above the budget',
       () => ({ policy: small, budget: 4 }),
-      'budget: layer 0, head 0: 8 slots are forced, but the budget is 4',
+      "budget: 4 slots are fewer than 'snapkv(window=8) ∘ topK' forces in every head: expected a budget of at least 8, or a smaller window",
     ],
     [
       'a score that is not finite',

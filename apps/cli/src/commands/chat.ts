@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
-import { compile, excerpt } from '@kv/core/engine';
+import { allowanceOf, compile, excerpt, expectBudget } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import { loadCache, Sequence, slotsOf } from '@kv/models';
+import { loadCache, Sequence } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
 import { Command } from 'commander';
 import { createConversation } from '../chat/conversation.ts';
@@ -82,6 +82,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (load === undefined) checkPolicyNamed(command);
   checkCacheFile(options.save, cwd);
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
+  if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, '--budget');
   await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) =>
     converse(model, given, options, { ...terminal, input }),
   );
@@ -99,7 +100,7 @@ async function converse(
   try {
     const { maxPositions } = model.config,
       asked = options.budget ?? sequence.budget,
-      budget = slots(policy, asked === undefined ? undefined : slotsOf(asked, maxPositions), model);
+      budget = slots(policy, asked, model);
     const block = options.block ?? Math.max(1, Math.min(512, maxPositions - (budget ?? 0)));
     if (budget !== undefined && budget + block > maxPositions)
       throw new KvError(
@@ -170,19 +171,15 @@ const roomy = (budget: number | undefined, context: number): number | undefined 
 /** The budget, if the policy evicts and can keep it. */
 function slots(
   policy: Policy,
-  budget: number | undefined,
+  asked: Budget | undefined,
   { name, config: { maxPositions } }: Model,
 ): number | undefined {
-  const { evicts, label, called, floor, wayOut } = compile(policy);
-  if (!evicts) return undefined;
-  if (budget === undefined)
-    throw new KvError('--budget', `expected a number of slots, since '${label}' evicts, got none`);
+  const compiled = compile(policy);
+  if (!compiled.evicts) return undefined;
+  if (asked === undefined)
+    throw new KvError('--budget', `expected a number of slots, since '${compiled.label}' evicts, got none`);
+  const { slots: budget } = allowanceOf(compiled, asked, maxPositions, '--budget');
   if (budget >= maxPositions)
     throw new KvError('--budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${budget}`);
-  if (floor(budget + 1, budget) > budget)
-    throw new KvError(
-      '--budget',
-      `${budget} slots are fewer than '${called}' forces in every head: ${wayOut(maxPositions, budget)}`,
-    );
   return budget;
 }

@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { bytesText } from '@kv/evaluation';
-import { slotsOf } from '@kv/models';
 import { openCheckpoint } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
@@ -49,10 +48,9 @@ export const explainCommand = (terminal: Terminal): Command =>
       .action(async (policy: string, options: ExplainOptions) => {
         if (options.markdown && policy !== 'all')
           throw new KvError('--markdown', `expected the policy 'all', got '${policy}'`);
-        const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape],
-          slots = slotsOf(options.budget, options.length);
+        const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape];
         if (policy === 'all') {
-          const rows = await deviceRows(config, options.length, slots);
+          const rows = await deviceRows(config, options.length, options.budget);
           const text = options.json
             ? JSON.stringify(rows)
             : options.markdown
@@ -62,7 +60,7 @@ export const explainCommand = (terminal: Terminal): Command =>
           return;
         }
         const compiled = compile(await resolvePolicy(policy, terminal)),
-          prediction = await predict(compiled, config, options.length, slots);
+          prediction = await predict(compiled, config, options.length, options.budget);
         terminal.stdout.write(
           options.json
             ? `${JSON.stringify(prediction)}\n`

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
@@ -196,6 +196,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       '--budget',
       `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`,
     );
+  if (options.budget !== undefined) expectBudget(compile(policy), options.budget, '--budget');
   const under = await decodingUnder(policy, options, cwd);
   const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };

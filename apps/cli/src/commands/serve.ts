@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
 import { createServer, readKeys } from '@kv/server';
@@ -100,12 +100,14 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
   checkPolicyNamed(command);
   const { cwd } = terminal,
     policy = await resolvePolicy(options.policy, { cwd }),
+    compiled = compile(policy),
     keys =
       options.apiKeyFile === undefined ? undefined : readKeys(readText(options.apiKeyFile, cwd), options.apiKeyFile),
     registry = await catalogueWith(options.pieces, cwd),
     open = options.apiKeyFile === undefined ? undefined : openKeyFile(options.apiKeyFile, cwd);
+  if (options.budget !== undefined) expectBudget(compiled, options.budget, '--budget');
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
-  await withModel(command, terminal, residentOn(compile(policy)), (model) =>
+  await withModel(command, terminal, residentOn(compiled), (model) =>
     listen(model, options, terminal, { policy, keys, registry }).then(onStop),
   );
 }

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import { checkWritable, writeWhole } from '@kv/evaluation';
 import { generate } from '@kv/models';
 import { recorder, traceFile } from '@kv/models/engine';
@@ -81,13 +81,15 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
       cwd,
     ),
     recorded = recorder(await resolvePolicy(flags.policy, { cwd })),
-    { evicts, sizes, label } = compile(recorded.policy);
+    compiled = compile(recorded.policy),
+    { evicts, sizes, label } = compiled;
   if (!evicts) throw new KvError('--policy', `expected a policy that evicts, got '${label}'`);
   if (!sizes && budget === undefined)
     throw new KvError(
       '--budget',
       `expected a number of slots or a share such as 25%, since '${label}' evicts, got none`,
     );
+  if (budget !== undefined) expectBudget(compiled, budget, '--budget');
   await withHostModel(command, terminal, async (model) => {
     const ids = read(model),
       { tokens } = await generate(model, {

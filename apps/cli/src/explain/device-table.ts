@@ -1,5 +1,5 @@
 import { compile } from '@kv/core/engine';
-import type { Policy } from '@kv/core';
+import type { Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { sum } from '@kv/gpu-models';
 import { windowOf } from '@kv/models/engine';
@@ -45,7 +45,7 @@ const WHOLE: ReadonlySet<string> = new Set(['compactor', 'noncausal']);
  * Every evicting policy of the catalogue, as it comes (non-causal attention with a window of the whole prompt), whose
  * forced slots fit into the budget; and those of running sums with sums by KV head.
  */
-export async function deviceRows(config: ModelConfig, length: number, budget: number): Promise<readonly DeviceRow[]> {
+export async function deviceRows(config: ModelConfig, length: number, budget: Budget): Promise<readonly DeviceRow[]> {
   const asked = policyNames.flatMap((name): (readonly [string, Policy])[] => [
     [name, policyOf(name, WHOLE.has(name) ? { window: length } : undefined)],
     ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, policyOf(name, { rows: 'kv' })] as const] : []),
@@ -54,7 +54,7 @@ export async function deviceRows(config: ModelConfig, length: number, budget: nu
     costs = await plannedCosts(config);
   for (const [name, made] of asked) {
     const policy = compile(made);
-    if (!policy.evicts || policy.floor(length, budget) > budget) continue;
+    if (!policy.evicts || (typeof budget === 'number' && policy.least(length, budget) > budget)) continue;
     const { device } = await predict(policy, config, length, budget, costs);
     rows.push({ name, kind: kindOf(policy, length), device });
   }

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import type { AnySignal } from '@kv/core';
-import { isState, planBudgets, signalKey } from '@kv/core/engine';
+import type { AnySignal, Budget } from '@kv/core';
+import { allowanceOf, isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/gpu-models';
@@ -51,7 +51,7 @@ export async function predict(
   policy: Compiled,
   config: ModelConfig,
   length: number,
-  budget: number,
+  given: Budget,
   costs?: ShapeCosts,
 ): Promise<Prediction> {
   const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
@@ -59,14 +59,10 @@ export async function predict(
     heldByAll = held.reduce((a, b) => a + b, 0);
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const floor = policy.floor(length, budget);
-  if (policy.evicts && floor > Math.min(budget, length))
-    throw new KvError(
-      '--budget',
-      `${budget} slots are fewer than '${policy.called}' forces in every head: ${policy.wayOut(length, budget)}`,
-    );
+  const allowance = allowanceOf(policy, given, length, '--budget'),
+    { slots: budget } = allowance;
   const lengths = held.map((slots) => Array.from({ length: G }, () => slots));
-  const plan = policy.evicts ? planBudgets(policy, budget, lengths) : undefined;
+  const plan = policy.evicts ? planBudgets(policy, allowance, lengths) : undefined;
   const budgets = plan?.budgets ?? lengths;
   const window = Math.max(0, ...policy.needs.map(windowOf)),
     sums =

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { Budget } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
@@ -22,7 +22,8 @@ export async function decodingUnder(
 ): Promise<{ readonly decodePolicy?: Policy; readonly decodeBudget?: Budget }> {
   if (text === undefined && decodeBudget === undefined) return {};
   const decodePolicy = text === undefined ? policy : await resolvePolicy(text, { cwd }),
-    { evicts, sizes, label, hooks } = compile(decodePolicy);
+    compiled = compile(decodePolicy),
+    { evicts, sizes, label, hooks } = compiled;
   if (text === undefined && !evicts)
     throw new KvError('--decode-budget', 'expected a policy that evicts beside it, got none');
   if (evicts && (cadence ?? hooks('cadence')[0]?.every) === undefined)
@@ -35,5 +36,7 @@ export async function decodingUnder(
       '--decode-budget',
       `expected a number of slots or a share such as 25%, since '${label}' evicts, got none`,
     );
+  const kept = decodeBudget ?? budget;
+  if (kept !== undefined) expectBudget(compiled, kept, decodeBudget === undefined ? '--budget' : '--decode-budget');
   return { decodePolicy, ...(decodeBudget !== undefined && { decodeBudget }) };
 }

@@ -1,5 +1,5 @@
-import { KvError, retain, slotsOf } from '@kv/core';
-import { compile, expectObject } from '@kv/core/engine';
+import { KvError, retain } from '@kv/core';
+import { allowanceOf, compile, expectObject } from '@kv/core/engine';
 import type { Budget, Policy, RetainedState, Tokens } from '@kv/core';
 import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';
 import { textual } from './demands.ts';
@@ -42,11 +42,13 @@ export async function retainTokens(
   const { budget } = options,
     policy = await textual(options.policy, 'retainTokens');
   expectPlain(sequence);
-  const { label } = compile(policy),
+  const compiled = compile(policy),
+    { label } = compiled,
     { contextTokens, contextSize, model } = sequence,
     before = momentOf(contextTokens, label, events.get(sequence) ?? [], model.tokenizer),
     { tokens, positions, beside, state } = before,
-    slots = slotsOf(budget, tokens.ids.length);
+    allowance = allowanceOf(compiled, budget, tokens.ids.length),
+    { slots } = allowance;
   // llama.cpp makes room at one token less than its context, and token 0 stays too
   if (slots + 2 >= contextSize)
     throw new KvError('budget', `must leave room in a context of ${contextSize} tokens, got ${slots}`);
@@ -62,7 +64,7 @@ export async function retainTokens(
         tokens,
         state,
       },
-      { budget: slots },
+      { budget: allowance },
     ),
     stays = new Set(Array.from(kept.slots[0][0], (slot) => slot + beside)),
     alone = stays.has(0) ? 0 : 1;

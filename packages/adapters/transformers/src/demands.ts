@@ -1,5 +1,5 @@
 import { KvError, slotsOf } from '@kv/core';
-import { compile, isState, planBudgets, signalKey } from '@kv/core/engine';
+import { compile, expectBudget, isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { AnySignal, Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Shape } from './shape.ts';
@@ -64,6 +64,7 @@ export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Sha
     if (!(need.id === 'tokens' || QUERIES.test(need.id) || (need.id === 'rope' && !need.provide)))
       refuse(`'${label}' reads the signal ${signalKey(need)}, which this engine does not have`);
   }
+  if (budget !== undefined) expectBudget(compiled, budget);
   return {
     compiled,
     window: Math.max(0, ...needs.filter(({ id }) => QUERIES.test(id)).map(windowOf)),

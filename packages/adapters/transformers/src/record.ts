@@ -1,4 +1,5 @@
 import type { RetainedState } from '@kv/core';
+import type { Allowance } from '@kv/core/engine';
 import type { Tensor } from '@huggingface/transformers';
 import type { Text } from './text.ts';
 
@@ -28,7 +29,7 @@ export interface Record {
   /** Slots of every head of every layer. */
   readonly slots: number;
   /** Slots that events leave. */
-  readonly budget: number;
+  readonly budget: Allowance;
   readonly promptLength: number;
   /** Tokens generated. */
   readonly step: number;

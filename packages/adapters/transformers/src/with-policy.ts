@@ -1,5 +1,5 @@
-import { KvError, slotsOf } from '@kv/core';
-import { expectObject } from '@kv/core/engine';
+import { KvError } from '@kv/core';
+import { allowanceOf, expectObject } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import { AutoTokenizer, DynamicCache, Tensor } from '@huggingface/transformers';
 import type { PreTrainedModel } from '@huggingface/transformers';
@@ -245,7 +245,8 @@ class Engine {
 
   async #evict(cache: DynamicCache, slots: number | undefined): Promise<void> {
     const sequence = this.#sequence(cache),
-      budget = slots === undefined ? sequence.budget : slotsOf(slots, sequence.ids.length);
+      budget =
+        slots === undefined ? sequence.budget : allowanceOf(this.#course.demands.compiled, slots, sequence.ids.length);
     this.#hold(cache, await evicted({ ...sequence, budget }, this.#course));
   }
 
@@ -257,7 +258,7 @@ class Engine {
       size = this.#running.block ?? ids.length;
     let sequence: Sequence = {
         ...before,
-        budget: slotsOf(this.#running.budget, total),
+        budget: allowanceOf(compiled, this.#running.budget, total),
         promptLength: total,
         notes:
           late && size < ids.length
@@ -335,7 +336,7 @@ class Engine {
       ids: [],
       layers: emptyLayers(shape),
       slots: 0,
-      budget: 0,
+      budget: { slots: 0 },
       promptLength: 0,
       step: 0,
       ...(reader && { text: new Text(reader) }),

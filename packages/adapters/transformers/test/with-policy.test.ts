@@ -82,7 +82,7 @@ describe('the same kept sets and tokens as @kv/models', () => {
       (error: Error) => error.message,
     );
     if (refusal !== undefined) {
-      expect(refusal).toMatch(/^(?:withPolicy: '|budget: layer 0, head 0: 64 slots are forced)/);
+      expect(refusal).toMatch(/^(?:withPolicy: '|budget: 40 slots are fewer than)/);
       return;
     }
     const forced = await withPolicy(model, { policy: under, tokenizer, source: folder, ...SETTINGS });

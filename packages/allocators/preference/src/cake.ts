@@ -39,7 +39,7 @@ export const cakeScores = weigher(
       kernel: odd(5, 'Width of the mean over neighbouring slots.'),
     },
     needs: (o) => moments(o.window),
-    floor: (o, slots) => Math.min(slots, o.window),
+    ends: ({ window: last }) => ({ last }),
   },
   (ctx, { window: w, gamma, kernel }) => {
     const { ops, mean } = ctx;

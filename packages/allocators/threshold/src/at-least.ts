@@ -1,4 +1,4 @@
-import { count, scoreAllocator } from '@kv/core';
+import { scoreAllocator, whole } from '@kv/core';
 
 /**
  * Budgets of at least so many slots a head, of those that there are: max(B, n_min).
@@ -11,7 +11,7 @@ export const atLeast = scoreAllocator(
   {
     source: 'CrystalCache, eq. 30',
     says: 'Every head gets at least so many slots.',
-    options: { slots: count(132, 'slots', 'Slots that every head has room for.') },
+    options: { slots: whole(132, 'slots', 'Slots that every head has room for.') },
     approximate: true,
   },
   ({ ops, scores, budgets }, { slots }) => ({

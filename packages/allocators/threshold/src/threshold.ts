@@ -17,7 +17,7 @@ export const threshold = scoreAllocator(
       window: whole(128, 'positions', 'Last positions that stay whatever their scores.'),
     },
     needs: [positions],
-    floor: ({ window }, slots) => Math.min(slots, window),
+    ends: ({ window: last }) => ({ last }),
     sizes: true,
   },
   ({ ops, at, positions: p, scores, forced, banned }, { at: bar, window }) => {

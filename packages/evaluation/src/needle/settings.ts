@@ -1,4 +1,3 @@
-import { slotsOf } from '@kv/models';
 import type { Budget } from '@kv/models';
 import type { Asking, NeedleForm } from '@kv/tasks';
 
@@ -86,25 +85,18 @@ export interface Way {
 /** What ways depend on of a compiled policy. */
 export interface Keeps {
   readonly evicts: boolean;
-  floor(length: number, budget: number): number;
+  least(slots: number, budget: number): number;
 }
 
-/** Tokens of the longest question: a share of the document is a little less than one of the prompt. */
-const QUESTION = 32;
-
 /** Every way of the settings, in the order in which results list them; `compiled` are its policies. */
-export const waysOf = (
-  { policies, budgets, modes, tokens }: NeedleSettings,
-  compiled: readonly Keeps[],
-): readonly Way[] =>
+export const waysOf = ({ policies, budgets, modes }: NeedleSettings, compiled: readonly Keeps[]): readonly Way[] =>
   modes.flatMap((mode) =>
     policies.flatMap((_, policy): readonly Way[] => {
-      const { evicts, floor } = compiled[policy];
+      const { evicts, least } = compiled[policy];
       if (!evicts) return [{ policy, mode }];
       return budgets.map((budget) => {
-        const slots = slotsOf(budget, tokens - QUESTION),
-          least = floor(Number.MAX_SAFE_INTEGER, slots);
-        return { policy, budget, mode, ...(least > slots && { forced: least }) };
+        const forced = typeof budget === 'number' ? least(Infinity, budget) : 0;
+        return { policy, budget, mode, ...(forced > Number(budget) && { forced }) };
       });
     }),
   );

@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
-import { slotsOf } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import { filesOf } from '../beside.ts';
 import type { Experiment } from '../jobs/experiment.ts';
@@ -56,7 +55,7 @@ export async function needleTable(
     );
   const ways = waysOf(settings, compiled),
     jobs = jobsOf(settings);
-  checkFits(ways, compiled, tokens);
+  checkFits(ways, compiled);
   try {
     promptOf({ tokenizer }, settings, sentencesOf(await heldOutBook()), jobs[0]);
   } catch (cause) {
@@ -77,14 +76,9 @@ export async function needleTable(
 }
 
 /** Ways that do not fit are left out of a table, but for one where no other is left. */
-function checkFits(ways: readonly Way[], compiled: readonly Compiled[], tokens: number): void {
+function checkFits(ways: readonly Way[], compiled: readonly Compiled[]): void {
   const cut = ways.flatMap((way) => (way.budget === undefined ? [] : [{ ...way, budget: way.budget }])),
     [first] = cut;
   if (first?.forced === undefined || cut.some(({ forced }) => forced === undefined)) return;
-  const policy = compiled[first.policy],
-    slots = slotsOf(first.budget, tokens);
-  throw new KvError(
-    'budgets',
-    `${String(first.budget)} (${slots} slots) are fewer than '${policy.called}' forces in every head: ${policy.wayOut(Number.MAX_SAFE_INTEGER, slots)}`,
-  );
+  expectBudget(compiled[first.policy], first.budget, 'budgets');
 }

@@ -45,7 +45,12 @@ export function decide(
   { scope: { ops }, times }: Stage,
 ): Decision {
   const started = performance.now(),
-    places = subjects.map(({ at, read }): EventLayer => ({ at, read, budgets: plan.budgets[at.layer] })),
+    places = subjects.map(
+      ({ at, read }): EventLayer => ({
+        ...{ at, read, above: plan.above },
+        budgets: plan.budgets[at.layer],
+      }),
+    ),
     replaced = finish(recordEvent(policy, places, ops));
   times.score += performance.now() - started;
   return { places, replaced };
@@ -125,7 +130,7 @@ export async function settled(
     confirm(),
 ): Promise<EventResult> {
   const started = performance.now(),
-    { kept, budgets } = await settle(
+    { kept, budgets, notes } = await settle(
       scope,
       recorded.map(({ place }) => place),
       recorded.map(({ draft }) => draft),
@@ -136,12 +141,16 @@ export async function settled(
   });
   times.settle += read - started;
   times.compact += performance.now() - read;
-  return { budgets, kept: recorded.map(({ layer }) => layer.cache.kept().map((row) => Uint32Array.from(row))) };
+  return { budgets, kept: recorded.map(({ layer }) => layer.cache.kept().map((row) => Uint32Array.from(row))), notes };
 }
 
-/** Whether what an event keeps is known to be what its plan allows at most: no allocator looks at the scores. */
-export const bounded = ({ steps }: Compiled): boolean =>
-  steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined);
+/**
+ * Whether what an event keeps is known to be what its plan allows at most: no allocator looks at the scores, and nothing
+ * more may be forced under a share.
+ */
+export const bounded = ({ steps }: Compiled, { above, budgets, lengths }: Plan): boolean =>
+  steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined) &&
+  budgets.every((heads, l) => heads.every((slots, g) => slots >= Math.min(above?.forced ?? 0, lengths[l][g])));
 
 /**
  * Records what was decided: new keys, values and state, then compaction, `counts [layer][kvHead]` slots at most.

@@ -164,7 +164,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
         ...options,
         eventFollows: true,
         afterLayer: async (l) => {
-          if (bounded(policy))
+          if (bounded(policy, plan))
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
                 const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
@@ -179,7 +179,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
         },
       });
       try {
-        const event = bounded(policy) ? await settled(scope, waiting, times) : joinEvents(read);
+        const event = bounded(policy, plan) ? await settled(scope, waiting, times) : joinEvents(read);
         return { output, event };
       } catch (error) {
         output.release();

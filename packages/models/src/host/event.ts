@@ -40,6 +40,7 @@ export async function runSubjects(
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({
     ...{ at, read, known: common.known },
     budgets: plan.budgets[at.layer],
+    above: plan.above,
   }));
   const replaced = await inTurns(recordEvent(policy, layers, backend.ops), (ms) => {
     times.score += ms;
@@ -59,7 +60,11 @@ export async function runSubjects(
   });
   times.settle += read - scored;
   times.compact += performance.now() - read;
-  return { budgets: settled.budgets, kept: subjects.map(({ memory }) => keptPositions(memory)) };
+  return {
+    budgets: settled.budgets,
+    kept: subjects.map(({ memory }) => keptPositions(memory)),
+    notes: settled.notes,
+  };
 }
 
 export const numbersOf = (heads: readonly Uint32Array[]): number[][] => heads.map((positions) => Array.from(positions));

@@ -1,5 +1,15 @@
 import { attentionLast, id, KvError } from '@kv/core';
-import { compile, emptyDraft, expectOptions, planBudgets, runSteps, union } from '@kv/core/engine';
+import {
+  allowanceOf,
+  compile,
+  emptyDraft,
+  expectBudget,
+  expectOptions,
+  planBudgets,
+  raisedNote,
+  runSteps,
+  union,
+} from '@kv/core/engine';
 import type { Backend, Budget, Plan, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
@@ -7,8 +17,8 @@ import { greedy } from '../sampling.ts';
 import type { Draw } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectIds } from '../decoder/decoder.ts';
-import { allowed, courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
-import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
+import { courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
+import type { Course, EventBudget, EventResult, EventTimes } from '../sequence/course.ts';
 import type { AttentionCounters, BatchPlace, FeedOptions, Memory, Output } from '../sequence/memory.ts';
 import { expectRoom } from '../sequence/room.ts';
 import type { MemoryOptions, Model } from '../sequence/runtime.ts';
@@ -259,7 +269,7 @@ export class Sequence {
     const compiled = compile(await policyOf(policy));
     this.memory.expectWhole();
     this.#rollback();
-    this.#course = courseOf(compiled, allowed(budget, this.length), this.#course);
+    this.#course = courseOf(compiled, allowanceOf(compiled, budget, this.length), this.#course);
     if (this.policy.evicts) await this.#event();
   }
 
@@ -272,8 +282,7 @@ export class Sequence {
   decodeUnder(policy: Policy, budget?: Budget): void {
     this.memory.expectWhole();
     const next = compile(policy),
-      share = typeof budget === 'string' && { share: budget },
-      allowance = this.#allowance(next, budget, this.length);
+      allowance = this.#allowance(next, budget, this.length, 'decodeBudget');
     const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
     if (next.evicts && allowance === undefined)
       throw new KvError(
@@ -286,7 +295,11 @@ export class Sequence {
         `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
     this.#rollback();
-    const course = courseOf(next, allowance && { ...allowance, ...share }, this.#course);
+    const course = courseOf(
+      next,
+      allowance && { ...allowance, ...(typeof budget === 'string' && { follows: true }) },
+      this.#course,
+    );
     this.#course = decodingBy(course, this.#course);
   }
 
@@ -461,10 +474,17 @@ export class Sequence {
    * Slots per KV head of a policy's events: those asked for, else as before, else as many as tokens where the policy
    * finds its own size.
    */
-  #allowance({ sizes }: Compiled, budget: Budget | undefined, tokens: number): Allowance | undefined {
-    if (budget !== undefined) return allowed(budget, tokens);
-    const { slots = sizes ? tokens : undefined, asked } = this.#course.budget ?? {};
-    return slots === undefined ? undefined : { slots, ...(asked !== undefined && { asked }) };
+  #allowance(
+    policy: Compiled,
+    budget: Budget | undefined,
+    tokens: number,
+    at: 'budget' | 'decodeBudget' = 'budget',
+  ): EventBudget | undefined {
+    if (budget !== undefined) return allowanceOf(policy, budget, tokens, at);
+    const before = this.#course.budget;
+    if (before === undefined) return policy.sizes ? { slots: tokens } : undefined;
+    if (before.share === undefined) expectBudget(policy, before.slots, at);
+    return before.share === undefined ? before : { ...before, slots: policy.least(tokens, before.slots) };
   }
 
   /** Whether only events read what is remembered. */
@@ -558,11 +578,11 @@ export class Sequence {
 
   /** Budgets of an event, or nothing where every head already fits. */
   #plan(lengths: readonly (readonly number[])[]): Plan | undefined {
-    const { slots, asked } = this.#course.budget!; // asked for where the course evicts
-    const plan = planBudgets(this.policy, slots, lengths, asked);
-    return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g]))
-      ? plan
-      : undefined;
+    const budget = this.#course.budget!, // there where the course evicts
+      plan = planBudgets(this.policy, budget, lengths);
+    if (this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g]))) return plan;
+    this.#note(raisedNote(this.policy, budget));
+    return undefined;
   }
 
   /** An event over all layers: all of them pass their checks before the first is compacted. */
@@ -581,7 +601,12 @@ export class Sequence {
   #done({ notes }: Plan, last: EventResult): void {
     this.counts.events++;
     this.#course = { ...this.#course, last };
-    for (const note of notes) if (!this.notes.includes(note)) this.notes.push(note);
+    this.#note(...notes, ...last.notes);
+  }
+
+  /** Notes for the report, each once. */
+  #note(...notes: readonly (string | undefined)[]): void {
+    for (const note of notes) if (note !== undefined && !this.notes.includes(note)) this.notes.push(note);
   }
 }
 

@@ -1,5 +1,5 @@
-import { id, slotsOf } from '@kv/core';
-import { compile, expectOptions, isState, union } from '@kv/core/engine';
+import { id } from '@kv/core';
+import { allowanceOf, compile, expectOptions, isState, union } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { fileSource } from '../checkpoint/source.ts';
@@ -7,7 +7,7 @@ import { policyOf } from '../policy-text.ts';
 import { expectNamed } from '../fingerprint.ts';
 import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
-import { courseOf, type EventResult } from '../sequence/course.ts';
+import { courseOf, type EventBudget, type EventResult } from '../sequence/course.ts';
 import type { Model } from '../sequence/runtime.ts';
 import type { LayerSnapshot, Snapshot, StoredState } from '../sequence/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
@@ -24,7 +24,7 @@ export interface LoadCacheOptions {
   readonly budget?: Budget | undefined;
   /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend;
-  /** As for a `Sequence`. */
+  /** As for a `Sequence`. @defaultValue the window that the sequence had */
   readonly window?: number | undefined;
 }
 
@@ -39,7 +39,7 @@ export async function loadCache(
   options: LoadCacheOptions = {},
 ): Promise<Sequence> {
   expectOptions('loadCache', { policy: true, budget: true, backend: true, window: true }, options);
-  const { policy, budget, backend, window } = options;
+  const { policy, budget, backend } = options;
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
@@ -50,19 +50,17 @@ export async function loadCache(
   checkNumbers(manifest, arrays, config, where);
   const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
     found = given === undefined ? undefined : await policyOf(given),
-    slots = budget === undefined ? manifest.budget : slotsOf(budget, manifest.tokens),
+    compiled = found ? remembered(compile(found), manifest) : compile(id),
     last = lastEvent(manifest, arrays),
     course = courseOf(
-      found ? remembered(compile(found), manifest) : compile(id),
-      slots === null ? undefined : { slots },
-      {
-        ...(last && { last }),
-      },
+      compiled,
+      budget === undefined ? savedBudget(manifest) : allowanceOf(compiled, budget, manifest.tokens),
+      { ...(last && { last }) },
     );
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
-  const sequence = new Sequence(model, backend, { window });
+  const sequence = new Sequence(model, backend, { window: options.window ?? manifest.window });
   try {
     sequence.resume(snapshotOf(manifest, arrays), course, logits);
     return sequence;
@@ -72,6 +70,12 @@ export async function loadCache(
   }
 }
 
+/** The budget that the sequence had. */
+const savedBudget = ({ budget, share }: Manifest): EventBudget | undefined =>
+  budget === null
+    ? undefined
+    : { slots: budget, ...(share && { share: share.of, asked: share.asked, ...(share.follows && { follows: true }) }) };
+
 /** What the last event allowed and kept; nothing where a layer has seen none. */
 function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | undefined {
   const events = layers.flatMap(({ event }) => event ?? []);
@@ -80,6 +84,7 @@ function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | und
     budgets: events.map(({ budgets }) => budgets),
     // the file holds all that its manifest names
     kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`) as Uint32Array, kept)),
+    notes: [],
   };
 }
 

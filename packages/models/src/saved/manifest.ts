@@ -1,5 +1,5 @@
-import { KvError } from '@kv/core';
-import type { StateSpec } from '@kv/core';
+import { KvError, slotsOf } from '@kv/core';
+import type { Share, StateSpec } from '@kv/core';
 import { object, show, type Fields } from '../checkpoint/fields.ts';
 
 /** One state of a piece: what it is and how many columns it has. */
@@ -29,6 +29,10 @@ export interface Manifest {
   readonly model: string;
   readonly policy: string;
   readonly budget: number | null;
+  /** Of a budget that is a share: the share, and its slots before they were rounded; `follows`: of all tokens so far. */
+  readonly share?: { readonly of: Share; readonly asked: number; readonly follows: boolean };
+  /** Rotary positions that the sequence uses; absent in files of older versions, which had the model's. */
+  readonly window?: number;
   readonly tokens: number;
   readonly promptLength: number;
   readonly rotaryLength: number;
@@ -61,6 +65,8 @@ export function parseManifest(value: unknown, where: string): Manifest {
     model: text(fields, 'model', where),
     policy: text(fields, 'policy', where),
     budget: fields.budget === null ? null : count(fields, 'budget', where),
+    ...(fields.share !== undefined && { share: parseShare(fields.share, where) }),
+    ...(fields.window !== undefined && { window: count(fields, 'window', where) }),
     tokens: count(fields, 'tokens', where),
     promptLength: count(fields, 'promptLength', where),
     rotaryLength: count(fields, 'rotaryLength', where),
@@ -71,6 +77,19 @@ export function parseManifest(value: unknown, where: string): Manifest {
     layers: items(fields, 'layers', where).map((layer) => parseLayer(layer, where)),
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
   };
+}
+
+function parseShare(value: unknown, where: string): NonNullable<Manifest['share']> {
+  const fields = object(value, where, 'share'),
+    of = text(fields, 'of', where),
+    asked = finite(fields, 'asked', where);
+  try {
+    slotsOf(of as Share, 1);
+  } catch {
+    throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
+  }
+  if (asked < 0 || !of.endsWith('%')) throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
+  return { of: of as Share, asked, follows: fields.follows === true };
 }
 
 function parseLayer(value: unknown, where: string): SavedLayer {

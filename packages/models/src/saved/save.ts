@@ -74,6 +74,10 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     model: fingerprint,
     policy: policy.label,
     budget: budget?.slots ?? null,
+    ...(budget?.share !== undefined && {
+      share: { of: budget.share, asked: budget.asked ?? budget.slots, follows: budget.follows === true },
+    }),
+    window: memory.window,
     tokens: saved.ids.length,
     promptLength: saved.promptLength,
     rotaryLength: saved.rotaryLength,

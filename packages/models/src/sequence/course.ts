@@ -1,7 +1,5 @@
-import { slotsOf } from '@kv/core';
-import { exactSlotsOf } from '@kv/core/engine';
-import type { Budget } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import { allowanceOf } from '@kv/core/engine';
+import type { Allowance, Compiled } from '@kv/core/engine';
 
 /** Milliseconds of the stages of events. */
 export interface EventTimes {
@@ -19,28 +17,28 @@ export interface EventResult {
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept, ascending. */
   readonly kept: readonly (readonly Uint32Array[])[];
+  /** That more was kept than a share allows, since it is forced. */
+  readonly notes: readonly string[];
 }
 
 /** Events about layers that follow each other, as one. */
 export const joinEvents = (events: readonly EventResult[]): EventResult => ({
   budgets: events.flatMap(({ budgets }) => budgets),
   kept: events.flatMap(({ kept }) => kept),
+  notes: [...new Set(events.flatMap(({ notes }) => notes))],
 });
 
-/** Slots per KV head that events leave. */
-export interface Allowance {
-  readonly slots: number;
-  /** The same before a share was rounded down. */
-  readonly asked?: number;
-  /** The share of all tokens so far that this is, measured anew at every event. */
-  readonly share?: Budget;
+/** What events allow a KV head. */
+export interface EventBudget extends Allowance {
+  /** Its share is one of all tokens so far, measured at every event. */
+  readonly follows?: boolean;
 }
 
 /** What a sequence goes by; replaced whole. */
 export interface Course {
   readonly policy: Compiled;
   /** Absent where nothing evicts. */
-  readonly budget?: Allowance;
+  readonly budget?: EventBudget;
   /** The last event, over all layers. */
   readonly last?: EventResult;
   /** How the prompt was read, where tokens are generated under another policy or budget. */
@@ -50,7 +48,7 @@ export interface Course {
 /** A course under this policy and budget, after what happened before. */
 export const courseOf = (
   policy: Compiled,
-  budget: Allowance | undefined,
+  budget: EventBudget | undefined,
   { last }: Pick<Course, 'last'> = {},
 ): Course => ({ policy, ...(budget && { budget }), ...(last && { last }) });
 
@@ -59,20 +57,14 @@ export const decodingBy = (next: Course, { prompt: _, ...read }: Course): Course
 
 /** The course for an event after which there are so many tokens. */
 export const measured = (course: Course, tokens: number): Course =>
-  course.budget?.share === undefined
-    ? course
-    : { ...course, budget: { ...course.budget, ...allowed(course.budget.share, tokens) } };
-
-/** What a budget allows of so many tokens. @throws KvError for what is no budget */
-export const allowed = (budget: Budget, tokens: number): Allowance => ({
-  slots: slotsOf(budget, tokens),
-  asked: exactSlotsOf(budget, tokens),
-});
+  course.budget?.follows === true && course.budget.share !== undefined
+    ? { ...course, budget: { ...allowanceOf(course.policy, course.budget.share, tokens), follows: true } }
+    : course;
 
 /** Most slots that the course allows a head: those asked for, or what the last event gave one. */
 export const mostOf = ({ budget, last }: Course): number =>
   Math.max(budget?.slots ?? 0, ...(last?.budgets ?? []).flat());
 
 /** Whether events evict under this course. */
-export const evicts = (course: Course): course is Course & { readonly budget: Allowance } =>
+export const evicts = (course: Course): course is Course & { readonly budget: EventBudget } =>
   course.policy.evicts && course.budget !== undefined;

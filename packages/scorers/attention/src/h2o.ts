@@ -26,7 +26,7 @@ export const h2o = weigher(
     },
     check: (o) => o.over === 'block' && o.rows === 'kv' && "expected rows 'query' over a block, got 'kv'",
     needs: (o) => [o.over === 'block' ? attentionBlock : sumsOf(o.rows)],
-    floor: ({ recent }, slots, budget) => Math.min(slots, recentSlots(recent, budget)),
+    ends: ({ recent }, budget) => ({ last: recentSlots(recent, budget) }),
   },
   (ctx, o) => ({
     scores: groupMean(ctx, o.rows),

@@ -17,7 +17,7 @@ export const snapkv = weigher(
       pooling: oneOf(['mean', 'max'], 'mean', 'What stands for a neighbourhood.'),
     },
     needs: ({ window }) => [attentionWindow(window)],
-    floor: ({ window }, slots) => Math.min(slots, window),
+    ends: ({ window: last }) => ({ last }),
   },
   ({ ops, attention }, { window, kernel, pooling }) => ({
     scores: ops.pool(attention, { kernel, kind: pooling, except: window }),

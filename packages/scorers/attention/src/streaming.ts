@@ -13,7 +13,7 @@ export const streaming = weigher(
     says: 'Sinks, then the most recent positions.',
     options: { sinks: whole(4, 'positions', 'First positions that always stay.') },
     needs: [positions],
-    floor: ({ sinks }, slots) => Math.min(slots, sinks),
+    ends: ({ sinks: first }) => ({ first }),
   },
   ({ ops, positions: p }, { sinks }) => ({ scores: ops.float(p), forced: ops.less(p, sinks) }),
 );

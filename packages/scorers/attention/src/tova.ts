@@ -13,7 +13,7 @@ export const tova = weigher(
     says: "The newest query's attention, one set a layer.",
     options: { forceLast: flag(true, "The newest token stays, as in kvpress; not so in the authors' code.") },
     needs: [attentionLast, positions],
-    floor: ({ forceLast }) => Number(forceLast),
+    ends: ({ forceLast }) => ({ last: Number(forceLast) }),
   },
   (ctx, { forceLast }) => {
     const scores = layerMean(ctx, ctx.attention);

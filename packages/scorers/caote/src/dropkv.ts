@@ -16,7 +16,7 @@ export const dropkv = weigher(
     says: 'Exact eviction errors of the last queries, squared and summed.',
     options: { window: count(32, 'queries', 'Last queries that are looked at, whose own slots stay.') },
     needs: ({ window }) => [queries(window), keys, values, positions],
-    floor: ({ window }, slots) => Math.min(slots, window),
+    ends: ({ window: last }) => ({ last }),
   },
   (ctx, { window }) => {
     const { ops, at, values: v } = ctx;

@@ -25,7 +25,7 @@ export const cap = weigher(
       sinks: whole(4, 'positions', 'First positions: they stay, and neither their queries, keys nor values count.'),
     },
     needs: ({ window }) => [queries(window), rope, keys, values, positions],
-    floor: ({ sinks }, slots) => Math.min(slots, sinks),
+    ends: ({ sinks: first }) => ({ first }),
   },
   (ctx, { tau, future, sinks }) => {
     const { ops, at, keys: k, values: v, positions: p } = ctx;

@@ -1,6 +1,6 @@
 import { count, flag, keys, KvError, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
 import { gram, quadratic } from '@kv/core/shared';
-import type { Place, Rope, Scores, Settled, Tensor } from '@kv/core';
+import type { Ends, Place, Rope, Scores, Settled, Tensor } from '@kv/core';
 import { ahead, future, origin, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
 
@@ -12,7 +12,7 @@ const options = {
   valueNorm: flag(true, 'Multiplies by the length of the value.'),
   epsilon: number(0, 'Added to the weights before that.', { least: 0 }),
 };
-const floor = ({ sinks }: Settled<typeof options>, slots: number): number => Math.min(slots, sinks);
+const ends = ({ sinks: first }: Settled<typeof options>): Ends => ({ first });
 
 type Seen = Place & {
   readonly rope: Rope;
@@ -63,7 +63,7 @@ export const expectedAttention = weigher(
       ...options,
     },
     needs: ({ window }) => [queries(window), rope, keys, values, positions],
-    floor,
+    ends,
   },
   (ctx, o) => {
     const { ops } = ctx;
@@ -88,7 +88,7 @@ export const expectedAttentionStats = weigher(
     says: 'The attention that future queries would give, by calibrated statistics.',
     options,
     needs: [queryStatistics, rope, keys, values, positions],
-    floor,
+    ends,
   },
   (ctx, o) => {
     const { ops, at, queryStatistics: stats } = ctx;

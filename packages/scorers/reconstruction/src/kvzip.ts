@@ -44,7 +44,7 @@ export const kvzip = weigher(
       ),
     },
     needs: ({ plus }) => (plus ? [reconstructionOverHidden, outputLengths, positions] : [reconstruction, positions]),
-    floor: ({ sinks }, slots) => Math.min(slots, sinks),
+    ends: ({ sinks: first }) => ({ first }),
   },
   ({ ops, at, attention, outputNorms: added, positions: p }, { sinks }) => ({
     scores: ops.groupRows('max', added ? ops.mul(attention, added) : attention, at.kvHeads),

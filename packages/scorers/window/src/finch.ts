@@ -29,7 +29,8 @@ export const finch = weigher(
     },
     needs: ({ question, delimiter }) =>
       delimiter === '' ? [normalized(question)] : [queries(question), keys, positions, tokens],
-    floor: ({ question, delimiter }, slots) => (delimiter === '' ? Math.min(slots, question) : 0),
+    ends: ({ question, delimiter }) => ({ last: delimiter === '' ? question : 0 }),
+    open: ({ delimiter }) => delimiter !== '',
   },
   (ctx, { question, delimiter }) => {
     const { ops, at, attention, queries: q, keys: k, positions: p, tokens: read } = ctx;

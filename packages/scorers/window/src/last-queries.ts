@@ -7,5 +7,5 @@ interface Window {
 /** What a piece declares that attends from the last w queries: what it reads, and that their own slots stay. */
 export const lastQueries = {
   needs: ({ window }: Window) => [queries(window), keys, positions] as const,
-  floor: ({ window }: Window, slots: number): number => Math.min(slots, window),
+  ends: ({ window: last }: Window) => ({ last }),
 };

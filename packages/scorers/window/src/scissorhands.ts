@@ -17,7 +17,7 @@ export const scissorhands = weigher(
       recent: whole(10, 'slots', 'Last slots that always stay.'),
     },
     needs: ({ window }) => [attentionWindow(window, 'votes')],
-    floor: ({ recent }, slots) => Math.min(slots, recent),
+    ends: ({ recent: last }) => ({ last }),
   },
   ({ ops, attention }, { recent }) => ({ scores: attention, forced: ops.lastSlots(attention, recent) }),
 );

@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { entries, KvError, parsePolicy } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import type { Policy, Registry } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
 import type { Answering } from '../run/choice.ts';
@@ -69,16 +70,21 @@ export function wayOf(
       { param: 'budget' },
     );
   const slots = budget === undefined ? 0 : slotsOf(budget, maxPositions);
-  if (typeof budget === 'number' && policy.floor(budget + 1, budget) > budget)
-    throw new Refusal(
-      `'budget' ${budget} is fewer slots than '${policy.called}' forces in every head: ${policy.wayOut(maxPositions, budget)}`,
-      { param: 'budget' },
-    );
+  if (budget !== undefined) expectKept(policy, budget);
   if (slots > maxPositions)
     throw new Refusal(`'budget' must be at most the ${maxPositions} slots of the model's context, got ${slots}`, {
       param: 'budget',
     });
   return { of, policy, ...(policy.evicts && { budget, block, every }) };
+}
+
+/** @throws Refusal for a number of slots that the policy can never keep */
+function expectKept(policy: Compiled, budget: Budget): void {
+  try {
+    expectBudget(policy, budget, "'budget'");
+  } catch (cause) {
+    throw KvError.is(cause) ? new Refusal(cause.message, { param: 'budget' }) : cause;
+  }
 }
 
 function namedPolicy(text: string, registry: Registry): Policy | undefined {

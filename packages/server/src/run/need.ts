@@ -1,7 +1,6 @@
-import { isState } from '@kv/core/engine';
+import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
-import { slotsOf } from '@kv/models';
 import { waits, watchOf } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import type { Asked } from './job.ts';
@@ -46,7 +45,7 @@ export function slotsReading(way: Way, tokens: number): number {
   const policy = evicting(way),
     { budget, block = policy?.hooks('cadence')[0]?.block } = way;
   if (!policy || waits(policy) || !even(policy) || block === undefined || budget === undefined) return tokens;
-  return Math.min(tokens, slotsOf(budget, tokens) + block);
+  return Math.min(tokens, mostKept(policy, budget, tokens) + block);
 }
 
 /**
@@ -57,7 +56,7 @@ export function slotsGained(way: Way, slots: number, prompt: number, tokens: num
   const policy = evicting(way),
     { budget, every = policy?.hooks('cadence')[0]?.every } = way;
   if (!policy || !even(policy) || every === undefined || budget === undefined) return tokens;
-  return Math.min(tokens, Math.max(0, slotsOf(budget, prompt) - slots) + every);
+  return Math.min(tokens, Math.max(0, mostKept(policy, budget, prompt) - slots) + every);
 }
 
 /** Bytes of everything that a sequence may hold with so many slots a layer, storage that is being replaced included. */

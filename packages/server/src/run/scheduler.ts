@@ -13,6 +13,9 @@ import { Pool } from './pool.ts';
 import { closing, noMemory, notRead, queueFull, saysTooMuch, tookTooLong } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
+/** Operations that one step of a policy may take: about a second, in which the event loop does nothing else. */
+const MOST_OPERATIONS = 2 ** 33;
+
 /**
  * Runs jobs over one model: prompts are read part by part between steps, the steps of all answers are taken together,
  * and what all of them hold is promised beforehand.
@@ -43,7 +46,7 @@ export class Scheduler {
         `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
       );
     this.pool = new Pool(limit);
-    this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit });
+    this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit, mostOperations: MOST_OPERATIONS });
     this.pool.prefixes = this.prefixes;
     this.requests = new RequestMemory(this.pool);
   }
@@ -198,7 +201,9 @@ export class Scheduler {
       { part } = this.#options,
       { block, budget } = way;
     const reuses = scorePrompt === undefined && beginsAnywhere(way, part);
-    const sequence = reuses ? this.prefixes.begin(ids, part) : new Sequence(this.#model),
+    const sequence = reuses
+        ? this.prefixes.begin(ids, part)
+        : new Sequence(this.#model, undefined, { mostOperations: MOST_OPERATIONS }),
       cached = sequence.length;
     job.sequence = sequence;
     job.usage = {
