@@ -1,8 +1,20 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeTinyModel } from '@kv/model-testing';
+import { loadModel } from '@kv/models';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { branch, confirm, confirmCells, decide, openLedger, probe, readProtocol } from '../src/index.ts';
+import {
+  branch,
+  cellExperiment,
+  cellId,
+  confirm,
+  confirmCells,
+  decide,
+  openLedger,
+  probe,
+  readProtocol,
+} from '../src/index.ts';
 import type { Bed, Cell, CellResult, ProbeOutcome, Protocolled, Sampled } from '../src/index.ts';
 import { folder } from './folder.ts';
 
@@ -189,6 +201,21 @@ it('a weight that was chosen on some of the ids, or after other probes, is told 
   const again = await steps(protocol, bed(), { kept: fresh });
   expect(again.confirmed.chosen).toEqual({ ids: dev.length, of: dev.length, probes: 2 });
   expect(again.decided.verdict).toMatch(/^weight chosen by probe 2 of these problems; branch A: /);
+});
+
+it('answers that an older kv kept are graded as this one grades', async () => {
+  const model = await loadModel(writeTinyModel(join(folder(), 'tiny'))),
+    asked = { answers: ['\\frac12'], grader: 'boxed' as const, newTokens: 2 },
+    cell: Cell = { task: 't', problem: 'p', policy: 'knorm', budget: 24, seed: 0 },
+    experiment = await cellExperiment(model, {
+      name: 'cells',
+      tasks: { t: [{ id: 'p', context: 'What is half of one?', question: '', ...asked }] },
+      generating: {},
+      policies: [],
+      cells: [cell],
+    }),
+    older = { ...answered(cell, 0, 24), id: cellId(cell), parsed: false, answer: '\\boxed{0.5}' };
+  expect(experiment.conclude([older])).toEqual([{ ...older, score: 1, parsed: true }]);
 });
 
 describe('problems', () => {

@@ -8,7 +8,7 @@ import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { isRead, readIds } from './perplexity.ts';
-import { cellId, CELLS } from './types.ts';
+import { cellId, cellResult, CELLS } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions } from './types.ts';
 import type { CellWork } from './run-cell.ts';
 
@@ -51,8 +51,10 @@ export async function cellExperiment(
       return [...byId].flatMap(([id, cell]) => (known.has(id) ? [] : [cell]));
     },
     conclude: (results) => {
-      const known = new Map(results.map((result) => [result.id, result]));
-      return [...byId.keys()].map((id) => known.get(id)!); // it ends when none is left
+      const known = new Map(results.map((result) => [result.id, result])),
+        texts = new Map(Object.entries(tasks).map(([task, some]) => [task, new Map(some.map((one) => [one.id, one]))]));
+      // answers may have been kept by a kv that graded them otherwise
+      return [...byId].map(([id, cell]) => cellResult(cell, texts.get(cell.task)!.get(cell.problem)!, known.get(id)!)); // it ends when none is left
     },
   };
 }
