@@ -90,7 +90,7 @@ export const runCommand = (terminal: Terminal): Command =>
       .option('--load-cache <file>', 'answer over a saved cache instead of a document')
       .option(
         '--policy <policy>',
-        "a name that 'kv pieces' lists, with options such as snapkv(window=16,kernel=17,pooling=max); or a module that exports 'policy'",
+        "a name that 'kv pieces' lists, with options such as streaming(sinks=4); or a module that exports 'policy'",
         'full',
       )
       .option(...budgetOption)

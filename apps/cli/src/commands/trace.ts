@@ -65,7 +65,7 @@ export const traceCommand = (terminal: Terminal): Command =>
       ),
     ['kv trace --prompt-file book.txt --policy snapkvCaote --budget 25%', 'what every layer kept, and of which part'],
     [
-      "kv trace --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25% --out trace.safetensors",
+      "kv trace --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 25% --out trace.safetensors",
       'scores, masks and kept sets of every step',
     ],
     ["kv trace --prompt-file book.txt --policy h2o --budget 64 --why 'XK7M9P2Q'", 'why this text was evicted'],

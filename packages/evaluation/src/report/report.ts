@@ -60,7 +60,7 @@ ${certificateTable(some, groups, title, sweep)}</section>`;
     ...(outcome.code ? [['code', outcome.code.join(', ')] as const] : []),
     ['seeds', (sweep.seeds ?? [0]).join(', ')],
     ...Object.entries(hashes),
-    ['sha256 of what --json writes', sha256(sweepJson(outcome), 'hex')],
+    ['sha256 of what --json prints', sha256(sweepJson(outcome), 'hex')],
   ];
   return `<!doctype html>
 <html lang="en">
