@@ -329,6 +329,23 @@ describe('who may ask', () => {
     );
     expect(status).toBe(403);
   });
+  test('a share keeps what the policy forces of a message of any length, and says so', async () => {
+    const short = await serve({ policy: 'snapkv(window=16)', budget: '25%' });
+    for (const words of [1, 2, 4, 8, 40]) {
+      const { status, json } = await short.post('/v1/completions', { prompt: 'walk '.repeat(words), max_tokens: 2 });
+      expect(status, JSON.stringify(json)).toBe(200);
+      expect(json.kv.notes).toEqual(
+        json.usage.prompt_tokens * 0.25 < 16
+          ? ['kept more than 25%, as snapkv(window=16) forces more slots']
+          : undefined,
+      );
+    }
+    const { status, json } = await short.post('/v1/completions', { prompt: 'walk', max_tokens: 2, budget: 8 });
+    expect([status, json.error.param]).toEqual([400, 'budget']);
+    expect(json.error.message).toContain('expected a budget of at least 16, or a smaller window');
+    await short.server.close();
+  });
+
   test('an operator may fix the policy', async () => {
     const { parsePolicy } = await import('@kv/policies');
     const fixed = await serve({ fixedPolicy: true, policy: parsePolicy('streaming'), budget: '50%' });

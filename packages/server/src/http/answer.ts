@@ -75,10 +75,11 @@ const usageOf = (all: readonly Usage[]): object => {
     dropped_slots: sum(all, (u) => u.droppedSlots),
   };
 };
-/** What the caches went by, and which cache an echoed prompt was scored under. */
+/** What the caches went by, what events noted, and which cache an echoed prompt was scored under. */
 const kvOf = ({ policy, budget, logprobs, prompts }: Answer, usage: readonly Usage[]): object => ({
   policy,
   ...(budget !== undefined && { budget }),
+  ...(usage.some(({ notes }) => notes.size > 0) && { notes: [...new Set(usage.flatMap(({ notes }) => [...notes]))] }),
   ...(logprobs &&
     prompts.some(({ echoed }) => echoed !== '') && {
       prompt_scored_under: usage.some((u) => u.scoredEvicted) ? 'evicted cache' : 'full cache',

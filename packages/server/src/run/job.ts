@@ -34,6 +34,8 @@ export interface Usage {
   droppedSlots: number;
   /** Whether something had been evicted before the last token of the prompt was scored. */
   scoredEvicted: boolean;
+  /** What its events note, such as that a share was too small for what the policy forces. */
+  readonly notes: Set<string>;
 }
 
 /** What the jobs of a request say as they go. */

@@ -213,6 +213,7 @@ export class Scheduler {
       keptSlots: 0,
       droppedSlots: 0,
       scoredEvicted: false,
+      notes: new Set(),
     };
     job.reading = sequence.prefilling(ids.slice(cached), {
       ...(policy && { policy }),
@@ -335,6 +336,7 @@ export class Scheduler {
       { layers, kvHeads } = this.#model.config;
     if (usage) {
       usage.keptSlots += kept;
+      for (const note of sequence.notes) usage.notes.add(note);
       usage.droppedSlots += sequence.length * layers * kvHeads - kept;
     }
     job.choices = job.choices.filter((other) => other !== choice);
