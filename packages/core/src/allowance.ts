@@ -55,10 +55,14 @@ export const raisedNote = (policy: Compiled, { slots, asked = slots, share }: Al
     ? undefined
     : raisedText(share, policy.forcers(Number.MAX_SAFE_INTEGER, slots));
 
-/** The most slots that an event under this budget leaves a head of so many tokens, where all heads get alike. */
-export function mostKept(policy: Compiled, budget: Budget, tokens: number): number {
+/**
+ * The most slots that events under this budget leave a head, where all heads get alike.
+ *
+ * @param tokens of which a share is one
+ * @param present tokens that there may be at an event
+ */
+export function mostKept(policy: Compiled, budget: Budget, tokens: number, present: number = tokens): number {
   const slots = slotsOf(budget, tokens);
-  if (typeof budget === 'number') return Math.min(tokens, slots);
-  const forced = policy.open ? tokens : policy.floor(tokens, slots);
-  return Math.min(tokens, Math.max(policy.least(tokens, slots), forced));
+  if (typeof budget === 'number') return slots;
+  return Math.max(policy.least(present, slots), policy.open ? present : policy.floor(present, slots));
 }

@@ -129,7 +129,6 @@ function checkedForce(step: Step): Step {
  * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others,
  * of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left
  * heads unequal.
- * Under a share no head gets less than what the policy forces whatever the text is.
  */
 export function planBudgets(
   policy: Compiled,
@@ -171,11 +170,6 @@ export function planBudgets(
       guarded(step.name, 0, () => allot(given)),
     );
   }
-  if (share !== undefined)
-    plan = {
-      ...plan,
-      budgets: plan.budgets.map((heads, l) => heads.map((b, g) => policy.least(lengths[l][g], b))),
-    };
   if (!scored)
     return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l][g]))) };
   const fill = (budgets: readonly number[], caps: readonly number[]): number[] =>

@@ -75,6 +75,8 @@ describe('one memory budget', () => {
         'adaKV(snapkv(window=4))',
         'keydiff',
         'scissorhands',
+        'snapkv(window=12)',
+        'finch(delimiter=a)',
       ];
     const known = texts.filter((text) => {
       try {
@@ -89,7 +91,10 @@ describe('one memory budget', () => {
         fc.constantFrom(...known),
         fc.integer({ min: 2, max: 90 }),
         fc.integer({ min: 0, max: 20 }),
-        fc.integer({ min: 12, max: 60 }),
+        fc.oneof(
+          fc.integer({ min: 12, max: 60 }),
+          fc.integer({ min: 1, max: 100 }).map((percent) => `${percent}%` as const),
+        ),
         fc.option(fc.integer({ min: 4, max: 50 }), { nil: undefined }),
         fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
         async (text, tokens, more, budget, block, every) => {
@@ -117,7 +122,7 @@ describe('one memory budget', () => {
           }
         },
       ),
-      { numRuns: 15 },
+      { numRuns: 60 },
     );
   });
   test('what does not fit waits, and what finds no place to wait is told when to come again', async () => {

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile, expectBudget } from '@kv/core/engine';
+import { compile } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import type { Problem } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
@@ -102,12 +102,9 @@ export async function cellsOf(
   names: Naming['names'],
 ): Promise<readonly Cell[]> {
   const all = await Promise.all(
-    ways.map(async ({ policy, budgets }) => {
-      const compiled = compile(await policyOf(policy, names));
-      if (!compiled.evicts) return [{ policy }];
-      for (const budget of budgets) expectBudget(compiled, budget, 'budgets');
-      return budgets.map((budget) => ({ policy, budget }));
-    }),
+    ways.map(async ({ policy, budgets }) =>
+      compile(await policyOf(policy, names)).evicts ? budgets.map((budget) => ({ policy, budget })) : [{ policy }],
+    ),
   );
   return problems.flatMap(({ task, id: problem }) =>
     seeds.flatMap((seed) => all.flat().map((way): Cell => ({ task, problem, seed, ...way }))),

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import { interpolate, pairedDifference } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
@@ -125,7 +125,13 @@ function perplexityOf(results: readonly CellResult[]): Perplexity {
 
 /** Every policy at every budget on every task, one that evicts nothing once. */
 async function waysOf({ policies, budgets }: Sweep, tasks: Tasks, names: Naming['names']): Promise<readonly Way[]> {
-  const evicting = await Promise.all(policies.map(async (text) => compile(await policyOf(text, names)).evicts));
+  const evicting = await Promise.all(
+    policies.map(async (text) => {
+      const policy = compile(await policyOf(text, names));
+      for (const budget of budgets) expectBudget(policy, budget, 'budgets');
+      return policy.evicts;
+    }),
+  );
   return Object.keys(tasks).flatMap((task) =>
     policies.flatMap((policy, i): Way[] =>
       evicting[i] ? budgets.map((budget) => ({ task, policy, budget })) : [{ task, policy }],

@@ -1,4 +1,4 @@
-import { compile, expectBudget, mostKept } from '@kv/core/engine';
+import { allowanceOf, compile, expectBudget, mostKept, planBudgets } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import type { Budget } from '@kv/core';
 import { slotsOf } from '@kv/core';
@@ -57,6 +57,20 @@ describe.each(names)('%s', (name) => {
         if (!raises) expect(sum(kept.map(({ length }) => length)) / kept.length).toBeLessThanOrEqual(most);
       }),
       { numRuns: 8 },
+    );
+  });
+  test('under a share plans room for what it forces whatever the text is', () => {
+    fc.assert(
+      fc.property(shares, lengths, fc.integer({ min: 1, max: 6 }), (share, n, layers) => {
+        const allowance = allowanceOf(compiled, share, n),
+          { first, last } = ends(compiled, allowance.slots),
+          { budgets } = planBudgets(
+            compiled,
+            allowance,
+            Array.from({ length: layers }, () => [n, n]),
+          );
+        for (const slots of budgets.flat()) expect(slots).toBeGreaterThanOrEqual(Math.min(n, first + last));
+      }),
     );
   });
   test('a number of slots is refused for every text, or kept for every text', async () => {

@@ -56,7 +56,7 @@ export function slotsGained(way: Way, slots: number, prompt: number, tokens: num
   const policy = evicting(way),
     { budget, every = policy?.hooks('cadence')[0]?.every } = way;
   if (!policy || !even(policy) || every === undefined || budget === undefined) return tokens;
-  return Math.min(tokens, Math.max(0, mostKept(policy, budget, prompt) - slots) + every);
+  return Math.min(tokens, Math.max(0, mostKept(policy, budget, prompt, prompt + tokens) - slots) + every);
 }
 
 /** Bytes of everything that a sequence may hold with so many slots a layer, storage that is being replaced included. */
