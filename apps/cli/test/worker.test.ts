@@ -137,7 +137,7 @@ describe('a queue', () => {
     expect([code, stderr]).toEqual([
       2,
       expect.stringMatching(
-        /^--queue: expected policies of the catalogue and of packages with pieces, .* got the module '.\/mine.mjs'\n$/,
+        /\n--queue: expected policies of the catalogue and of packages with pieces, .* got the module '.\/mine.mjs'\n$/,
       ),
     ]);
   });

@@ -170,10 +170,11 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect(await page.textContent('#status')).toBe('Not run: a field above says why.');
     await page.fill('#policy-0', 'snapkv(window=64)');
     expect(await page.textContent('#wrong-0')).toBe('');
+    await page.fill('[name=budget]', '48');
     await page.keyboard.press('Enter');
     await ended(page);
     expect(await page.textContent('.side:first-child .answer')).toBe(
-      "budget: 48 slots are fewer than 'snapkv(window=64) ∘ topK' forces in every head: expected a budget of at least 64, or a smaller window, as snapkv(window=64) forces them",
+      "budget: 48 slots are fewer than 'snapkv ∘ topK' forces in every head: expected a budget of at least 64, or a smaller window, as snapkv(window=64) forces them",
     );
     expect((await sides(page))[1].answer).not.toBe('');
     await page.close();
