@@ -4,7 +4,7 @@ import { predict } from '../../apps/cli/src/explain/predict.ts';
 import { compile } from '../../packages/core/src/engine.ts';
 import { entries, parsePolicy } from '../../packages/core/src/index.ts';
 import type { Description, Policy } from '../../packages/core/src/index.ts';
-import { generate, loadModel, slotsOf } from '../../packages/models/src/index.ts';
+import { generate, loadModel } from '../../packages/models/src/index.ts';
 import { catalogue } from '../../packages/policies/src/index.ts';
 
 const prompt = `${'The boys walked on in silence. '.repeat(12)}The secret code is: XK7M9P2Q. ${'The river was wide. '.repeat(12)}The secret code is:`;
@@ -100,12 +100,7 @@ async function facts(piece: (typeof all)[number]): Promise<object> {
 
 async function costOf(policy: Policy): Promise<object | undefined> {
   try {
-    const { passes, multiplyAdds, bytes, device, when } = await predict(
-      compile(policy),
-      model.config,
-      LENGTH,
-      slotsOf(SHARE, LENGTH),
-    );
+    const { passes, multiplyAdds, bytes, device, when } = await predict(compile(policy), model.config, LENGTH, SHARE);
     return {
       when,
       passes,
@@ -116,7 +111,7 @@ async function costOf(policy: Policy): Promise<object | undefined> {
       budget: SHARE,
     };
   } catch {
-    return undefined; // it forces more than the budget
+    return undefined; // it cannot be planned for this model
   }
 }
 

@@ -94,11 +94,10 @@ async function worths(
     },
     times = new Uint32Array(ids.length);
   for (let part = PARTS; part > 0; part--) {
-    const budget = Math.ceil((most * part) / PARTS),
-      retained = await retain(policy, cache, { budget }).catch((error: unknown) => {
-        if (part === PARTS) throw error; // below, its forced slots alone are more
-      });
-    for (const slot of retained?.slots[0][0] ?? []) times[slot]++;
+    // a share, above which forced slots stay
+    const percent = Math.min(100, (100 * (Math.ceil((most * part) / PARTS) + 0.5)) / ids.length),
+      { slots } = await retain(policy, cache, { budget: `${Number(percent.toFixed(6))}%` });
+    for (const slot of slots[0][0]) times[slot]++;
   }
   let at = 0;
   return sentences.map(({ ids: own }) => {

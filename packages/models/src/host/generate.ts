@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile, expectOptions } from '@kv/core/engine';
+import { compile, expectBudget, expectOptions } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
@@ -182,17 +182,20 @@ async function withPolicies({ policy, decodePolicy, ...rest }: GenerateOptions):
 function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }: Made): Policy | undefined {
   if (decodePolicy === policy && decodeBudget === undefined) return undefined;
   if (!decodePolicy) throw new KvError('decodeBudget', 'expected a policy that evicts beside it, got none');
-  const { evicts, sizes, label, hooks } = compile(decodePolicy);
+  const compiled = compile(decodePolicy),
+    { evicts, sizes, label, hooks } = compiled,
+    keeps = decodeBudget ?? budget;
   if (evicts && (every ?? everyOf({ hooks })) === undefined)
     throw new KvError(
       'every',
       `'${label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
     );
-  if (evicts && !sizes && (decodeBudget ?? budget) === undefined)
+  if (evicts && !sizes && keeps === undefined)
     throw new KvError(
       'decodeBudget',
       `'${label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`,
     );
+  if (keeps !== undefined) expectBudget(compiled, keeps, decodeBudget === undefined ? 'budget' : 'decodeBudget');
   return decodePolicy;
 }
 
