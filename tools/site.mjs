@@ -11,7 +11,7 @@ import { packageFolders, published } from './lib/manifests.mjs';
 import { fail, root, run } from './lib/process.mjs';
 import { repository } from './lib/release.mjs';
 
-const USAGE = `npm run site -- [--build] [--port NUMBER] [--host ADDRESS]
+const USAGE = `npm run -s site -- [--build] [--port NUMBER] [--host ADDRESS]
 
   --build          only build it, into apps/docs/dist
   --port NUMBER    where it is served (4173)
@@ -27,7 +27,7 @@ try {
     },
   }).values;
 } catch (error) {
-  fail(`site: ${error.message.split('. ')[0]}\n\n${USAGE}`, 2);
+  fail(`site: ${error.message.split('. ')[0]}; --help says what there is`, 2);
 }
 if (asked.help) {
   console.log(USAGE);

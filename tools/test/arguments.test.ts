@@ -19,9 +19,9 @@ it.each(['new', 'site', 'example'])('%s tells its use and does nothing else', as
 it.each([
   ['new', ['--wat'], 'new: expected --help, got --wat\n'],
   ['new', ['nothing', 'x'], 'new: the family must be one of '],
-  ['site', ['--wat'], 'site: expected --help or --build or --port, got --wat\n'],
-  ['site', ['--port', 'x'], 'site: expected a port from 0 to 65535 behind --port, got x\n'],
-  ['site', ['--port'], 'site: expected a port from 0 to 65535 behind --port, got nothing\n'],
+  ['site', ['--wat'], "site: Unknown option '--wat'"],
+  ['site', ['--port', 'x'], 'site: --port must be a port from 0 to 65535, got x\n'],
+  ['site', ['--port'], "site: Option '--port <value>' argument missing"],
   [
     'example',
     ['examples/nothere.mjs'],

@@ -79,7 +79,7 @@ test('a name is an address, and one that is looked for elsewhere leads there', (
   );
 });
 test.each([
-  [['--help'], 0, /^npm run site -- \[--build\]/],
+  [['--help'], 0, /^npm run -s site -- \[--build\]/],
   [['--prot', '1'], 2, /^site: Unknown option '--prot'/],
   [['--port', 'x'], 2, /^site: --port must be a port from 0 to 65535, got x\n$/],
 ])('%j ends before anything is built', (args, status, says) => {
