@@ -3,7 +3,26 @@ import type { Budget, Share } from './budget.ts';
 import { KvError } from './errors.ts';
 import { forcerText } from './forced.ts';
 import type { Forcer } from './atoms.ts';
-import type { Compiled } from './run.ts';
+
+/** What a policy evicts and forces, as budgets look at it. */
+export interface Forcing {
+  /** The name for people: a method's name, else the label. */
+  readonly called: string;
+  /** It ends in kept slots, so events evict. */
+  readonly evicts: boolean;
+  /** Some step may force more than its floor, by what the text is. */
+  readonly open: boolean;
+  /** Some allocator that reads scores may give more than was asked for. */
+  readonly raises: boolean;
+  /** The most slots that its steps force in a head, as they declare it. */
+  floor(slots: number, budget: number): number;
+  /** The fewest slots a head, at least `budget`, that hold what is forced whatever the text is. */
+  least(slots: number, budget: number): number;
+  /** Who forces them. */
+  forcers(slots: number, budget: number): readonly Forcer[];
+  /** What to change where that many are forced and the budget is smaller: the end of a sentence. */
+  wayOut(slots: number, budget: number): string;
+}
 
 /** What a budget allows each KV head under a policy. */
 export interface Allowance {
@@ -19,7 +38,7 @@ export interface Allowance {
  * @throws KvError for what is no budget, and for a number of slots that the policy can never keep, however long the text:
  * before anything runs.
  */
-export function expectBudget(policy: Compiled, budget: Budget, at = 'budget'): void {
+export function expectBudget(policy: Forcing, budget: Budget, at = 'budget'): void {
   slotsOf(budget, 1);
   if (typeof budget !== 'number' || !policy.evicts || policy.raises || policy.least(Infinity, budget) <= budget) return;
   throw new KvError(
@@ -34,7 +53,7 @@ export function expectBudget(policy: Compiled, budget: Budget, at = 'budget'): v
  *
  * @throws KvError as `expectBudget`
  */
-export function allowanceOf(policy: Compiled, budget: Budget, tokens: number, at = 'budget'): Allowance {
+export function allowanceOf(policy: Forcing, budget: Budget, tokens: number, at = 'budget'): Allowance {
   expectBudget(policy, budget, at);
   const slots = slotsOf(budget, tokens);
   if (typeof budget === 'number') return { slots };
@@ -50,7 +69,7 @@ export const raisedText = (share: Share, forcers: readonly Forcer[]): string =>
   `kept more than ${share}, as ${forcerText(forcers) || 'the policy'} force${forcers.length > 1 ? '' : 's'} more slots`;
 
 /** The same of an allowance, if it was raised. */
-export const raisedNote = (policy: Compiled, { slots, asked = slots, share }: Allowance): string | undefined =>
+export const raisedNote = (policy: Forcing, { slots, asked = slots, share }: Allowance): string | undefined =>
   share === undefined || slots <= Math.max(1, Math.floor(asked))
     ? undefined
     : raisedText(share, policy.forcers(Number.MAX_SAFE_INTEGER, slots));
@@ -61,7 +80,7 @@ export const raisedNote = (policy: Compiled, { slots, asked = slots, share }: Al
  * @param tokens of which a share is one
  * @param present tokens that there may be at an event
  */
-export function mostKept(policy: Compiled, budget: Budget, tokens: number, present: number = tokens): number {
+export function mostKept(policy: Forcing, budget: Budget, tokens: number, present: number = tokens): number {
   const slots = slotsOf(budget, tokens);
   if (typeof budget === 'number') return slots;
   return Math.max(policy.least(present, slots), policy.open ? present : policy.floor(present, slots));

@@ -1,5 +1,5 @@
 import { raisedNote } from './allowance.ts';
-import type { Allowance } from './allowance.ts';
+import type { Allowance, Forcing } from './allowance.ts';
 import { apportion } from './apportion.ts';
 import { checkedPlan, expectObject, expectState, expectTensor, guarded, keptRows } from './boundary.ts';
 import { KvError } from './errors.ts';
@@ -20,10 +20,8 @@ import type { Tensor } from './tensor.ts';
 type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 
 /** A policy taken apart: what an engine looks at. */
-export interface Compiled {
+export interface Compiled extends Forcing {
   readonly label: string;
-  /** The name for people: a method's name, else the label. */
-  readonly called: string;
   readonly steps: readonly Step[];
   /** Signals of the event, each once. */
   readonly needs: readonly AnySignal[];
@@ -31,23 +29,9 @@ export interface Compiled {
   readonly reach: Reach;
   /** Some step wants the whole prompt before it. */
   readonly whole: boolean;
-  /** It ends in kept slots, so events evict. */
-  readonly evicts: boolean;
-  /** Some step may force more than its floor, by what the text is. */
-  readonly open: boolean;
   /** Some allocator finds the size itself, so no budget has to be given. */
   readonly sizes: boolean;
-  /** Some allocator that reads scores may give more than was asked for. */
-  readonly raises: boolean;
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
-  /** The most slots that its steps force in a head, as they declare it. */
-  floor(slots: number, budget: number): number;
-  /** The fewest slots a head, at least `budget`, that hold what is forced whatever the text is. */
-  least(slots: number, budget: number): number;
-  /** Who forces them. */
-  forcers(slots: number, budget: number): readonly Forcer[];
-  /** What to change where that many are forced and the budget is smaller: the end of a sentence. */
-  wayOut(slots: number, budget: number): string;
 }
 
 /** Signals of several lists, each once, in order. */

@@ -1,4 +1,5 @@
 import { Arguments, whole } from './arguments.ts';
+import type { Filter, Named } from './filter.ts';
 import { itemOf, path } from './lookup.ts';
 import { percent } from './format.ts';
 import { json } from './json.ts';
@@ -22,11 +23,6 @@ import {
   type Value,
 } from './values.ts';
 import type { RenderWork } from './work.ts';
-
-export type Filter = (value: Value, given: Arguments, work: RenderWork) => Value;
-
-/** A filter and the names of what it takes. */
-export type Named = readonly [names: readonly string[], filter: Filter];
 
 const text = (change: (value: Text, given: Arguments, work: RenderWork) => Value): Filter => {
   return (value, given, work) => change(toText(value, work), given, work);

@@ -1,5 +1,5 @@
 import type { Arguments } from './arguments.ts';
-import type { Filter, Named } from './filters.ts';
+import type { Filter, Named } from './filter.ts';
 import { path } from './lookup.ts';
 import { join, Text } from './text.ts';
 import {

@@ -6,7 +6,7 @@ import type { Compiled } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
 import type { Answering } from '../run/choice.ts';
-import type { Way } from '../run/need.ts';
+import type { Way } from '../run/way.ts';
 import { Refusal } from './refusal.ts';
 import type { CommonRequest } from './schema.ts';
 

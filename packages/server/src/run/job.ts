@@ -3,7 +3,7 @@ import type { Policy } from '@kv/core';
 import type { Scored } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
 import type { Answering, Choice, Said } from './choice.ts';
-import type { Way } from './need.ts';
+import type { Way } from './way.ts';
 
 /** One prompt and the answers that are asked for. */
 export interface Asked {

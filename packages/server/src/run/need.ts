@@ -2,17 +2,9 @@ import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { waits, watchOf } from '@kv/models/engine';
-import type { Budget, ModelConfig } from '@kv/models';
+import type { ModelConfig } from '@kv/models';
 import type { Asked } from './job.ts';
-
-/** What a sequence is to go by. */
-export interface Way {
-  readonly policy?: Compiled | undefined;
-  readonly budget?: Budget | undefined;
-  readonly block?: number | undefined;
-  /** Tokens between two events while tokens are generated. */
-  readonly every?: number | undefined;
-}
+import type { Way } from './way.ts';
 
 /** Signals that are remembered while a sequence goes this way. */
 const remembered = ({ policy }: Way): readonly AnySignal[] =>
