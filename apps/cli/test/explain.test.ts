@@ -37,7 +37,7 @@ test('a prompt may fill the context, whatever the policy reads', async () => {
   model.destroy();
   for (const name of ['h2o', 'snapkv', 'knorm', 'fullTa'] as const)
     for (const length of [1, maxPositions - 4, maxPositions - 1, maxPositions])
-      await expect(predict(compile(named(name)), model.config, length, length)).resolves.toMatchObject({
+      await expect(predict(compile(named(name)), model.config, length, '100%')).resolves.toMatchObject({
         evicts: true,
       });
 });
