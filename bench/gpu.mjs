@@ -16,7 +16,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { join } from 'node:path';
+import { isAbsolute, join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openGpu } from '@kv/gpu';
 import { limitsOf, productsOf } from './gpu/adapter.mjs';
@@ -117,7 +117,7 @@ put({
   ...machine,
   cpu: cpus()[0]?.model,
   node: process.version,
-  arguments: process.argv.slice(2),
+  arguments: process.argv.slice(2).map((word) => (isAbsolute(word) ? relative('.', word) : word)),
   ...given,
 });
 await once('adapter', async () => ({ kind: 'adapter', ...(await limitsOf(first, tiny)) }));
