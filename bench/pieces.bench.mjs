@@ -6,7 +6,7 @@
  *   npm run bench pieces        or, once built:   node bench/pieces.bench.mjs --slots 4096,32768 --only snapkv,caote
  */
 import { compose, entries, lookUp } from '@kv/core';
-import { attend, LayerCache, Ledger, simdEngine } from '@kv/models/engine';
+import { attend, LayerCache, Ledger, simdEngine } from '@kv/engine';
 import { catalogue } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
 import { commandLine } from './lib/command-line.mjs';

@@ -5,7 +5,7 @@
  *   npm run bench tokenizers    or, once built:   node bench/tokenizers.bench.mjs --rounds 5 --characters 400000
  */
 import { Tokenizer } from '@huggingface/tokenizers';
-import { createTokenizer } from '@kv/models/engine';
+import { createTokenizer } from '@kv/checkpoints';
 import { heldOutBook } from '@kv/tasks';
 import cl100k from 'js-tiktoken/ranks/cl100k_base';
 import gpt2 from 'js-tiktoken/ranks/gpt2';

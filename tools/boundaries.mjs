@@ -1,5 +1,6 @@
 /**
- * Who may import whom: core <- pieces (scorers, selectors, allocators, ...) <- policies <- apps.
+ * Who may import whom: core <- pieces (scorers, selectors, allocators, ...) <- policies <- apps; and core <- checkpoints
+ * <- engine <- engine-wasm, engine-onnx, gpu-models <- models <- apps.
  * A piece is any package one folder deeper than the others: packages/FAMILY/NAME.
  */
 import { cruise } from 'dependency-cruiser';
@@ -31,33 +32,61 @@ export const rules = [
     'laws, gpu, tasks and whatever stands beside them import no other package of the workspace than core.',
     {
       path: '^(packages/[^/]+)/src/',
-      pathNot: '^packages/(core|models|policies|gpu-models|evaluation|model-testing|server)/',
+      pathNot:
+        '^packages/(core|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|policies|gpu-models|evaluation|model-testing|server)/',
     },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
   ),
   rule(
-    'server-sees-core-and-models',
-    'server imports no other package of the workspace than core and models.',
-    { path: '^packages/server/src/' },
-    { path: workspace, pathNot: '^packages/(core|models|server)/' },
+    'checkpoints-see-core-only',
+    'checkpoints, which have no engine, import no other package of the workspace than core.',
+    { path: '^packages/checkpoints/src/' },
+    { path: workspace, pathNot: '^packages/(core|checkpoints)/' },
   ),
   rule(
-    'models-see-core-weights-and-policies',
-    'models imports no other package of the workspace than core, model-embedded and policies, which reads texts.',
+    'engine-sees-core-checkpoints-and-policies',
+    'engine imports no other package of the workspace than core, checkpoints and policies, which reads texts.',
+    { path: '^packages/engine/src/' },
+    { path: workspace, pathNot: '^packages/(core|checkpoints|engine|policies)/' },
+  ),
+  rule(
+    'engines-see-engine',
+    'an engine of a kind imports no other package of the workspace than core, checkpoints and engine.',
+    { path: '^(packages/engine-[a-z]+)/src/' },
+    { path: workspace, pathNot: ['^packages/(core|checkpoints|engine)/', '^$1/'] },
+  ),
+  rule(
+    'models-see-engines',
+    'models imports no other package of the workspace than core, checkpoints, engine, engine-wasm and engine-onnx.',
     { path: '^packages/models/src/' },
-    { path: workspace, pathNot: '^packages/(core|models|model-embedded|policies)/' },
+    { path: workspace, pathNot: '^packages/(core|checkpoints|engine|engine-wasm|engine-onnx|models)/' },
   ),
   rule(
-    'gpu-models-see-core-gpu-and-models',
-    'gpu-models imports no other package of the workspace than core, gpu and models.',
+    'onnx-on-demand',
+    'models imports engine-onnx, which is optional, where it is asked for: import(), or types.',
+    { path: '^packages/models/src/' },
+    { path: '^packages/engine-onnx/', dynamic: false, dependencyTypesNot: ['type-only'] },
+  ),
+  rule(
+    'server-sees-core-engine-and-models',
+    'server imports no other package of the workspace than core, engine and models.',
+    { path: '^packages/server/src/' },
+    { path: workspace, pathNot: '^packages/(core|engine|models|server)/' },
+  ),
+  rule(
+    'gpu-models-see-core-gpu-and-engine',
+    'gpu-models imports no other package of the workspace than core, gpu, checkpoints and engine.',
     { path: '^packages/gpu-models/src/' },
-    { path: workspace, pathNot: '^packages/(core|gpu|models|gpu-models)/' },
+    { path: workspace, pathNot: '^packages/(core|gpu|checkpoints|engine|gpu-models)/' },
   ),
   rule(
     'evaluation-sees-what-it-measures',
-    'evaluation imports no other package of the workspace than core, models, policies, tasks, certificates and hub.',
+    'evaluation imports no other package of the workspace than core, checkpoints, engine, models, policies, tasks, certificates and hub.',
     { path: '^packages/evaluation/src/' },
-    { path: workspace, pathNot: '^packages/(core|models|policies|tasks|certificates|hub|evaluation)/' },
+    {
+      path: workspace,
+      pathNot: '^packages/(core|checkpoints|engine|models|policies|tasks|certificates|hub|evaluation)/',
+    },
   ),
   rule(
     'policies-see-core-and-pieces',
@@ -68,7 +97,7 @@ export const rules = [
   rule(
     'catalogue-on-demand',
     'what reads texts imports policies where a text is given, so that it does not carry the catalogue: import().',
-    { path: '^packages/(models|adapters)/.*src/' },
+    { path: '^packages/(engine|adapters)/.*src/' },
     { path: '^packages/policies/', dynamic: false },
   ),
   rule('nobody-sees-apps', 'nothing imports an app.', { pathNot: '^(apps|tools|bench)/' }, { path: '^apps/' }),

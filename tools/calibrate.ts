@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { HEAD_SCORES_FILE, headScores, headScoresFile } from '@kv/allocators-given';
 import { loadModel } from '@kv/models';
-import { watchLayers } from '@kv/models/engine';
+import { watchLayers } from '@kv/engine';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';

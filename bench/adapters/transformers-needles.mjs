@@ -9,7 +9,7 @@ import { cpus, tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { StoppingCriteria } from '@huggingface/transformers';
 import { withPolicy } from '@kv/adapters-transformers';
-import { createTokenizer } from '@kv/models/engine';
+import { createTokenizer } from '@kv/checkpoints';
 import { parsePolicy } from '@kv/policies';
 import {
   exactMatch,

@@ -1,4 +1,4 @@
-import { createTokenizer, parseConfig, tensorTypes } from '@kv/models/engine';
+import { createTokenizer, parseConfig, tensorTypes } from '@kv/checkpoints';
 
 const llama = (name, layers, hidden, ffn, heads, kvHeads, vocab, more = {}) => ({
   name,

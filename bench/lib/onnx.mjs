@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { AutoModelForCausalLM, AutoTokenizer, Tensor } from '@huggingface/transformers';
-import { exportOnnx } from '@kv/models';
+import { exportOnnx } from '@kv/engine-onnx';
 
 /** A checkpoint as a folder that transformers.js loads: a .gguf file is exported in f32, once, to a temporary one. */
 export async function onnxFolder(path) {

@@ -1,4 +1,4 @@
-import { watchLayers } from '@kv/models/engine';
+import { watchLayers } from '@kv/engine';
 import type { HostModel } from '@kv/models';
 import type { Document, Line } from './documents.ts';
 

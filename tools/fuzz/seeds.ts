@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import type { CacheShape } from '../../packages/models/src/saved/layout.ts';
-import { layoutOf, bytesOf } from '../../packages/models/src/saved/layout.ts';
-import { writeSaved } from '../../packages/models/src/saved/file.ts';
-import type { Manifest } from '../../packages/models/src/saved/manifest.ts';
+import type { CacheShape } from '../../packages/engine/src/saved/layout.ts';
+import { layoutOf, bytesOf } from '../../packages/engine/src/saved/layout.ts';
+import { writeSaved } from '../../packages/engine/src/saved/file.ts';
+import type { Manifest } from '../../packages/engine/src/saved/manifest.ts';
 import { f32, i32, kind, list, string, u32, writeGguf } from '../../packages/model-testing/src/gguf-file.ts';
-import { writeSafetensors } from '../../packages/models/test/safetensors-file.ts';
+import { writeSafetensors } from '../../packages/model-testing/src/safetensors-file.ts';
 
-const fixtures = new URL('../../packages/models/test/fixtures/', import.meta.url);
+const fixtures = new URL('../../packages/model-testing/fixtures/', import.meta.url);
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 const json = (value: unknown): Uint8Array => text(JSON.stringify(value));
 const fixture = (name: string): unknown => JSON.parse(readFileSync(new URL(name, fixtures), 'utf8'));

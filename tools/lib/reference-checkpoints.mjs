@@ -15,7 +15,7 @@ function readsFixtures(file, known = new Set()) {
   known.add(file);
   const text = readFileSync(file, 'utf8');
   return (
-    text.includes('KV_SHARED') ||
+    /KV_SHARED|'@kv\/model-testing\/shared'/.test(text) ||
     [...text.matchAll(/(?:from |import\()'(\.{1,2}\/[^']+\.ts)'/g)].some(
       ([, path]) => !path.includes('/src/') && readsFixtures(join(dirname(file), path), known),
     )

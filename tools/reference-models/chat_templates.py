@@ -1,7 +1,7 @@
 """Chat templates of well-known models and what transformers renders from them.
 
     pip install transformers==5.23.0 jinja2==3.1.6
-    python tools/reference-models/chat_templates.py packages/models/test/fixtures/chat-templates.json
+    python tools/reference-models/chat_templates.py packages/model-testing/fixtures/chat-templates.json
 
 The templates are those of the models' own tokenizer_config.json (SmolLM2's is in its GGUF file).
 """

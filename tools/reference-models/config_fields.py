@@ -1,7 +1,7 @@
 """Writes the fields of transformers' configuration classes, by the architectures that are loaded here.
 
 pip install transformers==5.24.0
-python config_fields.py > packages/models/test/fixtures/config-fields.json
+python config_fields.py > packages/model-testing/fixtures/config-fields.json
 """
 
 import json

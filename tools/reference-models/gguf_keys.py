@@ -1,6 +1,6 @@
 """Writes the metadata keys that gguf-py and llama.cpp know.
 
-python gguf_keys.py LLAMA_ARCH_CPP > packages/models/test/fixtures/gguf-keys.json
+python gguf_keys.py LLAMA_ARCH_CPP > packages/model-testing/fixtures/gguf-keys.json
 
 with gguf 0.19.0 from PyPI and src/llama-arch.cpp of the sdist of llama-cpp-python 0.3.36 (both MIT).
 """

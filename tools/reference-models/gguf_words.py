@@ -1,7 +1,7 @@
 """Words of hard texts by the expressions of llama.cpp, for each `tokenizer.ggml.pre` that it knows.
 
     pip install regex==2026.11.19
-    python gguf_words.py LLAMA_VOCAB_CPP > packages/models/test/fixtures/gguf-words.json
+    python gguf_words.py LLAMA_VOCAB_CPP > packages/model-testing/fixtures/gguf-words.json
 
 with src/llama-vocab.cpp of the sdist of llama-cpp-python 0.3.36 (MIT). Each expression cuts what the one before left,
 as `unicode_regex_split` does: a match is a word, and so is what lies between two.

@@ -2,12 +2,12 @@
 
     pip install transformers==5.24.0 jinja2==3.1.6
     pip download --no-deps --no-binary :all: llama-cpp-python==0.3.36
-    python tools/reference-models/public_templates.py llama_cpp_python-0.3.36.tar.gz .kv/templates packages/models/test/fixtures/public-templates.json
+    python tools/reference-models/public_templates.py llama_cpp_python-0.3.36.tar.gz .kv/templates packages/model-testing/fixtures/public-templates.json
 
 Takes the templates out of the archive into the folder (they are the model makers', under licences of their own, so none
 is committed) and writes, for each, eight hexadecimal digits of the SHA-256 of every rendering, `--------` where
 transformers' environment refuses: 28 conversations, each without and with tools, each without and with a generation
-prompt. `KV_TEMPLATES=.kv/templates npx vitest run packages/models/test/public-templates.test.ts` compares. With a fourth
+prompt. `KV_TEMPLATES=.kv/templates npx vitest run packages/checkpoints/test/public-templates.test.ts` compares. With a fourth
 argument, a file for the whole renderings and refusals.
 """
 

@@ -1,6 +1,6 @@
 """Writes what the tests of @kv/models compare stored types and GGUF files with, made by gguf-py (PyPI `gguf`), the reference.
 
-    python -m venv v && v/bin/pip install -r quants.requirements.txt && v/bin/python quants.py ../../packages/models/test/fixtures
+    python -m venv v && v/bin/pip install -r quants.requirements.txt && v/bin/python quants.py ../../packages/model-testing/fixtures
 
 quants.json: for each block type some blocks (base64) and the f32 numbers that gguf.quants.dequantize gives for them (base64).
 values.gguf and values.json: a file with every kind of metadata and many tensor types, and what gguf-py's own reader says of it.

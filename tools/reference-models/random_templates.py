@@ -1,7 +1,7 @@
 """Random small templates, and what Jinja2 renders of each in transformers' environment.
 
     pip install transformers==5.24.0 jinja2==3.1.6
-    python tools/reference-models/random_templates.py packages/models/test/fixtures/random-templates.json 1200 1
+    python tools/reference-models/random_templates.py packages/model-testing/fixtures/random-templates.json 1200 1
 
 The last numbers: how many templates, and the seed. A case is `[source, text]`, or `[source, null]` where Jinja2 refuses.
 What it prints with an address in memory is left out.

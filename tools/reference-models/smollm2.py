@@ -1,7 +1,7 @@
 """Logits and greedy tokens of transformers (f32) on the numbers that SmolLM2-135M-Instruct.Q4_1.gguf stands for.
 
     python -m venv v && v/bin/pip install -r tools/reference-models/smollm2.requirements.txt
-    v/bin/python tools/reference-models/smollm2.py "$(node tools/smollm2.mjs)" ../shared/data/text packages/models/test/fixtures/smollm2.json
+    v/bin/python tools/reference-models/smollm2.py "$(node tools/smollm2.mjs)" ../shared/data/text packages/model-testing/fixtures/smollm2.json
 
 The weights are those of gguf-py's dequantiser, the rows of q and k in transformers' order; transformers' own reader of GGUF files must give the same.
 """

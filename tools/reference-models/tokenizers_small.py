@@ -1,7 +1,7 @@
 """Small tokenizers of the kinds that real checkpoints use, trained with PyPI `tokenizers`, with its ids and offsets (in UTF-16 units) of hard texts.
 
     pip install tokenizers==0.23.3
-    python tools/reference-models/tokenizers_small.py packages/models/test/fixtures/tokenizers
+    python tools/reference-models/tokenizers_small.py packages/model-testing/fixtures/tokenizers
 """
 
 import json

@@ -9,7 +9,7 @@ afterEach(() => {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true });
 });
 
-/** A workspace in which `file` says `text`, with core, gpu, laws, policies and the cli beside it. */
+/** A workspace in which `file` says `text`, with core, engines, gpu, laws, policies and the cli beside it. */
 function workspace(file: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'kv-boundaries-'));
   made.push(folder);
@@ -20,6 +20,8 @@ function workspace(file: string, text: string): string {
   mkdirSync(join(folder, 'node_modules/@kv'), { recursive: true });
   for (const path of [
     'packages/core',
+    'packages/engine',
+    'packages/engine-onnx',
     'packages/gpu',
     'packages/laws',
     'packages/policies',
@@ -48,11 +50,20 @@ test.each([
   ['pieces-see-core-only', 'packages/units/bad/src/index.ts', `export { value } from '@kv/laws';`],
   ['satellites-see-core-only', 'packages/gpu/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['adapters-see-core-and-policies', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/scorers-good';`],
-  ['models-see-core-weights-and-policies', 'packages/models/src/index.ts', `export { value } from '@kv/scorers-good';`],
-  ['catalogue-on-demand', 'packages/models/src/index.ts', `export { value } from '@kv/policies';`],
+  ['checkpoints-see-core-only', 'packages/checkpoints/src/index.ts', `export { value } from '@kv/engine';`],
+  [
+    'engine-sees-core-checkpoints-and-policies',
+    'packages/engine/src/inner.ts',
+    `export { value } from '@kv/scorers-good';`,
+  ],
+  ['engines-see-engine', 'packages/engine-onnx/src/inner.ts', `export { value } from '@kv/policies';`],
+  ['models-see-engines', 'packages/models/src/index.ts', `export { value } from '@kv/scorers-good';`],
+  ['onnx-on-demand', 'packages/models/src/index.ts', `export { value } from '@kv/engine-onnx';`],
+  ['server-sees-core-engine-and-models', 'packages/server/src/index.ts', `export { value } from '@kv/laws';`],
+  ['catalogue-on-demand', 'packages/engine/src/inner.ts', `export { value } from '@kv/policies';`],
   ['catalogue-on-demand', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/policies';`],
   [
-    'gpu-models-see-core-gpu-and-models',
+    'gpu-models-see-core-gpu-and-engine',
     'packages/gpu-models/src/index.ts',
     `export { value } from '@kv/scorers-good';`,
   ],
@@ -89,7 +100,12 @@ test.each([
   ['packages/scorers/good/test/a.oracle.ts', `import type { Value } from '@kv/core';\nexport type A = Value;`],
   ['packages/policies/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['packages/gpu-models/src/index.ts', `export { value } from '@kv/gpu';`],
-  ['packages/models/src/index.ts', `export const load = () => import('@kv/policies');`],
+  ['packages/engine/src/inner.ts', `export const load = () => import('@kv/policies');`],
+  ['packages/models/src/index.ts', `export const load = () => import('@kv/engine-onnx');`],
+  [
+    'packages/models/src/index.ts',
+    `export type { Value } from '@kv/engine-onnx';\nexport { value } from '@kv/engine';`,
+  ],
   ['packages/adapters/good/src/index.ts', `export const load = () => import('@kv/policies');`],
   ['apps/cli/src/index.ts', `export { value } from '@kv/policies';`],
 ])('an allowed import passes: %s: %s', async (file, text) => {

@@ -22,6 +22,6 @@ test('code is imported by names that are not in the source in five places', () =
     'apps/cli/src/optional-package.ts',
     'apps/cli/src/policy/installed.ts',
     'apps/cli/src/policy/policy-module.ts',
-    'packages/models/src/onnx/installed.ts',
+    'packages/engine-onnx/src/installed.ts',
   ]);
 });

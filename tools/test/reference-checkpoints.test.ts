@@ -21,7 +21,7 @@ test('test files that read reference checkpoints are left out where there are no
   const files = leftOut({ KV_SHARED: join(root, 'nowhere') });
   for (const file of [
     'packages/tasks/test/conformance.shared.test.ts', // by itself
-    'packages/models/test/hostile/texts.test.ts', // through a file beside it
+    'packages/checkpoints/test/hostile/texts.test.ts', // through a helper of model-testing
     'packages/models/test/download.test.ts', // late
     'apps/playground/test/engine.test.ts',
   ])

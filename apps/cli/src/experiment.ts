@@ -3,7 +3,7 @@ import { relative, resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
 import type { Experiment, Naming, RunOptions, Subject } from '@kv/evaluation';
-import { openCheckpoint, sidecarFile } from '@kv/models/engine';
+import { openCheckpoint, sidecarFile } from '@kv/checkpoints';
 import type { Command } from 'commander';
 import { openRuntime } from './engine.ts';
 import type { EngineChoice } from './engine.ts';

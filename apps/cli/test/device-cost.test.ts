@@ -84,7 +84,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
   const ids = Array.from({ length: 100 }, (_, i) => (i * 37 + 11) % 64),
     BUDGET = 16;
   async function onDevice(run: (model: Model) => Promise<void>): Promise<void> {
-    const model = await loadModel(fileURLToPath(new URL('models/test/fixtures/llama', packages)), {
+    const model = await loadModel(fileURLToPath(new URL('model-testing/fixtures/llama', packages)), {
       runtime: gpuRuntime(gpu!),
     });
     try {

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { predict } from '../src/explain/predict.ts';
 
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../../packages/models/test/fixtures/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../../packages/model-testing/fixtures/${name}`, import.meta.url));
 const ids = Array.from({ length: 40 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
 
 test.each([

@@ -141,7 +141,7 @@ describe('what the events of a run note', () => {
 });
 
 describe('a policy that a family cannot have', () => {
-  const gemma3 = fileURLToPath(new URL('../../../packages/models/test/fixtures/gemma3', import.meta.url));
+  const gemma3 = fileURLToPath(new URL('../../../packages/model-testing/fixtures/gemma3', import.meta.url));
   const ran = (policy: string): ReturnType<typeof kv> =>
     kv(['run', '--model', gemma3, '--prompt', TEXT, '--policy', policy, '--max-new-tokens', '2'], { cwd });
   it('is refused by the name that was asked for, with the reason and what to do', async () => {

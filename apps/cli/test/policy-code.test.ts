@@ -84,7 +84,7 @@ it('pieces go by the versions of their packages, whether the text or the method 
 
 it('results are told apart by the code that runs and judges every policy, and by no piece that none names', async () => {
   const code = (await policyCode(['full'], folder())).join('\n');
-  for (const name of ['core', 'evaluation', 'models', 'policies', 'tasks'])
+  for (const name of ['checkpoints', 'core', 'engine', 'engine-wasm', 'evaluation', 'models', 'policies', 'tasks'])
     expect(code).toMatch(new RegExp(`^@kv/${name}@[\\d.]+\\+[0-9a-f]{16}$`, 'm'));
   expect(code).toMatch(/^@huggingface\/tokenizers@[\d.]+$/m);
   expect(code).not.toContain('@kv/scorers-knorm');

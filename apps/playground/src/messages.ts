@@ -1,5 +1,5 @@
 import type { Progress } from '@kv/hub/browser';
-import type { Fate } from '@kv/models/engine';
+import type { Fate } from '@kv/engine';
 import type { Choice } from './choice.ts';
 
 /** Which policy, from 0. */

@@ -1,4 +1,4 @@
-import type { Fate } from '@kv/models/engine';
+import type { Fate } from '@kv/engine';
 import { exactMatch } from '@kv/tasks';
 import { letterOf } from './choice.ts';
 import { make } from './element.ts';

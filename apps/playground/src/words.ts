@@ -1,4 +1,4 @@
-import { fateText, type Fate } from '@kv/models/engine';
+import { fateText, type Fate } from '@kv/engine';
 import { countsOf, holds, type Place } from './heat-map.ts';
 import type { Frame } from './messages.ts';
 

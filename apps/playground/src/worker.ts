@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { fates, recorder, type RecordedEvent } from '@kv/models/engine';
+import { fates, recorder, type RecordedEvent } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
 import type { Choice, Device } from './choice.ts';
 import type { End, Frame, FromWorker, Side, ToWorker } from './messages.ts';

@@ -6,7 +6,7 @@ import { openGpu } from '@kv/gpu';
 import { gpuRuntime } from '@kv/gpu-models';
 import { firstDevice } from '@kv/gpu-testing';
 import { generate, loadModel } from '@kv/models';
-import { linearEngine, referenceLinear } from '@kv/models/engine';
+import { linearEngine, referenceLinear } from '@kv/engine';
 import type { GenerateOptions, HostModel, Model } from '@kv/models';
 import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';
@@ -21,7 +21,7 @@ afterAll(() => {
 
 /** Small models of one architecture each: plain, sliding windows, tied heads, norms of queries and keys, softcaps. */
 const MODELS = ['llama', 'mistral', 'phi3', 'qwen3', 'gemma2'].map((name) =>
-  fileURLToPath(new URL(`../../models/test/fixtures/${name}`, import.meta.url)),
+  fileURLToPath(new URL(`../../model-testing/fixtures/${name}`, import.meta.url)),
 );
 /**
  * A cache is never smaller than a head has channels: of fewer keys every leverage is about 1, and rounding tells them

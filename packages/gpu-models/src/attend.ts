@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands, Gpu } from '@kv/gpu';
-import { attend } from '@kv/models/engine';
-import type { Attend, AttendOptions, CacheView, Visible } from '@kv/models/engine';
+import { attend } from '@kv/engine';
+import type { Attend, AttendOptions, CacheView, Visible } from '@kv/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from './attention.ts';
 
 /**

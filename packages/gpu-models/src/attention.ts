@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { asksSeen } from '@kv/models/engine';
+import { asksSeen } from '@kv/engine';
 import { dispatch } from './kernel.ts';
 import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';

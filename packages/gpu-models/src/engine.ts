@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope, Recordable } from '@kv/gpu';
-import type { Angles, Attend, Engine, Instruction, Matrix, Program, Runnable } from '@kv/models/engine';
+import type { Angles, Attend, Engine, Instruction, Program, Runnable } from '@kv/engine';
+import type { Matrix } from '@kv/checkpoints';
 import { gpuAttend } from './attend.ts';
 import { encodeLinear } from './linear.ts';
 import {

@@ -1,7 +1,7 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { OutputNorm } from '@kv/models/engine';
+import type { OutputNorm } from '@kv/engine';
 import { dispatch } from './kernel.ts';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';

@@ -1,4 +1,4 @@
-import type { Instruction, Program, Rows } from '@kv/models/engine';
+import type { Instruction, Program, Rows } from '@kv/engine';
 
 /**
  * An instruction with the one it absorbs: a rotation that goes into the layout of heads, a product to which a residual

@@ -1,7 +1,6 @@
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, hostDecoder, hostRunning } from '@kv/models/engine';
-import type { Running, Runtime } from '@kv/models';
-import type { Decoder } from '@kv/models/engine';
+import { createDecoder, embeddingsOf, hostDecoder, hostRunning } from '@kv/engine';
+import type { Running, Runtime, Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuEngineOptions } from './engine.ts';
 import { DeviceMemory } from './sequence/memory.ts';
 

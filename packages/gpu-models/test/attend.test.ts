@@ -1,6 +1,6 @@
 import { numbers, random } from '@kv/gpu-testing';
-import { attend, Ledger, LayerCache } from '@kv/models/engine';
-import type { AttendOptions, AttentionStats, Visible } from '@kv/models/engine';
+import { attend, Ledger, LayerCache } from '@kv/engine';
+import type { AttendOptions, AttentionStats, Visible } from '@kv/engine';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { gpuAttend } from '../src/index.ts';

@@ -1,6 +1,7 @@
 import { numbers, random } from '@kv/gpu-testing';
-import { linearEngine, referenceLinear } from '@kv/models/engine';
-import type { Angles, Instruction, Matrix, Program, Rows } from '@kv/models/engine';
+import { linearEngine, referenceLinear } from '@kv/engine';
+import type { Angles, Instruction, Program, Rows } from '@kv/engine';
+import type { Matrix } from '@kv/checkpoints';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { gpuEngine } from '../src/index.ts';

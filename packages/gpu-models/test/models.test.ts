@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { Gpu } from '@kv/gpu';
 import { loadModel } from '@kv/models';
-import { attend, Ledger, layerAttention, LayerCache, linearEngine, referenceLinear } from '@kv/models/engine';
+import { attend, Ledger, layerAttention, LayerCache, linearEngine, referenceLinear } from '@kv/engine';
 import type { HostModel } from '@kv/models';
-import type { Attend } from '@kv/models/engine';
+import type { Attend } from '@kv/engine';
 import { expect } from 'vitest';
 import { familyFiles, wanted } from './families.ts';
 import { golden } from './goldens.ts';

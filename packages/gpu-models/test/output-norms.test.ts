@@ -1,5 +1,5 @@
 import { kernelLaws } from '@kv/laws';
-import { outputNorms } from '@kv/models/engine';
+import { outputNorms } from '@kv/engine';
 import { gpuTests } from './device.ts';
 
 const gpuTest = await gpuTests();

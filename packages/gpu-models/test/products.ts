@@ -1,6 +1,6 @@
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
-import type { Matrix } from '@kv/models/engine';
+import type { Matrix } from '@kv/checkpoints';
 import { columns, encodeEmbedding, encodeLinear, rowsOf, uploadMatrix } from '../src/index.ts';
 import { near, twice, ulp } from './device.ts';
 import { viewed } from './rows.oracle.ts';

@@ -5,7 +5,7 @@ import { numbers } from '@kv/gpu-testing';
 import { policy as policyOf } from '@kv/policies';
 import { topK } from '@kv/selectors-top-k';
 import { generate, loadModel, Sequence } from '@kv/models';
-import { Ledger } from '@kv/models/engine';
+import { Ledger } from '@kv/engine';
 import type { Model, ModelConfig } from '@kv/models';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';

@@ -3,14 +3,14 @@ import { fileURLToPath } from 'node:url';
 import { cpu } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { generate, loadModel, Sequence } from '@kv/models';
-import { linearEngine, referenceLinear } from '@kv/models/engine';
+import { linearEngine, referenceLinear } from '@kv/engine';
 import type { Generated, GenerateOptions, HostModel, Model, Report } from '@kv/models';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import type { DeviceRunning } from '../src/index.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
-export const fixture = (path: string): string => here(`../../models/test/fixtures/${path}`);
+export const fixture = (path: string): string => here(`../../model-testing/fixtures/${path}`);
 export const json = <T>(path: string): T => JSON.parse(readFileSync(path, 'utf8')) as T;
 
 /** The same model twice, its caches on the host over plain loops and on the device, for as long as `run` takes. */

@@ -1,6 +1,6 @@
 import { Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
-import { stepTogether } from '@kv/models/engine';
+import { stepTogether } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
 import { expect } from 'vitest';
 import type { DeviceRunning } from '../src/index.ts';

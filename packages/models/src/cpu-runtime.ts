@@ -1,20 +1,11 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
-import type { ModelConfig } from './checkpoint/config.ts';
-import type { Stored } from './checkpoint/tensor-file.ts';
-import { linearEngine } from './decoder/linear-engine.ts';
-import type { HostEngine } from './host/decoder.ts';
-import { hostRuntime, type HostRunning } from './host/runtime.ts';
-import { defaultLinear } from './linear/default.ts';
-import { referenceLinear } from './linear/reference.ts';
-import { onnxEngine } from './onnx/engine.ts';
-import { installedOnnx } from './onnx/installed.ts';
-import type { Runtime } from './sequence/runtime.ts';
-import { hasSimd } from './simd/kernel.ts';
+import type { ModelConfig, Stored } from '@kv/checkpoints';
+import { linearEngine, hostRuntime, type HostRunning, defaultLinear, referenceLinear, hasSimd } from '@kv/engine';
+import type { HostEngine, Runtime } from '@kv/engine';
+import { onnxWhereInstalled } from './onnx.ts';
 import { availableThreads } from './threads.ts';
-import { fastModule } from './wasm/module.ts';
-import { wasmRuntime } from './wasm/runtime.ts';
-import { Unfit } from './wasm/unfit.ts';
+import { fastModule, wasmRuntime, Unfit } from '@kv/engine-wasm';
 
 export interface CpuOptions {
   /**
@@ -62,11 +53,13 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
           if (!(error instanceof Unfit)) throw error;
           ({ why } = error);
         }
-      const onnx = beyond ? installedOnnx(from, warn) : undefined,
-        engine: HostEngine =
-          onnx === undefined
-            ? general(beyond)
-            : onnxEngine(onnx, { threads: threads ?? availableThreads(), weights: precise ? 'f32' : 'stored' });
+      const onnx = beyond
+        ? await onnxWhereInstalled(from, warn, {
+            threads: threads ?? availableThreads(),
+            weights: precise ? 'f32' : 'stored',
+          })
+        : undefined;
+      const engine = onnx ?? general(beyond);
       warn(new KvError('engine', `expected ${why}; ${engine.name} runs in its place${cost(engine.name)}`).message);
       return { ...(await hostRuntime({ engine }).start(source)), engine: engine.name };
     },

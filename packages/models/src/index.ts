@@ -1,43 +1,70 @@
-export { architectures } from './architectures.ts';
-export type { Architecture, ArchitectureName } from './architectures.ts';
-export type { Observer, ObservedRow } from './sequence/observer.ts';
-export { chatIds, renderedAfter, renderedIds } from './chat-ids.ts';
-export type { ChatMessage, ChatOptions, ChatTemplate, RenderedChat } from './chat-template.ts';
-export type { AttentionConfig, ModelConfig } from './checkpoint/config.ts';
-export type { OpenOptions } from './checkpoint/load.ts';
-export type { DownloadOptions } from './checkpoint/download.ts';
-export type { FileBlob } from './checkpoint/source.ts';
-export type { RopeConfig } from './checkpoint/rope-config.ts';
-export type { Weights } from './checkpoint/weights.ts';
+export { architectures, chatIds, renderedAfter, renderedIds } from '@kv/checkpoints';
+export type {
+  Architecture,
+  ArchitectureName,
+  AttentionConfig,
+  ChatMessage,
+  ChatOptions,
+  ChatTemplate,
+  DownloadOptions,
+  EncodeOptions,
+  Encoded,
+  FileBlob,
+  ModelConfig,
+  OpenOptions,
+  RenderedChat,
+  RopeConfig,
+  StreamDecoder,
+  Tokenizer,
+  Weights,
+} from '@kv/checkpoints';
+export {
+  Sequence,
+  createPrefixStore,
+  decode,
+  generate,
+  greedy,
+  hostRuntime,
+  loadCache,
+  sampler,
+  saveCache,
+} from '@kv/engine';
+export type {
+  Bytes,
+  Chunk,
+  DecodeOptions,
+  Draw,
+  EventResult,
+  Finish,
+  GenerateOptions,
+  Generated,
+  Generation,
+  HostEngine,
+  HostModel,
+  HostOptions,
+  HostRunning,
+  LoadCacheOptions,
+  Memory,
+  MemoryOptions,
+  Model,
+  ModelParts,
+  ModelSource,
+  ObservedRow,
+  Observer,
+  PrefillOptions,
+  PrefillingOptions,
+  PrefixOptions,
+  PrefixStore,
+  Report,
+  Running,
+  Runtime,
+  SamplerOptions,
+  SequenceOptions,
+} from '@kv/engine';
 export { slotsOf } from '@kv/core';
 export type { Budget } from '@kv/core';
-export { decode, generate } from './host/generate.ts';
-export type { Generated, Generation } from './host/generate.ts';
-export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './host/options.ts';
-export { createPrefixStore } from './host/prefix.ts';
-export type { PrefixOptions, PrefixStore } from './host/prefix.ts';
-export type { HostEngine } from './host/decoder.ts';
-export { hostRuntime } from './host/runtime.ts';
-export type { HostOptions, HostRunning } from './host/runtime.ts';
-export type { Report } from './host/report.ts';
-export { Sequence } from './host/sequence.ts';
-export type { Bytes, PrefillingOptions, PrefillOptions, SequenceOptions } from './host/sequence.ts';
-export type { EventResult } from './sequence/course.ts';
-export type { Memory } from './sequence/memory.ts';
-export type { MemoryOptions, Model, ModelParts, ModelSource, Running, Runtime } from './sequence/runtime.ts';
 export { cpuRuntime } from './cpu-runtime.ts';
 export type { CpuOptions } from './cpu-runtime.ts';
+export { exactRuntime } from './exact-runtime.ts';
 export { loadModel } from './load-model.ts';
-export type { HostModel, LoadOptions, RuntimeOptions } from './load-model.ts';
-export { loadCache } from './saved/load.ts';
-export type { LoadCacheOptions } from './saved/load.ts';
-export { saveCache } from './saved/save.ts';
-export { exportOnnx } from './onnx/export/export.ts';
-export type { ExportForm, ExportOptions } from './onnx/export/export.ts';
-export { onnxEngine } from './onnx/engine.ts';
-export type { OnnxEngineOptions } from './onnx/engine.ts';
-export { exactRuntime } from './onnx/exact-runtime.ts';
-export type { Onnx, OnnxSession, OnnxTensor } from './onnx/runtime.ts';
-export { greedy, sampler } from './sampling.ts';
-export type { Draw, SamplerOptions } from './sampling.ts';
-export type { EncodeOptions, Encoded, StreamDecoder, Tokenizer } from './tokenizer/interface.ts';
+export type { LoadOptions, RuntimeOptions } from './load-model.ts';

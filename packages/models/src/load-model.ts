@@ -1,17 +1,19 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
-import { embeddedFolder } from './checkpoint/embedded.ts';
-import { blobsOf, openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
-import { sidecarBlob, sidecars } from './checkpoint/sidecar.ts';
-import { fingerprinted, type Names } from './fingerprint.ts';
-import type { HostEngine } from './host/decoder.ts';
+import {
+  embeddedFolder,
+  blobsOf,
+  openCheckpoint,
+  type OpenOptions,
+  sidecarBlob,
+  sidecars,
+  fingerprinted,
+  type Names,
+  turnEnd,
+} from '@kv/checkpoints';
+import type { HostEngine, Model, Running, Runtime } from '@kv/engine';
 import { cpuRuntime } from './cpu-runtime.ts';
-import { hostRuntime, type HostRunning } from './host/runtime.ts';
-import type { Model, Running, Runtime } from './sequence/runtime.ts';
-import { turnEnd } from './turn-end.ts';
-
-/** A model whose caches are on the host. */
-export type HostModel = Model & HostRunning;
+import { hostRuntime, type HostModel } from '@kv/engine';
 
 export interface LoadOptions extends OpenOptions {
   /** What runs the model's programs, beside caches on the host. @defaultValue the model runs on `cpuRuntime()` */

@@ -1,4 +1,4 @@
-import { builtin } from './checkpoint/builtin.ts';
+import { builtin } from '@kv/checkpoints';
 
 /** Threads that this machine runs at once, at most 8. */
 export function availableThreads(): number {

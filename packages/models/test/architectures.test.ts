@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { architectures, generate, loadModel, type HostModel } from '../src/index.ts';
-import { families, familyFiles, fixture, greedy, wanted } from './fixture.ts';
-import { emptyCaches, relative, run } from './run.ts';
+import { families, familyFiles, fixture, greedy, wanted } from '@kv/model-testing/fixture';
+import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
 describe.each(familyFiles)('%s/%s', (name, file) => {
   let model: HostModel;

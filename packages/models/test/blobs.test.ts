@@ -1,7 +1,7 @@
 import { openAsBlob, readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { generate, loadModel, type FileBlob, type LoadOptions } from '../src/index.ts';
-import { fixture } from './fixture.ts';
+import { fixture } from '@kv/model-testing/fixture';
 
 const ids = Array.from({ length: 12 }, (_, i) => (i * 7) % 60);
 const answer = async (name: string, options?: LoadOptions): Promise<readonly number[]> => {

@@ -4,13 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readSafetensors } from '../src/checkpoint/safetensors.ts';
-import { bytesSource } from '../src/checkpoint/source.ts';
-import { checkpointWeights } from '../src/checkpoint/weights.ts';
+import { readSafetensors, bytesSource, checkpointWeights, dense, parseConfig } from '@kv/checkpoints';
 import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
-import { dense, parseConfig } from '../src/engine.ts';
-import { f32Bytes, writeSafetensors, type Written } from './safetensors-file.ts';
-import { shared, sharedJson } from './shared.ts';
+import { f32Bytes, writeSafetensors, type Written } from '@kv/model-testing/safetensors-file';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 const good = (): Record<string, unknown> => sharedJson('data/goldens/llama/config.json');
 
@@ -292,10 +289,13 @@ describe('loadModel', () => {
   });
 });
 
-test('no source imports a module of Node, so that a browser can load all of them', () => {
-  const src = new URL('../src/', import.meta.url);
-  for (const file of readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')))
-    expect(readFileSync(new URL(file, src), 'utf8').replaceAll(/typeof import\('node:/g, ''), file).not.toMatch(
-      /(?:from|import\() ?['"]node:/,
-    );
-});
+test.each(['checkpoints', 'engine', 'engine-onnx', 'engine-wasm', 'models'])(
+  'no source of %s imports a module of Node, so that a browser can load all of them',
+  (name) => {
+    const src = new URL(`../../${name}/src/`, import.meta.url);
+    for (const file of readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts')))
+      expect(readFileSync(new URL(file, src), 'utf8').replaceAll(/typeof import\('node:/g, ''), file).not.toMatch(
+        /(?:from|import\() ?['"]node:/,
+      );
+  },
+);

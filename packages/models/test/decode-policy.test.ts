@@ -6,7 +6,7 @@ import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
 import type { GenerateOptions, Model } from '../src/index.ts';
-import { shared, sharedJson } from './shared.ts';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 let model: Model, ids: number[];
 const window = compose(snapkv({ window: 8 }), topK()),

@@ -1,11 +1,9 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { loadModel } from '../src/index.ts';
-import type { HostDecoder } from '../src/engine.ts';
-import { createAngles } from '../src/decoder/angles.ts';
-import { turnRows } from '../src/decoder/heads.ts';
-import { rowsOf } from '../src/decoder/rows.ts';
-import { emptyCaches, run } from './run.ts';
-import { shared } from './shared.ts';
+import type { HostDecoder } from '@kv/engine';
+import { createAngles, turnRows, rowsOf } from '@kv/engine';
+import { emptyCaches, run } from '@kv/engine-testing/run';
+import { shared } from '@kv/model-testing/shared';
 
 describe('the decoder', () => {
   let decoder: HostDecoder;

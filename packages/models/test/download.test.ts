@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { KvError } from '@kv/core';
 import { expect, test } from 'vitest';
-import { urlSource } from '../src/checkpoint/source.ts';
+import { urlSource } from '@kv/checkpoints';
 import { loadModel } from '../src/index.ts';
 
 /** Runs with the address of a server that answers so, and ends its connections. */
@@ -67,7 +67,7 @@ test('configurations are never longer than 128 MiB', async () => {
 });
 
 test.each(['config.json', 'model.safetensors'])('an abort while %s does not come ends the loading', async (silent) => {
-  const { shared } = await import('./shared.ts');
+  const { shared } = await import('@kv/model-testing/shared');
   const { readFileSync, existsSync } = await import('node:fs');
   const abort = new AbortController();
   const reason = new Error('enough');
@@ -84,7 +84,7 @@ test.each(['config.json', 'model.safetensors'])('an abort while %s does not come
 });
 
 test('an abort ends the reading of a file too', async () => {
-  const { shared } = await import('./shared.ts');
+  const { shared } = await import('@kv/model-testing/shared');
   await expect(loadModel(shared('data/goldens/llama'), { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
     /^no$/,
   );

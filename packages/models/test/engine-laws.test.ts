@@ -2,7 +2,7 @@ import { each, engineLaws, type EngineSequence } from '@kv/laws';
 import type { Policy } from '@kv/core';
 import { describe, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
-import { fixture } from './fixture.ts';
+import { fixture } from '@kv/model-testing/fixture';
 
 const model = await loadModel(fixture('llama'));
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { ortFolder } from './ort.ts';
+import { ortFolder } from '@kv/model-testing/ort';
 
 interface Tensor {
   readonly data: Float32Array;

@@ -4,15 +4,15 @@ import {
   generate,
   hostRuntime,
   loadModel,
-  onnxEngine,
   type HostModel,
   type HostRunning,
   type Runtime,
 } from '../src/index.ts';
-import { linearEngine, referenceLinear } from '../src/engine.ts';
-import { familyFiles, fixture, wanted } from './fixture.ts';
-import { ort } from './ort.ts';
-import { overQuantised } from './quantised.ts';
+import { onnxEngine } from '@kv/engine-onnx';
+import { linearEngine, referenceLinear } from '@kv/engine';
+import { familyFiles, fixture, wanted } from '@kv/model-testing/fixture';
+import { ort } from '@kv/model-testing/ort';
+import { overQuantised } from '@kv/engine-testing/quantised';
 
 /** Root mean squares over those of the logits, about twice what was seen: silu in the place of gelu gives six times as much. */
 const bounds: Readonly<Record<string, number>> = {

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cpuRuntime, loadModel, type HostModel } from '../src/index.ts';
-import { fixtureJson } from './fixture.ts';
-import { expectOffsets } from './offsets.ts';
+import { fixtureJson } from '@kv/model-testing/fixture';
+import { expectOffsets } from '@kv/model-testing/offsets';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
-import { shared } from './shared.ts';
-import { gemma3File } from './smollm2-file.ts';
+import { shared } from '@kv/model-testing/shared';
+import { gemma3File } from '@kv/model-testing/smollm2-file';
 
 /** Where a text of ../shared/data/text is cut, and what the model's own tokenizer.json makes of it. */
 interface Excerpt {

@@ -15,7 +15,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
 import type { Generated, HostModel } from '../src/index.ts';
 import { twoLevel } from './general/trunks.ts';
-import { shared, sharedJson } from './shared.ts';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 let model: HostModel, ids: number[], plain: Generated;
 /** Quest. */

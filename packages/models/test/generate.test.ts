@@ -8,10 +8,9 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { decode, generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { StopText } from '../src/host/stop-text.ts';
-import { TokenText } from '../src/sequence/text.ts';
-import { relative } from './run.ts';
-import { shared, sharedJson } from './shared.ts';
+import { StopText, TokenText } from '@kv/engine';
+import { relative } from '@kv/engine-testing/run';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 let model: Model, ids: number[], text: string;
 const small = compose(snapkv({ window: 8 }), topK());

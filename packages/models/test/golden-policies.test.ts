@@ -13,8 +13,8 @@ import { generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { best, cut, oracle64, scores64 } from './llama.oracle.ts';
 import type { Oracle64 } from './llama.oracle.ts';
-import { relative } from './run.ts';
-import { shared, sharedJson } from './shared.ts';
+import { relative } from '@kv/engine-testing/run';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 import { weights64 } from './weights64.ts';
 
 const policies: Readonly<Record<string, Policy>> = {

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { greedy, loadModel, type HostModel } from '../src/index.ts';
-import { linearEngine, referenceLinear, simdLinear } from '../src/engine.ts';
-import { emptyCaches, relative, run } from './run.ts';
-import { shared, sharedJson } from './shared.ts';
+import { linearEngine, referenceLinear, simdLinear } from '@kv/engine';
+import { emptyCaches, relative, run } from '@kv/engine-testing/run';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 interface Golden {
   readonly text: string;

@@ -4,10 +4,9 @@ import { streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, expect, test } from 'vitest';
 import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
-import { Ledger, watchLayers } from '../src/engine.ts';
+import { Ledger, watchLayers, HiddenNumbers } from '@kv/engine';
 import type { HostModel } from '../src/index.ts';
-import { HiddenNumbers } from '../src/host/hidden.ts';
-import { shared, sharedJson } from './shared.ts';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 let model: HostModel, ids: number[], channel: number[];
 beforeAll(async () => {

@@ -2,13 +2,11 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { readSafetensors } from '../src/checkpoint/safetensors.ts';
-import { fileSource } from '../src/checkpoint/source.ts';
-import type { TensorFile } from '../src/checkpoint/tensor-file.ts';
-import { checkpointWeights } from '../src/checkpoint/weights.ts';
-import { createDecoder, linearEngine, parseConfig, referenceLinear, type Engine } from '../src/engine.ts';
+import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv/checkpoints';
+import type { TensorFile } from '@kv/checkpoints';
+import { createDecoder, linearEngine, referenceLinear, type Engine } from '@kv/engine';
 import { loadModel, type Runtime } from '../src/index.ts';
-import { families, fixture, fixtureJson } from './fixture.ts';
+import { families, fixture, fixtureJson } from '@kv/model-testing/fixture';
 
 test('weights are read a layer at a time, each once, and dropped before the next is read', async () => {
   const config = parseConfig(fixtureJson('gemma2/config.json'), 'gemma2'),

@@ -5,7 +5,8 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { expect, test } from 'vitest';
 import { hostRuntime, loadModel, Sequence } from '../src/index.ts';
-import { linearEngine, matrixOf, simdLinear } from '../src/engine.ts';
+import { linearEngine, simdLinear } from '@kv/engine';
+import { matrixOf } from '@kv/checkpoints';
 import type { Model, Weights } from '../src/index.ts';
 
 /** SmolLM2-135M's layers: 9 query and 3 KV heads of 64. */

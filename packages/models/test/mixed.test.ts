@@ -5,9 +5,9 @@ import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createPrefixStore, generate, loadCache, loadModel, saveCache, Sequence, type Model } from '../src/index.ts';
-import { halfWeights, oracleLogits, type Json } from './decoder.oracle.ts';
-import { fixture, fixtureJson } from './fixture.ts';
-import { relative } from './run.ts';
+import { halfWeights, oracleLogits, type Json } from '@kv/engine-testing/decoder.oracle';
+import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+import { relative } from '@kv/engine-testing/run';
 
 /** Layers with a window beside global ones under two ropes; layers without positions; windows in every layer. */
 const names = ['gemma3', 'smollm3', 'mistral', 'gemma2'] as const;

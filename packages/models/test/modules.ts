@@ -1,5 +1,4 @@
-import type { FastModule, Form } from '../src/wasm/kernels.ts';
-import { moduleOf, pairedModuleOf } from '../src/wasm/module.ts';
+import { moduleOf, pairedModuleOf, type FastModule, type Form } from '@kv/engine-wasm';
 
 const forms: readonly Form[] = [0, 1, 2];
 const named = async (name: string, fast: Promise<FastModule | undefined>) => ({ name, fast: await fast });

@@ -6,10 +6,11 @@ import { compose } from '@kv/core';
 import { h2o } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
-import { exactRuntime, generate, loadModel, onnxEngine, type Generated, type HostModel } from '../src/index.ts';
-import { linearEngine, referenceLinear, type Engine } from '../src/engine.ts';
-import { ort, ortFolder } from './ort.ts';
-import { shared } from './shared.ts';
+import { exactRuntime, generate, loadModel, type Generated, type HostModel } from '../src/index.ts';
+import { onnxEngine } from '@kv/engine-onnx';
+import { linearEngine, referenceLinear, type Engine } from '@kv/engine';
+import { ort, ortFolder } from '@kv/model-testing/ort';
+import { shared } from '@kv/model-testing/shared';
 
 const open = (kind: string, engine: Engine): Promise<HostModel> =>
   loadModel(shared(`data/goldens/${kind}`), { engine });

@@ -2,29 +2,27 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { exportOnnx, loadModel, type ModelConfig, type Weights } from '../src/index.ts';
+import { exportOnnx, decoderGraph } from '@kv/engine-onnx';
+import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
+import { createDecoder, hostDecoder, linearEngine, referenceLinear } from '@kv/engine';
 import {
-  createDecoder,
   createTokenizer,
   dense,
-  hostDecoder,
-  linearEngine,
   matrixOf,
   openCheckpoint,
   parseConfig,
-  referenceLinear,
   type Matrix,
-} from '../src/engine.ts';
-import { readGguf } from '../src/checkpoint/gguf.ts';
-import { configJson } from '../src/checkpoint/hub-files.ts';
-import { fileSource } from '../src/checkpoint/source.ts';
-import { ggufTokenizer, ggufTokenizerJson } from '../src/tokenizer/gguf.ts';
-import { decoderGraph } from '../src/onnx/export/decoder-graph.ts';
-import { embeddedFolder } from '../src/checkpoint/embedded.ts';
-import { familyFiles, fixture, wanted } from './fixture.ts';
+  readGguf,
+  configJson,
+  fileSource,
+  ggufTokenizer,
+  ggufTokenizerJson,
+  embeddedFolder,
+} from '@kv/checkpoints';
+import { familyFiles, fixture, wanted } from '@kv/model-testing/fixture';
 import { logitsOf } from './exported.ts';
-import { emptyCaches, relative, run } from './run.ts';
-import { shared } from './shared.ts';
+import { emptyCaches, relative, run } from '@kv/engine-testing/run';
+import { shared } from '@kv/model-testing/shared';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-export-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -4,11 +4,12 @@ import { snapkv } from '@kv/scorers-attention';
 import { pageBounds } from '@kv/scorers-retrieval';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
-import { createPrefixStore, loadModel, onnxEngine, Sequence, type HostModel } from '../src/index.ts';
-import { hostRunning, type HostDecoder } from '../src/engine.ts';
-import { families, fixture, wanted } from './fixture.ts';
-import { ort } from './ort.ts';
-import { relative } from './run.ts';
+import { createPrefixStore, loadModel, Sequence, type HostModel } from '../src/index.ts';
+import { onnxEngine } from '@kv/engine-onnx';
+import { hostRunning, type HostDecoder } from '@kv/engine';
+import { families, fixture, wanted } from '@kv/model-testing/fixture';
+import { ort } from '@kv/model-testing/ort';
+import { relative } from '@kv/engine-testing/run';
 
 /** The same weights, attention and what follows it apart. */
 const layerwise = (model: HostModel): HostModel => {

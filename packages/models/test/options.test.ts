@@ -5,15 +5,14 @@ import {
   createPrefixStore,
   decode,
   exactRuntime,
-  exportOnnx,
   generate,
   hostRuntime,
   loadCache,
   loadModel,
-  onnxEngine,
   sampler,
   Sequence,
 } from '../src/index.ts';
+import { exportOnnx, onnxEngine } from '@kv/engine-onnx';
 import type { Model } from '../src/index.ts';
 
 let model: Model, sequence: Sequence;

@@ -7,10 +7,10 @@ import { caote } from '@kv/scorers-caote';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { recorder } from '../src/engine.ts';
+import { recorder } from '@kv/engine';
 import { createPrefixStore, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { shared, sharedJson } from './shared.ts';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 let model: Model, ids: number[];
 const text = 'snapkv(window=8) | caote | topK',

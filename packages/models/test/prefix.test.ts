@@ -4,9 +4,9 @@ import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createPrefixStore, loadModel, Sequence } from '../src/index.ts';
 import type { HostModel } from '../src/index.ts';
-import { fixture } from './fixture.ts';
-import { relative } from './run.ts';
-import { shared, sharedJson } from './shared.ts';
+import { fixture } from '@kv/model-testing/fixture';
+import { relative } from '@kv/engine-testing/run';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 let model: HostModel, ids: number[];
 beforeAll(async () => {

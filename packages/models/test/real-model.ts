@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { generate, type HostModel, type Model } from '../src/index.ts';
-import { emptyCaches, run } from './run.ts';
+import { emptyCaches, run } from '@kv/engine-testing/run';
 
 /**
  * What transformers gives in f32 on the dequantised weights of a real checkpoint (tools/reference-models): the largest

@@ -5,13 +5,12 @@ import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { turner } from '../src/cache/turn.ts';
+import { turner, attend, LayerCache, Ledger } from '@kv/engine';
 import { decode, loadModel, Sequence } from '../src/index.ts';
-import { attend, LayerCache, Ledger } from '../src/engine.ts';
 import type { Model } from '../src/index.ts';
 import { best, cut, oracle64, scores64 } from './llama.oracle.ts';
-import { relative } from './run.ts';
-import { shared, sharedJson } from './shared.ts';
+import { relative } from '@kv/engine-testing/run';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 import { weights64 } from './weights64.ts';
 
 const [G, d, rotary] = [2, 8, 6];

@@ -5,8 +5,8 @@ import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { relative } from './run.ts';
-import { shared, sharedJson } from './shared.ts';
+import { relative } from '@kv/engine-testing/run';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 const LENGTH = 120,
   BUDGET = 24,

@@ -10,11 +10,10 @@ import { sponsorship } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readSafetensors } from '../src/checkpoint/safetensors.ts';
-import { bytesSource } from '../src/checkpoint/source.ts';
+import { readSafetensors, bytesSource } from '@kv/checkpoints';
 import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { shared, sharedJson } from './shared.ts';
+import { shared, sharedJson } from '@kv/model-testing/shared';
 
 let model: Model, ids: number[];
 beforeAll(async () => {

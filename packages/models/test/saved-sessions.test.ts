@@ -1,3 +1,4 @@
+import { fixture } from '@kv/model-testing/fixture';
 import { cadence, compose, rerotate } from '@kv/core';
 import type { Budget, Policy } from '@kv/core';
 import { pyramidkv } from '@kv/allocators-pyramidal';
@@ -12,7 +13,7 @@ import type { Model } from '../src/index.ts';
 
 let model: Model;
 beforeAll(async () => {
-  model = await loadModel(new URL('fixtures/llama', import.meta.url).pathname);
+  model = await loadModel(fixture('llama'));
 });
 
 const POLICIES: readonly Policy[] = [

@@ -1,3 +1,4 @@
+import { fixture } from '@kv/model-testing/fixture';
 import { readFileSync } from 'node:fs';
 import { KvError, parsePolicy, registry } from '@kv/core';
 import * as attention from '@kv/scorers-attention';
@@ -9,7 +10,7 @@ import { loadCache, loadModel } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 
 /** Written by `saveCache` in Node 20 before pieces were declared, with how each went on then. */
-const FIXTURES = new URL('fixtures/', import.meta.url).pathname;
+const FIXTURES = fixture('');
 interface Former {
   readonly label: string;
   readonly next: readonly number[];

@@ -14,8 +14,8 @@ import {
   type Memory,
   type Model,
 } from '../src/index.ts';
-import { hostRunning, type HostDecoder } from '../src/engine.ts';
-import { fixture } from './fixture.ts';
+import { hostRunning, type HostDecoder } from '@kv/engine';
+import { fixture } from '@kv/model-testing/fixture';
 
 const IDS = Array.from({ length: 24 }, (_, i) => (i * 37 + 11) % 64);
 let model: HostModel;

@@ -4,12 +4,12 @@ import { etf } from '@kv/allocators-schedules';
 import { id, type Policy } from '@kv/core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, loadModel, Sequence, type HostModel } from '../src/index.ts';
-import { wasmRuntime } from '../src/wasm/runtime.ts';
-import { fixtureJson } from './fixture.ts';
-import { expectAnswer, expectLogits, type Case } from './real-model.ts';
-import { shared } from './shared.ts';
+import { wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
-import { smollm2File } from './smollm2-file.ts';
+import { fixtureJson } from '@kv/model-testing/fixture';
+import { expectAnswer, expectLogits, type Case } from './real-model.ts';
+import { shared } from '@kv/model-testing/shared';
+import { smollm2File } from '@kv/model-testing/smollm2-file';
 
 interface Reference {
   readonly sha256: string;

@@ -4,9 +4,9 @@ import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { hostRuntime, loadModel, Sequence } from '../src/index.ts';
-import { linearEngine, referenceLinear, simdLinear, stepTogether } from '../src/engine.ts';
+import { linearEngine, referenceLinear, simdLinear, stepTogether } from '@kv/engine';
 import type { HostModel } from '../src/index.ts';
-import type { DecoderLayer, HostRunnable } from '../src/engine.ts';
+import type { DecoderLayer, HostRunnable } from '@kv/engine';
 
 let models: readonly HostModel[];
 beforeAll(async () => {

@@ -6,18 +6,15 @@ import { wholeUnits } from '@kv/selectors-whole-units';
 import { sentences } from '@kv/units-trunks';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readGguf } from '../src/checkpoint/gguf.ts';
-import { fileSource } from '../src/checkpoint/source.ts';
-import { createTokenizer, hostRunning } from '../src/engine.ts';
+import { readGguf, fileSource, createTokenizer, ggufTokenizer } from '@kv/checkpoints';
+import { hostRunning, TokenText } from '@kv/engine';
 import { createPrefixStore, decode, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { HostModel, StreamDecoder, Tokenizer } from '../src/index.ts';
-import { TokenText } from '../src/sequence/text.ts';
-import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
-import { fixtureJson } from './fixture.ts';
-import { shared } from './shared.ts';
+import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+import { shared } from '@kv/model-testing/shared';
 
 const made = new Map<string, Tokenizer>();
-for (const file of readdirSync(new URL('fixtures/tokenizers/', import.meta.url)))
+for (const file of readdirSync(fixture('tokenizers/')))
   made.set(
     file.replace('.json', ''),
     createTokenizer(fixtureJson<{ tokenizer: unknown }>(`tokenizers/${file}`).tokenizer, file),

@@ -10,12 +10,9 @@ import { writeTinyModel } from '@kv/model-testing';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect, test } from 'vitest';
-import { layersTogether, linearEngine, referenceLinear } from '../src/engine.ts';
+import { layersTogether, linearEngine, referenceLinear } from '@kv/engine';
 import { cpuRuntime, generate, hostRuntime, loadModel, Sequence } from '../src/index.ts';
-import { heapKernels } from '../src/wasm/host-kernels.ts';
-import { heapProducts } from '../src/wasm/host-products.ts';
-import { fastModule } from '../src/wasm/module.ts';
-import { Team } from '../src/wasm/team.ts';
+import { heapKernels, heapProducts, fastModule, Team } from '@kv/engine-wasm';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-events-'));
 afterAll(() => rmSync(folder, { recursive: true }));

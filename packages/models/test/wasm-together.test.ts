@@ -5,12 +5,12 @@ import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { loadModel, Sequence, type HostModel } from '../src/index.ts';
-import { stepTogether } from '../src/engine.ts';
-import { wasmRuntime } from '../src/wasm/runtime.ts';
-import { families, fixture } from './fixture.ts';
+import { stepTogether } from '@kv/engine';
+import { wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
-import { overQuantised } from './quantised.ts';
-import { shared } from './shared.ts';
+import { families, fixture } from '@kv/model-testing/fixture';
+import { overQuantised } from '@kv/engine-testing/quantised';
+import { shared } from '@kv/model-testing/shared';
 
 const newest = modules.at(-1)![1]; // form 0 is here wherever tests run
 

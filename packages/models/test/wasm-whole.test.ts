@@ -17,14 +17,14 @@ import { topK } from '@kv/selectors-top-k';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel, type Generated, type HostModel } from '../src/index.ts';
-import { linearEngine, openCheckpoint, referenceLinear, type Program } from '../src/engine.ts';
-import { wasmEngine } from '../src/wasm/engine.ts';
-import { wasmRuntime } from '../src/wasm/runtime.ts';
-import { families, fixture } from './fixture.ts';
+import { linearEngine, referenceLinear, type Program } from '@kv/engine';
+import { openCheckpoint } from '@kv/checkpoints';
+import { wasmEngine, wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
-import { ortFolder } from './ort.ts';
-import { relative } from './run.ts';
-import { shared } from './shared.ts';
+import { families, fixture } from '@kv/model-testing/fixture';
+import { ortFolder } from '@kv/model-testing/ort';
+import { relative } from '@kv/engine-testing/run';
+import { shared } from '@kv/model-testing/shared';
 
 const newest = modules.at(-1)![1]; // form 0 is here wherever tests run
 const ids = Array.from({ length: 300 }, (_, i) => (i * 37 + (i >> 3)) % 500);
@@ -231,7 +231,7 @@ describe('in the place of the module', () => {
   });
 
   test('weights that turn out too many for its memory go elsewhere once they do', async () => {
-    const { Unfit } = await import('../src/wasm/unfit.ts');
+    const { Unfit } = await import('@kv/engine-wasm');
     let asked = 0;
     const { engine, said } = await start(undefined, '/', (weights) => ({
       ...weights,

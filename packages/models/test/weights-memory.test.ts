@@ -1,12 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { defaultLinear } from '../src/linear/default.ts';
+import { defaultLinear, createDecoder, hostDecoder, linearEngine } from '@kv/engine';
 import { loadModel } from '../src/index.ts';
-import { createDecoder, hostDecoder, linearEngine } from '../src/engine.ts';
 import type { Weights } from '../src/index.ts';
-import type { Matrix } from '../src/engine.ts';
-import { emptyCaches, run } from './run.ts';
+import type { Matrix } from '@kv/checkpoints';
+import { emptyCaches, run } from '@kv/engine-testing/run';
 
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;

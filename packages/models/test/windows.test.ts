@@ -18,9 +18,9 @@ import { topK } from '@kv/selectors-top-k';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
-import { probabilities, windowOracle } from './attention-oracle.ts';
-import { fixture, wanted } from './fixture.ts';
-import { emptyCaches, relative, run } from './run.ts';
+import { probabilities, windowOracle } from '@kv/engine-testing/attention-oracle';
+import { fixture, wanted } from '@kv/model-testing/fixture';
+import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
 /** A scorer whose scores are a signal's values. */
 const probe = (signal: Signal): Policy =>

@@ -2,7 +2,7 @@ import { availableParallelism, cpus } from 'node:os';
 import { basename } from 'node:path';
 import { KvError } from '@kv/core';
 import { bytesText } from '@kv/evaluation';
-import { openCheckpoint } from '@kv/models/engine';
+import { openCheckpoint } from '@kv/checkpoints';
 import type { Budget } from '@kv/models';
 import { Command } from 'commander';
 import { measureOurs } from '../bench/ours.ts';

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { fitConstants } from '@kv/certificates';
 import { KvError } from '@kv/core';
 import { checkWritable, writeWhole } from '@kv/evaluation';
-import { watchLayers } from '@kv/models/engine';
+import { watchLayers } from '@kv/engine';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { engineOption } from '../engine.ts';

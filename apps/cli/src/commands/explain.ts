@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { bytesText } from '@kv/evaluation';
-import { openCheckpoint } from '@kv/models/engine';
+import { openCheckpoint } from '@kv/checkpoints';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';

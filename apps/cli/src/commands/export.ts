@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
-import { exportOnnx } from '@kv/models';
-import type { ExportForm } from '@kv/models';
+import { exportOnnx } from '@kv/engine-onnx';
+import type { ExportForm } from '@kv/engine-onnx';
 import { Command } from 'commander';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP, resolveModel } from '../model-source.ts';

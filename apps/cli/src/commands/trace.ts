@@ -3,7 +3,7 @@ import { KvError } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import { checkWritable, writeWhole } from '@kv/evaluation';
 import { generate } from '@kv/models';
-import { recorder, traceFile } from '@kv/models/engine';
+import { recorder, traceFile } from '@kv/engine';
 import type { Budget } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';

@@ -3,7 +3,7 @@ import type { Compiled } from '@kv/core/engine';
 import type { Cost } from '@kv/gpu';
 import { sum } from '@kv/gpu-models';
 import type { ShapeCosts } from '@kv/gpu-models';
-import { watchOf } from '@kv/models/engine';
+import { watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { provided } from './provided.ts';
 

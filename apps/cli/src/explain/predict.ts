@@ -5,7 +5,7 @@ import type { Compiled } from '@kv/core/engine';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/gpu-models';
 import type { ShapeCosts } from '@kv/gpu-models';
-import { layersTogether, waits, windowOf } from '@kv/models/engine';
+import { layersTogether, waits, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { keptSums, onDevice } from './device-cost.ts';
 import type { OnDevice } from './device-cost.ts';

@@ -1,4 +1,4 @@
-import { parseConfig } from '@kv/models/engine';
+import { parseConfig } from '@kv/checkpoints';
 import type { ModelConfig } from '@kv/models';
 
 const llama = (

@@ -1,4 +1,4 @@
-import type { RecordedEvent } from '@kv/models/engine';
+import type { RecordedEvent } from '@kv/engine';
 import { colors as pc } from '../colors.ts';
 import { fitted } from '../columns.ts';
 

@@ -2,7 +2,7 @@ import { addAbortSignal } from 'node:stream';
 import type { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
 import { chatIds, type Model } from '@kv/models';
-import { notJson } from '@kv/models/engine';
+import { notJson } from '@kv/checkpoints';
 import type { Terminal } from '../terminal.ts';
 import { readText } from './questions.ts';
 

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { fates, fateText, TokenText } from '@kv/models/engine';
-import type { Fate, RecordedEvent } from '@kv/models/engine';
+import { fates, fateText, TokenText } from '@kv/engine';
+import type { Fate, RecordedEvent } from '@kv/engine';
 
 /** Heads of which a reason is written out, and places of a text that are named; the others are counted. */
 const SHOWN = 6;

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { openGpu, type OpenScope } from '@kv/gpu';
 import { gpuRuntime } from '@kv/gpu-models';
 import { cpuRuntime, type Runtime } from '@kv/models';
-import { hasSimd } from '@kv/models/engine';
+import { hasSimd } from '@kv/engine';
 import type { Device } from '../choice.ts';
 import type { Opened } from '../messages.ts';
 

@@ -216,7 +216,7 @@ test('what it cannot do is one sentence', async () => {
 test.each([
   [
     'windows',
-    () => llamaOf(fileURLToPath(new URL('../../../models/test/fixtures/gemma3/model.gguf', import.meta.url))),
+    () => llamaOf(fileURLToPath(new URL('../../../model-testing/fixtures/gemma3/model.gguf', import.meta.url))),
     'one that sees 8 tokens',
   ],
   ['a convolution', hybridLlama, 'one with recurrent layers'],

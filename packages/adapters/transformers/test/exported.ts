@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterAll } from 'vitest';
 import { AutoModelForCausalLM, AutoTokenizer } from '@huggingface/transformers';
 import type { PreTrainedModel, PreTrainedTokenizer } from '@huggingface/transformers';
-import { exportOnnx } from '@kv/models';
-import type { ExportOptions } from '@kv/models';
+import { exportOnnx } from '@kv/engine-onnx';
+import type { ExportOptions } from '@kv/engine-onnx';
 
 export interface Exported {
   readonly folder: string;

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { AutoModelForCausalLM, AutoModelForSeq2SeqLM } from '@huggingface/transformers';
 import type { PreTrainedModel } from '@huggingface/transformers';
-import { exportOnnx } from '@kv/models';
+import { exportOnnx } from '@kv/engine-onnx';
 import { policy } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { withPolicy } from '../src/index.ts';
@@ -32,6 +32,6 @@ test.each([
   ['mistral', /^withPolicy: expected a model whose layers see all slots, .* got mistral with a window of \d+$/],
 ])('an export of %s, whose layers see a window', async (family, sentence) => {
   const folder = madeFolder();
-  await exportOnnx(fileURLToPath(new URL(`../../../models/test/fixtures/${family}`, import.meta.url)), folder);
+  await exportOnnx(fileURLToPath(new URL(`../../../model-testing/fixtures/${family}`, import.meta.url)), folder);
   expect(await refusal(await AutoModelForCausalLM.from_pretrained(folder, options))).toMatch(sentence);
 });

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { PreTrainedTokenizer } from '@huggingface/transformers';
-import { createTokenizer, TokenText } from '@kv/models/engine';
+import { createTokenizer } from '@kv/checkpoints';
+import { TokenText } from '@kv/engine';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Text } from '../src/text.ts';
@@ -23,7 +24,7 @@ const texts = [
 
 describe.each(['llama2', 'qwen2', 'gemma', 'smollm'])('%s', (name) => {
   const { tokenizer: json } = JSON.parse(
-      readFileSync(new URL(`../../../models/test/fixtures/tokenizers/${name}.json`, import.meta.url), 'utf8'),
+      readFileSync(new URL(`../../../model-testing/fixtures/tokenizers/${name}.json`, import.meta.url), 'utf8'),
     ) as { tokenizer: object },
     own = createTokenizer(json, name),
     library = new PreTrainedTokenizer(json, {});

@@ -23,6 +23,9 @@ const options: ts.CompilerOptions = {
   lib: ['lib.es2023.d.ts', 'lib.dom.d.ts'],
   paths: {
     '@kv/core': source('core'),
+    '@kv/checkpoints': source('checkpoints'),
+    '@kv/engine': source('engine'),
+    '@kv/engine-wasm': source('engine-wasm'),
     '@kv/models': source('models'),
     '@kv/scorers-attention': source('scorers/attention'),
     '@kv/scorers-caote': source('scorers/caote'),

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { KvError } from '@kv/core';
 import { didYouMean } from '@kv/core/engine';
-import { parseJson } from '@kv/models/engine';
+import { parseJson } from '@kv/checkpoints';
 import type { Static, TSchema } from 'typebox';
 import { Settings } from 'typebox/system';
 import { Errors, Pointer } from 'typebox/value';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { KvError } from '@kv/core';
 import { grade } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
-import { parseJson } from '@kv/models/engine';
+import { parseJson } from '@kv/checkpoints';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { checkShape, fileBytes } from '../files/read-json.ts';

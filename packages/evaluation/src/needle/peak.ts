@@ -1,5 +1,5 @@
 import type { Compiled } from '@kv/core/engine';
-import { layersTogether, waits, watchOf, windowOf } from '@kv/models/engine';
+import { layersTogether, waits, watchOf, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 
 /** Slots of each KV head, `[layer][kvHead]`. */

@@ -1,9 +1,9 @@
 import { shaper, unitTransform } from '@kv/core';
 import type { Ops, Piece, Tensor } from '@kv/core';
 import type { Scene } from '@kv/laws';
-import { hostRunning } from '@kv/models/engine';
+import { hostRunning } from '@kv/engine';
 import type { HostModel } from '@kv/models';
-import type { HostDecoder } from '@kv/models/engine';
+import type { HostDecoder } from '@kv/engine';
 import { random } from './cover.ts';
 
 /** Share of a row's largest magnitude within which two scores tie. */

@@ -1,5 +1,5 @@
 import type { WindowStatistic } from '@kv/core';
-import { asksSeen } from '@kv/models/engine';
+import { asksSeen } from '@kv/engine';
 import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';

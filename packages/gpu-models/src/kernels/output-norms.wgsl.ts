@@ -1,4 +1,4 @@
-import type { OutputNorm } from '@kv/models/engine';
+import type { OutputNorm } from '@kv/engine';
 import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { TOTAL } from '../wgsl/total.ts';

@@ -1,5 +1,5 @@
 import type { Tensor } from '@kv/core';
-import type { Ahead } from '@kv/models/engine';
+import type { Ahead } from '@kv/engine';
 import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';

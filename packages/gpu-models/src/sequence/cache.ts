@@ -1,5 +1,5 @@
 import type { Tensor } from '@kv/core';
-import type { LayerSnapshot } from '@kv/models/engine';
+import type { LayerSnapshot } from '@kv/engine';
 import { encodeAppend, encodeCompact, encodeSlots, type DeviceSlots } from '../operations.ts';
 import { HeldSlots } from './held.ts';
 import { forRows, type Home, type Selection } from './home.ts';

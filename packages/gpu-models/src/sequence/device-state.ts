@@ -1,6 +1,6 @@
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Scope } from '@kv/gpu';
-import type { Decoder, SequenceMemory } from '@kv/models/engine';
+import type { Decoder, SequenceMemory } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';

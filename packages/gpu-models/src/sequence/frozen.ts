@@ -1,7 +1,7 @@
 import { runFreeze } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { Course } from '@kv/models/engine';
+import type { Course } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { partOf, type Part } from './part.ts';

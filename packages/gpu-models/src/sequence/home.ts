@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
-import type { Ledger } from '@kv/models/engine';
+import type { Ledger } from '@kv/engine';
 
 /**
  * Where what a sequence keeps lies: a scope as long as its life, and the count of its bytes, made as the host makes it.

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
-import type { ModelConfig } from '@kv/models';
-import type { LayerSnapshot, Watch } from '@kv/models/engine';
+import type { ModelConfig } from '@kv/checkpoints';
+import type { LayerSnapshot, Watch } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import { DeviceCache } from './cache.ts';

@@ -2,9 +2,10 @@ import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Plan } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { joinEvents, SequenceMemory, watchOf } from '@kv/models/engine';
-import type { EventResult, MemoryOptions } from '@kv/models';
+import { joinEvents, SequenceMemory, watchOf } from '@kv/engine';
 import type {
+  EventResult,
+  MemoryOptions,
   Ahead,
   BatchGroup,
   Course,
@@ -15,7 +16,7 @@ import type {
   MemoryModel,
   Place,
   Snapshot,
-} from '@kv/models/engine';
+} from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { aheadOf } from './ahead.ts';
 import {

@@ -3,7 +3,7 @@ import { compile, runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Commands } from '@kv/gpu';
-import { makeRoom } from '@kv/models/engine';
+import { makeRoom } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { expectPromises } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
-import type { Output } from '@kv/models/engine';
+import type { Output } from '@kv/engine';
 import { encodeArgmax, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';

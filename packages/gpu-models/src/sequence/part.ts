@@ -1,6 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { expectIds, joined } from '@kv/models/engine';
+import { expectIds } from '@kv/engine';
+import { joined } from '@kv/checkpoints';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
-import type { Course, FeedOptions, Output } from '@kv/models/engine';
+import type { Course, FeedOptions, Output } from '@kv/engine';
 import { rowsWith } from '../attend.ts';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';

@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { countBelow } from '@kv/core/shared';
-import type { LayerSnapshot } from '@kv/models/engine';
+import type { LayerSnapshot } from '@kv/engine';
 import type { Attended } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import type { Home } from './home.ts';

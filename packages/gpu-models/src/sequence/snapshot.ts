@@ -1,5 +1,5 @@
 import type { Tensor } from '@kv/core';
-import type { LayerSnapshot, Snapshot, StoredState } from '@kv/models/engine';
+import type { LayerSnapshot, Snapshot, StoredState } from '@kv/engine';
 import type { DeviceCache } from './cache.ts';
 import type { DeviceState } from './device-state.ts';
 import { settleSums } from './signals.ts';

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { StoredState } from '@kv/models/engine';
+import type { StoredState } from '@kv/engine';
 import type { Home } from './home.ts';
 import { DeviceRows } from './slot-rows.ts';
 

@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { Meeting, Seat } from '@kv/models/engine';
-import type { BatchGroup, Decoder, FeedOptions, Output } from '@kv/models/engine';
+import { Meeting, Seat } from '@kv/engine';
+import type { BatchGroup, Decoder, FeedOptions, Output } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { FEW_ROWS } from '../linear.ts';
 import { encodeEmbedding, encodeSlots } from '../operations.ts';

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { Matrix, MatrixPart } from '@kv/models/engine';
+import type { Matrix, MatrixPart } from '@kv/checkpoints';
 import type { Form } from '../wgsl/weights.ts';
 import { BLOCK_HALVES, formOf, OCTET_WORDS, octetsOf, repack } from './repack.ts';
 

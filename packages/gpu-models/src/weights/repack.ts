@@ -1,5 +1,5 @@
-import { tensorTypes, toFloat32 } from '@kv/models/engine';
-import type { MatrixPart, TensorType } from '@kv/models/engine';
+import { tensorTypes, toFloat32 } from '@kv/checkpoints';
+import type { MatrixPart, TensorType } from '@kv/checkpoints';
 import type { Form } from '../wgsl/weights.ts';
 import { blocks, unevenBlocks } from './blocks.ts';
 

@@ -2,9 +2,9 @@ import { compose, KvError } from '@kv/core';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { afterEach, expect, test, vi } from 'vitest';
-import { Ledger } from '../../src/engine.ts';
+import { Ledger } from '@kv/engine';
 import { loadModel, Sequence } from '../../src/index.ts';
-import { fixture } from '../fixture.ts';
+import { fixture } from '@kv/model-testing/fixture';
 
 const IDS = Array.from({ length: 24 }, (_, i) => (i * 37 + 11) % 64),
   policy = compose(snapkv({ window: 4 }), topK()),

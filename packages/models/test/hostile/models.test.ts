@@ -3,16 +3,13 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { configFromGguf } from '../../src/checkpoint/gguf-config.ts';
-import { openGguf } from '../../src/checkpoint/gguf-shards.ts';
+import { configFromGguf, openGguf, ggufTokenizer } from '@kv/checkpoints';
 import { loadCache, loadModel, saveCache, Sequence } from '../../src/index.ts';
-import { headerOf, layoutOf } from '../../src/saved/layout.ts';
-import { parseManifest } from '../../src/saved/manifest.ts';
-import { ggufTokenizer } from '../../src/tokenizer/gguf.ts';
-import { fixture } from '../fixture.ts';
+import { headerOf, layoutOf, parseManifest } from '@kv/engine';
+import { fixture } from '@kv/model-testing/fixture';
 import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type Value } from '@kv/model-testing/gguf-file';
-import { hostile, inputs, outcome, patience, watched } from './outcome.ts';
-import { bending, bent, spoilt } from './spoilt.ts';
+import { hostile, inputs, outcome, patience, watched } from '@kv/model-testing/hostile/outcome';
+import { bending, bent, spoilt } from '@kv/model-testing/hostile/spoilt';
 
 const tokens = [
   '<unk>',

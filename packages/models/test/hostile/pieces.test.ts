@@ -4,7 +4,7 @@ import { hostilePieces } from '@kv/model-testing/hostile-pieces';
 import { afterAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../../src/index.ts';
 import type { Observer } from '../../src/index.ts';
-import { fixture } from '../fixture.ts';
+import { fixture } from '@kv/model-testing/fixture';
 import { compose, KvError, scorer, tokens } from '@kv/core';
 import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';

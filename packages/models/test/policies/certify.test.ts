@@ -1,9 +1,9 @@
-import { fileURLToPath } from 'node:url';
+import { fixture } from '@kv/model-testing/fixture';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { certificates, droppedMass, fitConstants, sharingBound } from '@kv/certificates';
 import type { Certificates, Constants } from '@kv/certificates';
 import { generate, loadModel } from '../../src/index.ts';
-import { watchLayers } from '../../src/engine.ts';
+import { watchLayers } from '@kv/engine';
 import type { HostModel, ObservedRow } from '../../src/index.ts';
 import { parsePolicy } from '@kv/policies';
 import { llamaGolden } from './goldens.ts';
@@ -178,7 +178,7 @@ describe('budgets by certified mass, in the engine', () => {
 });
 
 describe('over layers with a window of 8 beside a global one', () => {
-  const open = (): Promise<HostModel> => loadModel(fileURLToPath(new URL('../fixtures/gemma3', import.meta.url)));
+  const open = (): Promise<HostModel> => loadModel(fixture('gemma3'));
   const prompt = Array.from({ length: 40 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
   const rowsOf = async (gemma: HostModel, text: string, options: object): Promise<readonly ObservedRow[]> => {
     const rows: ObservedRow[] = [];

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { cadence, compose } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { generate, loadModel, Sequence } from '../../src/index.ts';
-import { watchLayers } from '../../src/engine.ts';
+import { watchLayers } from '@kv/engine';
 import type { HostModel } from '../../src/index.ts';
 import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';

@@ -1,4 +1,4 @@
-import { fileURLToPath } from 'node:url';
+import { fixture } from '@kv/model-testing/fixture';
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { generate, loadModel } from '../../src/index.ts';
@@ -10,7 +10,7 @@ const text = Array.from('abcdefghij', (letter) => `${letter} cat sat. `).join(''
 
 /** Six layers of seven with a window of 8 and two ropes; a layer without positions; windows of 6 everywhere. */
 describe.each(['gemma3', 'smollm3', 'mistral'])('%s', async (folder) => {
-  const model = await loadModel(fileURLToPath(new URL(`../fixtures/${folder}`, import.meta.url))),
+  const model = await loadModel(fixture(folder)),
     { ids } = model.tokenizer.encode(text),
     { windows } = model.config.attention;
 

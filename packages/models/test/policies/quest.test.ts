@@ -1,11 +1,11 @@
-import { fileURLToPath } from 'node:url';
+import { fixture } from '@kv/model-testing/fixture';
 import { expect, test } from 'vitest';
 import { parsePolicy } from '@kv/policies';
 import { generate, loadModel } from '../../src/index.ts';
 import type { ObservedRow } from '../../src/index.ts';
 
 test('Quest shows whole pages and leaves its first layers dense', async () => {
-  const model = await loadModel(fileURLToPath(new URL('../fixtures/llama', import.meta.url))),
+  const model = await loadModel(fixture('llama')),
     ids = Array.from({ length: 30 }, (_, i) => (7 * i) % 50),
     rows: ObservedRow[] = [];
   await generate(model, {

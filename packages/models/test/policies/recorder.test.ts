@@ -1,5 +1,5 @@
 import { generate } from '../../src/index.ts';
-import { fates, recorder, traceFile } from '../../src/engine.ts';
+import { fates, recorder, traceFile } from '@kv/engine';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parsePolicy } from '@kv/policies';
 import { llamaGolden } from './goldens.ts';

@@ -1,5 +1,5 @@
 import { sampler } from '@kv/models';
-import { StopText } from '@kv/models/engine';
+import { StopText } from '@kv/engine';
 import type { Draw, Sequence, StreamDecoder } from '@kv/models';
 import { likelihood } from '../protocol/logprobs.ts';
 import type { Scored } from '../protocol/logprobs.ts';

@@ -1,7 +1,7 @@
 import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
-import { waits, watchOf } from '@kv/models/engine';
+import { waits, watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import type { Asked } from './job.ts';
 import type { Way } from './way.ts';

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { createPrefixStore, Sequence } from '@kv/models';
-import { stepTogether } from '@kv/models/engine';
+import { stepTogether } from '@kv/engine';
 import type { Model, PrefixStore } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelled, Refusal, refusalOf } from '../protocol/refusal.ts';

@@ -1,0 +1,158 @@
+import { KvError } from '@kv/core';
+import { object, show, type Fields } from '../read/fields.ts';
+import { globals, givenMessages, givenTools } from '../template/globals.ts';
+import { Renderer } from '../template/render.ts';
+import { parseTemplate } from '../template/syntax.ts';
+import { Text } from '../template/text.ts';
+import type { Value } from '../template/values.ts';
+import { RenderWork } from '../template/work.ts';
+
+/** One turn; templates may look at more fields than these (`tool_calls`, `name`). */
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+  readonly [field: string]: unknown;
+}
+
+/** What a template is given besides the messages. */
+export interface ChatOptions {
+  /** Whether the text ends with the beginning of the assistant's answer (default true). */
+  readonly addGenerationPrompt?: boolean;
+  /** The text of the special tokens, `''` where there is none; a template read from a checkpoint knows its own. */
+  readonly bosToken?: string;
+  readonly eosToken?: string;
+  /** Function signatures as JSON. */
+  readonly tools?: readonly unknown[];
+}
+
+/** A rendered conversation, and which of its text the conversation gave. */
+export interface RenderedChat {
+  readonly text: string;
+  /** `[from, to)` of the text that comes from the conversation, in UTF-16 units, in order. */
+  readonly untrusted: readonly (readonly [number, number])[];
+}
+
+/** A chat template. Each throws KvError with what the template says against the conversation. */
+export interface ChatTemplate {
+  /** A conversation as the text that a model was trained on. */
+  (messages: readonly ChatMessage[], options?: ChatOptions): string;
+  /** The same with what of it comes from the conversation: no control token may be read there. */
+  render(messages: readonly ChatMessage[], options?: ChatOptions): RenderedChat;
+}
+
+/**
+ * The most that a template may be: characters of source, and the squares of the lengths of its runs of white space,
+ * which the library looks at from each of their characters.
+ */
+const LIMITS = { source: 2 ** 18, spaces: 2 ** 26 } as const;
+
+/**
+ * A chat template: parsed by `@huggingface/jinja`, rendered as Jinja2 does in transformers, under limits. @throws
+ * KvError if it does not parse.
+ */
+export function chatTemplate(source: string, where: string): ChatTemplate {
+  if (source.length > LIMITS.source)
+    throw new KvError(where, `expected a chat template of at most ${LIMITS.source} characters, got ${source.length}`);
+  let spaces = 0;
+  for (const [run] of source.matchAll(/\s+/g)) spaces += run.length ** 2;
+  if (spaces > LIMITS.spaces)
+    throw new KvError(
+      where,
+      'expected a chat template without thousands of spaces or lines in a row, got one with them',
+    );
+  const program = sentence(where, () => parseTemplate(source));
+  return templateOf((messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
+    sentence(where, () => {
+      const work = new RenderWork([messages, tools]);
+      const names = new Map<string, Value>([
+        ...globals(work, (message) => refuse(message, where)),
+        ['messages', givenMessages(messages)],
+        ['tools', givenTools(tools)],
+        ['documents', null],
+        ['add_generation_prompt', addGenerationPrompt],
+        ['bos_token', new Text(bosToken)],
+        ['eos_token', new Text(eosToken)],
+      ]);
+      const { text, spans } = new Renderer(work).render(program, names);
+      return {
+        text,
+        untrusted: Array.from({ length: spans.length / 2 }, (_, i) => [spans[2 * i], spans[2 * i + 1]] as const),
+      };
+    }),
+  );
+}
+
+/** A template by what it renders. */
+function templateOf(render: ChatTemplate['render']): ChatTemplate {
+  return Object.assign(
+    (messages: readonly ChatMessage[], options?: ChatOptions): string => render(messages, options).text,
+    { render },
+  );
+}
+
+/** Where a checkpoint keeps its template: the first of these that has one. */
+export interface ChatTemplateSources {
+  /** The text of `chat_template.jinja`. */
+  readonly jinja?: string | undefined;
+  /** The contents of `tokenizer_config.json`: a template, or a list of named ones of which `default` is taken. */
+  readonly config?: unknown;
+  /** Metadata of a GGUF file. */
+  readonly metadata?: ReadonlyMap<string, unknown> | undefined;
+}
+
+/**
+ * The chat template of a checkpoint with its own special tokens filled in, if it has one. @throws KvError if it does
+ * not parse.
+ */
+export function readChatTemplate(
+  { jinja, config, metadata }: ChatTemplateSources,
+  where: string,
+): ChatTemplate | undefined {
+  const fields: Fields = config == null ? {} : object(config, where, 'tokenizer_config.json');
+  const source = jinja ?? named(fields.chat_template, where) ?? ggufChatTemplate(metadata, where);
+  if (source === undefined) return undefined;
+  const own = (name: 'bos' | 'eos'): string => {
+    const token = fields[`${name}_token`];
+    const text = typeof token === 'string' ? token : (token as Fields | null | undefined)?.content;
+    if (typeof text === 'string') return text;
+    const tokens = metadata?.get('tokenizer.ggml.tokens') as readonly unknown[] | undefined;
+    return String(tokens?.[metadata?.get(`tokenizer.ggml.${name}_token_id`) as number] ?? '');
+  };
+  const template = chatTemplate(source, where);
+  const tokens = { bosToken: own('bos'), eosToken: own('eos') };
+  return templateOf((messages, options) => template.render(messages, { ...tokens, ...options }));
+}
+
+/** The source of a GGUF file's chat template, if it has one. @throws KvError for one that is no text */
+export const ggufChatTemplate = (
+  metadata: ReadonlyMap<string, unknown> | undefined,
+  where: string,
+): string | undefined => named(metadata?.get('tokenizer.chat_template'), where);
+
+function named(template: unknown, where: string): string | undefined {
+  if (template == null || typeof template === 'string') return template ?? undefined;
+  const list = Array.isArray(template) ? template.map((entry: unknown) => object(entry, where, 'chat_template[]')) : [];
+  const found = (list.find(({ name }) => name === 'default') ?? list[0])?.template;
+  if (typeof found === 'string') return found;
+  throw new KvError(where, `chat_template must be a string or a list of { name, template }, got ${show(template)}`);
+}
+
+function refuse(message: string, where: string): never {
+  throw new KvError(
+    where,
+    `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(message.slice(0, 200))}`,
+  );
+}
+
+/** Whatever the library or the template throws, as one sentence. */
+function sentence<T>(where: string, use: () => T): T {
+  try {
+    return use();
+  } catch (cause) {
+    if (KvError.is(cause)) throw cause;
+    throw new KvError(
+      where,
+      `expected a chat template that renders, got ${(cause as Error).message.split('\n', 1)[0]?.slice(0, 200)}`,
+    );
+  }
+}

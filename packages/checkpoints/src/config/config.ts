@@ -1,0 +1,238 @@
+import { KvError } from '@kv/core';
+import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
+import { boolean, integer, object, optional, positive, show, type Fields } from '../read/fields.ts';
+import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
+import { unknownArchitecture } from './unknown-architecture.ts';
+
+/** The shape of a decoder. All counts are positive integers; `queryHeads % kvHeads === 0`; `headDim` is even. */
+export interface ModelConfig {
+  readonly architecture: ArchitectureName;
+  readonly layers: number;
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  /** Width of the residual stream (D). */
+  readonly hidden: number;
+  /** Width of the gated feed-forward layer. */
+  readonly ffn: number;
+  readonly vocab: number;
+  /** How each layer turns queries and keys; layers that turn alike share one object. */
+  readonly ropes: readonly RopeConfig[];
+  readonly attention: AttentionConfig;
+  /** Products that add a bias. */
+  readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
+  /** What gates the feed-forward layer; gelu is the tanh form. */
+  readonly activation: 'silu' | 'gelu';
+  readonly normEps: number;
+  /** Multiplies embeddings. */
+  readonly embeddingScale: number;
+  /** Multiplies what a block adds to the residual stream. @defaultValue 1 */
+  readonly residualScale?: number;
+  /** Multiplies logits, before any cap. @defaultValue 1 */
+  readonly logitScale?: number;
+  /** Logits become `cap * tanh(logits / cap)`. */
+  readonly finalSoftcap?: number;
+  /** Positions the model was trained for. */
+  readonly maxPositions: number;
+  /** Whether the embedding is also the head. */
+  readonly tied: boolean;
+  readonly bosId?: number;
+  readonly eosIds: readonly number[];
+}
+
+/** How scores are made of q·k. */
+export interface AttentionConfig {
+  readonly scale: number;
+  /** Scores become `cap * tanh(score / cap)`. */
+  readonly softcap?: number;
+  /** Per layer, how many positions a query sees, its own included; Infinity for all. */
+  readonly windows: readonly number[];
+}
+
+/** Lists by layer and by pair of a head are made before any weight proves the counts: no model is larger. */
+export const mostLayers = 4096;
+export const mostHeadDim = 65_536;
+
+/**
+ * Fields that change what is computed, with the values that leave it as it is here. Beside these and those that are
+ * read, the classes of transformers have fields of training, of outputs and of generation alone, and leave out what
+ * they do not know.
+ */
+const plainly: Readonly<Record<string, readonly unknown[]>> = {
+  quantization_config: [],
+  compression_config: [],
+  quantization: [], // of MLX
+  use_bidirectional_attention: [false],
+  is_causal: [true],
+  is_encoder_decoder: [false],
+  add_cross_attention: [false],
+};
+
+/**
+ * Reads a Hugging Face `config.json`; defaults are those of transformers.
+ * @throws KvError `where: field must be …, got …` for a field that is missing or out of range, and for what this
+ * decoder does not compute.
+ */
+export function parseConfig(json: unknown, where: string): ModelConfig {
+  const fields = object(json, where, 'the configuration');
+  const name = architectureOf(fields, where);
+  const kind = architectures[name];
+  for (const [field, plain] of Object.entries(plainly))
+    if (fields[field] != null && !plain.includes(fields[field]))
+      throw new KvError(
+        where,
+        `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(fields[field])}`,
+      );
+  const hidden = integer(fields, 'hidden_size', where);
+  const queryHeads = integer(fields, 'num_attention_heads', where);
+  const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);
+  const headDim = integer(fields, 'head_dim', where, kind.defaults.headDim ?? hidden / queryHeads, mostHeadDim);
+  checkHeads(queryHeads, kvHeads, headDim, where);
+  const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers);
+  const vocab = integer(fields, 'vocab_size', where);
+  const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
+  const windows = windowsOf(kind, fields, layers, where),
+    turns = turnsOf(kind, fields, layers, where),
+    { rope, local } = parseRope(fields, { headDim, maxPositions, kind, where });
+  const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
+  const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0];
+  return {
+    architecture: name,
+    layers,
+    queryHeads,
+    kvHeads,
+    headDim,
+    hidden,
+    ffn: integer(fields, 'intermediate_size', where),
+    vocab,
+    ropes: ropesByLayer(rope, local, windows, turns),
+    attention: {
+      scale: scaleOf(kind, fields, headDim, where),
+      ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
+      windows,
+    },
+    biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
+    activation: activationOf(fields, kind, where),
+    normEps: positive(fields, 'rms_norm_eps', where, kind.defaults.normEps),
+    embeddingScale: kind.scaledEmbedding
+      ? Math.fround(Math.sqrt(hidden))
+      : kind.multipliers
+        ? positive(fields, 'embedding_multiplier', where, 1)
+        : 1,
+    ...(kind.multipliers && {
+      residualScale: positive(fields, 'residual_multiplier', where, 1),
+      logitScale: 1 / positive(fields, 'logits_scaling', where, 1),
+    }),
+    ...(kind.softcaps &&
+      optional('finalSoftcap', softcap(fields, 'final_logit_softcapping', where, kind.softcaps.logits))),
+    maxPositions: Math.max(maxPositions, rope.reach ?? 0),
+    tied: boolean(fields, 'tie_word_embeddings', where, kind.defaults.tied),
+    ...optional('bosId', bosId),
+    eosIds: tokenIds(fields, 'eos_token_id', vocab, where),
+  };
+}
+
+/** @throws KvError for heads that cannot be grouped or halved. */
+export function checkHeads(queryHeads: number, kvHeads: number, headDim: number, where: string): void {
+  if (queryHeads % kvHeads !== 0)
+    throw new KvError(
+      where,
+      `num_attention_heads must be a multiple of num_key_value_heads (${kvHeads}), got ${queryHeads}`,
+    );
+  if (headDim % 2 !== 0) throw new KvError(where, `head_dim must be even, got ${headDim}`);
+}
+
+/** @throws KvError that lists the architectures. */
+function architectureOf(fields: Fields, where: string): ArchitectureName {
+  const value = fields.model_type;
+  if (typeof value === 'string' && Object.hasOwn(architectures, value)) return value as ArchitectureName;
+  throw unknownArchitecture(where, { field: 'model_type', known: Object.keys(architectures), got: value, fields });
+}
+
+/** Windows by layer from the size, or everything. */
+export function slidingWindows(
+  size: number | undefined,
+  layers: number,
+  slides: (layer: number) => boolean,
+): readonly number[] {
+  return Array.from({ length: layers }, (_, l) => (size !== undefined && slides(l) ? size : Infinity));
+}
+
+/** Which layers turn heads by their position. */
+export const turning = ({ unturned }: Architecture, layers: number, every = unturned): readonly boolean[] =>
+  Array.from({ length: layers }, (_, l) => every === undefined || (l + 1) % every !== 0);
+
+/** `no_rope_layers` is 1 where a layer turns heads. */
+function turnsOf(kind: Architecture, fields: Fields, layers: number, where: string): readonly boolean[] {
+  const { unturned } = kind,
+    list = fields.no_rope_layers;
+  if (unturned === undefined) return turning(kind, layers);
+  if (list == null) return turning(kind, layers, integer(fields, 'no_rope_layer_interval', where, unturned));
+  if (Array.isArray(list) && list.length === layers && list.every((x) => x === 0 || x === 1))
+    return list.map((x) => x === 1);
+  throw new KvError(where, `no_rope_layers must be ${layers} of 0 and 1, got ${show(list)}`);
+}
+
+function scaleOf({ scale }: Architecture, fields: Fields, headDim: number, where: string): number {
+  if (scale === 'attention_multiplier') return positive(fields, scale, where, 1);
+  return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // a root is exact, a power differs by Node
+}
+
+function windowsOf(kind: Architecture, fields: Fields, layers: number, where: string): readonly number[] {
+  const { windows, defaults } = kind,
+    asked = windows === 'from' || windows === 'unturned';
+  const wanted =
+    windows !== 'none' &&
+    fields.sliding_window !== null &&
+    (!asked || boolean(fields, 'use_sliding_window', where, false));
+  const absent = fields.sliding_window === undefined && defaults.window === undefined;
+  const size = wanted && !absent ? integer(fields, 'sliding_window', where, defaults.window) : undefined;
+  if (windows === 'none' || windows === 'all') return slidingWindows(size, layers, () => true);
+  if (fields.layer_types != null) {
+    const types = layerTypes(fields.layer_types, layers, where);
+    return slidingWindows(size, layers, (l) => types[l] === 'sliding_attention');
+  }
+  if (windows === 'unturned') {
+    const turns = turnsOf(kind, fields, layers, where);
+    return slidingWindows(size, layers, (l) => !turns[l]);
+  }
+  if (windows === 'from') {
+    const first =
+      size === undefined || fields.max_window_layers === 0 ? 0 : integer(fields, 'max_window_layers', where, 28);
+    return slidingWindows(size, layers, (l) => l >= first);
+  }
+  const every = integer(fields, 'sliding_window_pattern', where, windows.every);
+  return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
+}
+
+function layerTypes(value: unknown, layers: number, where: string): readonly unknown[] {
+  const known = ['full_attention', 'sliding_attention'];
+  if (Array.isArray(value) && value.length === layers && value.every((type) => known.includes(type as string)))
+    return value;
+  throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(value)}`);
+}
+
+function softcap(fields: Fields, name: string, where: string, fallback: number | undefined): number | undefined {
+  return fields[name] === null || (fields[name] === undefined && fallback === undefined)
+    ? undefined
+    : positive(fields, name, where, fallback);
+}
+
+function activationOf(fields: Fields, kind: Architecture, where: string): 'silu' | 'gelu' {
+  const name = fields.hidden_activation == null ? 'hidden_act' : 'hidden_activation';
+  const value = fields[name];
+  if (value == null) return kind.activation;
+  if (value === 'silu' || value === 'swish') return 'silu';
+  if (value === 'gelu_pytorch_tanh' || value === 'gelu_new') return 'gelu';
+  throw new KvError(where, `${name} must be "silu" or "gelu_pytorch_tanh", got ${show(value)}`);
+}
+
+/** One id, a list or nothing. */
+function tokenIds(fields: Fields, name: string, vocab: number, where: string): readonly number[] {
+  const value = fields[name];
+  const ids = value == null ? [] : Array.isArray(value) ? (value as unknown[]) : [value];
+  return ids.map((id) => {
+    if (Number.isInteger(id) && (id as number) >= 0 && (id as number) < vocab) return id as number;
+    throw new KvError(where, `${name} must be a token id below vocab_size (${vocab}), got ${show(value)}`);
+  });
+}

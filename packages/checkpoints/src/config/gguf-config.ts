@@ -1,0 +1,225 @@
+import { KvError } from '@kv/core';
+import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
+import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type ModelConfig } from './config.ts';
+import { integer, optional, positive, show, type Fields } from '../read/fields.ts';
+import { expectKnown } from './gguf-keys.ts';
+import type { GgufFile } from '../format/gguf.ts';
+import { ggufNames } from './names.ts';
+import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
+import { missing } from '../format/tensor-file.ts';
+import { tensorReader } from '../format/tensor-reader.ts';
+import { unknownArchitecture } from './unknown-architecture.ts';
+
+/** A file's metadata with its architecture's prefix before every key. */
+interface Keys {
+  readonly where: string;
+  readonly metadata: Fields;
+  key(rest: string): string;
+  has(rest: string): boolean;
+  positive(rest: string, fallback?: number): number;
+  integer(rest: string, fallback?: number, most?: number): number;
+}
+
+/**
+ * The shape of a decoder from a GGUF file's metadata, with what llama.cpp takes from tensors: the vocabulary's size,
+ * whether there is a head or
+ * biases, and the divisors of rotary frequencies.
+ * @throws KvError `where: key must be …, got …`, and for what this decoder does not compute.
+ */
+export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
+  const { tensors, name: where } = file,
+    metadata: Fields = Object.fromEntries(file.metadata);
+  const name = architectureOf(metadata, where),
+    kind = architectures[name],
+    keys = keysOf(metadata, kind, where);
+  expectKnown(metadata, kind, where);
+  const hidden = keys.integer('embedding_length'),
+    queryHeads = keys.integer('attention.head_count');
+  const kvHeads = keys.integer('attention.head_count_kv', queryHeads),
+    headDim = keys.integer('attention.key_length', hidden / queryHeads, mostHeadDim);
+  checkHeads(queryHeads, kvHeads, headDim, where);
+  const values = keys.integer('attention.value_length', headDim);
+  if (values !== headDim)
+    throw new KvError(where, `${keys.key('attention.value_length')} must be that of keys (${headDim}), got ${values}`);
+  const layers = keys.integer('block_count', undefined, mostLayers);
+  const embed = `${ggufNames.embed}.weight`,
+    [vocab] = tensors.get(embed)?.shape ?? [];
+  if (vocab === undefined) throw missing(where, embed);
+  const first = ggufNames.layer(0),
+    has = (tensor: string): boolean => tensors.has(tensor);
+  const caps = (rest: string): number | undefined =>
+    kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
+  const bosId = id(metadata, 'bos', vocab, where),
+    windows = windowsOf(kind, keys, layers),
+    rope = await ropeOf(file, kind, keys, headDim),
+    local =
+      kind.localTheta === undefined
+        ? undefined
+        : { rotary: rope.rotary, theta: keys.positive('rope.freq_base_swa', kind.localTheta) };
+  return {
+    architecture: name,
+    layers,
+    queryHeads,
+    kvHeads,
+    headDim,
+    hidden,
+    ffn: keys.integer('feed_forward_length'),
+    vocab,
+    ropes: ropesByLayer(rope, local, windows, turning(kind, layers)),
+    attention: {
+      scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads, headDim })),
+      ...optional('softcap', caps('attn_logit_softcapping')),
+      windows,
+    },
+    biases: {
+      qkv: has(`${kind.fused ? first.qkv : first.q}.bias`) || kind.biases.qkv === true,
+      output: has(`${first.output}.bias`),
+      ffn: has(`${first.down}.bias`),
+    },
+    activation: kind.activation,
+    normEps: keys.positive('attention.layer_norm_rms_epsilon'),
+    embeddingScale: kind.scaledEmbedding
+      ? Math.fround(Math.sqrt(hidden))
+      : kind.multipliers
+        ? keys.positive('embedding_scale', 1)
+        : 1,
+    ...(kind.multipliers && {
+      residualScale: keys.positive('residual_scale', 1),
+      logitScale: 1 / keys.positive('logit_scale'),
+    }),
+    ...optional('finalSoftcap', caps('final_logit_softcapping')),
+    maxPositions: Math.max(keys.integer('context_length'), rope.reach ?? 0),
+    tied: !has(`${ggufNames.head}.weight`),
+    ...optional('bosId', bosId),
+    eosIds: [...new Set(['eos', 'eot', 'eom'].flatMap((of) => id(metadata, of, vocab, where) ?? []))],
+  };
+}
+
+function keysOf(metadata: Fields, { gguf }: Architecture, where: string): Keys {
+  const key = (rest: string): string => `${gguf}.${rest}`;
+  return {
+    where,
+    metadata,
+    key,
+    has: (rest) => metadata[key(rest)] !== undefined,
+    positive: (rest, fallback) => positive(metadata, key(rest), where, fallback),
+    integer: (rest, fallback, most) => integer(metadata, key(rest), where, fallback, most),
+  };
+}
+
+/** @throws KvError that lists the architectures. */
+function architectureOf(fields: Fields, where: string): ArchitectureName {
+  const field = 'general.architecture',
+    got = fields[field];
+  const found = Object.entries(architectures).find(([, { gguf }]) => gguf === got);
+  if (found !== undefined) return found[0] as ArchitectureName;
+  const known = [...new Set(Object.values(architectures).map(({ gguf }) => gguf))];
+  throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
+}
+
+/**
+ * Converters write no window for Qwen, and Mistral's files are of architecture `llama`; Gemma 2 has one if none is
+ * written, Gemma 3 then has none. Windows of OLMo 3, which says `olmo2`, are refused.
+ */
+function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Keys, layers: number): readonly number[] {
+  const rest = 'attention.sliding_window',
+    usual = softcaps?.scores === undefined ? undefined : defaults.window,
+    written = keys.metadata[keys.key(rest)];
+  const size = written === 0 || (written ?? usual) === undefined ? undefined : keys.integer(rest, usual);
+  if (typeof windows === 'object') {
+    const pattern = keys.metadata[keys.key(`${rest}_pattern`)];
+    if (Array.isArray(pattern) && pattern.length === layers && pattern.every((slides) => typeof slides === 'boolean'))
+      return slidingWindows(size, layers, (l) => pattern[l] === true);
+    const every = keys.integer(`${rest}_pattern`, windows.every);
+    return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
+  }
+  const all = Object.values(architectures).some((kind) => kind.gguf === gguf && kind.windows === 'all');
+  if (size !== undefined && !all) throw new KvError(keys.where, `${keys.key(rest)} must be 0 or absent, got ${size}`);
+  return slidingWindows(size, layers, () => true);
+}
+
+/**
+ * Gemma 2 and 3 of 27B scale by hidden / heads, every other model by the head's width; the key for it is younger than
+ * most files.
+ */
+function scaleOf(
+  name: ArchitectureName,
+  { layers, hidden, queryHeads, headDim }: Pick<ModelConfig, 'layers' | 'hidden' | 'queryHeads' | 'headDim'>,
+): number {
+  const large = (name === 'gemma2' && layers === 46) || (name === 'gemma3_text' && layers === 62);
+  return 1 / Math.sqrt(large ? hidden / queryHeads : headDim);
+}
+
+async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: number): Promise<RopeConfig> {
+  const { tensors, name: where } = file,
+    { metadata } = keys,
+    key = (rest: string): string => keys.key(`rope.${rest}`),
+    rotary = keys.integer('rope.dimension_count', headDim, headDim);
+  if (rotary % 2 !== 0 || (rotary !== headDim && !kind.partialRotary))
+    throw new KvError(
+      where,
+      `${key('dimension_count')} must be ${kind.partialRotary ? 'even' : headDim}, got ${rotary}`,
+    );
+  const read = tensorReader(file),
+    divisors = async (tensor: string): Promise<readonly number[]> =>
+      positives(await read.vector(tensor, rotary / 2)(), tensor, where);
+  const original = (): number => keys.integer('rope.scaling.original_context_length', keys.integer('context_length')),
+    times = keys.positive('rope.scaling.attn_factor', 1),
+    rope = { rotary, theta: keys.positive('rope.freq_base', 10_000) },
+    turned = { ...rope, ...optional('attentionFactor', times === 1 ? undefined : times) };
+  const old = 'rope.scale_linear', // of files of 2023; llama.cpp reads it where the new one is absent
+    factor = keys.has(old) && !keys.has('rope.scaling.factor') ? old : 'rope.scaling.factor',
+    written = metadata[key('scaling.type')],
+    type = written ?? 'linear',
+    [long, freqs] = ['rope_factors_long.weight', 'rope_freqs.weight'].map((tensor) => tensors.has(tensor));
+  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, original(), times));
+  if (!['none', 'linear', ...(long ? ['longrope'] : [])].includes(type as string))
+    throw new KvError(
+      where,
+      `${key('scaling.type')} must be "none", "linear" or "yarn", or the file have rope_factors_long.weight, got ${show(type)}`,
+    );
+  const by = type === 'none' ? 1 : keys.positive(factor, written === 'linear' && !freqs ? undefined : 1),
+    stretched = (list: readonly number[]): readonly number[] => (by === 1 ? list : list.map((x) => x * by));
+  if (long)
+    return {
+      ...turned,
+      divisors: stretched(await divisors('rope_factors_short.weight')),
+      long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: original() },
+    };
+  if (freqs) return { ...turned, divisors: stretched(await divisors('rope_freqs.weight')) };
+  return by === 1 ? turned : { ...turned, divisors: new Array<number>(rotary / 2).fill(by) };
+}
+
+/** What a file says of YaRN, `times` the factor that every scaling may have. */
+function yarnOf(keys: Keys, key: string, original: number, times: number): Yarn {
+  const number = (rest: string): number | undefined =>
+    keys.has(`rope.scaling.yarn_${rest}`) ? keys.positive(`rope.scaling.yarn_${rest}`) : undefined;
+  const factor = keys.positive(key),
+    extrapolation = number('ext_factor') ?? 1;
+  if (extrapolation !== 1)
+    throw new KvError(
+      keys.where,
+      `${keys.key('rope.scaling.yarn_ext_factor')} must be 1 or absent, got ${extrapolation}`,
+    );
+  return {
+    factor,
+    original,
+    attentionFactor: times * (number('attn_factor') ?? yarnAttention(factor)),
+    fast: number('beta_fast'),
+    slow: number('beta_slow'),
+  };
+}
+
+function positives(values: Float32Array, tensor: string, where: string): readonly number[] {
+  if (values.every((x) => x > 0)) return [...values];
+  throw new KvError(where, `${tensor} must hold numbers above 0, got ${Math.min(...values)}`);
+}
+
+/** A special token of the vocabulary, if the file names it. */
+function id(metadata: Fields, name: string, vocab: number, where: string): number | undefined {
+  const key = `tokenizer.ggml.${name}_token_id`,
+    value = metadata[key];
+  if (value === undefined) return undefined;
+  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) < vocab) return value as number;
+  throw new KvError(where, `${key} must be a token id below ${vocab}, got ${show(value)}`);
+}

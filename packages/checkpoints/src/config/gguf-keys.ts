@@ -1,0 +1,153 @@
+import { KvError } from '@kv/core';
+import type { Architecture } from './architectures.ts';
+import { show, type Fields } from '../read/fields.ts';
+
+/** Keys behind the architecture's name that `configFromGguf` reads. */
+const read: ReadonlySet<string> = new Set([
+  'context_length',
+  'embedding_length',
+  'block_count',
+  'feed_forward_length',
+  'attention.head_count',
+  'attention.head_count_kv',
+  'attention.key_length',
+  'attention.value_length',
+  'attention.layer_norm_rms_epsilon',
+  'attention.scale',
+  'rope.dimension_count',
+  'rope.freq_base',
+  'rope.scale_linear',
+  'rope.scaling.type',
+  'rope.scaling.factor',
+  'rope.scaling.original_context_length',
+  'rope.scaling.attn_factor',
+  // of YaRN alone, as in llama.cpp
+  'rope.scaling.yarn_ext_factor',
+  'rope.scaling.yarn_attn_factor',
+  'rope.scaling.yarn_beta_fast',
+  'rope.scaling.yarn_beta_slow',
+]);
+
+/** Keys that some architectures read, and what leaves the others as they are. */
+const readWhere: Readonly<
+  Record<string, readonly [reads: (kind: Architecture) => boolean, plain: readonly unknown[]]>
+> = {
+  attn_logit_softcapping: [({ softcaps }) => softcaps !== undefined, [0]],
+  final_logit_softcapping: [({ softcaps }) => softcaps !== undefined, [0]],
+  embedding_scale: [({ multipliers }) => multipliers, [0, 1]],
+  residual_scale: [({ multipliers }) => multipliers, [0, 1]],
+  logit_scale: [({ multipliers }) => multipliers, [0, 1]],
+  // converters write none for Qwen, whose windows begin behind some layers
+  'attention.sliding_window': [({ windows }) => windows !== 'from', [0]],
+  'attention.sliding_window_pattern': [({ windows }) => typeof windows === 'object', [0, 1]],
+};
+
+/** Keys that change no logits of a decoder here, with the reason. */
+const idle: Readonly<Record<string, string>> = {
+  vocab_size: "the embedding's rows say it",
+  tensor_data_layout: 'names where the weights came from',
+  'attention.layer_norm_epsilon': 'every norm here is a root mean square',
+  'attention.group_norm_epsilon': 'no norm here is by groups',
+  'attention.group_norm_groups': 'no norm here is by groups',
+  pooling_type: 'of embeddings, not of logits',
+  'classifier.pooling_type': 'of embeddings, not of logits',
+};
+
+/** Parts of the name behind which all keys are of something beside the text's decoder. */
+const beside: readonly string[] = ['vision.', 'mm.'];
+
+/** Keys that change what is computed, with the values that leave it as it is here. */
+const plainly: Readonly<Record<string, readonly unknown[]>> = {
+  use_parallel_residual: [false],
+  leading_dense_block_count: [0],
+  nextn_predict_layers: [0],
+  n_deepstack_layers: [0],
+  deepstack_mapping: [],
+  interleave_moe_layer_step: [0],
+  moe_every_n_layers: [0],
+  moe_latent_size: [0],
+  expert_count: [0],
+  expert_used_count: [0],
+  expert_shared_count: [0],
+  expert_group_count: [0],
+  expert_group_used_count: [0],
+  expert_feed_forward_length: [0],
+  expert_shared_feed_forward_length: [0],
+  expert_chunk_feed_forward_length: [0],
+  expert_weights_norm: [false],
+  expert_weights_scale: [0, 1],
+  router_logit_softcapping: [0],
+  rescale_every_n_layers: [0],
+  token_shift_count: [0],
+  swin_norm: [false],
+  'attention.causal': [true],
+  'attention.clamp_kqv': [0],
+  'attention.max_alibi_bias': [0],
+  'attention.output_scale': [1],
+  'attention.value_scale': [1],
+  'attention.temperature_length': [0],
+  'attention.temperature_scale': [0],
+  'attention.q_lora_rank': [0],
+  'attention.kv_lora_rank': [0],
+  'attention.shared_kv_layers': [0],
+  'attention.relative_buckets_count': [0],
+  'rope.scale': [1],
+  'rope.scaling.alpha': [0, 1],
+  'rope.scaling.finetuned': [true],
+  'rope.scaling.yarn_log_multiplier': [0],
+};
+
+/** Keys that may only repeat another, or what holds where that is absent. */
+const repeats: Readonly<Record<string, readonly [key: string, absent?: unknown]>> = {
+  embedding_length_out: ['embedding_length'],
+  'attention.key_length_swa': ['attention.key_length'],
+  'attention.value_length_swa': ['attention.value_length'],
+  'rope.dimension_count_swa': ['rope.dimension_count'],
+  'rope.freq_base_swa': ['rope.freq_base', 10_000],
+};
+
+/** Other keys of a whole file, with the values that leave what is computed as it is here. */
+const ofFile: Readonly<Record<string, readonly unknown[]>> = {
+  'general.type': ['model'],
+  'tokenizer.ggml.suppress_tokens': [],
+};
+/** Prefixes of keys of whole files that change what is computed. */
+const changing: readonly string[] = ['adapter.', 'clip.', 'diffusion.', 'xielu.', 'general.tensor_extra.'];
+
+/**
+ * Every key of a file behind its architecture's name is read, without effect, or refused: one that is not known here may
+ * change what is computed.
+ * @throws KvError for the first that this decoder does not compute.
+ */
+export function expectKnown(metadata: Fields, kind: Architecture, where: string): void {
+  const { gguf } = kind,
+    prefix = `${gguf}.`;
+  const refuse = (key: string, plain: readonly unknown[]): never => {
+    throw new KvError(
+      where,
+      `${key} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(metadata[key])}`,
+    );
+  };
+  for (const [key, value] of Object.entries(metadata)) {
+    if (ofFile[key]?.includes(value) === false) refuse(key, ofFile[key]);
+    if (changing.some((start) => key.startsWith(start))) refuse(key, []);
+    if (!key.startsWith(prefix)) continue;
+    const rest = key.slice(prefix.length),
+      plain = plainOf(rest, metadata, kind);
+    if (plain && !plain.includes(value)) refuse(key, plain);
+  }
+}
+
+/** Values of a key that leave what is computed as it is; nothing where it is read, or without effect. */
+function plainOf(rest: string, metadata: Fields, kind: Architecture): readonly unknown[] | undefined {
+  const own = <T>(table: Readonly<Record<string, T>>): T | undefined =>
+    Object.hasOwn(table, rest) ? table[rest] : undefined;
+  if (read.has(rest) || own(idle) !== undefined || beside.some((start) => rest.startsWith(start))) return undefined;
+  if (rest === 'rope.freq_base_swa' && kind.localTheta !== undefined) return undefined;
+  const [reads, otherwise] = own(readWhere) ?? [];
+  if (reads) return reads(kind) ? undefined : otherwise;
+  const [same, absent] = own(repeats) ?? [];
+  if (same === undefined) return own(plainly) ?? [];
+  const value = metadata[`${kind.gguf}.${same}`] ?? absent;
+  return value === undefined ? [] : [value];
+}

@@ -1,0 +1,91 @@
+import { architectures, type ArchitectureName } from './architectures.ts';
+
+/** What a tensor of a decoder is called, without `.weight` or `.bias`. */
+export interface Names {
+  readonly embed: string;
+  readonly norm: string;
+  readonly head: string;
+  /** Of layer `index`. */
+  layer(index: number): LayerNames;
+  /** Tensors that may be there and are not read: constants, and a head that is the embedding again. */
+  readonly harmless: RegExp;
+}
+
+interface LayerNames {
+  readonly attentionNorm: string;
+  readonly q: string;
+  readonly k: string;
+  readonly v: string;
+  /** q|k|v in one. */
+  readonly qkv: string;
+  readonly qNorm: string;
+  readonly kNorm: string;
+  readonly output: string;
+  readonly postAttentionNorm: string;
+  readonly ffnNorm: string;
+  readonly gate: string;
+  readonly up: string;
+  /** gate|up in one. */
+  readonly gateUp: string;
+  readonly down: string;
+  readonly postFfnNorm: string;
+}
+
+/** The names of Hugging Face checkpoints. */
+export function huggingFaceNames(of: ArchitectureName): Names {
+  const { norms } = architectures[of];
+  return {
+    embed: 'model.embed_tokens',
+    norm: 'model.norm',
+    head: 'lm_head',
+    harmless: /^(?:lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/,
+    layer(index) {
+      const at = (name: string): string => `model.layers.${index}.${name}`;
+      return {
+        attentionNorm: at('input_layernorm'),
+        q: at('self_attn.q_proj'),
+        k: at('self_attn.k_proj'),
+        v: at('self_attn.v_proj'),
+        qkv: at('self_attn.qkv_proj'),
+        qNorm: at('self_attn.q_norm'),
+        kNorm: at('self_attn.k_norm'),
+        output: at('self_attn.o_proj'),
+        postAttentionNorm: at('post_attention_layernorm'),
+        ffnNorm: at(norms === 'around' ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'),
+        gate: at('mlp.gate_proj'),
+        up: at('mlp.up_proj'),
+        gateUp: at('mlp.gate_up_proj'),
+        down: at('mlp.down_proj'),
+        postFfnNorm: at('post_feedforward_layernorm'),
+      };
+    },
+  };
+}
+
+/** The names of GGUF files, the same for every architecture. */
+export const ggufNames: Names = {
+  embed: 'token_embd',
+  norm: 'output_norm',
+  head: 'output',
+  harmless: /^(?:rope_freqs|rope_factors_(?:long|short))\.weight$/,
+  layer(index) {
+    const at = (name: string): string => `blk.${index}.${name}`;
+    return {
+      attentionNorm: at('attn_norm'),
+      q: at('attn_q'),
+      k: at('attn_k'),
+      v: at('attn_v'),
+      qkv: at('attn_qkv'),
+      qNorm: at('attn_q_norm'),
+      kNorm: at('attn_k_norm'),
+      output: at('attn_output'),
+      postAttentionNorm: at('post_attention_norm'),
+      ffnNorm: at('ffn_norm'),
+      gate: at('ffn_gate'),
+      up: at('ffn_up'),
+      gateUp: at('ffn_up'),
+      down: at('ffn_down'),
+      postFfnNorm: at('post_ffw_norm'),
+    };
+  },
+};

@@ -1,0 +1,240 @@
+import { KvError } from '@kv/core';
+import type { Architecture } from './architectures.ts';
+import { boolean, integer, object, optional, positive, show, type Fields } from '../read/fields.ts';
+
+/** How positions turn heads: pair i of `rotary / 2` by position * theta^(-2i / rotary) / divisor. */
+export interface RopeConfig {
+  readonly theta: number;
+  /** Leading numbers of a head that turn, as pairs (i, i + rotary / 2); 0 for a layer without positions. */
+  readonly rotary: number;
+  /** Divisors of the frequencies `[rotary / 2]`. @defaultValue 1 */
+  readonly divisors?: readonly number[];
+  /** Other divisors for sequences of more than `beyond` tokens (LongRoPE, arXiv 2402.13753). */
+  readonly long?: { readonly divisors: readonly number[]; readonly beyond: number };
+  /** Multiplies cos and sin. @defaultValue 1 */
+  readonly attentionFactor?: number;
+  /** Positions that the scaling stretches those of the training to, where it says so (YaRN). */
+  readonly reach?: number;
+}
+
+/** Of a layer that turns nothing. */
+const unturned: RopeConfig = { theta: 1, rotary: 0 };
+
+/**
+ * Ropes by layer: the model's, that of layers with a window where the architecture has one for them, and none where
+ * `turns` says so.
+ */
+export function ropesByLayer(
+  rope: RopeConfig,
+  local: RopeConfig | undefined,
+  windows: readonly number[],
+  turns: readonly boolean[],
+): readonly RopeConfig[] {
+  return windows.map((window, l) => (turns[l] ? (window === Infinity ? rope : (local ?? rope)) : unturned));
+}
+
+/** What scalings are told; `finetuned` says only where a checkpoint comes from. */
+const known: ReadonlySet<string> = new Set([
+  'type',
+  'rope_type',
+  'rope_theta',
+  'partial_rotary_factor',
+  'factor',
+  'original_max_position_embeddings',
+  'attention_factor',
+  'beta_fast',
+  'beta_slow',
+  'mscale',
+  'mscale_all_dim',
+  'truncate',
+  'low_freq_factor',
+  'high_freq_factor',
+  'short_factor',
+  'long_factor',
+  'finetuned',
+]);
+
+interface Around {
+  readonly headDim: number;
+  readonly maxPositions: number;
+  readonly kind: Architecture;
+  readonly where: string;
+}
+
+/**
+ * Reads `rope_parameters`, or `rope_scaling` and `rope_theta` as older files spell it; `local` is that of layers with a
+ * window, where the architecture has two. @throws KvError naming the field, and the types that there are.
+ */
+export function parseRope(
+  fields: Fields,
+  { headDim, maxPositions, kind, where }: Around,
+): { readonly rope: RopeConfig; readonly local?: RopeConfig } {
+  const name = fields.rope_parameters == null ? 'rope_scaling' : 'rope_parameters';
+  const all = fields[name] == null ? {} : object(fields[name], where, name),
+    part = (of: string): Fields => (all[of] == null ? {} : object(all[of], where, `${name}.${of}`)),
+    nested = kind.localTheta !== undefined && (all.full_attention != null || all.sliding_attention != null);
+  const rope = nested ? part('full_attention') : all,
+    inner = nested ? part('sliding_attention') : {};
+  for (const of of nested ? [rope, inner] : [rope])
+    for (const field of Object.keys(of))
+      if (of[field] != null && !known.has(field))
+        throw new KvError(where, `${field} of ${name} must be absent, got ${show(of[field])}`);
+  const theta = (of: Fields, field: string, fallback: number): number =>
+    of.rope_theta == null ? positive(fields, field, where, fallback) : positive(of, 'rope_theta', where);
+  const share = positive(rope.partial_rotary_factor == null ? fields : rope, 'partial_rotary_factor', where, 1);
+  if (share > 1 || (share !== 1 && !kind.partialRotary))
+    throw new KvError(where, `partial_rotary_factor must be ${kind.partialRotary ? 'at most 1' : '1'}, got ${share}`);
+  const rotary = Math.floor(headDim * share);
+  if (rotary % 2 !== 0 && share !== 1)
+    throw new KvError(where, `partial_rotary_factor must leave an even part of head_dim (${headDim}), got ${share}`);
+  const localType = inner.rope_type ?? inner.type ?? 'default';
+  if (localType !== 'default')
+    throw new KvError(where, `rope_type of sliding_attention must be default, got ${show(localType)}`);
+  return {
+    rope: scaled({ theta: theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000), rotary }, fields, rope, {
+      maxPositions,
+      where,
+    }),
+    ...(kind.localTheta !== undefined && {
+      local: { theta: theta(inner, 'rope_local_base_freq', kind.localTheta), rotary },
+    }),
+  };
+}
+
+function scaled(
+  plain: RopeConfig,
+  fields: Fields,
+  rope: Fields,
+  { maxPositions, where }: Pick<Around, 'maxPositions' | 'where'>,
+): RopeConfig {
+  const { rotary } = plain,
+    type = rope.rope_type ?? rope.type ?? 'default';
+  switch (type) {
+    case 'default':
+      return plain;
+    case 'linear':
+      return { ...plain, divisors: new Array<number>(rotary / 2).fill(positive(rope, 'factor', where)) };
+    case 'llama3':
+      return { ...plain, divisors: llama3(plain, rope, where) };
+    case 'yarn':
+      return yarn(plain, yarnFields(rope, maxPositions, where));
+    case 'su':
+    case 'longrope':
+      return { ...plain, ...longrope(rotary, fields, rope, maxPositions, where) };
+    default:
+      throw new KvError(where, `rope_type must be one of default, linear, llama3, yarn, longrope, got ${show(type)}`);
+  }
+}
+
+/** What YaRN is told. */
+export interface Yarn {
+  readonly factor: number;
+  /** Positions of the training. */
+  readonly original: number;
+  /** Multiplies cos and sin. @defaultValue that of the paper, 0.1 ln(factor) + 1 */
+  readonly attentionFactor?: number | undefined;
+  /** Pairs that turn more often over the training's positions keep their frequency. @defaultValue 32 */
+  readonly fast?: number | undefined;
+  /** Pairs that turn less often are slowed by the whole factor. @defaultValue 1 */
+  readonly slow?: number | undefined;
+  /** The pairs between are counted in whole ones. @defaultValue true */
+  readonly truncate?: boolean | undefined;
+}
+
+/**
+ * YaRN (Peng et al. 2023, arXiv:2309.00071, section 3): pairs that turn slowly are slowed by the factor, fast ones not,
+ * those between in proportion to their number.
+ */
+export function yarn(
+  plain: RopeConfig,
+  { factor, original, attentionFactor = yarnAttention(factor), fast = 32, slow = 1, truncate = true }: Yarn,
+): RopeConfig {
+  const { theta, rotary } = plain,
+    pairAt = (turns: number): number => (rotary * Math.log(original / (turns * 2 * Math.PI))) / (2 * Math.log(theta));
+  const low = Math.max(0, truncate ? Math.floor(pairAt(fast)) : pairAt(fast)),
+    high = Math.min(rotary - 1, truncate ? Math.ceil(pairAt(slow)) : pairAt(slow)),
+    width = high === low ? 0.001 : high - low;
+  return {
+    ...plain,
+    divisors: Array.from({ length: rotary / 2 }, (_, i) => {
+      const slowed = Math.min(1, Math.max(0, (i - low) / width));
+      return 1 / (slowed / factor + (1 - slowed));
+    }),
+    ...optional('attentionFactor', attentionFactor === 1 ? undefined : attentionFactor),
+    reach: Math.floor(factor * original),
+  };
+}
+
+/** What YaRN multiplies cos and sin by, so that attention is as sharp as in training. */
+export const yarnAttention = (factor: number, by = 1): number => (factor <= 1 ? 1 : 0.1 * by * Math.log(factor) + 1);
+
+function yarnFields(rope: Fields, maxPositions: number, where: string): Yarn {
+  const number = (name: string): number | undefined => (rope[name] == null ? undefined : positive(rope, name, where));
+  const original = integer(rope, 'original_max_position_embeddings', where, maxPositions),
+    factor = positive(rope, 'factor', where, maxPositions / original),
+    [one, all] = [number('mscale'), number('mscale_all_dim')];
+  return {
+    factor,
+    original,
+    attentionFactor:
+      number('attention_factor') ??
+      (one !== undefined && all !== undefined ? yarnAttention(factor, one) / yarnAttention(factor, all) : undefined),
+    fast: number('beta_fast'),
+    slow: number('beta_slow'),
+    truncate: boolean(rope, 'truncate', where, true),
+  };
+}
+
+/** Long waves are slowed by `factor`, short ones not, those between in proportion: Llama 3.1's scaling. */
+function llama3({ theta, rotary }: RopeConfig, rope: Fields, where: string): number[] {
+  const [factor, low, high] = [
+    positive(rope, 'factor', where),
+    positive(rope, 'low_freq_factor', where),
+    positive(rope, 'high_freq_factor', where),
+  ];
+  const original = integer(rope, 'original_max_position_embeddings', where);
+  if (high <= low) throw new KvError(where, `high_freq_factor must be above low_freq_factor (${low}), got ${high}`);
+  return Array.from({ length: rotary / 2 }, (_, i) => {
+    const wave = 2 * Math.PI * theta ** ((2 * i) / rotary);
+    const share = Math.min(1, Math.max(0, (original / wave - low) / (high - low)));
+    return 1 / ((1 - share) / factor + share);
+  });
+}
+
+function longrope(
+  rotary: number,
+  fields: Fields,
+  rope: Fields,
+  maxPositions: number,
+  where: string,
+): Partial<RopeConfig> {
+  const beyond = integer(
+    fields.original_max_position_embeddings == null ? rope : fields,
+    'original_max_position_embeddings',
+    where,
+    maxPositions,
+  );
+  const factor = positive(rope, 'factor', where, maxPositions / beyond);
+  const attentionFactor = positive(
+    rope,
+    'attention_factor',
+    where,
+    factor <= 1 ? 1 : Math.sqrt(1 + Math.log(factor) / Math.log(beyond)),
+  );
+  return {
+    divisors: divisorsOf(rope.short_factor, 'short_factor', rotary, where),
+    long: { divisors: divisorsOf(rope.long_factor, 'long_factor', rotary, where), beyond },
+    ...optional('attentionFactor', attentionFactor === 1 ? undefined : attentionFactor),
+  };
+}
+
+/** @throws KvError unless the value lists a positive divisor for each pair. */
+function divisorsOf(value: unknown, name: string, rotary: number, where: string): readonly number[] {
+  if (
+    Array.isArray(value) &&
+    value.length === rotary / 2 &&
+    value.every((x) => typeof x === 'number' && Number.isFinite(x) && x > 0)
+  )
+    return value as number[];
+  throw new KvError(where, `${name} must be ${rotary / 2} positive numbers, got ${show(value)}`);
+}

@@ -1,0 +1,45 @@
+import { KvError } from '@kv/core';
+import { show, type Fields } from '../read/fields.ts';
+
+/** What decoders are made of that none here has, by the fields of config.json or keys of GGUF files that say so. */
+const lacking: readonly (readonly [what: string, fields: readonly string[]])[] = [
+  ['mixtures of experts', ['num_local_experts', 'num_experts', 'n_routed_experts', 'expert_count']],
+  ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
+  ['state spaces', ['state_size', 'ssm_state_size', 'mamba_d_state', 'ssm.state_size']],
+  ['linear attention', ['linear_num_key_heads', 'wkv.head_size']],
+  ['ALiBi', ['alibi', 'attention.max_alibi_bias']],
+  ['learned positions', ['n_positions']],
+  ['encoders', ['encoder_layers', 'num_encoder_layers']],
+  ['images', ['vision_config']],
+  ['sound', ['audio_config']],
+];
+
+/** A sentence with the architectures that there are, and what the file asks for beyond all of them. */
+export function unknownArchitecture(
+  where: string,
+  {
+    field,
+    known,
+    got,
+    fields,
+    prefix = '',
+  }: {
+    readonly field: string;
+    readonly known: readonly string[];
+    readonly got: unknown;
+    readonly fields: Fields;
+    /** Before every key of a GGUF file. */
+    readonly prefix?: string;
+  },
+): KvError {
+  const missing = lacking.flatMap(([what, names]) => {
+    const said = names.find((name) => asks(fields[prefix + name]));
+    return said === undefined ? [] : [`${what} (${prefix}${said})`];
+  });
+  return new KvError(
+    where,
+    `${field} must be one of ${known.join(', ')}, got ${show(got)}${missing.length > 0 ? `; none of them has ${missing.join(', ')}` : ''}`,
+  );
+}
+
+const asks = (value: unknown): boolean => value != null && value !== false && value !== 0;

@@ -1,0 +1,69 @@
+import { KvError } from '@kv/core';
+import { object, show } from '../read/fields.ts';
+import { readSafetensors } from './safetensors.ts';
+import { readJson, type Source } from '../read/source.ts';
+import { closeAll, joined, type TensorFile } from './tensor-file.ts';
+
+/** Opens a file beside the others by its plain name; undefined if there is none. */
+export type OpenFile = (file: string) => Promise<Source | undefined>;
+
+const single = 'model.safetensors';
+const index = 'model.safetensors.index.json';
+const maxShards = 1000;
+
+/**
+ * Opens a checkpoint's `model.safetensors`, or the shards that its `model.safetensors.index.json` names.
+ * @throws KvError for neither, for an index that disagrees with its shards, and for whatever `readSafetensors` refuses;
+ * nothing is left open.
+ */
+export async function openSafetensors(open: OpenFile, where: string): Promise<TensorFile> {
+  const one = await open(single);
+  if (one !== undefined) return closing([one], () => readSafetensors(one));
+  const list = await open(index);
+  if (list === undefined) throw new KvError(where, `expected ${single} or ${index}, got neither`);
+  const homes = await readIndex(list).finally(() => list.close());
+  const sources: Source[] = [];
+  return closing(sources, async () => {
+    const shards = new Map<string, TensorFile>();
+    for (const file of new Set(homes.values())) {
+      const source = await open(file);
+      if (source === undefined) throw new KvError(list.name, `expected the shard ${file}, got no such file`);
+      sources.push(source);
+      shards.set(file, await readSafetensors(source));
+    }
+    for (const [tensor, file] of homes)
+      if (shards.get(file)?.tensors.has(tensor) !== true)
+        throw new KvError(list.name, `weight_map must name the shard of ${show(tensor)}, got ${file}, which lacks it`);
+    return joined(list.name, [...shards.values()]);
+  });
+}
+
+/** Which shard holds a tensor: the `weight_map` of an index. */
+async function readIndex(source: Source): Promise<ReadonlyMap<string, string>> {
+  const where = source.name;
+  const map = object(object(await readJson(source), where, 'the index').weight_map, where, 'weight_map');
+  const homes = new Map<string, string>();
+  for (const [tensor, file] of Object.entries(map)) {
+    // A name that is a path would read outside the checkpoint.
+    if (typeof file !== 'string' || !/^\w[\w.-]{0,250}\.safetensors$/.test(file))
+      throw new KvError(
+        where,
+        `weight_map must give ${show(tensor)} a plain file name that ends in .safetensors, got ${show(file)}`,
+      );
+    homes.set(tensor, file);
+  }
+  const shards = new Set(homes.values()).size;
+  if (shards === 0 || shards > maxShards)
+    throw new KvError(where, `weight_map must name from 1 to ${maxShards} files, got ${shards}`);
+  return homes;
+}
+
+/** What `read` gives; if it fails, the sources are closed. */
+export async function closing<T>(sources: readonly Source[], read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    await closeAll(sources);
+    throw error;
+  }
+}

@@ -1,0 +1,68 @@
+import { KvError } from '@kv/core';
+import { show } from '../read/fields.ts';
+import { dense, deinterleaved, type Matrix } from './matrix.ts';
+import type { TensorFile } from './tensor-file.ts';
+import { notFinite, tensorTypes, weightType } from './tensor-types.ts';
+
+/** Reads when called. */
+export type Load<T> = () => Promise<T>;
+
+/** Reads tensors by name and shape; every request is checked against the header at once, and remembered. */
+export interface TensorReader {
+  /**
+   * A matrix `[outputs, inputs]` as stored; `interleaved` is the rows of a head whose pairs (2i, 2i + 1) are to become
+   * (i, i + half).
+   */
+  matrix(name: string, outputs: number, inputs: number, interleaved?: number | undefined): Load<Matrix>;
+  /** A vector, f32. */
+  vector(name: string, width: number, interleaved?: number | undefined): Load<Float32Array>;
+  /**
+   * @throws KvError for a tensor of the file that was not asked for and is not `harmless`: one left out would change
+   * the model silently.
+   */
+  checkNames(harmless: RegExp, what: string): void;
+}
+
+/**
+ * @throws KvError from `matrix` and `vector` for a tensor that is missing or has another shape or type; from what they
+ * return, for a number that is not finite.
+ */
+export function tensorReader(file: TensorFile): TensorReader {
+  const asked = new Set<string>();
+  const read = (name: string, shape: readonly number[], interleaved?: number | undefined): Load<Matrix> => {
+    asked.add(name);
+    const entry = file.tensors.get(name),
+      want = JSON.stringify(shape);
+    if (entry === undefined)
+      throw new KvError(file.name, `expected a tensor ${name} of shape ${want}, got a file without it`);
+    if (JSON.stringify(entry.shape) !== want)
+      throw new KvError(file.name, `${name} must have shape ${want}, got ${show(entry.shape)}`);
+    const type = weightType(entry.type, `${file.name} ${name}`),
+      [rows = 0, inputs = 1] = shape,
+      { numbers } = tensorTypes[type];
+    if (inputs % numbers !== 0)
+      throw new KvError(
+        file.name,
+        `${name} must have rows of whole blocks of ${numbers} numbers of ${type}, got rows of ${inputs}`,
+      );
+    return async () => {
+      const bytes = await file.bytes(name),
+        bad = notFinite(type, bytes);
+      if (bad >= 0) throw new KvError(file.name, `${name} must hold finite numbers, got one that is not at ${bad}`);
+      const whole: Matrix = { outputs: rows, inputs, parts: [{ type, rows, bytes }] };
+      return interleaved === undefined ? whole : deinterleaved(whole, interleaved);
+    };
+  };
+  return {
+    matrix: (name, outputs, inputs, interleaved) => read(name, [outputs, inputs], interleaved),
+    vector(name, width, interleaved) {
+      const load = read(name, [width], interleaved);
+      return async () => dense(await load()).slice();
+    },
+    checkNames(harmless, what) {
+      for (const name of file.tensors.keys())
+        if (!asked.has(name) && !harmless.test(name))
+          throw new KvError(file.name, `expected ${what}, got ${show(name)} besides`);
+    },
+  };
+}

@@ -1,0 +1,17 @@
+import { KvError } from '@kv/core';
+import { builtin } from '../read/builtin.ts';
+
+/** The folder of `@kv/model-embedded`, unless `KV_EMBEDDED_DIR` names another. */
+export function embeddedFolder(): string {
+  const own = typeof process === 'object' ? process.env.KV_EMBEDDED_DIR : undefined;
+  if (own !== undefined && own !== '') return own;
+  const require = builtin('node:module').createRequire(import.meta.url);
+  try {
+    return builtin('node:path').dirname(require.resolve('@kv/model-embedded/config.json'));
+  } catch {
+    throw new KvError(
+      'embedded',
+      'expected the package @kv/model-embedded with its config.json beside @kv/models, got neither it nor KV_EMBEDDED_DIR',
+    );
+  }
+}

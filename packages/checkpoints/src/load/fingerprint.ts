@@ -1,0 +1,122 @@
+import { KvError } from '@kv/core';
+import type { ModelConfig } from '../config/config.ts';
+import { joinedBytes } from '../read/joined.ts';
+
+/** Pieces of each array that are looked at, spread evenly, and their bytes. */
+const PIECES = 64,
+  BYTES = 64;
+
+/** What files call a checkpoint. */
+export interface Names {
+  /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
+  readonly fingerprint: string;
+  /** The name in files of former versions, where it was another: over frequencies as this JavaScript engine rounds them. */
+  readonly formerFingerprint?: string | undefined;
+}
+
+/**
+ * Checks that a file that names `of` is one of this checkpoint. `what` says what was expected, and `got` stands for it.
+ * @throws KvError unless it is
+ */
+export function expectNamed(
+  where: string,
+  { fingerprint, formerFingerprint }: Names,
+  of: string,
+  what: string,
+  got = 'one',
+): void {
+  if (of === fingerprint || of === formerFingerprint) return;
+  const [own, other] = [fingerprint, of].map((name) => name.slice(0, 12));
+  throw new KvError(where, `expected ${what} (fingerprint ${own}), got ${got} of another model (${other})`);
+}
+
+/** Collects a sample of weights as they are read, and names a checkpoint by it. */
+interface Fingerprint<W> {
+  /** The weights; what is read through them is sampled. */
+  readonly weights: W;
+  /** Over the configuration and every sample so far. */
+  names(config: ModelConfig): Promise<Names>;
+}
+
+/**
+ * Tells checkpoints apart without reading them twice: of every array that a decoder takes, its size and 4 KB spread
+ * over it.
+ */
+export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
+  const samples = new Map<string, Uint8Array[]>();
+  const note = <T>(name: string, value: T): T => {
+    samples.set(name, [...sample(value)]);
+    return value;
+  };
+  const tapped = Object.entries(weights).map(
+    ([name, value]: [string, unknown]) =>
+      [
+        name,
+        typeof value !== 'function'
+          ? note(name, value)
+          : async (...args: unknown[]) =>
+              note(`${name}(${args.join()})`, await (value as (...given: unknown[]) => unknown).apply(weights, args)),
+      ] as const,
+  );
+  return {
+    weights: Object.fromEntries(tapped) as W,
+    async names(config) {
+      const sampled = [...samples]
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .flatMap(([name, bytes]) => [new TextEncoder().encode(name), ...bytes]);
+      const digest = async (form: string): Promise<string> => {
+        const hash = await crypto.subtle.digest('SHA-256', joinedBytes([new TextEncoder().encode(form), ...sampled]));
+        return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
+      };
+      const [form, former] = [canonical(lasting(portable(config))), canonical(lasting(config))];
+      return {
+        fingerprint: await digest(form),
+        ...(former !== form && { formerFingerprint: await digest(former) }),
+      };
+    },
+  };
+}
+
+/** Bytes of every array within a value, and of its other fields. */
+function* sample(value: unknown): Generator<Uint8Array> {
+  if (ArrayBuffer.isView(value)) {
+    const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+    yield new TextEncoder().encode(`[${bytes.length}]`);
+    for (let i = 0; i < PIECES; i++) {
+      const at = Math.floor((i * bytes.length) / PIECES);
+      yield bytes.slice(at, at + BYTES);
+    }
+  } else if (typeof value === 'object' && value !== null)
+    for (const [name, field] of Object.entries(value)) {
+      yield new TextEncoder().encode(name);
+      yield* sample(field);
+    }
+  else yield new TextEncoder().encode(String(value));
+}
+
+/** A configuration without the last bits of powers and logarithms, in which JavaScript engines differ. */
+const portable = (config: ModelConfig): ModelConfig => ({
+  ...config,
+  ropes: config.ropes.map(({ divisors, attentionFactor, ...rope }) => ({
+    ...rope,
+    ...(divisors && { divisors: divisors.map(Math.fround) }),
+    ...(attentionFactor !== undefined && { attentionFactor: Math.fround(attentionFactor) }),
+  })),
+});
+
+/**
+ * A configuration in the form that fingerprints are taken of, which outlasts ours: saved caches and sidecar files name
+ * them.
+ */
+function lasting({ ropes, ...config }: ModelConfig): object {
+  const [rope, ...others] = ropes.map(canonical);
+  return others.every((other) => other === rope) ? { ...config, rope: ropes[0] } : { ...config, ropes };
+}
+
+/** JSON with sorted names. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, field: unknown) =>
+    typeof field === 'object' && field !== null && !Array.isArray(field)
+      ? Object.fromEntries(Object.entries(field).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : field,
+  );

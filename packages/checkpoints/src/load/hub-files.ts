@@ -1,0 +1,142 @@
+import { ggufChatTemplate } from '../chat/chat-template.ts';
+import { architectures, type ArchitectureName } from '../config/architectures.ts';
+import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
+import type { ModelConfig } from '../config/config.ts';
+import type { Fields } from '../read/fields.ts';
+import type { RopeConfig } from '../config/rope-config.ts';
+
+/** Text files of a folder of the hub that say how its model is used. */
+export const HUB_FILES = [
+  'config.json',
+  'generation_config.json',
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'chat_template.jinja',
+] as const;
+
+type Files = readonly (readonly [name: (typeof HUB_FILES)[number], text: string])[];
+
+const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+
+/**
+ * What transformers.js asks a folder for beside config.json and tokenizer.json, from the configuration alone.
+ *
+ * @param text a token's
+ */
+export const wantedFiles = (
+  { bosId, eosIds, maxPositions }: ModelConfig,
+  text: (id: number) => string,
+  more: Fields = {},
+): Files => [
+  ['generation_config.json', json({ ...(bosId !== undefined && { bos_token_id: bosId }), eos_token_id: eosIds })],
+  [
+    'tokenizer_config.json',
+    json({
+      tokenizer_class: 'PreTrainedTokenizerFast',
+      ...(bosId !== undefined && { bos_token: text(bosId) }),
+      ...(eosIds.length > 0 && { eos_token: text(eosIds[0]) }),
+      model_max_length: maxPositions,
+      clean_up_tokenization_spaces: false,
+      ...more,
+    }),
+  ],
+];
+
+/** The files that a GGUF file stands for. @throws KvError for a vocabulary that cannot be read */
+export function ggufHubFiles(
+  config: ModelConfig,
+  metadata: ReadonlyMap<string, unknown>,
+  where: string,
+): ReadonlyMap<string, string> {
+  const template = ggufChatTemplate(metadata, where),
+    tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[];
+  return new Map([
+    ['config.json', json(configJson(config))],
+    ['tokenizer.json', json(ggufTokenizerJson(metadata, where))],
+    ...wantedFiles(config, (id) => tokens[id], template === undefined ? {} : { chat_template: template }),
+  ]);
+}
+
+const CLASSES: Readonly<Record<ArchitectureName, string>> = {
+  llama: 'LlamaForCausalLM',
+  mistral: 'MistralForCausalLM',
+  qwen2: 'Qwen2ForCausalLM',
+  qwen3: 'Qwen3ForCausalLM',
+  phi3: 'Phi3ForCausalLM',
+  gemma2: 'Gemma2ForCausalLM',
+  gemma3_text: 'Gemma3ForCausalLM',
+  smollm3: 'SmolLM3ForCausalLM',
+  olmo2: 'Olmo2ForCausalLM',
+  granite: 'GraniteForCausalLM',
+};
+
+/** The config.json that `parseConfig` reads back to the same; a Llama with a sliding window is a Mistral there. */
+export function configJson(config: ModelConfig): Fields {
+  const { attention, biases, ropes } = config,
+    { windows } = attention,
+    window = windows.find(Number.isFinite),
+    name = config.architecture === 'llama' && window !== undefined ? 'mistral' : config.architecture,
+    kind = architectures[name];
+  const own = (l: number): boolean => kind.localTheta !== undefined && Number.isFinite(windows[l]),
+    rope = ropes.find(({ rotary }, l) => rotary > 0 && !own(l)) ?? ropes[0],
+    local = ropes.find((_, l) => own(l));
+  return {
+    architectures: [CLASSES[name]],
+    model_type: name,
+    hidden_size: config.hidden,
+    intermediate_size: config.ffn,
+    num_hidden_layers: config.layers,
+    num_attention_heads: config.queryHeads,
+    num_key_value_heads: config.kvHeads,
+    head_dim: config.headDim,
+    vocab_size: config.vocab,
+    max_position_embeddings: config.maxPositions,
+    rms_norm_eps: config.normEps,
+    [kind.activation === 'gelu' ? 'hidden_activation' : 'hidden_act']: { silu: 'silu', gelu: 'gelu_pytorch_tanh' }[
+      config.activation
+    ],
+    tie_word_embeddings: config.tied,
+    attention_bias: biases.output || (kind.biases.qkv !== true && biases.qkv),
+    mlp_bias: biases.ffn,
+    ...(config.bosId !== undefined && { bos_token_id: config.bosId }),
+    eos_token_id: config.eosIds,
+    ...ropeJson(rope, config.maxPositions),
+    ...(local && { rope_local_base_freq: local.theta }),
+    ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
+    ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / config.headDim }),
+    ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
+    ...(kind.windows !== 'none' &&
+      kind.windows !== 'all' && {
+        use_sliding_window: window !== undefined,
+        layer_types: windows.map((w) => (Number.isFinite(w) ? 'sliding_attention' : 'full_attention')),
+      }),
+    ...(kind.scale === 'query_pre_attn_scalar' && { query_pre_attn_scalar: attention.scale ** -2 }),
+    ...(kind.scale === 'attention_multiplier' && { attention_multiplier: attention.scale }),
+    ...(kind.multipliers && {
+      embedding_multiplier: config.embeddingScale,
+      residual_multiplier: config.residualScale ?? 1,
+      logits_scaling: 1 / (config.logitScale ?? 1),
+    }),
+    ...(kind.softcaps && {
+      attn_logit_softcapping: attention.softcap ?? null,
+      final_logit_softcapping: config.finalSoftcap ?? null,
+    }),
+  };
+}
+
+function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): Fields {
+  if (divisors === undefined) return { rope_theta: theta };
+  if (long === undefined && divisors.every((d) => d === divisors[0]))
+    return { rope_theta: theta, rope_scaling: { rope_type: 'linear', factor: divisors[0] } };
+  return {
+    rope_theta: theta,
+    original_max_position_embeddings: long?.beyond ?? maxPositions,
+    rope_scaling: {
+      rope_type: 'longrope',
+      short_factor: divisors,
+      long_factor: long?.divisors ?? divisors,
+      attention_factor: attentionFactor,
+    },
+  };
+}

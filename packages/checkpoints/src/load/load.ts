@@ -1,0 +1,224 @@
+import { KvError } from '@kv/core';
+import { builtin } from '../read/builtin.ts';
+import { readChatTemplate, type ChatTemplate } from '../chat/chat-template.ts';
+import { createTokenizer } from '../tokenizer/tokenizer.ts';
+import type { Tokenizer } from '../tokenizer/interface.ts';
+import { ggufTokenizer } from '../tokenizer/gguf.ts';
+import { parseConfig, type ModelConfig } from '../config/config.ts';
+import { configFromGguf } from '../config/gguf-config.ts';
+import { openGguf } from '../format/gguf-shards.ts';
+import { ggufHubFiles, HUB_FILES, wantedFiles } from './hub-files.ts';
+import { openSafetensors, type OpenFile } from '../format/safetensors-shards.ts';
+import { isAbsent, type DownloadOptions } from '../read/download.ts';
+import {
+  abortable,
+  blobSource,
+  fileSource,
+  maxJson,
+  readJson,
+  urlSource,
+  type FileBlob,
+  type Source,
+} from '../read/source.ts';
+import { storedOf, type Stored, type TensorFile } from '../format/tensor-file.ts';
+import { checkpointWeights, type Weights } from './weights.ts';
+
+/**
+ * A checkpoint whose configuration, tokenizer and headers are read and checked; `weights` are read while it is open.
+ */
+export interface Checkpoint {
+  readonly config: ModelConfig;
+  readonly weights: Weights;
+  readonly stored: Stored;
+  readonly tokenizer: Tokenizer;
+  /**
+   * Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not
+   * parse
+   */
+  readonly chatTemplate: () => ChatTemplate | undefined;
+  /**
+   * Configuration, tokenizer and chat template as text files of a folder of the Hugging Face hub, by name: those that
+   * there are, or what a GGUF file says in their form.
+   */
+  hubFiles(): Promise<ReadonlyMap<string, string>>;
+  close(): Promise<void>;
+}
+
+export interface OpenOptions extends DownloadOptions {
+  /**
+   * Names of a folder's files, for a server that is not to be asked for others, or that answers for those too; or the
+   * files themselves (`File`, `Blob`) by name, read in slices: nothing else is asked for then, and the model's name is
+   * that of the .gguf file or any other. @defaultValue each is asked for
+   */
+  readonly files?: readonly string[] | ReadonlyMap<string, FileBlob> | undefined;
+}
+
+type Blobs = ReadonlyMap<string, FileBlob>;
+/** The files themselves, where a caller brought them. */
+export const blobsOf = (files: OpenOptions['files']): Blobs | undefined =>
+  files !== undefined && 'get' in files ? files : undefined;
+
+/**
+ * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json,
+ * tokenizer.json and model.safetensors or its shards.
+ * @throws KvError naming the file and what is wrong with it; nothing is left open.
+ */
+export async function openCheckpoint(name: string, options: OpenOptions = {}): Promise<Checkpoint> {
+  return /\.gguf$/i.test(name) ? openGgufFile(name, options) : openFolder(name, options);
+}
+
+/** A GGUF file, with the other parts beside it if it is the first of several. */
+async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpoint> {
+  const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1,
+    folder = path.slice(0, cut);
+  const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name, options));
+  return keepOpen(file, async () => {
+    const config = await configFromGguf(file),
+      tokenizer = ggufTokenizer(file.metadata, file.name);
+    return {
+      config,
+      tokenizer,
+      weights: checkpointWeights(file, config, 'gguf'),
+      chatTemplate: () => readChatTemplate({ metadata: file.metadata }, file.name),
+      hubFiles: async () => ggufHubFiles(config, file.metadata, file.name),
+    };
+  });
+}
+
+async function openFolder(folder: string, options: OpenOptions): Promise<Checkpoint> {
+  const { files } = options;
+  if (!blobsOf(files)) await expectFolder(folder);
+  const config = await use(await open(folder, 'config.json', options), async (source) =>
+    parseConfig(await readJson(source), source.name),
+  );
+  const tokenizer = await use(await open(folder, 'tokenizer.json', options), async (source) =>
+    createTokenizer(await readJson(source), source.name),
+  );
+  if (tokenizer.size > config.vocab)
+    throw new KvError(
+      folder,
+      `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`,
+    );
+  const listed: OpenFile = async (file) =>
+    files === undefined || 'get' in files
+      ? openIfThere(folder, file, options)
+      : files.includes(file)
+        ? open(folder, file, options)
+        : undefined;
+  const chatTemplate = await folderTemplate(listed, folder),
+    file = await openSafetensors(listed, folder);
+  return keepOpen(file, async () => ({
+    config,
+    tokenizer,
+    weights: checkpointWeights(file, config),
+    chatTemplate,
+    hubFiles: async () => folderFiles(listed, config, tokenizer),
+  }));
+}
+
+/** A folder's own files; those that transformers.js wants and the folder lacks say what it takes to be meant. */
+async function folderFiles(
+  open: OpenFile,
+  config: ModelConfig,
+  tokenizer: Tokenizer,
+): Promise<ReadonlyMap<string, string>> {
+  const files = new Map(wantedFiles(config, (id) => tokenizer.decode([id], { special: true })));
+  for (const name of HUB_FILES) {
+    const source = await open(name);
+    if (source)
+      await use(source, async () => files.set(name, new TextDecoder().decode(await source.read(0, source.size))));
+  }
+  return files;
+}
+
+/** The template of a folder: a file of its own, or a field of tokenizer_config.json. */
+async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoint['chatTemplate']> {
+  const read = async <T>(file: string, how: (source: Source) => Promise<T>): Promise<T | undefined> => {
+    const source = await open(file);
+    return source && use(source, how);
+  };
+  const jinja = await read('chat_template.jinja', async (source) => {
+    if (source.size > maxJson)
+      throw new KvError(source.name, `expected a template of at most ${maxJson} bytes, got ${source.size}`);
+    return new TextDecoder().decode(await source.read(0, source.size));
+  });
+  const config = await read('tokenizer_config.json', readJson);
+  return () => readChatTemplate({ jinja, config }, folder);
+}
+
+/** What is read of an open file, with the file to close; if reading fails it is closed. */
+async function keepOpen(
+  file: TensorFile,
+  read: () => Promise<Omit<Checkpoint, 'close' | 'stored'>>,
+): Promise<Checkpoint> {
+  try {
+    return { ...(await read()), stored: storedOf(file), close: () => file.close() };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function use<T>(source: Source, read: (source: Source) => Promise<T>): Promise<T> {
+  try {
+    return await read(source);
+  } finally {
+    await source.close();
+  }
+}
+
+const isUrl = (folder: string): boolean => /^https?:/.test(folder);
+const urlOf = (folder: string, file: string): URL => new URL(file, folder.endsWith('/') ? folder : `${folder}/`);
+
+/** Every file that is read whole: configurations, vocabularies, templates and indices. */
+const SMALL = /\.(?:json|jinja)$/;
+
+/** A file of a folder. @throws KvError if there is none. */
+async function open(folder: string, file: string, { files, ...options }: OpenOptions): Promise<Source> {
+  const { signal, maxBytes } = options,
+    blobs = blobsOf(files);
+  if (blobs) {
+    const blob = blobs.get(file);
+    if (blob) return abortable(blobSource(blob, file), signal);
+    throw new KvError(folder, `expected a file ${file}, got ${[...blobs.keys()].slice(0, 8).join(', ') || 'no files'}`);
+  }
+  if (!isUrl(folder)) return abortable(await fileSource(pathOf(folder, file)), signal);
+  const most = SMALL.test(file) ? Math.min(maxBytes ?? maxJson, maxJson) : maxBytes;
+  return urlSource(urlOf(folder, file), { ...options, maxBytes: most });
+}
+
+/** A file of a folder, or nothing if there is none. */
+async function openIfThere(folder: string, file: string, options: OpenOptions): Promise<Source | undefined> {
+  const blobs = blobsOf(options.files);
+  const missing = blobs
+    ? !blobs.has(file)
+    : isUrl(folder)
+      ? await isAbsent(urlOf(folder, file), options)
+      : (await builtin('node:fs/promises')
+          .stat(pathOf(folder, file))
+          .catch(() => undefined)) === undefined;
+  return missing ? undefined : open(folder, file, options);
+}
+
+function pathOf(folder: string, file: string): string {
+  return builtin('node:path').join(
+    folder.startsWith('file:') ? builtin('node:url').fileURLToPath(folder) : folder,
+    file,
+  );
+}
+
+async function expectFolder(folder: string): Promise<void> {
+  if (
+    isUrl(folder) ||
+    (
+      await builtin('node:fs/promises')
+        .stat(pathOf(folder, '.'))
+        .catch(() => undefined)
+    )?.isDirectory() === true
+  )
+    return;
+  throw new KvError(
+    'model',
+    `expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}`,
+  );
+}

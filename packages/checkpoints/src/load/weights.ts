@@ -1,0 +1,176 @@
+import { architectures } from '../config/architectures.ts';
+import { joined } from '../read/joined.ts';
+import type { ModelConfig } from '../config/config.ts';
+import { stack, type Matrix } from '../format/matrix.ts';
+import { ggufNames, huggingFaceNames } from '../config/names.ts';
+import type { TensorFile } from '../format/tensor-file.ts';
+import { tensorReader, type Load, type TensorReader } from '../format/tensor-reader.ts';
+
+/** Weights before a layer's attention. */
+export interface ProjectWeights {
+  /** `[D]`, where a norm stands before attention */
+  readonly norm?: Float32Array;
+  /** q, k and v: `[(H + 2 G) * d, D]` */
+  readonly qkv: Matrix;
+  readonly bias?: Float32Array;
+  /** `[d]`, of every head, or `[H * d]` */
+  readonly qNorm?: Float32Array;
+  /** `[d]`, of every head, or `[G * d]` */
+  readonly kNorm?: Float32Array;
+}
+
+/** Weights after a layer's attention. */
+export interface FinishWeights {
+  /** `[D, H * d]` */
+  readonly output: Matrix;
+  readonly outputBias?: Float32Array;
+  /** `[D]`, on the output before it joins the residual stream */
+  readonly postAttentionNorm?: Float32Array;
+  /** `[D]`, where a norm stands before the feed-forward layer */
+  readonly norm?: Float32Array;
+  /** gate and up: `[2 * ffn, D]` */
+  readonly gateUp: Matrix;
+  readonly gateUpBias?: Float32Array;
+  /** `[D, ffn]` */
+  readonly down: Matrix;
+  readonly downBias?: Float32Array;
+  /** `[D]` */
+  readonly postFfnNorm?: Float32Array;
+}
+
+/** A decoder's weights, read when asked for and kept by nobody. */
+export interface Weights {
+  /** `[vocab, D]` */
+  embed(): Promise<Matrix>;
+  project(layer: number): Promise<ProjectWeights>;
+  finish(layer: number): Promise<FinishWeights>;
+  /** The final norm `[D]`. */
+  norm(): Promise<Float32Array>;
+  /** `[vocab, D]`; not asked for when the embedding is the head. */
+  head(): Promise<Matrix>;
+}
+
+/** Whose names and conventions a checkpoint follows. */
+export type CheckpointFormat = 'hugging-face' | 'gguf';
+
+/**
+ * The weights of a decoder in a checkpoint; those of one call are read together.
+ * @throws KvError, before any is read, naming the tensor that is missing, has another shape or type, or that this
+ * decoder would ignore;
+ * when it is read, one that holds a number that is not finite.
+ */
+export const checkpointWeights = (
+  file: TensorFile,
+  config: ModelConfig,
+  format: CheckpointFormat = 'hugging-face',
+): Weights => readWeights(tensorReader(file), config, format);
+
+/** Weights without numbers, vectors of zeros and matrices of no parts: for counting what a model of this shape does. */
+export const shapeWeights = (config: ModelConfig): Weights =>
+  readWeights(
+    {
+      matrix: (_, outputs, inputs) => async () => ({ outputs, inputs, parts: [] }),
+      vector: (_, width) => async () => new Float32Array(width),
+      checkNames() {},
+    },
+    config,
+    'hugging-face',
+  );
+
+function readWeights(
+  { matrix, vector, checkNames }: TensorReader,
+  config: ModelConfig,
+  format: CheckpointFormat,
+): Weights {
+  const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, tied } = config;
+  const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const before = norms !== 'behind',
+    behind = norms !== 'before';
+  const gguf = format === 'gguf',
+    names = gguf ? ggufNames : huggingFaceNames(config.architecture);
+  const gain = (name: string, width: number): Load<Float32Array> => {
+    const load = vector(`${name}.weight`, width);
+    return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
+  };
+  const swap = gguf && interleavedInGguf ? d : undefined;
+  /** Products of one input: [name, outputs, rows of a head in GGUF's interleaved order]. */
+  type Parts = readonly (readonly [name: string, outputs: number, interleaved?: number | undefined])[];
+  const product = (parts: Parts, inputs: number): Load<Matrix> =>
+    stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
+  const bias = (has: boolean, parts: Parts): Load<Float32Array> | undefined =>
+    has ? inOne(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
+
+  const layers = Array.from({ length: count }, (_, index) => {
+    const at = names.layer(index);
+    const qkv: Parts = fused
+      ? [[at.qkv, (H + 2 * G) * d]]
+      : [
+          [at.q, H * d, swap],
+          [at.k, G * d, swap],
+          [at.v, G * d],
+        ];
+    const output: Parts = [[at.output, D]];
+    const gateUp: Parts = fused
+      ? [[at.gateUp, 2 * ffn]]
+      : [
+          [at.gate, ffn],
+          [at.up, ffn],
+        ];
+    const down: Parts = [[at.down, D]];
+    return {
+      project: take<ProjectWeights>({
+        norm: before ? gain(at.attentionNorm, D) : undefined,
+        qkv: product(qkv, D),
+        bias: bias(biases.qkv, qkv),
+        qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
+        kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
+      }),
+      finish: take<FinishWeights>({
+        output: product(output, H * d),
+        outputBias: bias(biases.output, output),
+        postAttentionNorm: behind ? gain(at.postAttentionNorm, D) : undefined,
+        norm: before ? gain(at.ffnNorm, D) : undefined,
+        gateUp: product(gateUp, D),
+        gateUpBias: bias(biases.ffn, gateUp),
+        down: product(down, ffn),
+        downBias: bias(biases.ffn, down),
+        postFfnNorm: behind ? gain(at.postFfnNorm, D) : undefined,
+      }),
+    };
+  });
+  const embed = matrix(`${names.embed}.weight`, vocab, D),
+    norm = gain(names.norm, D);
+  const head = tied ? embed : matrix(`${names.head}.weight`, vocab, D);
+  checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
+  return {
+    embed,
+    project: (layer) => layers[layer].project(),
+    finish: (layer) => layers[layer].finish(),
+    norm,
+    head,
+  };
+}
+
+const stacked =
+  (loads: readonly Load<Matrix>[]): Load<Matrix> =>
+  async () =>
+    stack(await Promise.all(loads.map((load) => load())));
+
+const inOne =
+  (loads: readonly Load<Float32Array>[]): Load<Float32Array> =>
+  async () =>
+    joined(await Promise.all(loads.map((load) => load())));
+
+/** An object of what its properties load, all at once; a property that is undefined is left out. */
+function take<W extends object>(
+  loads: { readonly [K in keyof W]-?: Load<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
+): Load<W> {
+  return async () =>
+    Object.fromEntries(
+      await Promise.all(
+        Object.entries<Load<unknown> | undefined>(loads).flatMap(([name, load]) =>
+          load ? [load().then((value) => [name, value])] : [],
+        ),
+      ),
+    ) as W;
+}

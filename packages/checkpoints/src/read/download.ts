@@ -1,0 +1,80 @@
+import { KvError } from '@kv/core';
+import { joinedBytes } from './joined.ts';
+
+/** How files of a model's address are fetched. */
+export interface DownloadOptions {
+  /** Aborted, what is being fetched ends with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+  /** Most bytes of a file. @defaultValue 4 GiB */
+  readonly maxBytes?: number | undefined;
+  /** Without a byte for so many milliseconds a server has stopped answering. @defaultValue 30,000 */
+  readonly timeoutMs?: number | undefined;
+}
+
+const DEFAULTS = { maxBytes: 2 ** 32, timeoutMs: 30_000 } as const;
+
+/** All bytes of a file. @throws KvError for a refusal, silence or too many bytes; the signal's reason when aborted */
+export async function download(
+  url: string | URL,
+  { maxBytes = DEFAULTS.maxBytes, ...options }: DownloadOptions = {},
+): Promise<Uint8Array> {
+  const at = String(url);
+  const tooMany = (got: string): KvError =>
+    new KvError(at, `expected a file of at most ${maxBytes} bytes, got ${got} (maxBytes lifts this)`);
+  return answered(url, {}, options, async ({ ok, status, headers, body }, step) => {
+    if (!ok) throw new KvError(at, `expected a file, got HTTP status ${status}`);
+    const promised = Number(headers.get('content-length') ?? 0);
+    if (promised > maxBytes) throw tooMany(String(promised));
+    const parts: Uint8Array[] = [];
+    let size = 0;
+    const reader = body?.getReader();
+    for (let part = await (reader && step(reader.read())); part?.value; part = await (reader && step(reader.read()))) {
+      const { value } = part;
+      parts.push(value);
+      size += value.length;
+      if (size > maxBytes) throw tooMany('more');
+    }
+    return joinedBytes(parts);
+  });
+}
+
+/** Whether a server says that it has no such file. @throws the signal's reason when aborted */
+export async function isAbsent(url: string | URL, options: DownloadOptions = {}): Promise<boolean> {
+  try {
+    return await answered(url, { method: 'HEAD' }, options, async ({ status }) => status === 404);
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    if (KvError.is(error)) return false;
+    throw error;
+  }
+}
+
+/** `use` of an answer, each `step` of which must come in time; the connection is ended whatever happens. */
+async function answered<T>(
+  url: string | URL,
+  request: RequestInit,
+  { signal, timeoutMs = DEFAULTS.timeoutMs }: DownloadOptions,
+  use: (response: Response, step: <S>(work: Promise<S>) => Promise<S>) => Promise<T>,
+): Promise<T> {
+  const quiet = new AbortController();
+  const step = async <S>(work: Promise<S>): Promise<S> => {
+    const timer = setTimeout(() => quiet.abort(new Error(`nothing for ${timeoutMs / 1000} s`)), timeoutMs);
+    try {
+      return await work;
+    } catch (cause) {
+      signal?.throwIfAborted();
+      const { message, cause: inner } = (quiet.signal.aborted ? quiet.signal.reason : cause) as Error;
+      const why = (inner as { readonly code?: string } | undefined)?.code ?? message;
+      throw new KvError(String(url), `expected a file, got no answer: ${why}`);
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  signal?.throwIfAborted();
+  try {
+    const either = signal === undefined ? quiet.signal : AbortSignal.any([signal, quiet.signal]);
+    return await use(await step(fetch(url, { ...request, signal: either })), step);
+  } finally {
+    quiet.abort();
+  }
+}

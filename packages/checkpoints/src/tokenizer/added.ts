@@ -1,0 +1,168 @@
+import { KvError } from '@kv/core';
+import { object, show } from '../read/fields.ts';
+import { spaceAfter, spaceBefore } from './normalizer.ts';
+import type { Work } from './work.ts';
+
+/** A token that is looked for in the text itself, before anything else happens to it. */
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  /** No text: left out when decoding. */
+  readonly special: boolean;
+  /** Looked for after the normalizer, in its normalised form. */
+  readonly normalized: boolean;
+  /** Takes the white space before it, or after it. */
+  readonly lstrip: boolean;
+  readonly rstrip: boolean;
+  /** Only where no letter, digit or underscore touches it. */
+  readonly singleWord: boolean;
+}
+
+/** A part of a text: an added token, or what lies between two. */
+export interface Section {
+  readonly from: number;
+  readonly to: number;
+  readonly token?: AddedToken;
+}
+
+/** The `added_tokens` of a tokenizer.json. @throws KvError for one without an id or content. */
+export function addedTokens(json: unknown, where: string): readonly AddedToken[] {
+  if (json == null) return [];
+  if (!Array.isArray(json)) throw new KvError(where, `added_tokens must be a list, got ${show(json)}`);
+  return json.map((entry: unknown) => {
+    const added = object(entry, where, 'added_tokens[]');
+    const { content } = added;
+    if (typeof content !== 'string')
+      throw new KvError(where, `added_tokens[].content must be a string, got ${show(content)}`);
+    const special = added.special === true;
+    const flag = (name: string): boolean => added[name] === true;
+    return {
+      id: tokenId(added.id, content, where),
+      content,
+      special,
+      normalized: added.normalized === undefined ? !special : flag('normalized'),
+      lstrip: flag('lstrip'),
+      rstrip: flag('rstrip'),
+      singleWord: flag('single_word'),
+    };
+  });
+}
+
+/**
+ * The largest vocabularies have a million tokens, their longest token a few hundred characters, and their longest added
+ * token a few dozen.
+ */
+const MOST = { id: 2 ** 22, token: 2 ** 12, added: 2 ** 9, addedTogether: 2 ** 21 } as const;
+
+/** @throws KvError unless `id` is an integer from 0 to 2^22 - 1. */
+export function tokenId(id: unknown, token: unknown, where: string): number {
+  if (Number.isInteger(id) && (id as number) >= 0 && (id as number) < MOST.id) return id as number;
+  throw new KvError(
+    where,
+    `the id of token ${show(token)} must be an integer of at least 0 and below ${MOST.id}, got ${show(id)}`,
+  );
+}
+
+/** @throws KvError for a token that no text could be worth: joining and finding it takes as long as it is. */
+export function checkLength(token: string, where: string, most: number = MOST.token): string {
+  if (token.length <= most) return token;
+  throw new KvError(where, `expected tokens of at most ${most} characters, got ${show(token)} of ${token.length}`);
+}
+
+/** @throws KvError for added tokens that are long, or many of them. */
+export function checkAdded(added: readonly AddedToken[], where: string): readonly AddedToken[] {
+  const together = added.reduce((sum, { content }) => sum + checkLength(content, where, MOST.added).length, 0);
+  if (together <= MOST.addedTogether) return added;
+  throw new KvError(
+    where,
+    `expected added tokens of at most ${MOST.addedTogether} characters together, got ${together}`,
+  );
+}
+
+/** White space that is a token of its own, which tokenizers of code have: it is text and controls nothing. */
+export const isSpace = ({ content, special }: AddedToken): boolean =>
+  !special && /^[\p{White_Space}\u2581]+$/u.test(content);
+
+/** How a text is cut at added tokens. */
+export interface Reading {
+  /** Whether special tokens are read. */
+  readonly parse: boolean;
+  /** Whether the unit at `at` is of untrusted text, of which no token is read but white space. */
+  readonly closed?: ((at: number) => boolean) | undefined;
+}
+
+interface Node {
+  readonly next: Map<number, Node>;
+  token?: AddedToken;
+}
+
+/**
+ * A function that cuts a text at the tokens in it: leftmost first, longest of those that start together.
+ * `undefined` is a pause. `form` is the text under which a token is found.
+ */
+export function cutter(
+  tokens: readonly AddedToken[],
+  form: (content: string) => string,
+): (text: string, reading: Reading, work: Work) => Generator<Section | undefined, void> {
+  const root: Node = { next: new Map() };
+  for (const token of tokens) {
+    const content = form(token.content);
+    let node = root;
+    for (let i = 0; i < content.length; i++) {
+      const unit = content.charCodeAt(i);
+      const next: Node = node.next.get(unit) ?? { next: new Map() };
+      node.next.set(unit, next);
+      node = next;
+    }
+    if (node !== root) node.token = token;
+  }
+  return function* (text, { parse, closed }, work) {
+    let done = 0;
+    for (let at = root.next.size === 0 ? text.length : 0; at < text.length; ) {
+      work.spend(1);
+      if (work.due) yield;
+      const found = longest(root, text, at, closed, work);
+      if (found === undefined) {
+        at++;
+        continue;
+      }
+      const { token, end } = found;
+      const start = at;
+      at = end;
+      if ((token.special && !parse) || (token.singleWord && touched(text, start, end))) continue;
+      const from = token.lstrip ? spaceBefore(text, start, done) : start;
+      if (token.rstrip) at = spaceAfter(text, end);
+      if (from > done) yield { from: done, to: from };
+      yield { from, to: at, token };
+      done = at;
+    }
+    if (done < text.length) yield { from: done, to: text.length };
+  };
+}
+
+function longest(
+  root: Node,
+  text: string,
+  start: number,
+  closed: Reading['closed'],
+  work: Work,
+): { token: AddedToken; end: number } | undefined {
+  let best: { token: AddedToken; end: number } | undefined;
+  let node = root.next.get(text.charCodeAt(start));
+  let untrusted = false;
+  for (let at = start + 1; node !== undefined; at++) {
+    untrusted ||= closed?.(at - 1) === true;
+    if (node.token !== undefined && (!untrusted || isSpace(node.token))) best = { token: node.token, end: at };
+    node = at < text.length ? node.next.get(text.charCodeAt(at)) : undefined;
+    if (node === undefined) work.spend(at - start);
+  }
+  return best;
+}
+
+/** Whether a word character touches `[start, end)`. */
+function touched(text: string, start: number, end: number): boolean {
+  return WORD_BEFORE.test(text.slice(Math.max(0, start - 2), start)) || WORD_AFTER.test(text.slice(end, end + 2));
+}
+
+const WORD_BEFORE = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]$/u;
+const WORD_AFTER = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;

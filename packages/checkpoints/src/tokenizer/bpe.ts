@@ -1,0 +1,76 @@
+import { KvError } from '@kv/core';
+import { show, type Fields } from '../read/fields.ts';
+import { byWord, type Encoder } from './encoder.ts';
+import { join, type Rank } from './join.ts';
+import { byteNames } from './token-bytes.ts';
+import type { Cut } from './words.ts';
+
+/** How a text becomes ids: cut into words, each written in bytes if `byteLevel`, its characters joined by merges. */
+export interface Words {
+  readonly cut: Cut;
+  readonly byteLevel: boolean;
+}
+
+/**
+ * Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) of a `model` of a tokenizer.json, word by word. It is not
+ * left to a library, since none can pause in a long word.
+ * @throws KvError for a merge that is none
+ */
+export function bpeEncoder(model: Fields, { cut, byteLevel }: Words, where: string): Encoder {
+  const vocab = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>)),
+    ranks = new Map((model.merges as readonly unknown[]).map((merge, rank) => [merged(merge, where), rank])),
+    unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined,
+    whole = model.ignore_merges === true;
+  const bytes =
+    model.byte_fallback === true
+      ? Array.from({ length: 256 }, (_, byte) => vocab.get(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`))
+      : [];
+  const encoder = new TextEncoder();
+  const fallback = (piece: string): readonly number[] => {
+    const ids = bytes.length > 0 ? Array.from(encoder.encode(piece), (byte) => bytes[byte]) : [unknown];
+    return ids.every((id) => id !== undefined) ? ids : unknown === undefined ? [] : [unknown];
+  };
+  const rankOf: Rank = (text, start, middle, end) => ranks.get(pairOf(text.slice(start, end), middle - start));
+  const encode: Encoder = function* (word, work, out) {
+    const text = byteLevel ? byteNames(word) : word,
+      id = whole ? vocab.get(text) : undefined;
+    if (id !== undefined) {
+      out.push(id);
+      return;
+    }
+    work.spend(text.length);
+    yield* join(text, rankOf, work, (piece) => {
+      const own = vocab.get(piece);
+      if (own === undefined) out.push(...fallback(piece));
+      else out.push(own);
+    });
+  };
+  const each = byWord(encode, cut);
+  if (model.fuse_unk !== true || unknown === undefined) return each;
+  return function* (text, work, out) {
+    const ids: number[] = [];
+    let last: number | undefined;
+    const take = (): void => {
+      for (const id of ids.splice(0)) {
+        if (id !== unknown || last !== unknown) out.push(id);
+        last = id;
+      }
+    };
+    for (const _ of each(text, work, ids)) {
+      take();
+      yield;
+    }
+    take();
+  };
+}
+
+/** A pair under which its rank is found: what it makes, and where it is cut. */
+const pairOf = (whole: string, cut: number): string => `${cut} ${whole}`;
+
+function merged(merge: unknown, where: string): string {
+  const pair = typeof merge === 'string' ? merge.split(' ', 2) : merge;
+  if (!Array.isArray(pair) || pair.length !== 2 || pair.some((each) => typeof each !== 'string'))
+    throw new KvError(where, `model.merges[] must be a pair of texts, got ${show(merge)}`);
+  const [left, right] = pair as [string, string];
+  return pairOf(left + right, left.length);
+}

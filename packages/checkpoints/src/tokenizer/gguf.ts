@@ -1,0 +1,293 @@
+import { KvError } from '@kv/core';
+import { show, type Fields } from '../read/fields.ts';
+import { createTokenizer } from './tokenizer.ts';
+import type { Tokenizer } from './interface.ts';
+import { checkLength, isSpace, type AddedToken } from './added.ts';
+import { asItIs } from './aligned.ts';
+import { byTrust, type Encoder } from './encoder.ts';
+import { WORDS } from './gguf-words.ts';
+import { prepend, replaceAll } from './normalizer.ts';
+import { assemble } from './pipeline.ts';
+import { SPACE, tokenBytes } from './token-bytes.ts';
+import { spmEncoder } from './spm.ts';
+
+/** `tokenizer.ggml.token_type`. */
+const UNKNOWN = 2;
+const CONTROL = 3;
+const USER = 4;
+const BYTE = 6;
+
+/** A GGUF vocabulary, checked. */
+interface Vocabulary {
+  readonly tokens: readonly string[];
+  readonly types: ArrayLike<number>;
+  readonly added: readonly AddedToken[];
+  readonly ids: { readonly bosId?: number; readonly eosId?: number };
+  /** What goes around a text if the file does not say whether the beginning token does. */
+  readonly around: (addBos: boolean) => { before: number[]; after: number[] };
+}
+
+/**
+ * A tokenizer from the `tokenizer.ggml.*` metadata of a GGUF file: model `gpt2` (byte-level BPE) or `llama`
+ * (SentencePiece).
+ * Control tokens are special; user-defined ones are found in any text.
+ * @throws KvError naming the key that is missing or wrong, or the model or `pre` that is not known.
+ */
+export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
+  const model = metadata.get('tokenizer.ggml.model');
+  if (model === 'gpt2') return byteLevel(metadata, where);
+  if (model === 'llama') return sentencePiece(metadata, where);
+  throw new KvError(where, `tokenizer.ggml.model must be "gpt2" or "llama", got ${show(model)}`);
+}
+
+/**
+ * The same tokenizer as the contents of a tokenizer.json, with every token in its vocabulary. @throws KvError as
+ * `ggufTokenizer` does.
+ */
+export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+  const llama = metadata.get('tokenizer.ggml.model') === 'llama',
+    { model, ...json } = (llama ? sentencePieceJson : byteLevelJson)(metadata, where),
+    { tokens } = vocabulary(metadata, where);
+  return {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    ...json,
+    model: { ...(model as Fields), vocab: Object.fromEntries(tokens.map((token, id) => [token, id])) },
+  };
+}
+
+function byteLevel(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
+  return { ...createTokenizer(byteLevelJson(metadata, where), where), ...vocabulary(metadata, where).ids };
+}
+
+function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+  const { tokens, types, added, around } = vocabulary(metadata, where);
+  const pre = metadata.get('tokenizer.ggml.pre') ?? 'default';
+  const words = WORDS.get(pre as string);
+  if (words === undefined)
+    throw new KvError(
+      where,
+      `tokenizer.ggml.pre must be one of the ${WORDS.size} names of llama.cpp that are known here, such as "llama-bpe" or "qwen2", got ${show(pre)}`,
+    );
+  const merges = list(
+    metadata,
+    'tokenizer.ggml.merges',
+    where,
+    (merge) => typeof merge === 'string' && merge.includes(' '),
+  ) as readonly string[];
+  return {
+    added_tokens: added.map(addedJson),
+    normalizer: words.normalizer ?? null,
+    pre_tokenizer: {
+      type: 'Sequence',
+      pretokenizers: [...words.cuts, { type: 'ByteLevel', add_prefix_space: false, use_regex: false }],
+    },
+    post_processor: template(around(words.addBos ?? false), tokens),
+    decoder: { type: 'ByteLevel' },
+    model: {
+      type: 'BPE',
+      ignore_merges: words.ignoreMerges ?? false,
+      vocab: Object.fromEntries(tokens.flatMap((token, id) => (types[id] === CONTROL ? [] : [[token, id]]))),
+      merges: merges.map((merge) => [merge.slice(0, merge.indexOf(' ', 1)), merge.slice(merge.indexOf(' ', 1) + 1)]),
+    },
+  };
+}
+
+const addedJson = ({ singleWord, ...token }: AddedToken): Fields => ({ ...token, single_word: singleWord });
+
+/** Tokens that go around every text, as a post-processor. */
+function template(
+  { before, after }: { readonly before: readonly number[]; readonly after: readonly number[] },
+  tokens: readonly string[],
+): Fields {
+  const single = [...before.map(name), { Sequence: { id: 'A', type_id: 0 } }, ...after.map(name)];
+  const special = Object.fromEntries(
+    [...before, ...after].map((id) => [String(id), { id: String(id), ids: [id], tokens: [tokens[id]] }]),
+  );
+  return { type: 'TemplateProcessing', single, pair: single, special_tokens: special };
+}
+
+function name(id: number): Fields {
+  return { SpecialToken: { id: String(id), type_id: 0 } };
+}
+
+function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
+  const { tokens, types, added, ids, around } = vocabulary(metadata, where);
+  const scores = scoresOf(metadata, tokens.length, where);
+  const unknown = id(metadata, 'unknown', tokens.length, where) ?? 0;
+  const prefix = flag(metadata, 'add_space_prefix', where) ?? true;
+  const toBytes = tokenBytes(false);
+  const encoder = new TextEncoder();
+  const byteIds = new Map(
+    tokens.flatMap((token, at) => (types[at] === BYTE ? [[toBytes(token)[0] as number, at] as const] : [])),
+  );
+  // runs of spaces, which Gemma's files hold as spaces, are pieces of marked spaces, too
+  const pieces = new Map(piecesOf(tokens, types).map(([piece, at]) => [piece.replaceAll(' ', SPACE), at])),
+    controls = new Set(added.flatMap((token) => (isSpace(token) ? [] : [token.id]))),
+    bare = new Map([...pieces].filter(([, at]) => !controls.has(at))),
+    encoderOf = (known: ReadonlyMap<string, number>): Encoder => spmEncoder(known, scores, byteIds, unknown);
+  return assemble(
+    {
+      bytes: tokens.map((token, at) =>
+        types[at] === CONTROL || types[at] === UNKNOWN ? encoder.encode(token) : toBytes(token),
+      ),
+      added,
+      *normalize(text, work) {
+        const spaced = yield* replaceAll(' ', SPACE)(text, work);
+        return yield* (prefix ? prepend(SPACE) : asItIs)(spaced, work);
+      },
+      prepare: asItIs,
+      ids: byTrust(encoderOf(pieces), () => encoderOf(bare)),
+      unknown: { id: unknown, covers: 'character' },
+      spaces: true,
+      dummyPrefix: prefix,
+      around: around(true),
+      ...ids,
+    },
+    where,
+  );
+}
+
+/**
+ * SentencePiece as a list of merges, as transformers converts it: every cut of a piece into two pieces, likelier pieces
+ * first.
+ */
+function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+  const { tokens, types, added, around } = vocabulary(metadata, where),
+    scores = scoresOf(metadata, tokens.length, where),
+    unknown = id(metadata, 'unknown', tokens.length, where) ?? 0,
+    prefix = flag(metadata, 'add_space_prefix', where) ?? true,
+    ranks = new Map(piecesOf(tokens, types));
+  const cuts = [...ranks].flatMap(([piece, at]) =>
+    Array.from({ length: piece.length - 1 }, (_, i) => ({
+      left: piece.slice(0, i + 1),
+      right: piece.slice(i + 1),
+      at,
+    })),
+  );
+  const merges = cuts
+    .filter(({ left, right }) => ranks.has(left) && ranks.has(right))
+    .sort(
+      (a, b) =>
+        scores[b.at] - scores[a.at] ||
+        Number(ranks.get(a.left)) - Number(ranks.get(b.left)) ||
+        Number(ranks.get(a.right)) - Number(ranks.get(b.right)),
+    );
+  return {
+    added_tokens: added.map(addedJson),
+    normalizer: {
+      type: 'Sequence',
+      normalizers: [
+        ...(prefix ? [{ type: 'Prepend', prepend: SPACE }] : []),
+        { type: 'Replace', pattern: { String: ' ' }, content: SPACE },
+      ],
+    },
+    pre_tokenizer: null,
+    post_processor: template(around(true), tokens),
+    decoder: {
+      type: 'Sequence',
+      decoders: [
+        { type: 'Replace', pattern: { String: SPACE }, content: ' ' },
+        { type: 'ByteFallback' },
+        { type: 'Fuse' },
+        ...(prefix ? [{ type: 'Strip', content: ' ', start: 1, stop: 0 }] : []),
+      ],
+    },
+    model: {
+      type: 'BPE',
+      unk_token: tokens[unknown],
+      fuse_unk: true,
+      byte_fallback: true,
+      merges: merges.map(({ left, right }) => [left, right]),
+    },
+  };
+}
+
+/**
+ * A word of the text must not become a token that is no text, so only what is text takes part in merges; llama.cpp lets
+ * all take part.
+ */
+const piecesOf = (tokens: readonly string[], types: ArrayLike<number>): (readonly [piece: string, id: number])[] =>
+  tokens.flatMap((token, at) => ([UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const]));
+
+const scoresOf = (metadata: ReadonlyMap<string, unknown>, count: number, where: string): ArrayLike<number> =>
+  list(
+    metadata,
+    'tokenizer.ggml.scores',
+    where,
+    (score) => typeof score === 'number' && !Number.isNaN(score),
+    count,
+  ) as ArrayLike<number>;
+
+function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Vocabulary {
+  const tokens = list(
+    metadata,
+    'tokenizer.ggml.tokens',
+    where,
+    (token) => typeof token === 'string',
+  ) as readonly string[];
+  for (const token of tokens) checkLength(token, where);
+  const types = list(
+    metadata,
+    'tokenizer.ggml.token_type',
+    where,
+    Number.isInteger,
+    tokens.length,
+  ) as ArrayLike<number>;
+  const bosId = id(metadata, 'bos', tokens.length, where);
+  const eosId = id(metadata, 'eos', tokens.length, where);
+  const added = tokens.flatMap((content, at): AddedToken[] => {
+    const special = types[at] === CONTROL || types[at] === UNKNOWN;
+    return special || types[at] === USER
+      ? [{ id: at, content, special, normalized: false, lstrip: false, rstrip: false, singleWord: false }]
+      : [];
+  });
+  const only = (add: boolean, token: number | undefined): number[] => (add && token !== undefined ? [token] : []);
+  return {
+    tokens,
+    types,
+    added,
+    ids: { ...(bosId !== undefined && { bosId }), ...(eosId !== undefined && { eosId }) },
+    around: (addBos) => ({
+      before: only(flag(metadata, 'add_bos_token', where) ?? addBos, bosId),
+      after: only(flag(metadata, 'add_eos_token', where) ?? false, eosId),
+    }),
+  };
+}
+
+function list(
+  metadata: ReadonlyMap<string, unknown>,
+  key: string,
+  where: string,
+  ok: (item: unknown) => boolean,
+  length?: number,
+): ArrayLike<unknown> {
+  const found = metadata.get(key);
+  const array = Array.isArray(found)
+    ? (found as unknown[])
+    : ArrayBuffer.isView(found) && !(found instanceof DataView)
+      ? (found as unknown as number[])
+      : undefined;
+  if (array === undefined) throw new KvError(where, `${key} must be a list, got ${show(found)}`);
+  if (length !== undefined && array.length !== length)
+    throw new KvError(where, `${key} must have ${length} items, as many as tokens, got ${array.length}`);
+  const wrong = (array as unknown[]).findIndex((item) => !ok(item));
+  if (wrong >= 0)
+    throw new KvError(where, `${key}[${wrong}] must be of the kind that GGUF gives it, got ${show(array[wrong])}`);
+  return array;
+}
+
+function id(metadata: ReadonlyMap<string, unknown>, which: string, size: number, where: string): number | undefined {
+  const key = `tokenizer.ggml.${which}_token_id`;
+  const found = metadata.get(key);
+  if (found === undefined || (Number.isInteger(found) && (found as number) >= 0 && (found as number) < size))
+    return found as number | undefined;
+  throw new KvError(where, `${key} must be an integer from 0 to ${size - 1}, got ${show(found)}`);
+}
+
+function flag(metadata: ReadonlyMap<string, unknown>, which: string, where: string): boolean | undefined {
+  const found = metadata.get(`tokenizer.ggml.${which}`);
+  if (found === undefined || typeof found === 'boolean') return found;
+  throw new KvError(where, `tokenizer.ggml.${which} must be true or false, got ${show(found)}`);
+}

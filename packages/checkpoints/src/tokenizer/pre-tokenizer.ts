@@ -1,0 +1,81 @@
+import { KvError } from '@kv/core';
+import { show, type Fields } from '../read/fields.ts';
+import { asItIs, type Step } from './aligned.ts';
+import type { Words } from './bpe.ts';
+import { prepend, replaceAll } from './normalizer.ts';
+import { literal, parts } from './parts.ts';
+import { byteNames, SPACE } from './token-bytes.ts';
+import { inTurn, splitter, type Cut } from './words.ts';
+
+/** GPT-2's words, which `ByteLevel` cuts a text into. */
+export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+/**
+ * A pre-tokenizer in two halves: what it adds to or changes in the text, which offsets must follow, and how the rest
+ * cuts it.
+ */
+export interface PreTokenizer extends Words {
+  readonly prepare: Step;
+}
+
+/**
+ * The `pre_tokenizer` of a tokenizer.json, every part of it as an expression. @throws KvError naming a pre-tokenizer
+ * that is not known here, or whose expression cannot be matched.
+ */
+export function preTokenizer(json: unknown, where: string): PreTokenizer {
+  let prepare: Step = asItIs;
+  const cuts: Cut[] = [];
+  let byteLevel = false;
+  const cut = (regex: string): void => void cuts.push(splitter(split(regex), where));
+  parts(json, 'pretokenizers', where).forEach((part, at) => {
+    // What stands behind `ByteLevel` cuts its alphabet.
+    if (byteLevel) cuts.push((text) => [byteNames(text)]);
+    byteLevel = false;
+    const unknown = (): KvError =>
+      new KvError(
+        where,
+        `expected a pre-tokenizer of Split (isolated), Digits, ByteLevel or Metaspace, got ${show(part)}`,
+      );
+    if (part.type === 'Split') {
+      if (!splits(part)) throw unknown();
+      // No space is left once a normalizer has made each a U+2581, so this cuts nothing.
+      if (literal(part) === ' ' && part.behavior === 'MergedWithPrevious') return;
+      cuts.push(splitter(part.behavior === 'Removed' ? part : { ...part, invert: false }, where));
+    } else if (part.type === 'Digits') cut(part.individual_digits === true ? '\\p{N}' : '\\p{N}+');
+    else if (part.type === 'ByteLevel') {
+      if (part.add_prefix_space === true && at > 0) throw unknown();
+      if (part.add_prefix_space === true)
+        prepare = (text, work) => (text.text.startsWith(' ') ? asItIs : prepend(' '))(text, work);
+      if (part.use_regex !== false) cut(GPT2_WORDS);
+      byteLevel = true;
+    } else if (part.type === 'Metaspace' && at === 0 && (part.replacement ?? SPACE) === SPACE) {
+      prepare = metaspace(part);
+      if (part.split !== false) cut(`${SPACE}[^${SPACE}]*|[^${SPACE}]+`);
+    } else throw unknown();
+  });
+  return { prepare, cut: inTurn(cuts), byteLevel };
+}
+
+/** A pre-tokenizer that cuts at every match and keeps what lies between. */
+export function split(regex: string): Fields {
+  return { type: 'Split', pattern: { Regex: regex }, behavior: 'Isolated', invert: false };
+}
+
+function splits(part: Fields): boolean {
+  if (literal(part) === undefined && typeof (part.pattern as Fields | null | undefined)?.Regex !== 'string')
+    return false;
+  return (
+    part.behavior === 'Isolated' ||
+    (part.behavior === 'Removed' && part.invert === true) ||
+    (part.behavior === 'MergedWithPrevious' && literal(part) === ' ')
+  );
+}
+
+function metaspace(part: Fields): Step {
+  const scheme = part.add_prefix_space === false ? 'never' : (part.prepend_scheme ?? 'always');
+  return function* (text, work) {
+    const spaced = yield* replaceAll(' ', SPACE)(text, work);
+    const wanted = scheme === 'always' || (scheme === 'first' && spaced.start[0] === 0);
+    return yield* (wanted && !spaced.text.startsWith(SPACE) ? prepend(SPACE) : asItIs)(spaced, work);
+  };
+}

@@ -1,0 +1,110 @@
+import { KvError } from '@kv/core';
+import { object, show, type Fields } from '../read/fields.ts';
+import { addedTokens, checkLength, isSpace, tokenId, type AddedToken } from './added.ts';
+import { bpeEncoder } from './bpe.ts';
+import { byTrust } from './encoder.ts';
+import type { Tokenizer } from './interface.ts';
+import { normalizer } from './normalizer.ts';
+import { literal, parts } from './parts.ts';
+import { assemble } from './pipeline.ts';
+import { postProcessor } from './post-processor.ts';
+import { preTokenizer } from './pre-tokenizer.ts';
+import { SPACE, tokenBytes } from './token-bytes.ts';
+
+/**
+ * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. All of it is applied here,
+ * because the library does not tell where the text of a token comes from, does not count what it costs, and cannot pause.
+ * @throws KvError naming what is of another kind.
+ */
+export function createTokenizer(json: unknown, where: string): Tokenizer {
+  const root = object(json, where, 'the tokenizer');
+  const strange = Object.keys(root).find((name) => !FIELDS.includes(name));
+  if (strange !== undefined)
+    throw new KvError(where, `expected a tokenizer with the fields ${FIELDS.join(', ')}, got ${show(strange)}`);
+  const { model, vocab } = bpe(root, where);
+  const decoders = parts(root.decoder, 'decoders', where);
+  const byteLevel = decoders.some(({ type }) => type === 'ByteLevel');
+  if (!byteLevel && !decoders.some((part) => part.type === 'Metaspace' || literal(part) === SPACE))
+    throw new KvError(
+      where,
+      `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`,
+    );
+  const { prepare, cut, byteLevel: inBytes } = preTokenizer(root.pre_tokenizer, where);
+  const words = { cut, byteLevel: inBytes },
+    encode = bpeEncoder(model, words, where);
+
+  const toBytes = tokenBytes(byteLevel);
+  const bytes: Uint8Array[] = [];
+  for (const [token, id] of Object.entries(vocab))
+    bytes[tokenId(id, token, where)] = toBytes(checkLength(token, where));
+  const added = addedTokens(root.added_tokens, where);
+  for (const { id, content } of added) bytes[id] = new TextEncoder().encode(content);
+  const bare = withoutAdded(model, vocab, added);
+  const unknown =
+    typeof model.unk_token === 'string' && Object.hasOwn(vocab, model.unk_token)
+      ? (vocab[model.unk_token] as number)
+      : undefined;
+
+  return assemble(
+    {
+      bytes: Array.from(bytes, (token) => token ?? NOTHING),
+      added,
+      normalize: normalizer(root.normalizer, where),
+      prepare,
+      ids: byTrust(encode, () => (bare === model ? encode : bpeEncoder(bare, words, where))),
+      unknown:
+        unknown === undefined
+          ? undefined
+          : { id: unknown, covers: model.fuse_unk === true ? 'run' : byteLevel ? 'byte' : 'character' },
+      spaces: !byteLevel,
+      dummyPrefix: decoders.some(dropsSpace),
+      around: postProcessor(root.post_processor, where),
+    },
+    where,
+  );
+}
+
+/** All that a tokenizer.json may have: one that is written otherwise would be left out in silence. */
+const FIELDS: readonly string[] = [
+  ...['version', 'truncation', 'padding', 'added_tokens'],
+  ...['normalizer', 'pre_tokenizer', 'model', 'post_processor', 'decoder'],
+];
+
+/** What an id without a token stands for. */
+const NOTHING = new Uint8Array(0);
+
+/** The model and its vocabulary. @throws KvError unless it is a BPE whose merges are all there is to it. */
+function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
+  const model = object(root.model, where, 'model');
+  if (model.type !== 'BPE')
+    throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}`);
+  const vocab = object(model.vocab, where, 'model.vocab');
+  if (!Array.isArray(model.merges)) throw new KvError(where, `model.merges must be a list, got ${show(model.merges)}`);
+  for (const name of ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix'])
+    if (model[name] != null && model[name] !== '' && model[name] !== 0)
+      throw new KvError(where, `expected a BPE model without ${name}, got ${show(model[name])}`);
+  return { model, vocab };
+}
+
+/**
+ * The model without the words and merges that make an added token, white space aside: the same model where it has none,
+ * as nearly all have.
+ */
+function withoutAdded(model: Fields, vocab: Fields, added: readonly AddedToken[]): Fields {
+  const ids = new Set<unknown>(added.flatMap((token) => (isSpace(token) ? [] : [token.id])));
+  const names = new Set(Object.keys(vocab).filter((name) => ids.has(vocab[name])));
+  const merges = (model.merges as readonly unknown[]).filter(
+    (merge) => !names.has(typeof merge === 'string' ? merge.replace(' ', '') : (merge as readonly string[]).join('')),
+  );
+  const reached = names.size > 0 && (model.ignore_merges === true || [...names].some((name) => [...name].length === 1));
+  if (!reached && merges.length === (model.merges as readonly unknown[]).length) return model;
+  const unknown = model.unk_token;
+  const kept = Object.entries(vocab).filter(([name]) => name === unknown || !names.has(name));
+  return { ...model, merges, vocab: Object.fromEntries(kept) };
+}
+
+/** Whether a decoder takes a space off the beginning. */
+function dropsSpace(part: Fields): boolean {
+  if (part.type === 'Strip') return part.content === ' ' && part.start !== 0;
+  return part.type === 'Metaspace' && part.prepend_scheme !== 'never' && part.add_prefix_space !== false;
+}

@@ -1,0 +1,68 @@
+import { KvError } from '@kv/core';
+import { show, type Fields } from '../read/fields.ts';
+import { matches } from './expression/matcher.ts';
+import { compile, type Program } from './expression/program.ts';
+import { SplitPreTokenizer } from './library.ts';
+import type { Work } from './work.ts';
+
+/** The longest expression, in characters: those of known models have 400 at most. */
+const LONGEST = 4096;
+
+/** Cuts a text into words; `undefined` is a pause. */
+export type Cut = (text: string, work: Work) => Iterable<string | undefined>;
+
+/**
+ * A `Split` of a tokenizer.json. Its expression, in the notation of Oniguruma, is put into that of JavaScript by the
+ * library, and is matched here, where work is counted. @throws KvError for an expression that cannot be
+ */
+export function splitter(part: Fields, where: string): Cut {
+  const program = programOf(part, where);
+  const only = part.behavior === 'Removed' || part.invert === true;
+  return function* (text, work) {
+    let done = 0;
+    for (const match of matches(program, text, work)) {
+      if (match === undefined) yield;
+      else {
+        const [start, end] = match;
+        if (!only && start > done) yield text.slice(done, start);
+        if (end > start) yield text.slice(start, end);
+        done = end;
+      }
+    }
+    if (!only && text.length > done) yield text.slice(done);
+  };
+}
+
+/** Cuts by each in turn. */
+export function inTurn([cut, ...others]: readonly Cut[]): Cut {
+  if (cut === undefined) return (text) => (text === '' ? [] : [text]);
+  if (others.length === 0) return cut;
+  const then = inTurn(others);
+  return function* (text, work) {
+    for (const word of cut(text, work))
+      if (word === undefined) yield;
+      else yield* then(word, work);
+  };
+}
+
+function programOf(part: Fields, where: string): Program {
+  const { String: text, Regex: regex } = part.pattern as { readonly String?: string; readonly Regex?: string };
+  const source = regex ?? text ?? '';
+  const wrong = (got: string): KvError =>
+    new KvError(where, `expected a pre-tokenizer with an expression that can be matched, got ${got}`);
+  if (source.length > LONGEST) throw wrong(`one of ${source.length} characters (${LONGEST} at most)`);
+  try {
+    const { pattern } = new SplitPreTokenizer({
+      type: 'Split',
+      pattern: regex === undefined ? { String: source } : { Regex: source },
+      behavior: 'Isolated',
+      invert: false,
+    });
+    if (pattern === null) throw new Error('no expression');
+    return compile(pattern);
+  } catch (cause) {
+    // V8 repeats the whole expression before what is wrong with it.
+    const message = (cause as Error).message.replace(/^.*\/gu: /s, '').split('\n', 1)[0];
+    throw wrong(`${show(source)}: ${message?.slice(0, 200)}`);
+  }
+}

@@ -1,0 +1,283 @@
+import { KvError } from '@kv/core';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { chatTemplate, readChatTemplate, type ChatMessage } from '../src/chat/chat-template.ts';
+import { turnEnd } from '../src/chat/turn-end.ts';
+import { fixtureJson } from '@kv/model-testing/fixture';
+
+interface Case {
+  readonly messages: readonly ChatMessage[];
+  readonly tools: readonly unknown[] | null;
+  readonly prompt: boolean;
+  readonly text?: string;
+  readonly error?: string;
+}
+const reference =
+  fixtureJson<readonly { name: string; source: string; cases: readonly Case[] }[]>('chat-templates.json');
+
+test.each(reference)('$name: every conversation as transformers renders it', ({ name, source, cases }) => {
+  const template = chatTemplate(source, name);
+  for (const { messages, tools, prompt, text, error } of cases) {
+    const render = (): string =>
+      template(messages, {
+        addGenerationPrompt: prompt,
+        bosToken: '<bos>',
+        eosToken: '<eos>',
+        ...(tools !== null && { tools }),
+      });
+    if (text !== undefined) expect(render()).toBe(text);
+    else
+      expect(render).toThrow(
+        `${name}: expected a conversation that the chat template accepts, got its answer ${JSON.stringify(error)}`,
+      );
+  }
+});
+
+test('an answer ends with the special token that the template writes after it', () => {
+  const specials = new Map(
+    [
+      '<bos>',
+      '<eos>',
+      '<|im_end|>',
+      '<|im',
+      '<|eot_id|>',
+      '<end_of_turn>',
+      '<|end|>',
+      '<|endoftext|>',
+      '<|im_start|>',
+    ].map((text, id) => [text, id]),
+  );
+  const endOf = (source: string): string | undefined => {
+    const id = turnEnd(
+      () => {
+        const template = chatTemplate(source, 't');
+        return (messages, options) => template(messages, { bosToken: '<bos>', eosToken: '<eos>', ...options });
+      },
+      { specials },
+    );
+    return [...specials].find(([, other]) => other === id)?.[0];
+  };
+  const ends = Object.fromEntries(reference.map(({ name, source }) => [name, endOf(source)]));
+  expect(ends).toMatchObject({
+    smollm2: '<|im_end|>',
+    llama3: '<|eot_id|>',
+    gemma2: '<end_of_turn>',
+    mistral: '<eos>',
+    phi3: '<|end|>',
+    'qwen2.5': '<|im_end|>',
+    blocks: undefined,
+  });
+  expect(endOf('{{ nothing() }}')).toBeUndefined();
+  expect(endOf('{% for message in messages %}{{ message.content }} and more<eos>{% endfor %}')).toBeUndefined();
+  expect(turnEnd(() => undefined, { specials })).toBeUndefined();
+});
+
+test('the reference has conversations that are refused and ones with tools', () => {
+  const cases = reference.flatMap((one) => one.cases);
+  expect([
+    cases.filter((one) => one.error !== undefined).length > 0,
+    cases.filter((one) => one.tools !== null && one.text?.includes('<tools>')).length > 0,
+  ]).toEqual([true, true]);
+});
+
+/** Whichever of the limits of a rendering comes first. */
+const LIMIT =
+  /more than \d+ steps|work on more than \d+ characters and items together|a value of \d+ characters or items/;
+
+describe('a template from outside ends in one sentence', () => {
+  test.each<readonly [string, string, RegExp]>([
+    ['a long range', '{% for i in range(10**9) %}x{% endfor %}', /a range of 1000000000 items/],
+    [
+      'a range of nothing known',
+      "{% for i in range('a') %}x{% endfor %}",
+      /'str' object cannot be interpreted as an integer/,
+    ],
+    ['nested loops', '{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}', LIMIT],
+    [
+      'doubling text',
+      "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+      LIMIT,
+    ],
+    [
+      'long text again and again',
+      "{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% for i in range(9999) %}{{ ns.s }}{% endfor %}",
+      LIMIT,
+    ],
+    ...[
+      '{{ ns.s | tojson }}',
+      '{{ ns.s | tojson(indent=2) }}',
+      '{{ ns.s | string }}',
+      '{{ ns.s | join }}',
+      "{{ ns.s | join(',') }}",
+      '{{ ns.s }}',
+      "{{ 'a' ~ ns.s }}",
+      '{{ ns.s == ns.t }}',
+      '{{ ns.s < ns.t }}',
+      '{% set x = {"a": ns.s} %}{{ x }}',
+      '{% set x = {"a": ns.s} %}{{ x | dictsort }}',
+    ].map(
+      (use) =>
+        [
+          `a list shared 60 times in ${use}`,
+          `{% set ns = namespace(s=['ab'], t=['ab']) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = [ns.t, ns.t] %}{% endfor %}${use}`,
+          LIMIT,
+        ] as const,
+    ),
+    ...[
+      "{{ x.replace('a', x) }}",
+      "{{ x | replace('a', x) }}",
+      "{{ x['replace']('', x) }}",
+      '{{ x | join(x) }}',
+      "{{ (x ~ '\\n') | indent(10**9) }}",
+      "{{ x.replace('a', 'b\\n') | indent(100000) }}",
+      '{{ range(99999) | join(x) }}',
+      "{{ range(99999) | list | tojson(separators=(x, ':')) }}",
+      '{{ [[1]] | tojson(indent=10**8) }}',
+      '{% for i in range(999) %}{{ range(9) | map(attribute=x) | list }}{% endfor %}',
+    ].map(
+      (use) =>
+        [
+          `a text of a million in ${use}`,
+          `{% set ns = namespace(s='a') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% set x = ns.s %}${use}`,
+          LIMIT,
+        ] as const,
+    ),
+    [
+      'many dates',
+      "{% set ns = namespace(s='%B') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ strftime_now(ns.s) }}",
+      /a date in a form/,
+    ],
+    [
+      'a long list sorted again and again',
+      '{% for i in range(99999) %}{{ range(99999) | sort | length }}{% endfor %}',
+      LIMIT,
+    ],
+    [
+      'a long list looped over by nothing',
+      '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}',
+      LIMIT,
+    ],
+    [
+      'a large call again and again',
+      `{% macro f() %}{% if false %}{{ caller() }}{% endif %}{% endmacro %}{% for i in range(99999) %}{% call f() %}${'{{ 1 }}'.repeat(9999)}{% endcall %}{% endfor %}`,
+      /steps/,
+    ],
+    ['spaces', ' '.repeat(2 ** 17), /without thousands of spaces/],
+    [
+      'a list as its refusal',
+      "{% set ns = namespace(s=['ab']) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ raise_exception(ns.s) }}",
+      /"a list or a map"/,
+    ],
+    ['recursion', '{% macro f(g) %}{{ g(g) }}{% endmacro %}{{ f(f) }}', /call stack|steps/],
+    ['deep nesting', `{{ ${'('.repeat(50_000)}1${')'.repeat(50_000)} }}`, /call stack/],
+    ['an unknown function', '{{ nothing() }}', /got .+/],
+    ['an unknown filter', "{{ 'a' | nothing }}", /got .+/],
+    ['a missing end', '{% for i in messages %}', /got .+/],
+    ['too long a source', 'x'.repeat(2 ** 18 + 1), /at most 262144 characters, got 262145/],
+    ['its own refusal', "{{ raise_exception('no ' + messages[0].role) }}", /accepts, got its answer "no user"/],
+  ])('%s', (_, source, message) => {
+    const started = performance.now();
+    const error = caught(() => chatTemplate(source, 't')([{ role: 'user', content: 'a' }]));
+    expect(KvError.is(error)).toBe(true);
+    expect((error as KvError).message).toMatch(message);
+    expect((error as KvError).message).toMatch(/^t: expected .*, got [^\n]+$/);
+    expect(performance.now() - started).toBeLessThan(30_000);
+  });
+
+  test('whatever it says', () => {
+    const pieces = [
+      '{{',
+      '}}',
+      '{%',
+      '%}',
+      ' for i in messages ',
+      ' endfor ',
+      ' if ',
+      'endif',
+      'messages',
+      '[0]',
+      '.content',
+      "'a'",
+      '|',
+      'tojson',
+      '(',
+      ')',
+      '-',
+      '+',
+      ' set x = ',
+      '1',
+      '{#',
+      '#}',
+      'text',
+      '\n',
+      '~',
+      'is defined',
+      'not',
+      'loop.first',
+    ];
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...pieces), { maxLength: 12 }), (parts) => {
+        try {
+          expect(typeof chatTemplate(parts.join(''), 't')([{ role: 'user', content: 'a' }])).toBe('string');
+        } catch (error) {
+          if (!KvError.is(error)) throw error;
+          expect(error.message).toMatch(/^t: expected .*, got /);
+        }
+      }),
+    );
+  });
+});
+
+test('a long conversation may take more than a short one', () => {
+  const messages = Array.from({ length: 5000 }, (_, i) => ({ role: 'user', content: `${i} ${'word '.repeat(100)}` }));
+  const source = '{% for m in messages %}{{ messages[loop.index0 - 1].content ~ m.content | trim }}{% endfor %}';
+  expect(chatTemplate(source, 't')(messages).length).toBeGreaterThan(5_000_000);
+});
+
+describe('where a checkpoint keeps its template', () => {
+  const messages = [{ role: 'user', content: 'x' }];
+  const source = '{{ bos_token }}{{ messages[0].content }}{{ eos_token }}';
+
+  test('a file of its own comes before tokenizer_config.json, and that before GGUF; special tokens come from the same place', () => {
+    const config = { chat_template: `c${source}`, bos_token: { content: '<s>' }, eos_token: '</s>' };
+    const metadata = new Map<string, unknown>([
+      ['tokenizer.chat_template', `g${source}`],
+      ['tokenizer.ggml.tokens', ['u', 'B', 'E']],
+      ['tokenizer.ggml.bos_token_id', 1],
+      ['tokenizer.ggml.eos_token_id', 2],
+    ]);
+    expect(readChatTemplate({ jinja: `j${source}`, config, metadata }, 't')?.(messages)).toBe('j<s>x</s>');
+    expect(readChatTemplate({ config, metadata }, 't')?.(messages)).toBe('c<s>x</s>');
+    expect(readChatTemplate({ metadata }, 't')?.(messages)).toBe('gBxE');
+    expect(readChatTemplate({ metadata }, 't')?.(messages, { eosToken: '!' })).toBe('gBx!');
+    expect(readChatTemplate({ config: {} }, 't')).toBe(undefined);
+  });
+
+  test('of a list of templates the default one, else the first', () => {
+    const list = [
+      { name: 'tool_use', template: 't' },
+      { name: 'default', template: 'd' },
+    ];
+    expect(readChatTemplate({ config: { chat_template: list } }, 't')?.(messages)).toBe('d');
+    expect(readChatTemplate({ config: { chat_template: list.slice(0, 1) } }, 't')?.(messages)).toBe('t');
+    expect(() => readChatTemplate({ config: { chat_template: [{}] } }, 't')).toThrow(
+      't: chat_template must be a string or a list of { name, template }, got [{}]',
+    );
+    expect(() => readChatTemplate({ config: [] }, 't')).toThrow(
+      't: tokenizer_config.json must be a JSON object, got []',
+    );
+  });
+});
+
+test('the date', () => {
+  const text = chatTemplate("{{ strftime_now('%d %b %Y') }} {{ strftime_now('%A, %H:%M:%S %B %m %a %q') }}", 't')([]);
+  expect(text).toMatch(/^\d\d [A-Z][a-z]{2} \d{4} [A-Z][a-z]+day, \d\d:\d\d:\d\d [A-Z][a-z]+ \d\d [A-Z][a-z]{2} %q$/);
+});
+
+function caught(use: () => unknown): unknown {
+  try {
+    return use();
+  } catch (error) {
+    return error;
+  }
+}

@@ -1,0 +1,74 @@
+/** No field of a config.json that transformers reads is passed over: tools/reference-models/config_fields.py. */
+import { isDeepStrictEqual } from 'node:util';
+import { KvError } from '@kv/core';
+import { describe, expect, test } from 'vitest';
+import { parseConfig } from '../src/config/config.ts';
+import { families, fixtureJson } from '@kv/model-testing/fixture';
+
+const fields = fixtureJson<Readonly<Record<string, readonly string[]>>>('config-fields.json');
+const files = new Map(
+  [...families].reverse().map((name) => {
+    const config = fixtureJson<Record<string, unknown>>(`${name}/config.json`);
+    return [config.model_type as string, config] as const;
+  }),
+);
+
+/** Of training, of outputs, of generation, or of names alone. */
+const idle = new Set([
+  ...['attention_dropout', 'embd_pdrop', 'resid_pdrop', 'initializer_range', 'use_cache', 'pretraining_tp', 'dtype'],
+  ...['output_attentions', 'output_hidden_states', 'return_dict', 'chunk_size_feed_forward', 'pad_token_id'],
+  ...['_name_or_path', 'architectures', 'id2label', 'label2id', 'problem_type', 'transformers_version'],
+  '_sliding_window_pattern', // layer_types say it
+  'max_window_layers', // likewise, and of nothing without a window
+]);
+/** Read only beside another field or where that is absent. */
+const beside: Readonly<Record<string, readonly string[]>> = {
+  sliding_window: ['qwen2', 'qwen3', 'smollm3'],
+  no_rope_layer_interval: ['smollm3'],
+  original_max_position_embeddings: ['phi3'],
+  use_sliding_window: ['qwen2', 'qwen3', 'smollm3'],
+};
+const values: readonly unknown[] = [0.37, 3, 6, 'odd', true, false, [5], { odd: 1 }];
+
+describe.each(Object.keys(fields))('%s', (name) => {
+  const plain = files.get(name)!;
+
+  test('each field of the class changes the configuration, or is refused by name, or is idle', () => {
+    const want = parseConfig(plain, name);
+    for (const field of fields[name].filter((each) => !idle.has(each) && !beside[each]?.includes(name))) {
+      const passedOver = values.filter((value) => {
+        if (value === (plain[field] ?? false)) return false;
+        try {
+          return isDeepStrictEqual(parseConfig({ ...plain, [field]: value }, name), want);
+        } catch (error) {
+          expect(error).toBeInstanceOf(KvError);
+          return false;
+        }
+      });
+      expect([field, passedOver]).toEqual([field, []]);
+    }
+  });
+
+  test('what no decoder here computes is refused by name', () => {
+    for (const [field, value] of Object.entries({
+      quantization_config: { quant_method: 'awq' },
+      compression_config: { format: 'pack-quantized' },
+      quantization: { bits: 4, group_size: 64 },
+      use_bidirectional_attention: true,
+      is_causal: false,
+      is_encoder_decoder: true,
+    }))
+      expect(() => parseConfig({ ...plain, [field]: value }, name)).toThrow(`${name}: ${field} must be `);
+    const rope = { rope_type: 'linear', factor: 4 },
+      { rope_parameters: _, ...older } = plain;
+    for (const [field, value] of [
+      ['mrope_section', [1, 1]],
+      ['alpha', 1000],
+      ['llama_4_scaling_beta', 0.1],
+    ] as const)
+      for (const key of ['rope_scaling', 'rope_parameters'])
+        expect(() => parseConfig({ ...older, [key]: { ...rope, [field]: value } }, name)).toThrow(
+          `${name}: ${field} of ${key} must be absent`,
+        );
+  });
+});

@@ -1,0 +1,181 @@
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { configFromGguf } from '../src/config/gguf-config.ts';
+import type { GgufValue } from '../src/format/gguf-metadata.ts';
+import { readGguf, type GgufFile } from '../src/format/gguf.ts';
+import { bytesSource } from '../src/read/source.ts';
+import { checkpointWeights } from '../src/load/weights.ts';
+import { parseConfig } from '../src/config/config.ts';
+import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+
+const files = new Map<string, GgufFile>();
+beforeAll(async () => {
+  for (const name of [
+    'llama',
+    'qwen2',
+    'qwen3',
+    'phi3',
+    'gemma2',
+    'gemma3',
+    'smollm3',
+    'olmo2',
+    'granite',
+    'nemo',
+    'phi4',
+    'qwen3-yarn',
+  ])
+    files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
+});
+
+/** A file whose metadata says otherwise; undefined takes a key away. */
+const changed = (name: string, change: Readonly<Record<string, GgufValue | undefined>>): GgufFile => {
+  const metadata = new Map(files.get(name)!.metadata);
+  for (const [key, value] of Object.entries(change))
+    if (value === undefined) metadata.delete(key);
+    else metadata.set(key, value);
+  return { ...files.get(name)!, metadata };
+};
+
+test.each(['llama', 'qwen3', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite', 'phi4', 'qwen3-yarn'])(
+  '%s: metadata say what config.json says',
+  async (name) => {
+    const got = await configFromGguf(files.get(name)!),
+      want = parseConfig(fixtureJson(`${name}/config.json`), name);
+    const plain = ({
+      ropes,
+      attention,
+      normEps,
+      embeddingScale,
+      residualScale,
+      logitScale,
+      ...rest
+    }: typeof got): unknown => [
+      rest,
+      [embeddingScale, residualScale ?? 1, logitScale ?? 1].map((x) => Math.fround(x).toPrecision(6)),
+      ropes.map(({ rotary, theta }) => [rotary, theta]),
+    ];
+    expect(plain(got)).toEqual(plain(want));
+    expect(got.attention.windows).toEqual(want.attention.windows);
+    expect(
+      [
+        got.normEps,
+        got.attention.scale,
+        got.attention.softcap ?? 0,
+        got.ropes[0].theta,
+        got.ropes[0].rotary,
+        got.ropes[0].attentionFactor ?? 1,
+        ...(got.ropes[0].divisors ?? []),
+        ...(got.ropes[0].long?.divisors ?? []),
+      ].map((x) => Number(x.toPrecision(6))),
+    ).toEqual(
+      [
+        want.normEps,
+        want.attention.scale,
+        want.attention.softcap ?? 0,
+        want.ropes[0].theta,
+        want.ropes[0].rotary,
+        want.ropes[0].attentionFactor ?? 1,
+        ...(want.ropes[0].divisors ?? []),
+        ...(want.ropes[0].long?.divisors ?? []),
+      ].map((x) => Number(x.toPrecision(6))),
+    );
+  },
+);
+
+test('keys that converters leave out, or that only some write', async () => {
+  const read = async (name: string, change: Record<string, GgufValue | undefined>) =>
+    configFromGguf(changed(name, change));
+  expect((await read('llama', { 'llama.attention.sliding_window': 6 })).attention.windows).toEqual([6, 6]);
+  expect((await read('phi3', { 'phi3.attention.sliding_window': 0 })).attention.windows).toEqual([Infinity, Infinity]);
+  expect((await read('gemma2', { 'gemma2.attention.sliding_window': undefined })).attention.windows).toEqual([
+    4096,
+    Infinity,
+    4096,
+  ]);
+  expect((await read('gemma2', { 'gemma2.attention.scale': undefined })).attention.scale).toBe(1 / Math.sqrt(8));
+  // Gemma 2 of 27B is told by its layers: 4608 / 32 = 144, not its head width of 128
+  expect(
+    (
+      await read('gemma2', {
+        'gemma2.attention.scale': undefined,
+        'gemma2.block_count': 46,
+        'gemma2.attention.key_length': 128,
+        'gemma2.attention.value_length': 128,
+        'gemma2.embedding_length': 4608,
+        'gemma2.attention.head_count': 32,
+        'gemma2.attention.head_count_kv': 16,
+      })
+    ).attention.scale,
+  ).toBe(1 / 12);
+  expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).ropes[0].divisors).toEqual([4, 4, 4, 4]);
+  expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).ropes[0]).toEqual({ theta: 10_000, rotary: 8 });
+  expect((await read('llama', { 'tokenizer.ggml.eot_token_id': 5 })).eosIds).toEqual([2, 5]);
+});
+
+describe('refuses in one sentence', () => {
+  test.each<[string, Record<string, GgufValue | undefined>]>([
+    ['llama', { 'general.architecture': 'mamba' }],
+    ['llama', { 'general.architecture': undefined }],
+    [
+      'llama',
+      {
+        'general.architecture': 'deepseek2',
+        'deepseek2.expert_count': 64,
+        'deepseek2.attention.kv_lora_rank': 512,
+      },
+    ],
+    ['llama', { 'llama.block_count': 2 ** 31 }],
+    ['llama', { 'llama.attention.head_count_kv': [2, 2] }],
+    ['llama', { 'llama.attention.head_count_kv': 3 }],
+    ['llama', { 'llama.attention.value_length': 8 }],
+    ['llama', { 'llama.rope.dimension_count': 8 }],
+    ['llama', { 'llama.attention.layer_norm_rms_epsilon': undefined }],
+    ['llama', { 'llama.context_length': -1 }],
+    ['llama', { 'tokenizer.ggml.eos_token_id': 64 }],
+    ['qwen2', { 'qwen2.rope.scaling.type': 'dynamic', 'qwen2.rope.scaling.factor': 4 }],
+    ['phi3', { 'phi3.rope.dimension_count': 7 }],
+    ['gemma2', { 'gemma2.attn_logit_softcapping': 0 }],
+    ['llama', { 'llama.expert_count': 8 }],
+    ['llama', { 'llama.attention.causal': false }],
+    ['granite', { 'granite.rope.scaling.finetuned': false }],
+    ['granite', { 'granite.deepstack_mapping': [1, -1] }],
+    ['granite', { 'granite.logit_scale': undefined }],
+    ['olmo2', { 'olmo2.attention.sliding_window': 4096 }],
+    ['gemma3', { 'gemma3.rope.freq_base_swa': -1 }],
+    ['qwen3-yarn', { 'qwen3.rope.scaling.yarn_ext_factor': 0.5 }],
+    ['qwen3-yarn', { 'qwen3.rope.scaling.factor': undefined }],
+  ])('%s with %j', async (name, change) => {
+    await expect(configFromGguf(changed(name, change))).rejects.toThrowErrorMatchingSnapshot();
+  });
+
+  test('a tensor that is missing, or that nothing reads', async () => {
+    const file = files.get('qwen2')!,
+      config = await configFromGguf(file);
+    const without = (tensor: string): GgufFile => ({
+      ...file,
+      tensors: new Map([...file.tensors].filter(([name]) => name !== tensor)),
+    });
+    expect(() => checkpointWeights(without('blk.1.attn_k.bias'), config, 'gguf')).toThrowErrorMatchingSnapshot();
+    expect(() =>
+      checkpointWeights(
+        { ...file, tensors: new Map([...file.tensors, ['blk.0.attn_sinks.weight', { type: 'F32', shape: [4] }]]) },
+        config,
+        'gguf',
+      ),
+    ).toThrowErrorMatchingSnapshot();
+    expect(() =>
+      checkpointWeights(
+        { ...file, tensors: new Map([...file.tensors, ['token_embd.weight', { type: 'IQ2_XS', shape: [64, 32] }]]) },
+        config,
+        'gguf',
+      ),
+    ).toThrowErrorMatchingSnapshot();
+    expect(() =>
+      checkpointWeights(
+        { ...file, tensors: new Map([...file.tensors, ['token_embd.weight', { type: 'Q4_K', shape: [64, 32] }]]) },
+        config,
+        'gguf',
+      ),
+    ).toThrowErrorMatchingSnapshot();
+  });
+});

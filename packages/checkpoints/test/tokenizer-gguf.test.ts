@@ -1,0 +1,253 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { readChatTemplate } from '../src/chat/chat-template.ts';
+import { readGguf } from '../src/format/gguf.ts';
+import { fileSource } from '../src/read/source.ts';
+import type { Tokenizer } from '../src/tokenizer/interface.ts';
+import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
+import { fixtureJson } from '@kv/model-testing/fixture';
+import { shared } from '@kv/model-testing/shared';
+import { smollm2File } from '@kv/model-testing/smollm2-file';
+
+async function metadataOf(path: string): Promise<ReadonlyMap<string, unknown>> {
+  const file = await readGguf(await fileSource(path));
+  await file.close();
+  return file.metadata;
+}
+
+describe('SentencePiece vocabulary of Llama 2', () => {
+  const path = shared('data/models/ggml-vocab-llama-spm.gguf');
+  let metadata: ReadonlyMap<string, unknown>;
+  let tokenizer: Tokenizer;
+  beforeAll(async () => {
+    metadata = await metadataOf(path);
+    tokenizer = ggufTokenizer(metadata, 'spm');
+  });
+
+  test("ids of llama.cpp's test texts, and the texts back", () => {
+    const inputs = readFileSync(`${path}.inp`, 'utf8').split('\n__ggml_vocab_test__\n');
+    const outputs = readFileSync(`${path}.out`, 'utf8').split('\n');
+    expect(inputs.length).toBe(47);
+    expect(outputs.length).toBe(inputs.length);
+    inputs.forEach((text, i) => {
+      const ids = outputs[i].split(' ').filter(Boolean).map(Number);
+      expect(tokenizer.encode(text, { special: false }).ids).toEqual(ids);
+      expect(tokenizer.decode(ids)).toBe(text);
+    });
+  });
+
+  test('the beginning token as the file says; a control token is not made of text', () => {
+    expect([tokenizer.bosId, tokenizer.eosId]).toEqual([1, 2]);
+    expect(tokenizer.encode('Hello').ids).toEqual([1, 15043]);
+    expect(
+      ggufTokenizer(
+        new Map([...metadata, ['tokenizer.ggml.add_bos_token', false], ['tokenizer.ggml.add_eos_token', true]]),
+        't',
+      ).encode('Hello').ids,
+    ).toEqual([15043, 2]);
+    expect(tokenizer.encode('a</s>b', { special: false }).ids).toContain(2);
+    const kept = tokenizer.encode('</s> <0x41>', { parse: false, special: false });
+    expect(kept.ids.filter((id) => id < 259)).toEqual([]);
+    expect(tokenizer.decode(kept.ids)).toBe('</s> <0x41>');
+  });
+
+  test('no space before a text where the file says so', () => {
+    const bare = ggufTokenizer(new Map([...metadata, ['tokenizer.ggml.add_space_prefix', false]]), 't');
+    const { ids } = bare.encode('Hello', { special: false });
+    expect(ids.map((id) => new TextDecoder().decode(bare.bytesOf(id)))).toEqual(['Hello']);
+    expect(bare.decode(bare.encode(' a').ids)).toBe(' a');
+  });
+
+  test('joins by score, the leftmost of equals, against trying every pair', () => {
+    const scores = metadata.get('tokenizer.ggml.scores') as ArrayLike<number>;
+    const ids = new Map((metadata.get('tokenizer.ggml.tokens') as readonly string[]).map((token, id) => [token, id]));
+    const slow = (text: string): string[] => {
+      const symbols = [...text];
+      for (;;) {
+        let best = -1;
+        for (let i = 0; i + 1 < symbols.length; i++) {
+          const id = ids.get(symbols[i] + symbols[i + 1]);
+          const old = best < 0 ? undefined : ids.get(symbols[best] + symbols[best + 1]);
+          if (id !== undefined && (old === undefined || scores[id] > scores[old])) best = i;
+        }
+        if (best < 0) return symbols;
+        symbols.splice(best, 2, symbols[best] + symbols[best + 1]);
+      }
+    };
+    const unit = fc.constantFrom(' ', 'a', 'e', 't', 'h', 'n', 'r', 's', 'in', 'the', '\n', '1', '=', '-', '.');
+    fc.assert(
+      fc.property(fc.string({ unit, minLength: 1, maxLength: 40 }), (text) => {
+        const want = slow(`\u2581${text.replaceAll(' ', '\u2581')}`).map(
+          (symbol) => ids.get(symbol) ?? 3 + symbol.charCodeAt(0),
+        );
+        expect(tokenizer.encode(text, { special: false }).ids).toEqual(want);
+      }),
+    );
+  });
+
+  test('a control token is not made of text even where its parts are pieces', () => {
+    const tokens = ['<unk>', '<s>', '\u2581', '<', 's', '>', '<s'];
+    const small = new Map<string, unknown>([
+      ['tokenizer.ggml.model', 'llama'],
+      ['tokenizer.ggml.tokens', tokens],
+      ['tokenizer.ggml.token_type', [2, 3, 1, 1, 1, 1, 1]],
+      ['tokenizer.ggml.scores', [0, 0, -1, -1, -1, -1, -1]],
+    ]);
+    expect(
+      ggufTokenizer(small, 't')
+        .encode('<s>', { parse: false })
+        .ids.map((id) => tokens[id]),
+    ).toEqual(['\u2581', '<s', '>']);
+    expect(ggufTokenizer(small, 't').encode('<s>').ids).toEqual([1]);
+  });
+
+  test('a run of spaces that the file holds as spaces is found where a marked space is written out', () => {
+    const small = new Map<string, unknown>([
+      ['tokenizer.ggml.model', 'llama'],
+      ['tokenizer.ggml.add_space_prefix', false],
+      ['tokenizer.ggml.tokens', ['<unk>', '<s>', '\u2581', 'a', '  ']],
+      ['tokenizer.ggml.token_type', [2, 3, 1, 1, 4]],
+      ['tokenizer.ggml.scores', [0, 0, -1, -1, -2]],
+    ]);
+    const { encode } = ggufTokenizer(small, 't');
+    for (const text of ['a  a', 'a \u2581a', 'a\u2581\u2581a'])
+      expect(encode(text, { special: false }).ids).toEqual([3, 4, 3]);
+  });
+
+  test.each<[string, Record<string, unknown>]>([
+    ['another model', { model: 'bert' }],
+    ['no tokens', { tokens: undefined }],
+    ['a token that is no string', { tokens: [1] }],
+    ['too few types', { token_type: [1] }],
+    ['scores that are none', { scores: 'x' }],
+    ['an id outside', { bos_token_id: 32000 }],
+    ['a flag that is none', { add_bos_token: 1 }],
+    ['another pre-tokenizer', { model: 'gpt2', pre: 'klingon', merges: [] }],
+    ['a merge of one', { model: 'gpt2', pre: 'gpt-2', merges: ['ab'] }],
+  ])('refuses %s', (_, changes) => {
+    const changed = new Map([
+      ...metadata,
+      ...Object.entries(changes).map(([key, value]) => [`tokenizer.ggml.${key}`, value] as const),
+    ]);
+    expect(() => ggufTokenizer(changed, 't')).toThrowErrorMatchingSnapshot();
+  });
+});
+
+describe('byte-level vocabularies', () => {
+  const letters = [
+    ...new Set([...'abcdefghijklmnopqrstuvwxyz0123456789 .,!'].map((char) => (char === ' ' ? '\u0120' : char))),
+  ];
+  const tokens = [...letters, 'ab', '12', '123', '1234', '\u0120a', '<B>', '<E>', 'abc'];
+  const metadata = (pre: string): ReadonlyMap<string, unknown> =>
+    new Map<string, unknown>([
+      ['tokenizer.ggml.model', 'gpt2'],
+      ['tokenizer.ggml.pre', pre],
+      ['tokenizer.ggml.tokens', tokens],
+      ['tokenizer.ggml.token_type', tokens.map((token) => (token.startsWith('<') ? 3 : 1))],
+      ['tokenizer.ggml.merges', ['a b', '1 2', '12 3', '123 4', '\u0120 a']],
+      ['tokenizer.ggml.bos_token_id', tokens.indexOf('<B>')],
+      ['tokenizer.ggml.eos_token_id', tokens.indexOf('<E>')],
+    ]);
+  const words = (pre: string, text: string): string[] =>
+    ggufTokenizer(metadata(pre), 't')
+      .encode(text)
+      .ids.map((id) => tokens[id]);
+
+  test('kinds cut digits as llama.cpp does (all of them in gguf-words.test.ts)', () => {
+    const cut = (pre: string): string =>
+      words(pre, 'x1234')
+        .filter((token) => token !== '<B>')
+        .join(' ');
+    for (const [want, names] of [
+      ['x 1234', ['gpt-2', 'phi-2', 'mpt', 'olmo', 'deepseek-llm']],
+      ['x 123 4', ['llama3', 'llama-bpe', 'dbrx', 'smaug-bpe', 'gpt-4o', 'llama4', 'default', 'falcon', 'deepseek-v3']],
+      ['x 1 2 3 4', ['qwen2', 'stablelm2', 'smollm', 'starcoder', 'command-r', 'tekken', 'deepseek-coder', 'exaone']],
+    ] as const)
+      expect(names.map((pre) => [pre, cut(pre)])).toEqual(names.map((pre) => [pre, want]));
+  });
+
+  test('Llama 3 begins with its token and takes a word that is in the vocabulary whole', () => {
+    expect(words('llama-bpe', 'abc a')).toEqual(['<B>', 'abc', '\u0120a']);
+    expect(words('dbrx', 'abc')).toEqual(['ab', 'c']);
+  });
+});
+
+const real = smollm2File('the vocabulary of SmolLM2');
+
+/**
+ * What converters call the cut of each family's own tokenizer.json: Llama 3.2 and SmolLM3, Qwen, Mistral Nemo,
+ * Phi-4-mini.
+ */
+test.each([
+  ['llama3', 'llama-bpe'],
+  ['qwen2', 'qwen2'],
+  ['tekken', 'tekken'],
+  ['o200k', 'gpt-4o'],
+])('a file that says the words of %s are %s gives the ids and offsets of that tokenizer', (name, pre) => {
+  const { tokenizer: json, cases } = fixtureJson<{
+    tokenizer: {
+      added_tokens: { id: number; content: string }[];
+      model: { vocab: Record<string, number>; merges: (string | [string, string])[] };
+      post_processor: unknown;
+    };
+    cases: { text: string; ids: number[]; offsets: number[] }[];
+  }>(`tokenizers/${name}.json`);
+  const added = new Map(json.added_tokens.map(({ id, content }) => [id, content])),
+    tokens: string[] = [];
+  for (const [token, id] of Object.entries(json.model.vocab)) tokens[id] = token;
+  for (const [id, content] of added) tokens[id] = content;
+  const tokenizer = ggufTokenizer(
+    new Map<string, unknown>([
+      ['tokenizer.ggml.model', 'gpt2'],
+      ['tokenizer.ggml.pre', pre],
+      ['tokenizer.ggml.tokens', tokens],
+      ['tokenizer.ggml.token_type', tokens.map((_, id) => (added.has(id) ? 3 : 1))],
+      [
+        'tokenizer.ggml.merges',
+        json.model.merges.map((merge) => (typeof merge === 'string' ? merge : merge.join(' '))),
+      ],
+      ['tokenizer.ggml.bos_token_id', tokens.indexOf('<|im_start|>')],
+      ['tokenizer.ggml.add_bos_token', json.post_processor !== null],
+    ]),
+    name,
+  );
+  for (const { text, ids, offsets } of cases) {
+    const own = tokenizer.encode(text);
+    expect(own.ids, text).toEqual(ids);
+    if (text === text.normalize('NFC')) expect(own.offsets.flat(), text).toEqual(offsets);
+  }
+});
+
+describe.skipIf(real === undefined)('SmolLM2-135M-Instruct', () => {
+  const reference = fixtureJson<{
+    texts: { text: string; ids: number[] }[];
+    excerpts: { file: string; start: number; length: number; ids: number[] }[];
+  }>('smollm2-ids.json');
+  let metadata: ReadonlyMap<string, unknown>;
+  let tokenizer: Tokenizer;
+  beforeAll(async () => {
+    metadata = await metadataOf(real!);
+    tokenizer = ggufTokenizer(metadata, 'smollm2');
+  });
+
+  test('ids and text of hard texts and prose', () => {
+    const prose = reference.excerpts.map(({ file, start, length, ids }) => ({
+      text: readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length),
+      ids,
+    }));
+    for (const { text, ids } of [...reference.texts, ...prose]) {
+      const own = tokenizer.encode(text);
+      expect(own.ids).toEqual(ids);
+      expect(tokenizer.decode(ids, { special: true })).toBe(text);
+    }
+  });
+
+  test('its chat template, whose turns become single tokens', () => {
+    const text = readChatTemplate({ metadata }, 'smollm2')!([{ role: 'user', content: 'Hi' }]);
+    expect(text).toBe(
+      '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n',
+    );
+    expect(tokenizer.encode(text).ids.filter((id) => id === 1 || id === 2)).toEqual([1, 2, 1, 2, 1]);
+  });
+});

@@ -1,0 +1,174 @@
+import {
+  addColumns,
+  attend,
+  headCount,
+  type Attend,
+  type AttendOptions,
+  type AttentionStats,
+  type WindowColumns,
+  hider,
+} from '@kv/engine';
+import type { CacheView } from '@kv/engine';
+import { attentionGraph, type AttentionShape } from './attention-graph.ts';
+import { headView, type HeadView } from './attention-mask.ts';
+import { sessionOptions, type Onnx, type OnnxSession, type OnnxTensor } from './runtime.ts';
+
+export interface OnnxAttendOptions {
+  readonly threads: number;
+  /** Multiplications below which `attend` runs instead: it is done before a graph has started. @defaultValue 2^18 */
+  readonly small?: number;
+  /**
+   * Scores of one KV head that are held at a time, so that they stay in the second-level cache; 16 rows at least.
+   * @defaultValue 2^18
+   */
+  readonly scores?: number;
+}
+
+/**
+ * `attend` on ONNX Runtime: keys and values are read where the cache has them. What is small, and rows that see
+ * nothing, go to `attend`.
+ */
+export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 ** 18 }: OnnxAttendOptions): Attend {
+  const sessions = new Map<string, Promise<OnnxSession>>();
+  const sessionOf = (shape: AttentionShape): Promise<OnnxSession> => {
+    const key = JSON.stringify(shape);
+    const session = sessions.get(key) ?? onnx.InferenceSession.create(attentionGraph(shape), sessionOptions(threads));
+    sessions.set(key, session);
+    return session;
+  };
+  return async (options) => {
+    const { q, queryPositions, cache, counters, stats, softcap, scale = 1 / Math.sqrt(cache.headDim) } = options;
+    const m = queryPositions.length,
+      d = cache.headDim,
+      heads = headCount(q, m, cache, 'attend'),
+      group = heads / cache.heads;
+    const longest = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
+    if (m * longest * heads * d < small) return attend(options);
+    if (counters !== undefined) {
+      counters.fused++;
+      if (stats !== undefined) counters.statistics++;
+    }
+    const out = new Float32Array(m * heads * d),
+      hide = hider(options.visible, cache, heads);
+    const tile = Math.min(m, Math.max(16, Math.floor(scores / (group * longest)), ...windowRows(stats)));
+    // whole tiles at the end, so that no window begins in the middle of more tiles than one
+    for (let b = 0, end = m % tile || tile; b < m; b = end, end += tile) {
+      const rows = rowsOf(options, heads, b, end - b),
+        to = b * heads * d;
+      const views = headViews(cache, group, rows.queryPositions, hide);
+      if (views === undefined) {
+        out.set(attend(rows), to);
+        continue;
+      }
+      const masked = views.some(({ mask }) => mask !== undefined),
+        sums = stats?.columnSum !== undefined,
+        maxima = stats?.columnMax !== undefined,
+        windows = rows.stats?.windows ?? [];
+      const session = await sessionOf({
+        kvHeads: cache.heads,
+        group,
+        headDim: d,
+        scale,
+        ...(softcap !== undefined && { softcap }),
+        masked,
+        sums,
+        maxima,
+        windows: windows.map(({ queries, of }) => ({ rows: queries < end - b ? queries : 'all', of })),
+      });
+      const result = await session.run(feedsOf(onnx, cache, group, rows.q, views, masked));
+      out.set(result.out.data as Float32Array, to);
+      if (stats !== undefined) addTile(stats, windows, heads, views, result);
+    }
+    return out;
+  };
+}
+
+/** Windows no wider than this lie in one tile. */
+const NARROW = 128;
+
+const windowRows = (stats: AttentionStats | undefined): readonly number[] =>
+  (stats?.windows ?? []).map(({ queries }) => queries).filter((w) => w <= NARROW);
+
+/** Adds what a tile's graph said of its columns. */
+function addTile(
+  stats: AttentionStats,
+  windows: readonly WindowColumns[],
+  heads: number,
+  views: readonly HeadView[],
+  result: Readonly<Record<string, OnnxTensor>>,
+): void {
+  const { stride } = stats,
+    group = heads / views.length;
+  for (const [g, { end }] of views.entries()) {
+    const add = (to: AttentionStats, sum?: OnnxTensor, max?: OnnxTensor): void => {
+      const row = (x: OnnxTensor | undefined, r: number): Float32Array | undefined =>
+        (x?.data as Float32Array | undefined)?.subarray(r * end, (r + 1) * end);
+      for (let r = 0; r < group; r++) addColumns(to, heads, g * group + r, row(sum, r), row(max, r));
+    };
+    add(stats, result[`sum${g}`], result[`max${g}`]);
+    for (const [i, { of, columns }] of windows.entries()) {
+      const column = result[`window${g}.${i}`];
+      if (of === 'max') add({ stride, columnMax: columns }, undefined, column);
+      else add({ stride, columnSum: columns }, column);
+    }
+  }
+}
+
+/** The options of rows [b, b + count) alone, uncounted, with the windows that reach into them. */
+function rowsOf({ counters: _, ...options }: AttendOptions, heads: number, b: number, count: number): AttendOptions {
+  const m = options.queryPositions.length,
+    d = options.cache.headDim,
+    after = m - b - count;
+  if (count === m) return options;
+  const q = new Float32Array(heads * count * d);
+  for (let h = 0; h < heads; h++) q.set(options.q.subarray((h * m + b) * d, (h * m + b + count) * d), h * count * d);
+  const { stats } = options,
+    windows = stats?.windows?.flatMap(({ queries, ...of }) =>
+      queries > after ? { ...of, queries: queries - after } : [],
+    );
+  return {
+    ...options,
+    q,
+    queryPositions: options.queryPositions.subarray(b, b + count),
+    ...(stats && { stats: { ...stats, ...(windows && { windows }) } }),
+  };
+}
+
+function headViews(
+  cache: CacheView,
+  group: number,
+  queryPositions: Uint32Array,
+  hide: Parameters<typeof headView>[4],
+): HeadView[] | undefined {
+  const views: HeadView[] = [];
+  for (let g = 0; g < cache.heads; g++) {
+    const view = headView(cache, g, group, queryPositions, hide);
+    if (view === undefined) return undefined;
+    views.push(view);
+  }
+  return views;
+}
+
+function feedsOf(
+  onnx: Onnx,
+  cache: CacheView,
+  group: number,
+  q: Float32Array,
+  views: readonly HeadView[],
+  masked: boolean,
+): Record<string, OnnxTensor> {
+  const { headDim: d, capacity } = cache,
+    size = q.length / cache.heads,
+    m = size / (group * d);
+  const feeds: Record<string, OnnxTensor> = {};
+  const put = (name: string, data: Float32Array, ...shape: readonly number[]): void =>
+    void (feeds[name] = new onnx.Tensor('float32', data, shape));
+  for (const [g, { end, mask, maskRows }] of views.entries()) {
+    const at = g * capacity * d;
+    put(`q${g}`, q.subarray(g * size, (g + 1) * size), group, m, d);
+    put(`k${g}`, cache.keys.subarray(at, at + end * d), end, d);
+    put(`v${g}`, cache.values.subarray(at, at + end * d), end, d);
+    if (masked) put(`mask${g}`, mask ?? new Float32Array(m * end), maskRows, m, end);
+  }
+  return feeds;
+}

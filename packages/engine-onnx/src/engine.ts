@@ -1,0 +1,60 @@
+import { expectOptions } from '@kv/core/engine';
+import type { HostEngine } from '@kv/engine';
+import { onnxAttend } from './attention.ts';
+import { layerGraph } from './layer-graph.ts';
+import { preparedLayer } from './layer.ts';
+import type { WeightForm } from './product.ts';
+import { programGraph, rotaryOf } from './program-graph.ts';
+import { sessionOptions, type Onnx, type OnnxTensor } from './runtime.ts';
+import { angleTensors, expectAngles, sessionOf, type Session } from './session.ts';
+
+export interface OnnxEngineOptions {
+  /** @defaultValue 1 */
+  readonly threads?: number;
+  /**
+   * `f32` is exact: every product in f32. `stored` keeps 4- and 8-bit weights as they are and rounds the activations
+   * that meet them to 8 bits in
+   * blocks of 16 or 32: a product is off by less than 1 % of its largest number.
+   * @defaultValue 'f32'
+   */
+  readonly weights?: WeightForm;
+}
+
+/** Runs programs on ONNX Runtime, each as one graph in memory that holds its weights. */
+export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEngine {
+  expectOptions('onnxEngine', { threads: true, weights: true }, options);
+  const { threads = 1, weights = 'f32' } = options;
+  const open = async (name: string, model: Uint8Array): Promise<Session> =>
+    sessionOf(name, await onnx.InferenceSession.create(model, sessionOptions(threads)));
+  const masks = new Map<string, OnnxTensor>();
+  return {
+    name: `onnxruntime-node, ${weights === 'f32' ? 'f32' : 'stored weights'}, ${threads} thread${threads === 1 ? '' : 's'}`,
+    attend: onnxAttend(onnx, { threads }),
+    attendsWindows: true,
+    async prepare(program) {
+      const { run, destroy } = await open(program.name, programGraph(program, weights)),
+        rotary = rotaryOf(program),
+        names = program.outputs.map((_, i) => `y${i}`);
+      const tensor = (data: Float32Array, m: number): OnnxTensor =>
+        new onnx.Tensor('float32', data, [m, data.length / m]);
+      return {
+        run: async (inputs, m, angles) => {
+          if (m === 0) return program.outputs.map(() => new Float32Array(0));
+          const feeds = Object.fromEntries(program.inputs.map((_, i) => [`x${i}`, tensor(inputs[i], m)]));
+          if (rotary === undefined) return run(feeds, names);
+          return run({ ...feeds, ...angleTensors(onnx, expectAngles(angles, rotary, program.name), m) }, names);
+        },
+        destroy,
+      };
+    },
+    prepareLayer: async (heads, finish, next) =>
+      preparedLayer(
+        onnx,
+        heads,
+        finish,
+        next,
+        await open(finish.name, layerGraph(heads, finish, next, weights)),
+        masks,
+      ),
+  };
+}

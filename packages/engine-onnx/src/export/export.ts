@@ -1,0 +1,222 @@
+import { KvError } from '@kv/core';
+import { expectOptions } from '@kv/core/engine';
+import { builtin, embeddedFolder, openCheckpoint, type Checkpoint } from '@kv/checkpoints';
+import type { Fields, ModelConfig } from '@kv/checkpoints';
+import type { Stored } from '../graph.ts';
+import { decoderGraph } from './decoder-graph.ts';
+
+/** `f32`: every weight in f32. `q4`: products in 4 bits, or as the checkpoint's own blocks have them. */
+export type ExportForm = 'f32' | 'q4';
+
+export interface ExportOptions {
+  /** Written as `onnx/model.onnx` and `onnx/model_q4.onnx`, as the hub names them. @defaultValue f32 alone */
+  readonly forms?: readonly ExportForm[];
+  /**
+   * Where positions come from: an input `position_ids`, or the attention mask's length, as in exports that turn keys
+   * inside GroupQueryAttention. @defaultValue 'ids'
+   */
+  readonly positions?: 'ids' | 'mask';
+  /** One node of `com.microsoft` a layer, or products and a softmax as older exports have. @defaultValue 'fused' */
+  readonly attention?: 'fused' | 'plain';
+  /** Bytes of weights beyond which they go to files beside the model. @defaultValue 2^30 */
+  readonly inside?: number;
+}
+
+const FILES: Readonly<Record<ExportForm, string>> = { f32: 'model.onnx', q4: 'model_q4.onnx' };
+
+/** Of a file beside a model: what a browser can still take whole. */
+const MOST_BESIDE = 2 ** 31 - 2 ** 20;
+
+/**
+ * Writes a checkpoint as a folder of the Hugging Face hub that transformers.js loads: `onnx/*.onnx`, config.json,
+ * generation_config.json, tokenizer.json, tokenizer_config.json and the chat template. In Node.
+ *
+ * @param name what `loadModel` takes
+ * @returns the files written, relative to the folder
+ * @throws KvError for a checkpoint that cannot be read or a folder that cannot be written
+ */
+export async function exportOnnx(
+  name: string,
+  folder: string,
+  options: ExportOptions = {},
+): Promise<readonly string[]> {
+  expectOptions('exportOnnx', { forms: true, positions: true, attention: true, inside: true }, options);
+  const { forms = ['f32'], positions = 'ids', attention = 'fused', inside = 2 ** 30 } = options;
+  const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
+  try {
+    return await writable(folder, () => write(checkpoint, folder, { forms, positions, attention, inside }));
+  } finally {
+    await checkpoint.close();
+  }
+}
+
+async function write(
+  checkpoint: Checkpoint,
+  folder: string,
+  { forms, positions, attention, inside }: Required<ExportOptions>,
+): Promise<readonly string[]> {
+  const { mkdirSync } = builtin('node:fs'),
+    external: Record<string, number> = {},
+    parts = partsIn(folder);
+  mkdirSync(`${folder}/onnx`, { recursive: true });
+  try {
+    for (const form of forms) {
+      const file = FILES[form],
+        beside = weightBytes(checkpoint.config, form) > inside ? besideFiles(parts, file) : undefined,
+        graph = await decoderGraph(checkpoint.config, checkpoint.weights, {
+          form,
+          positions,
+          attention,
+          store: beside?.store,
+        });
+      parts.put(`onnx/${file}`, graph);
+      if (beside) external[file] = beside.names.length;
+    }
+    for (const [file, text] of await checkpoint.hubFiles())
+      parts.put(file, file === 'config.json' ? withExternal(text, external) : text);
+    return parts.move();
+  } finally {
+    parts.drop();
+  }
+}
+
+/** Without it no reader takes a folder for a model. */
+const ENTRY = 'config.json';
+
+/**
+ * Files of a folder that are written beside their places, and moved there when all of them are whole: the entry goes
+ * away first and comes last, so that nobody reads old files and new ones together.
+ */
+interface Parts {
+  /** Begins a file. */
+  begin(name: string): void;
+  /** Adds to the file that was begun last. */
+  add(bytes: Uint8Array): void;
+  put(name: string, content: string | Uint8Array): void;
+  /** All of them, in their places, or what was there before. */
+  move(): readonly string[];
+  /** Lets go of what is not in its place. */
+  drop(): void;
+}
+function partsIn(folder: string): Parts {
+  const { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeSync } = builtin('node:fs'),
+    names: string[] = [],
+    at = (name: string): string => `${folder}/${name}`,
+    part = (name: string): string => `${at(name)}.part`,
+    old = (name: string): string => `${at(name)}.replaced`,
+    gone = new Set<string>();
+  let file: number | undefined;
+  const end = (): void => {
+    if (file === undefined) return;
+    const whole = file;
+    file = undefined;
+    try {
+      fsyncSync(whole);
+    } finally {
+      closeSync(whole);
+    }
+  };
+  const begin = (name: string): void => {
+    end();
+    file = openSync(part(name), 'w');
+    names.push(name);
+    gone.add(part(name));
+  };
+  const add = (bytes: Uint8Array): void => {
+    // a file was begun
+    for (let done = 0; done < bytes.length; )
+      done += writeSync(file!, bytes, done, Math.min(bytes.length - done, 2 ** 30));
+  };
+  return {
+    begin,
+    add,
+    put(name, content) {
+      begin(name);
+      add(typeof content === 'string' ? new TextEncoder().encode(content) : content);
+    },
+    move() {
+      end();
+      const moved = [...names].sort((a, b) => Number(b === ENTRY) - Number(a === ENTRY)),
+        done: (readonly [from: string, to: string])[] = [],
+        step = (from: string, to: string): void => {
+          renameSync(from, to);
+          done.push([from, to]);
+        };
+      try {
+        for (const name of moved) if (existsSync(at(name))) step(at(name), old(name));
+        for (const name of moved.toReversed()) step(part(name), at(name));
+      } catch (error) {
+        for (const [from, to] of done.reverse()) renameSync(to, from);
+        throw error;
+      }
+      for (const name of names) gone.add(old(name));
+      return names;
+    },
+    drop() {
+      try {
+        end();
+        for (const path of gone) rmSync(path, { force: true });
+      } catch {
+        // a disk that fails keeps the parts; the next export takes their places
+      }
+    },
+  };
+}
+
+/** config.json with what transformers.js must know of files beside models, and nothing that an older one said of it. */
+function withExternal(text: string, external: Readonly<Record<string, number>>): string {
+  const { 'transformers.js_config': _, ...fields } = JSON.parse(text) as Fields;
+  const config =
+    Object.keys(external).length > 0 ? { 'transformers.js_config': { use_external_data_format: external } } : {};
+  return `${JSON.stringify({ ...fields, ...config }, null, 2)}\n`;
+}
+
+/** Files `FILE_data`, `FILE_data_1`, ... that take tensors one after the other. */
+function besideFiles(
+  parts: Parts,
+  model: string,
+): { readonly names: readonly string[]; store(bytes: Uint8Array): Stored | undefined } {
+  const names: string[] = [];
+  let size = 0;
+  return {
+    names,
+    store(bytes) {
+      if (bytes.length < 1024) return undefined;
+      if (names.length === 0 || size + bytes.length > MOST_BESIDE) {
+        names.push(`${model}_data${names.length === 0 ? '' : `_${names.length}`}`);
+        parts.begin(`onnx/${names[names.length - 1]}`);
+        size = 0;
+      }
+      const offset = size,
+        rest = -bytes.length & 63;
+      parts.add(bytes);
+      parts.add(new Uint8Array(rest));
+      size += bytes.length + rest;
+      return { file: names[names.length - 1], offset, length: bytes.length };
+    },
+  };
+}
+
+/** Bytes of a model's products and embedding, about. */
+function weightBytes(
+  { layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, tied }: ModelConfig,
+  form: ExportForm,
+): number {
+  const products = layers * hidden * ((2 * queryHeads + 2 * kvHeads) * headDim + 3 * ffn) + vocab * hidden,
+    shared = form === 'f32' && tied ? 0 : vocab * hidden;
+  return products * (form === 'f32' ? 4 : 0.625) + shared * 4;
+}
+
+/** @throws KvError for what the system says against a folder. */
+async function writable<T>(folder: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    const { code, syscall } = cause as NodeJS.ErrnoException;
+    if (code === undefined || syscall === undefined) throw cause;
+    throw new KvError(
+      folder,
+      `expected a folder that can be written, got ${code}: what was there before is whole, make room or choose another place and export again`,
+    );
+  }
+}

@@ -1,0 +1,24 @@
+import { KvError } from '@kv/core';
+import { builtin } from '@kv/checkpoints';
+import type { Onnx } from './runtime.ts';
+
+const NAME = 'onnxruntime-node';
+
+/** ONNX Runtime, if `onnxruntime-node` is found from a folder or from this package; `warn` is told if it does not load. */
+export function installedOnnx(from: string | undefined, warn: (sentence: string) => void): Onnx | undefined {
+  if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
+  const { createRequire } = builtin('node:module'),
+    { join } = builtin('node:path');
+  for (const base of [join(from ?? process.cwd(), 'index.js'), import.meta.url]) {
+    const require = createRequire(base);
+    try {
+      return require(require.resolve(NAME)) as Onnx;
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === 'MODULE_NOT_FOUND' && message.includes(`'${NAME}'`)) continue;
+      warn(new KvError(NAME, `expected the installed package to load, got: ${message.split('\n')[0]}`).message);
+      return undefined;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,50 @@
+import { KvError } from '@kv/core';
+import type { Angles } from '@kv/engine';
+import type { Onnx, OnnxSession, OnnxTensor } from './runtime.ts';
+
+/** A graph ready to run. */
+export interface Session {
+  /** Outputs by name. @throws KvError once destroyed. */
+  run(feeds: Readonly<Record<string, OnnxTensor>>, outputs: readonly string[]): Promise<Float32Array[]>;
+  destroy(): void;
+}
+
+/** @param name what errors call it */
+export function sessionOf(name: string, session: OnnxSession): Session {
+  let alive: OnnxSession | undefined = session;
+  return {
+    async run(feeds, outputs) {
+      if (alive === undefined) throw new KvError(name, 'expected a program that was not destroyed, got one that was');
+      const result = await alive.run(feeds, outputs);
+      return outputs.map((output) => result[output].data as Float32Array);
+    },
+    destroy() {
+      void alive?.release();
+      alive = undefined;
+    },
+  };
+}
+
+/** @throws KvError for angles of another number, or none, where `rotary` are turned. */
+export function expectAngles<A extends Angles | undefined>(
+  angles: A,
+  rotary: number | undefined,
+  name: string,
+): A & Angles {
+  if (angles?.rotary === rotary) return angles as A & Angles;
+  throw new KvError(
+    name,
+    `expected angles for ${rotary} numbers of a head, got ${angles === undefined ? 'none' : angles.rotary}`,
+  );
+}
+
+type AngleFeeds = Readonly<Record<'cos' | 'sin', OnnxTensor>>;
+const made = new WeakMap<Angles, AngleFeeds>();
+
+/** Angles of m rows as inputs; every layer of a pass asks for the same. */
+export function angleTensors(onnx: Onnx, angles: Angles, m: number): AngleFeeds {
+  const tensor = (data: Float32Array): OnnxTensor => new onnx.Tensor('float32', data, [m, angles.rotary / 2]),
+    feeds = made.get(angles) ?? { cos: tensor(angles.cos), sin: tensor(angles.sin) };
+  made.set(angles, feeds);
+  return feeds;
+}

@@ -1,0 +1,106 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { attend, LayerCache, Ledger, plainEngine, type AttentionCounters, type Visible } from '@kv/engine';
+import { onnxAttend } from '../src/attention.ts';
+import { cases, close, query } from '@kv/engine-testing/attention-cases';
+import { ort } from '@kv/model-testing/ort';
+import { outputs, probabilities, type Sees } from '@kv/engine-testing/attention-oracle';
+
+/** Everything through graphs, in tiles of 16 rows. */
+const graphs = onnxAttend(ort, { threads: 2, small: 0, scores: 0 });
+
+test('attention is the float64 softmax, with any mask, bound, scale and soft cap, and so are its column sums and maxima', async () => {
+  const option = (min: number, max: number) => fc.option(fc.double({ min, max, noNaN: true }), { nil: undefined });
+  await fc.assert(
+    fc.asyncProperty(
+      cases,
+      fc.constantFrom('none', 'one', 'kv', 'query'),
+      fc.option(fc.integer({ min: 0, max: 250 })),
+      option(0.05, 2),
+      option(0.5, 50),
+      fc.infiniteStream(fc.boolean()),
+      fc.boolean(),
+      async (one, kind, bound, scale, softcap, bits, folded) => {
+        const { cache, heads, q, queryPositions, H, n } = one,
+          rows = { none: 0, one: 1, kv: cache.heads, query: H }[kind];
+        const mask = Uint8Array.from({ length: rows * n }, () => (bits.next().value === true ? 1 : 0));
+        const lower = (p: number): number => Math.floor((p * (bound ?? 0)) / 250),
+          how = { ...(scale !== undefined && { scale }), ...(softcap !== undefined && { softcap }) };
+        const sees: Sees = (slot, position, p, h, g) =>
+          (rows === 0 || mask[(rows === 1 ? 0 : rows === H ? h : g) * n + slot] === 1) &&
+          (bound === null || position >= lower(p));
+        const visible: Visible = { ...(rows === 0 ? {} : { mask }), ...(bound === null ? {} : { lower }) };
+        const want = probabilities(query(one), [...queryPositions], heads, sees, how);
+        const column = (join: (a: number, b: number) => number): number[] =>
+          want.flatMap((of) =>
+            Array.from({ length: n }, (_, j) =>
+              j < of[0].shape[0] ? of.reduce((all, row) => join(all, row.get(j)), 0) : 0,
+            ),
+          );
+        const fold = folded ? H / cache.heads : 1,
+          stats = { stride: n, columnSum: new Float32Array((H / fold) * n), columnMax: new Float32Array(H * n) };
+        close(
+          await graphs({ q, queryPositions, cache, visible, stats, ...how }),
+          outputs(want, heads, cache.headDim).data,
+        );
+        const sums = column((a, b) => a + b);
+        close(
+          stats.columnSum,
+          Array.from(stats.columnSum, (_, i) =>
+            Array.from({ length: fold }, (__, r) => sums[(Math.floor(i / n) * fold + r) * n + (i % n)]).reduce(
+              (a, b) => a + b,
+              0,
+            ),
+          ),
+        );
+        close(stats.columnMax, column(Math.max));
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+test('calls are counted once, and rows that see nothing get zeros', async () => {
+  const cache = new LayerCache(2, 4, new Ledger());
+  cache.append(new Float32Array(24).fill(1), new Float32Array(24).fill(2), Uint32Array.of(5, 6, 7));
+  const counters: AttentionCounters = { fused: 0, statistics: 0 },
+    stats = { stride: 3, columnSum: new Float32Array(6) };
+  const out = await graphs({ q: new Float32Array(16), queryPositions: Uint32Array.of(1, 6), cache, counters, stats });
+  expect([...out]).toEqual([...Array<number>(8).fill(0), ...Array<number>(8).fill(2)]);
+  expect([...stats.columnSum]).toEqual([0.5, 0.5, 0, 0.5, 0.5, 0]);
+  expect(counters).toEqual({ fused: 1, statistics: 1 });
+  const hidden = await graphs({
+    q: new Float32Array(8),
+    queryPositions: Uint32Array.of(9),
+    cache,
+    visible: { mask: new Uint8Array(3) },
+  });
+  expect([...hidden]).toEqual(Array<number>(8).fill(0));
+  await expect(async () =>
+    graphs({ q: new Float32Array(12), queryPositions: Uint32Array.of(7), cache }),
+  ).rejects.toThrow('queries must be');
+});
+
+test('long blocks and single rows on ragged heads agree with the plain loops within 1e-5', async () => {
+  const [G, R, d, n, m] = [2, 3, 64, 700, 150],
+    cache = new LayerCache(G, d, new Ledger());
+  const wave = (count: number, by: number): Float32Array =>
+    Float32Array.from({ length: count }, (_, i) => Math.sin(i * by) * 2);
+  cache.append(
+    wave(G * n * d, 0.37),
+    wave(G * n * d, 0.73),
+    Uint32Array.from({ length: n }, (_, i) => i),
+  );
+  cache.keep([Uint32Array.from({ length: n }, (_, i) => i), Uint32Array.from({ length: 500 }, (_, i) => i + 200)]);
+  for (const [rows, options] of [
+    [m, { threads: 2 }],
+    [1, { threads: 1, small: 0 }],
+  ] as const) {
+    const q = wave(G * R * rows * d, 0.11),
+      queryPositions = Uint32Array.from({ length: rows }, (_, i) => n - rows + i);
+    close(
+      await onnxAttend(ort, options)({ q, queryPositions, cache }),
+      attend({ q, queryPositions, cache, engine: plainEngine() }),
+    );
+  }
+});

@@ -1,0 +1,147 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv/checkpoints';
+import { createDecoder, hostDecoder, linearEngine, referenceLinear } from '@kv/engine';
+import { halfWeights, oracleLogits, type Json } from '../src/decoder.oracle.ts';
+import { families, fixture, fixtureJson, wanted } from '@kv/model-testing/fixture';
+import { emptyCaches, relative, run } from '../src/run.ts';
+
+const weights = Object.fromEntries(families.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
+const config = (name: string): Json => fixtureJson<Json>(`${name}/config.json`);
+
+test.each(families)('the float64 oracle of %s agrees with transformers', (name) => {
+  for (const { ids, logits } of wanted(name, '.')) {
+    const rows = oracleLogits(config(name), weights[name], ids);
+    for (const [at, want] of Object.entries(logits)) expect(relative(rows[Number(at)], want)).toBeLessThan(5e-6);
+  }
+});
+
+const number = (min: number, max: number): fc.Arbitrary<number> => fc.double({ min, max, noNaN: true });
+const scaling = fc.oneof(
+  fc.record({ rope_type: fc.constant('default'), rope_theta: number(50, 1e6) }),
+  fc.record({ rope_type: fc.constant('linear'), rope_theta: number(50, 1e6), factor: number(1, 8) }),
+  fc.record({
+    rope_type: fc.constant('llama3'),
+    rope_theta: number(50, 1e6),
+    factor: number(1, 16),
+    low_freq_factor: number(0.5, 2),
+    high_freq_factor: number(2.5, 8),
+    original_max_position_embeddings: fc.integer({ min: 4, max: 200 }),
+  }),
+  fc
+    .record(
+      {
+        factor: number(1, 16),
+        attention_factor: number(0.5, 2),
+        beta_fast: number(4, 40),
+        beta_slow: number(0.5, 3),
+        truncate: fc.boolean(),
+        mscales: fc.tuple(number(0.5, 2), number(0.5, 2)),
+      },
+      { requiredKeys: ['factor'] },
+    )
+    .chain(({ mscales, ...rest }) =>
+      fc.record({
+        rope_type: fc.constant('yarn'),
+        rope_theta: number(50, 1e6),
+        original_max_position_embeddings: fc.integer({ min: 4, max: 200 }),
+        ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, fc.constant(value)])),
+        ...(mscales && { mscale: fc.constant(mscales[0]), mscale_all_dim: fc.constant(mscales[1]) }),
+      }),
+    ),
+);
+const divisors = (count: number): fc.Arbitrary<number[]> =>
+  fc.array(number(0.5, 20), { minLength: count, maxLength: count });
+const window = fc.integer({ min: 1, max: 30 });
+const types = (layers: number): fc.Arbitrary<string[]> =>
+  fc.array(fc.constantFrom('sliding_attention', 'full_attention'), { minLength: layers, maxLength: layers });
+const longrope = (original: number, partial: number, pairs: number): fc.Arbitrary<Json> =>
+  fc.record({
+    sliding_window: fc.option(window),
+    original_max_position_embeddings: fc.constant(original),
+    max_position_embeddings: fc.integer({ min: 40, max: 500 }),
+    rope_parameters: fc.record({
+      rope_type: fc.constant('longrope'),
+      rope_theta: number(50, 1e6),
+      partial_rotary_factor: fc.constant(partial),
+      original_max_position_embeddings: fc.constant(original),
+      short_factor: divisors(pairs),
+      long_factor: divisors(pairs),
+    }),
+  });
+
+/** Per architecture, configurations that its weights fit. */
+const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
+  llama: fc.record({ rope_parameters: scaling, rms_norm_eps: number(1e-6, 1e-2) }),
+  mistral: fc.record({ rope_parameters: scaling, sliding_window: fc.option(window) }),
+  qwen2: fc.record({
+    sliding_window: window,
+    use_sliding_window: fc.boolean(),
+    layer_types: types(2),
+  }),
+  qwen3: fc.record({ rope_parameters: scaling }),
+  phi3: fc.integer({ min: 2, max: 60 }).chain((original) => longrope(original, 0.5, 4)),
+  gemma2: fc.record({
+    attn_logit_softcapping: fc.option(number(0.5, 50)),
+    final_logit_softcapping: fc.option(number(0.5, 50)),
+    query_pre_attn_scalar: fc.integer({ min: 1, max: 64 }),
+    sliding_window: window,
+    layer_types: types(3),
+  }),
+  gemma3: fc.record({
+    final_logit_softcapping: fc.option(number(0.5, 50)),
+    query_pre_attn_scalar: fc.integer({ min: 1, max: 64 }),
+    sliding_window: window,
+    layer_types: types(7),
+    rope_parameters: fc.record({
+      full_attention: scaling,
+      sliding_attention: fc.record({ rope_type: fc.constant('default'), rope_theta: number(50, 1e6) }),
+    }),
+  }),
+  smollm3: fc.record({
+    rope_parameters: scaling,
+    no_rope_layers: fc.array(fc.constantFrom(0, 1), { minLength: 5, maxLength: 5 }),
+    use_sliding_window: fc.boolean(),
+    sliding_window: window,
+    layer_types: types(5),
+  }),
+  olmo2: fc.record({ rope_parameters: scaling, rms_norm_eps: number(1e-6, 1e-2) }),
+  granite: fc.record({
+    rope_parameters: scaling,
+    attention_multiplier: number(0.01, 1),
+    embedding_multiplier: number(0.1, 12),
+    residual_multiplier: number(0.05, 2),
+    logits_scaling: number(0.1, 16),
+  }),
+  llama32: fc.record({ rope_parameters: scaling }),
+  phi4: fc.integer({ min: 2, max: 60 }).chain((original) => longrope(original, 0.75, 6)),
+  nemo: fc.record({ rope_parameters: scaling, sliding_window: fc.option(window) }),
+  'qwen3-yarn': fc.record({ rope_parameters: scaling }),
+};
+
+describe.each(families)('every difference of %s', (name) => {
+  test('logits of all positions are those of the float64 oracle, whatever the configuration says', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        variants[name],
+        fc.array(fc.integer({ min: 0, max: 63 }), { minLength: 1, maxLength: 40 }),
+        fc.integer({ min: 1, max: 12 }),
+        async (changed, ids, block) => {
+          const json = { ...config(name), ...changed },
+            parsed = parseConfig(json, name),
+            file = await readSafetensors(await fileSource(fixture(`${name}/model.safetensors`)));
+          const decoder = hostDecoder(
+            await createDecoder(parsed, checkpointWeights(file, parsed), linearEngine(referenceLinear)).finally(() =>
+              file.close(),
+            ),
+          );
+          const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()], block });
+          for (const [i, want] of oracleLogits(json, weights[name], ids).entries())
+            expect(relative(rows[i], want), `position ${i}`).toBeLessThan(2e-5);
+          decoder.destroy();
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+});

@@ -1,0 +1,138 @@
+import { KvError } from '@kv/core';
+import type { Instruction, Program, Rows } from '@kv/engine';
+import type { Code, Part } from './code.ts';
+import type { Place } from './layout.ts';
+import { Unfit } from './unfit.ts';
+
+/** Where the constants of a program lie, by instruction: weights in parts, of gates and ups apart, and arrays. */
+export interface Placed {
+  readonly parts: readonly Part[];
+  /** Rows of the weight before the ups, where it is only gated: both are one part then. */
+  readonly gate?: boolean;
+  /** Where the bias or the gain lies; 0 for none. */
+  readonly array: number;
+}
+
+/** Activations of kernel/fast/rows.ts. */
+const activations = { silu: 0, gelu: 1 } as const;
+
+/** The one user of a value that nobody else sees. */
+export function onlyUser(program: Program, { id }: Rows): Instruction | undefined {
+  const users = program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
+  return users.length === 1 && program.outputs.every((output) => output.id !== id) ? users[0] : undefined;
+}
+
+/**
+ * Writes a program's code: from the places of its inputs to those of its outputs, rows `[m, H * d]` where the program
+ * says heads. Places of other values are free again, those of inputs are not.
+ */
+export function writeProgram(
+  code: Code,
+  program: Program,
+  placed: ReadonlyMap<Instruction, Placed>,
+  inputs: readonly Place[],
+): readonly Place[] {
+  const places = new Map<number, Place>(program.inputs.map(({ id }, i) => [id, inputs[i]]));
+  const place = ({ id }: Rows): Place => {
+    const found = places.get(id);
+    if (found === undefined) throw new KvError(program.name, `expected a value ${id} before it is used, got none`);
+    return found;
+  };
+  /** How many instructions still read what lies in a room. */
+  const held = new Set([...inputs.map(({ room }) => room)]);
+  const done = (index: number): void => {
+    const later = program.instructions.slice(index + 1),
+      alive = new Set(
+        [
+          ...later.flatMap((other) => (other.op === 'add' ? [other.x, other.y] : [other.x])),
+          ...program.outputs.map((output) => output),
+        ].flatMap(({ id }) => places.get(id)?.room ?? []),
+      );
+    for (const [id, there] of places)
+      if (!alive.has(there.room) && !held.has(there.room)) {
+        const twins = [...places].filter(([, { room }]) => room === there.room);
+        for (const [twin] of twins) places.delete(twin);
+        places.delete(id);
+        code.free(there);
+      }
+  };
+  for (const [index, instruction] of program.instructions.entries()) {
+    const { out } = instruction;
+    const fused = placed.get(instruction)?.gate === true;
+    if (fused) {
+      // the instruction that gates it comes later; nothing reads it in between
+      places.set(out.id, place(instruction.x));
+      continue;
+    }
+    places.set(out.id, write(code, program, instruction, placed, place));
+    done(index);
+  }
+  return program.outputs.map(place);
+}
+
+function write(
+  code: Code,
+  program: Program,
+  instruction: Instruction,
+  placed: ReadonlyMap<Instruction, Placed>,
+  place: (rows: Rows) => Place,
+): Place {
+  const { out } = instruction,
+    x = place(instruction.x),
+    { width } = instruction.x;
+  switch (instruction.op) {
+    case 'rmsNorm':
+      // every norm is placed
+      return code.norm(x, width, placed.get(instruction)!.array, instruction.gain.length, instruction.eps);
+    case 'linear': {
+      const { parts, array } = placed.get(instruction)!; // every product is placed
+      return code.product(x, parts, array);
+    }
+    case 'columns':
+      return code.columns(x, instruction.from);
+    case 'rope':
+      return code.rope(x, width / instruction.headDim, instruction.headDim, instruction.rotary ?? instruction.headDim);
+    case 'gated': {
+      const how = activations[instruction.activation],
+        product = program.instructions.find((other) => other.out.id === instruction.x.id),
+        weights = product && placed.get(product);
+      if (weights?.gate !== true) return code.gate(x, out.width, how);
+      const [gate, up] = weights.parts;
+      return code.gated(x, gate, up, weights.array, how);
+    }
+    case 'add':
+      return code.add(x, place(instruction.y), width);
+    case 'softcap':
+      return code.softcap(x, width, instruction.cap);
+    case 'scale':
+      return code.scale(x, width, instruction.by);
+    case 'heads':
+      return x;
+    default:
+      throw strange(program, instruction);
+  }
+}
+
+const known: ReadonlySet<string> = new Set<Instruction['op']>([
+  'rmsNorm',
+  'linear',
+  'columns',
+  'rope',
+  'gated',
+  'add',
+  'softcap',
+  'scale',
+  'heads',
+]);
+
+/** @throws Unfit for a program with an instruction, or an activation, that there is no code for */
+export function expectKnown(program: Program): void {
+  for (const instruction of program.instructions)
+    if (!known.has(instruction.op) || (instruction.op === 'gated' && !(instruction.activation in activations)))
+      throw strange(program, instruction);
+}
+
+const strange = ({ name }: Program, instruction: { readonly op: string; readonly activation?: string }): Unfit =>
+  new Unfit(
+    `instructions that the module runs, got ${[instruction.op, instruction.activation].join(' ').trim()} in ${name}`,
+  );

@@ -1,0 +1,204 @@
+import { KvError } from '@kv/core';
+import type { Matrix } from '@kv/checkpoints';
+import type { Angles, Engine, Instruction, Program, Runnable } from '@kv/engine';
+import { toHeads } from '@kv/engine';
+import { Code } from './code.ts';
+import { expectKnown, onlyUser, writeProgram, type Placed } from './compile.ts';
+import { install, sizesOf, type Installed } from './install.ts';
+import { formNames, type FastModule } from './kernels.ts';
+import type { Place } from './layout.ts';
+import { Placing } from './placing.ts';
+import { rehearse } from './rehearsal.ts';
+import { copyRows, rowsAt } from './rows.ts';
+import { Team } from './team.ts';
+
+export interface WasmEngineOptions {
+  /** @defaultValue 1 */
+  readonly threads?: number;
+  /** Products in f32 of weights as stored; otherwise weights of at most 8 bits meet activations in 8 bits. */
+  readonly exact?: boolean;
+  /** Told in one sentence why there is one thread where more were asked for. @defaultValue console.warn */
+  readonly warn?: (sentence: string) => void;
+}
+
+/** Rows that go through a program at a time. */
+const tile = 256;
+
+/** A program whose weights lie in panels. */
+export interface WasmRunnable extends Runnable {
+  readonly program: Program;
+  readonly placed: ReadonlyMap<Instruction, Placed>;
+  readonly team: Team;
+}
+
+/** Runs programs on this package's module, in memory that its threads share. */
+export function wasmEngine(
+  fast: FastModule,
+  { threads = 1, exact = false, warn = console.warn }: WasmEngineOptions = {},
+): Engine<WasmRunnable> {
+  let team: Promise<Team> | undefined,
+    users = 0;
+  const alone = (why: string): void =>
+    warn(new KvError('wasm', `expected ${threads} threads, goes on with one: ${why}`).message);
+  const start = async (): Promise<Team> => {
+    // others take a while to come up
+    const [started] = await Promise.all([Team.start(fast, threads, alone), threads > 1 && rehearse()]);
+    return started;
+  };
+  return {
+    name: engineName(fast, exact, threads),
+    async prepare(program) {
+      expectKnown(program);
+      team ??= start();
+      users++;
+      const own = await team,
+        placing = new Placing(own, exact);
+      const release = (): void => {
+        placing.free();
+        if (--users > 0) return;
+        own.destroy();
+        team = undefined;
+      };
+      try {
+        return runnable(own, program, placing, release);
+      } catch (error) {
+        release();
+        throw error;
+      }
+    },
+  };
+}
+
+/** What reports call an engine on so many threads. */
+export const engineName = ({ form }: FastModule, exact: boolean, threads: number): string =>
+  `wasm, ${exact ? 'f32' : 'stored weights'}, ${formNames[form]}, ${threads} thread${threads === 1 ? '' : 's'}`;
+
+/** Code for so many rows, written when first asked for. */
+interface Written extends Installed {
+  readonly inputs: readonly Place[];
+  readonly outputs: readonly Place[];
+}
+
+function runnable(team: Team, program: Program, placing: Placing, release: () => void): WasmRunnable {
+  const { heap, kernels } = team,
+    { program: bare, placed } = place(program, placing),
+    written = new Map<number, Written>();
+  const rope = program.instructions.find((instruction) => instruction.op === 'rope'),
+    rotary = rope === undefined ? 0 : (rope.rotary ?? rope.headDim),
+    half = rotary / 2;
+  let alive = true;
+  const codeFor = (rows: number): Written => {
+    const known = written.get(rows);
+    if (known !== undefined) return known;
+    const code = new Code(sizesOf(team), rows),
+      inputs = bare.inputs.map(({ width }) => code.value(width, true)),
+      outputs = writeProgram(code, bare, placed, inputs),
+      all = { ...install(team, placing, code), inputs, outputs };
+    written.set(rows, all);
+    return all;
+  };
+  /** At most a tile of rows, from row `from` of the inputs to the same rows of the outputs. */
+  const pass = (
+    inputs: readonly Float32Array[],
+    outputs: readonly Float32Array[],
+    from: number,
+    rows: number,
+    angles: Angles | undefined,
+  ): void => {
+    const code = codeFor(rows === 1 ? 1 : tile),
+      rooms = team.bench.for(code.layout);
+    for (const [i, { width }] of bare.inputs.entries())
+      copyRows(inputs[i].subarray(from * width), width, rowsAt(heap, rooms, code.inputs[i], rows), rows);
+    const turns = heap.floats(team.angles.at(8 * half * rows + 64), 2 * half * rows);
+    if (angles && half > 0) {
+      turns.set(angles.cos.subarray(from * half, (from + rows) * half));
+      turns.set(angles.sin.subarray(from * half, (from + rows) * half), half * rows);
+    }
+    const cos = turns.byteOffset;
+    team.call({ ...nothing, ...code, ...rooms, rows, cos, sin: cos + 4 * half * rows });
+    for (const [i, { width }] of bare.outputs.entries()) {
+      const { data, stride } = rowsAt(heap, rooms, code.outputs[i], rows);
+      for (let r = 0; r < rows; r++) outputs[i].set(data.subarray(r * stride, r * stride + width), (from + r) * width);
+    }
+  };
+  return {
+    program: bare,
+    placed,
+    team,
+    async run(inputs, m, angles) {
+      if (!alive) throw new KvError(program.name, 'expected a program that is not destroyed, got one that is');
+      if (half > 0 && (angles?.rotary !== rotary || angles.cos.length !== m * half))
+        throw new KvError(
+          program.name,
+          angles === undefined
+            ? 'expected the angles of its rows, got none'
+            : `expected angles of ${m} rows and ${rotary} numbers a head, got ${angles.cos.length} of ${angles.rotary}`,
+        );
+      const outputs = bare.outputs.map(({ width }) => new Float32Array(m * width));
+      for (let from = 0; from < m; from += tile) pass(inputs, outputs, from, Math.min(tile, m - from), angles);
+      return outputs.map((data, i) => {
+        const { id, width } = bare.outputs[i],
+          heads = bare.instructions.find(({ op, out }) => op === 'heads' && out.id === id);
+        return heads?.op === 'heads' ? toHeads({ data, at: 0, stride: width, width }, m, heads.headDim) : data;
+      });
+    },
+    stored(name) {
+      const linear = bare.instructions.find((instruction) => instruction.op === 'linear' && instruction.name === name),
+        parts = linear === undefined ? [] : placed.get(linear)!.parts; // every product is placed
+      return (from, count) => {
+        const inputs = parts[0]?.inputs ?? 0,
+          out = new Float32Array(count * inputs),
+          at = team.angles.at(4 * inputs + 64);
+        for (let r = 0; r < count; r++) {
+          let row = from + r;
+          const part = parts.find(({ rows }) => {
+            if (row < rows) return true;
+            row -= rows;
+            return false;
+          });
+          if (part === undefined) throw new KvError(program.name, `expected a row of ${name}, got ${from + r}`);
+          kernels.row(part.kind, part.at + Math.floor(row / 16) * part.size, inputs, row % 16, at);
+          out.set(heap.floats(at, inputs), r * inputs);
+        }
+        return out;
+      };
+    },
+    destroy() {
+      if (!alive) return;
+      alive = false;
+      release();
+    },
+  };
+}
+
+/** A command without attention. */
+export const nothing = {
+  caches: 0,
+  position: 0,
+  packed: 0,
+  queries: 0,
+  window: 0,
+  shares: 0,
+  stride: 0,
+  apart: 0,
+  sums: 0,
+};
+
+const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
+
+/** A program without its weights, gains and biases, which are placed. */
+function place(program: Program, placing: Placing): Pick<WasmRunnable, 'program' | 'placed'> {
+  const placed = new Map<Instruction, Placed>();
+  const instructions = program.instructions.map((instruction) => {
+    if (instruction.op === 'rmsNorm') placed.set(instruction, { parts: [], array: placing.array(instruction.gain) });
+    if (instruction.op !== 'linear') return instruction;
+    const { weight, bias, out } = instruction,
+      gates = onlyUser(program, out)?.op === 'gated',
+      parts = placing.weight(weight, gates ? out.width / 2 : 0),
+      array = bias === undefined ? 0 : placing.array(bias),
+      bare = { ...instruction, weight: none };
+    placed.set(bare, { parts, gate: gates && parts.length === 2, array });
+    return bare;
+  });
+  return { program: { ...program, instructions }, placed };
+}

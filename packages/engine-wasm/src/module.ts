@@ -1,0 +1,103 @@
+import { builtin } from '@kv/checkpoints';
+import type { FastModule, Form } from './kernels.ts';
+import { moduleBytes } from './module-bytes.ts';
+import { fastest, fits } from './self-test.ts';
+
+/** A module in this form, or nothing where its instructions are missing or give wrong results. */
+export async function moduleOf(form: Form): Promise<FastModule | undefined> {
+  const bytes = await unpacked(form);
+  return valid(form, bytes) ? working(form, await WebAssembly.compile(bytes)) : undefined;
+}
+
+/** Pairs of vectors to registers of 256 bits, at once and with the optimising compiler alone. */
+const paired = ['experimental-wasm-revectorize', 'no-liftoff', 'no-wasm-lazy-compilation', 'no-wasm-inlining'] as const,
+  back = paired.map((flag) => (flag.startsWith('no-') ? flag.slice(3) : `no-${flag}`));
+
+/**
+ * A module in this form as V8 compiles it for registers of 256 bits, or nothing where that is not known to work. Nothing
+ * else is compiled so.
+ */
+export async function pairedModuleOf(form: Form): Promise<FastModule | undefined> {
+  const flags = pairing();
+  if (flags === undefined) return undefined;
+  const plain = await unpacked(form);
+  if (!valid(form, plain)) return undefined;
+  // an empty section more: of the same bytes V8 would give what it has compiled without the flags
+  const bytes = new Uint8Array(plain.length + 4);
+  bytes.set(plain);
+  bytes.set([0, 2, 1, 0x70], plain.length);
+  return working(form, compiled(bytes, flags));
+}
+
+function compiled(bytes: Uint8Array<ArrayBuffer>, flags: NodeFlags): WebAssembly.Module {
+  flags.set(paired);
+  try {
+    return new WebAssembly.Module(bytes);
+  } finally {
+    flags.set(back);
+  }
+}
+
+function valid(form: Form, bytes: Uint8Array<ArrayBuffer>): boolean {
+  return WebAssembly.validate(bytes) || (form > 0 && flagRelaxed() && WebAssembly.validate(bytes));
+}
+
+function working(form: Form, module: WebAssembly.Module): FastModule | undefined {
+  for (const wide of form === 2 ? ([1, 2, 0] as const) : ([0] as const)) {
+    const fast = { form, wide, module };
+    if (fits(fast)) return fast;
+  }
+  return undefined;
+}
+
+let chosen: Promise<FastModule | undefined> | undefined;
+
+/** The fastest form of this process, measured once; undefined where there is no WebAssembly SIMD or shared memory. */
+export function fastModule(): Promise<FastModule | undefined> {
+  return (chosen ??= choose());
+}
+
+async function choose(): Promise<FastModule | undefined> {
+  if (typeof WebAssembly !== 'object' || typeof DecompressionStream !== 'function') return undefined;
+  const relaxed: FastModule[] = [];
+  for (const form of [2, 1] as const) {
+    const fast = (await pairedModuleOf(form)) ?? (await moduleOf(form));
+    if (fast !== undefined) relaxed.push(fast);
+  }
+  if (relaxed.length < 2) return relaxed[0] ?? moduleOf(0);
+  return fastest(relaxed);
+}
+
+async function unpacked(form: Form): Promise<Uint8Array<ArrayBuffer>> {
+  const packed = Uint8Array.from(atob(moduleBytes[form]), (char) => char.charCodeAt(0));
+  const chunks: Uint8Array<ArrayBuffer>[] = [],
+    write = (chunk: Uint8Array<ArrayBuffer>): void => void chunks.push(chunk);
+  // a Response would read them in one call, but makes Node load its HTTP client
+  await new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip')).pipeTo(new WritableStream({ write }));
+  return new Uint8Array(await new Blob(chunks).arrayBuffer());
+}
+
+/** Node 20 has relaxed SIMD behind a flag of V8. */
+function flagRelaxed(): boolean {
+  const flags = nodeFlags();
+  flags?.set(['experimental-wasm-relaxed-simd']);
+  return flags !== undefined;
+}
+
+/** Flags of a V8 that is known to compile pairs of vectors rightly: of Node 24 to 26. Another one may crash. */
+function pairing(): NodeFlags | undefined {
+  return /^(13\.6|14\.1|14\.6)\./.test(globalThis.process?.versions?.v8 ?? '') && process.arch === 'x64'
+    ? nodeFlags()
+    : undefined;
+}
+
+interface NodeFlags {
+  set(names: readonly string[]): void;
+}
+
+function nodeFlags(): NodeFlags | undefined {
+  const versions = globalThis.process?.versions as (NodeJS.ProcessVersions & { readonly bun?: string }) | undefined;
+  if (versions?.node === undefined || versions.bun !== undefined) return undefined;
+  const { setFlagsFromString } = builtin('node:v8');
+  return { set: (names) => names.forEach((name) => setFlagsFromString(`--${name}`)) };
+}

@@ -1,0 +1,90 @@
+import type { Matrix, MatrixPart } from '@kv/checkpoints';
+import type { Part } from './code.ts';
+import { kindOf } from './kinds.ts';
+import type { Team } from './team.ts';
+
+/** Outputs of a panel. */
+const panel = 16;
+
+/** What one program holds of a team's memory. */
+export class Placing {
+  readonly #team: Team;
+  readonly #exact: boolean;
+  readonly #held: { readonly at: number; readonly bytes: number }[] = [];
+
+  /** @param exact activations of products stay f32 */
+  constructor(team: Team, exact: boolean) {
+    [this.#team, this.#exact] = [team, exact];
+  }
+
+  take(bytes: number): number {
+    const at = this.#team.heap.allocate(bytes);
+    this.#held.push({ at, bytes });
+    return at;
+  }
+
+  /** Room for what kernels read in whole vectors, with zeros behind the numbers. */
+  array(numbers: Float32Array): number {
+    const at = this.take(4 * numbers.length + 64);
+    this.#team.heap.floats(at, numbers.length + 16).fill(0);
+    this.#team.heap.floats(at, numbers.length).set(numbers);
+    return at;
+  }
+
+  /** A weight in panels, at the width that it is stored in: one part for each run of rows of a kind, cut before `cut`. */
+  weight(weight: Matrix, cut = 0): readonly Part[] {
+    return runs(weight, cut).map((rows) => this.#panels(rows, weight.inputs));
+  }
+
+  #panels(pieces: readonly MatrixPart[], inputs: number): Part {
+    const { heap, kernels } = this.#team,
+      kind = kindOf(pieces[0].type),
+      rows = pieces.reduce((sum, piece) => sum + piece.rows, 0),
+      size = kernels.panelBytes(kind, inputs),
+      at = this.take(size * Math.ceil(rows / panel)),
+      rowBytes = pieces[0].bytes.length / pieces[0].rows,
+      raw = heap.allocate(panel * rowBytes),
+      stored = heap.bytes(raw, panel * rowBytes);
+    let filled = 0,
+      done = 0;
+    for (const { bytes, rows: count } of pieces)
+      for (let r = 0; r < count; ) {
+        const more = Math.min(panel - filled, count - r);
+        stored.set(bytes.subarray(r * rowBytes, (r + more) * rowBytes), filled * rowBytes);
+        [r, filled] = [r + more, filled + more];
+        if (filled < panel && done + filled < rows) continue;
+        kernels.pack(kind, raw, rowBytes, filled, inputs, at + (done / panel) * size);
+        [done, filled] = [done + filled, 0];
+      }
+    heap.free(raw, panel * rowBytes);
+    return { kind, rows, inputs, at, size, exact: this.#exact };
+  }
+
+  free(): void {
+    for (const { at, bytes } of this.#held.splice(0)) this.#team.heap.free(at, bytes);
+  }
+}
+
+/** Runs of rows of one kind, none across `cut`. */
+function runs({ parts }: Matrix, cut: number): readonly (readonly MatrixPart[])[] {
+  const out: MatrixPart[][] = [];
+  let row = 0;
+  for (const whole of parts)
+    for (const part of split(whole, cut - row)) {
+      const last = out.at(-1);
+      if (last !== undefined && last[0].type === part.type && row !== cut) last.push(part);
+      else out.push([part]);
+      row += part.rows;
+    }
+  return out;
+}
+
+/** A part before its row `at`, and from it on. */
+function split(part: MatrixPart, at: number): readonly MatrixPart[] {
+  if (!(at > 0 && at < part.rows)) return [part];
+  const bytes = (at * part.bytes.length) / part.rows;
+  return [
+    { ...part, rows: at, bytes: part.bytes.subarray(0, bytes) },
+    { ...part, rows: part.rows - at, bytes: part.bytes.subarray(bytes) },
+  ];
+}

@@ -1,0 +1,60 @@
+import { addColumns, toHeads } from '@kv/engine';
+import type { ModelConfig } from '@kv/checkpoints';
+import type { HostState, LayerMemory } from '@kv/engine';
+import type { Heap } from './heap.ts';
+
+/** What a pass changes of a memory. */
+export type Remembering = Pick<
+  HostState,
+  | 'layers'
+  | 'length'
+  | 'shift'
+  | 'rotaryLength'
+  | 'rotations'
+  | 'hidden'
+  | 'counters'
+  | 'between'
+  | 'freeUnreachable'
+  | 'text'
+> & { mostSlots: number };
+
+/** Where a layer's last `window` queries `[window, H * d]` lie, and sums of its weights `[H, stride]`. */
+interface Shown {
+  readonly queries: number;
+  readonly window: number;
+  readonly shares: number;
+  readonly stride: number;
+}
+
+/** Takes what a layer wants remembered of the rows at these positions. */
+export function remember(
+  heap: Heap,
+  layer: LayerMemory,
+  { queryHeads: H, headDim: d }: ModelConfig,
+  positions: Uint32Array,
+  shift: number,
+  { queries, window, shares, stride }: Shown,
+): void {
+  const m = positions.length;
+  if (layer.ring) {
+    layer.ring.skip(m - window);
+    if (window > 0) {
+      const data = heap.floats(queries, window * H * d),
+        q = toHeads({ data, at: 0, stride: H * d, width: H * d }, window, d);
+      layer.ring.push(q, positions.subarray(m - window), shift);
+    }
+  }
+  const n = layer.cache.length;
+  for (const sums of [layer.accumulated, layer.block]) {
+    if (!sums) continue;
+    sums.grow(n);
+    for (let h = 0; h < H; h++)
+      addColumns(
+        { stride: sums.stride, columnSum: sums.data },
+        H,
+        h,
+        heap.floats(shares + 4 * h * stride, n),
+        undefined,
+      );
+  }
+}

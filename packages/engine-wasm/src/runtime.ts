@@ -1,0 +1,39 @@
+import { cpuWith, scratchBytes } from '@kv/core/engine';
+import { createDecoder, hostDecoder, embeddingsOf, type Runtime } from '@kv/engine';
+import type { HostRunning } from '@kv/engine';
+import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
+import { heapKernels } from './host-kernels.ts';
+import { heapProducts } from './host-products.ts';
+import type { FastModule } from './kernels.ts';
+import { WasmMemory } from './memory.ts';
+import { Whole } from './whole.ts';
+
+/** Models whose weights and caches lie in the module's memory. */
+export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runtime<HostRunning> {
+  const engine = wasmEngine(fast, options);
+  return {
+    name: engine.name,
+    async start({ config, weights, tokenizer, sidecar }) {
+      const prepared = await createDecoder(config, weights, engine),
+        decoder = hostDecoder(prepared),
+        { team } = prepared.head,
+        { heap } = team,
+        placed = heap.live,
+        exact = options?.exact === true,
+        whole = new Whole(team, prepared, exact),
+        own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
+        model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
+      return {
+        engine: engineName(fast, exact, team.threads),
+        decoder,
+        memory: ({ backend = own, ...rest } = {}) => new WasmMemory(whole, decoder, model, backend, rest),
+        // what is free in the heap is of the process too
+        scratchBytes: () => scratchBytes() + heap.memory.buffer.byteLength - placed - whole.store.bytes,
+        destroy() {
+          whole.destroy();
+          decoder.destroy();
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,118 @@
+import { hostStore, moveNumbers, type Storage, type Store } from '@kv/engine';
+import { line } from './heap.ts';
+import type { Team } from './team.ts';
+
+/** A range of a heap. */
+interface Range {
+  readonly at: number;
+  readonly bytes: number;
+}
+
+/** Caches in a heap. */
+export interface HeapStore extends Store {
+  /** Bytes that they take now. */
+  readonly bytes: number;
+}
+
+/**
+ * Caches in a heap, where its threads read and write them; keys, values and positions one behind the other. Storage that
+ * nobody released is given back when its keys are collected.
+ */
+export function heapStore({ heap, kernels }: Pick<Team, 'heap' | 'kernels'>): HeapStore {
+  const held = new Map<number, Range>();
+  const release = (at: number): void => {
+    const range = held.get(at);
+    if (range === undefined) return;
+    held.delete(at);
+    heap.free(range.at, range.bytes);
+  };
+  const lost = new FinalizationRegistry(release);
+  /** Storage at a place that is its own. */
+  const lay = (at: number, heads: number, headDim: number, capacity: number, rebased: boolean): Storage => {
+    const slots = heads * capacity,
+      size = 4 * slots * headDim,
+      keys = heap.floats(at, slots * headDim);
+    if (slots > 0) {
+      held.set(at, { at, bytes: bytesOf(heads, headDim, capacity) });
+      lost.register(keys, at, keys);
+    }
+    return {
+      heads,
+      headDim,
+      capacity,
+      keys,
+      values: heap.floats(at + size, slots * headDim),
+      positions: heap.words(at + 2 * size, slots),
+      ...(rebased && { rotations: new Uint32Array(slots) }),
+    };
+  };
+  const move = (from: Storage, to: Storage, kept: readonly Uint32Array[]): void => {
+    const bytes = 4 * Math.max(0, ...kept.map(({ length }) => length)),
+      places = heap.allocate(bytes);
+    // keys of all heads before values, and those before positions: where storage shrinks they move down
+    for (const [a, b, width] of [
+      [from.keys, to.keys, from.headDim],
+      [from.values, to.values, from.headDim],
+      [from.positions, to.positions, 1],
+    ] as const)
+      for (const [g, slots] of kept.entries()) {
+        heap.words(places, slots.length).set(slots);
+        kernels.gather(
+          a.byteOffset + 4 * width * g * from.capacity,
+          b.byteOffset + 4 * width * g * to.capacity,
+          4 * width,
+          places,
+          slots.length,
+        );
+      }
+    for (const [g, slots] of kept.entries())
+      if (from.rotations && to.rotations)
+        moveNumbers(from.rotations, to.rotations, g * from.capacity, g * to.capacity, slots);
+    heap.free(places, bytes);
+  };
+  const give = ({ keys }: Storage): void => {
+    if (keys.length === 0) return;
+    lost.unregister(keys);
+    release(keys.byteOffset);
+  };
+  return {
+    get bytes() {
+      let sum = 0;
+      for (const range of held.values()) sum += range.bytes;
+      return sum;
+    },
+    inPlace: true,
+    create: (heads, headDim, capacity, rebased) =>
+      lay(
+        heads * capacity === 0 ? 0 : heap.allocate(bytesOf(heads, headDim, capacity)),
+        heads,
+        headDim,
+        capacity,
+        rebased,
+      ),
+    pack(from, kept, capacity) {
+      const { heads, headDim, keys, rotations } = from,
+        at = keys.byteOffset,
+        before = bytesOf(heads, headDim, from.capacity),
+        after = bytesOf(heads, headDim, capacity);
+      if (capacity === from.capacity) {
+        move(from, from, kept);
+        return from;
+      }
+      if (capacity === 0) {
+        give(from);
+        return hostStore.create(heads, headDim, 0, rotations !== undefined);
+      }
+      lost.unregister(keys);
+      const to = lay(at, heads, headDim, capacity, rotations !== undefined);
+      move(from, to, kept);
+      if (after < before) heap.free(at + after, before - after);
+      return to;
+    },
+    release: give,
+  };
+}
+
+/** Whole lines of a heap. */
+const bytesOf = (heads: number, headDim: number, capacity: number): number =>
+  line * Math.ceil((4 * heads * capacity * (2 * headDim + 1)) / line);

@@ -1,0 +1,175 @@
+import { KvError } from '@kv/core';
+import { builtin } from '@kv/checkpoints';
+import { Heap } from './heap.ts';
+import { instantiate, type FastModule, type Kernels } from './kernels.ts';
+import { Room, Workspace } from './workspace.ts';
+
+/** A command's words, as kernel/fast/run.ts reads them. Addresses are bytes. */
+export interface Command {
+  readonly code: number;
+  readonly end: number;
+  /** What the code's addresses of kind 1 count from, and those of kind 2 in the first thread; then a thread's bytes. */
+  readonly shared: number;
+  readonly own: number;
+  readonly ownBytes: number;
+  readonly rows: number;
+  readonly caches: number;
+  readonly cos: number;
+  readonly sin: number;
+  readonly position: number;
+  readonly packed: number;
+  /** Where the last queries of each layer go, `[layer][rows][H * d]`, and how many at most; 0 for nowhere. */
+  readonly queries: number;
+  readonly window: number;
+  /** Where sums of weights go, `[layer][H][stride]`; 0 for nowhere. */
+  readonly shares: number;
+  readonly stride: number;
+  /** Bytes from a row's caches to the next row's, where each row has its own; their last word is its position. */
+  readonly apart: number;
+  /** What sums of weights of blocks count: how many there are, then each one's first row and kind. */
+  readonly sums: number;
+}
+
+/** What the other threads run, in Node and in browsers. */
+const thread = `
+const run = ({ module, memory, wide, control, me, threads, spins }, up) => {
+  const kernels = new WebAssembly.Instance(module, { env: { memory } }).exports;
+  kernels.setWide(wide);
+  kernels.join(control, me, threads, spins);
+  up();
+  kernels.serve();
+};`;
+const inNode = `${thread}
+const { parentPort, workerData } = require('node:worker_threads');
+run(workerData, () => parentPort.postMessage('up'));`;
+const inBrowser = `${thread}
+onmessage = ({ data }) => {
+  run(data, () => postMessage('up'));
+  close();
+};`;
+
+/** Milliseconds that a thread looks for work before it sleeps. */
+const patience = 1;
+
+/** Threads over one memory: the caller's and those that serve it. */
+export class Team {
+  readonly heap: Heap = new Heap();
+  readonly fast: FastModule;
+  readonly kernels: Kernels;
+  readonly threads: number;
+  /** Where programs by themselves work, one after the other, and their angles or a row of a weight. */
+  readonly bench: Workspace = new Workspace(this);
+  readonly angles: Room = new Room(this);
+  readonly #control: number;
+
+  private constructor(fast: FastModule, threads: number) {
+    this.fast = fast;
+    this.threads = threads;
+    this.kernels = instantiate(fast, this.heap.memory);
+    this.#control = this.heap.allocate(this.kernels.controlBytes(threads));
+    this.heap.bytes(this.#control, this.kernels.controlBytes(threads)).fill(0);
+  }
+
+  /**
+   * A team of so many threads; of one where workers cannot share memory here, and `said` is then told why.
+   * @throws KvError where there is no shared WebAssembly memory.
+   */
+  static async start(fast: FastModule, threads: number, said: (why: string) => void): Promise<Team> {
+    if (threads > 1)
+      try {
+        const team = new Team(fast, threads);
+        await team.#hire();
+        return team;
+      } catch (error) {
+        said(error instanceof Error ? error.message : String(error));
+      }
+    const team = new Team(fast, 1);
+    team.kernels.join(team.#control, 0, 1, 0);
+    return team;
+  }
+
+  async #hire(): Promise<void> {
+    const { kernels, fast, threads, heap } = this;
+    kernels.join(this.#control, 0, threads, 0);
+    const spins = spinsOf(kernels),
+      shared = { ...fast, memory: heap.memory, control: this.#control, threads, spins };
+    const up = Array.from({ length: threads - 1 }, (_, i) => hire({ ...shared, me: i + 1 }));
+    try {
+      await Promise.all(up);
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
+    kernels.join(this.#control, 0, threads, mayWait() ? spins : -1);
+  }
+
+  /** Runs code with all threads, and returns when it is done. */
+  call(command: Command): void {
+    const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
+      { queries, window, shares, stride, apart, sums } = command;
+    this.heap
+      .words(this.#control + 64, 17)
+      .set([
+        ...[code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed],
+        ...[queries, window, shares, stride, apart, sums],
+      ]);
+    this.kernels.call();
+  }
+
+  /** Ends the other threads. */
+  destroy(): void {
+    this.heap.words(this.#control + 64, 1)[0] = 0;
+    this.kernels.call();
+  }
+}
+
+/** How many turns of a waiting loop last as long as `patience`. */
+function spinsOf(kernels: Kernels): number {
+  let best = Infinity;
+  for (let i = 0; i < 5; i++) {
+    const started = performance.now();
+    kernels.spin(20_000);
+    best = Math.min(best, performance.now() - started);
+  }
+  return Math.round(20_000 * (patience / Math.max(best, 0.001)));
+}
+
+/** Whether this thread may sleep: the main thread of a page may not. */
+function mayWait(): boolean {
+  try {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A thread that serves, once it does. */
+async function hire(data: object): Promise<void> {
+  if (typeof process === 'object' && process.versions?.node !== undefined) {
+    const { Worker } = builtin('node:worker_threads'),
+      worker = new Worker(inNode, { eval: true, workerData: data });
+    await new Promise((up, failed) => {
+      worker.once('message', up);
+      worker.once('error', failed);
+      worker.once('exit', (code) => failed(new KvError('wasm', `expected a thread that serves, got exit ${code}`)));
+    });
+    worker.removeAllListeners();
+    worker.unref();
+    return;
+  }
+  if (typeof Worker !== 'function') throw new KvError('wasm', 'expected workers for more than one thread, got none');
+  if (globalThis.crossOriginIsolated === false)
+    throw new KvError('wasm', 'expected a cross-origin isolated page for more than one thread, got one that is not');
+  const url = URL.createObjectURL(new Blob([inBrowser], { type: 'text/javascript' }));
+  try {
+    const worker = new Worker(url);
+    await new Promise((up, failed) => {
+      worker.onmessage = up;
+      worker.onerror = ({ message }) => failed(new KvError('wasm', `expected a worker for a thread, got ${message}`));
+      worker.postMessage(data);
+    });
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}

@@ -1,0 +1,367 @@
+import type { Decoder, PassOptions, BatchGroup } from '@kv/engine';
+import { addColumns, type WindowColumns, rmsNorm, rowsOf, HELD, turns, layersTogether } from '@kv/engine';
+import { Code, type AttentionShape } from './code.ts';
+import { writeProgram } from './compile.ts';
+import { cacheBytes, Desk } from './desk.ts';
+import type { WasmRunnable } from './engine.ts';
+import { install, sizesOf, type Installed } from './install.ts';
+import type { Place } from './layout.ts';
+import { alike, writeLines, type Lines } from './lines.ts';
+import { Placing } from './placing.ts';
+import { remember, type Remembering } from './remember.ts';
+import { copyRows, rowsAt } from './rows.ts';
+import { heapStore, type HeapStore } from './store.ts';
+import type { Team } from './team.ts';
+import { Together } from './together.ts';
+
+/** Rows that pass together. */
+const tile = 256;
+/** Rows of logits that are made together. */
+const headRows = 16;
+
+interface Head extends Installed {
+  readonly x: Place;
+  readonly logits: Place;
+}
+
+/**
+ * Whole passes in the module: a token in one call, blocks in tiles of rows, over caches in its memory. Events are between
+ * layers or behind the last.
+ */
+export class Whole {
+  readonly team: Team;
+  /** Where caches lie that it passes over. */
+  readonly store: HeapStore;
+  readonly #decoder: Decoder<WasmRunnable>;
+  readonly #placing: Placing;
+  readonly #shapes: readonly AttentionShape[];
+  readonly #desks: Desk[] = [];
+  readonly #lines = new Map<1 | typeof tile, Lines>();
+  readonly #heads = new Map<1 | typeof headRows, Head>();
+  readonly #together: Together;
+  /** What sequences may be fed together by. */
+  readonly group: BatchGroup;
+  /** Milliseconds that a layer took lately, of one row and of a tile. */
+  readonly #pace = { one: 0, tile: HELD };
+
+  readonly #eight: boolean;
+
+  /** @param exact attention of blocks stays f32, as that of a token always does */
+  constructor(team: Team, decoder: Decoder<WasmRunnable>, exact: boolean) {
+    [this.team, this.#decoder, this.#placing] = [team, decoder, new Placing(team, false)];
+    this.store = heapStore(team);
+    const { layers, queryHeads, kvHeads, headDim, attention } = decoder.config,
+      { scale, softcap, windows } = attention;
+    const eight = !exact && team.kernels.eights(headDim) !== 0;
+    this.#eight = eight;
+    this.#shapes = Array.from({ length: layers }, (_, layer) => {
+      const window = windows[layer] ?? Infinity,
+        cache = layer * cacheBytes(kvHeads);
+      return {
+        queryHeads,
+        kvHeads,
+        headDim,
+        scale,
+        softcap,
+        window: window === Infinity ? 0 : window,
+        layer,
+        cache,
+        eight,
+      };
+    });
+    const together = new Together(team, decoder, this.#placing, this.#shapes, (...token) => this.pass(...token));
+    this.#together = together;
+    this.group = { key: this, open: (count) => together.seats(count) };
+  }
+
+  /** Takes tokens through every layer, as `pass` does, for what neither hides nor freezes anything. */
+  async pass(
+    memory: Remembering,
+    ids: readonly number[],
+    { rows, afterLayers, course, eventFollows, ...options }: WholeOptions,
+  ): Promise<Float32Array[]> {
+    const count = Math.min(rows, ids.length),
+      positions = Uint32Array.from(ids, (_, i) => memory.length + i),
+      desk = this.#desks.pop() ?? new Desk(this.team, this.#eight);
+    for (const id of ids) memory.text.push(id);
+    const run = new Run(this.#decoder, desk, memory, positions, this.#pace, {
+      between: () => memory.between(options),
+      // an event is asked for what it reads of the last queries, which a token's code counts as weights alone
+      ...((eventFollows || afterLayers) && { follows: course.policy, weights: ids.length === 1 && !afterLayers }),
+    });
+    try {
+      const all = this.#shapes.length;
+      const free = (layer: number): void => {
+        if (options.phase === 'prefill') memory.freeUnreachable(layer);
+      };
+      if (ids.length === 1 && !afterLayers) {
+        const logits = await this.#token(run, ids, count);
+        for (let l = 0; l < all; l++) free(l);
+        return logits;
+      }
+      const x = this.#decoder.embed(ids),
+        lines = this.#code(tile),
+        D = this.#decoder.config.hidden;
+      // behind the last layer's keys and values nobody reads the rows before these
+      const wanted = memory.hidden ? 0 : ids.length - count;
+      const through = async (from: number, to: number): Promise<void> => {
+        run.open(from, to);
+        for (let at = 0; at < ids.length; at += tile) {
+          const m = Math.min(tile, ids.length - at),
+            part = x.subarray(at * D, (at + m) * D),
+            unread = to === all && at + m <= wanted;
+          copyRows(part, D, this.#rows(desk, lines, from, m), m);
+          await run.layers(lines, from, to, at, m, unread ? lines.appended : undefined);
+          if (unread) continue;
+          const { data, stride } = this.#rows(desk, lines, to, m);
+          for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
+        }
+      };
+      if (afterLayers)
+        for (let from = 0; from < all; ) {
+          const slots = memory.layers[from].cache.length + ids.length,
+            to = Math.min(all, from + layersTogether(this.#decoder.config, slots));
+          const layers = Array.from({ length: to - from }, (_, i) => from + i);
+          await through(from, to);
+          for (const layer of layers) free(layer);
+          await afterLayers(layers);
+          from = to;
+        }
+      else {
+        await through(0, all);
+        for (let l = 0; l < all; l++) free(l);
+      }
+      this.#hidden(memory, x);
+      return this.#logits(desk, x.subarray((ids.length - count) * D), count);
+    } finally {
+      this.#desks.push(desk);
+    }
+  }
+
+  /** Gives back what passes work on. */
+  destroy(): void {
+    for (const desk of this.#desks.splice(0)) desk.free();
+    this.#together.destroy();
+    this.#placing.free();
+  }
+
+  async #token(run: Run, ids: readonly number[], count: number): Promise<Float32Array[]> {
+    const { desk, memory } = run,
+      { hidden: D, vocab } = this.#decoder.config,
+      lines = this.#code(1),
+      all = this.#shapes.length;
+    run.open(0, all);
+    copyRows(this.#decoder.embed(ids), D, this.#rows(desk, lines, 0, 1), 1);
+    await run.layers(lines, 0, all, 0, 1, count > 0 ? lines.end : undefined);
+    if (memory.hidden) this.#hidden(memory, this.#rows(desk, lines, all, 1).data.slice(0, D));
+    if (count === 0) return [];
+    this.#decoder.rows.head++;
+    return [this.#place(desk, lines, lines.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
+  }
+
+  #hidden({ hidden }: Remembering, x: Float32Array): void {
+    const { norm, config } = this.#decoder,
+      { hidden: D, normEps } = config;
+    hidden?.push(rmsNorm(rowsOf(x, D), x.length / D, norm, normEps));
+  }
+
+  /** Logits of rows `[count, D]`. */
+  #logits(desk: Desk, x: Float32Array, count: number): Float32Array[] {
+    const { hidden: D, vocab } = this.#decoder.config,
+      out: Float32Array[] = [],
+      none = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) };
+    for (let at = 0; at < count; at += headRows) {
+      const m = Math.min(headRows, count - at),
+        head = this.#head(m === 1 ? 1 : headRows);
+      copyRows(x.subarray(at * D), D, this.#place(desk, head, head.x, m), m);
+      this.team.call({ ...desk.command(head, m, none, []), ...nowhere, position: 0 });
+      const { data, stride } = this.#place(desk, head, head.logits, m);
+      for (let r = 0; r < m; r++) out.push(data.slice(r * stride, r * stride + vocab));
+    }
+    this.#decoder.rows.head += count;
+    return out;
+  }
+
+  #rows(desk: Desk, lines: Lines, layer: number, rows: number): ReturnType<typeof rowsAt> {
+    return this.#place(desk, lines, lines.rows[layer], rows);
+  }
+
+  #place({ work }: Desk, { layout }: Installed, place: Place, rows: number): ReturnType<typeof rowsAt> {
+    return rowsAt(this.team.heap, work.for(layout), place, rows);
+  }
+
+  #code(rows: 1 | typeof tile): Lines {
+    const known = this.#lines.get(rows);
+    if (known) return known;
+    const lines = writeLines(this.team, this.#placing, this.#decoder, this.#shapes, { rows, head: rows === 1 });
+    this.#lines.set(rows, lines);
+    return lines;
+  }
+
+  #head(rows: 1 | typeof headRows): Head {
+    const known = this.#heads.get(rows);
+    if (known) return known;
+    const { head, config } = this.#decoder,
+      code = new Code(sizesOf(this.team), rows),
+      x = code.value(config.hidden, true),
+      [logits] = writeProgram(code, head.program, head.placed, [x]),
+      made = { ...install(this.team, this.#placing, code), x, logits };
+    this.#heads.set(rows, made);
+    return made;
+  }
+}
+
+/** Of a command that shows nobody what attention saw. */
+const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0 };
+
+/** What kernel/fast/attend.ts makes of weights. */
+const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 } as const;
+
+type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
+
+/** What a pass minds beside its tokens. */
+interface Minds {
+  /** Ends it between layers. */
+  between(): Promise<void>;
+  /** The policy of an event that follows, which reads of the last queries the `weights` of a token, or any statistic. */
+  readonly follows?: PassOptions['course']['policy'];
+  readonly weights?: boolean;
+}
+
+/** One pass of one memory. */
+class Run {
+  readonly desk: Desk;
+  readonly memory: Remembering;
+  readonly #decoder: Decoder<WasmRunnable>;
+  readonly #team: Team;
+  readonly #positions: Uint32Array;
+  readonly #pace: { one: number; tile: number };
+  readonly #minds: Minds;
+  readonly #turn: () => Promise<void> = turns();
+
+  constructor(
+    decoder: Decoder<WasmRunnable>,
+    desk: Desk,
+    memory: Remembering,
+    positions: Uint32Array,
+    pace: { one: number; tile: number },
+    minds: Minds,
+  ) {
+    [this.#decoder, this.desk, this.memory, this.#positions, this.#pace] = [decoder, desk, memory, positions, pace];
+    this.#minds = minds;
+    this.#team = desk.team;
+  }
+
+  /** Makes room in the caches of layers [from, to) for all that passes. */
+  open(from: number, to: number): void {
+    const { follows, weights = false } = this.#minds,
+      m = this.#positions.length,
+      layers = this.memory.layers.slice(from, to);
+    for (const { cache, block, ring, taken } of layers) {
+      cache.room(m);
+      block?.fill(0);
+      taken.drop();
+      if (follows)
+        taken.ask(follows, ring, m, this.#decoder.config.queryHeads, cache.length + m, {
+          coming: m,
+          able: (of) => !weights || of === undefined || of === 'max',
+        });
+    }
+    // one code is for all layers, of which some may have seen fewer queries
+    if (layers.some(({ taken: { asked } }) => !alikeWindows(asked, layers[0].taken.asked)))
+      for (const { taken } of layers) taken.drop();
+  }
+
+  /**
+   * m rows from row `at` of the pass on, which lie where the first of these layers reads them, through layers [from, to).
+   *
+   * @param end where the code of the last of them ends, if not before the next layer
+   */
+  async layers(lines: Lines, from: number, to: number, at: number, m: number, end?: number): Promise<void> {
+    const kind = m === 1 ? 'one' : 'tile';
+    for (let l = from; l < to; ) {
+      await this.#minds.between();
+      const left = to - l,
+        some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(HELD / this.#pace[kind])))),
+        last = some === left,
+        started = performance.now();
+      this.#call(lines, l, l + some, at, m, last ? end : undefined);
+      this.#pace[kind] = (performance.now() - started) / some;
+      l += some;
+      await this.#turn();
+    }
+  }
+
+  #call(lines: Lines, from: number, to: number, at: number, m: number, end = lines.starts[to]): void {
+    const { memory, desk } = this,
+      positions = this.#positions.subarray(at, at + m),
+      layers = memory.layers.slice(from, to),
+      { config, rows } = this.#decoder,
+      { queryHeads: H, headDim: d } = config,
+      turning = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
+      angles = this.#decoder.angles(from + Math.max(0, turning), memory.rotations(positions), memory.rotaryLength);
+    // queries that later ones push out of every ring need not be kept
+    const left = this.#positions.length - at - m,
+      widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
+      window = left >= widest ? 0 : Math.min(m, widest),
+      counted = layers.some(({ accumulated, block }) => accumulated || block),
+      asked = layers[0].taken.asked,
+      windows = asked.map(({ queries }, i) => ({ i, since: this.#positions.length - queries - at })),
+      // those that look at some of these rows
+      some = windows.filter(({ since }) => since < m),
+      token = lines.layout.rows === 1,
+      sums: (readonly [since: number, kind: number])[] = [
+        ...(counted || (token && some.length > 0) ? [[0, kinds.sum] as const] : []),
+        ...(token ? [] : some.map(({ i, since }) => [Math.max(0, since), kinds[asked[i].of ?? 'sum']] as const)),
+      ];
+    const command = desk.command(
+      lines,
+      m,
+      angles,
+      memory.layers.map(({ cache }) => cache),
+    );
+    for (const { cache } of layers) {
+      cache.extend(positions, memory.shift);
+      memory.mostSlots = Math.max(memory.mostSlots, cache.length);
+    }
+    const slots = Math.max(...layers.map(({ cache }) => cache.length)),
+      queries = window === 0 ? 0 : desk.queries.at(4 * memory.layers.length * window * H * d),
+      shares = sums.length > 0 ? desk.shares(memory.layers.length * sums.length, H, slots) : nowhere;
+    // sums count the weights of all rows, so that none goes unread
+    const stop = end === lines.appended && sums.length > 0 ? lines.starts[to] : end,
+      unread = stop === lines.appended;
+    this.#team.call({
+      ...{ ...command, ...nowhere, ...shares, queries, window },
+      sums: sums.length > 0 ? desk.sums(sums) : 0,
+      code: lines.starts[from],
+      end: stop,
+      position: positions[0],
+    });
+    for (let l = from; l < to; l++) {
+      const { qkv, output, gateUp, down } = rows;
+      for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;
+      const layer = layers[l - from],
+        first = shares.shares + 4 * l * sums.length * H * shares.stride;
+      remember(this.#team.heap, layer, config, positions, memory.shift, {
+        queries: queries + 4 * l * window * H * d,
+        window,
+        shares: first,
+        stride: shares.stride,
+      });
+      for (const [k, { i }] of some.entries()) {
+        const set = token ? 0 : k + Number(counted),
+          { of, columns } = layer.taken.asked[i],
+          to = { stride: layer.taken.stride, [of === 'max' ? 'columnMax' : 'columnSum']: columns };
+        for (let h = 0; h < H; h++) {
+          const from = this.#team.heap.floats(first + 4 * (set * H + h) * shares.stride, layer.cache.length);
+          addColumns(to, H, h, from, from);
+        }
+      }
+    }
+    memory.counters.fused += layers.length;
+    if (sums.length > 0) memory.counters.statistics += layers.length;
+  }
+}
+
+const alikeWindows = (a: readonly WindowColumns[], b: readonly WindowColumns[]): boolean =>
+  a.length === b.length && a.every(({ queries, of }, i) => queries === b[i].queries && of === b[i].of);

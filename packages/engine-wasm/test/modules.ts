@@ -1,0 +1,15 @@
+import type { FastModule, Form } from '../src/kernels.ts';
+import { moduleOf, pairedModuleOf } from '../src/module.ts';
+
+const forms: readonly Form[] = [0, 1, 2];
+const named = async (name: string, fast: Promise<FastModule | undefined>) => ({ name, fast: await fast });
+
+/** Every module that this process can have, by its name. */
+export const modules: readonly (readonly [name: string, fast: FastModule])[] = (
+  await Promise.all(
+    forms.flatMap((form) => [
+      named(`form ${form}`, moduleOf(form)),
+      named(`form ${form}, vectors in pairs`, pairedModuleOf(form)),
+    ]),
+  )
+).flatMap(({ name, fast }) => (fast ? [[name, fast] as const] : []));

@@ -1,0 +1,264 @@
+import { KvError } from '@kv/core';
+import { countBelow } from '@kv/core/shared';
+import { copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './storage.ts';
+import type { Turn } from './turn.ts';
+import type { Ledger } from '../ledger.ts';
+import type { Slots } from '../memory/snapshot.ts';
+
+/**
+ * What attention reads of a layer's cache: keys turned by their position, the original one unless rebased; slots ascend
+ * in position.
+ */
+export interface CacheView extends Storage {
+  /** Slots in use `[G]`; heads may differ, and what lies beyond is never read. */
+  readonly lengths: Uint32Array;
+}
+
+/**
+ * The keys and values of one layer, one sequence. Storage is replaced, never stretched: when it grows or shrinks the
+ * old arrays are dropped, and the ledger counts both while both exist.
+ */
+export class LayerCache implements CacheView {
+  readonly heads: number;
+  readonly headDim: number;
+  readonly lengths: Uint32Array;
+  readonly #ledger: Ledger;
+  readonly #name: string;
+  readonly #store: Store;
+  #storage: Storage;
+
+  /** An empty cache of `heads` KV heads; its bytes are counted in `ledger` under `name`. */
+  constructor(heads: number, headDim: number, ledger: Ledger, name = 'cache', store: Store = hostStore) {
+    this.heads = heads;
+    this.headDim = headDim;
+    this.lengths = new Uint32Array(heads);
+    this.#ledger = ledger;
+    this.#name = name;
+    this.#store = store;
+    this.#storage = store.create(heads, headDim, 0, false);
+  }
+
+  get capacity(): number {
+    return this.#storage.capacity;
+  }
+  get keys(): Float32Array {
+    return this.#storage.keys;
+  }
+  get values(): Float32Array {
+    return this.#storage.values;
+  }
+  get positions(): Uint32Array {
+    return this.#storage.positions;
+  }
+  /**
+   * Positions that the keys are turned by `[G, capacity]`, once `rebase` has moved them away from the original ones.
+   */
+  get rotations(): Uint32Array | undefined {
+    return this.#storage.rotations;
+  }
+  /** The longest head's slots. */
+  get length(): number {
+    return this.lengths.reduce((a, b) => Math.max(a, b), 0);
+  }
+  /** Bytes of the slots in use. */
+  get liveBytes(): number {
+    return this.#slotBytes * this.lengths.reduce((a, b) => a + b, 0);
+  }
+  /** Bytes of the slots that there is room for. */
+  get allocatedBytes(): number {
+    return this.#slotBytes * this.heads * this.capacity;
+  }
+  get #slotBytes(): number {
+    return slotBytes(this.headDim, this.rotations !== undefined);
+  }
+
+  /** Slots of each head that stand before this position: its first ones. */
+  before(position: number): number[] {
+    return Array.from(this.lengths, (n, g) =>
+      countBelow(this.positions.subarray(g * this.capacity, g * this.capacity + n), position),
+    );
+  }
+
+  /** Makes room for exactly `slots` per head, if there is less. */
+  reserve(slots: number): void {
+    if (slots > this.capacity) this.#resize(slots);
+  }
+
+  /**
+   * Before m more slots: storage that is too small for them, or of which they leave a third unused, is replaced by one
+   * with an eighth to spare. For readers of whole storage.
+   */
+  fit(m: number): void {
+    const need = this.length + m;
+    if (need > this.capacity || this.capacity > 1.5 * need + 64) this.#resize(Math.ceil(1.125 * need));
+  }
+
+  /**
+   * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed or by a
+   * quarter.
+   * @param shift how far the keys' rotations lie below their positions; 0 until the cache is rebased
+   * @throws KvError, before anything changes, unless the arrays fit and the positions ascend from the last one.
+   */
+  append(k: Float32Array, v: Float32Array, positions: Uint32Array, shift = 0): void {
+    const size = positions.length * this.headDim;
+    if (k.length !== this.heads * size || v.length !== this.heads * size)
+      throw new KvError(
+        'cache',
+        `append expects keys and values of ${this.heads * size} numbers for ${positions.length} positions, got ${k.length} and ${v.length}`,
+      );
+    const before = this.lengths.slice();
+    this.extend(positions, shift);
+    for (let g = 0; g < this.heads; g++) {
+      const at = g * this.capacity + before[g];
+      this.keys.set(k.subarray(g * size, (g + 1) * size), at * this.headDim);
+      this.values.set(v.subarray(g * size, (g + 1) * size), at * this.headDim);
+    }
+  }
+
+  /** Room for m slots more: capacity grows to what is needed or by a quarter. */
+  room(m: number): void {
+    const need = this.length + m;
+    if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
+  }
+
+  /** `append` of slots whose keys and values whoever computes them writes behind those in use. */
+  extend(positions: Uint32Array, shift = 0): void {
+    this.#checkPositions(positions);
+    const m = positions.length;
+    this.room(m);
+    for (let g = 0; g < this.heads; g++) {
+      const at = g * this.capacity + this.lengths[g];
+      this.positions.set(positions, at);
+      this.rotations?.set(
+        positions.map((p) => p - shift),
+        at,
+      );
+      this.lengths[g] = this.lengths[g] + m;
+    }
+    this.#ledger.use(this.#name, this.#slotBytes * this.heads * m);
+  }
+
+  /**
+   * Keeps only these slots of each head (ascending), in place; `room` is how many more slots per head are wanted.
+   * Storage of more than twice what is then needed is replaced by one that fits.
+   * @throws KvError, before anything changes, unless every list ascends within its head's length.
+   */
+  keep(slots: readonly Uint32Array[], room = 0): void {
+    this.#checkKeep(slots);
+    const [live, allocated] = [this.liveBytes, this.allocatedBytes],
+      need = slots.reduce((most, { length }) => Math.max(most, length), 0) + room,
+      capacity = this.capacity > 2 * need ? need : this.capacity,
+      next = this.#slotBytes * this.heads * capacity,
+      both = capacity < this.capacity && !this.#store.inPlace;
+    if (both) this.#ledger.allocate(this.#name, next);
+    this.#storage = this.#store.pack(this.#storage, slots, capacity);
+    for (const [g, list] of slots.entries()) this.lengths[g] = list.length;
+    this.#ledger.release(this.#name, live - this.liveBytes);
+    this.#ledger.free(this.#name, both ? allocated : allocated - next);
+  }
+
+  /**
+   * Moves every head's slots together: their rotations become consecutive and end before `next`, and their keys are
+   * turned on from where
+   * they were (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
+   */
+  rebase(next: number, turn: Turn): void {
+    const rotations = this.#markRotations();
+    for (let g = 0; g < this.heads; g++)
+      for (let i = 0, n = this.lengths[g]; i < n; i++) {
+        const slot = g * this.capacity + i,
+          to = next - n + i;
+        turn(this.keys, slot * this.headDim, rotations[slot], to);
+        rotations[slot] = to;
+      }
+  }
+
+  /**
+   * A copy with its own storage for the slots in use, those before position `upTo`, and `room` more, counted in
+   * `ledger`.
+   */
+  fork(ledger: Ledger = this.#ledger, room = 0, upTo = Infinity): LayerCache {
+    const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name, this.#store);
+    if (this.rotations) copy.#markRotations();
+    const lengths = Uint32Array.from(this.before(upTo));
+    copy.reserve(Math.max(...lengths) + room);
+    copySlots(this.#storage, copy.#storage, lengths);
+    copy.lengths.set(lengths);
+    ledger.use(this.#name, copy.liveBytes);
+    return copy;
+  }
+
+  /** The slots in use, head after head, as copies. */
+  slots(): Slots {
+    const count = this.lengths.reduce((a, b) => a + b, 0),
+      out = hostStore.create(1, this.headDim, count, this.rotations !== undefined);
+    packSlots(this.#storage, this.lengths, out);
+    return out;
+  }
+
+  /** Fills an empty cache with such slots, `lengths[g]` of head g; positions must ascend in each head. */
+  restore(lengths: readonly number[], slots: Slots): void {
+    if (slots.rotations) this.#markRotations();
+    this.reserve(Math.max(...lengths));
+    this.lengths.set(lengths);
+    packSlots(this.#storage, this.lengths, slots, true);
+    this.#ledger.use(this.#name, this.liveBytes);
+  }
+
+  /** No slot in use; the storage stays for the next sequence. */
+  clear(): void {
+    this.#ledger.release(this.#name, this.liveBytes);
+    this.lengths.fill(0);
+  }
+
+  /** Gives everything back; may be called again. */
+  destroy(): void {
+    this.clear();
+    this.#resize(0);
+  }
+
+  #resize(capacity: number): void {
+    const old = this.allocatedBytes;
+    const next = this.#store.create(this.heads, this.headDim, capacity, this.rotations !== undefined);
+    this.#ledger.allocate(this.#name, this.#slotBytes * this.heads * capacity);
+    copySlots(this.#storage, next, this.lengths);
+    this.#store.release(this.#storage);
+    this.#storage = next;
+    this.#ledger.free(this.#name, old);
+  }
+
+  /** Rotations of their own for all slots, the original positions at first: these. */
+  #markRotations(): Uint32Array {
+    if (this.rotations) return this.rotations;
+    const [live, allocated] = [this.liveBytes, this.allocatedBytes],
+      rotations = this.positions.slice();
+    this.#storage = { ...this.#storage, rotations };
+    this.#ledger.allocate(this.#name, this.allocatedBytes - allocated);
+    this.#ledger.use(this.#name, this.liveBytes - live);
+    return rotations;
+  }
+
+  #checkPositions(positions: Uint32Array): void {
+    let last = -1;
+    for (let g = 0; g < this.heads; g++)
+      if (this.lengths[g] > 0) last = Math.max(last, this.positions[g * this.capacity + this.lengths[g] - 1]);
+    for (const position of positions) {
+      if (position <= last) throw new KvError('cache', `positions must ascend, got ${position} after ${last}`);
+      last = position;
+    }
+  }
+
+  #checkKeep(slots: readonly Uint32Array[]): void {
+    if (slots.length !== this.heads)
+      throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
+    for (const [g, list] of slots.entries()) {
+      const end = this.lengths[g];
+      for (let i = 0, last = -1; i < list.length; i++) {
+        const slot = list[i];
+        if (slot <= last || slot >= end)
+          throw new KvError('cache', `kept slots must ascend below ${end} in head ${g}, got ${slot} at ${i}`);
+        last = slot;
+      }
+    }
+  }
+}

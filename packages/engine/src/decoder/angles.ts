@@ -1,0 +1,51 @@
+import type { RopeConfig } from '@kv/checkpoints';
+import { equal } from './equal.ts';
+import type { Angles } from './program.ts';
+
+/** Angles of one position `[rotary / 2]`, and those of sequences longer than `long.beyond`, rounded to f32. */
+export function angleFrequencies({ theta, rotary, divisors, long }: RopeConfig): {
+  readonly short: Float32Array;
+  readonly far: Float32Array | undefined;
+} {
+  const frequencies = (by: readonly number[] | undefined): Float32Array =>
+    Float32Array.from(
+      { length: rotary / 2 },
+      (_, i) => 1 / Math.fround(Math.fround(theta ** Math.fround((2 * i) / rotary)) * (by?.[i] ?? 1)),
+    );
+  return { short: frequencies(divisors), far: long && frequencies(long.divisors) };
+}
+
+/**
+ * A pass asks for one set of positions, each group of layers for those of all blocks of a prompt again, and a piece, as
+ * expected attention, for up to two more.
+ */
+const KEPT = 10;
+
+/**
+ * Angles of positions `[m]` in a sequence of `length` tokens; those of the last few calls are kept, since all layers of a
+ * pass that turn alike ask for the same, and so do pieces. Where nothing turns the angles are empty.
+ * Frequencies and angles are rounded to f32 as the reference implementations do, so that long positions agree with
+ * them.
+ */
+export function createAngles(rope: RopeConfig): (positions: Uint32Array, length: number) => Angles {
+  const { rotary, long, attentionFactor = 1 } = rope,
+    half = rotary / 2,
+    { short, far } = angleFrequencies(rope);
+  let known: readonly { readonly positions: Uint32Array; readonly frequency: Float32Array; readonly angles: Angles }[] =
+    [];
+  return (positions, length) => {
+    const frequency = far && long && length > long.beyond ? far : short;
+    const before = known.find((one) => one.frequency === frequency && equal(one.positions, positions));
+    if (before) return before.angles;
+    const [cos, sin] = [new Float32Array(positions.length * half), new Float32Array(positions.length * half)];
+    for (const [row, position] of positions.entries())
+      for (let i = 0; i < half; i++) {
+        const angle = Math.fround(position * frequency[i]);
+        cos[row * half + i] = Math.cos(angle) * attentionFactor;
+        sin[row * half + i] = Math.sin(angle) * attentionFactor;
+      }
+    const angles = { rotary, cos, sin };
+    known = [{ positions: positions.slice(), frequency, angles }, ...known.slice(0, KEPT - 1)];
+    return angles;
+  };
+}

@@ -1,0 +1,154 @@
+import { KvError } from '@kv/core';
+import type { ModelConfig, Matrix, Weights } from '@kv/checkpoints';
+import { denseRows, owned } from '@kv/checkpoints';
+import { createAngles } from './angles.ts';
+import type { Angles, Engine, Program, Runnable, WeightRows } from './program.ts';
+import { finishProgram, headProgram, projectProgram } from './programs.ts';
+
+/** Rows that went through each matrix product: by layer, and through the head. Only ever counts up. */
+export interface RowCounts {
+  readonly qkv: Float64Array;
+  readonly output: Float64Array;
+  readonly gateUp: Float64Array;
+  readonly down: Float64Array;
+  head: number;
+}
+
+/** A layer's programs, before and after its attention. */
+export interface DecoderLayer<R extends Runnable = Runnable> {
+  readonly project: R;
+  readonly finish: R;
+  /** Gain `[D]` of the norm that its projections read through; absent where there is none. */
+  readonly norm?: Float32Array | undefined;
+  /** The output product's weight `[D, H * d]`: some policies read it. */
+  readonly output: WeightRows;
+}
+
+/** The programs of a decoder as its engine prepared them. */
+export interface Decoder<R extends Runnable = Runnable> {
+  readonly config: ModelConfig;
+  readonly layers: readonly DecoderLayer<R>[];
+  readonly head: R;
+  /** `[vocab, D]`, as stored; absent where the engine holds it as the head and gives its rows back. */
+  readonly embedding?: Matrix;
+  /** The final norm `[D]`. */
+  readonly norm: Float32Array;
+  /** Whether a layer's programs were prepared as one, so that a token passes over the free slots of a cache as well. */
+  readonly fused: boolean;
+  /** Counted by whoever runs the programs. */
+  readonly rows: RowCounts;
+  /**
+   * What turns a layer's queries and keys at these positions; empty where nothing does. @defaultValue a length of the last
+   * position and 1
+   */
+  angles(layer: number, positions: Uint32Array, length?: number): Angles;
+  /** Embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
+  embed(ids: ArrayLike<number>): Float32Array;
+  /** Gives the engine's memory back. */
+  destroy(): void;
+}
+
+/** @throws KvError for an id outside a vocabulary of this size */
+export function expectIds(ids: ArrayLike<number>, vocab: number): void {
+  for (let i = 0; i < ids.length; i++)
+    if (!(Number.isInteger(ids[i]) && ids[i] >= 0 && ids[i] < vocab))
+      throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${ids[i]}`);
+}
+
+/**
+ * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken
+ * them; only the
+ * embedding and the output products, which some policies read, are kept, as stored, where the engine does not give
+ * their rows back. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
+ */
+export async function createDecoder<R extends Runnable>(
+  config: ModelConfig,
+  weights: Weights,
+  engine: Engine<R>,
+): Promise<Decoder<R>> {
+  const {
+    hidden: D,
+    vocab,
+    embeddingScale,
+    layers: count,
+    queryHeads,
+    kvHeads,
+    headDim,
+    attention: { softcap },
+  } = config;
+  const made: R[] = [];
+  const prepare = async (program: Program): Promise<R> => {
+    const runnable = await engine.prepare(program);
+    made.push(runnable);
+    return runnable;
+  };
+  const prepareLayer = async (
+    finish: Program,
+    next: Program | undefined,
+  ): Promise<readonly [finish: R, next: R | undefined]> => {
+    if (engine.prepareLayer === undefined) return [await prepare(finish), next && (await prepare(next))];
+    const layer = await engine.prepareLayer(
+      { queryHeads, kvHeads, headDim, ...(softcap !== undefined && { softcap }) },
+      finish,
+      next,
+    );
+    made.push(layer[0]);
+    return layer;
+  };
+  const destroy = (): void => {
+    for (const runnable of made.splice(0)) runnable.destroy();
+  };
+  const layers: DecoderLayer<R>[] = [];
+  try {
+    const gains: (Float32Array | undefined)[] = [];
+    const projecting = async (l: number): Promise<Program> => {
+      const read = await weights.project(l);
+      gains.push(read.norm?.slice());
+      return projectProgram(l, config, read);
+    };
+    let project = await prepare(await projecting(0));
+    for (let l = 0; l < count; l++) {
+      const rest = await weights.finish(l);
+      const [finish, next] = await prepareLayer(
+        finishProgram(l, config, rest),
+        l + 1 < count ? await projecting(l + 1) : undefined,
+      );
+      const output = finish.stored?.('output') ?? rowsOf(owned(rest.output));
+      layers.push({ project, finish, norm: gains[l], output });
+      project = next ?? project;
+    }
+    const norm = await weights.norm(),
+      stored = owned(await weights.embed());
+    const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
+      held = config.tied ? head.stored?.('head') : undefined,
+      row = held ?? rowsOf(stored);
+    const zeros = (): Float64Array => new Float64Array(count);
+    const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope)])),
+      anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
+    return {
+      config,
+      layers,
+      head,
+      ...(held === undefined && { embedding: stored }),
+      norm,
+      fused: engine.prepareLayer !== undefined,
+      rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },
+      angles: (layer, positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf[layer](positions, length),
+      embed(ids) {
+        const x = new Float32Array(ids.length * D);
+        expectIds(ids, vocab);
+        for (let i = 0; i < ids.length; i++) x.set(row(ids[i], 1), i * D);
+        return embeddingScale === 1 ? x : x.map((value) => value * embeddingScale);
+      },
+      destroy,
+    };
+  } catch (error) {
+    destroy();
+    throw error;
+  }
+}
+
+const rowsOf =
+  (matrix: Matrix): WeightRows =>
+  (from, count) =>
+    denseRows(matrix, from, count);

@@ -1,0 +1,95 @@
+import type { ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
+import type { Instruction, Program, Rows } from './program.ts';
+
+/** Writes a program: each call adds one instruction and gives its result. */
+function writer(): {
+  readonly instructions: Instruction[];
+  value(width: number): Rows;
+  /** `x` itself where there is no gain. */
+  norm(x: Rows, gain: Float32Array | undefined, eps: number): Rows;
+  linear(name: string, x: Rows, weight: Matrix, bias?: Float32Array): Rows;
+  add(x: Rows, y: Rows): Rows;
+  /** `x` itself for 1. */
+  scale(x: Rows, by: number): Rows;
+} {
+  const instructions: Instruction[] = [];
+  let id = 0;
+  const value = (width: number): Rows => ({ id: id++, width });
+  const put = <I extends Instruction>(instruction: I): Rows => {
+    instructions.push(instruction);
+    return instruction.out;
+  };
+  return {
+    instructions,
+    value,
+    norm: (x, gain, eps) => (gain === undefined ? x : put({ op: 'rmsNorm', x, gain, eps, out: value(x.width) })),
+    linear: (name, x, weight, bias) =>
+      put({ op: 'linear', name, x, weight, ...(bias && { bias }), out: value(weight.outputs) }),
+    add: (x, y) => put({ op: 'add', x, y, out: value(x.width) }),
+    scale: (x, by) => (by === 1 ? x : put({ op: 'scale', x, by, out: value(x.width) })),
+  };
+}
+
+/** Before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`. */
+export function projectProgram(
+  layer: number,
+  { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes }: ModelConfig,
+  { norm, qkv, bias, qNorm, kNorm }: ProjectWeights,
+): Program {
+  const { instructions, value, ...write } = writer();
+  const x = value(hidden),
+    { rotary } = ropes[layer];
+  const fused = write.linear('qkv', write.norm(x, norm, normEps), qkv, bias);
+  const heads = (from: number, count: number, gain: Float32Array | undefined, turn: boolean): Rows => {
+    let part = value(count * headDim);
+    instructions.push({ op: 'columns', x: fused, from: from * headDim, out: part });
+    part = write.norm(part, gain, normEps);
+    if (turn && rotary > 0)
+      instructions.push({ op: 'rope', x: part, headDim, rotary, out: (part = value(part.width)) });
+    const out = value(part.width);
+    instructions.push({ op: 'heads', x: part, headDim, out });
+    return out;
+  };
+  return {
+    name: `project ${layer}`,
+    inputs: [x],
+    instructions,
+    outputs: [heads(0, H, qNorm, true), heads(H, G, kNorm, true), heads(H + G, G, undefined, false)],
+  };
+}
+
+/** After attention: x `[m, D]` and attended `[m, H * d]` to the next layer's x. */
+export function finishProgram(
+  layer: number,
+  { hidden, queryHeads: H, headDim, ffn, normEps, activation, residualScale = 1 }: ModelConfig,
+  weights: FinishWeights,
+): Program {
+  const { instructions, value, ...write } = writer();
+  const after = (y: Rows, gain: Float32Array | undefined): Rows =>
+    write.scale(write.norm(y, gain, normEps), residualScale);
+  const x = value(hidden),
+    attended = value(H * headDim);
+  const y = write.add(
+    x,
+    after(write.linear('output', attended, weights.output, weights.outputBias), weights.postAttentionNorm),
+  );
+  const gateUp = write.linear('gateUp', write.norm(y, weights.norm, normEps), weights.gateUp, weights.gateUpBias);
+  const gated = value(ffn);
+  instructions.push({ op: 'gated', x: gateUp, activation, out: gated });
+  const out = write.add(y, after(write.linear('down', gated, weights.down, weights.downBias), weights.postFfnNorm));
+  return { name: `finish ${layer}`, inputs: [x, attended], instructions, outputs: [out] };
+}
+
+/** The final norm, the head and any scale or soft cap: x `[m, D]` to logits `[m, vocab]`. */
+export function headProgram(
+  { hidden, normEps, logitScale = 1, finalSoftcap }: ModelConfig,
+  norm: Float32Array,
+  head: Matrix,
+): Program {
+  const { instructions, value, ...write } = writer();
+  const x = value(hidden);
+  let logits = write.scale(write.linear('head', write.norm(x, norm, normEps), head), logitScale);
+  if (finalSoftcap !== undefined)
+    instructions.push({ op: 'softcap', x: logits, cap: finalSoftcap, out: (logits = value(logits.width)) });
+  return { name: 'head', inputs: [x], instructions, outputs: [logits] };
+}

@@ -1,0 +1,293 @@
+import { KvError } from '@kv/core';
+import { compile, expectBudget, expectOptions } from '@kv/core/engine';
+import type { Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+import { sampler } from '../sampling.ts';
+import { policyOf } from '../policy-text.ts';
+import type { Model } from '../memory/runtime.ts';
+import { yieldToEvents } from '../yield-to-events.ts';
+import { report } from './report.ts';
+import type { Report } from './report.ts';
+import { Sequence } from '../sequence/sequence.ts';
+import { DECODE_OPTIONS, GENERATE_OPTIONS } from './options.ts';
+import type { Chunk, DecodeOptions, Finish, GenerateOptions } from './options.ts';
+import { StopText } from './stop-text.ts';
+
+export interface Generated {
+  /**
+   * What follows the prompt's text: the two are the text of all ids, so a word that begins behind a space begins with
+   * it, and a character that the prompt's ids leave incomplete comes first.
+   */
+  readonly text: string;
+  readonly tokens: readonly number[];
+  readonly report: Report;
+  readonly logits?: readonly Float32Array[];
+}
+/** A generation in progress: await it for the result, or iterate over it for the tokens as they come. */
+export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk> {}
+
+/**
+ * Answers a prompt over a cache that the policy keeps at its budget.
+ *
+ * Greedy unless `temperature` is given. Ends at `maxNewTokens`, the model's end token (a text prompt's, see
+ * `stopAtEos`), a stop
+ * string, the end of the model's context, or an abort, which gives what there is.
+ * @throws KvError in one sentence for a prompt, budget or option that cannot be, before anything is evicted.
+ */
+export const generate = (model: Model, options: GenerateOptions): Generation => shared(() => run(model, options));
+
+/**
+ * A generation that may be awaited and iterated over, by several at once: whoever is furthest asks for the next token,
+ * and it ends when nobody is left who reads it.
+ */
+function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
+  const chunks: Chunk[] = [];
+  let generator: AsyncGenerator<Chunk, Generated> | undefined,
+    asked: Promise<void> | undefined,
+    end: { readonly generated: Promise<Generated> } | undefined,
+    readers = 0;
+  const finish = (generated: Promise<Generated>): void => {
+    generated.catch(() => {}); // whoever reads it is told
+    end ??= { generated };
+  };
+  /** One more chunk, or the end: for all who wait for it. */
+  const advance = async (): Promise<void> => {
+    generator ??= begin();
+    try {
+      const next = await generator.next();
+      if (next.done) finish(Promise.resolve(next.value));
+      else chunks.push(next.value);
+    } catch (error) {
+      finish(Promise.reject(error));
+    } finally {
+      asked = undefined;
+    }
+  };
+  async function* read(): AsyncGenerator<Chunk, Generated> {
+    readers++;
+    try {
+      for (let at = 0; ; ) {
+        if (at < chunks.length) yield chunks[at++];
+        else if (end) return await end.generated;
+        else await (asked ??= advance());
+      }
+    } finally {
+      if (--readers === 0 && !end) await leave();
+    }
+  }
+  const leave = async (): Promise<void> => {
+    const tokens = chunks.filter(({ token }) => token !== undefined).length,
+      left = `got one that was left after ${tokens} token${tokens === 1 ? '' : 's'}`;
+    finish(Promise.reject(new KvError('generate', `expected a generation that was read to its end, ${left}`)));
+    await generator?.return(undefined as never); // its end is known already
+  };
+  let result: Promise<Generated> | undefined;
+  const drained = async (): Promise<Generated> => {
+    const all = read();
+    for (;;) {
+      const next = await all.next();
+      if (next.done) return next.value;
+    }
+  };
+  return {
+    then: (resolve, reject) => (result ??= drained()).then(resolve, reject),
+    [Symbol.asyncIterator]: read,
+  };
+}
+
+async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, Generated> {
+  expectOptions('generate', GENERATE_OPTIONS, given);
+  const options = await withPolicies(given),
+    { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options,
+    decodePolicy = decoding(options);
+  const ids = promptIds(model, options);
+  if (policy && compile(policy).evicts && !compile(policy).sizes && budget === undefined)
+    throw new KvError(
+      'budget',
+      `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
+    );
+  if (!(Number.isInteger(logits) && logits >= 0))
+    throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
+  const sequence = new Sequence(model, backend);
+  try {
+    sequence.observer = certify;
+    const rows: Float32Array[] = [];
+    let finish: Finish;
+    const tokens: number[] = [];
+    let text = '';
+    try {
+      await sequence.prefill(ids, {
+        ...(policy && { policy }),
+        policies: decodePolicy ? [decodePolicy] : [],
+        budget,
+        block,
+        rows: Math.max(1, logits),
+        forget:
+          !decodePolicy &&
+          options.remember !== true &&
+          (options.every ?? (policy && everyOf(compile(policy)))) === undefined,
+        signal,
+      });
+      if (decodePolicy) sequence.decodeUnder(decodePolicy, decodeBudget);
+      const remember = async (): Promise<void> => {
+        if (logits > 0) rows.push(...(await sequence.readLogits()));
+      };
+      await remember();
+      finish = yield* decodeWith(
+        sequence,
+        { stopAtEos: options.prompt !== undefined, ...options, ...(logits > 0 && { inFlight: 1 }) },
+        ({ token, text: more }) => {
+          if (token !== undefined) tokens.push(token);
+          text += more;
+        },
+        remember,
+      );
+    } catch (error) {
+      if (!signal?.aborted || error !== signal.reason) throw error;
+      finish = 'aborted';
+    }
+    const last = tokens.at(-1);
+    if (logits > 0 && last !== undefined && sequence.fits(1)) {
+      await sequence.step(last);
+      rows.push(...(await sequence.readLogits()));
+    }
+    return {
+      text,
+      tokens,
+      report: report(sequence, finish, options),
+      ...(logits > 0 && { logits: rows.slice(-logits) }),
+    };
+  } finally {
+    sequence.destroy();
+  }
+}
+
+/** Options whose policies are made of pieces. */
+type Made = Omit<GenerateOptions, 'policy' | 'decodePolicy'> & {
+  readonly policy?: Policy | undefined;
+  readonly decodePolicy?: Policy | undefined;
+};
+async function withPolicies({ policy, decodePolicy, ...rest }: GenerateOptions): Promise<Made> {
+  return {
+    ...rest,
+    ...(policy !== undefined && { policy: await policyOf(policy) }),
+    ...(decodePolicy !== undefined && { decodePolicy: await policyOf(decodePolicy) }),
+  };
+}
+
+/**
+ * The policy to decode under, where one is given, or another budget. @throws KvError for one that would never evict, or
+ * lacks a budget.
+ */
+function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }: Made): Policy | undefined {
+  if (decodePolicy === policy && decodeBudget === undefined) return undefined;
+  if (!decodePolicy) throw new KvError('decodeBudget', 'expected a policy that evicts beside it, got none');
+  const compiled = compile(decodePolicy),
+    { evicts, sizes, label, hooks } = compiled,
+    keeps = decodeBudget ?? budget;
+  if (evicts && (every ?? everyOf({ hooks })) === undefined)
+    throw new KvError(
+      'every',
+      `'${label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
+    );
+  if (evicts && !sizes && keeps === undefined)
+    throw new KvError(
+      'decodeBudget',
+      `'${label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`,
+    );
+  if (keeps !== undefined) expectBudget(compiled, keeps, decodeBudget === undefined ? 'budget' : 'decodeBudget');
+  return decodePolicy;
+}
+
+/** Tokens between two events while tokens are generated, as the policy says. */
+const everyOf = ({ hooks }: Pick<Compiled, 'hooks'>): number | undefined => hooks('cadence')[0]?.every;
+
+/** Generates from a prefilled sequence; the last token is given, but not fed. */
+export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
+  expectOptions('decode', DECODE_OPTIONS, options);
+  return yield* decodeWith(
+    sequence,
+    options,
+    () => {},
+    async () => {},
+  );
+}
+
+async function* decodeWith(
+  sequence: Sequence,
+  options: DecodeOptions,
+  onChunk: (chunk: Chunk) => void,
+  onStep: () => Promise<void>,
+): AsyncGenerator<Chunk, Finish> {
+  const {
+    maxNewTokens = 64,
+    stop = [],
+    signal,
+    temperature = 0,
+    topP = 1,
+    seed = 0,
+    stopAtEos = true,
+    inFlight = 2,
+  } = options;
+  if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0))
+    throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
+  if (!(Number.isInteger(inFlight) && inFlight > 0))
+    throw new KvError('inFlight', `must be a positive whole number of steps, got ${inFlight}`);
+  const every = options.every ?? everyOf(sequence.policy);
+  if (every !== undefined && !(Number.isInteger(every) && every > 0))
+    throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
+  if (every === undefined && options.remember !== true) sequence.settle();
+  const { config } = sequence.model;
+  const drawing = { temperature, topP, seed },
+    draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
+  const stream = sequence.tokens.decoder(),
+    stops = new StopText(stop);
+  let finish: Finish = 'length';
+  try {
+    for (let made = 0; made < maxNewTokens; made++) {
+      await yieldToEvents(signal);
+      if (signal?.aborted) {
+        finish = 'aborted';
+        break;
+      }
+      const token = await sequence.next(draw, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
+      if (stopAtEos && config.eosIds.includes(token)) {
+        finish = 'eos';
+        break;
+      }
+      const chunk = { token, text: stops.push(stream.push(token)) };
+      onChunk(chunk);
+      yield chunk;
+      if (stops.stopped) return 'stop';
+      if (made + 1 === maxNewTokens) break;
+      if (!sequence.fits(1)) {
+        finish = 'context';
+        break;
+      }
+      await sequence.step(token, every);
+      await onStep();
+    }
+  } finally {
+    await sequence.halt();
+  }
+  const rest = stops.end(stream.end());
+  if (rest !== '') {
+    const chunk = { text: rest };
+    onChunk(chunk);
+    yield chunk;
+  }
+  return finish;
+}
+
+function promptIds(model: Model, { prompt, ids }: GenerateOptions): readonly number[] {
+  if ((prompt === undefined) === (ids === undefined))
+    throw new KvError('prompt', 'expected either prompt (text) or ids, and not both');
+  if (ids !== undefined) {
+    for (const id of ids)
+      if (!(Number.isInteger(id) && id >= 0 && id < model.config.vocab))
+        throw new KvError('ids', `must be whole numbers below ${model.config.vocab}, got ${id}`);
+    return ids;
+  }
+  if (typeof prompt !== 'string') throw new KvError('prompt', `must be text, got ${typeof prompt}`);
+  return model.tokenizer.encode(prompt).ids;
+}

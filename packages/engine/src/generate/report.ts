@@ -1,0 +1,126 @@
+import { expectObject, guarded, runFreeze } from '@kv/core/engine';
+import { numbersOf } from '../host/event.ts';
+import { evicts, mostOf } from '../memory/course.ts';
+import type { Course } from '../memory/course.ts';
+import type { DecodeOptions, Finish } from './options.ts';
+import { waits } from '../sequence/sequence.ts';
+import type { Bytes, Sequence } from '../sequence/sequence.ts';
+import type { Observer } from '../memory/observer.ts';
+
+/** What a run kept, held and spent. */
+export interface Report {
+  /** The policy with its options, readable back. */
+  readonly policy: string;
+  /** The policy that tokens were generated under, where it is another one, or its budget is. */
+  readonly decodePolicy?: string;
+  /** Slots per layer and KV head asked for; absent where nothing evicts. */
+  readonly budget?: number;
+  /** Slots that the last event allowed, `[layer][kvHead]`; empty where none ran. */
+  readonly budgets: readonly (readonly number[])[];
+  /** Positions kept by the last event (everything fed, where none ran), `[layer][kvHead]`, ascending. */
+  readonly kept: readonly (readonly (readonly number[])[])[];
+  readonly bytes: Bytes;
+  /**
+   * Attention calls (fused), those that computed statistics beside it, events, prefill blocks, decode steps, those that
+   * ran ahead of the end and were rolled back, passes of providers; slots that sliding windows had made unreachable and
+   * that were freed.
+   */
+  readonly counts: Readonly<Record<string, number>>;
+  /** Milliseconds; score, settle and compact are parts of prefill and decode. */
+  readonly times: Readonly<Record<string, number>>;
+  /** Most slots that a head of any layer may hold, and why. */
+  readonly bound: { readonly slots: number; readonly because: string };
+  /** Most slots that one did hold. */
+  readonly mostSlots: number;
+  readonly notes: readonly string[];
+  readonly finish: Finish;
+  /** What `certify` concluded. */
+  readonly certificates?: object;
+}
+
+/** @param options what the generation was asked for: they give the bound. */
+export function report(
+  sequence: Sequence,
+  finish: Finish,
+  options: DecodeOptions & { readonly block?: number | undefined },
+): Report {
+  const { course, mostSlots, notes, counters, counts, times } = sequence,
+    { budget, last, prompt } = course,
+    { observing } = sequence.memory;
+  return {
+    policy: named(prompt ?? course),
+    ...(prompt && { decodePolicy: named(course) }),
+    ...(budget && { budget: budget.slots }),
+    budgets: last?.budgets ?? [],
+    kept: last?.kept.map(numbersOf) ?? sequence.memory.kept(),
+    bytes: sequence.bytes(),
+    counts: { ...counters, ...counts, unreachable: sequence.memory.unreachable },
+    times: { ...times },
+    bound: bound(sequence, options),
+    mostSlots,
+    notes: [...notes],
+    finish,
+    ...(sequence.observer &&
+      observing && {
+        certificates: concluded(sequence.observer, {
+          heads: sequence.model.config.queryHeads,
+          layers: sequence.model.config.layers,
+          steps: counts.steps,
+          frozen: frozen(sequence),
+          total: (id) => observing.total(id),
+        }),
+      }),
+  };
+}
+
+/** @throws KvError for an observer that fails, or concludes no object. */
+function concluded(observer: Observer, run: Parameters<Observer['conclude']>[0]): object {
+  const said: unknown = guarded('observer', undefined, () => observer.conclude(run));
+  expectObject({ name: 'observer' }, 'an object as its conclusion', said);
+  return said;
+}
+
+const named = ({ policy: { label } }: Course): string => (label === '' ? 'full' : label);
+
+/** Positions of the prompt whose keys each layer took from the one below. */
+function frozen(sequence: Sequence): number[] {
+  const { promptLength } = sequence,
+    { prompt = sequence.course } = sequence.course,
+    { layers } = sequence.model.config,
+    hook = prompt.policy.hooks('freeze')[0],
+    { memory } = sequence;
+  return Array.from({ length: layers }, (_, layer) => {
+    const { sinks, below } = hook ? runFreeze(hook, memory.at(layer, prompt)) : { sinks: 0, below: 0 };
+    return layer === 0 || !hook?.copies ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);
+  });
+}
+
+function bound(
+  { course, promptLength }: Sequence,
+  { maxNewTokens = 64, block, every }: Parameters<typeof report>[2],
+): Report['bound'] {
+  const { prompt: read = course, policy } = course,
+    [evictsRead, evictsNow] = [evicts(read), evicts(course)];
+  if (!evictsRead && !evictsNow) return { slots: promptLength + maxNewTokens, because: 'nothing is evicted' };
+  const c = evictsNow ? (every ?? policy.hooks('cadence')[0]?.every) : undefined,
+    m = evictsRead && !waits(read.policy) ? (block ?? read.policy.hooks('cadence')[0]?.block) : undefined;
+  const held = evictsRead ? mostOf(read) : promptLength,
+    above = Math.max(held, evictsNow ? mostOf(course) : 0);
+  const prefill = m === undefined ? promptLength : Math.min(promptLength, held + m);
+  const decoding = c === undefined ? held + maxNewTokens : above + c;
+  return prefill >= decoding
+    ? {
+        slots: prefill,
+        because:
+          m === undefined
+            ? 'the whole prompt is prefilled before it is evicted'
+            : `blocks of ${m} over a budget of ${held}`,
+      }
+    : {
+        slots: decoding,
+        because:
+          c === undefined
+            ? `evicted once, at the end of prefill, and up to ${maxNewTokens} tokens follow`
+            : `an event every ${c} tokens over ${evictsRead || !course.prompt ? 'a budget' : 'a prompt or a budget'} of ${above}`,
+      };
+}

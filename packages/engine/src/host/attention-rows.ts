@@ -1,0 +1,76 @@
+import { attend, attentionWeights } from '../attention/attention.ts';
+import { layerAttention } from '../attention/layer-attention.ts';
+import type { HostState } from './host-state.ts';
+
+/** Tokens that join the cache together: a query's row is computed over at most that many slots that it cannot see. */
+const BLOCK = 128;
+
+/**
+ * Feeds the whole sequence through the layers up to `layer` of an empty copy and shows the attention rows of that
+ * layer, `[H, query + 1]`, in order from query `first` on.
+ */
+export async function attentionRows(
+  memory: HostState,
+  layer: number,
+  visit: (query: number, rows: Float32Array) => void,
+  first = 0,
+): Promise<void> {
+  const {
+      decoder,
+      model: { config },
+      text: { ids },
+      counters,
+    } = memory,
+    copy = memory.empty(),
+    { queryHeads: H, headDim: d } = config;
+  copy.rotaryLength = ids.length;
+  try {
+    const positions = Uint32Array.from(ids, (_, i) => i);
+    let x = decoder.embed(ids);
+    for (const [l, { cache }] of copy.layers.slice(0, layer + 1).entries()) {
+      await memory.between({ phase: 'prefill' });
+      const { q, k, v } = await decoder.project(l, x, positions, copy.rotaryLength),
+        how = layerAttention(config, l),
+        m = ids.length;
+      if (l < layer) {
+        cache.append(k, v, positions, 0);
+        x = await decoder.finish(l, x, attend({ q, queryPositions: positions, cache, counters, ...how }));
+        continue;
+      }
+      for (let from = 0; from < m; from += BLOCK) {
+        await memory.turn();
+        const to = Math.min(m, from + BLOCK),
+          part = (all: Float32Array): Float32Array => rowsOf(all, all.length / (m * d), m, d, from, to);
+        cache.append(part(k), part(v), positions.subarray(from, to), 0);
+        const start = Math.max(first, from);
+        if (start >= to) continue;
+        const weights = attentionWeights({
+          q: rowsOf(q, H, m, d, start, to),
+          queryPositions: positions.subarray(start, to),
+          cache,
+          counters,
+          ...how,
+        });
+        for (let i = start; i < to; i++)
+          visit(i, rowsOf(rowsOf(weights, H, to - start, to, i - start, i - start + 1), H, to, 1, 0, i + 1));
+      }
+    }
+  } finally {
+    copy.destroy();
+  }
+}
+
+/** Entries [from, to) of the second axis of `[heads, size, width]`. */
+export function rowsOf(
+  all: Float32Array,
+  heads: number,
+  size: number,
+  width: number,
+  from: number,
+  to: number,
+): Float32Array {
+  const out = new Float32Array(heads * (to - from) * width);
+  for (let h = 0; h < heads; h++)
+    out.set(all.subarray((h * size + from) * width, (h * size + to) * width), h * (to - from) * width);
+  return out;
+}

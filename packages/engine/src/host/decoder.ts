@@ -1,0 +1,142 @@
+import { KvError } from '@kv/core';
+import { attend, type Attend, type AttendOptions } from '../attention/attention.ts';
+import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
+import type { Angles, Engine, Runnable } from '../decoder/program.ts';
+import { rmsNorm, rowsOf } from '../decoder/rows.ts';
+
+/** A program that may take a layer's attention along. */
+export interface HostRunnable extends Runnable {
+  /**
+   * A layer's attention, and `run` on x and what that gives, at once: undefined for what the engine leaves to `attend`.
+   */
+  runAfter?(attention: AttendOptions, x: Float32Array, angles?: Angles): Promise<readonly Float32Array[]> | undefined;
+}
+
+/** An engine for caches on the host. */
+export interface HostEngine extends Engine<HostRunnable> {
+  /** Attention over a cache on the host, where this engine has a faster one than `attend`. */
+  readonly attend?: Attend;
+  /** Whether that one gives the statistics of windows, too. @defaultValue false */
+  readonly attendsWindows?: boolean;
+}
+
+/**
+ * Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are turned by their
+ * position.
+ */
+export interface Projection {
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+}
+
+/** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
+export interface HostDecoder extends Decoder<HostRunnable> {
+  readonly attend: Attend;
+  /** Rows of several sequences may pass together: what a row gives does not depend on those beside it, to the bit. */
+  readonly rowwise: boolean;
+  /** Whether `attend` gives the statistics of windows, too. */
+  readonly attendsWindows: boolean;
+  /**
+   * Norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
+   * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole
+   * life, or its keys do not fit together. @defaultValue the last position and 1
+   */
+  project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projection>;
+  /** `project` by the angles of the rows' positions. */
+  projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
+  /**
+   * What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m,
+   * D]` to a new `[m, D]`.
+   */
+  finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
+  /** `attend`, and `finish` on what it gives: for one token in one call of the engine, where it can. */
+  attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions): Promise<Float32Array>;
+  /** |h|_2 of what a layer's projections read of x `[m, D]`: its rows behind their norm, f64 `[m]`. */
+  readLengths(layer: number, x: Float32Array): Float64Array;
+  /** The output product's weight `[D, H * d]` as f32; a layer's is kept as stored and decoded at each call. */
+  outputWeight(layer: number): Float32Array;
+  /** The final norm of x `[rows, D]`. */
+  hiddenNorm(x: Float32Array): Float32Array;
+  /** Logits `[rows, vocab]` of x `[rows, D]`: final norm, head and any soft cap. */
+  logits(x: Float32Array): Promise<Float32Array>;
+}
+
+/** A decoder's arithmetic on the host, with its engine's attention. */
+export function hostDecoder(
+  decoder: Decoder<HostRunnable>,
+  { attend: attends = attend, attendsWindows = attends === attend }: Pick<HostEngine, 'attend' | 'attendsWindows'> = {},
+): HostDecoder {
+  const {
+    config: { hidden: D, normEps },
+    layers,
+    head,
+    norm,
+    rows,
+    angles,
+  } = decoder;
+  /** Where the rows of the last projection stand: most likely those of the next one too. */
+  let stood: Uint32Array | undefined, over: number | undefined;
+  /** What the layer after this one most likely turns by. */
+  const ahead = (layer: number): Angles | undefined =>
+    stood !== undefined && layer + 1 < layers.length ? angles(layer + 1, stood, over) : undefined;
+  const at = (layer: number): DecoderLayer<HostRunnable> => {
+    const found = layers[layer];
+    if (found === undefined)
+      throw new KvError('decoder', `a layer must be an integer from 0 to ${layers.length - 1}, got ${layer}`);
+    return found;
+  };
+  const note = (layer: number, m: number, ...products: readonly Exclude<keyof RowCounts, 'head'>[]): void => {
+    for (const name of products) rows[name][layer] = rows[name][layer] + m;
+  };
+  const finish: HostDecoder['finish'] = async (layer, x, attended) => {
+    const m = x.length / D,
+      { finish } = at(layer);
+    note(layer, m, 'output', 'gateUp', 'down');
+    return (await finish.run([x, attended], m, ahead(layer)))[0];
+  };
+  const projected: HostDecoder['projectBy'] = async (layer, x, by) => {
+    const { project } = at(layer),
+      m = x.length / D;
+    note(layer, m, 'qkv');
+    const [q, k, v] = await project.run([x], m, by);
+    return { q, k, v };
+  };
+  return {
+    ...decoder,
+    attend: attends,
+    attendsWindows,
+    rowwise:
+      !decoder.fused &&
+      [head, ...layers.flatMap(({ project, finish }) => [project, finish])].every(({ rowwise }) => rowwise === true),
+    async project(layer, x, positions, length) {
+      at(layer);
+      [stood, over] = [positions, length];
+      return projected(layer, x, angles(layer, positions, length));
+    },
+    async projectBy(layer, x, by) {
+      stood = undefined;
+      return projected(layer, x, by);
+    },
+    finish,
+    async attendAndFinish(layer, x, attention) {
+      const fused = at(layer).finish.runAfter?.(attention, x, ahead(layer));
+      if (fused === undefined) return finish(layer, x, await attends(attention));
+      note(layer, x.length / D, 'output', 'gateUp', 'down');
+      return (await fused)[0];
+    },
+    readLengths(layer, x) {
+      const { norm: gain } = at(layer),
+        m = x.length / D,
+        h = gain === undefined ? x : rmsNorm(rowsOf(x, D), m, gain, normEps);
+      return Float64Array.from({ length: m }, (_, i) => Math.hypot(...h.subarray(i * D, (i + 1) * D)));
+    },
+    outputWeight: (layer) => at(layer).output(0, D),
+    hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),
+    async logits(x) {
+      const m = x.length / D;
+      rows.head += m;
+      return (await head.run([x], m))[0];
+    },
+  };
+}

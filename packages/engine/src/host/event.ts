@@ -1,0 +1,110 @@
+import { isState, recordEvent, settle } from '@kv/core/engine';
+import type { AnySignal, At, Backend, Plan, State } from '@kv/core';
+import type { Compiled, EventLayer, Replaced } from '@kv/core/engine';
+import type { EventResult, EventTimes } from '../memory/course.ts';
+import type { LayerMemory } from './layer.ts';
+import type { Common } from './provide.ts';
+import type { StateStore } from './store.ts';
+import { inTurns } from '../yield-to-events.ts';
+
+/** One layer that an event is about. */
+export interface Subject {
+  readonly at: At;
+  readonly memory: LayerMemory;
+  readonly read: (signal: AnySignal) => unknown;
+}
+
+/** Where an event runs. */
+interface Stage {
+  readonly backend: Backend;
+  readonly shared: StateStore;
+  readonly common: Common;
+  readonly room: number;
+  readonly times: EventTimes;
+  /** Runs what must not end in the middle. */
+  change<T>(run: () => Promise<T>): Promise<T>;
+}
+
+/**
+ * One event over these layers: record every step, read once, then compact. Nothing changes before the read has passed
+ * every check.
+ *
+ * @param room slots per head that will be wanted soon: storage keeps that much.
+ */
+export async function runSubjects(
+  policy: Compiled,
+  subjects: readonly Subject[],
+  plan: Plan,
+  { backend, shared, common, room, times, change }: Stage,
+): Promise<EventResult> {
+  const layers: EventLayer[] = subjects.map(({ at, read }) => ({
+    ...{ at, read, known: common.known },
+    budgets: plan.budgets[at.layer],
+    above: plan.above,
+  }));
+  const replaced = await inTurns(recordEvent(policy, layers, backend.ops), (ms) => {
+    times.score += ms;
+  });
+  const { drafts } = replaced;
+  const scored = performance.now();
+  const settled = await settle(backend, layers, drafts);
+  if ('error' in replaced) throw replaced.error;
+  const read = performance.now();
+  await change(async () => {
+    for (const [i, subject] of subjects.entries()) {
+      await replace(replaced.made[i], subject.memory, backend);
+      await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
+      subject.memory.keep(settled.kept[i], room);
+    }
+    if (drafts.some(({ state }) => state.size > 0)) common.states.clear();
+  });
+  times.settle += read - scored;
+  times.compact += performance.now() - read;
+  return {
+    budgets: settled.budgets,
+    kept: subjects.map(({ memory }) => keptPositions(memory)),
+    notes: settled.notes,
+  };
+}
+
+export const numbersOf = (heads: readonly Uint32Array[]): number[][] => heads.map((positions) => Array.from(positions));
+
+/** Positions in the cache, `[kvHead][slot]`. */
+export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): Uint32Array[] {
+  return Array.from({ length: heads }, (_, g) => positions.slice(g * capacity, g * capacity + lengths[g]));
+}
+
+/** Writes an event's or a step's new state where it lives. */
+export async function writeState(
+  needs: readonly AnySignal[],
+  state: ReadonlyMap<string, Parameters<Backend['read']>[0][number]>,
+  own: StateStore,
+  shared: StateStore,
+  backend: Backend,
+): Promise<void> {
+  if (state.size === 0) return;
+  const entries = [...state];
+  const values = await backend.read(entries.map(([, tensor]) => tensor));
+  for (const [i, [id]] of entries.entries()) {
+    // the boundary lets only declared states through
+    const signal = needs.find((s): s is State => isState(s) && s.id === id)!;
+    (signal.state.rows === 'model' ? shared : own).write(signal, values[i]);
+  }
+}
+
+/** Puts keys and values into the place of those that there are. */
+async function replace(made: readonly Replaced[], { cache }: LayerMemory, backend: Backend): Promise<void> {
+  for (const { keys, values } of made)
+    for (const [tensor, target] of [
+      [keys, cache.keys],
+      [values, cache.values],
+    ] as const) {
+      if (!tensor) continue;
+      const {
+        data,
+        shape: [heads = 0, slots = 0, dim = 0],
+      } = (await backend.read([tensor]))[0];
+      for (let g = 0; g < heads; g++)
+        target.set(data.subarray(g * slots * dim, (g + 1) * slots * dim) as Float32Array, g * cache.capacity * dim);
+    }
+}

@@ -1,0 +1,132 @@
+import type { ModelConfig } from '@kv/checkpoints';
+import { LayerCache } from '../cache/layer-cache.ts';
+import type { Store } from '../cache/storage.ts';
+import { equal } from '../decoder/equal.ts';
+import type { Ledger } from '../ledger.ts';
+import { QueryRing } from './query-ring.ts';
+import type { LayerSnapshot } from '../memory/snapshot.ts';
+import { SlotRows } from './slot-rows.ts';
+import { StateStore } from './store.ts';
+import { TakenColumns } from './window-columns.ts';
+import type { Watch } from '../memory/watch.ts';
+
+/** One layer of one sequence: its cache and what events want remembered about it. */
+export class LayerMemory {
+  readonly cache: LayerCache;
+  ring?: QueryRing;
+  /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
+  accumulated?: SlotRows;
+  block?: SlotRows;
+  /** Statistics of the last queries over the cache as it is. */
+  readonly taken: TakenColumns;
+  states: StateStore;
+  /** Every head holds the same positions. */
+  aligned = true;
+
+  constructor(
+    config: ModelConfig,
+    ledger: Ledger,
+    { cache, store }: { readonly cache?: LayerCache; readonly store?: Store | undefined } = {},
+  ) {
+    this.cache = cache ?? new LayerCache(config.kvHeads, config.headDim, ledger, 'cache', store);
+    this.states = new StateStore(config, ledger);
+    this.taken = new TakenColumns(ledger);
+  }
+
+  /** Starts to remember what `watch` asks for; what is already remembered goes on. */
+  watch(
+    { window, accumulated, block }: Watch,
+    { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig,
+    ledger: Ledger,
+  ): void {
+    if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger);
+    if (this.cache.rotations) this.ring?.markRotations();
+    if (accumulated && !this.accumulated)
+      this.accumulated = new SlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', ledger);
+    if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
+  }
+
+  /** It holds a cache and nothing beside it. */
+  get plain(): boolean {
+    return !this.ring && !this.accumulated && !this.block && this.states.empty;
+  }
+
+  /** Forgets the rings and sums that no later event will read. */
+  unwatch(): void {
+    this.taken.drop();
+    this.ring?.destroy();
+    this.accumulated?.destroy();
+    this.block?.destroy();
+    delete this.ring;
+    delete this.accumulated;
+    delete this.block;
+  }
+
+  /** Compacts the cache and everything beside it to these slots of each KV head. */
+  keep(kept: readonly Uint32Array[], room: number): void {
+    const same = this.aligned && kept.every((slots) => slots === kept[0] || equal(slots, kept[0]));
+    this.taken.drop();
+    this.cache.keep(kept, room);
+    this.accumulated?.keep(kept);
+    this.block?.keep(kept);
+    this.states.keep(kept);
+    this.aligned = same;
+  }
+
+  /** @param upTo of a plain layer: its slots before this position alone */
+  fork(config: ModelConfig, ledger: Ledger, upTo: number): LayerMemory {
+    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, 0, upTo) });
+    if (this.ring) copy.ring = this.ring.fork(ledger);
+    if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
+    if (this.block) copy.block = this.block.fork(ledger);
+    copy.states = this.states.fork(ledger);
+    copy.aligned = this.aligned;
+    return copy;
+  }
+
+  saved({ queryHeads: H }: ModelConfig): LayerSnapshot {
+    const { cache, ring, accumulated, block, states, aligned } = this;
+    return {
+      lengths: [...cache.lengths],
+      aligned,
+      slots: cache.slots(),
+      ring: ring && { window: ring.window, ...ring.saved() },
+      accumulated: accumulated && {
+        rows: accumulated.rows === H ? 'query' : 'kv',
+        sums: accumulated.dense(cache.length),
+      },
+      block: block?.dense(cache.length),
+      states: states.saved(),
+    };
+  }
+
+  /** Takes saved numbers into a layer that has none. */
+  restore(
+    { lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot,
+    config: ModelConfig,
+    ledger: Ledger,
+  ): void {
+    this.cache.restore(lengths, slots);
+    this.watch(
+      { window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined },
+      config,
+      ledger,
+    );
+    if (ring) this.ring!.restore(ring); // made by watch
+    for (const [rows, numbers] of [
+      [this.accumulated, accumulated?.sums],
+      [this.block, block],
+    ] as const) {
+      rows?.grow(this.cache.length);
+      rows?.write(numbers!, this.cache.length); // rows are made where numbers are
+    }
+    for (const state of states) this.states.restore(state);
+    this.aligned = aligned;
+  }
+
+  destroy(): void {
+    this.unwatch();
+    this.states.destroy();
+    this.cache.destroy();
+  }
+}

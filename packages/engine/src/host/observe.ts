@@ -1,0 +1,148 @@
+import { runProvider, signalKey } from '@kv/core/engine';
+import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+import { attentionWeights } from '../attention/attention.ts';
+import type { AttendOptions } from '../attention/attention.ts';
+import { layerAttention } from '../attention/layer-attention.ts';
+import { makeRoom } from '../memory/room.ts';
+import { attentionRows, rowsOf } from './attention-rows.ts';
+import type { HostState } from './host-state.ts';
+import { notRemembered } from '../memory/watch.ts';
+
+/**
+ * Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is
+ * compacted.
+ */
+export async function provided(
+  memory: HostState,
+  policy: Compiled,
+  layers: readonly number[],
+  onPass: () => void,
+): Promise<Map<string, unknown>[]> {
+  const out = layers.map(() => new Map<string, unknown>());
+  for (const signal of policy.needs) {
+    if (!signal.provide) continue;
+    const engine = providerEngine(memory, signal, onPass);
+    for (const [i, l] of layers.entries())
+      out[i].set(signalKey(signal), await runProvider(signal, engine, l, memory.signal));
+  }
+  if (policy.needs.some((signal) => signal.hidden)) memory.hidden?.seen();
+  return out;
+}
+
+function providerEngine(memory: HostState, signal: AnySignal, onPass: () => void): ProviderEngine {
+  const passes = new Map<string, Promise<readonly Observed[]>>();
+  const {
+    model: { tokenizer, sidecar },
+    backend,
+    text,
+  } = memory;
+  return {
+    ids: text.ids,
+    promptLength: memory.promptLength,
+    encode: (said) => tokenizer.encode(said, { special: false }).ids,
+    decode: (ids) => tokenizer.decode(ids),
+    async observeMax(ids, layer, over): Promise<Tensor> {
+      const key = `${over ?? ''} ${ids.join(',')}`;
+      let pass = passes.get(key);
+      if (!pass) {
+        onPass();
+        pass = observe(memory, ids, over);
+        passes.set(key, pass);
+      }
+      return backend.ops.from((await pass)[layer]);
+    },
+    artifact: (name) => sidecar(name),
+    attentionRows(layer, visit, from) {
+      onPass();
+      return attentionRows(memory, layer, visit, from);
+    },
+    async hiddenNumbers(key, fold) {
+      const numbers = memory.hidden?.numbers(key, fold);
+      if (!numbers) throw notRemembered(signal);
+      return numbers;
+    },
+  };
+}
+
+interface Observed {
+  readonly data: Float32Array;
+  readonly shape: readonly number[];
+}
+
+/**
+ * Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer; those of
+ * each query over the length of what the layer's projections read of its token, where that is asked for.
+ */
+async function observe(
+  memory: HostState,
+  ids: readonly number[],
+  over: 'hidden' | undefined,
+): Promise<readonly Observed[]> {
+  const copy = memory.fork(),
+    {
+      decoder,
+      model: { config },
+    } = memory,
+    { queryHeads: H } = config;
+  try {
+    makeRoom(copy, ids.length, 'observeMax');
+    const positions = Uint32Array.from(ids, (_, i) => memory.length + i),
+      out: Observed[] = [];
+    let x = decoder.embed(ids);
+    for (const [l, { cache }] of copy.layers.entries()) {
+      await memory.between({ phase: 'prefill' });
+      const n = cache.length,
+        { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
+      cache.append(k, v, positions, copy.shift);
+      const stride = cache.length,
+        columnMax = new Float32Array(H * stride),
+        attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
+      if (over) addLargest(columnMax, attention, decoder.readLengths(l, x));
+      x = await decoder.finish(
+        l,
+        x,
+        await decoder.attend({
+          ...attention,
+          counters: memory.counters,
+          ...(!over && { stats: { stride, columnMax } }),
+        }),
+      );
+      const data = new Float32Array(H * n);
+      for (let h = 0; h < H; h++) data.set(columnMax.subarray(h * stride, h * stride + n), h * n);
+      out.push({ data, shape: [H, n] });
+    }
+    return out;
+  } finally {
+    copy.destroy();
+  }
+}
+
+/** Queries whose weights are held at a time. */
+const BLOCK = 16;
+
+/** columnMax `[H, n]`, 0 before = the largest weight of each slot, those of query i over `lengths[i]`. */
+function addLargest(
+  columnMax: Float32Array,
+  { q, queryPositions, ...rest }: Omit<AttendOptions, 'stats' | 'counters'>,
+  lengths: Float64Array,
+): void {
+  const m = queryPositions.length,
+    d = rest.cache.headDim,
+    H = q.length / (m * d),
+    n = columnMax.length / H;
+  for (let from = 0; from < m; from += BLOCK) {
+    const to = Math.min(m, from + BLOCK),
+      weights = attentionWeights({
+        ...rest,
+        q: rowsOf(q, H, m, d, from, to),
+        queryPositions: queryPositions.subarray(from, to),
+      });
+    for (let h = 0; h < H; h++)
+      for (let i = from; i < to; i++) {
+        const at = (h * (to - from) + i - from) * n,
+          length = Math.max(lengths[i], Number.MIN_VALUE);
+        for (let j = 0; j < n; j++) columnMax[h * n + j] = Math.max(columnMax[h * n + j], weights[at + j] / length);
+      }
+  }
+}

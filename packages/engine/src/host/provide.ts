@@ -1,0 +1,153 @@
+import { KvError } from '@kv/core';
+import { isState, Known, signalKey } from '@kv/core/engine';
+import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
+import { windowAttention } from '../attention/attention.ts';
+import type { LayerAttention } from '../attention/layer-attention.ts';
+import type { AttentionCounters } from '../memory/memory.ts';
+import type { LayerMemory } from './layer.ts';
+import { outputNormOf, outputNorms } from './output-norms.ts';
+import type { StateStore } from './store.ts';
+import { notRemembered, statisticOf, sumRows, windowOf } from '../memory/watch.ts';
+
+/** What signals are computed from. */
+export interface Source {
+  readonly memory: LayerMemory;
+  /** State of rows `model`. */
+  readonly shared: StateStore;
+  readonly tokens: Tokens;
+  readonly ops: Ops;
+  readonly counters: AttentionCounters;
+  /** How the layer attends. */
+  readonly attention: LayerAttention;
+  /** The output product's weight, `[D, H * d]`. */
+  outputWeight(): Float32Array;
+  readonly queryHeads: number;
+  readonly rope: Rope;
+  readonly embeddings: Embeddings;
+  /** Results of providers, computed before, by signal key. */
+  readonly provided: ReadonlyMap<string, unknown>;
+  /** What the layers of its event have in common. */
+  readonly common?: Common;
+}
+/** What the layers of a block of tokens have in common: of what reads nothing else one result serves them all. */
+export interface Common {
+  readonly known?: Known | undefined;
+  /** States of rows `model`, until one is written. */
+  readonly states: Map<string, Tensor>;
+  /** Positions without a gap, by where they begin and end in each head. */
+  readonly positions: Map<string, Tensor>;
+}
+export const commonOf = ({ lasting }: Backend): Common => ({
+  states: new Map(),
+  positions: new Map(),
+  ...(lasting && { known: new Known() }),
+});
+
+/** A reader of one layer's signals as they are now; each is computed once. */
+export function reader(source: Source): (signal: AnySignal) => unknown {
+  const done = new Map<string, unknown>();
+  return (signal) => {
+    const key = signalKey(signal);
+    if (!done.has(key)) done.set(key, source.provided.get(key) ?? compute(signal, source));
+    return done.get(key);
+  };
+}
+
+function compute(
+  signal: AnySignal,
+  { memory, shared, tokens, ops, counters, attention, common, ...model }: Source,
+): unknown {
+  const { cache, accumulated, block, ring } = memory;
+  const { heads: G, headDim: d, capacity, length: n } = cache;
+  const lengths = memory.cache.lengths.every((x) => x === n)
+    ? undefined
+    : ops.from({ data: cache.lengths.slice(), shape: [G] }, 'u32');
+  const perHead = (data: Float32Array): Tensor =>
+    ops.from({ data, shape: [G, n, d], stride: [capacity * d, d, 1] }, 'f32', lengths);
+  const perQueryHead = (data: Float32Array, stride: number): Tensor => {
+    const H = stride === 0 ? G : data.length / stride;
+    return ops.from(
+      { data, shape: [H, n], stride: [stride, 1] },
+      'f32',
+      lengths &&
+        ops.from(
+          { data: Uint32Array.from({ length: H }, (_, h) => cache.lengths[Math.floor((h * G) / H)]), shape: [H] },
+          'u32',
+        ),
+    );
+  };
+  const missing = (): never => {
+    throw notRemembered(signal);
+  };
+  if (isState(signal)) {
+    const { rows, kind } = signal.state,
+      alike = rows === 'model' && kind !== 'slot' ? common?.states : undefined,
+      state =
+        alike?.get(signal.id) ??
+        (rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
+    alike?.set(signal.id, state);
+    return state;
+  }
+  if (windowOf(signal) > 0) {
+    if (!ring || ring.window < windowOf(signal)) return missing();
+    const taken = memory.taken.of(signal);
+    if (taken) return perQueryHead(taken, memory.taken.stride);
+    const { queries, positions, count } = ring.last(windowOf(signal));
+    if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
+    const of = statisticOf(signal);
+    return perQueryHead(
+      windowAttention({ queries, queryPositions: positions, cache, counters, ...attention, ...(of && { of }) }),
+      n,
+    );
+  }
+  switch (signal.id) {
+    case 'keys':
+      return perHead(cache.keys);
+    case 'values':
+      return perHead(cache.values);
+    case 'positions': {
+      const ends = common && withoutGaps(cache),
+        known = ends === undefined ? undefined : common?.positions.get(ends);
+      if (known) return known;
+      // slots are found by them, so that what a piece writes into them must not stay
+      const tensor = ops.from({ data: cache.positions.slice(), shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
+      if (ends !== undefined) common?.positions.set(ends, tensor);
+      return tensor;
+    }
+    case 'tokens':
+      return tokens;
+    case 'rope':
+      return model.rope;
+    case 'embeddings':
+      return model.embeddings;
+    case 'values.output': {
+      const data = model.outputWeight(),
+        width = model.queryHeads * d,
+        weight = ops.from({ data, shape: [data.length / width, width] });
+      return ops.kernel(outputNorms, { values: perHead(cache.values), weight }, { p: outputNormOf(signal) });
+    }
+    case 'attention.accumulated': {
+      if (!accumulated || (sumRows(signal) === 'query' && accumulated.rows < model.queryHeads)) return missing();
+      const sums = perQueryHead(accumulated.data, accumulated.stride);
+      return sumRows(signal) === 'kv' && accumulated.rows > G ? ops.groupRows('sum', sums, G) : sums;
+    }
+    case 'attention.block':
+      return block ? perQueryHead(block.data, block.stride) : missing();
+    default:
+      throw new KvError(
+        'sequence',
+        `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`,
+      );
+  }
+}
+
+/** Where the positions of each head begin and end, if none between them is missing: what they are, then. */
+function withoutGaps({ positions, capacity, lengths }: LayerMemory['cache']): string | undefined {
+  let ends = `${capacity}`;
+  for (const [g, n] of lengths.entries()) {
+    const first = positions[g * capacity];
+    if (n === 0 || positions[g * capacity + n - 1] - first !== n - 1) return undefined;
+    ends += ` ${first} ${n}`;
+  }
+  return ends;
+}

@@ -1,0 +1,53 @@
+import { cpu } from '@kv/core';
+import { expectOptions, scratchBytes } from '@kv/core/engine';
+import type { Backend } from '@kv/core';
+import { createDecoder } from '../decoder/decoder.ts';
+import { linearEngine } from '../decoder/linear-engine.ts';
+import { defaultLinear } from '../linear/default.ts';
+import { embeddingsOf, type Model, type ModelParts, type Running, type Runtime } from '../memory/runtime.ts';
+import { hostDecoder, type HostDecoder, type HostEngine } from './decoder.ts';
+import { HostMemory } from './host-memory.ts';
+
+export interface HostOptions {
+  /** What runs programs. @defaultValue `linearEngine(defaultLinear())`: products in WebAssembly */
+  readonly engine?: HostEngine;
+  /** Where pieces run. @defaultValue the CPU */
+  readonly backend?: Backend;
+}
+
+/** A model whose caches are on the host. */
+export interface HostRunning extends Running {
+  readonly decoder: HostDecoder;
+}
+
+/** A loaded model whose caches are on the host. */
+export type HostModel = Model & HostRunning;
+
+/** Caches on the host, programs wherever the engine runs them. */
+export function hostRuntime(options: HostOptions = {}): Runtime<HostRunning> {
+  expectOptions('hostRuntime', { engine: true, backend: true }, options);
+  const { backend } = options,
+    engine: HostEngine = options.engine ?? linearEngine(defaultLinear());
+  return {
+    name: engine.name,
+    async start({ config, weights, ...parts }) {
+      const decoder = hostDecoder(await createDecoder(config, weights, engine), engine);
+      return hostRunning(decoder, { config, ...parts }, backend);
+    },
+  };
+}
+
+/** Memories on the host over a decoder that there is already. */
+export function hostRunning(
+  decoder: HostDecoder,
+  { config, tokenizer, sidecar }: ModelParts,
+  backend: Backend = cpu,
+): HostRunning {
+  const model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
+  return {
+    decoder,
+    memory: ({ backend: own = backend, ...options } = {}) => new HostMemory(decoder, model, own, options),
+    scratchBytes,
+    destroy: () => decoder.destroy(),
+  };
+}

@@ -1,0 +1,158 @@
+import { attentionLast, keys, queries } from '@kv/core';
+import { guarded } from '@kv/core/engine';
+import type { Tensor } from '@kv/core';
+import type { SequenceMemory } from '../memory/sequence-memory.ts';
+import type { Observer, ObservedRow } from '../memory/observer.ts';
+import type { Chosen } from './visibility.ts';
+
+type Positions = readonly (readonly number[])[];
+/** A memory whose states can be looked at. */
+interface Looked extends SequenceMemory {
+  stateOf(layer: number, id: string, row: number): number | undefined;
+}
+/**
+ * A layer as it is now: the newest query's weights `[H, slots]`, the queries `[H, d]`, and the norm of each KV head's
+ * largest key.
+ */
+interface Now {
+  readonly data: Float32Array;
+  readonly slots: number;
+  readonly vectors: Float32Array;
+  readonly largest: Float32Array;
+}
+
+async function now(memory: SequenceMemory, layers: readonly number[]): Promise<readonly Now[]> {
+  const {
+      backend,
+      model: {
+        config: {
+          headDim: d,
+          attention: { scale },
+        },
+      },
+    } = memory,
+    asked = layers.flatMap((l) => {
+      const read = memory.reader(l);
+      return [
+        read(attentionLast) as Tensor,
+        read(queries(1)) as Tensor,
+        backend.ops.reduce('max', backend.ops.norm(read(keys) as Tensor), 'slots'),
+      ];
+    });
+  const read = await backend.read(asked),
+    by = scale * Math.sqrt(d);
+  return layers.map((_, i) => {
+    const [weights, newest, largest] = read.slice(3 * i, 3 * i + 3),
+      [H = 0, w = 1] = newest.shape,
+      vectors = new Float32Array(H * d);
+    for (let h = 0; h < H; h++)
+      for (let c = 0; c < d; c++) vectors[h * d + c] = newest.data[(h * w + w - 1) * d + c] * by;
+    return {
+      data: weights.data as Float32Array,
+      slots: weights.shape[1] ?? 0,
+      vectors,
+      largest: largest.data as Float32Array,
+    };
+  });
+}
+
+/** Takes down what these layers hold before an event, and shows it beside what the event kept, `[layer][kvHead]`. */
+export async function beforeEvent(
+  observer: Observer,
+  memory: Looked,
+  layers: readonly number[],
+): Promise<(kept: readonly Positions[]) => void> {
+  const held = memory.kept(),
+    were = await now(memory, layers),
+    { decoded: step, length } = memory;
+  return (kept) =>
+    layers.forEach((layer, i) =>
+      show(
+        observer,
+        memory,
+        { at: 'event', layer, step, query: length - 1 },
+        were[i],
+        held[layer],
+        (positions, _head, g) => {
+          const left = new Set(kept[i][g]);
+          return positions.flatMap((p, slot) => (left.has(p) ? [slot] : []));
+        },
+      ),
+    );
+}
+
+/** Shows what views left visible to the newest token. */
+export async function showViews(
+  observer: Observer,
+  memory: Looked,
+  seen: ReadonlyMap<number, readonly Chosen[]>,
+): Promise<void> {
+  const held = memory.kept(),
+    are = await now(memory, [...seen.keys()]),
+    { decoded: step, length } = memory,
+    query = length - 1;
+  [...seen].forEach(([layer, chosen], i) => {
+    const { data, slots } = are[i],
+      heads = slots === 0 ? 0 : data.length / slots,
+      [view] = chosen.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
+    show(
+      observer,
+      memory,
+      { at: 'view', layer, step, query, ...(view && { window: view }) },
+      are[i],
+      held[layer],
+      (positions, head, g, groups) =>
+        positions.flatMap((p, slot) => {
+          const open = chosen.every(({ mask, sinks = 0, lower }) => {
+            const rows = mask ? mask.length / slots : 1,
+              row = rows === heads ? head : rows === groups ? g : 0;
+            return (!mask || mask[row * slots + slot] !== 0) && (!lower || p < sinks || p >= lower(query));
+          });
+          return open || p === query ? [slot] : [];
+        }),
+      (head, n) => chosenBy(chosen.find(({ by }) => by)?.by, head, heads, slots, n),
+    );
+  });
+}
+
+function show(
+  observer: Observer,
+  memory: Looked,
+  place: Pick<ObservedRow, 'at' | 'layer' | 'step' | 'query' | 'window'>,
+  { data, slots, vectors, largest }: Now,
+  held: Positions,
+  left: (positions: readonly number[], head: number, g: number, groups: number) => readonly number[],
+  chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
+): void {
+  const heads = slots === 0 ? 0 : data.length / slots,
+    d = memory.model.config.headDim;
+  for (let head = 0; head < heads; head++) {
+    const g = Math.floor((head * held.length) / heads),
+      positions = held[g],
+      by = chose(head, positions.length);
+    const row: ObservedRow = {
+      ...place,
+      head,
+      weights: data.slice(head * slots, head * slots + positions.length),
+      positions,
+      kept: left(positions, head, g, held.length),
+      vector: vectors.slice(head * d, (head + 1) * d),
+      keyNorm: largest[g],
+      state: (id) => memory.stateOf(place.layer, id, head),
+      ...(by && { by }),
+    };
+    guarded('observer', place.layer, () => observer.row(row));
+  }
+}
+
+/** One query head's row of what a view chose by, if it has one. */
+function chosenBy(by: Chosen['by'], head: number, heads: number, slots: number, n: number): ObservedRow['by'] {
+  if (!by || by.scores.length !== heads * slots || by.active?.[head] === 0) return undefined;
+  const { scores, forced } = by,
+    rows = forced ? forced.length / slots : 0,
+    at = Math.floor((head * rows) / heads) * slots;
+  return {
+    scores: scores.slice(head * slots, head * slots + n),
+    forced: forced ? Array.from({ length: n }, (_, i) => i).filter((i) => forced[at + i] !== 0) : [],
+  };
+}

@@ -1,0 +1,18 @@
+import { runStepHook } from '@kv/core/engine';
+import type { Course } from '../memory/course.ts';
+import { writeState } from './event.ts';
+import type { HostState } from './host-state.ts';
+
+/** Runs what the policy does after every decoded token: in each layer, or once for hooks that reach over the model. */
+export async function runStepHooks(memory: HostState, course: Course): Promise<void> {
+  const { ops } = memory.backend;
+  for (const hook of course.policy.hooks('step')) {
+    const layers = hook.reach === 'model' ? [0] : [...memory.layers.keys()];
+    const states = runStepHook(
+      hook,
+      layers.map((l) => ({ at: memory.at(l, course), ops, read: memory.reader(l) })),
+    );
+    for (const [i, state] of states.entries())
+      await writeState(hook.needs, state, memory.layers[layers[i]].states, memory.shared, memory.backend);
+  }
+}

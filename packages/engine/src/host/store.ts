@@ -1,0 +1,138 @@
+import { KvError } from '@kv/core';
+import type { Ops, State, StateSpec, Tensor } from '@kv/core';
+import type { Ledger } from '../ledger.ts';
+import type { StoredState } from '../memory/snapshot.ts';
+import { SlotRows } from './slot-rows.ts';
+
+interface Shape {
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+}
+const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = {
+  query: (s) => s.queryHeads,
+  kv: (s) => s.kvHeads,
+  layer: () => 1,
+  model: () => 1,
+};
+
+/** Rows of a state in a model of this shape. */
+export const stateRows = ({ rows }: StateSpec, shape: Shape): number => ROWS[rows](shape);
+
+interface Entry {
+  readonly spec: StateSpec;
+  readonly rows: SlotRows;
+  length: number;
+}
+
+/**
+ * The state of pieces in one layer (or, for rows `model`, in the sequence): kept, compacted, forked and counted under
+ * `states`.
+ */
+export class StateStore {
+  readonly #entries = new Map<string, Entry>();
+  readonly #shape: Shape;
+  readonly #ledger: Ledger;
+
+  constructor(shape: Shape, ledger: Ledger) {
+    [this.#shape, this.#ledger] = [shape, ledger];
+  }
+
+  /** The state as a tensor with room for `slots` slots and `positions` positions. */
+  read(signal: State, slots: number, positions: number, ops: Ops, lengths?: Tensor): Tensor {
+    const entry = this.#entry(signal, slots, positions);
+    const { rows, length } = entry;
+    return ops.from(
+      { data: rows.data, shape: [rows.rows, length], stride: [rows.stride, 1] },
+      'f32',
+      entry.spec.kind === 'slot' ? lengths : undefined,
+    );
+  }
+
+  /** Replaces the state by host values `[rows, columns]`. */
+  write(signal: State, values: { readonly data: ArrayLike<number>; readonly shape: readonly number[] }): void {
+    const [rows = 1, columns = 1] = values.shape,
+      want = stateRows(signal.state, this.#shape);
+    if (rows !== want)
+      throw new KvError(
+        signal.as,
+        `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`,
+      );
+    const entry = this.#entry(signal, columns, columns);
+    entry.rows.grow(columns);
+    entry.length = columns;
+    entry.rows.write(values.data, columns);
+  }
+
+  /** Slot state follows the cache. */
+  keep(kept: readonly Uint32Array[]): void {
+    for (const entry of this.#entries.values())
+      if (entry.spec.kind === 'slot') {
+        entry.rows.keep(kept);
+        entry.length = Math.max(0, ...kept.map((k) => k.length));
+      }
+  }
+
+  /** The first entry of a row, where this state is kept. */
+  first(id: string, row: number): number | undefined {
+    const rows = this.#entries.get(id)?.rows;
+    return rows && row < rows.rows ? rows.data[row * rows.stride] : undefined;
+  }
+
+  get empty(): boolean {
+    return this.#entries.size === 0;
+  }
+
+  /** All states, each dense. */
+  saved(): readonly StoredState[] {
+    return Array.from(this.#entries, ([id, { spec, rows, length: columns }]) => ({
+      id,
+      spec,
+      columns,
+      data: rows.dense(columns),
+    }));
+  }
+
+  /** Takes a saved state back. */
+  restore({ id, spec, columns, data }: StoredState): void {
+    const rows = new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger);
+    rows.grow(columns);
+    rows.write(data, columns);
+    this.#entries.set(id, { spec, rows, length: columns });
+  }
+
+  fork(ledger: Ledger): StateStore {
+    const copy = new StateStore(this.#shape, ledger);
+    for (const [id, { spec, rows, length }] of this.#entries)
+      copy.#entries.set(id, { spec, rows: rows.fork(ledger), length });
+    return copy;
+  }
+
+  destroy(): void {
+    for (const { rows } of this.#entries.values()) rows.destroy();
+    this.#entries.clear();
+  }
+
+  #entry(signal: State, slots: number, positions: number): Entry {
+    const spec = signal.state;
+    let entry = this.#entries.get(signal.id);
+    if (!entry) {
+      entry = {
+        spec,
+        rows: new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger),
+        length: 0,
+      };
+      this.#entries.set(signal.id, entry);
+    }
+    const columns = {
+      slot: slots,
+      position: positions,
+      unit: Math.max(entry.length, spec.width ?? 1),
+      sequence: spec.width ?? 1,
+    }[spec.kind];
+    if (columns > entry.length) {
+      entry.rows.grow(columns);
+      entry.length = columns;
+    }
+    return entry;
+  }
+}

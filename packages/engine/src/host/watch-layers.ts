@@ -1,0 +1,52 @@
+import { lastAttention } from '../attention/attention.ts';
+import { layerAttention } from '../attention/layer-attention.ts';
+import { LayerCache } from '../cache/layer-cache.ts';
+import type { Angles } from '../decoder/program.ts';
+import { Ledger } from '../ledger.ts';
+import type { HostModel } from './runtime.ts';
+
+/** What is shown of a pass. */
+export interface LayerWatch {
+  /** Queries `[H, m, d]` of a layer's newest m tokens, with the angles that turned them. */
+  queries?(layer: number, q: Float32Array, angles: Angles): void;
+  /** Keys `[G, m, d]` of a layer's newest m tokens, turned. */
+  keys?(layer: number, k: Float32Array): void;
+  /** Softmax weights of the newest token, `[H, n]`, over everything so far. */
+  newest?(layer: number, weights: Float32Array): void;
+  /** Hidden states `[m, D]` of the newest m tokens, behind the last layer and the final norm. */
+  hidden?(rows: Float32Array): void;
+}
+/** Tokens that pass together. */
+const BLOCK = 256;
+
+/** Feeds tokens through a cache of its own, nothing evicted, and shows what calibrations look at, block by block. */
+export async function watchLayers(
+  { decoder, config }: Pick<HostModel, 'decoder' | 'config'>,
+  ids: readonly number[],
+  { queries, keys, newest, hidden }: LayerWatch,
+): Promise<void> {
+  const ledger = new Ledger(),
+    caches = Array.from({ length: config.layers }, () => new LayerCache(config.kvHeads, config.headDim, ledger));
+  try {
+    for (let from = 0; from < ids.length; from += BLOCK) {
+      const part = ids.slice(from, from + BLOCK),
+        positions = Uint32Array.from(part, (_, i) => from + i);
+      let x = decoder.embed(part);
+      for (const [l, cache] of caches.entries()) {
+        const { q, k, v } = await decoder.project(l, x, positions, ids.length);
+        queries?.(l, q, decoder.angles(l, positions, ids.length));
+        keys?.(l, k);
+        cache.append(k, v, positions);
+        newest?.(l, lastAttention({ queries: q, queryPositions: positions, cache, ...layerAttention(config, l) }));
+        x = await decoder.finish(
+          l,
+          x,
+          await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(config, l) }),
+        );
+      }
+      hidden?.(decoder.hiddenNorm(x));
+    }
+  } finally {
+    for (const cache of caches) cache.destroy();
+  }
+}

@@ -1,0 +1,85 @@
+import { signalKey } from '@kv/core/engine';
+import type { AnySignal } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+import type { WindowColumns } from '../attention/attention.ts';
+import type { Ledger } from '../ledger.ts';
+import type { QueryRing } from './query-ring.ts';
+import { statisticOf, windowOf } from '../memory/watch.ts';
+
+/**
+ * What an event wants to know of the last queries, taken while their attention is computed: good until the cache
+ * changes. Counted in the ledger under `statistics`.
+ */
+export class TakenColumns {
+  readonly #ledger: Ledger;
+  readonly #columns = new Map<string, WindowColumns>();
+  readonly #means = new WeakSet<Float32Array>();
+  #stride = 0;
+  #bytes = 0;
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  /**
+   * Room for `[heads, stride]` of every such signal whose queries are among the newest m, as attention is told of it:
+   * of those that `able` takes, and where `coming` of the m are not in the ring yet.
+   */
+  ask(
+    { needs }: Compiled,
+    ring: QueryRing | undefined,
+    m: number,
+    heads: number,
+    stride: number,
+    { coming = 0, able = () => true }: { readonly coming?: number; able?(of: WindowColumns['of']): boolean } = {},
+  ): readonly WindowColumns[] {
+    this.drop();
+    this.#stride = stride;
+    const wanted: [key: string, Omit<WindowColumns, 'columns'>][] = [];
+    for (const signal of needs) {
+      const w = windowOf(signal);
+      if (w === 0 || signal.id === 'queries' || !ring || w > ring.window) continue;
+      const queries = Math.min(w, ring.count(w) + coming),
+        of = statisticOf(signal);
+      if (queries <= m && able(of)) wanted.push([signalKey(signal), { queries, of }]);
+    }
+    const size = heads * stride,
+      bytes = Float32Array.BYTES_PER_ELEMENT * size * new Map(wanted).size;
+    this.#ledger.allocate('statistics', bytes);
+    this.#ledger.use('statistics', bytes);
+    this.#bytes = bytes;
+    for (const [key, rest] of wanted) this.#columns.set(key, { ...rest, columns: new Float32Array(size) });
+    return this.asked;
+  }
+
+  /** What there is room for. */
+  get asked(): readonly WindowColumns[] {
+    return [...this.#columns.values()];
+  }
+  /** Distance between rows. */
+  get stride(): number {
+    return this.#stride;
+  }
+
+  /**
+   * What was taken for a signal, where it was asked for: the largest, or the mean of what was added, to which nothing more
+   * may be added then.
+   */
+  of(signal: AnySignal): Float32Array | undefined {
+    const taken = this.#columns.get(signalKey(signal));
+    if (!taken) return undefined;
+    const { columns, queries, of } = taken;
+    if (of === 'max' || queries === 1 || this.#means.has(columns)) return columns;
+    for (let i = 0; i < columns.length; i++) columns[i] = columns[i] / queries;
+    this.#means.add(columns);
+    return columns;
+  }
+
+  /** The cache has changed. */
+  drop(): void {
+    this.#ledger.release('statistics', this.#bytes);
+    this.#ledger.free('statistics', this.#bytes);
+    this.#columns.clear();
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,23 @@
+import type { ModelConfig } from '@kv/checkpoints';
+
+/** Bytes of caches that may wait for their events, and the share of a model's layers. */
+const mostBytes = 8 * 2 ** 20,
+  mostShare = 1 / 6;
+
+/**
+ * How many layers a block of tokens passes before their events run, one behind the other: code and tables that a
+ * layer's products pushed out of the processor's caches are fetched once for all of them. One where caches are large.
+ *
+ * @param slots of a KV head before its event
+ */
+export const layersTogether = (
+  { layers, kvHeads, headDim }: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
+  slots: number,
+): number =>
+  Math.max(
+    1,
+    Math.min(
+      Math.floor(layers * mostShare),
+      Math.floor(mostBytes / Math.max(1, slots * kvHeads * 4 * (2 * headDim + 1))),
+    ),
+  );

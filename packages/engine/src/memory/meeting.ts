@@ -1,0 +1,42 @@
+import type { BatchPlace } from './memory.ts';
+
+/** Some who wait for one another: what they bring is taken once all who are still there have brought something. */
+export class Meeting<A> {
+  readonly #take: (asks: readonly A[]) => void;
+  #waiting: A[] = [];
+  #present: number;
+
+  constructor(count: number, take: (asks: readonly A[]) => void) {
+    [this.#present, this.#take] = [count, take];
+  }
+
+  bring(ask: A): void {
+    this.#waiting.push(ask);
+    this.#meet();
+  }
+
+  leave(): void {
+    this.#present--;
+    this.#meet();
+  }
+
+  #meet(): void {
+    if (this.#waiting.length >= this.#present && this.#waiting.length > 0) this.#take(this.#waiting.splice(0));
+  }
+}
+
+/** One who leaves a meeting once. */
+export class Seat<A> implements BatchPlace {
+  readonly #meeting: Meeting<A>;
+  #left = false;
+
+  constructor(meeting: Meeting<A>) {
+    this.#meeting = meeting;
+  }
+
+  leave(): void {
+    if (this.#left) return;
+    this.#left = true;
+    this.#meeting.leave();
+  }
+}

@@ -1,0 +1,60 @@
+import { KvError } from '@kv/core';
+import { signalKey } from '@kv/core/engine';
+import type { AnySignal, WindowStatistic } from '@kv/core';
+import type { SumRows } from './snapshot.ts';
+import { weighs } from '../attention/window-statistic.ts';
+
+/** What a layer must remember while tokens pass, so that an event can read its signals afterwards. */
+export interface Watch {
+  /** Queries to keep. */
+  readonly window: number;
+  /** Sums of query heads serve whoever reads those of KV heads. */
+  readonly accumulated: SumRows | undefined;
+  readonly block: boolean;
+}
+
+const WINDOWS: Readonly<Record<string, (s: AnySignal) => number>> = {
+  'attention.last': () => 1,
+  'attention.window': (s) => Number(s.args?.w),
+  'attention.max': (s) => Number(s.args?.w),
+  queries: (s) => Number(s.args?.w),
+};
+
+/** How many last queries a signal looks at; 0 for the others. */
+export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;
+
+const isStatistic = (of: unknown): of is WindowStatistic => typeof of === 'string' && Object.hasOwn(weighs, of);
+
+/**
+ * What a signal of the last queries asks about each slot's weights; undefined for their mean. @throws KvError for a
+ * statistic that there is none of.
+ */
+export function statisticOf(signal: AnySignal): 'max' | WindowStatistic | undefined {
+  const of = signal.args?.['of'];
+  if (signal.id === 'attention.max') return 'max';
+  if (of === undefined || isStatistic(of)) return of;
+  throw new KvError(
+    'sequence',
+    `no signal ${signalKey(signal)}: expected 'of' to be one of ${Object.keys(weighs).join(', ')}, got '${of}'`,
+  );
+}
+
+/** The least memory that serves all these signals. */
+export const watchOf = (needs: readonly AnySignal[]): Watch => ({
+  window: Math.max(0, ...needs.map(windowOf)),
+  accumulated: needs.reduce<SumRows | undefined>(
+    (rows, s) => (s.id !== 'attention.accumulated' || rows === 'query' ? rows : sumRows(s)),
+    undefined,
+  ),
+  block: needs.some((s) => s.id === 'attention.block'),
+});
+
+/** The rows that a signal of running sums asks for. */
+export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 'kv' : 'query');
+
+/** What is said of a signal that an event wants and nobody remembered. */
+export const notRemembered = (signal: AnySignal): KvError =>
+  new KvError(
+    'sequence',
+    `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\``,
+  );

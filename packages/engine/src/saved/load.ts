@@ -1,0 +1,169 @@
+import { id } from '@kv/core';
+import { allowanceOf, compile, expectOptions, isState, union } from '@kv/core/engine';
+import type { Backend, Budget, Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+import { fileSource, expectNamed } from '@kv/checkpoints';
+import { policyOf } from '../policy-text.ts';
+import { Sequence } from '../sequence/sequence.ts';
+import { notRemembered, watchOf, type Watch } from '../memory/watch.ts';
+import { courseOf, type EventBudget, type EventResult } from '../memory/course.ts';
+import type { Model } from '../memory/runtime.ts';
+import type { LayerSnapshot, Snapshot, StoredState } from '../memory/snapshot.ts';
+import { checkCounts, checkNumbers } from './checks.ts';
+import { readSaved, type SavedArrays } from './file.ts';
+import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
+
+export interface LoadCacheOptions {
+  /**
+   * What goes on to evict the sequence, its text, or a function that finds it by the label of the policy that it had.
+   * @defaultValue nothing is evicted any more
+   */
+  readonly policy?: Policy | string | ((label: string) => Policy | string | Promise<Policy | string>) | undefined;
+  /** @defaultValue the budget that the sequence had */
+  readonly budget?: Budget | undefined;
+  /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
+  readonly backend?: Backend;
+  /** As for a `Sequence`. @defaultValue the window that the sequence had */
+  readonly window?: number | undefined;
+}
+
+/**
+ * A sequence from the bytes of `saveCache`, or from a file of them.
+ * @throws KvError in one sentence for another model's cache, a policy that reads what was not remembered, and whatever
+ * the bytes get wrong.
+ */
+export async function loadCache(
+  model: Model,
+  from: Uint8Array | string,
+  options: LoadCacheOptions = {},
+): Promise<Sequence> {
+  expectOptions('loadCache', { policy: true, budget: true, backend: true, window: true }, options);
+  const { policy, budget, backend } = options;
+  const where = typeof from === 'string' ? from : 'saved cache',
+    { config, name } = model;
+  const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
+    expectNamed(where, model, given.model, `a cache of ${name}`);
+    checkCounts(given, config, where);
+    return config;
+  });
+  checkNumbers(manifest, arrays, config, where);
+  const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
+    found = given === undefined ? undefined : await policyOf(given),
+    compiled = found ? remembered(compile(found), manifest) : compile(id),
+    last = lastEvent(manifest, arrays),
+    course = courseOf(
+      compiled,
+      budget === undefined ? savedBudget(manifest) : allowanceOf(compiled, budget, manifest.tokens),
+      { ...(last && { last }) },
+    );
+  const logits = Array.from({ length: manifest.logits }, (_, i) =>
+    (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
+  );
+  const sequence = new Sequence(model, backend, { window: options.window ?? manifest.window });
+  try {
+    sequence.resume(snapshotOf(manifest, arrays), course, logits);
+    return sequence;
+  } catch (error) {
+    sequence.destroy();
+    throw error;
+  }
+}
+
+/** The budget that the sequence had. */
+const savedBudget = ({ budget, share }: Manifest): EventBudget | undefined =>
+  budget === null
+    ? undefined
+    : { slots: budget, ...(share && { share: share.of, asked: share.asked, ...(share.follows && { follows: true }) }) };
+
+/** What the last event allowed and kept; nothing where a layer has seen none. */
+function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | undefined {
+  const events = layers.flatMap(({ event }) => event ?? []);
+  if (events.length < layers.length) return undefined;
+  return {
+    budgets: events.map(({ budgets }) => budgets),
+    // the file holds all that its manifest names
+    kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`) as Uint32Array, kept)),
+    notes: [],
+  };
+}
+
+function snapshotOf(manifest: Manifest, arrays: SavedArrays): Snapshot {
+  const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
+    whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
+  const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
+    list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
+  const { promptLength, rotaryLength, decoded, mostSlots, shift } = manifest;
+  return {
+    ids: [...whole('tokens')],
+    promptLength,
+    rotaryLength,
+    decoded,
+    mostSlots,
+    shift: shift ?? 0,
+    states: states(manifest.states, ''),
+    layers: manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l): LayerSnapshot => {
+      const at = `layers.${l}.`;
+      return {
+        lengths,
+        aligned,
+        slots: {
+          keys: floats(`${at}keys`),
+          values: floats(`${at}values`),
+          positions: whole(`${at}positions`),
+          rotations: whole(`${at}rotations`),
+        },
+        ...(ring && {
+          ring: {
+            ...ring,
+            queries: floats(`${at}ring.queries`),
+            positions: whole(`${at}ring.positions`),
+            rotations: whole(`${at}ring.rotations`),
+          },
+        }),
+        ...(accumulated && {
+          accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) },
+        }),
+        ...(block && { block: floats(`${at}block`) }),
+        states: states(own, at),
+      };
+    }),
+  };
+}
+
+/** The policy, if all that it reads of the past is there. */
+function remembered(policy: Compiled, manifest: Manifest): Compiled {
+  const saved = new Map(
+    [...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]),
+  );
+  for (const signal of union(
+    policy.needs,
+    ...[...policy.hooks('view'), ...policy.hooks('step')].map(({ needs }) => needs),
+  )) {
+    const spec = isState(signal) ? saved.get(signal.id) : undefined;
+    const other =
+      isState(signal) && spec !== undefined && (spec.kind !== signal.state.kind || spec.rows !== signal.state.rows);
+    if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, watchOf([signal]))))
+      throw notRemembered(signal);
+  }
+  return policy;
+}
+
+/** Whether what `watch` asks for has been remembered. */
+const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): boolean =>
+  (layer.ring?.window ?? 0) >= window &&
+  (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) &&
+  (!block || layer.block);
+
+function split(all: Uint32Array, lengths: readonly number[]): Uint32Array[] {
+  let at = 0;
+  return lengths.map((n) => all.slice(at, (at += n)));
+}
+
+async function readFile(path: string): Promise<Uint8Array> {
+  const source = await fileSource(path);
+  try {
+    return await source.read(0, source.size);
+  } finally {
+    await source.close();
+  }
+}

@@ -1,0 +1,162 @@
+import { KvError, slotsOf } from '@kv/core';
+import type { Share, StateSpec } from '@kv/core';
+import { object, show, type Fields } from '@kv/checkpoints';
+
+/** One state of a piece: what it is and how many columns it has. */
+export interface SavedState {
+  readonly id: string;
+  readonly spec: StateSpec;
+  readonly columns: number;
+}
+
+/** One layer: slots of each KV head and what events want remembered beside them. */
+export interface SavedLayer {
+  readonly lengths: readonly number[];
+  readonly aligned: boolean;
+  readonly ring: { readonly window: number; readonly seen: number } | null;
+  /** Running sums of query heads; `kv`: of KV heads. */
+  readonly accumulated: boolean | 'kv';
+  readonly block: boolean;
+  readonly states: readonly SavedState[];
+  /** Slots that the last event allowed and kept in each head; null before the first. */
+  readonly event: { readonly budgets: readonly number[]; readonly kept: readonly number[] } | null;
+}
+
+/** All of a saved cache but its numbers. */
+export interface Manifest {
+  readonly version: 1;
+  /** Fingerprint of the model whose keys and values these are. */
+  readonly model: string;
+  readonly policy: string;
+  readonly budget: number | null;
+  /** Of a budget that is a share: the share, and its slots before they were rounded; `follows`: of all tokens so far. */
+  readonly share?: { readonly of: Share; readonly asked: number; readonly follows: boolean };
+  /** Rotary positions that the sequence uses; absent in files of older versions, which had the model's. */
+  readonly window?: number;
+  readonly tokens: number;
+  readonly promptLength: number;
+  readonly rotaryLength: number;
+  readonly decoded: number;
+  readonly mostSlots: number;
+  /**
+   * Slots carry rotations of their own, and new tokens stand this far below their positions; null where they never
+   * moved.
+   */
+  readonly shift: number | null;
+  /** Rows of logits. */
+  readonly logits: number;
+  readonly layers: readonly SavedLayer[];
+  /** States of rows `model`. */
+  readonly states: readonly SavedState[];
+}
+
+const MOST = 2 ** 31 - 1;
+
+/**
+ * Reads a manifest field by field, so that what comes out has the writer's fields in the writer's order. @throws
+ * KvError naming the field.
+ */
+export function parseManifest(value: unknown, where: string): Manifest {
+  const fields = object(value, where, 'the manifest');
+  if (fields.version !== 1)
+    throw new KvError(where, `expected a saved cache of version 1, got version ${show(fields.version)}`);
+  return {
+    version: 1,
+    model: text(fields, 'model', where),
+    policy: text(fields, 'policy', where),
+    budget: fields.budget === null ? null : count(fields, 'budget', where),
+    ...(fields.share !== undefined && { share: parseShare(fields.share, where) }),
+    ...(fields.window !== undefined && { window: count(fields, 'window', where) }),
+    tokens: count(fields, 'tokens', where),
+    promptLength: count(fields, 'promptLength', where),
+    rotaryLength: count(fields, 'rotaryLength', where),
+    decoded: count(fields, 'decoded', where),
+    mostSlots: count(fields, 'mostSlots', where),
+    shift: fields.shift === null ? null : count(fields, 'shift', where),
+    logits: count(fields, 'logits', where),
+    layers: items(fields, 'layers', where).map((layer) => parseLayer(layer, where)),
+    states: items(fields, 'states', where).map((state) => parseState(state, where)),
+  };
+}
+
+function parseShare(value: unknown, where: string): NonNullable<Manifest['share']> {
+  const fields = object(value, where, 'share'),
+    of = text(fields, 'of', where),
+    asked = finite(fields, 'asked', where);
+  try {
+    slotsOf(of as Share, 1);
+  } catch {
+    throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
+  }
+  if (asked < 0 || !of.endsWith('%')) throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
+  return { of: of as Share, asked, follows: fields.follows === true };
+}
+
+function parseLayer(value: unknown, where: string): SavedLayer {
+  const fields = object(value, where, 'a layer');
+  const ring = fields.ring === null ? null : object(fields.ring, where, 'ring'),
+    event = fields.event === null ? null : object(fields.event, where, 'event');
+  return {
+    lengths: counts(fields, 'lengths', where),
+    aligned: fields.aligned === true,
+    ring: ring && { window: count(ring, 'window', where), seen: count(ring, 'seen', where) },
+    accumulated: fields.accumulated === 'kv' ? 'kv' : fields.accumulated === true,
+    block: fields.block === true,
+    states: items(fields, 'states', where).map((state) => parseState(state, where)),
+    event: event && { budgets: counts(event, 'budgets', where), kept: counts(event, 'kept', where) },
+  };
+}
+
+function parseState(value: unknown, where: string): SavedState {
+  const fields = object(value, where, 'a state'),
+    spec = object(fields.spec, where, 'spec');
+  return {
+    id: text(fields, 'id', where),
+    spec: {
+      kind: word(spec, 'kind', ['slot', 'position', 'unit', 'sequence'], where),
+      rows: word(spec, 'rows', ['query', 'kv', 'layer', 'model'], where),
+      ...(spec.width !== undefined && { width: count(spec, 'width', where) }),
+      ...(spec.init !== undefined && { init: finite(spec, 'init', where) }),
+    },
+    columns: count(fields, 'columns', where),
+  };
+}
+
+const isCount = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MOST;
+
+function count(fields: Fields, name: string, where: string): number {
+  const value = fields[name];
+  if (isCount(value)) return value;
+  throw new KvError(where, `${name} must be a whole number from 0 to ${MOST}, got ${show(value)}`);
+}
+
+function counts(fields: Fields, name: string, where: string): readonly number[] {
+  const list = items(fields, name, where);
+  if (list.every(isCount)) return list;
+  throw new KvError(where, `${name} must hold whole numbers from 0 to ${MOST}, got ${show(list)}`);
+}
+
+function items(fields: Fields, name: string, where: string): readonly unknown[] {
+  const value = fields[name];
+  if (Array.isArray(value)) return value as readonly unknown[];
+  throw new KvError(where, `${name} must be a list, got ${show(value)}`);
+}
+
+function text(fields: Fields, name: string, where: string): string {
+  const value = fields[name];
+  if (typeof value === 'string') return value;
+  throw new KvError(where, `${name} must be text, got ${show(value)}`);
+}
+
+function finite(fields: Fields, name: string, where: string): number {
+  const value = fields[name];
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  throw new KvError(where, `${name} must be a finite number, got ${show(value)}`);
+}
+
+function word<T extends string>(fields: Fields, name: string, words: readonly T[], where: string): T {
+  const found = words.find((each) => each === fields[name]);
+  if (found !== undefined) return found;
+  throw new KvError(where, `${name} must be ${words.join(', ')}, got ${show(fields[name])}`);
+}

@@ -1,0 +1,92 @@
+import { KvError } from '@kv/core';
+import type { Sequence } from '../sequence/sequence.ts';
+import type { StoredState } from '../memory/snapshot.ts';
+import { writeSaved } from './file.ts';
+import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
+
+/**
+ * A sequence as the bytes of a safetensors file: cache, token ids, and what later events read of the past. What is
+ * loaded from it goes on exactly as the sequence would. Of a
+ * sequence on a device: one read, and one for the logits if nobody read them.
+ * @throws KvError if nothing has been fed yet.
+ */
+export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
+  const {
+      memory,
+      course: { policy, budget, last },
+      model: { config, fingerprint },
+    } = sequence,
+    arrays = new Map<string, Float32Array | Uint32Array>();
+  memory.expectWhole();
+  if (memory.length === 0)
+    throw new KvError('saveCache', 'expected a sequence with at least one token, got an empty one');
+  await sequence.halt(); // steps ahead of their tokens are not part of it
+  const logits = await sequence.readLogits(),
+    saved = await memory.saved();
+  const put = (name: string, numbers: Float32Array | Uint32Array | undefined): void => {
+    if (numbers) arrays.set(name, numbers);
+  };
+  const putStates = (list: readonly StoredState[], at: string): readonly SavedState[] =>
+    list.map(({ id, spec, columns, data }, i) => {
+      put(`${at}states.${i}`, data);
+      return {
+        id,
+        spec: {
+          kind: spec.kind,
+          rows: spec.rows,
+          ...(spec.width !== undefined && { width: spec.width }),
+          ...(spec.init !== undefined && { init: spec.init }),
+        },
+        columns,
+      };
+    });
+  put('tokens', Uint32Array.from(saved.ids));
+  put('logits', Float32Array.from(logits.flatMap((row) => [...row])));
+  const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
+    const at = `layers.${l}.`,
+      kept = last?.kept[l],
+      { keys, values, positions, rotations } = slots;
+    for (const [name, numbers] of Object.entries({
+      keys,
+      values,
+      positions,
+      rotations,
+      'ring.queries': ring?.queries,
+      'ring.positions': ring?.positions,
+      'ring.rotations': ring?.rotations,
+      accumulated: accumulated?.sums,
+      block,
+    }))
+      put(at + name, numbers);
+    put(`${at}kept`, kept && Uint32Array.from(kept.flatMap((slots) => [...slots])));
+    return {
+      lengths,
+      aligned,
+      ring: ring ? { window: ring.window, seen: ring.seen } : null,
+      accumulated: accumulated?.rows === 'kv' ? 'kv' : accumulated !== undefined,
+      block: block !== undefined,
+      states: putStates(states, at),
+      event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null, // `kept` is of it
+    };
+  });
+  const manifest: Manifest = {
+    version: 1,
+    model: fingerprint,
+    policy: policy.label,
+    budget: budget?.slots ?? null,
+    ...(budget?.share !== undefined && {
+      share: { of: budget.share, asked: budget.asked ?? budget.slots, follows: budget.follows === true },
+    }),
+    window: memory.window,
+    tokens: saved.ids.length,
+    promptLength: saved.promptLength,
+    rotaryLength: saved.rotaryLength,
+    decoded: saved.decoded,
+    mostSlots: saved.mostSlots,
+    shift: saved.layers[0].slots.rotations ? saved.shift : null,
+    logits: logits.length,
+    layers,
+    states: putStates(saved.states, ''),
+  };
+  return writeSaved(manifest, arrays, config);
+}

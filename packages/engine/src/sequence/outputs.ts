@@ -1,0 +1,46 @@
+import type { Output } from '../memory/memory.ts';
+
+/** How many more sequences hold these: forks, until they are fed. */
+const shared = new WeakMap<Output, number>();
+
+/** What a sequence was last fed gave: logits of rows on the host or, until they are read, where the sequence lives. */
+export class Outputs {
+  #all: readonly Output[] = [];
+  /** Rows that are on the host, newest last. */
+  logits: readonly Float32Array[] = [];
+
+  get newest(): Output | undefined {
+    return this.#all.at(-1);
+  }
+
+  /** This, in the place of what there was. */
+  put(output?: Output): void {
+    for (const before of this.#all) {
+      const others = shared.get(before) ?? 0;
+      if (others > 0) shared.set(before, others - 1);
+      else before.release();
+    }
+    [this.#all, this.logits] = [[], []];
+    if (output) this.add(output);
+  }
+
+  /** And this, of rows behind those. */
+  add(output: Output): void {
+    this.#all = [...this.#all, output];
+    if (output.logits) this.logits = [...this.logits, ...output.logits];
+  }
+
+  /** The same for a fork. */
+  share(): Outputs {
+    const copy = new Outputs();
+    for (const output of this.#all) shared.set(output, (shared.get(output) ?? 0) + 1);
+    [copy.#all, copy.logits] = [this.#all, this.logits];
+    return copy;
+  }
+
+  /** `logits`, brought from where they are. */
+  async read(): Promise<readonly Float32Array[]> {
+    if (this.logits.length === 0) this.logits = (await Promise.all(this.#all.map((output) => output.read()))).flat();
+    return this.logits;
+  }
+}

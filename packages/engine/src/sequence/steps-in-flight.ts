@@ -1,0 +1,70 @@
+import type { Draw } from '../sampling.ts';
+import type { Ahead, PendingId, Output } from '../memory/memory.ts';
+
+/**
+ * A sequence's steps in flight, before the host knows their tokens: each is fed the id that the one before
+ * gives, on the device.
+ */
+export class StepsInFlight {
+  /** Every read of a step that was rolled back has ended. */
+  settled: Promise<unknown> = Promise.resolve();
+  /** What each step gives. */
+  readonly #outputs: Output[] = [];
+  /** The id that each of them is fed, and the one that the last gives. */
+  #asked: PendingId[] = [];
+  #draw: Draw | undefined;
+  /** The first of these ids, once known. */
+  #token: number | undefined;
+
+  /** The id that follows `newest`; before it is waited for, up to `most` steps behind it are in flight. */
+  async next(
+    ahead: Ahead,
+    newest: Output & Required<Pick<Output, 'ask'>>,
+    draw: Draw | undefined,
+    most: number,
+  ): Promise<number> {
+    this.#draw = draw;
+    try {
+      if (this.#asked.length === 0) this.#asked.push(newest.ask(draw));
+      while (this.#outputs.length < most) {
+        const output = ahead.start(this.#asked.at(-1)!, this.#outputs.length); // asked above
+        this.#outputs.push(output);
+        this.#asked.push(output.ask!(draw)); // whatever starts steps ahead gives ids
+      }
+    } catch (error) {
+      this.rollback(ahead);
+      ahead.rollback(); // what a step had written before it failed
+      throw error;
+    }
+    return (this.#token = await this.#asked[0].id);
+  }
+
+  /** Whether the ids of steps in flight are drawn by these options. */
+  draws({ temperature, topP, seed }: Partial<Draw> = {}): boolean {
+    return (
+      this.#asked.length > 0 &&
+      this.#draw?.temperature === temperature &&
+      this.#draw?.topP === topP &&
+      this.#draw?.seed === seed
+    );
+  }
+
+  /** Counts the oldest step, and gives its output, if it was fed this token. */
+  commit(ahead: Ahead | undefined, token: number): Output | undefined {
+    if (this.#outputs.length === 0 || this.#token !== token) return undefined;
+    ahead!.commit(token); // it started the step
+    this.#token = undefined;
+    this.#asked.shift();
+    return this.#outputs.shift();
+  }
+
+  /** Forgets the ids, and rolls the steps back: so many. */
+  rollback(ahead: Ahead | undefined): number {
+    const count = this.#outputs.length;
+    if (this.#asked.length > 0) this.settled = Promise.allSettled(this.#asked.map(({ id }) => id));
+    [this.#asked, this.#token] = [[], undefined];
+    for (const output of this.#outputs.splice(0)) output.release();
+    if (count > 0) ahead!.rollback(); // it started the steps
+    return count;
+  }
+}
