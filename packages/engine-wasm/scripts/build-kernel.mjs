@@ -1,6 +1,6 @@
-// Rebuilds the WebAssembly of this package with a pinned AssemblyScript (fetched by npx, no dependency of the package):
-// src/simd/kernel-bytes.ts from kernel/kernel.ts, and src/wasm/module-bytes.ts from kernel/fast and @kv/core's kernel,
-// which it knows as host.ts, one module for each instruction form.
+// Rebuilds the WebAssembly of engines with a pinned AssemblyScript (fetched by npx, no dependency of the package):
+// src/simd/kernel-bytes.ts of @kv/engine from its kernel/kernel.ts, and src/module-bytes.ts from kernel and @kv/core's
+// kernel, which it knows as host.ts, one module for each instruction form.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -25,13 +25,13 @@ const sha256 = (...texts) => texts.reduce((hash, text) => hash.update(text), cre
 const literal = (bytes) =>
   `\n${(bytes.toString('base64').match(/.{1,140}/g) ?? []).map((line) => `  '${line}'`).join(' +\n')}`;
 
-const kernel = compile(at('kernel/kernel.ts'));
+const kernel = compile(at('../engine/kernel/kernel.ts'));
 writeFileSync(
-  at('src/simd/kernel-bytes.ts'),
+  at('../engine/src/simd/kernel-bytes.ts'),
   `// Built by scripts/build-kernel.mjs from kernel/kernel.ts with ${compiler}: do not edit.
 
 /** SHA-256 of the source that the bytes were built from. */
-export const kernelSource = '${sha256(readFileSync(at('kernel/kernel.ts')))}';
+export const kernelSource = '${sha256(readFileSync(at('../engine/kernel/kernel.ts')))}';
 
 /** The WebAssembly module, ${kernel.length} bytes, base64. */
 export const kernelBytes: string =${literal(kernel)};
@@ -39,8 +39,8 @@ export const kernelBytes: string =${literal(kernel)};
 );
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
-const sources = [...readdirSync(at('kernel/fast')).sort(), 'host.ts'],
-  text = (name) => readFileSync(at(name === 'host.ts' ? '../core/kernel/kernel.ts' : `kernel/fast/${name}`), 'utf8'),
+const sources = [...readdirSync(at('kernel')).sort(), 'host.ts'],
+  text = (name) => readFileSync(at(name === 'host.ts' ? '../core/kernel/kernel.ts' : `kernel/${name}`), 'utf8'),
   kinds = [...text('products.ts').matchAll(/"\.\/kind-(\d+)"/g)].map(([, kind]) => kind);
 for (const name of sources)
   if (name === 'kind.ts')
@@ -58,8 +58,8 @@ const build = (form, ...more) =>
   );
 const forms = [build(0), build(1, '--enable', 'relaxed-simd'), build(2, '--enable', 'relaxed-simd')];
 writeFileSync(
-  at('src/wasm/module-bytes.ts'),
-  `// Built by scripts/build-kernel.mjs from kernel/fast with ${compiler}: do not edit.
+  at('src/module-bytes.ts'),
+  `// Built by scripts/build-kernel.mjs from kernel with ${compiler}: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
 export const moduleSource = '${sha256(...sources.map(text))}';

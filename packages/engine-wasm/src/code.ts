@@ -3,7 +3,7 @@ import type { Fold } from '@kv/core/engine';
 import { Layout, type Base, type Place, type Room, type Share } from './layout.ts';
 import { isFloat, kinds } from './kinds.ts';
 
-/** Operations of kernel/fast/run.ts. */
+/** Operations of kernel/run.ts. */
 const ops = {
   barrier: 1,
   norm: 2,

@@ -13,7 +13,7 @@ export interface Placed {
   readonly array: number;
 }
 
-/** Activations of kernel/fast/rows.ts. */
+/** Activations of kernel/rows.ts. */
 const activations = { silu: 0, gelu: 1 } as const;
 
 /** The one user of a value that nobody else sees. */

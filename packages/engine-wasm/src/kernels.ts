@@ -1,4 +1,4 @@
-/** The functions of kernel/fast/module.ts; places and row lengths are bytes. */
+/** The functions of kernel/module.ts; places and row lengths are bytes. */
 export interface Kernels {
   setWide(wide: number): void;
   panelBytes(kind: number, inputs: number): number;

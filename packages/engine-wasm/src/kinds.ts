@@ -1,7 +1,7 @@
 import type { TensorType } from '@kv/checkpoints';
 import { Unfit } from './unfit.ts';
 
-/** Numbers of kernel/fast/kinds.ts. */
+/** Numbers of kernel/kinds.ts. */
 export const kinds = {
   F32: 0,
   F16: 1,

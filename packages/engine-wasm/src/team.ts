@@ -4,7 +4,7 @@ import { Heap } from './heap.ts';
 import { instantiate, type FastModule, type Kernels } from './kernels.ts';
 import { Room, Workspace } from './workspace.ts';
 
-/** A command's words, as kernel/fast/run.ts reads them. Addresses are bytes. */
+/** A command's words, as kernel/run.ts reads them. Addresses are bytes. */
 export interface Command {
   readonly code: number;
   readonly end: number;

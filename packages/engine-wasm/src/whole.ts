@@ -214,7 +214,7 @@ export class Whole {
 /** Of a command that shows nobody what attention saw. */
 const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0 };
 
-/** What kernel/fast/attend.ts makes of weights. */
+/** What kernel/attend.ts makes of weights. */
 const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 } as const;
 
 type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;

@@ -36,8 +36,12 @@ const LAYER: Readonly<Record<string, string>> = {
   'mlp.down_proj.weight': 'ffn_down.weight',
 };
 
-/** Writes `@kv/model-embedded` as a GGUF file of f32, as llama.cpp's converter would (5 MB). */
-export function writeEmbeddedGguf(path: string): string {
+/**
+ * Writes `@kv/model-embedded` as a GGUF file of f32, as llama.cpp's converter would (5 MB).
+ *
+ * @param chatTemplate the file's chat template. @defaultValue it has none
+ */
+export function writeEmbeddedGguf(path: string, chatTemplate?: string): string {
   const folder = dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json')),
     read = (file: string): Uint8Array => readFileSync(resolve(folder, file)),
     json = (file: string): unknown => JSON.parse(new TextDecoder().decode(read(file))),
@@ -66,7 +70,11 @@ export function writeEmbeddedGguf(path: string): string {
     return { name, dimensions: [...shape].reverse(), type: 0, offset: at };
   });
   const header = writeGguf({
-    metadata: [...shapeOf(config), ...tokenizerOf(json('tokenizer.json') as TokenizerFile)],
+    metadata: [
+      ...shapeOf(config),
+      ...tokenizerOf(json('tokenizer.json') as TokenizerFile),
+      ...(chatTemplate === undefined ? [] : [['tokenizer.chat_template', string(chatTemplate)] as const]),
+    ],
     tensors,
     data: 0,
   });

@@ -3,7 +3,8 @@
 //   pnpm --filter @kv/models build && node packages/models/bench/stages.mjs MODEL [tokens] [turns] [exact]
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { cpuRuntime, exactRuntime, greedy, LayerCache, layerAttention, Ledger, loadModel } from '../dist/index.js';
+import { LayerCache, layerAttention, Ledger } from '@kv/engine';
+import { cpuRuntime, exactRuntime, greedy, loadModel } from '../dist/index.js';
 
 const [path, tokens = '1024', turns = '3', exact] = process.argv.slice(2);
 const { decoder, config } = await loadModel(path, {
