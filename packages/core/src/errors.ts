@@ -14,28 +14,3 @@ export class KvError extends Error {
     return value instanceof Error && value.name === 'KvError';
   }
 }
-
-/**
- * Checks a number option against a predicate and returns it. @throws KvError naming the option, what it must be and
- * what it was.
- */
-export function checkNumber(
-  at: string,
-  field: string,
-  value: number,
-  want: string,
-  ok: (x: number) => boolean,
-): number {
-  if (typeof value !== 'number' || !ok(value)) throw new KvError(at, `${field} must be ${want}, got ${String(value)}`);
-  return value;
-}
-
-/** Checks an option against the words it may be and returns it. @throws KvError listing them. */
-export function checkWord<const W extends string>(at: string, field: string, value: string, words: readonly W[]): W {
-  if (!(words as readonly string[]).includes(value))
-    throw new KvError(at, `${field} must be ${words.map((w) => `'${w}'`).join(' or ')}, got '${String(value)}'`);
-  return value as W;
-}
-
-export const isCount = (x: number): boolean => Number.isInteger(x) && x >= 0;
-export const isPositiveInteger = (x: number): boolean => Number.isInteger(x) && x > 0;
