@@ -15,8 +15,7 @@ import type { Registry } from './registry.ts';
  * `weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK`. A name alone is rather a method; a text that ends in
  * scores gets `topK`.
  *
- * @remarks The text names what the registry holds, and nothing is imported. Labels of older versions, with a scorer
- * behind `by=` or a policy behind `of=`, are read too.
+ * @remarks The text names what the registry holds, and nothing is imported.
  * @throws KvError with what was expected: names, options of a name, a selector at the end, or at most 64 pieces.
  */
 export function parsePolicy(text: string, known: Registry): Policy {
@@ -71,17 +70,19 @@ function chain(calls: readonly Call[], names: Names, whole = false): Piece {
   return pieces.length === 1 ? pieces[0] : compose(...(pieces as readonly AnyPiece[]));
 }
 
-/** Where older labels name what stands inside. */
-const INSIDE: Readonly<Record<string, string>> = { scorer: 'by', policy: 'of' };
-
 /** What a factory makes of the arguments of a call. */
 function made({ name, args = [] }: Call, factory: AnyFactory, names: Names): unknown {
   const { takes, options } = factory.description;
   const inside: unknown[] = [];
   const chosen = new Map<string, unknown>();
+  if ((takes === 'scorer' || takes === 'policy') && !args.some(({ key }) => key === undefined))
+    throw new KvError(
+      name,
+      `expected a ${takes} first, got ${args[0]?.key === undefined ? 'nothing' : `the option ${excerpt(args[0].key)}`}`,
+    );
   for (const arg of args) {
     const { key, calls } = arg;
-    if (key === undefined || (key === INSIDE[takes] && !Object.hasOwn(options, key))) {
+    if (key === undefined) {
       if (takes === 'nothing')
         throw new KvError(
           name,
@@ -95,8 +96,6 @@ function made({ name, args = [] }: Call, factory: AnyFactory, names: Names): unk
   }
   if (takes !== 'scorers' && takes !== 'terms' && inside.length > 1)
     throw new KvError(name, `expected one ${takes}, got ${inside.length}`);
-  if ((takes === 'scorer' || takes === 'policy') && inside.length === 0)
-    throw new KvError(name, `expected a ${takes} first, got nothing`);
   try {
     return factory(...inside, ...(chosen.size > 0 ? [Object.fromEntries(chosen)] : []));
   } catch (cause) {

@@ -84,7 +84,7 @@ describe('a trial', () => {
   });
   it('counts retrievals: a threshold that nothing passes retrieves always, one that everything passes once a block', async () => {
     const at = (threshold: number): Arm => ({
-      policy: `view(budget=24,of=dots ∘ mandatory(sinks=4,recent=8) ∘ topK ∘ cis(block=8,threshold=${threshold},sinks=4,local=8))`,
+      policy: `view(dots ∘ mandatory(sinks=4,recent=8) ∘ topK ∘ cis(block=8,threshold=${threshold},sinks=4,local=8),budget=24)`,
       budget: 24,
     });
     const out = await run({ kind: 'continuation', context: 96, follow: 16, every: 16 }, [at(2), at(-2)]);
@@ -96,7 +96,7 @@ describe('a trial', () => {
   it('measures what views hide where it is told to: all that is seen is among the heaviest under the oracle, and nothing is hidden from the full cache', async () => {
     const task: Task = { kind: 'continuation', context: 96, follow: 8, every: 8, witnessed: true },
       oracle: Arm = { policy: 'topKOracle(slots=24)', budget: 24 },
-      streaming: Arm = { policy: 'view(budget=24,of=streaming ∘ topK)', budget: 24 };
+      streaming: Arm = { policy: 'view(streaming ∘ topK,budget=24)', budget: 24 };
     const out = await run(task, [FULL, oracle, streaming]),
       [best, last] = [out[armKey(oracle)], out[armKey(streaming)]];
     expect(out.full).not.toHaveProperty('overlap');

@@ -5,7 +5,6 @@ import { compile } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { catalogue, parsePolicy, policy, policyNames } from '../src/index.ts';
 import * as all from '../src/index.ts';
-import { FORMER } from './former-labels.ts';
 import { PIECES, POLICIES } from './names.ts';
 
 test('every method that is exported is in the catalogue, under its name', () => {
@@ -43,10 +42,6 @@ describe.each(policyNames)('the policy %s', (name) => {
     expect(parsePolicy(name).label).toBe(made.label);
     expect(compile(made as Piece).label).toBe(made.label);
   });
-});
-
-test.each(FORMER)('%s, a label of a former version, is read as today', (former, label) => {
-  expect(parsePolicy(former).label).toBe(label);
 });
 
 test.each([

@@ -28,6 +28,9 @@ export async function runPaperJob(
   return { task, spec: specOf(tasks[task]), trial, numbers, seconds: (performance.now() - started) / 1000 };
 }
 
+/** Plans 2 and 3, which do not change, wrote the policy of a view as an option. */
+const today = (policy: string): string => policy.replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)');
+
 /** Every arm on one prompt, by name. Arms that evict after prefill share it. */
 export async function runTrial(
   bench: PaperBench,
@@ -38,7 +41,7 @@ export async function runTrial(
 ): Promise<ByArm> {
   const { model, names, sentences, embedded, seed } = bench;
   const tried = await Promise.all(
-    arms.map(async (arm): Promise<Tried> => ({ arm, policy: await policyOf(arm.policy, names, trial) })),
+    arms.map(async (arm): Promise<Tried> => ({ arm, policy: await policyOf(today(arm.policy), names, trial) })),
   );
   if (isAsked(task)) {
     const source = { encode: model.tokenizer.encode, sentences, embedded };

@@ -94,7 +94,7 @@ describe('certificates in the report', () => {
   });
   test('Double Sparsity as a surrogate: no row drops more than δ* + 2 ε and δ* + 2 η', async () => {
     const { rows, found } = await watched(
-        'view(budget=48,of=labels(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK)',
+        'view(labels(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)',
         { maxNewTokens: 4 },
       ),
       { surrogate } = found;
@@ -103,7 +103,7 @@ describe('certificates in the report', () => {
     expect(surrogate!.dropped.max).toBeLessThanOrEqual(surrogate!.byVariation.max);
     expect(surrogate!.byVariation.mean).toBeLessThanOrEqual(surrogate!.byLogits.mean + 1e-9);
     expect(rows.every(({ by, query }) => by!.forced.includes(0) && by!.forced.includes(query))).toBe(true);
-    const exact = await watched('view(budget=48,of=dots ∘ mandatory(sinks=2,recent=4) ∘ topK)', { maxNewTokens: 3 });
+    const exact = await watched('view(dots ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)', { maxNewTokens: 3 });
     expect(exact.found.surrogate!.logitError.max).toBeLessThan(1e-3);
     expect(exact.found.surrogate!.variation.max).toBeLessThan(1e-4);
   });

@@ -9,7 +9,7 @@ beforeAll(async () => {
   ({ model, ids } = await llamaGolden());
 });
 const SETS = 'labels(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ topK',
-  shared = (options: string): string => `view(budget=32,of=${SETS} ∘ sharedSets(sinks=2,local=8,${options}))`;
+  shared = (options: string): string => `view(${SETS} ∘ sharedSets(sinks=2,local=8,${options}),budget=32)`;
 /** A run with what every query head saw, and how often heads retrieved. */
 async function run(text: string, maxNewTokens = 14) {
   const rows: ObservedRow[] = [],
@@ -34,7 +34,7 @@ async function run(text: string, maxNewTokens = 14) {
 }
 
 test('without sharing it is Double Sparsity with sinks and a local window: the same tokens, the same slots seen', async () => {
-  const [plain, one] = [await run(`view(budget=32,of=${SETS})`), await run(shared('query=1,heads=0,layers=0'))];
+  const [plain, one] = [await run(`view(${SETS},budget=32)`), await run(shared('query=1,heads=0,layers=0'))];
   expect(one.tokens).toEqual(plain.tokens);
   expect(one.rows.map((r) => r.kept)).toEqual(plain.rows.map((r) => r.kept));
   expect(one.retrievals).toBe(13 * 4 * 4); // the last token is not fed
