@@ -10,14 +10,12 @@ const tensors = { a: { shape: [1], data: new Float32Array(1) } };
 test('a file beside a model that names another model is refused, one that names none is taken', async () => {
   const name = mkdtempSync(join(tmpdir(), 'kv-beside-')),
     fingerprint = 'a'.repeat(64),
-    read = sidecars(name, () => ({ fingerprint, formerFingerprint: 'c'.repeat(64) }));
+    read = sidecars(name, () => ({ fingerprint }));
   writeFileSync(join(name, 'own'), tensorFile({ tensors, metadata: { fingerprint } }));
-  writeFileSync(join(name, 'former'), tensorFile({ tensors, metadata: { fingerprint: 'c'.repeat(64) } }));
   writeFileSync(join(name, 'none'), tensorFile({ tensors, metadata: {} }));
   writeFileSync(join(name, 'other'), tensorFile({ tensors, metadata: { fingerprint: 'b'.repeat(64) } }));
   writeFileSync(join(name, 'text'), 'no tensors at all');
   expect((await read('own'))?.length).toBeGreaterThan(8);
-  expect((await read('former'))?.length).toBeGreaterThan(8);
   expect((await read('none'))?.length).toBeGreaterThan(8);
   expect((await read('text'))?.length).toBe(17);
   expect(await read('missing')).toBeUndefined();

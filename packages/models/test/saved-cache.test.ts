@@ -193,6 +193,13 @@ describe('is refused in one sentence', () => {
     await expect(loadCache(model, other)).rejects.toThrow(/^saved cache: expected/);
     sequence.destroy();
   });
+  test.each([0, 2, 9])('a cache of version %s', async (version) => {
+    const bytes = Buffer.from((await saved()).bytes);
+    bytes.write(String(version), bytes.indexOf('\\"version\\":1') + 12);
+    await expect(loadCache(model, bytes)).rejects.toThrow(
+      `saved cache: expected a saved cache of version 1, got version ${version}`,
+    );
+  });
   test('an empty sequence has nothing to save', async () => {
     await expect(saveCache(new Sequence(model))).rejects.toThrow(
       'saveCache: expected a sequence with at least one token, got an empty one',

@@ -10,22 +10,14 @@ const PIECES = 64,
 export interface Names {
   /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
   readonly fingerprint: string;
-  /** The name in files of former versions, where it was another: over frequencies as this JavaScript engine rounds them. */
-  readonly formerFingerprint?: string | undefined;
 }
 
 /**
  * Checks that a file that names `of` is one of this checkpoint. `what` says what was expected, and `got` stands for it.
  * @throws KvError unless it is
  */
-export function expectNamed(
-  where: string,
-  { fingerprint, formerFingerprint }: Names,
-  of: string,
-  what: string,
-  got = 'one',
-): void {
-  if (of === fingerprint || of === formerFingerprint) return;
+export function expectNamed(where: string, { fingerprint }: Names, of: string, what: string, got = 'one'): void {
+  if (of === fingerprint) return;
   const [own, other] = [fingerprint, of].map((name) => name.slice(0, 12));
   throw new KvError(where, `expected ${what} (fingerprint ${own}), got ${got} of another model (${other})`);
 }
@@ -64,14 +56,10 @@ export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
       const sampled = [...samples]
         .sort(([a], [b]) => (a < b ? -1 : 1))
         .flatMap(([name, bytes]) => [new TextEncoder().encode(name), ...bytes]);
-      const digest = async (form: string): Promise<string> => {
-        const hash = await crypto.subtle.digest('SHA-256', joinedBytes([new TextEncoder().encode(form), ...sampled]));
-        return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
-      };
-      const [form, former] = [canonical(lasting(portable(config))), canonical(lasting(config))];
+      const form = new TextEncoder().encode(canonical(lasting(portable(config)))),
+        hash = await crypto.subtle.digest('SHA-256', joinedBytes([form, ...sampled]));
       return {
-        fingerprint: await digest(form),
-        ...(former !== form && { formerFingerprint: await digest(former) }),
+        fingerprint: Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join(''),
       };
     },
   };

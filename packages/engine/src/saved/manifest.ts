@@ -31,8 +31,8 @@ export interface Manifest {
   readonly budget: number | null;
   /** Of a budget that is a share: the share, and its slots before they were rounded; `follows`: of all tokens so far. */
   readonly share?: { readonly of: Share; readonly asked: number; readonly follows: boolean };
-  /** Rotary positions that the sequence uses; absent in files of older versions, which had the model's. */
-  readonly window?: number;
+  /** Rotary positions that the sequence uses. */
+  readonly window: number;
   readonly tokens: number;
   readonly promptLength: number;
   readonly rotaryLength: number;
@@ -66,7 +66,7 @@ export function parseManifest(value: unknown, where: string): Manifest {
     policy: text(fields, 'policy', where),
     budget: fields.budget === null ? null : count(fields, 'budget', where),
     ...(fields.share !== undefined && { share: parseShare(fields.share, where) }),
-    ...(fields.window !== undefined && { window: count(fields, 'window', where) }),
+    window: count(fields, 'window', where),
     tokens: count(fields, 'tokens', where),
     promptLength: count(fields, 'promptLength', where),
     rotaryLength: count(fields, 'rotaryLength', where),
