@@ -108,7 +108,7 @@ test('results of another format are refused in one sentence, and stay as they ar
     older = readFileSync(new URL('data/store-format-1.jsonl', import.meta.url));
   writeFileSync(path, older);
   expect(() => openLines(within, 'r', {})).toThrow(
-    /r-[0-9a-f]{12}\.jsonl: expected results of format 2 with checksums, got format 1: move the file away, or go on with the kv that wrote it$/,
+    /r-[0-9a-f]{12}\.jsonl: expected results of format 2 with checksums, got format 1: move the file away$/,
   );
   expect(readFileSync(path)).toEqual(older);
   // but for its format it is read
@@ -122,28 +122,20 @@ test('results of another format are refused in one sentence, and stay as they ar
   ]);
 });
 
-test.each([
-  [
-    'of an older kv, without checksums',
-    'store-without-checksums.jsonl',
-    'without its checksum: move the file away, or go on with the kv that wrote it',
-  ],
-  [
-    'whose first line was changed on the disk',
-    'store-changed-head.jsonl',
-    'whose checksum is wrong: move the file away',
-  ],
-])('results %s are refused in one sentence, and stay as they are', (_, file, got) => {
-  const within = folder(),
-    { path } = openLines(within, 'r', {}),
-    older = readFileSync(new URL(`data/${file}`, import.meta.url));
-  writeFileSync(path, older);
-  expect(() => openLines(within, 'r', {})).toThrow(
-    new RegExp(`r-[0-9a-f]{12}\\.jsonl: expected results of format 2 with checksums, got a first line ${got}$`),
-  );
-  expect([readdirSync(within).length, readFileSync(path)]).toEqual([1, older]);
-  expect(openStore({ folder: within, name: 'r', settings: {}, fresh: true }).found).toEqual([]);
-});
+test.each(['store-without-checksums.jsonl', 'store-changed-head.jsonl'])(
+  'results of %s are refused in one sentence, and stay as they are',
+  (file) => {
+    const within = folder(),
+      { path } = openLines(within, 'r', {}),
+      older = readFileSync(new URL(`data/${file}`, import.meta.url));
+    writeFileSync(path, older);
+    expect(() => openLines(within, 'r', {})).toThrow(
+      /r-[0-9a-f]{12}\.jsonl: expected results of format 2 with checksums, got a first line whose checksum is wrong: move the file away$/,
+    );
+    expect([readdirSync(within).length, readFileSync(path)]).toEqual([1, older]);
+    expect(openStore({ folder: within, name: 'r', settings: {}, fresh: true }).found).toEqual([]);
+  },
+);
 
 test('a place that cannot be written is told before the work', () => {
   const within = folder();

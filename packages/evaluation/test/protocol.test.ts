@@ -278,24 +278,6 @@ describe('the ledger', () => {
     await add(two, 'again', 'c');
     expect([one.looks().length, two.looks().length, one.begun('c'), two.begun('c')]).toEqual([2, 2, true, true]);
   });
-  it('of an older kv, whose lines do not follow each other, is read and goes on, and from then on keeps these too', async () => {
-    const kept = folder(),
-      older = readFileSync(new URL('./data/ledger-without-chain.jsonl', import.meta.url)),
-      { path } = openLedger(kept, ids);
-    writeFileSync(path, older);
-    const ledger = openLedger(kept, ids);
-    expect([ledger.looks().length, ledger.begun('c0'), ledger.probed('0123456789ab')?.lambda]).toEqual([2, true, 0.5]);
-    await add(ledger, 'again', 'c0');
-    expect(openLedger(kept, ids).looks()).toHaveLength(3);
-    const whole = lines(path);
-    expect(whole).toHaveLength(5);
-    for (const i of [1, 2, 3]) {
-      rewritten(path, whole.toSpliced(i, 1));
-      expect(() => openLedger(kept, ids)).toThrow('expected the line that followed those before it');
-    }
-    rewritten(path, [...whole, whole[2]]);
-    expect(() => openLedger(kept, ids)).toThrow('line 6: expected the line that followed those before it');
-  });
   it('counts looks at the same texts in every ledger of the folder, and reads those strictly too', async () => {
     const { kept, path } = await looked(2),
       renamed = {
@@ -322,17 +304,6 @@ describe('the ledger', () => {
     expect(() => openLedger(kept, renamed).looks()).toThrow(
       ', line 2: expected the line that followed those before it',
     );
-  });
-  it('of an older kv, whose lines name no texts, counts for its own ids alone', async () => {
-    const kept = folder();
-    writeFileSync(
-      openLedger(kept, ids).path,
-      readFileSync(new URL('./data/ledger-without-chain.jsonl', import.meta.url)),
-    );
-    const fewer = openLedger(kept, { ...ids, confirm: ['b'] });
-    expect([openLedger(kept, ids).looks().length, fewer.looks().length]).toEqual([2, 0]);
-    await add(fewer, 'begun', 'c1');
-    expect(openLedger(kept, ids).looks()).toHaveLength(3);
   });
 });
 

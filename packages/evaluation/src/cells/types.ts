@@ -5,7 +5,7 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 import type { Evidence } from './evidence.ts';
 
-/** Grows when cells say more or mean something else: cells of an older kv are run again. */
+/** Grows when cells say more or mean something else: cells of another number are run again. */
 export const CELLS = 2;
 
 /** Slots a layer and KV head, or shares such as "25%". */

@@ -57,7 +57,7 @@ export async function lockStore(
  * line that was torn by a crash is left out, and cut off before the next one is added; a line whose checksum is wrong
  * is left out, or an error with `strict`. `name` begins the file's name. Only `fresh` and `add` write: they are for the
  * holder of `lockStore`.
- * @throws KvError where they cannot be read, have another format, or none that is known: an older kv wrote no checksums
+ * @throws KvError where they cannot be read, have another format, or a first line that was changed
  */
 export function openStore<R>({
   folder,
@@ -163,10 +163,6 @@ function readResults<R>(path: string, called: string, strict: boolean): Pick<Sto
     });
     return { found, damaged: lines.length - found.length + Number(end < bytes.length) };
   }
-  const got = head
-    ? `format ${JSON.stringify(head.format)}: move the file away, or go on with the kv that wrote it`
-    : SUMMED.test(settings)
-      ? 'a first line whose checksum is wrong: move the file away'
-      : 'a first line without its checksum: move the file away, or go on with the kv that wrote it';
-  throw new KvError(called, `expected results of format ${FORMAT} with checksums, got ${got}`);
+  const got = head ? `format ${JSON.stringify(head.format)}` : 'a first line whose checksum is wrong';
+  throw new KvError(called, `expected results of format ${FORMAT} with checksums, got ${got}: move the file away`);
 }

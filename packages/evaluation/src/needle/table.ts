@@ -62,10 +62,8 @@ export async function needleTable(
     throw cause instanceof RangeError ? new KvError('tokens', cause.message.replace(/^needle: /, '')) : cause;
   }
   return {
-    // free answers have files of another name: older ones of the plain name hold what was right by another rule
-    name: asking === 'free' ? 'needle-free' : 'needle',
-    // files of an older kv have runs by themselves for bytes
-    settings: { ...settings, bytes: 'of forks' },
+    name: 'needle',
+    settings,
     work: { kind: 'needle', settings },
     left: (results) => {
       const known = new Set(results.map(({ id }) => id));

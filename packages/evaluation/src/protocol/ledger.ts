@@ -35,11 +35,8 @@ export interface Ledger {
   write<T>(work: (add: (entry: Entry) => void) => T): Promise<T>;
 }
 
-/**
- * An entry in its file: each names all lines before it, so that none can be missing, and a look the texts that it was
- * at; an older kv named neither.
- */
-type Line = Entry & { readonly texts?: readonly string[]; readonly after?: string };
+/** An entry in its file: each names all lines before it, so that none can be missing, and a look the texts it was at. */
+type Line = Entry & { readonly texts?: readonly string[]; readonly after: string };
 
 /** Looks of lines, at these texts beside those that a line names. */
 const looksOf = (lines: readonly Line[], own: readonly string[] = []): readonly Look[] =>
@@ -54,9 +51,8 @@ const named = (before: string, line: Line): string => digest({ before, line });
 
 /** What names all lines. @throws KvError where one is not the one that followed those before it */
 function chained(lines: readonly Line[], called: string): string {
-  const start = lines.findIndex(({ after }) => after !== undefined);
   return lines.reduce((before, line, i) => {
-    if (start >= 0 && i >= start && line.after !== before)
+    if (line.after !== before)
       throw new KvError(
         `${called}, line ${i + 2}`,
         'expected the line that followed those before it, got another: a look may be missing or not where it was',
@@ -71,14 +67,7 @@ function chained(lines: readonly Line[], called: string): string {
  * kill cut off. Lines removed from its end are not seen. Looks are counted in every ledger of the folder.
  * @throws KvError where one cannot be read, with the line
  */
-export function openLedger(
-  folder: string,
-  {
-    confirm,
-    texts,
-    former = new Map<string, string>(),
-  }: Pick<Protocolled, 'confirm' | 'texts'> & Partial<Pick<Protocolled, 'former'>>,
-): Ledger {
+export function openLedger(folder: string, { confirm, texts }: Pick<Protocolled, 'confirm' | 'texts'>): Ledger {
   const own = confirm.map((id) => texts.get(id)!), // a plan names each of its texts
     called = (path: string): string => relative(process.cwd(), path),
     opened = () => {
@@ -110,9 +99,9 @@ export function openLedger(
     // the same ids are looked at again whatever their problems say now
     looks: (at = own) => {
       const asked = new Set(at);
-      return [...looksOf(opened().found, own), ...others()]
-        .map((look) => ({ ...look, texts: look.texts.map((text) => former.get(text) ?? text) }))
-        .filter((look) => look.texts.some((text) => asked.has(text)));
+      return [...looksOf(opened().found, own), ...others()].filter((look) =>
+        look.texts.some((text) => asked.has(text)),
+      );
     },
     begun: (config) => opened().found.some((entry) => entry.kind === 'begun' && entry.config === config),
     probes: () => opened().found.filter(({ kind }) => kind === 'probe').length,

@@ -48,8 +48,6 @@ export interface Protocolled {
   readonly confirm: readonly string[];
   /** By id, what names the text of its problem: context and question, but for white space that says nothing. */
   readonly texts: ReadonlyMap<string, string>;
-  /** The same by what an older kv named it: context, question and answers to the letter. */
-  readonly former: ReadonlyMap<string, string>;
   /** Of the plan and of what its problems say. */
   readonly hash: string;
 }
@@ -77,9 +75,6 @@ export function readProtocol(path: string, called: string): Protocolled {
     dev,
     confirm,
     texts,
-    former: new Map(
-      problems.map(({ id, context, question, answers }) => [digest({ context, question, answers }), texts.get(id)!]),
-    ),
     hash: digest({ ...plan, tasks: problems }),
   };
 }

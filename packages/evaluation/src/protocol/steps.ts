@@ -118,15 +118,6 @@ function chosenText({ ids, of, probes }: Chosen): string | undefined {
 const joined = (...clauses: readonly (string | undefined)[]): string =>
   clauses.filter((clause) => clause !== undefined).join('; ');
 
-/** @throws KvError for a record of an older kv, which did not name the weights of its models */
-function checkNamed(record: { readonly models?: unknown }, step: string, what: string, again: string): void {
-  if (record.models === undefined)
-    throw new KvError(
-      step,
-      `expected a ${what} that names the weights of its models, got one of an older kv: run kv protocol ${again} again`,
-    );
-}
-
 /**
  * The chosen weight on ids to confirm on, which is run and written once; asked for again, what was written is told with
  * the number of this look. A look after the first, by any plan at any of these problems, is no confirmation.
@@ -138,7 +129,6 @@ export async function confirm(protocol: Protocolled, bed: Bed, ledger: Ledger): 
     probed = ledger.probed(hash);
   if (!probed)
     throw new KvError('confirm', `expected a probe of this plan (${hash}) before, got none: run kv protocol probe`);
-  checkNamed(probed, 'confirm', 'probe', 'probe');
   const { lambda, cells, models: asked, ids: tried, of, probes } = probed;
   if (lambda === undefined)
     throw new KvError(
@@ -235,7 +225,6 @@ export function branch({ hash }: Protocolled, ledger: Ledger): Branched {
       'branch',
       `expected a confirmation of this plan (${hash}) before, got none: run kv protocol confirm`,
     );
-  checkNamed(confirmed, 'branch', 'confirmation', 'probe and confirm');
   const { config, models, lambda, chosen, ids, cells } = confirmed;
   const decision = decide(cells),
     looks = ledger.looks().length,
