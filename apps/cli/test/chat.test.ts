@@ -177,7 +177,7 @@ describe('kv chat', () => {
     [['--policy', 'knorm', '--budget', '256'], /^--budget: expected fewer slots than the context of .*, 256, got 256$/],
     [
       ['--policy', 'snapkv(window=32)', '--budget', '16'],
-      /^--budget: 16 slots are fewer than '.*' forces in every head: expected a budget of at least 32, or a smaller window, as snapkv\(window=32\) forces them$/,
+      /^--budget: 16 slots are fewer than '.*' forces in every head: expected a budget of at least 32, as snapkv\(window=32,kernel=5\) forces them$/,
     ],
     [
       ['--policy', 'knorm', '--budget', '200', '--block', '100'],

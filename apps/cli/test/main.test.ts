@@ -165,7 +165,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     [['--prompt', 'x', '--policy', './none.mjs'], /^\.\/none\.mjs: expected a file/],
     [
       ['--prompt', TEXT, '--policy', 'snapkv(window=16)', '--budget', '8'],
-      /^--budget: 8 slots are fewer than '.*' forces in every head: expected a budget of at least 16, or a smaller window, as snapkv\(window=16\) forces them$/,
+      /^--budget: 8 slots are fewer than '.*' forces in every head: expected a budget of at least 16, as snapkv\(window=16,kernel=5\) forces them$/,
     ],
     [
       ['--prompt', TEXT, '--policy', 'knorm'],
@@ -351,7 +351,7 @@ describe('kv', () => {
       await kv(['explain', 'snapkv', '--model', model, '--length', '200', '--budget', '20'], { cwd }),
     ).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('expected a budget of at least 64, or a smaller window') as string,
+      stderr: expect.stringContaining('expected a budget of at least 64, as snapkv(window=64') as string,
     });
   });
 });

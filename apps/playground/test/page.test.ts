@@ -174,7 +174,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.keyboard.press('Enter');
     await ended(page);
     expect(await page.textContent('.side:first-child .answer')).toBe(
-      "budget: 48 slots are fewer than 'snapkv ∘ topK' forces in every head: expected a budget of at least 64, or a smaller window, as snapkv(window=64) forces them",
+      "budget: 48 slots are fewer than 'snapkv ∘ topK' forces in every head: expected a budget of at least 64, as snapkv(window=64,kernel=5) forces them",
     );
     expect((await sides(page))[1].answer).not.toBe('');
     await page.close();

@@ -1,8 +1,6 @@
 import { exactSlotsOf, slotsOf } from './budget.ts';
 import type { Budget, Share } from './budget.ts';
 import { KvError } from './errors.ts';
-import { forcerText } from './forced.ts';
-import type { Forcer } from './atoms.ts';
 
 /** What a policy evicts and forces, as budgets look at it. */
 export interface Forcing {
@@ -19,9 +17,9 @@ export interface Forcing {
   /** The fewest slots a head, at least `budget`, that hold what is forced whatever the text is. */
   least(slots: number, budget: number): number;
   /** Who forces them. */
-  forcers(slots: number, budget: number): readonly Forcer[];
+  forcers(slots: number, budget: number): readonly string[];
   /** What to change where that many are forced and the budget is smaller: the end of a sentence. */
-  wayOut(slots: number, budget: number): string;
+  budgetHint(slots: number, budget: number): string;
 }
 
 /** What a budget allows each KV head under a policy. */
@@ -43,7 +41,7 @@ export function expectBudget(policy: Forcing, budget: Budget, at = 'budget'): vo
   if (typeof budget !== 'number' || !policy.evicts || policy.raises || policy.least(Infinity, budget) <= budget) return;
   throw new KvError(
     at,
-    `${budget} slots are fewer than '${policy.called}' forces in every head: ${policy.wayOut(Number.MAX_SAFE_INTEGER, budget)}`,
+    `${budget} slots are fewer than '${policy.called}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, budget)}`,
   );
 }
 
@@ -65,8 +63,8 @@ export function allowanceOf(policy: Forcing, budget: Budget, tokens: number, at 
 }
 
 /** What a report says where a share was raised to what is forced. */
-export const raisedText = (share: Share, forcers: readonly Forcer[]): string =>
-  `kept more than ${share}, as ${forcerText(forcers) || 'the policy'} force${forcers.length > 1 ? '' : 's'} more slots`;
+export const raisedText = (share: Share, forcers: readonly string[]): string =>
+  `kept more than ${share}, as ${forcers.join(' and ') || 'the policy'} force${forcers.length > 1 ? '' : 's'} more slots`;
 
 /** The same of an allowance, if it was raised. */
 export const raisedNote = (policy: Forcing, { slots, asked = slots, share }: Allowance): string | undefined =>

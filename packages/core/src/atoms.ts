@@ -57,19 +57,13 @@ export interface Draft {
   readonly state: ReadonlyMap<string, Tensor>;
   /** Read with the counts at the end of the event. */
   readonly checks: readonly Check[];
-  /** Who forces slots, each once. */
-  readonly forcedBy?: readonly Forcer[];
+  /** Pieces that force slots, with their options, each once. */
+  readonly forcedBy?: readonly string[];
   /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
   readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
   /** Budgets as they were allotted, where a share leaves room for more slots that are forced. */
   readonly allotted?: Tensor;
   readonly selectedBy?: string;
-}
-
-/** A piece that forces slots, and the options that say how many: `snapkv(window=64)`. */
-export interface Forcer {
-  readonly name: string;
-  readonly options: Readonly<Record<string, unknown>>;
 }
 
 /** What a piece promised of its numbers. */
@@ -150,14 +144,17 @@ export interface Step extends AtomBase {
   readonly reach: Reach;
   /** Cannot run block-wise: wants the whole prompt before it. */
   readonly whole: boolean;
-  /** The most slots that it forces in a head, given the slots present and the budget asked for. */
-  floor(slots: number, budget: number): number;
+  /**
+   * The most slots that it forces in a head, given the slots present and the budget asked for. @defaultValue those of
+   * `ends`
+   */
+  floor?(slots: number, budget: number): number;
   /** First and last positions of every head that it forces whatever the text is, at this budget. */
   ends?(budget: number): Ends;
   /** It may force more than its floor, by what the text is. */
   readonly open?: boolean;
-  /** Who forces them: itself, or what stands inside it. */
-  readonly forcers?: readonly Forcer[];
+  /** The pieces that force them, itself or those inside it, with their options. @defaultValue its name */
+  readonly forcers?: readonly string[];
   run(cells: readonly Cell[]): readonly Draft[];
   /** It promises scores of at least 0. */
   readonly weights?: boolean;

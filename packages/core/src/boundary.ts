@@ -128,7 +128,7 @@ const own = (before: Draft, after: Draft, key: keyof Draft): boolean =>
 
 /** What a step made of a draft, with the promises about its numbers as checks. @throws KvError naming piece and layer. */
 function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], made: unknown): Draft {
-  const { name, weights, needs, kind, sizes, approximate, forcers = [{ name, options: {} }] } = step,
+  const { name, weights, needs, kind, sizes, approximate, forcers = [name] } = step,
     { slots } = at,
     layer = layerOf(at),
     from = { name, layer, ops },

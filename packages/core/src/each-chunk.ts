@@ -187,7 +187,6 @@ export const eachChunk: Factory<typeof options, Piece<'start', Scored, 'eachChun
       whole,
       reach,
       needs: [...needs, ...(needs.some(({ id }) => id === 'positions') ? [] : [positions])],
-      floor: () => 0,
       run(cells) {
         const length = Math.max(...cells.map(({ at }) => at.length)),
           each = Math.max(size, Math.ceil(length / MOST)),

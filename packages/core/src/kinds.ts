@@ -150,13 +150,6 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
   label: string,
 ): Piece {
   const { ends, floor, open = false, whole = false, monotone, sizes, approximate, across, reach, beside } = declared;
-  const force =
-    floor ??
-    (ends &&
-      ((read: Settled<O>, slots: number, budget: number) => {
-        const { first = 0, last = 0 } = ends(read, budget);
-        return Math.min(slots, first + last);
-      }));
   const by: By = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
   const step: Step = {
     at: 'event',
@@ -168,10 +161,10 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     ...(sizes && { sizes }),
     ...(approximate && { approximate }),
     reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
-    floor: (slots, budget) => force?.(o, slots, budget) ?? 0,
     open: ofOptions(open, o),
+    ...(floor && { floor: (slots: number, budget: number) => floor(o, slots, budget) ?? 0 }),
     ...(ends && { ends: (budget: number) => ends(o, budget) }),
-    ...(force && { forcers: [forcerOf(name, (read) => force(read, 1, 1), o)] }),
+    ...((floor || ends) && { forcers: [forcerOf(name, o)] }),
     run(cells) {
       const layers = cells.map(
         (cell, index) =>
@@ -405,7 +398,6 @@ export const allocator = <const N extends string, O extends Options = {}>(
       reach: 'layer',
       whole: false,
       ...(declared.approximate && { approximate: true }),
-      floor: () => 0,
       plan: (p) => plan(p, o),
       run: (cells) => cells.map((c) => c.draft),
     };

@@ -4,11 +4,12 @@ import { LOWEST } from './cpu/reduce.ts';
 import { factory } from './declare.ts';
 import type { About, Factory } from './declare.ts';
 import { KvError } from './errors.ts';
-import { endsOf, floorOf, forcerOf } from './forced.ts';
+import { forcerOf } from './forced.ts';
 import { LATER, leaveBudgets, merged, onBudgetRows } from './kinds.ts';
 import type { Allotted, Place, WithRows } from './kinds.ts';
 import type { Ops } from './maths.ts';
 import type { Options, Settled } from './option.ts';
+import { endsOf, floorOf } from './min-slots.ts';
 import { PROTOCOL } from './piece.ts';
 import type { Piece, Scored } from './piece.ts';
 import { union } from './run.ts';
@@ -176,10 +177,7 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
         ...(declared.forces && { forces: true }),
         ...(declared.floor === undefined && { ends }),
         floor: (n, budget) => floor(n, budget) + (declared.floor?.(o, n, budget) ?? 0),
-        forcers: [
-          ...rest.forcers,
-          ...(declared.floor ? [forcerOf(name, (read) => declared.floor?.(read, 1, 1), o)] : []),
-        ],
+        forcers: [...rest.forcers, ...(declared.floor ? [forcerOf(name, o)] : [])],
         run(cells) {
           const [drafts] = runInside(cells);
           return cells.map((outer, i) => {

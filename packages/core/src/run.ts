@@ -3,9 +3,10 @@ import type { Allowance, Forcing } from './allowance.ts';
 import { apportion } from './apportion.ts';
 import { checkedPlan, expectObject, expectState, expectTensor, guarded, keptRows } from './boundary.ts';
 import { KvError } from './errors.ts';
-import { endsOf, floorOf, wayOut } from './forced.ts';
-import type { At, Draft, Ends, Forcer, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
+import { budgetHint } from './forced.ts';
+import type { At, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
 import type { Ops } from './maths.ts';
+import { certainSlots, floorOf } from './min-slots.ts';
 import type { Piece, Policy } from './piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from './piece.ts';
 import { shown } from './option.ts';
@@ -47,20 +48,16 @@ export function compile(policy: Piece | Policy): Compiled {
     );
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
-    declared = steps.map(checkedForce);
-  const floor = (slots: number, budget: number): number => floorOf(declared, slots, budget),
-    certain = (budget: number): number => {
-      const { first, last } = endsOf(declared, budget);
-      return first + last;
-    };
+    floor = (slots: number, budget: number): number => floorOf(steps, slots, budget),
+    certain = (budget: number): number => certainSlots(steps, budget);
   // some ends grow with the budget
   const least = (slots: number, budget: number): number => {
     let held = budget;
     for (let next = Math.min(slots, certain(held)); next > held; next = Math.min(slots, certain(held))) held = next;
     return held;
   };
-  const forcers = (slots: number, budget: number): readonly Forcer[] =>
-    declared.flatMap((s) => (s.floor(slots, budget) > 0 ? (s.forcers ?? [{ name: s.name, options: {} }]) : []));
+  const forcers = (slots: number, budget: number): readonly string[] =>
+    steps.flatMap((s) => (floorOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []));
   return {
     label: policy.label,
     called: policy.called ?? policy.label,
@@ -76,33 +73,8 @@ export function compile(policy: Piece | Policy): Compiled {
     floor,
     least,
     forcers,
-    wayOut: (slots, budget) => wayOut(Math.max(floor(slots, budget), least(slots, budget)), forcers(slots, budget)),
-  };
-}
-
-/** A step whose `ends` and `floor` are whole numbers. */
-function checkedForce(step: Step): Step {
-  const whole = (what: string, x: unknown): number => {
-    if (!Number.isSafeInteger(x) || (x as number) < 0)
-      throw new KvError(step.name, `expected a whole number of slots as its ${what}, got ${shown(x)}`);
-    return x as number;
-  };
-  const { ends } = step;
-  return {
-    ...step,
-    floor: (slots, budget) =>
-      whole(
-        'floor',
-        guarded(step.name, 0, () => step.floor(slots, budget)),
-      ),
-    ...(ends && {
-      ends(budget: number): Ends {
-        const made: unknown = guarded(step.name, 0, () => ends.call(step, budget));
-        expectObject({ name: step.name }, 'ends', made);
-        const { first = 0, last = 0 } = made as Ends;
-        return { first: whole('first ends', first), last: whole('last ends', last) };
-      },
-    }),
+    budgetHint: (slots, budget) =>
+      budgetHint(Math.max(floor(slots, budget), least(slots, budget)), forcers(slots, budget)),
   };
 }
 

@@ -4,7 +4,7 @@ import type { Backend } from './backend.ts';
 import { checkedBudgets, checkedSlots } from './boundary.ts';
 import { badNumber } from './cpu/slots.ts';
 import { KvError } from './errors.ts';
-import { wayOut } from './forced.ts';
+import { budgetHint } from './forced.ts';
 import type { EventLayer } from './steps.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -65,7 +65,7 @@ export function settled(layers: readonly EventLayer[], drafts: readonly Draft[],
       if (count > limit && draft.forced)
         throw new KvError(
           'budget',
-          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: ${wayOut(count, draft.forcedBy)}`,
+          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: ${budgetHint(count, draft.forcedBy)}`,
         );
       if (count > limit)
         throw new KvError(

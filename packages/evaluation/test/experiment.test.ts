@@ -74,7 +74,7 @@ describe('a needle table', () => {
   it('refuses before it runs what cannot be run', async () => {
     await expect(needleTable(model, { ...small, tokens: 1000 })).rejects.toThrow(/^tokens: expected at most 244, /);
     await expect(needleTable(model, { ...small, policies: ['snapkv(window=64)'], budgets: [8] })).rejects.toThrow(
-      /^budgets: 8 slots are fewer than '.*' forces in every head: expected a budget of at least 64, or a smaller window, as snapkv\(window=64\) forces them$/,
+      /^budgets: 8 slots are fewer than '.*' forces in every head: expected a budget of at least 64, as snapkv\(window=64,kernel=5\) forces them$/,
     );
     await expect(needleTable(model, { ...small, policies: ['snapkw'] })).rejects.toThrow(/snapkv/);
   });

@@ -12,7 +12,7 @@ import { planFor, planNames, planOf, planText } from '../src/papers/plans.ts';
 import type { PlanName } from '../src/papers/plans.ts';
 import { armKey, isPlanned, metrics, paperNames } from '../src/papers/types.ts';
 import type { Metric, Plan, Task } from '../src/papers/types.ts';
-import { policyOf } from '../src/policies.ts';
+import { policyOf } from '../src/papers/jobs.ts';
 import { random } from '@kv/tasks';
 import { repository, sharedText } from './shared.ts';
 

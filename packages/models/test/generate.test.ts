@@ -239,7 +239,7 @@ describe('errors, before anything is evicted', () => {
     [
       'forced slots above the budget',
       () => ({ policy: small, budget: 4 }),
-      "budget: 4 slots are fewer than 'snapkv(window=8) ∘ topK' forces in every head: expected a budget of at least 8, or a smaller window",
+      "budget: 4 slots are fewer than 'snapkv(window=8) ∘ topK' forces in every head: expected a budget of at least 8, as snapkv(window=8",
     ],
     [
       'a score that is not finite',

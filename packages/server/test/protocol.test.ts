@@ -336,13 +336,13 @@ describe('who may ask', () => {
       expect(status, JSON.stringify(json)).toBe(200);
       expect(json.kv.notes).toEqual(
         json.usage.prompt_tokens * 0.25 < 16
-          ? ['kept more than 25%, as snapkv(window=16) forces more slots']
+          ? ['kept more than 25%, as snapkv(window=16,kernel=5) forces more slots']
           : undefined,
       );
     }
     const { status, json } = await short.post('/v1/completions', { prompt: 'walk', max_tokens: 2, budget: 8 });
     expect([status, json.error.param]).toEqual([400, 'budget']);
-    expect(json.error.message).toContain('expected a budget of at least 16, or a smaller window');
+    expect(json.error.message).toContain('expected a budget of at least 16, as snapkv(window=16');
     await short.server.close();
   });
 

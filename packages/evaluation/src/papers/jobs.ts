@@ -1,4 +1,6 @@
+import type { Policy } from '@kv/core';
 import { digest } from '../jobs/store.ts';
+import { policyOf as parsed, type Names } from '../policies.ts';
 import { armKey, FULL, isPlanned } from './types.ts';
 import type { Arm, Contrast, Kind, Numbers, Plan, Planned, Task } from './types.ts';
 
@@ -27,6 +29,12 @@ export const policiesOf = ({ rows, tasks }: Plan): readonly string[] => [
   ...rows.filter(isPlanned).flatMap(({ contrasts }) => contrasts.flatMap(({ a, b = FULL }) => [a.policy, b.policy])),
   ...Object.values(tasks).flatMap((task) => (task.kind === 'ranks' ? [task.with] : [])),
 ];
+/**
+ * The policy of a plan's text, as `policyOf` of evaluation. Plans 2 and 3, which do not change, wrote the policy inside a
+ * view as an option.
+ */
+export const policyOf = (text: string, names?: Names, seed?: number): Promise<Policy> =>
+  parsed(text.replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)'), names, seed);
 /** Prompts of a row: the plan's, unless another number is asked for. */
 export const promptsOf = ({ n }: Planned, kind: Kind, asked?: number): number => asked ?? n[kind];
 /** A task by what it says, so that results of a task that was changed are not taken for it. */

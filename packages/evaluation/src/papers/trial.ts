@@ -1,12 +1,11 @@
 import { Sequence } from '@kv/models';
 import { spearman } from '@kv/tasks';
 import { mean } from '../numbers.ts';
-import { policyOf } from '../policies.ts';
 import { slotsNow, using } from '../sequences.ts';
 import { answered } from './answers.ts';
 import { hidden } from './hidden.ts';
 import type { ByArm, PaperJob, PaperResult } from './jobs.ts';
-import { specOf } from './jobs.ts';
+import { policyOf, specOf } from './jobs.ts';
 import { meanSurprise, surprise } from './log-likelihood.ts';
 import { isAsked, promptFor } from './prompts.ts';
 import { retrievalsOf } from './retrievals.ts';
@@ -28,9 +27,6 @@ export async function runPaperJob(
   return { task, spec: specOf(tasks[task]), trial, numbers, seconds: (performance.now() - started) / 1000 };
 }
 
-/** Plans 2 and 3, which do not change, wrote the policy of a view as an option. */
-const today = (policy: string): string => policy.replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)');
-
 /** Every arm on one prompt, by name. Arms that evict after prefill share it. */
 export async function runTrial(
   bench: PaperBench,
@@ -41,7 +37,7 @@ export async function runTrial(
 ): Promise<ByArm> {
   const { model, names, sentences, embedded, seed } = bench;
   const tried = await Promise.all(
-    arms.map(async (arm): Promise<Tried> => ({ arm, policy: await policyOf(today(arm.policy), names, trial) })),
+    arms.map(async (arm): Promise<Tried> => ({ arm, policy: await policyOf(arm.policy, names, trial) })),
   );
   if (isAsked(task)) {
     const source = { encode: model.tokenizer.encode, sentences, embedded };

@@ -552,6 +552,7 @@ export const givers: readonly Giver[] = [
       harmless: {
         ...(field === 'name' || field === 'label' ? { 'a string': 'it is one' } : {}),
         ...(field === 'needs' ? { 'an empty array': 'it reads nothing' } : {}),
+        ...(field === 'floor' ? optional : {}),
       },
       policy: (give) => malformed(field, give),
     }),

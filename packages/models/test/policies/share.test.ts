@@ -104,8 +104,8 @@ test('the report says in half a sentence that a share was too small for what is 
         maxNewTokens: 0,
       })
     ).report.notes;
-  expect(await notes(14)).toEqual(['kept more than 25%, as snapkv(window=16) forces more slots']);
-  expect(await notes(40)).toEqual(['kept more than 25%, as snapkv(window=16) forces more slots']);
+  expect(await notes(14)).toEqual(['kept more than 25%, as snapkv(window=16,kernel=5) forces more slots']);
+  expect(await notes(40)).toEqual(['kept more than 25%, as snapkv(window=16,kernel=5) forces more slots']);
   expect(await notes(80)).toEqual([]);
 });
 
