@@ -1,62 +1,29 @@
 import type { At, Cell, Draft, Recall, Step } from './atoms.ts';
 
-/** All keys of a type; one that is left out does not compile. */
-const keysOf = <T>(keys: Readonly<Record<keyof T, true>>): readonly (keyof T)[] => Object.keys(keys) as (keyof T)[];
-// marked as pure, so that packages that only make pieces do not carry them
-const FIELDS = /* @__PURE__ */ keysOf<Omit<At, 'layer'>>({
-  layers: true,
-  queryHeads: true,
-  kvHeads: true,
-  headDim: true,
-  step: true,
-  promptLength: true,
-  length: true,
-  slots: true,
-  aligned: true,
-  budget: true,
-  selectRows: true,
-});
-/** What a draft holds beside its state and checks. */
-const IN_DRAFT = /* @__PURE__ */ keysOf<Omit<Draft, 'state' | 'checks'>>({
-  scores: true,
-  forced: true,
-  banned: true,
-  budgets: true,
-  active: true,
-  units: true,
-  unitScores: true,
-  kept: true,
-  forcedBy: true,
-  allottedBy: true,
-  allotted: true,
-  selectedBy: true,
-});
-
-/** Layers that a step may read something else in, one after the other, before it is taken to do so in all. */
+/** Stop caching a step after this many consecutive misses. */
 const MISSES = 3;
 
 const numbers = new WeakMap<At, number>();
-/** A layer's number, for errors: nobody counts as having asked for it. */
+/** A layer's number; reading it here does not mark the step as dependent on the layer. */
 export const layerOf = (at: At): number => numbers.get(at) ?? at.layer;
 
-/** A place that notes down whether anybody asked for the layer's number, as the place that it stands for does. */
+/** A copy of `at` that notes whether the layer's number is read. */
 interface Asking {
   readonly at: At;
   asked: boolean;
 }
 function asking(at: At): Asking {
-  const own = Object.fromEntries(FIELDS.map((field) => [field, at[field]])) as Omit<At, 'layer'>,
-    note: Asking = {
-      asked: false,
-      at: {
-        ...own,
-        get layer() {
-          note.asked = true;
-          return at.layer;
-        },
+  const layer = {
+      enumerable: true,
+      get(): number {
+        note.asked = true;
+        return at.layer;
       },
-    };
-  numbers.set(note.at, layerOf(at));
+    },
+    // a spread would read the layer's number of a place that is such a copy itself
+    copy = Object.defineProperties({}, { ...Object.getOwnPropertyDescriptors(at), layer }) as At,
+    note: Asking = { asked: false, at: copy };
+  numbers.set(copy, layerOf(at));
   return note;
 }
 
@@ -67,21 +34,30 @@ interface Left {
   readonly values: readonly unknown[];
   readonly drafts: readonly Draft[];
 }
+/** Whether two records hold the same values under the same names, but for some names. */
+function sameFields<T extends object>(a: T, b: T, except: readonly (keyof T)[]): boolean {
+  return (
+    a === b ||
+    ([...Object.keys(a), ...Object.keys(b)] as (keyof T)[]).every((key) => except.includes(key) || a[key] === b[key])
+  );
+}
 /** Whether two drafts hold the same, not equal things. */
 const sameDraft = (a: Draft, b: Draft): boolean =>
   a === b ||
-  (IN_DRAFT.every((key) => a[key] === b[key]) &&
+  (sameFields(a, b, ['state', 'checks']) &&
     a.state.size === b.state.size &&
     [...a.state].every(([id, tensor]) => b.state.get(id) === tensor) &&
     a.checks.length === b.checks.length &&
     a.checks.every((check, i) => check === b.checks[i]));
 
 /**
- * What the steps of one policy, and those inside others, left where they ran last. It serves again where a step reads
- * the same tensors and did not ask for the layer's number: pieces of equal inputs have equal results. For the layers of
- * one block of tokens, as long as their tensors last.
+ * Reuses the result of a step in later layers where it reads the same tensors and did not read the layer's number, such
+ * as scores of positions or text. Serves the layers of one block of tokens, as long as their tensors last.
+ *
+ * @remarks It watches for that number so that no piece has to declare what it reads: one of a third party that depends
+ * on the layer is never served another layer's result.
  */
-export class Known implements Recall {
+export class StepCache implements Recall {
   /** How many layers in a row each step read something else in. */
   readonly #misses = new Map<Step, number>();
   readonly #drafts = new Map<string, Draft>();
@@ -112,7 +88,7 @@ export class Known implements Recall {
     if (
       before &&
       sameDraft(before.given, cell.draft) &&
-      FIELDS.every((field) => before.at[field] === cell.at[field]) &&
+      sameFields(before.at, cell.at, ['layer']) &&
       values.every((value, i) => value === before.values[i])
     ) {
       this.#misses.delete(step);

@@ -19,7 +19,7 @@ export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
 export type { Arg, Call } from './policy-calls.ts';
 export { isPiece, otherProtocol } from './piece.ts';
 export { isOverwritten } from './read-only.ts';
-export { Known } from './alike.ts';
+export { StepCache } from './alike.ts';
 export { compile, planBudgets, runEvent, union } from './run.ts';
 export { expectPromises, settle } from './settle.ts';
 export type { Compiled } from './run.ts';

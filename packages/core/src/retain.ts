@@ -1,5 +1,5 @@
 import type { At, Draft } from './atoms.ts';
-import { Known } from './alike.ts';
+import { StepCache } from './alike.ts';
 import { allowanceOf } from './allowance.ts';
 import type { Allowance } from './allowance.ts';
 import type { Budget } from './budget.ts';
@@ -263,7 +263,7 @@ export async function retain(
   const allowance = typeof budget === 'object' ? budget : allowanceOf(compiled, budget, seen(cache));
   const host = hostOf(cache, backend, compiled.label, compiled.needs, allowance.slots, alike);
   const plan = planBudgets(compiled, allowance, host.lengths);
-  const known = backend.lasting ? new Known() : undefined;
+  const known = backend.lasting ? new StepCache() : undefined;
   const layers = host.layers.map(
     (layer, l): EventLayer => ({
       ...layer,

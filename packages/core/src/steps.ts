@@ -1,4 +1,4 @@
-import type { Known } from './alike.ts';
+import type { StepCache } from './alike.ts';
 import type { Above, At, Cell, Draft, Step } from './atoms.ts';
 import { guarded, runStep } from './boundary.ts';
 import { KvError } from './errors.ts';
@@ -16,7 +16,7 @@ export interface EventLayer {
   readonly above?: Above | undefined;
   read(signal: AnySignal): unknown;
   /** What steps left in layers before, where their tensors last. */
-  readonly known?: Known | undefined;
+  readonly known?: StepCache | undefined;
 }
 
 /** Reads the signals of a step or hook, and no other. */
@@ -34,23 +34,27 @@ export const signalReader =
       );
     return (state.get(signal.id) ?? layer.read(signal)) as V;
   };
-/** Signals of core under their names, to say so where a piece looks for one: in a Proxy every read would cost. */
-export const undeclared: object = /* @__PURE__ */ (() =>
-  Object.create(
-    Object.prototype,
-    Object.fromEntries(
-      ['keys', 'values', 'positions', 'tokens', 'queries', 'attention', 'outputNorms', 'rope', 'embeddings'].map(
-        (as) => [
-          as,
-          {
-            get(): never {
-              throw new Error(`reads the signal '${as}', expected it among its needs`);
-            },
-          },
-        ],
-      ),
-    ),
-  ) as object)();
+/** Getters that say which of core's signals a piece reads undeclared. They are a prototype: a Proxy would slow every read. */
+export const undeclared: object = /* @__PURE__ */ (() => {
+  const getters = {};
+  for (const as of [
+    'keys',
+    'values',
+    'positions',
+    'tokens',
+    'queries',
+    'attention',
+    'outputNorms',
+    'rope',
+    'embeddings',
+  ])
+    Object.defineProperty(getters, as, {
+      get(): never {
+        throw new Error(`reads the signal '${as}', expected it among its needs`);
+      },
+    });
+  return getters;
+})();
 export const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<typeof signalReader>[0]): Cell => ({
   at: layer.at,
   ops,

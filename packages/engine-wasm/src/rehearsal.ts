@@ -1,5 +1,5 @@
 import { compose, cpu, keys, scorer, selector } from '@kv/core';
-import { compile, Known, runEvent, settle } from '@kv/core/engine';
+import { compile, StepCache, runEvent, settle } from '@kv/core/engine';
 import type { EventLayer } from '@kv/core/engine';
 
 /** What most pieces call. */
@@ -21,7 +21,7 @@ export async function rehearse(): Promise<void> {
   const [kvHeads, slots, headDim] = [2, 32, 8],
     shape = [kvHeads, slots, headDim],
     k = cpu.ops.from({ data: new Float32Array(kvHeads * slots * headDim), shape }),
-    known = new Known();
+    known = new StepCache();
   const layers = [0, 1].map(
     (layer): EventLayer => ({
       at: {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { compile } from '@kv/core/engine';
 import { describe, expect, it } from 'vitest';
 import { digest } from '../src/jobs/store.ts';
-import { jobsOf, known, specOf } from '../src/papers/jobs.ts';
+import { jobsOf, known, policyOf, specOf } from '../src/papers/jobs.ts';
 import type { PaperResult } from '../src/papers/jobs.ts';
 import { rowText } from '../src/papers/markdown.ts';
 import { ENOUGH, powerOf, powerOfRow } from '../src/papers/power.ts';
@@ -12,7 +12,6 @@ import { planFor, planNames, planOf, planText } from '../src/papers/plans.ts';
 import type { PlanName } from '../src/papers/plans.ts';
 import { armKey, isPlanned, metrics, paperNames } from '../src/papers/types.ts';
 import type { Metric, Plan, Task } from '../src/papers/types.ts';
-import { policyOf } from '../src/papers/jobs.ts';
 import { random } from '@kv/tasks';
 import { repository, sharedText } from './shared.ts';
 

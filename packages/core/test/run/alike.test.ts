@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compose, cpu, keys, mandatory, positions, scorer, shaper, sum, transform } from '@kv/core';
-import { compile, Known, runEvent, settle } from '@kv/core/engine';
+import { compile, StepCache, runEvent, settle } from '@kv/core/engine';
 import type { Cell, Draft, Piece } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { topK } from '../compose/pieces.ts';
 import { at, ops } from './engine.ts';
 
-type Step = Parameters<Known['left']>[0];
+type Step = Parameters<StepCache['left']>[0];
 const SLOTS = 8;
 let runs = 0;
 const placed = scorer('placed', { needs: [positions] }, ({ ops: o, positions: p }) => {
@@ -54,10 +54,10 @@ const layers = fc
     });
   });
 
-const knowing = (known: Known, all: readonly EventLayer[]): readonly EventLayer[] =>
+const knowing = (known: StepCache, all: readonly EventLayer[]): readonly EventLayer[] =>
   all.map((layer) => ({ ...layer, known }));
 /** What an event keeps with what is known of layers before, in two parts, is what it keeps without. */
-const keepsTheSame = (make: () => Known) =>
+const keepsTheSame = (make: () => StepCache) =>
   fc.asyncProperty(policies, layers, fc.nat(6), async (policy, all, cut) => {
     const compiled = compile(policy),
       known = make(),
@@ -68,10 +68,10 @@ const keepsTheSame = (make: () => Known) =>
   });
 
 test('what a step left in a layer serves only layers where it reads the same', () =>
-  fc.assert(keepsTheSame(() => new Known())));
+  fc.assert(keepsTheSame(() => new StepCache())));
 
 /** Takes what any layer before left, if what it looks at is the same. */
-class Careless extends Known {
+class Careless extends StepCache {
   readonly #all = new Map<Step, { readonly cell: Cell; readonly drafts: readonly Draft[] }>();
   readonly #same: (step: Step, a: Cell, b: Cell) => boolean;
   constructor(same: (step: Step, a: Cell, b: Cell) => boolean) {
@@ -114,7 +114,7 @@ test('a piece of positions runs once for all layers that hold the same, and for 
     one = held(),
     counted = (policy: Piece, places: readonly EventLayer[]): number => {
       runs = 0;
-      runEvent(compile(policy), knowing(new Known(), places), ops);
+      runEvent(compile(policy), knowing(new StepCache(), places), ops);
       return runs;
     };
   const near = placed(),

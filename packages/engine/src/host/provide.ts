@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { isState, Known, signalKey } from '@kv/core/engine';
+import { isState, StepCache, signalKey } from '@kv/core/engine';
 import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention/attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
@@ -31,7 +31,7 @@ export interface Source {
 }
 /** What the layers of a block of tokens have in common: of what reads nothing else one result serves them all. */
 export interface Common {
-  readonly known?: Known | undefined;
+  readonly known?: StepCache | undefined;
   /** States of rows `model`, until one is written. */
   readonly states: Map<string, Tensor>;
   /** Positions without a gap, by where they begin and end in each head. */
@@ -40,7 +40,7 @@ export interface Common {
 export const commonOf = ({ lasting }: Backend): Common => ({
   states: new Map(),
   positions: new Map(),
-  ...(lasting && { known: new Known() }),
+  ...(lasting && { known: new StepCache() }),
 });
 
 /** A reader of one layer's signals as they are now; each is computed once. */
