@@ -9,6 +9,7 @@ export { gram, inverse, quadratic } from './matrices.ts';
 export { turn, turned } from './turn.ts';
 export { withChunk } from './each-chunk.ts';
 export { windowSignal } from './host-signals.ts';
+export { mulberry } from './random.ts';
 export { range } from './range.ts';
 export { placeInUnit } from './place-in-unit.ts';
 export { uniformHash } from './uniform-hash.ts';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray, { type NdArray } from 'ndarray';
 import { expect } from 'vitest';
-import { LayerCache, Ledger, mulberry } from '@kv/engine';
+import { LayerCache, Ledger } from '@kv/engine';
+import { mulberry } from '@kv/core/shared';
 import type { OracleHead } from './attention-oracle.ts';
 
 /** A cache, the same as lists, and queries for it. */

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
 import { expect, test } from 'vitest';
-import { outputNorms, mulberry } from '@kv/engine';
+import { outputNorms } from '@kv/engine';
+import { mulberry } from '@kv/core/shared';
 import { cases } from '../src/attention-cases.ts';
 
 test.each([1, 2] as const)('output norms, p = %i, are those of float64 products, in ragged caches too', async (p) => {

@@ -8,7 +8,7 @@ import { activationBytes, instantiate, type FastModule } from '../src/kernels.ts
 import { isFloat, kindOf, kinds } from '../src/kinds.ts';
 import { fastModule } from '../src/module.ts';
 import { moduleSource } from '../src/module-bytes.ts';
-import { mulberry } from '@kv/engine';
+import { mulberry } from '@kv/core/shared';
 import { modules } from './modules.ts';
 
 type Kind = keyof typeof kinds;

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
+import { mulberry } from '@kv/core/shared';
 
 /**
  * The index of the largest logit; ties go to the lower id. A logit of -Infinity bans its id.
@@ -68,16 +69,5 @@ export function sampler(options: SamplerOptions = {}): (logits: Float32Array) =>
     let left = random() * mass;
     for (const id of nucleus) if ((left -= weights[id]) < 0) return id;
     return nucleus.at(-1)!; // never empty: the likeliest id is in it
-  };
-}
-
-/** Mulberry32: numbers in [0, 1) from a 32-bit seed. */
-export function mulberry(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let x = Math.imul(state ^ (state >>> 15), 1 | state);
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
   };
 }

@@ -1,13 +1,7 @@
+import { mulberry } from '@kv/core/shared';
+
 /** Pseudo-random numbers in [0, 1) from a seed: cases stay small to print and shrink in their sizes. */
-export function random(seed: number): () => number {
-  let a = (seed ^ 0x9e3779b9) >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(a ^ (a >>> 15), a | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
+export const random = (seed: number): (() => number) => mulberry(seed ^ 0x9e3779b9);
 
 /** 0 .. n - 1 in random order. */
 export function shuffled(n: number, next: () => number): number[] {
