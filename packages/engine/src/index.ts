@@ -60,7 +60,7 @@ export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './memory
 export type { Watch } from './memory/watch.ts';
 export { fateText, fates, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent } from './recorder.ts';
-export { greedy, mulberry, sampler } from './sampling.ts';
+export { greedy, sampler } from './sampling.ts';
 export type { Draw, SamplerOptions } from './sampling.ts';
 export { headerOf, layoutOf } from './saved/layout.ts';
 export { loadCache } from './saved/load.ts';
