@@ -19,7 +19,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'packages',
-          include: ['packages/**/test/**/*.test.ts', 'apps/**/test/**/*.test.ts'],
+          include: ['packages/**/test/**/*.test.ts', 'apps/**/test/**/*.test.ts', 'studies/*/test/*.test.ts'],
           exclude: ['**/node_modules/**', 'packages/create-piece/templates/**', ...leftOut()],
           globalSetup: ['tools/vitest.temporary.ts'],
           setupFiles: ['tools/vitest.setup.ts'],

@@ -3,10 +3,12 @@
  * <- engine <- engine-wasm, engine-onnx, gpu-models <- models <- apps.
  * A piece is any package one folder deeper than the others: packages/FAMILY/NAME.
  */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { cruise } from 'dependency-cruiser';
 
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
-const workspace = '^(packages|apps|tools)/';
+const workspace = '^(packages|apps|tools|studies)/';
 
 export const rules = [
   rule(
@@ -100,7 +102,13 @@ export const rules = [
     { path: '^packages/(engine|adapters)/.*src/' },
     { path: '^packages/policies/', dynamic: false },
   ),
-  rule('nobody-sees-apps', 'nothing imports an app.', { pathNot: '^(apps|tools|bench)/' }, { path: '^apps/' }),
+  rule(
+    'nobody-sees-apps',
+    'only a study imports an app.',
+    { pathNot: '^(apps|tools|bench|studies)/' },
+    { path: '^apps/' },
+  ),
+  rule('nobody-sees-studies', 'nothing imports a study.', { pathNot: '^studies/' }, { path: '^studies/' }),
   rule(
     'no-reaching-inside',
     'another package is imported by its name, never by a path into its folder.',
@@ -139,8 +147,9 @@ const options = {
 };
 
 /** One sentence for each forbidden import under `folders`, sorted. */
-export async function violations(baseDir, folders = ['packages', 'apps']) {
-  const { output } = await cruise(folders, { ...options, baseDir }, resolving);
+export async function violations(baseDir, folders = ['packages', 'apps', 'studies']) {
+  const there = folders.filter((folder) => existsSync(join(baseDir, folder)));
+  const { output } = await cruise(there, { ...options, baseDir }, resolving);
   return output.summary.violations
     .map(
       ({ from, to, rule }) =>

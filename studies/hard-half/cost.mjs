@@ -1,12 +1,11 @@
-// node studies/hard-half/cost.mjs MODEL.gguf [--tokens 1024,4096] [--policies full,...]: the most bytes that each
-// policy alone holds, on the first document of the set `dev`, beside the full cache's.
+// npm run -s study -- hard-half/cost MODEL.gguf [--tokens 1024,4096] [--policies full,...]
+// The most bytes that each policy alone holds on the first document of the set `dev`, and the full cache's.
+import { cpuRuntime, loadModel, Sequence } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
+import { heldOutBook, sentencesOf } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { promptOf } from './prompts.mjs';
-import { load } from './packages.mjs';
 
-const { cpuRuntime, loadModel, Sequence } = await load('models'),
-  { parsePolicy } = await load('policies'),
-  { heldOutBook, sentencesOf } = await load('tasks');
 const { path, tokens, policies } = commandLine(
   { tokens: [1024, 4096], policies: ['full', 'outstandingSentences', 'compactor', 'kvzip'] },
   'the path of a .gguf file',

@@ -1,18 +1,17 @@
-// node studies/hard-half/limits.mjs RESULTS.jsonl --model MODEL.gguf [--tokens 4096] [--prompts 5] [--workers 2]
+// npm run -s study -- hard-half/limits RESULTS.jsonl --model MODEL.gguf [--tokens 4096] [--prompts 5] [--workers 2]
 // What an answer lacks though the value was kept: development prompts, asked after sets that know where the needle is.
 // Goes on where RESULTS.jsonl ends, and prints how many each set answers.
 import { fileURLToPath } from 'node:url';
+import * as core from '@kv/core';
+import { Sequence } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
+import { random } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
-import { load } from './packages.mjs';
 import { answering, answerTo, promptOf, promptsLeft } from './prompts.mjs';
 import { piece, sentencesSeen } from './sentences.mjs';
 import { SHARES } from './ways.mjs';
 
-const { Sequence } = await load('models'),
-  core = await load('core'),
-  { parsePolicy } = await load('policies'),
-  { random } = await load('tasks');
 const {
   path: results,
   tokens: TOKENS,

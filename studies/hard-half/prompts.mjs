@@ -1,9 +1,7 @@
+import { cpuRuntime, decode, loadModel } from '@kv/models';
+import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import { greedy, linesOf } from '../lib/prompts-by-workers.mjs';
-import { load } from './packages.mjs';
 import { depthOf, FORMS, questionOf, seedOf } from './ways.mjs';
-
-const { cpuRuntime, decode, loadModel } = await load('models'),
-  { heldOutBook, needle, sentencesOf } = await load('tasks');
 
 /** A needle prompt of `tokens` tokens whose question is ours: it asks, and begins the answer. */
 export function promptOf(encode, sentences, { set, tokens, form, i }) {

@@ -1,10 +1,9 @@
-// node studies/hard-half/report.mjs results.json RESULTS.jsonl...: what run.mjs wrote, prompt by prompt beside this
-// file, and as a table on stdout. A row counts each prompt once.
+// npm run -s study -- hard-half/report results.json RESULTS.jsonl...
+// What run.mjs wrote, prompt by prompt in this folder, and as a table on stdout. A row counts each prompt once.
 import { writeFileSync } from 'node:fs';
+import { wilson } from '@kv/tasks';
 import { linesOf } from '../lib/prompts-by-workers.mjs';
-import { load } from './packages.mjs';
 
-const { wilson } = await load('tasks');
 const prompts = process.argv
   .slice(3)
   .flatMap(linesOf)

@@ -1,16 +1,15 @@
-// node studies/hard-half/rows.mjs RESULTS.jsonl --model MODEL.gguf [--prompts 10] [--workers 2]
+// npm run -s study -- hard-half/rows RESULTS.jsonl --model MODEL.gguf [--prompts 10] [--workers 2]
 // What stands for the rows that hold a token where some layers hold a window alone: development documents of a model
 // without windows, of which windows are made, scored without answering. Prints how many slots the needle's sentence
 // needs, and of how many documents the value is kept whole, by statistic.
 import { fileURLToPath } from 'node:url';
+import * as core from '@kv/core';
+import { Sequence } from '@kv/models';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
-import { load } from './packages.mjs';
 import { answering, promptOf, promptsLeft } from './prompts.mjs';
 import { piece, sentencesSeen } from './sentences.mjs';
 
-const { Sequence } = await load('models'),
-  core = await load('core');
 const {
   path: results,
   tokens: TOKENS,

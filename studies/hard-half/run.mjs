@@ -1,16 +1,14 @@
-// node studies/hard-half/run.mjs RESULTS.jsonl --model MODEL.gguf [--set confirm] [--tokens 1024] [--prompts 200]
+// npm run -s study -- hard-half RESULTS.jsonl --model MODEL.gguf [--set confirm] [--tokens 1024] [--prompts 200]
 // [--stages 0,1,2,3,4] [--workers 2] [--until 07:20]: `--set confirm2 --stages 5` asks what plan-2.md plans.
 // One prefill of the document a prompt; every policy evicts a fork of it at every budget, and is asked afterwards.
 // Goes on where RESULTS.jsonl ends.
 import { fileURLToPath } from 'node:url';
+import { Sequence } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
-import { load } from './packages.mjs';
 import { answering, answerTo, promptOf } from './prompts.mjs';
 import { FORMS, SHARES, STAGES } from './ways.mjs';
-
-const { Sequence } = await load('models'),
-  { parsePolicy } = await load('policies');
 
 const {
   path: results,

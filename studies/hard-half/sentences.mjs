@@ -1,8 +1,6 @@
 // The sentences that policies of this study see, for scripts that look at them.
-import { load } from './packages.mjs';
-
-const core = await load('core'),
-  { catalogue } = await load('policies');
+import * as core from '@kv/core';
+import { catalogue } from '@kv/policies';
 
 /** A piece of the catalogue by its name. */
 export const piece = (name, options) => core.lookUp(catalogue, name)(options);

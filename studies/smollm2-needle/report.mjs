@@ -1,11 +1,8 @@
-// node studies/smollm2-needle/report.mjs results.json RESULTS.jsonl...: what run.mjs wrote, as JSON beside this file
-// and as a table on stdout.
+// npm run -s study -- smollm2-needle/report results.json RESULTS.jsonl...
+// What run.mjs wrote, as JSON in this folder and as a table on stdout.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { pathToFileURL } from 'node:url';
+import { wilson } from '@kv/tasks';
 
-const { resolve } = createRequire(new URL('../../bench/package.json', import.meta.url)),
-  { wilson } = await import(pathToFileURL(resolve('@kv/tasks')).href);
 const prompts = process.argv
   .slice(3)
   .flatMap((file) =>

@@ -1,19 +1,13 @@
-// node studies/smollm2-needle/run.mjs RESULTS.jsonl [--set confirm2] [--workers 2] [--until 16:50] [--stages 0,1,2]
+// npm run -s study -- smollm2-needle RESULTS.jsonl [--set confirm2] [--workers 2] [--until 16:50] [--stages 0,1,2]
 // [--limit N] [--part 0/1]
 // One prefill a prompt in exact f32; every policy evicts a fork of it. Goes on where RESULTS.jsonl ends.
-import { createRequire } from 'node:module';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
+import { decode, exactRuntime, loadModel, Sequence } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
+import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, greedy, linesOf, using } from '../lib/prompts-by-workers.mjs';
 import { depthOf, questionOf, seedOf, STAGES, TOKENS } from './ways.mjs';
-
-// Built packages and ONNX Runtime, as the benches have them.
-const BENCH = new URL('../../bench/package.json', import.meta.url),
-  { resolve } = createRequire(BENCH),
-  built = (name) => import(pathToFileURL(resolve(name)).href);
-const { decode, exactRuntime, loadModel, Sequence } = await built('@kv/models'),
-  { parsePolicy } = await built('@kv/policies'),
-  { heldOutBook, needle, sentencesOf } = await built('@kv/tasks');
 
 const { path: results, ...options } = commandLine(
   { set: 'confirm2', workers: 2, until: '23:59', stages: [0, 1, 2], limit: 1000, part: '0/1' },
@@ -96,7 +90,7 @@ async function runPrompt(model, sentences, { form, i, claims, ablations }) {
 
 async function answer() {
   const model = await loadModel(MODEL, {
-      runtime: await exactRuntime({ threads: 1, from: fileURLToPath(new URL('.', BENCH)) }),
+      runtime: await exactRuntime({ threads: 1, from: fileURLToPath(new URL('..', import.meta.url)) }),
     }),
     sentences = sentencesOf(await heldOutBook());
   return { engine: model.engine, run: (job) => runPrompt(model, sentences, job) };

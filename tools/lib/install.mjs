@@ -13,6 +13,7 @@ const scopes = {
   cli: () => ['--filter', '.', ...pieces()],
   gpu: () => ['--filter', '.', '--filter', '@kv/gpu-models...', ...pieces()],
   queue: () => ['--filter', '.', '--filter', '@kv/queue...', ...pieces()],
+  studies: () => ['--filter', '.', ...running('@kv/studies'), ...pieces()],
   playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],
   all: () => [],
 };
@@ -31,7 +32,7 @@ export async function install(scope) {
   rmSync(stamp, { force: true });
   const pnpm = manifest(root).packageManager;
   console.error(
-    `Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
+    `Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', studies: 'the studies need', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
   );
   const { code, output } = await run('npx', [
     '-y',

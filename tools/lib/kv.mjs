@@ -14,11 +14,24 @@ export async function kv(args) {
   await import(pathToFileURL(bin).href);
 }
 
-/** Installs and builds what these arguments need; the file of the command. */
+/** Installs and builds what these arguments of the command line need; the file of the command. */
 export async function built(args) {
-  await install('cli');
+  await prepare(args, 'cli', '@kv/cli');
+  const cli = join(root, 'apps/cli');
+  return join(cli, manifest(cli).bin.kv);
+}
+
+/**
+ * Installs and builds a package, every piece, and what these arguments need.
+ * @param {readonly string[]} args of the command line
+ * @param {string} scope what is installed
+ * @param {string} name the package's
+ */
+export async function prepare(args, scope, name) {
+  await install(scope);
   process.env.KV_INSTALL ??= `npx -y ${manifest(root).packageManager} add -w`;
-  const filters = ['--filter=@kv/cli...', ...piecePackages().map(({ manifest: { name } }) => `--filter=${name}`)];
+  const pieces = piecePackages().map(({ manifest }) => manifest.name),
+    filters = [`${name}...`, ...pieces].map((one) => `--filter=${one}`);
   if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) {
     // 132 MB, for those who ask
     await install('gpu');
@@ -31,7 +44,5 @@ export async function built(args) {
     process.env.KV_QUEUE ??= join(root, 'packages/queue');
   }
   const { code, output } = await run('turbo', ['run', 'build', ...filters, '--output-logs=errors-only']);
-  if (code !== 0) fail(`${output}kv could not be built: see above.`, code);
-  const cli = join(root, 'apps/cli');
-  return join(cli, manifest(cli).bin.kv);
+  if (code !== 0) fail(`${output}${name} could not be built: see above.`, code);
 }

@@ -12,6 +12,7 @@ export function packageFolders() {
     ...children(join(root, 'apps')),
     join(root, 'bench'),
     join(root, 'examples'),
+    join(root, 'studies'),
     join(root, 'tools'),
   ].filter((folder) => existsSync(join(folder, 'package.json')));
 }

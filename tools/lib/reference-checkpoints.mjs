@@ -30,8 +30,11 @@ export const leftOut = () =>
   process.env.CI || existsSync(shared)
     ? []
     : packageFolders()
-        .map((folder) => join(folder, 'test'))
-        .filter((folder) => /^(packages|apps)\//.test(relative(root, folder)) && !onTrial(folder) && existsSync(folder))
+        .flatMap((folder) => [join(folder, 'test'), join(folder, 'papers/test')])
+        .filter(
+          (folder) =>
+            /^(packages|apps|studies)\//.test(relative(root, folder)) && !onTrial(folder) && existsSync(folder),
+        )
         .flatMap((folder) =>
           readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
         )

@@ -9,7 +9,7 @@ afterEach(() => {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true });
 });
 
-/** A workspace in which `file` says `text`, with core, engines, gpu, laws, policies and the cli beside it. */
+/** A workspace in which `file` says `text`, with core, gpu, laws, policies, the cli and a study. */
 function workspace(file: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'kv-boundaries-'));
   made.push(folder);
@@ -27,6 +27,7 @@ function workspace(file: string, text: string): string {
     'packages/policies',
     'packages/scorers/good',
     'apps/cli',
+    'studies/papers',
   ]) {
     const name = `@kv/${path.split('/').slice(1).join('-')}`;
     write(
@@ -69,6 +70,7 @@ test.each([
   ],
   ['policies-see-core-and-pieces', 'packages/policies/src/index.ts', `export { value } from '@kv/gpu';`],
   ['nobody-sees-apps', 'packages/policies/test/a.test.ts', `export { value } from '@kv/cli';`],
+  ['nobody-sees-studies', 'packages/policies/test/a.test.ts', `export { value } from '@kv/papers';`],
   ['no-reaching-inside', 'packages/scorers/bad/src/index.ts', `export { inner } from '../../../core/src/inner.ts';`],
   ['no-reaching-inside', 'packages/scorers/bad/test/a.test.ts', `export { value } from '../../good/src/index.ts';`],
   ['no-reaching-inside', 'apps/cli/src/run.ts', `export { inner } from '../../../packages/core/src/inner.ts';`],
@@ -108,6 +110,7 @@ test.each([
   ],
   ['packages/adapters/good/src/index.ts', `export const load = () => import('@kv/policies');`],
   ['apps/cli/src/index.ts', `export { value } from '@kv/policies';`],
+  ['studies/papers/src/index.ts', `export { inner } from '../../../apps/cli/src/inner.ts';`],
 ])('an allowed import passes: %s: %s', async (file, text) => {
   expect(await violations(workspace(file, text))).toEqual([]);
 });

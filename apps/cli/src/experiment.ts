@@ -2,19 +2,19 @@ import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
-import type { Experiment, Naming, RunOptions, Subject } from '@kv/evaluation';
+import type { Experiment, Naming, OwnWork, RunOptions, Subject, Work } from '@kv/evaluation';
 import { openCheckpoint, sidecarFile } from '@kv/checkpoints';
 import type { Command } from 'commander';
 import { openRuntime } from './engine.ts';
 import type { EngineChoice } from './engine.ts';
 import { checkpointPath, resolveModel } from './model-source.ts';
+import type { WorkerData } from './open-bench.ts';
 import { whole } from './option-values.ts';
 import { policyCode } from './policy/policy-code.ts';
 import { named } from './policy/resolve-policy.ts';
 import { startProgress } from './progress.ts';
 import type { Terminal } from './terminal.ts';
 import { weightsDigest } from './weights-digest.ts';
-import type { WorkerData } from './worker.ts';
 
 /** The flag, the help text, the parser and the default of `--workers`. */
 export const workersOption: [flag: string, help: string, parse: (text: string) => number, workers: number] = [
@@ -85,16 +85,18 @@ export interface Ran<T> {
 }
 
 /** What runs jobs, and how many at once. */
-export type Running<J, R> = Pick<RunOptions<J, R>, 'start' | 'size'>;
+export type Running<J, R, W extends Work = OwnWork> = Pick<RunOptions<J, R, W>, 'start' | 'size'>;
+
+/** What each thread runs; from the bundle this module is dist/bin.js. */
+const WORKER = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
 
 /** This machine's threads, each with its own model; `path` is what `loadModel` takes. */
 export function here(
   { path, cwd, pieces }: Pick<WorkerData, 'path' | 'cwd' | 'pieces'>,
   { engine, workers }: Machine,
+  program = WORKER,
 ): { readonly start: ReturnType<typeof threads>; readonly size: number } {
-  // from the bundle this module is dist/bin.js
-  const program = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url),
-    share = Math.max(1, Math.floor(availableParallelism() / workers)),
+  const share = Math.max(1, Math.floor(availableParallelism() / workers)),
     data: WorkerData = { path, cwd, engine, threads: share, ...(pieces && { pieces }) };
   return { start: threads(program, data), size: workers };
 }
@@ -104,9 +106,9 @@ export function here(
  * nowhere; `damaged`: files whose damage was told before, to which this one's is added); nothing where Ctrl-C came
  * first, and that is said.
  */
-export async function run<J, R, T>(
-  experiment: Experiment<J, R, T>,
-  running: Running<J, R>,
+export async function run<J, R, T, W extends Work = OwnWork>(
+  experiment: Experiment<J, R, T, W>,
+  running: Running<J, R, W>,
   fresh: true | undefined,
   { cwd, stderr, signal }: Terminal,
   { quiet = false, stored = true, damaged = new Set<string>() } = {},

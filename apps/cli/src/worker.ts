@@ -1,24 +1,4 @@
 import { serve } from '@kv/evaluation';
-import { loadModel } from '@kv/models';
-import { openRuntime } from './engine.ts';
-import type { EngineChoice } from './engine.ts';
-import { catalogueWith } from './policy/installed.ts';
-import { named } from './policy/resolve-policy.ts';
+import { openBench } from './open-bench.ts';
 
-/** What every worker is handed: `path` is what `loadModel` takes; `threads` are one worker's share. */
-export interface WorkerData {
-  readonly path: string;
-  readonly cwd: string;
-  readonly engine: EngineChoice;
-  readonly threads: number;
-  /** Where texts of policies come from elsewhere: all that they may name beside the catalogue. */
-  readonly pieces?: readonly string[];
-}
-
-serve<WorkerData>(async ({ path, cwd, engine, threads, pieces }) => {
-  const known = pieces && (await catalogueWith(pieces, cwd));
-  return {
-    model: await loadModel(path, { runtime: await openRuntime(engine, cwd, threads) }),
-    names: (text) => known ?? named(text, cwd),
-  };
-});
+serve(openBench);

@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, it, test } from 'vitest';
-import { createProgram } from '../src/main.ts';
+import { KV } from '../src/main.ts';
+import { createProgram } from '../src/program.ts';
 import { resolvePolicy } from '../src/policy/resolve-policy.ts';
 import { folder, kv } from './terminal.ts';
 
@@ -30,6 +31,7 @@ function commandsIn(line: string): readonly Asked[] {
 /** Every example of every help, of docs/command-line.md and of the README. */
 async function all(): Promise<readonly Asked[]> {
   const program = createProgram(
+      KV,
       {
         stdout: { write: () => {} },
         stderr: { write: () => {} },
@@ -81,6 +83,7 @@ test('every example of help, docs/command-line.md and the README is a command wi
   for (const { words } of examples) {
     const parsed: Record<string, unknown>[] = [],
       program = createProgram(
+        KV,
         {
           stdout: { write: () => {} },
           stderr: { write: () => {} },
@@ -113,7 +116,6 @@ const CHEAP: ReadonlySet<string> = new Set([
   'calibrate',
   'export',
   'chat',
-  'papers',
 ]);
 test('those that run on the embedded model alone, in seconds, do what they say', async () => {
   const cheap = examples.filter(
@@ -127,14 +129,13 @@ test('those that run on the embedded model alone, in seconds, do what they say',
     first = (words: readonly string[]): boolean => words[0] === 'calibrate' || words.includes('--save-cache');
   expect(cheap.length).toBeGreaterThan(30);
   for (const { words, piped } of cheap.toSorted((a, b) => Number(first(b.words)) - Number(first(a.words)))) {
-    const asked = words[0] === 'papers' && !words.includes('--list') ? [...words, '--list'] : words,
-      lines = piped
+    const lines = piped
         ? ['The secret code is: XK7M9P2Q. The secret code is:']
         : words[0] === 'chat'
           ? ['The river was']
           : undefined,
-      { code, stdout, stderr } = await kv(asked, { cwd, ...(lines && { lines }), piped });
-    expect(code, `${asked.join(' ')}: ${stderr}`).toBe(0);
+      { code, stdout, stderr } = await kv(words, { cwd, ...(lines && { lines }), piped });
+    expect(code, `${words.join(' ')}: ${stderr}`).toBe(0);
     if (words[0] === 'run' && words.some((word) => word.includes('XK7M9P2Q.')) && !words.includes('--json'))
       expect(stdout).toBe(' XK7M9P2Q\n');
   }

@@ -81,7 +81,6 @@ test.each([
   [['run', '--load-cache', '/dev/null', '--question', 'x'], /expected a readable file, got none of its kind/],
   [['run', '--document', '/dev/null', '--save-cache', '/'], /expected a file, got a folder/],
   [['calibrate', '--text', '/dev/null', '--out', '/nowhere/c'], /expected a folder that exists/],
-  [['papers', '--out', '/dev/null/x', '--row', 'psaw-etf'], /expected/],
 ])('kv %j is a sentence, not a fault of kv', async (args, message) => {
   const { code, stderr } = await kv(args as string[]);
   expect(stderr).toMatch(message as RegExp);

@@ -66,31 +66,6 @@ async function serving(args: readonly string[]) {
 
 /** The command as it is installed: `npm test` builds it first. */
 describe.runIf(built)('the built kv', () => {
-  it('measures a row of the papers, from prompts to table and files', async () => {
-    const cwd = folder(),
-      args = ['papers', '--row', 'psaw-etf', '--n', '3', '--seed', '1', '--engine', 'wasm', '--out', 'out'];
-    const first = await kv(args, cwd);
-    expect([first.code, first.stdout]).toEqual([
-      0,
-      expect.stringMatching(
-        /development: not the plan's prompts\n.*\npsaw-etf +6\.12; 6\.16 +[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\] +3, screening +(?:held|not|undecided)\n/,
-      ),
-    ]);
-    const written = JSON.parse(readFileSync(join(cwd, 'out/results-embedded.json'), 'utf8')) as {
-      command: string;
-      outcomes: { row: string; n: number; measured: { n: number }[] }[];
-    };
-    expect(written).toMatchObject({
-      command: 'kv papers --row psaw-etf --n 3 --seed 1',
-      outcomes: [{ row: 'psaw-etf', n: 3, measured: [{ n: 3 }] }],
-    });
-    expect(readFileSync(join(cwd, 'out/results-embedded.md'), 'utf8')).toContain(
-      '| PrHS | PSAW; ETF alone | 6.12; 6.16 |',
-    );
-    const again = await kv(args, cwd);
-    expect(again.stdout).toBe(first.stdout);
-    expect(again.stderr).toContain('papers: all results are in .kv/papers-');
-  }, 60_000);
   it.each(['SIGTERM', 'SIGHUP'] as const)(
     'serves in a process that says what its weights weigh, and ends %s with 0 once its answers are through',
     async (signal) => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { main } from '../src/main.ts';
-import type { Input } from '../src/terminal.ts';
+import type { Input, Terminal } from '../src/terminal.ts';
 
 export interface Ran {
   readonly code: number;
@@ -28,8 +28,11 @@ export interface Run {
 }
 
 /** Runs `kv` in this process, as a person without a terminal would see it. */
-export async function kv(
-  args: readonly string[],
+export const kv = (args: readonly string[], how?: Run): Promise<Ran> => ran((terminal) => main(args, terminal), how);
+
+/** The same of any program. */
+export async function ran(
+  program: (terminal: Terminal) => Promise<number>,
   { cwd = tmpdir(), columns, signal, lines, piped = false, onWrite }: Run = {},
 ): Promise<Ran> {
   const abort = new AbortController();
@@ -49,7 +52,7 @@ export async function kv(
       };
     },
   };
-  const code = await main(args, {
+  const code = await program({
     stdout: {
       ...(columns !== undefined && { isTTY: true, columns }),
       write: (text) => {

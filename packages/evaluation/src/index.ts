@@ -1,7 +1,8 @@
 export { runExperiment } from './jobs/experiment.ts';
-export type { Experiment, RunOptions, Work } from './jobs/experiment.ts';
+export type { Experiment, OwnWork, RunOptions, Work } from './jobs/experiment.ts';
 export type { Runner } from './jobs/pool.ts';
 export { here } from './jobs/run.ts';
+export type { JobsOf } from './jobs/run.ts';
 export { serve, threads } from './jobs/thread.ts';
 export { timed } from './jobs/timed.ts';
 export { checkWritable, writeWhole } from './jobs/whole-file.ts';
@@ -14,29 +15,6 @@ export type { Form, Mode, NeedleJob, NeedleOptions, NeedleSettings, Way } from '
 export type { Accuracy, NeedleRow } from './needle/summary.ts';
 export { needleTable } from './needle/table.ts';
 export type { NeedleTable } from './needle/table.ts';
-export type { ByArm, PaperJob, PaperResult } from './papers/jobs.ts';
-export { outcomeCells, rowText, studyMarkdown } from './papers/markdown.ts';
-export type { Outcome } from './papers/outcome.ts';
-export { planFor, planNames, planOf, planText, usualPlan } from './papers/plans.ts';
-export type { PlanName } from './papers/plans.ts';
-export { paperStudy, rowsOf } from './papers/study.ts';
-export type { Study, StudyOptions } from './papers/study.ts';
-export { paperNames } from './papers/types.ts';
-export type {
-  Arm,
-  Contrast,
-  Excused,
-  Kind,
-  Metric,
-  Numbers,
-  Paper,
-  Plan,
-  Planned,
-  Row,
-  Rule,
-  Task,
-} from './papers/types.ts';
-export type { ArmMean, Measured, Verdict } from './papers/verdict.ts';
 export type { Names, Naming } from './policies.ts';
 export type { Bench, Subject } from './subject.ts';
 export { cellQueue, checkCellJob, elsewhere } from './cells/job.ts';

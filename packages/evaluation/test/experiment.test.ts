@@ -4,7 +4,7 @@ import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { here, needleColumns, needleReport, needleTable, paperStudy, planOf, runExperiment } from '../src/index.ts';
+import { here, needleColumns, needleReport, needleTable, runExperiment } from '../src/index.ts';
 import type { NeedleOptions, NeedleTable } from '../src/index.ts';
 import { folder } from './folder.ts';
 
@@ -68,8 +68,6 @@ describe('a needle table', () => {
     expect(one).toEqual([expect.stringMatching(/^\S+\.safetensors [0-9a-f]{16}$/)]);
     expect([none, await filesWith('one')]).toEqual([[], one]);
     expect(other).not.toEqual(one);
-    const { settings } = await paperStudy({ ...model, sidecar: async () => Uint8Array.of(1) }, planOf('3'), {});
-    expect((settings as { readonly code: readonly string[] }).code.length).toBeGreaterThan(0);
   });
   it('refuses before it runs what cannot be run', async () => {
     await expect(needleTable(model, { ...small, tokens: 1000 })).rejects.toThrow(/^tokens: expected at most 244, /);
@@ -105,26 +103,4 @@ describe('a needle table', () => {
       'no memory',
     );
   });
-});
-
-describe('a study of the papers', () => {
-  it('measures the rows that are asked for, and says that another seed is development', async () => {
-    const plan = {
-        ...planOf('1'),
-        tasks: { ...planOf('1').tasks, 'prose-prefill': { kind: 'prompt', tokens: 96 } },
-      } as const,
-      study = await runExperiment(await paperStudy(model, plan, { rows: ['psaw-etf', 'cis-cosine'], n: 3, seed: 1 }), {
-        start: here({ model }),
-      });
-    expect(study).toMatchObject({
-      label: "development: not the plan's prompts",
-      outcomes: [{ row: { id: 'psaw-etf' }, n: 3, measured: [{ n: 3 }] }],
-      excused: [{ id: 'cis-cosine' }],
-    });
-    expect(study?.left).toHaveLength(plan.rows.length - 2);
-  });
-  it('has no row that the plan has not', () =>
-    expect(paperStudy(model, planOf('1'), { rows: ['ta-credential'] })).rejects.toThrow(
-      "row: expected a row of the plan (did you mean ta-credentials?), got 'ta-credential'",
-    ));
 });

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { timed } from '../src/jobs/timed.ts';
-import type { Work } from '../src/index.ts';
+import type { OwnWork } from '../src/index.ts';
 
-const work = { kind: 'cell jobs' } as Work;
+const work = { kind: 'cell jobs' } as OwnWork;
 
 it('counts what jobs take once their runner is warm, as a share of all runners', async () => {
   let clock = 0;

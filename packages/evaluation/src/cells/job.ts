@@ -3,7 +3,7 @@ import { graderNames } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import { checkShape } from '../files/read-json.ts';
-import type { Work } from '../jobs/experiment.ts';
+import type { OwnWork } from '../jobs/experiment.ts';
 import type { Runner } from '../jobs/pool.ts';
 import { digest } from '../jobs/store.ts';
 import type { Naming } from '../policies.ts';
@@ -140,7 +140,7 @@ interface Asked {
 export function elsewhere(
   ask: (job: CellJob) => Promise<Asked>,
   code: NonNullable<Naming['code']>,
-): (work: Work) => Runner<Cell, CellResult> {
+): (work: OwnWork) => Runner<Cell, CellResult> {
   const codes = new Map<string, Promise<readonly string[]>>();
   let last: Promise<unknown> = Promise.resolve();
   const codeOf = (policy: string): Promise<readonly string[]> => {

@@ -3,7 +3,7 @@ import type { Policy } from '@kv/core';
 import type { Sequence } from '@kv/models';
 import type { Encode, Problem } from '@kv/tasks';
 import { mean } from '../numbers.ts';
-import { surprise } from '../papers/log-likelihood.ts';
+import { surprise } from '../log-likelihood.ts';
 import { slotsNow } from '../sequences.ts';
 import type { CellResult } from './types.ts';
 

@@ -1,41 +1,44 @@
 import { KvError } from '@kv/core';
 import type { CellWork } from '../cells/run-cell.ts';
 import type { NeedleSettings } from '../needle/settings.ts';
-import type { Plan } from '../papers/types.ts';
 import { runPool } from './pool.ts';
 import type { Runner } from './pool.ts';
 import { lockStore, openStore, storePath } from './store.ts';
 
 /** What jobs are about, as plain data that a thread can be handed. */
-export type Work =
+export interface Work {
+  /** Names the experiment in what a command tells of it. */
+  readonly kind: string;
+}
+
+/** The work of this package's own experiments. */
+export type OwnWork =
   | { readonly kind: 'needle'; readonly settings: NeedleSettings }
   | ({ readonly kind: 'cells' } & CellWork)
   /** Cells that each bring their problem, from a queue. */
-  | { readonly kind: 'cell jobs' }
-  | {
-      readonly kind: 'papers';
-      readonly plan: Plan;
-      readonly seed: number;
-      readonly embedded: boolean;
-      /** What prose comes from. @defaultValue the book that is brought along */
-      readonly text?: string;
-    };
+  | { readonly kind: 'cell jobs' };
 
-/** A table or a study as jobs, each with a result that JSON can hold. */
-export interface Experiment<J, R, T> {
+/**
+ * An experiment as jobs, each with a result that JSON can hold.
+ * @typeParam J a job
+ * @typeParam R the result of a job
+ * @typeParam T what all results come to
+ * @typeParam W what the jobs are about
+ */
+export interface Experiment<J, R, T, W extends Work = OwnWork> {
   /** Begins the name of the file of its results. */
   readonly name: string;
   /** What results depend on: the same settings, the same file. */
   readonly settings: object;
-  readonly work: Work;
+  readonly work: W;
   /** The jobs that these results leave to run. */
   left(results: readonly R[]): readonly J[];
   conclude(results: readonly R[]): T;
 }
 
-export interface RunOptions<J, R> {
+export interface RunOptions<J, R, W extends Work = OwnWork> {
   /** What runs jobs: `here(bench)` or `threads(program, data)`. */
-  readonly start: (work: Work) => Runner<J, R>;
+  readonly start: (work: W) => Runner<J, R>;
   /** How many of them at once. @defaultValue 1 */
   readonly size?: number;
   /** Where results are kept, a JSON object a line; the same settings go on with them. @defaultValue nowhere */
@@ -60,9 +63,9 @@ export interface RunOptions<J, R> {
  * Runs what is left of an experiment. @returns nothing where the signal was aborted
  * @throws what the first failing job throws, and before any job KvError where results could not be kept
  */
-export async function runExperiment<J, R, T>(
-  experiment: Experiment<J, R, T>,
-  options: RunOptions<J, R>,
+export async function runExperiment<J, R, T, W extends Work = OwnWork>(
+  experiment: Experiment<J, R, T, W>,
+  options: RunOptions<J, R, W>,
 ): Promise<T | undefined> {
   const { folder, fresh, signal = new AbortController().signal, onStart, onWait } = options,
     { name, settings, left, conclude } = experiment;
@@ -89,9 +92,9 @@ export async function runExperiment<J, R, T>(
 }
 
 /** Runs what the store does not have yet. */
-async function runLeft<J, R, T>(
-  { name, settings, work, left, conclude }: Experiment<J, R, T>,
-  { start, size = 1, folder, fresh, onStart, onResult }: RunOptions<J, R>,
+async function runLeft<J, R, T, W extends Work>(
+  { name, settings, work, left, conclude }: Experiment<J, R, T, W>,
+  { start, size = 1, folder, fresh, onStart, onResult }: RunOptions<J, R, W>,
   signal: AbortSignal,
 ): Promise<T | undefined> {
   const store = openStore<R>({ folder, name, settings, fresh }),

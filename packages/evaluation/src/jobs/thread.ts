@@ -1,8 +1,9 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import type { Bench } from '../subject.ts';
-import type { Work } from './experiment.ts';
+import type { OwnWork, Work } from './experiment.ts';
 import type { Runner } from './pool.ts';
 import { here } from './run.ts';
+import type { JobsOf } from './run.ts';
 
 type ToThread = { readonly job: unknown } | 'stop';
 type FromThread =
@@ -13,8 +14,8 @@ interface Waiting<R> {
   resolve(result: R): void;
   reject(error: Error): void;
 }
-interface Started<D> {
-  readonly work: Work;
+interface Started<D, W> {
+  readonly work: W;
   readonly data: D;
 }
 
@@ -22,7 +23,7 @@ interface Started<D> {
 export const threads =
   (program: URL, data: unknown) =>
   <J, R>(work: Work): Runner<J, R> => {
-    const worker = new Worker(program, { workerData: { work, data } satisfies Started<unknown> });
+    const worker = new Worker(program, { workerData: { work, data } satisfies Started<unknown, Work> });
     const send = (message: ToThread): void => worker.postMessage(message);
     let waiting: Waiting<R> | undefined;
     worker.on('message', (message: FromThread) => {
@@ -47,13 +48,16 @@ export const threads =
     };
   };
 
-/** A thread's side of `threads`: opens a bench and runs the jobs that the thread is handed, until it is stopped. */
-export function serve<D>(open: (data: D) => Promise<Bench>): void {
+/**
+ * The thread's side of `threads`: opens a bench and runs the jobs that the thread is handed, until it is stopped.
+ * @param jobsOf as in `here`
+ */
+export function serve<D, W extends Work = OwnWork>(open: (data: D) => Promise<Bench>, jobsOf?: JobsOf<W>): void {
   const port = parentPort;
   if (!port) throw new Error('serve: expected to be called in a thread, got the main one');
-  const { work, data } = workerData as Started<D>,
+  const { work, data } = workerData as Started<D, W>,
     send = (message: FromThread): void => port.postMessage(message);
-  const opened = open(data).then((bench) => here(bench)<unknown, unknown>(work));
+  const opened = open(data).then((bench) => here(bench, jobsOf)<unknown, unknown>(work));
   opened.catch(() => {}); // its first job says it
   let running: Promise<void> = Promise.resolve();
   port.on('message', (message: ToThread) => {

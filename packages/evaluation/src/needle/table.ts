@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
-import { filesOf } from '../beside.ts';
+import { filesOf } from '../sidecar-files.ts';
 import type { Experiment } from '../jobs/experiment.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';

@@ -1,6 +1,4 @@
-import type { Policy } from '@kv/core';
-import { digest } from '../jobs/store.ts';
-import { policyOf as parsed, type Names } from '../policies.ts';
+import { digest } from '@kv/evaluation/shared';
 import { armKey, FULL, isPlanned } from './types.ts';
 import type { Arm, Contrast, Kind, Numbers, Plan, Planned, Task } from './types.ts';
 

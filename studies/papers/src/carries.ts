@@ -1,10 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
-import { askFiles } from '../beside.ts';
-import type { Names } from '../policies.ts';
-import type { Subject } from '../subject.ts';
-import { percent } from '../numbers.ts';
-import { contrastsOf, policyOf, promptsOf } from './jobs.ts';
+import type { Names, Subject } from '@kv/evaluation';
+import { askFiles, percent, policyOf } from '@kv/evaluation/shared';
+import { contrastsOf, promptsOf } from './jobs.ts';
 import { ENOUGH, powerOfRow } from './power.ts';
 import { isAsked, promptFor } from './prompts.ts';
 import { isPlanned, kindOf } from './types.ts';

@@ -10,9 +10,12 @@ import type { Kind, Plan } from './types.ts';
 export const planNames = ['1', '2', '3', '4', '5'] as const;
 export type PlanName = (typeof planNames)[number];
 
+/** The folder of plans, from this file or from the bundle, `dist/bin.js` of the studies. */
+const PLANS = import.meta.url.endsWith('.ts') ? '../plans' : '../papers/plans';
+
 /** A plan as it stands in its file: each was committed before its prompts were run, and none changes after that. */
 export const planText = (name: PlanName): string =>
-  readFileSync(new URL(`../../plans/${name}.json`, import.meta.url), 'utf8');
+  readFileSync(new URL(`${PLANS}/${name}.json`, import.meta.url), 'utf8');
 
 /** The same as an object. */
 export function planOf(name: PlanName): Plan {

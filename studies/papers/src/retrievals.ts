@@ -1,5 +1,5 @@
 import type { Sequence } from '@kv/models';
-import { sum } from '../numbers.ts';
+import { sum } from '@kv/evaluation/shared';
 import type { Numbers } from './types.ts';
 
 /**

@@ -1,7 +1,6 @@
 import { bootstrap, mcnemar, pairedTest, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
-import { MATCHED } from '../cells/rebudget.ts';
-import { mean, sum } from '../numbers.ts';
+import { MATCHED, mean, sum } from '@kv/evaluation/shared';
 import type { ByArm } from './jobs.ts';
 import { armKey, metrics } from './types.ts';
 import type { Arm, Contrast, Metric, Numbers, Rule } from './types.ts';

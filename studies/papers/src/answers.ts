@@ -1,6 +1,5 @@
 import type { Sequence } from '@kv/models';
-import { mean } from '../numbers.ts';
-import { greedy, keptTokens, retained, slotsNow, using } from '../sequences.ts';
+import { greedy, keptTokens, mean, retained, slotsNow, using } from '@kv/evaluation/shared';
 import type { ByArm } from './jobs.ts';
 import type { Asked, Prompt } from './prompts.ts';
 import { forEach } from './tried.ts';

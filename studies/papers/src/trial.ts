@@ -1,18 +1,20 @@
 import { Sequence } from '@kv/models';
 import { spearman } from '@kv/tasks';
-import { mean } from '../numbers.ts';
-import { slotsNow, using } from '../sequences.ts';
+import { mean, policyOf, slotsNow, surprise, using } from '@kv/evaluation/shared';
 import { answered } from './answers.ts';
 import { hidden } from './hidden.ts';
 import type { ByArm, PaperJob, PaperResult } from './jobs.ts';
-import { policyOf, specOf } from './jobs.ts';
-import { meanSurprise, surprise } from './log-likelihood.ts';
+import { specOf } from './jobs.ts';
 import { isAsked, promptFor } from './prompts.ts';
 import { retrievalsOf } from './retrievals.ts';
 import { byArm, forEach } from './tried.ts';
 import type { PaperBench, Tried } from './tried.ts';
 import type { Arm, Plan, Task } from './types.ts';
 import { windowOf } from './windows.ts';
+
+/** Mean -ln probability over rows: row i is asked for `targets[i]`, nats. */
+export const meanSurprise = (rows: readonly Float32Array[], targets: readonly number[]): number =>
+  mean(targets.map((next, i) => surprise(rows[i], next)));
 
 type Of<K extends Task['kind']> = Extract<Task, { readonly kind: K }>;
 

@@ -1,6 +1,6 @@
 import type { Budget } from '@kv/models';
 import type { GeneratedTask } from '@kv/tasks';
-import type { Mode } from '../needle/settings.ts';
+import type { Mode } from '@kv/evaluation';
 
 export const paperNames = ['TA', 'CAOTE', 'CrystalCache', 'alpha', 'PrHS'] as const;
 export type Paper = (typeof paperNames)[number];

@@ -2,20 +2,17 @@ import { basename } from 'node:path';
 import { KvError } from '@kv/core';
 import { didYouMean } from '@kv/core/engine';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
-import type { Experiment } from '../jobs/experiment.ts';
-import { digest } from '../jobs/store.ts';
-import { sum } from '../numbers.ts';
-import type { Naming } from '../policies.ts';
-import type { Subject } from '../subject.ts';
+import type { Experiment, Naming, Subject } from '@kv/evaluation';
+import { digest, filesOf, policyOf, sum } from '@kv/evaluation/shared';
 import { carried } from './carries.ts';
-import { filesOf } from '../beside.ts';
-import { contrastsOf, jobsOf, known, policiesOf, policyOf } from './jobs.ts';
+import { contrastsOf, jobsOf, known, policiesOf } from './jobs.ts';
 import type { PaperJob, PaperResult } from './jobs.ts';
 import { outcomeOf } from './outcome.ts';
 import type { Outcome } from './outcome.ts';
 import { isPlanned, kindOf } from './types.ts';
 import type { Excused, Paper, Plan, Row } from './types.ts';
 import { proseOf } from './windows.ts';
+import type { PaperWork } from './work.ts';
 
 /** What of a plan is asked, and how. */
 export interface StudyOptions extends Naming {
@@ -71,7 +68,7 @@ export async function paperStudy(
   subject: Subject,
   plan: Plan,
   options: StudyOptions = {},
-): Promise<Experiment<PaperJob, PaperResult, Study>> {
+): Promise<Experiment<PaperJob, PaperResult, Study, PaperWork>> {
   const { n, seed = plan.seed, text, names, code } = options,
     kind = kindOf(subject),
     policies = await Promise.all([...new Set(policiesOf(plan))].map((text) => policyOf(text, names))),

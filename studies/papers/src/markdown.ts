@@ -1,5 +1,5 @@
-import { percent } from '../numbers.ts';
-import { standing } from '../standing.ts';
+import { standing } from '@kv/evaluation';
+import { percent } from '@kv/evaluation/shared';
 import type { Outcome } from './outcome.ts';
 import type { Study } from './study.ts';
 import { armKey, isPlanned, metrics } from './types.ts';

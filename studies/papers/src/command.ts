@@ -1,31 +1,34 @@
 import { basename, join, relative, resolve } from 'node:path';
-import {
-  checkWritable,
-  outcomeCells,
-  paperNames,
-  paperStudy,
-  planFor,
-  planNames,
-  planText,
-  rowsOf,
-  rowText,
-  studyMarkdown,
-  usualPlan,
-  writeWhole,
-} from '@kv/evaluation';
-import type { Paper, PlanName, Study, Verdict } from '@kv/evaluation';
+import { fileURLToPath } from 'node:url';
+import { checkWritable, writeWhole } from '@kv/evaluation';
 import { Command } from 'commander';
-import { colors as pc } from '../colors.ts';
-import { fitted, reflowed } from '../columns.ts';
-import { deviceOption } from '../device.ts';
-import { chooseEngine, engineOption } from '../engine.ts';
-import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
-import { withExamples } from '../help.ts';
-import { MODEL_HELP } from '../model-source.ts';
-import { list, oneOf, whole } from '../option-values.ts';
-import { readText } from '../run/questions.ts';
-import { lineWidth } from '../terminal.ts';
-import type { Terminal } from '../terminal.ts';
+import { colors as pc } from '../../../apps/cli/src/colors.ts';
+import { fitted, reflowed } from '../../../apps/cli/src/columns.ts';
+import { deviceOption } from '../../../apps/cli/src/device.ts';
+import { chooseEngine, engineOption } from '../../../apps/cli/src/engine.ts';
+import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../../../apps/cli/src/experiment.ts';
+import { withExamples } from '../../../apps/cli/src/help.ts';
+import { MODEL_HELP } from '../../../apps/cli/src/model-source.ts';
+import { list, oneOf, whole } from '../../../apps/cli/src/option-values.ts';
+import { codeOf } from '../../../apps/cli/src/policy/package-code.ts';
+import type { Program } from '../../../apps/cli/src/program.ts';
+import { readText } from '../../../apps/cli/src/run/questions.ts';
+import { lineWidth } from '../../../apps/cli/src/terminal.ts';
+import type { Terminal } from '../../../apps/cli/src/terminal.ts';
+import { outcomeCells, rowText, studyMarkdown } from './markdown.ts';
+import { planFor, planNames, planText, usualPlan } from './plans.ts';
+import type { PlanName } from './plans.ts';
+import { paperStudy, rowsOf } from './study.ts';
+import type { Study } from './study.ts';
+import { paperNames } from './types.ts';
+import type { Paper } from './types.ts';
+import type { Verdict } from './verdict.ts';
+
+const SHELL = 'npm run -s study --';
+const BUILT = !import.meta.url.endsWith('.ts'),
+  /** The package of the studies, from `dist/bin.js` or from this file. */
+  STUDIES = fileURLToPath(new URL(BUILT ? '..' : '../..', import.meta.url)),
+  WORKER = new URL(BUILT ? './worker.js' : './worker.ts', import.meta.url);
 
 interface Flags {
   readonly model: string;
@@ -41,8 +44,8 @@ interface Flags {
   readonly fresh?: true;
 }
 
-/** `kv papers`: what each paper promised, measured here. */
-export const papersCommand = (terminal: Terminal): Command => {
+/** The study `papers`: what each paper promised, measured here. */
+const papersCommand = (terminal: Terminal): Command => {
   return withExamples(
     new Command('papers')
       .description('Rerun what the papers promised, from plans that were fixed before, and say what held.')
@@ -66,15 +69,15 @@ export const papersCommand = (terminal: Terminal): Command => {
       )
       .option('--n <n>', "prompts of every task (default: the plan's)", whole('--n', { min: 2, max: 10_000 }))
       .option('--seed <n>', "other prompts than the plan's: development", whole('--seed'))
-      .option('--text <file>', 'what prose comes from, in the place of the opening of a book that is brought along')
+      .option('--text <file>', 'what prose comes from, instead of the opening of a book that is brought along')
       .option(...workersOption)
       .option('--out <folder>', 'write results there, as JSON and as a Markdown table')
       .option('--list', 'print the plan and run nothing')
       .option('--json', 'print what came out as one object, or with --list the whole plan')
       .option('--fresh', 'forget the results of earlier runs on this model and these prompts')
       .action((flags: Flags, command: Command) => flagged(command, () => papers(flags, command))),
-    ['kv papers --list', 'what each paper promised, and how it is asked'],
-    ['kv papers --row caote-h2o-needle --n 20', 'one row on few prompts'],
+    [`${SHELL} papers --list`, 'what each paper promised, and how it is asked'],
+    [`${SHELL} papers --row caote-h2o-needle --n 20`, 'one row on few prompts'],
   );
 
   async function papers(flags: Flags, command: Command): Promise<void> {
@@ -95,14 +98,31 @@ export const papersCommand = (terminal: Terminal): Command => {
     const machine = machineOf(command, await chooseEngine(command, cwd, false)),
       { subject, path } = await subjectOf(model, machine, terminal),
       prose = text === undefined ? undefined : readText(text, cwd),
-      study = await paperStudy(subject, plan, { ...asked, n, seed, text: prose, ...namingOf(terminal, machine) }),
-      ran = await run(study, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
+      { names, code } = namingOf(terminal, machine),
+      study = await paperStudy(subject, plan, {
+        ...asked,
+        n,
+        seed,
+        text: prose,
+        names,
+        // packages that run policies, and the study's own
+        code: async (policies) => [...new Set([...(await code(policies)), ...codeOf([STUDIES])])].sort(),
+      }),
+      ran = await run(study, here({ path, cwd }, machine, WORKER), fresh, terminal);
     if (!ran) return;
     stdout.write(flags.json ? studyJson(ran.result, commandOf(flags)) : `${studyText(ran.result, width)}\n`);
     if (flags.out === undefined) return;
     const files = written(ran.result, commandOf(flags), name === usual ? '' : `-${name}`, resolve(cwd, flags.out));
     (flags.json ? terminal.stderr : stdout).write(`results: ${files.map((file) => relative(cwd, file)).join(', ')}\n`);
   }
+};
+
+/** The study as a program. */
+export const PAPERS: Program = {
+  shell: SHELL,
+  says: 'Studies of KV-cache retention.',
+  examples: [],
+  commands: [papersCommand],
 };
 
 /** The flags on which results depend. */
@@ -116,7 +136,7 @@ function commandOf({ model, plan, paper, row, n, seed, text }: Flags): string {
     seed,
     text: text && basename(text),
   };
-  return `kv papers${Object.entries(flags)
+  return `${SHELL} papers${Object.entries(flags)
     .flatMap(([flag, value]) => (value === undefined ? [] : [` --${flag} ${String(value)}`]))
     .join('')}`;
 }

@@ -1,9 +1,10 @@
+import { surprise } from '@kv/evaluation/shared';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { meanSurprise, surprise } from '../src/papers/log-likelihood.ts';
-import type { Contrast, Numbers } from '../src/papers/types.ts';
-import { decide, every, measure, shrinkage, signs } from '../src/papers/verdict.ts';
-import type { Verdict } from '../src/papers/verdict.ts';
+import { meanSurprise } from '../src/trial.ts';
+import type { Contrast, Numbers } from '../src/types.ts';
+import { decide, every, measure, shrinkage, signs } from '../src/verdict.ts';
+import type { Verdict } from '../src/verdict.ts';
 
 const A = { policy: 'a', budget: 8 },
   B = { policy: 'b', budget: 8 };

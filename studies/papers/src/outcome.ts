@@ -1,4 +1,4 @@
-import { mean, percent } from '../numbers.ts';
+import { mean, percent } from '@kv/evaluation/shared';
 import { contrastsOf, promptsOf, trialsOf } from './jobs.ts';
 import type { Known } from './jobs.ts';
 import { armKey, FULL } from './types.ts';

@@ -1,33 +1,33 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { digest } from '@kv/evaluation/shared';
 import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { carried } from '../src/papers/carries.ts';
-import type { Carrier } from '../src/papers/carries.ts';
-import { digest } from '../src/jobs/store.ts';
-import type { Work } from '../src/jobs/experiment.ts';
-import { runOf } from '../src/jobs/run.ts';
-import { known, specOf } from '../src/papers/jobs.ts';
-import type { PaperResult } from '../src/papers/jobs.ts';
-import { outcomeCells, studyMarkdown } from '../src/papers/markdown.ts';
-import { outcomeOf } from '../src/papers/outcome.ts';
-import { planOf } from '../src/papers/plans.ts';
-import { isAsked, promptFor } from '../src/papers/prompts.ts';
-import { paperStudy } from '../src/papers/study.ts';
-import { runTrial } from '../src/papers/trial.ts';
-import type { PaperBench } from '../src/papers/tried.ts';
-import { armKey, FULL, isPlanned } from '../src/papers/types.ts';
-import type { Arm, Excused, Planned, Task } from '../src/papers/types.ts';
-import { proseOf, windowOf } from '../src/papers/windows.ts';
-import { folder } from './folder.ts';
+import { carried } from '../src/carries.ts';
+import type { Carrier } from '../src/carries.ts';
+import { known, specOf } from '../src/jobs.ts';
+import type { PaperResult } from '../src/jobs.ts';
+import { outcomeCells, studyMarkdown } from '../src/markdown.ts';
+import { outcomeOf } from '../src/outcome.ts';
+import { planOf } from '../src/plans.ts';
+import { isAsked, promptFor } from '../src/prompts.ts';
+import { paperStudy } from '../src/study.ts';
+import { runTrial } from '../src/trial.ts';
+import type { PaperBench } from '../src/tried.ts';
+import { armKey, FULL, isPlanned } from '../src/types.ts';
+import type { Arm, Excused, Plan, Planned, Task } from '../src/types.ts';
+import { proseOf, windowOf } from '../src/windows.ts';
+import { paperJobs } from '../src/work.ts';
 
 const first = planOf('1');
 const row = (id: string): Planned => first.rows.filter(isPlanned).find((one) => one.id === id)!;
 let bench: PaperBench;
 
 beforeAll(async () => {
-  const model = await loadModel(writeTinyModel(join(folder(), 'tiny'))),
+  const model = await loadModel(writeTinyModel(join(mkdtempSync(join(tmpdir(), 'kv-papers-')), 'tiny'))),
     book = await heldOutBook();
   bench = {
     model,
@@ -294,7 +294,7 @@ describe('a text of the user', () => {
     expect(new Set([short, long, await of()].map(({ settings }) => digest(settings))).size).toBe(3);
     const small = { ...plan, tasks: { some: { kind: 'prompt', tokens: 64 } } };
     const likelihood = async (text: string): Promise<number> => {
-      const job = await runOf({ ...long.work, text, plan: small } as Work, bench),
+      const job = await paperJobs({ ...long.work, text, plan: small as unknown as Plan }, bench),
         { numbers } = (await job({ task: 'some', trial: 0, arms: [FULL] })) as PaperResult;
       return numbers.full.nll!;
     };
@@ -335,11 +335,11 @@ describe('an outcome', () => {
       excused: first.rows.filter((one): one is Excused => !isPlanned(one)),
       left: ['ta-credentials'],
     } as const;
-    expect(studyMarkdown(study, 'kv papers')).toContain(
+    expect(studyMarkdown(study, 'study papers')).toContain(
       "| TA | TA's limit is the tokenizer | 5 -> 100 % | +100 points [+100, +100] | 12, screening | held |",
     );
-    expect(studyMarkdown(study, 'kv papers')).toContain('- ta-credentials: not asked for by this command.');
-    expect(studyMarkdown(study, 'kv papers')).toContain("**development: not the plan's prompts.**");
+    expect(studyMarkdown(study, 'study papers')).toContain('- ta-credentials: not asked for by this command.');
+    expect(studyMarkdown(study, 'study papers')).toContain("**development: not the plan's prompts.**");
     expect(outcomeCells(outcome)).toEqual(['5 -> 100 %', '+100 points [+100, +100]', '12, screening', 'held']);
   });
 });

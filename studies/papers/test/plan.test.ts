@@ -1,32 +1,30 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { compile } from '@kv/core/engine';
-import { describe, expect, it } from 'vitest';
-import { digest } from '../src/jobs/store.ts';
-import { jobsOf, known, policyOf, specOf } from '../src/papers/jobs.ts';
-import type { PaperResult } from '../src/papers/jobs.ts';
-import { rowText } from '../src/papers/markdown.ts';
-import { ENOUGH, powerOf, powerOfRow } from '../src/papers/power.ts';
-import { promptFor } from '../src/papers/prompts.ts';
-import { planFor, planNames, planOf, planText } from '../src/papers/plans.ts';
-import type { PlanName } from '../src/papers/plans.ts';
-import { armKey, isPlanned, metrics, paperNames } from '../src/papers/types.ts';
-import type { Metric, Plan, Task } from '../src/papers/types.ts';
+import { digest, policyOf } from '@kv/evaluation/shared';
 import { random } from '@kv/tasks';
-import { repository, sharedText } from './shared.ts';
+import { describe, expect, it } from 'vitest';
+import { jobsOf, known, specOf } from '../src/jobs.ts';
+import type { PaperResult } from '../src/jobs.ts';
+import { rowText } from '../src/markdown.ts';
+import { ENOUGH, powerOf, powerOfRow } from '../src/power.ts';
+import { promptFor } from '../src/prompts.ts';
+import { planFor, planNames, planOf, planText } from '../src/plans.ts';
+import type { PlanName } from '../src/plans.ts';
+import { armKey, isPlanned, metrics, paperNames } from '../src/types.ts';
+import type { Metric, Plan, Task } from '../src/types.ts';
 
 const first = planOf('1');
 const planned = first.rows.filter(isPlanned),
   { tasks } = first,
   plans: readonly (readonly [PlanName, Plan])[] = planNames.map((name) => [name, planOf(name)]);
 const column = (i: number): readonly string[] =>
-  sharedText('papers.md')
+  readFileSync(`${process.env.KV_SHARED}/papers.md`, 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('| '))
     .map((line) => line.split('|')[i].trim())
     .slice(1)
     .filter((cell) => !/^-+$/.test(cell));
-const study = (name: string): string => readFileSync(join(repository, 'studies/papers', name), 'utf8');
+const study = (name: string): string => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
 const GIVES: Readonly<Record<Task['kind'], readonly Metric[]>> = {
   needle: ['hit', 'retained', 'keptTokens'],
   association: ['hit', 'retained', 'keptTokens'],

@@ -1,0 +1,9 @@
+/** What experiments defined outside this package share with its own. */
+
+export { MATCHED } from './cells/rebudget.ts';
+export { digest } from './jobs/store.ts';
+export { surprise } from './log-likelihood.ts';
+export { mean, percent, sum } from './numbers.ts';
+export { policyOf } from './policies.ts';
+export { greedy, keptTokens, retained, slotsNow, using } from './sequences.ts';
+export { askFiles, filesOf } from './sidecar-files.ts';
