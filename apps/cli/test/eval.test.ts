@@ -67,3 +67,20 @@ describe.runIf(built)('kv eval', () => {
     });
   }, 300_000);
 });
+
+it.each([
+  [{}, /^problems\.json: expected problems that fit the 4096 tokens of embedded, got \d+ and 8 /],
+  [{ models: ['nowhere'] }, /nowhere/],
+  [{ tasks: ['none.json'] }, /^none\.json: expected a file that can be read, got ENOENT\n$/],
+  [{ part: 'dev', tasks: ['one.json'] }, /^one\.json: expected ids to choose on, got none\n$/],
+])('kv eval refuses what it cannot ask before it tells anything else: %j', async (change, sentence) => {
+  const cwd = folder(),
+    problem = { id: 'a', question: '?', answers: ['x'], grader: 'exact', newTokens: 8 };
+  writeFileSync(join(cwd, 'problems.json'), JSON.stringify([{ ...problem, context: 'word '.repeat(5000) }]));
+  writeFileSync(join(cwd, 'one.json'), JSON.stringify([{ ...problem, context: 'A word.' }]));
+  const sweep = { models: ['embedded'], policies: ['knorm'], tasks: ['problems.json'], budgets: [8] };
+  writeFileSync(join(cwd, 'sweep.json'), JSON.stringify({ ...sweep, ...change }));
+  const { code, stdout, stderr } = await kv(['eval', 'sweep.json', '--engine', 'wasm'], { cwd });
+  expect([code, stdout, stderr.split('\n').length]).toEqual([2, '', 2]);
+  expect(stderr).toMatch(sentence);
+});

@@ -44,7 +44,7 @@ export { screeningLegend, standing, VERDICT } from './standing.ts';
 export { comparedLegend } from './report/compared.ts';
 export { contrastText, sweepContrasts } from './sweep/contrasts.ts';
 export type { SweepContrast } from './sweep/contrasts.ts';
-export { sweepCost, sweepModel } from './sweep/run.ts';
+export { checkAsked, sweepCost, sweepModel } from './sweep/run.ts';
 export type { SweepCost, SweepRow } from './sweep/run.ts';
 export { branchGate, branchMeanings, protocolExample, protocolFields } from './protocol/help.ts';
 export { sweepExample, sweepFields } from './sweep/help.ts';

@@ -21,7 +21,7 @@ export interface Prompt {
   /** Positions of the tokens that hold the values. */
   readonly valueTokens: readonly number[];
 }
-export interface Question {
+interface Question {
   readonly ids: readonly number[];
   right(answer: string): boolean;
   readonly newTokens: number /** Strings that end the answer. */;

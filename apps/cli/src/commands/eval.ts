@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import {
   answersParquet,
+  checkAsked,
   checkPolicies,
   checkWritable,
   comparedLegend,
@@ -112,8 +113,9 @@ async function evaluate(
     bench = await cellBench(command, terminal),
     { names } = bench.naming;
   await checkPolicies(sweep, plain(file), names);
+  const parts = await partsOf(sweep, path, bench);
   if (predict !== undefined) {
-    for await (const { model, found, tasks, options } of partsOf(sweep, path, bench)) {
+    for (const { model, found, tasks, options } of parts) {
       const time = (cells: readonly Cell[]): Promise<readonly number[]> => bench.seconds(found, { ...options, cells });
       stdout.write(`${costText(model, await sweepCost(sweep, tasks, predict, time, names))}\n`);
     }
@@ -124,13 +126,10 @@ async function evaluate(
   for (const one of notes) if (one !== undefined) note(one);
   const sweepBytes = readFileSync(path),
     report = reporter(terminal),
-    parts: Part[] = [],
     rows: SweepRow[] = [],
     samples: Record<string, readonly CellResult[]> = {};
-  for await (const part of partsOf(sweep, path, bench)) {
-    const { model, found, tasks, options } = part,
-      came = await sweepModel(model, sweep, tasks, (cells) => bench.answers(found, { ...options, cells }), names);
-    parts.push(part);
+  for (const { model, found, tasks, options } of parts) {
+    const came = await sweepModel(model, sweep, tasks, (cells) => bench.answers(found, { ...options, cells }), names);
     rows.push(...came.rows);
     samples[model] = reported(came.samples, sweep, tasks, report);
   }
@@ -188,12 +187,21 @@ interface Part {
   readonly tasks: Awaited<ReturnType<typeof sweepTasks>>;
   readonly options: Pick<Parameters<Bench['answers']>[1], 'tasks' | 'generating' | 'policies'>;
 }
-async function* partsOf(sweep: Sweep, path: string, bench: Bench): AsyncGenerator<Part> {
+/** What every model of a sweep is asked. @throws KvError where one cannot be asked it */
+async function partsOf(sweep: Sweep, path: string, bench: Bench): Promise<readonly Part[]> {
+  const parts: Part[] = [];
   for (const { name, model: source } of sweep.models.map(modelOf)) {
     const found = await bench.subject(source),
       tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
-    yield { model: name, found, tasks, options: { tasks, generating: generatingOf(sweep), policies: sweep.policies } };
+    await checkAsked(sweep, found.subject, tasks, bench.naming.names);
+    parts.push({
+      model: name,
+      found,
+      tasks,
+      options: { tasks, generating: generatingOf(sweep), policies: sweep.policies },
+    });
   }
+  return parts;
 }
 
 /** Answers as they may be shown: what kv made itself is no credential. */

@@ -3,13 +3,14 @@ import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import { interpolate, pairedDifference } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
-import { cellsOf } from '../cells/experiment.ts';
+import { cellsOf, checkFits } from '../cells/experiment.ts';
 import { agree, rebudget, ROUNDS } from '../cells/rebudget.ts';
 import { isRead, natsOf } from '../cells/perplexity.ts';
-import { cellId } from '../cells/types.ts';
+import { cellId, generatingOf } from '../cells/types.ts';
 import type { Cell, CellResult, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
+import type { Subject } from '../subject.ts';
 import { byProblem, intervalOf } from '../grouped.ts';
 import { mean } from '../numbers.ts';
 import { isDev } from '../protocol/split.ts';
@@ -151,6 +152,23 @@ function askedOf({ part }: Sweep, tasks: Tasks, task: string): Tasks[string] {
   if (asked.length === 0)
     throw new KvError(task, `expected ids to ${part === 'dev' ? 'choose' : 'confirm'} on, got none`);
   return asked;
+}
+
+/**
+ * Checks what a sweep asks of one model, before anything is run.
+ * @throws KvError for a policy without a budget, a task without problems of the part, or a problem that does not fit
+ */
+export async function checkAsked(
+  sweep: Sweep,
+  subject: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
+  tasks: Tasks,
+  names: Naming['names'],
+): Promise<void> {
+  await waysOf(sweep, tasks, names);
+  for (const task of Object.keys(tasks)) {
+    const asked = new Set([...askedOf(sweep, tasks, task), ...(sweep.match ? matchedOn(tasks[task]) : [])]);
+    for (const problem of asked) checkFits(subject, task, problem, generatingOf(sweep));
+  }
 }
 
 /** What a sweep of one model takes. */
