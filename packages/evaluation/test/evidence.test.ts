@@ -1,47 +1,21 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  branch,
-  cellExperiment,
-  cellId,
-  confirm,
-  confirmCells,
-  decide,
-  openLedger,
-  probe,
-  readProtocol,
-} from '../src/index.ts';
+import { branch, cellExperiment, cellId, confirm, confirmCells, decide, openLedger, probe } from '../src/index.ts';
 import type { Bed, Cell, CellResult, Protocolled, Sampled } from '../src/index.ts';
 import { folder } from './folder.ts';
+import { common, planWriter, problems } from './protocol-plan.ts';
 
-const problems = Array.from({ length: 12 }, (_, i) => ({
-  id: `p/${i}`,
-  context: `Some words stand here. The number is ${i}.`,
-  question: ' The number is',
-  answer: String(i),
-}));
 const plan = {
-  tasks: 'problems.json',
-  models: [
-    { name: 'one', model: 'one.gguf', role: 'primary' },
-    { name: 'two', model: 'two.gguf', role: 'second' },
-  ],
-  budgets: [24],
-  base: 'knorm',
-  candidate: 'streaming(sinks={lambda})',
-  lambdas: [1, 2],
-  seeds: [0],
-};
-const written = (change: object = {}, rows: unknown = problems): Protocolled => {
-  const into = folder();
-  writeFileSync(join(into, 'problems.json'), JSON.stringify(rows));
-  writeFileSync(join(into, 'plan.json'), JSON.stringify({ ...plan, ...change }));
-  return readProtocol(join(into, 'plan.json'), 'plan.json');
-};
+    ...common,
+    base: 'knorm',
+    candidate: 'streaming(sinks={lambda})',
+    lambdas: [1, 2],
+    seeds: [0],
+  },
+  written = planWriter(plan);
 const answered = (cell: Cell, score: number, mean: number): CellResult => ({
   ...cell,
   id: '',

@@ -19,7 +19,6 @@ import {
   probe,
   readIds,
   readProblems,
-  readProtocol,
   rebudget,
   runExperiment,
   splitIds,
@@ -27,8 +26,9 @@ import {
   tiedLambdas,
   tuningIds,
 } from '../src/index.ts';
-import type { Bed, CellResult, ConfirmCell, Ledger, Protocolled } from '../src/index.ts';
+import type { Bed, CellResult, ConfirmCell, Ledger } from '../src/index.ts';
 import { folder } from './folder.ts';
+import { common, planWriter, problems } from './protocol-plan.ts';
 import { sharedText } from './shared.ts';
 
 /** The ids of MATH-500, by subject. */
@@ -354,33 +354,16 @@ describe('a plan', () => {
     const tiny = (layers: number): Promise<Model> => loadModel(writeTinyModel(join(folder(), 'tiny'), { layers }));
     models = { one: await tiny(2), two: await tiny(3) };
   });
-  const problems = Array.from({ length: 12 }, (_, i) => ({
-    id: `p/${i}`,
-    context: `${'Some words stand here. '.repeat(6)}The number is ${i}.`,
-    question: ' The number is',
-    answer: String(i),
-    newTokens: 6,
-  }));
   const plan = {
-    tasks: 'problems.json',
-    models: [
-      { name: 'one', model: 'tiny', role: 'primary' },
-      { name: 'two', model: 'tiny of three layers', role: 'second' },
-    ],
-    budgets: [24],
-    base: 'snapkv(window=8)',
-    candidate: 'snapkv(window=8) ∘ zScore ∘ diversity(lambda={lambda})',
-    lambdas: [0.5, 1],
-    seeds: [0, 1],
-    temperature: 0.8,
-    every: 4,
-  };
-  const written = (change: object = {}, rows: unknown = problems): Protocolled => {
-    const into = folder();
-    writeFileSync(join(into, 'problems.json'), JSON.stringify(rows));
-    writeFileSync(join(into, 'plan.json'), JSON.stringify({ ...plan, ...change }));
-    return readProtocol(join(into, 'plan.json'), 'plan.json');
-  };
+      ...common,
+      base: 'snapkv(window=8)',
+      candidate: 'snapkv(window=8) ∘ zScore ∘ diversity(lambda={lambda})',
+      lambdas: [0.5, 1],
+      seeds: [0, 1],
+      temperature: 0.8,
+      every: 4,
+    },
+    written = planWriter(plan);
   /** The tiny models, with what was asked of them. */
   function bed(kept: string, asked: string[] = [], { problems: all } = written()): Bed {
     return {
