@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Ran } from './terminal.ts';
 
-const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
-/** Whether `kv` is built: its threads are JavaScript. */
-export const built = existsSync(join(bin, '../worker.js'));
+/** The built command. */
+export const bin: string = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
+if (!existsSync(bin)) throw new Error(`${bin}: expected a build, found none; 'npx turbo run build' makes it`);
 /** The engine that every machine has, one thread. */
 export const ON = ['--engine', 'wasm', '--workers', '1'];
 

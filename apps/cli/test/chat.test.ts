@@ -1,7 +1,5 @@
-import { spawn } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { bytesText } from '@kv/evaluation';
 import { generate, loadModel, type ChatTemplate, type Model, type Tokenizer } from '@kv/models';
 import fc from 'fast-check';
@@ -276,52 +274,5 @@ describe('what was dropped', () => {
     expect(droppedText({ tokens, kept: () => [[[0, 1, 2]]] }, (text) => `[${text}]`)).toBe(
       'a😀[b]\n4 tokens: 75 % are still held by half of the layers and KV heads or more, 25 % by none; a token is held by 75 % of them on average\n',
     );
-  });
-});
-
-const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
-describe.runIf(existsSync(bin))('the built kv chat', () => {
-  it.each([
-    ['once', 1, 0],
-    ['twice', 2, 130],
-  ] as const)('Ctrl-C %s', async (_, times, want) => {
-    const child = spawn(
-      process.execPath,
-      [
-        bin,
-        'chat',
-        '--model',
-        model,
-        '--policy',
-        'streaming',
-        '--budget',
-        '48',
-        '--max-new-tokens',
-        '5000',
-        '--save',
-        `spawned${times}.safetensors`,
-      ],
-      { cwd },
-    );
-    let stdout = '',
-      stderr = '';
-    child.stderr.on('data', (text: Buffer) => {
-      stderr += text.toString();
-    });
-    child.stdout.on('data', (text: Buffer) => {
-      stdout += text.toString();
-      if (stdout.length > 3 && child.killed === false) {
-        child.kill('SIGINT');
-        if (times === 2) setTimeout(() => child.kill('SIGINT'), 50);
-        else child.stdin.end('/bytes\n');
-      }
-    });
-    child.stdin.write(`${ENDLESS}\n`);
-    const code = await new Promise((resolve) => {
-      child.on('close', resolve);
-    });
-    expect(code, stderr).toBe(want);
-    if (times === 1) expect(stderr).toMatch(/, stopped\]\ncache /);
-    expect(existsSync(join(cwd, `spawned${times}.safetensors`))).toBe(true);
   });
 });

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { sweepFields } from '@kv/evaluation';
 import { describe, expect, it } from 'vitest';
 import { fittedHelp } from '../src/help.ts';
-import { built, ON, start } from './built.ts';
+import { ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
 
 const docs = readFileSync(new URL('../../../docs/command-line.md', import.meta.url), 'utf8');
 
-describe.runIf(built)('kv eval', () => {
+describe('kv eval', () => {
   it('shows in its help and in docs/command-line.md the same fields and the same sweep, which runs', async () => {
     const [, example = ''] = /```json\n([^]*?)\n```/.exec(docs) ?? [],
       cwd = folder(),

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { writeTinyModel } from '@kv/model-testing';
 import { describe, expect, it } from 'vitest';
 import { ownPackage } from '../src/policy/own-packages.ts';
-import { built, ON, start } from './built.ts';
+import { ON, start } from './built.ts';
 import { folder } from './terminal.ts';
 
-describe.skipIf(!built)('a module in a folder without packages', () => {
+describe('a module in a folder without packages', () => {
   const run = async (imports: string, ...args: readonly string[]) => {
     const cwd = folder();
     writeTinyModel(join(cwd, 'tiny'));

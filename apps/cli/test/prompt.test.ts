@@ -1,11 +1,8 @@
-import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { writeTinyModel } from '@kv/model-testing';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { built } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
 
@@ -86,36 +83,4 @@ describe('a line on stderr', () => {
     expect([code, stdout]).toEqual([0, '\n']);
     expect(stderr).toContain('\nthe answer is empty: a text of --stop ended it after 1 token\n');
   });
-});
-
-describe.runIf(built)('standard input of a process', () => {
-  const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
-  const ended = (
-    stdin: 'ignore' | 'pipe',
-    said?: string,
-  ): Promise<{ code: number | null; stdout: string; stderr: string }> =>
-    new Promise((resolve) => {
-      const child = spawn(process.execPath, [bin, 'run', '--stop', '.'], { cwd, stdio: [stdin, 'pipe', 'pipe'] });
-      let stdout = '',
-        stderr = '';
-      child.stdout?.on('data', (text: Buffer) => (stdout += text.toString()));
-      child.stderr?.on('data', (text: Buffer) => (stderr += text.toString()));
-      if (said !== undefined) child.stdin?.end(said);
-      child.on('close', (code) => resolve({ code, stdout, stderr }));
-    });
-  it('is the prompt', async () =>
-    expect(await ended('pipe', `${CODE}\n`)).toMatchObject({ code: 0, stdout: ' XK7M9P2Q\n' }));
-  it('is none where it is closed, or a pipe that nobody writes to: no run waits for ever', async () => {
-    const [closed, open] = await Promise.all([ended('ignore'), ended('pipe')]);
-    expect(closed).toMatchObject({
-      code: 2,
-      stdout: '',
-      stderr: expect.stringMatching(/^prompt: expected exactly one of /) as string,
-    });
-    expect(open).toMatchObject({
-      code: 2,
-      stdout: '',
-      stderr: expect.stringMatching(/^prompt: expected a prompt, got a standard input /) as string,
-    });
-  }, 60_000);
 });

@@ -5,7 +5,7 @@ import { branchMeanings, protocolExample, protocolFields, splitIds } from '@kv/e
 import { writeTinyModel } from '@kv/model-testing';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { describe, expect, it } from 'vitest';
-import { beside, built, ON, start } from './built.ts';
+import { beside, ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
 
@@ -75,7 +75,7 @@ const planned = (ids: readonly string[] = IDS): string => {
   return cwd;
 };
 
-describe.runIf(built)('kv protocol on one machine', () => {
+describe('kv protocol on one machine', () => {
   it('says how good so few problems are, what a branch means, how a tie was broken, and that seeds repeat', async () => {
     const cwd = planned(),
       { confirm: held, dev } = splitIds(IDS),
@@ -180,7 +180,7 @@ describe.runIf(built)('kv protocol on one machine', () => {
 const there = hasRedis();
 if (!there) console.warn('Queue tests are skipped: there is no redis-server (apt-get install redis-server)');
 
-describe.runIf(there && built)('kv protocol --queue', () => {
+describe.runIf(there)('kv protocol --queue', () => {
   it('comes to what one machine comes to, cell by cell and in the ledger', async () => {
     const redis = await startRedis();
     try {

@@ -1,14 +1,11 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { bin } from './built.ts';
 import { startHub } from './hub.ts';
 import { folder } from './terminal.ts';
 import { writeTinyModel } from '@kv/model-testing';
-
-const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
-const built = existsSync(join(bin, '../worker.js'));
 
 /** Runs the built `kv`; `interruptAt` sends Ctrl-C once stderr or the results hold it. */
 function kv(

@@ -4,7 +4,7 @@ import { writeTinyModel } from '@kv/model-testing';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { openQueue } from '@kv/queue';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { beside, built, ON, start } from './built.ts';
+import { beside, ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
 
@@ -41,7 +41,7 @@ const sweep = (name: string, change: object = {}): string => {
   writeFileSync(join(cwd, name), JSON.stringify({ ...said, ...change }));
   return name;
 };
-describe.runIf(there && built)('kv worker', () => {
+describe.runIf(there)('kv worker', () => {
   it('answers what kv eval --queue asks, which is what one machine says, and ends a signal with 0', async () => {
     let asked: Ran | undefined;
     const tasks = ['rows.json', { task: 'perplexity', tokens: 64, problems: 2 }],
@@ -128,7 +128,7 @@ describe('a queue', () => {
     expect([code, stdout, stderr.trim().split('\n').length]).toEqual([2, '', 1]);
     expect(stderr).toContain(said);
   });
-  it.runIf(built)('takes no policy of a module, which other machines have not', async () => {
+  it('takes no policy of a module, which other machines have not', async () => {
     const attention = new URL('../../../packages/scorers/attention/dist/index.js', import.meta.url).href,
       module = `import { streaming } from ${JSON.stringify(attention)};\nexport const policy = streaming();\n`;
     writeFileSync(join(cwd, 'mine.mjs'), module);

@@ -11,7 +11,7 @@ import { launch, noBrowser } from './site.ts';
 
 const strict = process.env.KV_REQUIRE_GPU === '1',
   root = new URL('.', import.meta.url).pathname;
-const golden = `${process.env.KV_SHARED}/data/goldens/llama`;
+const golden = new URL('../../../packages/model-testing/data/goldens/llama', import.meta.url).pathname;
 
 /** The engine of @kv/models in a page: the same module as in Node, on threads where the page is cross-origin isolated. */
 describe.skipIf(noBrowser !== undefined && !strict)('the default engine in Chromium', () => {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { renderedAfter, renderedIds } from '../src/chat/chat-ids.ts';
@@ -64,10 +64,7 @@ const kinds = new Map<string, () => Promise<Kind>>([
   ['a turn token that is a word', () => Promise.resolve(kindOf(merged(true)))],
   ['the embedded model', () => embedded()],
 ]);
-const llama = process.env.KV_SHARED === undefined ? '' : shared('data/models/ggml-vocab-llama-spm.gguf');
-if (existsSync(llama))
-  for (const type of [3, 4])
-    kinds.set(`llama.cpp's vocabulary of Llama, control tokens of type ${type}`, () => gguf(type));
+for (const type of [3, 4]) kinds.set(`SentencePiece, control tokens of type ${type}`, () => gguf(type));
 
 async function embedded(): Promise<Kind> {
   const { tokenizer, close } = await openCheckpoint(embeddedFolder());
@@ -75,7 +72,7 @@ async function embedded(): Promise<Kind> {
   return [tokenizer, new Map([...tokenizer.specials].map(([name, id]) => [id, name]))];
 }
 async function gguf(type: number): Promise<Kind> {
-  const file = await readGguf(await fileSource(llama));
+  const file = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
   await file.close();
   const types = [...(file.metadata.get('tokenizer.ggml.token_type') as ArrayLike<number> as number[])];
   types[1] = types[2] = type;

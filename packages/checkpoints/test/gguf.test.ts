@@ -137,19 +137,19 @@ describe('what gguf-py wrote', () => {
     );
   });
 
-  test('a vocabulary of 32,000', async () => {
-    const source = await fileSource(shared('data/models/ggml-vocab-llama-spm.gguf'));
+  test('a vocabulary of 4,000', async () => {
+    const source = await fileSource(shared('data/models/vocabulary-spm.gguf'));
     const { metadata, tensors } = await readGguf(source);
     await source.close();
     const tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[];
-    expect([tensors.size, tokens.length, tokens[13], tokens[29_896], metadata.get('llama.context_length')]).toEqual([
+    expect([tensors.size, tokens.length, tokens[13], tokens[340], metadata.get('llama.context_length')]).toEqual([
       0,
-      32_000,
+      4000,
       '<0x0A>',
-      '1',
+      '▁H',
       4096,
     ]);
-    expect((metadata.get('tokenizer.ggml.scores') as readonly number[]).length).toBe(32_000);
+    expect((metadata.get('tokenizer.ggml.scores') as readonly number[]).length).toBe(4000);
   });
 });
 

@@ -23,9 +23,9 @@ const tokenizers: [string, () => Promise<Tokenizer>][] = readdirSync(fixture('to
   async () => createTokenizer(jsonOf(name), name),
 ]);
 tokenizers.push([
-  'Llama 2 in a GGUF file',
+  'SentencePiece in a GGUF file',
   async () => {
-    const file = await readGguf(await fileSource(shared('data/models/ggml-vocab-llama-spm.gguf')));
+    const file = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
     await file.close();
     return ggufTokenizer(file.metadata, 'spm');
   },

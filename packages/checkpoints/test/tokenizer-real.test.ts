@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { createTokenizer } from '../src/tokenizer/tokenizer.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { expectOffsets } from '@kv/model-testing/offsets';
-import { shared } from '@kv/model-testing/shared';
+import { excerpt } from '@kv/model-testing/shared';
 
 /** What the Rust library says of a text; offsets in pairs of UTF-16 units. */
 interface Encoded {
@@ -35,7 +35,7 @@ describe.each(all)('%s', (name, { sha256, texts, excerpts }) => {
       const tokenizer = createTokenizer(JSON.parse(bytes.toString()) as object, name);
       const prose = excerpts.map(({ file, start, length, ...encoded }) => ({
         ...encoded,
-        text: readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length),
+        text: excerpt(file, start, length),
       }));
       for (const { text, ids, offsets } of [...texts, ...prose]) {
         expect(tokenizer.encode(text).ids, text).toEqual(ids);

@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { KvError } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createTokenizer } from '../src/tokenizer/tokenizer.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { excerpt, sharedJson } from '@kv/model-testing/shared';
 
 const names = ['data/goldens/llama/tokenizer.json', 'data/models/retriever-1.3m/tokenizer.json'];
 const load = (path: string): Tokenizer => createTokenizer(sharedJson(path), path);
@@ -87,7 +86,7 @@ describe.each(names)('%s', (name) => {
   });
 
   test('offsets cut the text where the tokens do, in a book', () => {
-    const text = readFileSync(shared('data/text/alice29.txt'), 'utf8').slice(0, 20_000);
+    const text = excerpt('alice29.txt', 0, 20_000);
     const { ids, offsets } = tokenizer.encode(text);
     offsets.forEach(([start, end], i) => expect(text.slice(start, end)).toBe(tokenizer.decode([ids[i]])));
   });

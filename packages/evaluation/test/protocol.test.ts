@@ -173,7 +173,9 @@ function bySigns(clusters: readonly (readonly number[])[]): number {
 }
 describe('samples of a cell', () => {
   it('are paired by seed and clustered by problem, as the exact vectors are', () => {
-    const { exact_cluster_bootstrap: vectors } = JSON.parse(sharedText('data/conformance/stats_vectors.json')) as {
+    const { exact_cluster_bootstrap: vectors } = JSON.parse(
+      readFileSync(new URL('../../tasks/test/data/stats-vectors.json', import.meta.url), 'utf8'),
+    ) as {
       exact_cluster_bootstrap: {
         clusters: number[][];
         delta: number;
@@ -309,16 +311,16 @@ describe('the ledger', () => {
 
 describe('problems of files', () => {
   it('are read as benchmarks publish them', () => {
-    const shared = (path: string): ReturnType<typeof readProblems> => readProblems(file(sharedText(path)), path);
-    const gsm8k = shared('data/tasks/gsm8k_test.jsonl'),
-      lines = shared('data/tasks/longeval_lines_50.jsonl');
-    expect(gsm8k).toHaveLength(1319);
+    const rows = (row: object, name: string): ReturnType<typeof readProblems> =>
+      readProblems(file(`${JSON.stringify(row)}\n${JSON.stringify(row)}\n`), name);
+    const gsm8k = rows({ question: 'Half of 36?', answer: '36 / 2 = <<36/2=18>>18\n#### 18' }, 'f');
+    expect(gsm8k).toHaveLength(2);
     expect(gsm8k[0]).toMatchObject({ id: 'gsm8k/0', answers: ['#### 18'], grader: 'number' });
-    expect(lines).toHaveLength(50);
-    for (const { context, question, answers } of lines) {
-      const [, key] = /in line (\S+)\? I need/.exec(question) ?? [];
-      expect(context).toContain(`line ${key}: REGISTER_CONTENT is <${answers[0]}>`);
-    }
+    const prompt = `${['a-b', 'c-d'].map((key, i) => `line ${key}: REGISTER_CONTENT is <${i}>\n`).join('')}Now the record is over. Tell me what is the <REGISTER_CONTENT> in line c-d? I need the number.`,
+      lines = rows({ random_idx: ['c-d', 1], expected_number: 1, num_lines: 2, correct_line: '', prompt }, 'f');
+    expect(lines[1]).toMatchObject({ id: 'longeval/1', answers: ['1'] });
+    expect(lines[1].context).toContain('line c-d: REGISTER_CONTENT is <1>');
+    expect(lines[1].question).toMatch(/in line c-d\? I need/);
     const [math500] = readProblems(
       file('[{"problem": "1+1", "answer": "2", "unique_id": "test/x/1.json", "level": 1}]'),
       'f',

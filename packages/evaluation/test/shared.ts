@@ -1,4 +1,4 @@
 import { readFileSync } from 'node:fs';
 
-/** A text of the shared reference material. */
-export const sharedText = (path: string): string => readFileSync(`${process.env.KV_SHARED}/${path}`, 'utf8');
+/** A text among the data of these tests. */
+export const sharedText = (path: string): string => readFileSync(new URL(`data/${path}`, import.meta.url), 'utf8');

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { compile } from '@kv/core/engine';
 import { generate } from '@kv/models';
@@ -6,7 +7,7 @@ import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, isView, labelOf, policyOf } from './free/rows.ts';
 
-const folder = `${process.env['KV_SHARED']}/data/goldens/llama`;
+const folder = fileURLToPath(new URL('../../model-testing/data/goldens/llama', import.meta.url));
 const PROMPT = 12,
   NEW = 3;
 

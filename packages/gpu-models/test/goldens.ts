@@ -1,2 +1,4 @@
+import { reference } from '@kv/model-testing/reference';
+
 /** The folder of a reference checkpoint. */
-export const golden = (kind: string): string => `${process.env['KV_SHARED']}/data/goldens/${kind}`;
+export const golden = (kind: string): string => reference(`data/goldens/${kind}`);

@@ -5,10 +5,10 @@ import { cpuRuntime, loadModel, type HostModel } from '../src/index.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { expectOffsets } from '@kv/model-testing/offsets';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
-import { shared } from '@kv/model-testing/shared';
+import { excerpt } from '@kv/model-testing/shared';
 import { gemma3File } from '@kv/model-testing/smollm2-file';
 
-/** Where a text of ../shared/data/text is cut, and what the model's own tokenizer.json makes of it. */
+/** Where a book is cut, and what the model's own tokenizer.json makes of it. */
 interface Excerpt {
   readonly file: string;
   readonly start: number;
@@ -33,8 +33,7 @@ const timeout = 900_000;
 
 describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, products in f32', { timeout }, () => {
   const { sha256, prose, texts, excerpts } = fixtureJson<Reference>('gemma3-270m.json');
-  const read = ({ file, start, length }: Excerpt): string =>
-    readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length);
+  const read = ({ file, start, length }: Excerpt): string => excerpt(file, start, length);
   let model: HostModel;
   beforeAll(async () => {
     model = await loadModel(path!, { runtime: cpuRuntime({ exact: true }) }); // the suite is left out where there is none

@@ -164,7 +164,7 @@ test.each(['ids', 'mask'] as const)(
 );
 
 test('a SentencePiece vocabulary becomes a tokenizer.json with the same ids', async () => {
-  const { metadata, close } = await readGguf(await fileSource(shared('data/models/ggml-vocab-llama-spm.gguf')));
+  const { metadata, close } = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
   await close();
   const want = ggufTokenizer(metadata, 'spm'),
     got = createTokenizer(JSON.parse(JSON.stringify(ggufTokenizerJson(metadata, 'spm'))), 'tokenizer.json');

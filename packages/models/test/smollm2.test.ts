@@ -8,7 +8,7 @@ import { wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
-import { shared } from '@kv/model-testing/shared';
+import { excerpt } from '@kv/model-testing/shared';
 import { smollm2File } from '@kv/model-testing/smollm2-file';
 
 interface Reference {
@@ -24,7 +24,7 @@ const { sha256, chat, prose } = fixtureJson<Reference>('smollm2.json');
 describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () => {
   const prompt = {
     chat: chat.prompt,
-    prose: readFileSync(shared(`data/text/${prose.file}`), 'utf8').slice(prose.start, prose.start + prose.length),
+    prose: excerpt(prose.file, prose.start, prose.length),
   };
   const cases = [
     ['chat', chat, 16],
@@ -51,7 +51,7 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () =>
   });
 
   test('ETF costs hundredths of a nat on rows never frozen, and more than one with copied keys (PrHS, IV-C and app. G)', async () => {
-    const text = readFileSync(shared('data/text/pride-and-prejudice.txt'), 'utf8').slice(50_000, 53_500),
+    const text = excerpt('pride-and-prejudice.txt', 50_000, 3500),
       ids = model.tokenizer.encode(text).ids.slice(0, 640),
       live = ids.length / 2; // psi = 0.5
     const nats = async (policy: Policy): Promise<number> => {

@@ -21,7 +21,7 @@ for (const file of readdirSync(fixture('tokenizers/')))
   );
 let model: HostModel;
 beforeAll(async () => {
-  const file = await readGguf(await fileSource(shared('data/models/ggml-vocab-llama-spm.gguf')));
+  const file = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
   await file.close();
   made.set('spm', ggufTokenizer(file.metadata, 'spm'));
   made.set(

@@ -15,7 +15,7 @@ import {
 import type { Confidence, GeneratedTask, GraderName } from '../src/index.ts';
 import { made } from './made.ts';
 
-const text = (file: string): string => readFileSync(`${process.env.KV_SHARED}/data/conformance/${file}`, 'utf8');
+const data = (file: string): unknown => JSON.parse(readFileSync(new URL(`data/${file}`, import.meta.url), 'utf8'));
 
 interface Answers {
   cases: { metric: string; pred: string; truth: string; all_classes?: string[]; score: number }[];
@@ -32,7 +32,7 @@ const NAMES: Readonly<Record<string, GraderName>> = {
 };
 
 it('graders agree with the unmodified code of LongBench and RULER', () => {
-  const answers = JSON.parse(text('metric_vectors.json')) as Answers;
+  const answers = data('metric-vectors.json') as Answers;
   for (const { metric, pred, truth, all_classes: classes, score } of answers.cases) {
     const given = grade(pred, { grader: NAMES[metric], answers: [truth], ...(classes && { classes }) });
     expect(given.score, `${metric} of ${JSON.stringify(pred)}`).toBeCloseTo(score, 12);
@@ -58,7 +58,7 @@ describe('statistics agree with every vector', () => {
     }[];
     exact_cluster_signflip: { clusters: number[][]; p: number }[];
   }
-  const vectors = JSON.parse(text('stats_vectors.json')) as Vectors;
+  const vectors = data('stats-vectors.json') as Vectors;
   it('of Wilson intervals', () => {
     for (const { k, n, conf, lo, hi } of vectors.wilson) {
       const { low, high } = wilson(k, n, conf);
@@ -100,19 +100,7 @@ describe('statistics agree with every vector', () => {
 });
 
 it('generated tasks are the eleven synthetic ones of RULER, with the numbers of its own configuration', () => {
-  const blocks = text('ruler_synthetic.yaml')
-    .split(/\n(?=\w)/)
-    .flatMap((block) => {
-      const [, name] = /^(\w+):\n/.exec(block) ?? [];
-      return name === undefined || name.startsWith('qa_')
-        ? []
-        : [
-            [
-              name,
-              Object.fromEntries([...block.matchAll(/^ {4}(\w+): (\S+)/gm)].map(([, key, value]) => [key, value])),
-            ] as const,
-          ];
-    });
+  const blocks = Object.entries(data('ruler-tasks.json') as Readonly<Record<string, Readonly<Record<string, string>>>>);
   expect(blocks.map(([name]) => name)).toEqual(generatedTasks.slice(0, 11));
   for (const [name, args] of blocks.filter(([key]) => key.startsWith('niah'))) {
     const [{ context, question, answers }] = made(name as GeneratedTask);

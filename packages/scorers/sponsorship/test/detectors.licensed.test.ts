@@ -3,8 +3,11 @@ import { expect, test } from 'vitest';
 import { keywords } from '../src/index.ts';
 import { said } from './tokenise.ts';
 
-test("gitleaks' keywords are found as names and as prefixes", () => {
-  const text = readFileSync(`${process.env.KV_SHARED}/data/anchors/gitleaks_keywords.json`, 'utf8'),
+const shared = process.env['KV_SHARED'];
+
+/** Words of others under the MIT licence: they are not part of this repository. */
+test.skipIf(shared === undefined)("gitleaks' keywords are found as names and as prefixes", () => {
+  const text = readFileSync(`${shared}/data/anchors/gitleaks_keywords.json`, 'utf8'),
     { rules } = JSON.parse(text) as { rules: { keywords: string[] }[] },
     words = rules.flatMap((r) => r.keywords),
     find = keywords(words);
