@@ -1,4 +1,4 @@
-/** `npm run check`: what concerns the workspace as a whole, without the packages' own tests. */
+/** `npm run check`: what concerns the workspace as a whole, and the command as it is built. Arguments go to vitest. */
 import { suite } from './lib/suite.mjs';
 
-await suite(['--project', 'workspace', ...process.argv.slice(2)]);
+await suite(['workspace'], process.argv.slice(2));

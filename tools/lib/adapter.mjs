@@ -7,7 +7,7 @@ import { fail, run } from './process.mjs';
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json';
 
 /** How a person without an adapter gets one for the tests. */
-export const SETUP = 'KV_SETUP_GPU=1 npm test';
+export const SETUP = 'KV_SETUP_GPU=1 npm run test:device';
 
 /**
  * With KV_SETUP_GPU=1: installs a software WebGPU adapter where the machine has none (root on Debian), and from then on

@@ -4,9 +4,8 @@ import { SETUP, setUpAdapter } from './adapter.mjs';
 import { install } from './install.mjs';
 import { onTrial, packageFolders } from './manifests.mjs';
 import { env, root, run } from './process.mjs';
-import { leftOut } from './reference-checkpoints.mjs';
 
-export const builds = [
+const builds = [
   'every package builds, JavaScript and declarations',
   'turbo',
   'run',
@@ -14,48 +13,58 @@ export const builds = [
   'types',
   '--output-logs=errors-only',
 ];
-/** Commands that pass or fail as a whole; each counts as one test. */
-const everything = [
-  ['sources are formatted and lint clean', 'biome', 'ci', '--error-on-warnings', '--max-diagnostics=50'],
-  builds,
-  ['sources and tests have no type errors', 'tsc', '-b'],
-  ['no unused file, export or dependency', 'knip', '--no-progress', '--no-config-hints'],
-  ['no duplicate code', 'jscpd', '--config', '.jscpd.json'],
-];
 
 /**
- * Installs, runs `checks` and vitest with `args`, prints `N passed, N failed` as the last line and ends the process.
- * @param {readonly string[]} args
+ * What each suite runs: commands that pass or fail as a whole, each of which counts as one test, and then projects of
+ * vitest.config.ts. `adapter`: its tests need a WebGPU adapter or a browser.
  */
-export async function suite(args, checks = everything) {
+const suites = {
+  unit: { projects: ['unit'] },
+  workspace: {
+    checks: [
+      ['sources are formatted and lint clean', 'biome', 'ci', '--error-on-warnings', '--max-diagnostics=50'],
+      builds,
+      ['sources and tests have no type errors', 'tsc', '-b'],
+      ['no unused file, export or dependency', 'knip', '--no-progress', '--no-config-hints'],
+      ['no duplicate code', 'jscpd', '--config', '.jscpd.json'],
+    ],
+    projects: ['built', 'licensed', 'workspace'],
+  },
+  device: { adapter: true, projects: ['device'] },
+  browser: { adapter: true, projects: ['browser'] },
+  release: { checks: [builds], projects: ['release'] },
+};
+
+export const suiteNames = Object.keys(suites);
+
+/**
+ * Installs, runs suites, prints `N passed, N failed` as the last line and ends the process.
+ * @param {readonly string[]} names of suites
+ * @param {readonly string[]} [args] go to vitest
+ */
+export async function suite(names, args = []) {
   // what an interrupted run of tools/test/new.test.ts left behind
   for (const folder of packageFolders().filter(onTrial)) rmSync(folder, { recursive: true });
-  await setUpAdapter(env);
+  const chosen = names.map((name) => suites[name]);
+  if (chosen.some(({ adapter }) => adapter)) await setUpAdapter(env);
   await install('all');
   const count = { passed: 0, failed: 0, skipped: 0, aside: 0 };
-  for (const [name, command, ...rest] of checks) {
+  for (const [name, command, ...rest] of new Set(chosen.flatMap(({ checks = [] }) => checks))) {
     const start = performance.now();
     const { code, output } = await run(command, rest);
     count[code === 0 ? 'passed' : 'failed']++;
     console.log(`${code === 0 ? ' ok ' : 'FAIL'} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
     if (code !== 0) console.log(output);
   }
-  await vitest(args, count);
+  const projects = chosen.flatMap(({ projects }) => projects);
+  await vitest([...projects.map((name) => `--project=${name}`), ...args], count);
   if (count.aside > 0)
     console.log(
       `${count.aside} GPU tests stood aside: this machine has no WebGPU adapter. '${SETUP}', as root on Debian, installs a software one and runs them.`,
     );
-  const left = leftOut().length;
-  if (left > 0)
-    console.log(
-      `${left} test files were left out: they compare with reference checkpoints, which are not part of this project (KV_SHARED names their folder).`,
-    );
   console.log(`${count.passed} passed, ${count.failed} failed${count.skipped > 0 ? `, ${count.skipped} skipped` : ''}`);
   process.exit(count.failed === 0 ? 0 : 1);
 }
-
-/** Whether a test file runs on an adapter. */
-const onGpu = (file) => /gpuTests|deviceTests|firstDevice|testGpu|KV_REQUIRE_GPU/.test(readFileSync(file, 'utf8'));
 
 async function vitest(args, count) {
   const folder = join(root, 'node_modules/.cache');
@@ -79,7 +88,7 @@ async function vitest(args, count) {
     count.skipped += report.numPendingTests + report.numTodoTests;
     if (output.includes('GPU tests are skipped: '))
       count.aside = report.testResults
-        .filter(({ name }) => onGpu(name))
+        .filter(({ name }) => name.endsWith('.device.test.ts'))
         .reduce(
           (sum, { assertionResults }) =>
             sum + assertionResults.filter(({ status }) => status !== 'passed' && status !== 'failed').length,

@@ -39,7 +39,7 @@ beforeAll(() => {
 afterAll(cleanUp);
 
 test('the tests of new pieces pass unchanged', async () => {
-  const { code, output } = await run('vitest', ['run', '--project', 'packages', ...folders]);
+  const { code, output } = await run('vitest', ['run', '--project', 'unit', ...folders]);
   expect(code, output).toBe(0);
   expect(stripVTControlCharacters(output)).toMatch(new RegExp(`Test Files\\s+${folders.length} passed`));
 });

@@ -29,7 +29,6 @@ import {
 import type { Bed, CellResult, ConfirmCell, Ledger } from '../src/index.ts';
 import { folder } from './folder.ts';
 import { common, planWriter, problems } from './protocol-plan.ts';
-import { sharedText } from './shared.ts';
 
 /** The ids of MATH-500, by subject. */
 const subjects = JSON.parse(readFileSync(new URL('./data/math-500.json', import.meta.url), 'utf8')) as Record<
