@@ -7,7 +7,7 @@ const conditions = ['@kv/source', 'module', 'node', 'development|production'];
 const outside = ['**/node_modules/**', 'packages/create-piece/templates/**'],
   minutes = 60_000;
 /** The ends of the names of test files that are no unit tests; each is the name of a project. */
-const kinds = ['device', 'browser', 'built', 'licensed'] as const;
+const kinds = ['device', 'browser', 'built', 'licensed', 'peer'] as const;
 const packages = (name: string): string[] => ['packages', 'apps'].map((folder) => `${folder}/**/test/**/*${name}`);
 
 /** Tests of packages whose files end in `.KIND.test.ts`; the unit tests are all others. */

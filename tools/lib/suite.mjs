@@ -32,7 +32,7 @@ const suites = {
   },
   device: { adapter: true, projects: ['device'] },
   browser: { adapter: true, projects: ['browser'] },
-  release: { checks: [builds], projects: ['release'] },
+  release: { checks: [builds], projects: ['peer', 'release'] },
 };
 
 export const suiteNames = Object.keys(suites);
