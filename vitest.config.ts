@@ -7,8 +7,9 @@ const conditions = ['@kv/source', 'module', 'node', 'development|production'];
 const outside = ['**/node_modules/**', 'packages/create-piece/templates/**'],
   minutes = 60_000;
 /** The ends of the names of test files that are no unit tests; each is the name of a project. */
-const kinds = ['device', 'browser', 'built', 'licensed', 'peer'] as const;
-const packages = (name: string): string[] => ['packages', 'apps'].map((folder) => `${folder}/**/test/**/*${name}`);
+const kinds = ['isolated', 'device', 'browser', 'built', 'licensed', 'peer'] as const;
+const packages = (name: string): string[] =>
+  ['packages', 'apps', 'studies'].map((folder) => `${folder}/**/test/**/*${name}`);
 
 /** Tests of packages whose files end in `.KIND.test.ts`; the unit tests are all others. */
 const project = (kind: 'unit' | (typeof kinds)[number]) => ({
@@ -19,6 +20,8 @@ const project = (kind: 'unit' | (typeof kinds)[number]) => ({
     exclude: [...outside, ...(kind === 'unit' ? kinds.map((other) => `**/*.${other}.test.ts`) : [])],
     globalSetup: ['tools/vitest.temporary.ts'],
     setupFiles: ['tools/vitest.setup.ts'],
+    // a worker evaluates a module once for all its files; what replaces modules or measures memory ends in .isolated.test.ts
+    isolate: kind !== 'unit',
   },
 });
 

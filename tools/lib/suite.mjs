@@ -19,7 +19,7 @@ const builds = [
  * vitest.config.ts. `adapter`: its tests need a WebGPU adapter or a browser.
  */
 const suites = {
-  unit: { projects: ['unit'] },
+  unit: { projects: ['unit', 'isolated'] },
   workspace: {
     checks: [
       ['sources are formatted and lint clean', 'biome', 'ci', '--error-on-warnings', '--max-diagnostics=50'],
