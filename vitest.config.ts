@@ -20,8 +20,8 @@ const project = (kind: 'unit' | (typeof kinds)[number]) => ({
     exclude: [...outside, ...(kind === 'unit' ? kinds.map((other) => `**/*.${other}.test.ts`) : [])],
     globalSetup: ['tools/vitest.temporary.ts'],
     setupFiles: ['tools/vitest.setup.ts'],
-    // a worker evaluates a module once for all its files; what replaces modules or measures memory ends in .isolated.test.ts
-    isolate: kind !== 'unit',
+    // a worker evaluates a module once for all its files and has one device, but where tests replace modules or measure memory
+    isolate: kind !== 'unit' && kind !== 'device',
   },
 });
 

@@ -28,6 +28,7 @@ def main(book, path):
         vocab_size=SIZE,
         byte_fallback=True,
         split_digits=True,
+        required_chars="".join(map(chr, range(33, 127))),
         allow_whitespace_only_pieces=True,
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,

@@ -29,19 +29,19 @@ describe('SentencePiece vocabulary', () => {
     expect(texts.length).toBeGreaterThan(30);
     for (const { text, ids } of texts) {
       expect(tokenizer.encode(text, { special: false, parse: false }).ids, text).toEqual(ids);
-      expect(tokenizer.decode(ids), text).toBe(text);
+      expect(tokenizer.decode(ids), text).toBe(text.replaceAll('\u2581', ' '));
     }
   });
 
   test('the beginning token as the file says; a control token is not made of text', () => {
     expect([tokenizer.bosId, tokenizer.eosId]).toEqual([1, 2]);
-    expect(tokenizer.encode('Hello').ids).toEqual([1, 340, 365, 3947]);
+    expect(tokenizer.encode('Hello').ids).toEqual([1, 340, 365, 3909]);
     expect(
       ggufTokenizer(
         new Map([...metadata, ['tokenizer.ggml.add_bos_token', false], ['tokenizer.ggml.add_eos_token', true]]),
         't',
       ).encode('Hello').ids,
-    ).toEqual([340, 365, 3947, 2]);
+    ).toEqual([340, 365, 3909, 2]);
     expect(tokenizer.encode('a</s>b', { special: false }).ids).toContain(2);
     const kept = tokenizer.encode('</s> <0x41>', { parse: false, special: false });
     expect(kept.ids.filter((id) => id < 259)).toEqual([]);

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { expect } from 'vitest';
 
 /** `test` with the file's device: a buffer that is left behind fails it. */
-export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(() => openGpu());
+export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(openGpu);
 
 export type Numbers = Float32Array | Uint32Array;
 

@@ -36,15 +36,41 @@ export async function firstDevice<G>(open: () => Promise<G>): Promise<G | undefi
   }
 }
 
+/** The device of all files that this worker runs, with what it compiled: a software adapter takes seconds a pipeline. */
+let worker: Promise<TestDevice> | undefined;
+
+/** Pipelines of equal code are one, as long as the device lives. */
+function keepPipelines<G extends TestDevice>(gpu: G): G {
+  const { device } = gpu,
+    createModule = device.createShaderModule.bind(device),
+    createPipeline = device.createComputePipeline.bind(device),
+    codes = new WeakMap<GPUShaderModule, string>(),
+    kept = new Map<string, GPUComputePipeline>();
+  device.createShaderModule = (descriptor) => {
+    const module = createModule(descriptor);
+    codes.set(module, descriptor.code);
+    return module;
+  };
+  device.createComputePipeline = (descriptor) => {
+    const code = codes.get(descriptor.compute.module) ?? '',
+      pipeline = kept.get(code) ?? createPipeline(descriptor);
+    kept.set(code, pipeline);
+    return pipeline;
+  };
+  return gpu;
+}
+
 /**
- * `test` with one device for the file, inside error scopes: what the device reports fails the test, and so does a
+ * `test` with one `Gpu` for the file, inside error scopes: what the device reports fails the test, and so does a
  * buffer that is not given back.
+ * @param open `openGpu`
  */
 export async function deviceTests<G extends TestDevice>(
-  open: () => Promise<G>,
+  open: (options?: { readonly device: GPUDevice }) => Promise<G>,
   { release = false }: DeviceTestOptions = {},
 ): Promise<DeviceTest<G>> {
-  const gpu = await firstDevice(open);
+  const lent = await firstDevice(() => (worker ??= open().then(keepPipelines))),
+    gpu = lent && (await open({ device: lent.device }));
   if (!gpu) return (name) => test.skip(name, () => {});
   afterAll(() => {
     gpu.destroy();

@@ -7,4 +7,4 @@ import type { Gpu } from '../src/index.ts';
 export const testGpu = (): Promise<Gpu | undefined> => firstDevice(() => openGpu());
 
 /** `test` with the file's device; its tensors are given back behind it. */
-export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(() => openGpu(), { release: true });
+export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(openGpu, { release: true });

@@ -6,7 +6,7 @@ import { describe, expect } from 'vitest';
 import { facilityLocation } from '../src/index.ts';
 import { flat, kernels, siteOf } from './sites.ts';
 
-const gpuTest = await deviceTests(() => openGpu(), { release: true });
+const gpuTest = await deviceTests(openGpu, { release: true });
 
 describe.each(kernels)('the kernel %s', (_, kernel, make) => {
   gpuTest('as its reference on WebGPU', async (backend) => {
