@@ -76,6 +76,7 @@ function savedCache(shape: CacheShape): Uint8Array {
         lengths: [2],
         aligned: true,
         ring: { window: 1, seen: 1 },
+        window: 1,
         accumulated: true,
         block: false,
         states: [{ id: 's', spec: { kind: 'slot', rows: 'kv' }, columns: 2 }],

@@ -6,7 +6,7 @@ import { fileSource } from '../src/read/source.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
-import { excerpt, shared } from '@kv/model-testing/shared';
+import { excerpt, shared, sharedJson } from '@kv/model-testing/shared';
 import { smollm2File } from '@kv/model-testing/smollm2-file';
 
 async function metadataOf(path: string): Promise<ReadonlyMap<string, unknown>> {

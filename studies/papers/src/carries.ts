@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
 import type { Names, Subject } from '@kv/evaluation';
-import { askFiles, percent, policyOf } from '@kv/evaluation/shared';
-import { contrastsOf, promptsOf } from './jobs.ts';
+import { askFiles, percent } from '@kv/evaluation/shared';
+import { contrastsOf, policyOf, promptsOf } from './jobs.ts';
 import { ENOUGH, powerOfRow } from './power.ts';
 import { isAsked, promptFor } from './prompts.ts';
 import { isPlanned, kindOf } from './types.ts';

@@ -1,4 +1,6 @@
-import { digest } from '@kv/evaluation/shared';
+import type { Policy } from '@kv/core';
+import type { Names } from '@kv/evaluation';
+import { digest, policyOf as parsed } from '@kv/evaluation/shared';
 import { armKey, FULL, isPlanned } from './types.ts';
 import type { Arm, Contrast, Kind, Numbers, Plan, Planned, Task } from './types.ts';
 

@@ -1,10 +1,10 @@
 import { Sequence } from '@kv/models';
 import { spearman } from '@kv/tasks';
-import { mean, policyOf, slotsNow, surprise, using } from '@kv/evaluation/shared';
+import { mean, slotsNow, surprise, using } from '@kv/evaluation/shared';
 import { answered } from './answers.ts';
 import { hidden } from './hidden.ts';
 import type { ByArm, PaperJob, PaperResult } from './jobs.ts';
-import { specOf } from './jobs.ts';
+import { policyOf, specOf } from './jobs.ts';
 import { isAsked, promptFor } from './prompts.ts';
 import { retrievalsOf } from './retrievals.ts';
 import { byArm, forEach } from './tried.ts';

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { compile } from '@kv/core/engine';
-import { digest, policyOf } from '@kv/evaluation/shared';
+import { digest } from '@kv/evaluation/shared';
 import { random } from '@kv/tasks';
 import { describe, expect, it } from 'vitest';
-import { jobsOf, known, specOf } from '../src/jobs.ts';
+import { jobsOf, known, policyOf, specOf } from '../src/jobs.ts';
 import type { PaperResult } from '../src/jobs.ts';
 import { rowText } from '../src/markdown.ts';
 import { ENOUGH, powerOf, powerOfRow } from '../src/power.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { readGguf } from '../src/checkpoint/gguf.ts';
-import { fileSource } from '../src/checkpoint/source.ts';
+import { readGguf } from '../src/format/gguf.ts';
+import { fileSource } from '../src/read/source.ts';
 import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 
 const shared = process.env['KV_SHARED'];
