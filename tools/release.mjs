@@ -73,7 +73,7 @@ if (waiting.length === 0 && !dryRun) {
   }
 }
 
-console.error('release: builds and checks come before anything is published: about 15 minutes on two cores');
+console.error('release: builds and checks come before anything is published: some minutes on two cores');
 if (dryRun) console.error(`release: ${waiting.length} changesets would make versions`);
 else if (waiting.length > 0) {
   const before = (await step('', 'git', 'rev-parse', 'HEAD')).trim();
