@@ -43,6 +43,7 @@ export default defineConfig({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
     testTimeout: 2 * minutes,
+    hookTimeout: 2 * minutes,
     // by the condition `module` it has files that Node itself cannot import: they name others without an extension
     server: { deps: { inline: ['ai', '@opentelemetry/api'] } },
     maxWorkers: Math.max(2, availableParallelism() - 1), // on two cores vitest's own choice is one

@@ -1,0 +1,19 @@
+import { reference, referenceJson } from '@kv/model-testing/reference';
+import { loadModel } from '../../src/index.ts';
+import type { HostModel } from '../../src/index.ts';
+
+/** What lies beside a golden checkpoint: ids of its prompt, and what else was recorded. */
+export interface Golden {
+  readonly ids: number[];
+  readonly policies: Readonly<Record<string, { readonly kept: number[][][] }>>;
+}
+
+/** The folder of a golden checkpoint. */
+export const goldenFolder = (kind: string): string => reference(`data/goldens/${kind}`);
+export const goldenOf = (kind: string): Golden => referenceJson(`data/goldens/${kind}/golden.json`);
+
+/** The llama golden, 4 layers of 4 query heads, and its prompt. */
+export const llamaGolden = async (): Promise<{ readonly model: HostModel; readonly ids: number[] }> => ({
+  model: await loadModel(goldenFolder('llama')),
+  ids: goldenOf('llama').ids,
+});
