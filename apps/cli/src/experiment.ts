@@ -64,15 +64,15 @@ export async function flagged<T>({ options }: Command, ask: () => T | Promise<T>
   try {
     return await ask();
   } catch (cause) {
-    if (KvError.is(cause) && options.some(({ long }) => long === `--${cause.at}`))
-      throw new KvError(`--${cause.at}`, cause.message.slice(cause.at.length + 2));
-    throw cause;
+    const flag = KvError.is(cause) && options.find((option) => option.attributeName() === cause.at)?.long;
+    if (!KvError.is(cause) || !flag) throw cause;
+    throw new KvError(flag, cause.message.slice(cause.at.length + 2));
   }
 }
 
 /** How a command understands policies: what is installed, the modules that texts name, and the code that runs them. */
 export const namingOf = ({ cwd }: Terminal, { engine }: Machine): Required<Naming> => ({
-  names: (text) => named(text, cwd),
+  names: (calls) => named(calls, cwd),
   code: (policies) => policyCode(policies, cwd, engine),
 });
 

@@ -20,6 +20,6 @@ export async function openBench({ path, cwd, engine, threads, pieces }: WorkerDa
   const known = pieces && (await catalogueWith(pieces, cwd));
   return {
     model: await loadModel(path, { runtime: await openRuntime(engine, cwd, threads) }),
-    names: (text) => known ?? named(text, cwd),
+    names: (calls) => known ?? named(calls, cwd),
   };
 }

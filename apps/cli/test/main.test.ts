@@ -169,7 +169,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     ],
     [
       ['--prompt', TEXT, '--policy', 'knorm'],
-      /^--budget: expected a number of slots or a share such as 25%, since 'knorm ∘ topK' evicts, got none$/,
+      /^--budget: 'knorm ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'$/,
     ],
     [
       ['--prompt', 'x'.repeat(CONTEXT)],

@@ -128,7 +128,7 @@ describe('kv run --document', () => {
     [['--document', 'long.txt', '--question', 'y'], /^prompt: must fit the model's context of 256 tokens, got \d+$/],
     [
       ['--document', 'story.txt', '--question', 'y', '--policy', 'knorm'],
-      /^--budget: expected a number of slots or a share/,
+      /^--budget: '.*' evicts, so a budget is expected/,
     ],
   ])('%j is one sentence', async (args, sentence) => {
     const { code, stdout, stderr } = await run(...args);

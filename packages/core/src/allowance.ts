@@ -4,10 +4,13 @@ import { KvError } from './errors.ts';
 
 /** What a policy evicts and forces, as budgets look at it. */
 export interface Forcing {
+  readonly label: string;
   /** The name for people: a method's name, else the label. */
   readonly called: string;
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
+  /** Some allocator finds the size itself, so no budget has to be given. */
+  readonly sizes: boolean;
   /** Some step may force more than its floor, by what the text is. */
   readonly open: boolean;
   /** Some allocator that reads scores may give more than was asked for. */
@@ -33,10 +36,17 @@ export interface Allowance {
 }
 
 /**
- * @throws KvError for what is no budget, and for a number of slots that the policy can never keep, however long the text:
- * before anything runs.
+ * @throws KvError for what is no budget, for none under a policy that evicts to one, and for a number of slots that the
+ * policy can never keep, however long the text: before anything runs.
  */
-export function expectBudget(policy: Forcing, budget: Budget, at = 'budget'): void {
+export function expectBudget(policy: Forcing, budget: Budget | undefined, at = 'budget'): void {
+  if (budget === undefined) {
+    if (!policy.evicts || policy.sizes) return;
+    throw new KvError(
+      at,
+      `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
+    );
+  }
   slotsOf(budget, 1);
   if (typeof budget !== 'number' || !policy.evicts || policy.raises || policy.least(Infinity, budget) <= budget) return;
   throw new KvError(

@@ -20,7 +20,7 @@ export type { Arg, Call } from './policy-calls.ts';
 export { isPiece, otherProtocol } from './piece.ts';
 export { isOverwritten } from './read-only.ts';
 export { StepCache } from './alike.ts';
-export { compile, planBudgets, runEvent, union } from './run.ts';
+export { compile, expectPiece, planBudgets, runEvent, union } from './run.ts';
 export { expectPromises, settle } from './settle.ts';
 export type { Compiled } from './run.ts';
 export type { Settled as SettledEvent } from './settle.ts';

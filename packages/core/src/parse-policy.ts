@@ -11,15 +11,15 @@ import { lookUp } from './registry.ts';
 import type { Registry } from './registry.ts';
 
 /**
- * A policy from text: names with options, `∘` or `|` between them, as labels print it:
+ * A policy from text, or from the calls that `policyCalls` read of it: names with options, `∘` or `|` between them, as labels print it:
  * `weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK`. A name alone is rather a method; a text that ends in
  * scores gets `topK`.
  *
  * @remarks The text names what the registry holds, and nothing is imported.
  * @throws KvError with what was expected: names, options of a name, a selector at the end, or at most 64 pieces.
  */
-export function parsePolicy(text: string, known: Registry): Policy {
-  const calls = policyCalls(text);
+export function parsePolicy(text: string | readonly Call[], known: Registry): Policy {
+  const calls = typeof text === 'string' ? policyCalls(text) : text;
   const piece = chain(calls, namesOf(known), true);
   if (!piece.from.includes('start'))
     throw new KvError(

@@ -22,7 +22,6 @@ type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 
 /** A policy taken apart: what an engine looks at. */
 export interface Compiled extends Forcing {
-  readonly label: string;
   readonly steps: readonly Step[];
   /** Signals of the event, each once. */
   readonly needs: readonly AnySignal[];
@@ -30,8 +29,6 @@ export interface Compiled extends Forcing {
   readonly reach: Reach;
   /** Some step wants the whole prompt before it. */
   readonly whole: boolean;
-  /** Some allocator finds the size itself, so no budget has to be given. */
-  readonly sizes: boolean;
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
 }
 
@@ -39,13 +36,29 @@ export interface Compiled extends Forcing {
 export const union = (...lists: readonly (readonly AnySignal[])[]): readonly AnySignal[] =>
   lists.flat().filter((s, i, all) => all.findIndex((t) => sameSignal(s, t)) === i);
 
+const compiled = new WeakMap<Piece | Policy, Compiled>();
+
+/** A policy taken apart: once, since pieces are immutable. @throws KvError for what is no piece */
 export function compile(policy: Piece | Policy): Compiled {
+  const known = compiled.get(policy);
+  if (known) return known;
+  expectPiece(policy);
+  const made = takeApart(policy);
+  compiled.set(policy, made);
+  return made;
+}
+
+/** @throws KvError for what is no piece */
+export function expectPiece(policy: unknown): asserts policy is Piece {
   if (!isPiece(policy))
     throw new KvError(
       'policy',
       otherProtocol(policy, 'the policy') ??
         `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${typeof policy === 'string' ? readBy(policy) : shown(policy)}`,
     );
+}
+
+function takeApart(policy: Piece): Compiled {
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
     floor = (slots: number, budget: number): number => floorOf(steps, slots, budget),

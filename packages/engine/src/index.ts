@@ -22,6 +22,7 @@ export { rmsNorm, rowsOf } from './decoder/rows.ts';
 export { decode, generate } from './generate/generate.ts';
 export type { Generated, Generation } from './generate/generate.ts';
 export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './generate/options.ts';
+export { decodingPolicy } from './generate/policies.ts';
 export { createPrefixStore } from './generate/prefix.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix.ts';
 export type { Report } from './generate/report.ts';

@@ -1,5 +1,5 @@
 import type { Policy } from '@kv/core';
-import { compile, isPiece } from '@kv/core/engine';
+import { expectPiece } from '@kv/core/engine';
 
 /**
  * The policy that a text stands for. The catalogue is loaded where text is given, and nowhere else. @throws KvError for
@@ -7,6 +7,6 @@ import { compile, isPiece } from '@kv/core/engine';
  */
 export async function policyOf(policy: Policy | string): Promise<Policy> {
   if (typeof policy === 'string') return (await import('@kv/policies')).policy(policy);
-  if (!isPiece(policy)) compile(policy); // a promise would be waited for
+  expectPiece(policy); // a promise would be waited for
   return policy;
 }

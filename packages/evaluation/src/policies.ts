@@ -1,10 +1,11 @@
 import { lookUp, parsePolicy } from '@kv/core';
-import { policyCalls, printCalls } from '@kv/core/engine';
+import { policyCalls } from '@kv/core/engine';
 import type { Policy, Registry } from '@kv/core';
+import type { Call } from '@kv/core/engine';
 import { catalogue } from '@kv/policies';
 
-/** What a policy text may name. */
-export type Names = (text: string) => Registry | Promise<Registry>;
+/** What the text of a policy may name, by what was read of it. */
+export type Names = (calls: readonly Call[]) => Registry | Promise<Registry>;
 
 /** How policy texts are understood. */
 export interface Naming {
@@ -22,14 +23,15 @@ export interface Naming {
  * @throws KvError in one sentence
  */
 export async function policyOf(text: string, names: Names = () => catalogue, seed?: number): Promise<Policy> {
-  const known = await names(text);
-  return parsePolicy(seed === undefined ? text : seeded(text, seed, known), known);
+  const calls = policyCalls(text),
+    known = await names(calls);
+  return parsePolicy(seed === undefined ? calls : seeded(calls, seed, known), known);
 }
 
-function seeded(text: string, seed: number, known: Registry): string {
-  const [only, ...more] = policyCalls(text);
+function seeded(calls: readonly Call[], seed: number, known: Registry): readonly Call[] {
+  const [only, ...more] = calls;
   const { args = [] } = only;
-  if (more.length > 0 || args.some(({ key }) => key === 'seed')) return text;
-  if (!Object.hasOwn(lookUp(known, only.name, true).description.options, 'seed')) return text;
-  return printCalls([{ ...only, args: [...args, { key: 'seed', calls: [{ name: String(seed) }] }] }]);
+  if (more.length > 0 || args.some(({ key }) => key === 'seed')) return calls;
+  if (!Object.hasOwn(lookUp(known, only.name, true).description.options, 'seed')) return calls;
+  return [{ ...only, args: [...args, { key: 'seed', calls: [{ name: String(seed) }] }] }];
 }

@@ -118,12 +118,12 @@ describe('decoding under another policy', () => {
     [
       'no budget',
       { ...evicting, decodeBudget: undefined },
-      "decodeBudget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'",
+      "decodeBudget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'",
     ],
     [
       'a budget alone',
       { decodeBudget: 24, every: 5 },
-      'decodeBudget: expected a policy that evicts beside it, got none',
+      'decodeBudget: expected a policy that evicts, got none',
     ],
     [
       'no share',

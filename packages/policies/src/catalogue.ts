@@ -10,7 +10,8 @@ export const catalogue: Registry = registry(packages);
  *
  * @throws KvError with what was expected: names, options of a name, or a selector at the end.
  */
-export const parsePolicy = (text: string, known: Registry = catalogue): Policy => parse(text, known);
+export const parsePolicy = (text: Parameters<typeof parse>[0], known: Registry = catalogue): Policy =>
+  parse(text, known);
 
 /** Names of the methods, and of the scorers, which `topK` makes policies. */
 export const policyNames: readonly string[] = [

@@ -176,9 +176,9 @@ function slots(
 ): number | undefined {
   const compiled = compile(policy);
   if (!compiled.evicts) return undefined;
-  if (asked === undefined)
-    throw new KvError('--budget', `expected a number of slots, since '${compiled.label}' evicts, got none`);
-  const { slots: budget } = allowanceOf(compiled, asked, maxPositions, '--budget');
+  // room for turns is kept beside it, so a policy that finds its own size needs one too
+  expectBudget({ ...compiled, sizes: false }, asked, '--budget');
+  const { slots: budget } = allowanceOf(compiled, asked!, maxPositions, '--budget');
   if (budget >= maxPositions)
     throw new KvError('--budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${budget}`);
   return budget;

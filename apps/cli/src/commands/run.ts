@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile, expectBudget } from '@kv/core/engine';
+import { compile } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
@@ -8,6 +8,7 @@ import { recorder } from '@kv/engine';
 import type { Budget, Generated, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
+import { flagged } from '../experiment.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
@@ -192,13 +193,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const named = await resolvePolicy(options.policy, { cwd }),
     recorded = options.why && recorder(named),
     policy = recorded?.policy ?? named;
-  if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined)
-    throw new KvError(
-      '--budget',
-      `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`,
-    );
-  if (options.budget !== undefined) expectBudget(compile(policy), options.budget, '--budget');
-  const under = await decodingUnder(policy, options, cwd);
+  const under = await flagged(command, () => decodingUnder(policy, options, cwd));
   const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };
   // an observer is shown what the host holds

@@ -105,7 +105,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
       options.apiKeyFile === undefined ? undefined : readKeys(readText(options.apiKeyFile, cwd), options.apiKeyFile),
     registry = await catalogueWith(options.pieces, cwd),
     open = options.apiKeyFile === undefined ? undefined : openKeyFile(options.apiKeyFile, cwd);
-  if (options.budget !== undefined) expectBudget(compiled, options.budget, '--budget');
+  expectBudget(compiled, options.budget, '--budget');
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
   await withModel(command, terminal, residentOn(compiled), (model) =>
     listen(model, options, terminal, { policy, keys, registry }).then(onStop),

@@ -82,14 +82,9 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
     ),
     recorded = recorder(await resolvePolicy(flags.policy, { cwd })),
     compiled = compile(recorded.policy),
-    { evicts, sizes, label } = compiled;
+    { evicts, label } = compiled;
   if (!evicts) throw new KvError('--policy', `expected a policy that evicts, got '${label}'`);
-  if (!sizes && budget === undefined)
-    throw new KvError(
-      '--budget',
-      `expected a number of slots or a share such as 25%, since '${label}' evicts, got none`,
-    );
-  if (budget !== undefined) expectBudget(compiled, budget, '--budget');
+  expectBudget(compiled, budget, '--budget');
   await withHostModel(command, terminal, async (model) => {
     const ids = read(model),
       { tokens } = await generate(model, {

@@ -1,6 +1,7 @@
 import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KvError, parsePolicy } from '@kv/core';
+import { policyCalls } from '@kv/core/engine';
 import type { Names } from '@kv/evaluation';
 import { gpuModelsFolder } from '../device.ts';
 import type { EngineChoice } from '../engine.ts';
@@ -24,14 +25,15 @@ export async function policyCode(
   texts: Iterable<string>,
   cwd: string,
   engine: EngineChoice,
-  names: Names = (text) => named(text, cwd),
+  names: Names = (calls) => named(calls, cwd),
 ): Promise<readonly string[]> {
   const packages = new Set<string>(),
     modules = new Map<string, string>();
   for (const text of new Set(texts)) {
-    const known = await names(text);
-    const { label } = parsePolicy(text, known);
-    for (const word of [...wordsIn(text), ...wordsOfLabel(label)])
+    const calls = policyCalls(text),
+      known = await names(calls),
+      { label } = parsePolicy(calls, known);
+    for (const word of [...wordsIn(calls), ...wordsOfLabel(label)])
       for (const { package: from } of known.get(word) ?? known.get(word.slice(word.lastIndexOf(':') + 1)) ?? []) {
         // A module's factory is held under the word that named it.
         const url = from === word ? moduleUrl(from, cwd) : undefined;
@@ -64,7 +66,7 @@ function folderOf(name: string, from: string): string {
 /** Names of pieces, which a policy of a module has in its label alone; a label of somebody else's may be any text. */
 function wordsOfLabel(label: string): readonly string[] {
   try {
-    return label === '' ? [] : wordsIn(label);
+    return label === '' ? [] : wordsIn(policyCalls(label));
   } catch {
     return [];
   }

@@ -15,7 +15,8 @@ import { looksLikePath, policyModule } from './policy-module.ts';
  * @throws KvError in one sentence
  */
 export async function resolvePolicy(text: string, { cwd }: { readonly cwd: string }): Promise<Policy> {
-  return parsePolicy(text, await named(text, cwd));
+  const calls = policyCalls(text);
+  return parsePolicy(calls, await named(calls, cwd));
 }
 
 /** @throws KvError for a budget that nobody was told to keep: without a policy all stays */
@@ -40,12 +41,11 @@ export function policyOfFile(label: string, named: Registry = catalogue): Policy
  * The catalogue and the modules that a text names, and what is installed where it names something else: a command runs
  * nothing of a folder that it was not asked for.
  */
-export async function named(text: string, cwd: string): Promise<Registry> {
-  const calls = policyCalls(text);
-  const ours = words(calls).every((word) => looksLikePath(word) || inCatalogue(word));
+export async function named(calls: readonly Call[], cwd: string): Promise<Registry> {
+  const ours = wordsIn(calls).every((word) => looksLikePath(word) || inCatalogue(word));
   const { known, failed } = ours ? { known: catalogue, failed: [] } : await installed(cwd);
   const modules = new Map<string, AnyFactory>();
-  for (const word of words(calls)) {
+  for (const word of wordsIn(calls)) {
     const alone = calls.length === 1 && calls[0].name === word;
     if (known.has(word.slice(word.lastIndexOf(':') + 1)) || !(looksLikePath(word) || alone)) continue;
     const factory = await policyModule(word, cwd);
@@ -60,8 +60,9 @@ export async function named(text: string, cwd: string): Promise<Registry> {
 }
 /** @throws KvError for a text that names a module: others have no such file */
 export async function checkNoModule(text: string, cwd: string): Promise<void> {
-  const known = await named(text, cwd),
-    module = wordsIn(text).find((word) => (known.get(word) ?? []).some((entry) => entry.package === word));
+  const calls = policyCalls(text),
+    known = await named(calls, cwd),
+    module = wordsIn(calls).find((word) => (known.get(word) ?? []).some((entry) => entry.package === word));
   if (module !== undefined)
     throw new KvError(
       '--queue',
@@ -73,9 +74,8 @@ const inCatalogue = (word: string): boolean => {
   return (catalogue.get(name) ?? []).some((entry) => from === undefined || entry.package === from);
 };
 
-/** Every name that a text has in the place of a piece. @throws KvError for a text that is no policy */
-export const wordsIn = (text: string): readonly string[] => words(policyCalls(text));
-const words = (calls: readonly Call[]): readonly string[] => [
+/** Every name of a piece in the calls of a text. */
+export const wordsIn = (calls: readonly Call[]): readonly string[] => [
   ...new Set(calls.flatMap(namesIn).map((name) => name.slice(name.lastIndexOf('*') + 1).trim())),
 ];
 const namesIn = ({ name, args = [] }: Call): readonly string[] => [

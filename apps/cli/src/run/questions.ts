@@ -1,7 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { decode, loadCache, Sequence } from '@kv/models';
 import type { Budget, DecodeOptions, Model } from '@kv/models';
@@ -84,11 +83,6 @@ async function documentCache(
   signal: AbortSignal,
 ): Promise<Sequence> {
   if (file !== undefined) return loadCache(model, resolve(cwd, file));
-  if (compile(policy).evicts && budget === undefined)
-    throw new KvError(
-      '--budget',
-      `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`,
-    );
   const sequence = new Sequence(model);
   try {
     // without a saved cache there is a document, see documentGiven

@@ -39,8 +39,7 @@ export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Sha
   }
   if (!compiled.evicts)
     refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
-  if (budget === undefined && !sizes)
-    refuse(`'${label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
+  expectBudget(compiled, budget);
   const allotter = steps.find(({ kind, plan, forces }) => kind === 'allocator' && !plan && !forces),
     uneven = allotter?.name ?? (sizes || planned(compiled, budget ?? 1, shape) ? label : undefined);
   if (uneven !== undefined)
@@ -64,7 +63,6 @@ export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Sha
     if (!(need.id === 'tokens' || QUERIES.test(need.id) || (need.id === 'rope' && !need.provide)))
       refuse(`'${label}' reads the signal ${signalKey(need)}, which this engine does not have`);
   }
-  if (budget !== undefined) expectBudget(compiled, budget);
   return {
     compiled,
     window: Math.max(0, ...needs.filter(({ id }) => QUERIES.test(id)).map(windowOf)),

@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
-import { compile, expectBudget, expectOptions } from '@kv/core/engine';
-import type { Policy } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import { compile, expectOptions } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
 import type { Model } from '../memory/runtime.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
+import { decodingPolicy, everyOf } from './policies.ts';
+import type { Policies } from './policies.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -99,13 +99,8 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   expectOptions('generate', GENERATE_OPTIONS, given);
   const options = await withPolicies(given),
     { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options,
-    decodePolicy = decoding(options);
+    decodePolicy = decodingPolicy(options);
   const ids = promptIds(model, options);
-  if (policy && compile(policy).evicts && !compile(policy).sizes && budget === undefined)
-    throw new KvError(
-      'budget',
-      `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
-    );
   if (!(Number.isInteger(logits) && logits >= 0))
     throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
   const sequence = new Sequence(model, backend);
@@ -163,10 +158,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
 }
 
 /** Options whose policies are made of pieces. */
-type Made = Omit<GenerateOptions, 'policy' | 'decodePolicy'> & {
-  readonly policy?: Policy | undefined;
-  readonly decodePolicy?: Policy | undefined;
-};
+type Made = Omit<GenerateOptions, 'policy' | 'decodePolicy'> & Policies;
 async function withPolicies({ policy, decodePolicy, ...rest }: GenerateOptions): Promise<Made> {
   return {
     ...rest,
@@ -174,33 +166,6 @@ async function withPolicies({ policy, decodePolicy, ...rest }: GenerateOptions):
     ...(decodePolicy !== undefined && { decodePolicy: await policyOf(decodePolicy) }),
   };
 }
-
-/**
- * The policy to decode under, where one is given, or another budget. @throws KvError for one that would never evict, or
- * lacks a budget.
- */
-function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }: Made): Policy | undefined {
-  if (decodePolicy === policy && decodeBudget === undefined) return undefined;
-  if (!decodePolicy) throw new KvError('decodeBudget', 'expected a policy that evicts beside it, got none');
-  const compiled = compile(decodePolicy),
-    { evicts, sizes, label, hooks } = compiled,
-    keeps = decodeBudget ?? budget;
-  if (evicts && (every ?? everyOf({ hooks })) === undefined)
-    throw new KvError(
-      'every',
-      `'${label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
-    );
-  if (evicts && !sizes && keeps === undefined)
-    throw new KvError(
-      'decodeBudget',
-      `'${label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`,
-    );
-  if (keeps !== undefined) expectBudget(compiled, keeps, decodeBudget === undefined ? 'budget' : 'decodeBudget');
-  return decodePolicy;
-}
-
-/** Tokens between two events while tokens are generated, as the policy says. */
-const everyOf = ({ hooks }: Pick<Compiled, 'hooks'>): number | undefined => hooks('cadence')[0]?.every;
 
 /** Generates from a prefilled sequence; the last token is given, but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {

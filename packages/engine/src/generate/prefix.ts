@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile, expectOptions } from '@kv/core/engine';
+import { compile, expectBudget, expectOptions } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Model } from '../memory/runtime.ts';
 import { Sequence, type SequenceOptions } from '../sequence/sequence.ts';
@@ -66,11 +66,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0))
     throw new KvError('maxBytes', `must be a whole number of bytes, got ${maxBytes}`);
   const evicts = policy !== undefined && compile(policy).evicts;
-  if (evicts && budget === undefined)
-    throw new KvError(
-      'budget',
-      `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
-    );
+  if (policy) expectBudget(compile(policy), budget);
   /** Least recently used first. */
   let kept: Sequence[] = [];
   const counts = { fed: 0, reused: 0, dropped: 0 },

@@ -284,11 +284,7 @@ export class Sequence {
     const next = compile(policy),
       allowance = this.#allowance(next, budget, this.length, 'decodeBudget');
     const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
-    if (next.evicts && allowance === undefined)
-      throw new KvError(
-        'decodeBudget',
-        `'${next.label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`,
-      );
+    if (allowance === undefined) expectBudget(next, undefined, 'decodeBudget');
     if (moves(this.policy) && !moves(next))
       throw new KvError(
         'decodePolicy',

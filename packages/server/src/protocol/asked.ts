@@ -64,13 +64,8 @@ export function wayOf(
     if (value !== undefined && !policy?.evicts)
       throw new Refusal(`'${field}' is expected beside a policy that evicts, got none`, { param: field });
   if (!policy) return { of };
-  if (policy.evicts && !policy.sizes && budget === undefined)
-    throw new Refusal(
-      `'budget' is expected, since '${policy.label}' evicts: a number of slots, or a share of the prompt such as '25%'`,
-      { param: 'budget' },
-    );
+  expectKept(policy, budget);
   const slots = budget === undefined ? 0 : slotsOf(budget, maxPositions);
-  if (budget !== undefined) expectKept(policy, budget);
   if (slots > maxPositions)
     throw new Refusal(`'budget' must be at most the ${maxPositions} slots of the model's context, got ${slots}`, {
       param: 'budget',
@@ -78,8 +73,8 @@ export function wayOf(
   return { of, policy, ...(policy.evicts && { budget, block, every }) };
 }
 
-/** @throws Refusal for a number of slots that the policy can never keep */
-function expectKept(policy: Compiled, budget: Budget): void {
+/** @throws Refusal for a budget that the policy lacks or can never keep */
+function expectKept(policy: Compiled, budget: Budget | undefined): void {
   try {
     expectBudget(policy, budget, "'budget'");
   } catch (cause) {

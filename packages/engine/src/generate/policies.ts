@@ -1,0 +1,43 @@
+import { KvError } from '@kv/core';
+import { compile, expectBudget } from '@kv/core/engine';
+import type { Budget, Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+
+/** Under what a prompt is read and tokens are generated. */
+export interface Policies {
+  readonly policy?: Policy | undefined;
+  readonly budget?: Budget | undefined;
+  readonly decodePolicy?: Policy | undefined;
+  readonly decodeBudget?: Budget | undefined;
+  readonly every?: number | undefined;
+}
+
+/** Tokens between two events while tokens are generated, as the policy says. */
+export const everyOf = ({ hooks }: Pick<Compiled, 'hooks'>): number | undefined => hooks('cadence')[0]?.every;
+
+/**
+ * The policy that tokens are generated under, where it is not what the prompt is read under.
+ *
+ * @throws KvError, before anything runs, for a policy that evicts without a budget, or would never evict
+ */
+export function decodingPolicy({
+  policy,
+  budget,
+  decodePolicy = policy,
+  decodeBudget,
+  every,
+}: Policies): Policy | undefined {
+  if (policy) expectBudget(compile(policy), budget);
+  if (decodePolicy === policy && decodeBudget === undefined) return undefined;
+  const compiled = decodePolicy && compile(decodePolicy);
+  if (!compiled || (decodePolicy === policy && !compiled.evicts))
+    throw new KvError('decodeBudget', 'expected a policy that evicts, got none');
+  if (compiled.evicts && (every ?? everyOf(compiled)) === undefined)
+    throw new KvError(
+      'every',
+      `'${compiled.label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
+    );
+  const at = decodeBudget === undefined && budget !== undefined ? 'budget' : 'decodeBudget';
+  expectBudget(compiled, decodeBudget ?? budget, at);
+  return decodePolicy;
+}
