@@ -14,21 +14,21 @@ import { median, spread } from './lib/spread.mjs';
 const { rounds, tokens: lengths } = commandLine({ rounds: 3, tokens: [1024, 4000] });
 const names = ['full', 'streaming', 'knorm', 'snapkv', 'snapkvCaote', 'tova', 'observed', 'taFast'];
 const budget = 256,
-  newTokens = 48;
+  maxNewTokens = 48;
 
 const model = await loadModel('embedded');
 // 4,000 and not 4,096: the answer has to fit the model's context too
 const all = model.tokenizer.encode(await heldOutBook()).ids;
 
 console.log(
-  `embedded model, budget ${budget}, ${newTokens} new tokens, ${rounds} rounds, all policies in turn in each round: median (lowest-highest)`,
+  `embedded model, budget ${budget}, ${maxNewTokens} new tokens, ${rounds} rounds, all policies in turn in each round: median (lowest-highest)`,
 );
 for (const length of lengths) {
   const ids = all.slice(0, length),
     runs = new Map(names.map((name) => [name, []]));
   for (let round = -1; round < rounds; round++)
     for (const name of names) {
-      const { report } = await generate(model, { ids, policy: policy(name), budget, maxNewTokens: newTokens });
+      const { report } = await generate(model, { ids, policy: policy(name), budget, maxNewTokens });
       if (round >= 0) runs.get(name).push(report); // the first round warms up
     }
   const full = runs.get('full');

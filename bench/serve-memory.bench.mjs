@@ -5,7 +5,7 @@
  *
  *   npm run bench serve-memory        or, once built:
  *   node bench/serve-memory.bench.mjs --model MODEL --prompt 600 --tokens 32 --clients 24 --memory 32 --policy 'snapkv(window=16)' \
- *     --budget 25% --block 128 --cadence 16        (memory in MiB)
+ *     --budget 25% --block 128 --every 16        (memory in MiB)
  */
 import { loadModel } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
@@ -21,7 +21,7 @@ const {
   policy,
   budget,
   block,
-  cadence,
+  every,
 } = commandLine({
   model: 'embedded',
   prompt: 600,
@@ -31,7 +31,7 @@ const {
   policy: 'snapkv(window=16)',
   budget: '25%',
   block: 128,
-  cadence: 16,
+  every: 16,
 });
 
 const model = await loadModel(source);
@@ -85,11 +85,11 @@ console.log(
 const rows = [
   ['full cache', {}],
   [
-    `${policy}, ${budget}, block ${block}, cadence ${cadence}`,
+    `${policy}, ${budget}, block ${block}, an event every ${every} tokens`,
     {
       policy: parsePolicy(policy),
       budget: budget.endsWith('%') ? budget : Number(budget),
-      ...{ block, cadence },
+      ...{ block, every },
     },
   ],
 ];

@@ -17,7 +17,7 @@ const SWEEP = {
   policies: ['full', 'streaming', 'snapkv(window=8)', 'random'],
   tasks: [{ task: 'niah_single_1', tokens: 700, problems: 4 }],
   budgets: [64, '25%'],
-  newTokens: 16,
+  maxNewTokens: 16,
 };
 /** Times that both workers are killed. */
 const KILLS = 2;

@@ -14,11 +14,11 @@ export const budgetOption: OptionOf<Budget> = [
 /** `--block`; what an eviction between the blocks of a prompt means stands in the words of each command. */
 export const blockOption = (help: string): OptionOf<number> => ['--block <tokens>', help, whole('--block', { min: 1 })];
 
-/** `--cadence`, with words of its own where a command has another default. */
-export const cadenceOption = (help = 'evict again after so many generated tokens'): OptionOf<number> => [
-  '--cadence <tokens>',
+/** `--every`, with words of its own where a command has another default. */
+export const everyOption = (help = 'evict again after so many generated tokens'): OptionOf<number> => [
+  '--every <tokens>',
   help,
-  whole('--cadence', { min: 1 }),
+  whole('--every', { min: 1 }),
 ];
 
 /** What `--policies` and `--policy` were. */

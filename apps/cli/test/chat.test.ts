@@ -97,7 +97,7 @@ describe('kv chat', () => {
     expect(said).toBe(
       (await kv(['run', '--model', model, '--prompt', TURN, '--max-new-tokens', '12', '--stop', '\n'], { cwd })).stdout,
     );
-    expect((await chat([...KEEP, '--cadence', '3'], [TURN, TURN])).code).toBe(0);
+    expect((await chat([...KEEP, '--every', '3'], [TURN, TURN])).code).toBe(0);
   });
   it('saves what loads and goes on in the same words', async () => {
     const [one, two, three] = ['The first turn is this one here.', TURN, 'And the last one asks again.'];

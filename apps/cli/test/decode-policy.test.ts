@@ -28,12 +28,12 @@ test('one policy reads the prompt, another generates, and a share is of all toke
       'keydiff',
       '--decode-budget',
       '8',
-      '--cadence',
+      '--every',
       '4',
     );
   expect(both).toMatchObject({ policy: 'streaming(sinks=2) ∘ topK', decodePolicy: 'keydiff ∘ topK' });
   expect(both.kept.flat().map((set) => set.length)).toEqual(both.kept.flat().map(() => 8));
-  const share = await json('--decode-policy', 'streaming(sinks=2)', '--decode-budget', '50%', '--cadence', '4');
+  const share = await json('--decode-policy', 'streaming(sinks=2)', '--decode-budget', '50%', '--every', '4');
   expect(share).toMatchObject({ policy: 'full', decodePolicy: 'streaming(sinks=2) ∘ topK' });
   expect(share.kept.flat()[0]).toHaveLength(Math.floor(whole / 2));
   expect(await json('--policy', 'streaming', '--budget', '12')).not.toHaveProperty('decodePolicy');
@@ -41,13 +41,13 @@ test('one policy reads the prompt, another generates, and a share is of all toke
 test.each([
   [
     ['--decode-policy', 'keydiff', '--decode-budget', '8'],
-    "--cadence: expected a number of tokens between two evictions, since 'keydiff ∘ topK' evicts while tokens are generated, got none",
+    "--every: 'keydiff ∘ topK' evicts while tokens are generated, so a number of tokens between two events is expected",
   ],
   [
-    ['--decode-policy', 'keydiff', '--cadence', '4'],
-    "--decode-budget: expected a number of slots or a share such as 25%, since 'keydiff ∘ topK' evicts, got none",
+    ['--decode-policy', 'keydiff', '--every', '4'],
+    "--decode-budget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'",
   ],
-  [['--decode-budget', '8', '--cadence', '4'], '--decode-budget: expected a policy that evicts beside it, got none'],
+  [['--decode-budget', '8', '--every', '4'], '--decode-budget: expected a policy that evicts, got none'],
   [['--decode-policy', 'keydif'], 'keydif'],
 ])('%j is refused in one sentence', async (args, sentence) => {
   const { stderr, code } = await run(...args);

@@ -130,8 +130,8 @@ describe('what the events of a run note', () => {
       /^note: pyramidkv: uniform budgets, the line from \d+(\.\d)? to \d+(\.\d)? leaves \d+ >= top >= bottom >= 8$/gm,
     policy = ['--policy', 'pyramidkv(window=8)', '--budget', '11'];
   it.each([
-    ['text', '--prompt', TEXT, '--max-new-tokens', '6', '--cadence', '2'],
-    ['JSON', '--prompt', TEXT, '--max-new-tokens', '6', '--cadence', '2', '--json'],
+    ['text', '--prompt', TEXT, '--max-new-tokens', '6', '--every', '2'],
+    ['JSON', '--prompt', TEXT, '--max-new-tokens', '6', '--every', '2', '--json'],
     ['answers over a document', '--document', 'text.txt', '--question', 'Which?', '--max-new-tokens', '2'],
   ])('is said once on stderr beside %s, in round numbers', async (_, ...args) => {
     writeFileSync(join(cwd, 'text.txt'), TEXT);
@@ -248,9 +248,7 @@ describe('the last line of kv run', () => {
       new RegExp(`^kept 20\\.0 \\(\\d+ to \\d+\\) of ${read} tokens`),
     );
     expect(await last()).toMatch(new RegExp(`^kept all ${read} tokens of the prompt \\(full\\), `));
-    expect(await last('--policy', 'knorm', '--budget', '20', '--cadence', '2')).toMatch(
-      `kept 20 of ${read + 2} tokens`,
-    );
+    expect(await last('--policy', 'knorm', '--budget', '20', '--every', '2')).toMatch(`kept 20 of ${read + 2} tokens`);
   });
   it('is left out where nothing but errors is wanted, and where an object is', async () => {
     expect(await last('--quiet')).toBe('');

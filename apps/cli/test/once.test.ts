@@ -7,7 +7,7 @@ beforeAll(() => run()); // the policy that evicts nothing is every sequence's fi
 
 test.each([
   [['--policy', 'snapkv(window=2) | topK', '--budget', '50%'], 1],
-  [['--policy', 'snapkv(window=2)', '--budget', '4', '--decode-policy', 'keydiff', '--cadence', '2'], 2],
+  [['--policy', 'snapkv(window=2)', '--budget', '4', '--decode-policy', 'keydiff', '--every', '2'], 2],
 ])('kv run reads and compiles each policy once: %j', async (flags, policies) => {
   const counted = await countCalls(['policyCalls', 'takeApart'], async () => {
     expect(await run(...flags)).toMatchObject({ code: 0 });

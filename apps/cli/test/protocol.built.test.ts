@@ -59,7 +59,7 @@ const planned = (ids: readonly string[] = IDS): string => {
     context: `${'Some words stand here. '.repeat(6)}The letter is ${id}.`,
     question: ' The letter is',
     answer: id,
-    newTokens: 4,
+    maxNewTokens: 4,
   }));
   writeFileSync(join(cwd, 'rows.json'), JSON.stringify(rows));
   const plan = {

@@ -30,7 +30,13 @@ beforeAll(() => {
   writeFileSync(join(cwd, 'tasks.json'), JSON.stringify([{ id: 'a', context: PROMPT, answer: 'no matter' }]));
   writeFileSync(
     join(cwd, 'sweep.json'),
-    JSON.stringify({ models: ['embedded'], policies: ['full'], tasks: ['tasks.json'], budgets: [64], newTokens: 10 }),
+    JSON.stringify({
+      models: ['embedded'],
+      policies: ['full'],
+      tasks: ['tasks.json'],
+      budgets: [64],
+      maxNewTokens: 10,
+    }),
   );
 });
 

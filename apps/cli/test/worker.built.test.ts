@@ -22,7 +22,7 @@ beforeAll(async () => {
     context: `${'Some words stand here. '.repeat(6)}The number is ${i}.`,
     question: ' The number is',
     answer: String(i),
-    newTokens: 4,
+    maxNewTokens: 4,
   }));
   writeFileSync(join(cwd, 'rows.json'), JSON.stringify(rows));
   const source = `import { writeFileSync } from 'node:fs';\nwriteFileSync(${JSON.stringify(ran)}, '');\n`,
@@ -68,7 +68,7 @@ describe.runIf(there)('kv worker', () => {
   }, 120_000);
   it('runs nothing that a job names but the catalogue and what stands on its command line', async () => {
     const policies = ['./evil.mjs', '"./evil.mjs" ∘ topK', join(cwd, 'evil.mjs'), 'evil', 'evil:x ∘ topK'],
-      problem = { id: 'p', context: 'x', question: 'y', answers: ['z'], grader: 'any', newTokens: 1 },
+      problem = { id: 'p', context: 'x', question: 'y', answers: ['z'], grader: 'any', maxNewTokens: 1 },
       said: string[] = [];
     const worker = await beside(redis.url, cwd, async () => {
       const name = await queueOf(),

@@ -15,7 +15,7 @@ import {
 const keyOf = (side: number): string => letterOf(side).toLowerCase();
 
 /** A choice as the part of an address behind `#`. */
-export function writeAddress({ model, source, late, policies, budget, newTokens, device }: Choice): string {
+export function writeAddress({ model, source, late, policies, budget, maxNewTokens, device }: Choice): string {
   const prompt =
     source.kind === 'text'
       ? { text: source.text }
@@ -26,7 +26,7 @@ export function writeAddress({ model, source, late, policies, budget, newTokens,
       ...prompt,
       ask: late ? 'late' : 'early',
       ...Object.fromEntries(policies.map((policy, side) => [keyOf(side), policy])),
-      ...{ budget, new: newTokens, device },
+      ...{ budget, new: maxNewTokens, device },
     }).map(([key, value]) => [key, String(value)]),
   ).toString();
 }
@@ -51,7 +51,7 @@ export function readAddress(hash: string): Choice {
     late: given.get('ask') === 'late',
     policies,
     budget: readBudget(given.get('budget') ?? '') ?? DEFAULT.budget,
-    newTokens: whole(given.get('new'), 1, LIMITS.newTokens) ?? DEFAULT.newTokens,
+    maxNewTokens: whole(given.get('new'), 1, LIMITS.maxNewTokens) ?? DEFAULT.maxNewTokens,
     device: DEVICES.find((device) => device === given.get('device')) ?? DEFAULT.device,
   };
 }

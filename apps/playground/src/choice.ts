@@ -38,7 +38,7 @@ export interface Choice {
   /** As @kv/policies reads them; may be text that it refuses. */
   readonly policies: readonly string[];
   readonly budget: Budget;
-  readonly newTokens: number;
+  readonly maxNewTokens: number;
   readonly device: Device;
 }
 
@@ -52,7 +52,7 @@ export const LIMITS = {
   policies: 6,
   name: 300,
   seed: 999_999,
-  newTokens: 128,
+  maxNewTokens: 128,
   slots: 4_096,
 };
 
@@ -62,7 +62,7 @@ export const DEFAULT: Choice = {
   late: false,
   policies: ['snapkv(window=16,kernel=17,pooling=max)', 'streaming'],
   budget: '25%',
-  newTokens: 12,
+  maxNewTokens: 12,
   device: 'auto',
 };
 

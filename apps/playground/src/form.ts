@@ -138,10 +138,10 @@ export function choiceForm(): ChoiceForm {
       late: field('late').checked,
       policies: policies.map(({ input }) => input.value.trim()),
       budget: readBudget(field('budget').value) ?? DEFAULT.budget,
-      newTokens: whole(field('newTokens').value, 1, LIMITS.newTokens) ?? DEFAULT.newTokens,
+      maxNewTokens: whole(field('maxNewTokens').value, 1, LIMITS.maxNewTokens) ?? DEFAULT.maxNewTokens,
       device: DEVICES.find((device) => device === field('device').value) ?? DEFAULT.device,
     }),
-    write({ model, source, late, policies: texts, budget, newTokens, device }) {
+    write({ model, source, late, policies: texts, budget, maxNewTokens, device }) {
       const { form, tokens, depth, seed } = source.kind === 'needle' ? source : (DEFAULT.source as Example);
       for (const [name, value] of Object.entries({
         model: model.kind,
@@ -152,7 +152,7 @@ export function choiceForm(): ChoiceForm {
         depth,
         seed,
         budget,
-        newTokens,
+        maxNewTokens,
         device,
       }))
         field(name).value = String(value);

@@ -61,8 +61,8 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
     send({ type: 'prompt', run, prompt: fed.prompt, layers, kvHeads });
     const open = new Map(
       choice.policies.map((policy, side): [Side, AsyncGenerator<Frame | End>] => {
-        const { budget, newTokens } = choice;
-        return [side, answer({ ...fed, computer, model, policy: parsePolicy(policy), budget, newTokens, signal })];
+        const { budget, maxNewTokens } = choice;
+        return [side, answer({ ...fed, computer, model, policy: parsePolicy(policy), budget, maxNewTokens, signal })];
       }),
     );
     // token by token in turn, so that all can be watched
@@ -114,14 +114,14 @@ async function explain({ run, side, position }: Why, signal: AbortSignal): Promi
 }
 
 async function record(
-  { policies, budget, newTokens }: Choice,
+  { policies, budget, maxNewTokens }: Choice,
   fed: Fed,
   side: number,
   model: Model,
   signal: AbortSignal,
 ): Promise<readonly RecordedEvent[]> {
   const { policy, events } = recorder(parsePolicy(policies[side]));
-  const steps = answer({ ...fed, computer: onCpu(''), model, policy, budget, newTokens, signal });
+  const steps = answer({ ...fed, computer: onCpu(''), model, policy, budget, maxNewTokens, signal });
   while (!(await steps.next()).done);
   signal.throwIfAborted();
   return events;

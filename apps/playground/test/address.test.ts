@@ -31,7 +31,7 @@ const choice: fc.Arbitrary<Choice> = fc.record({
   late: fc.boolean(),
   policies: fc.array(text(60), { minLength: 2, maxLength: LIMITS.policies }),
   budget,
-  newTokens: fc.integer({ min: 1, max: LIMITS.newTokens }),
+  maxNewTokens: fc.integer({ min: 1, max: LIMITS.maxNewTokens }),
   device: fc.constantFrom(...DEVICES),
 });
 

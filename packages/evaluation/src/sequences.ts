@@ -14,12 +14,12 @@ export async function using<T>(sequence: Sequence, use: (sequence: Sequence) => 
 /** The likeliest answer; without `stop` of the same length for every cache. */
 export async function greedy(
   sequence: Sequence,
-  { newTokens, stop }: { readonly newTokens: number; readonly stop?: readonly string[] | undefined },
+  { maxNewTokens, stop }: { readonly maxNewTokens: number; readonly stop?: readonly string[] | undefined },
   onChunk?: () => void,
 ): Promise<{ readonly text: string; readonly tokens: readonly number[] }> {
   const tokens: number[] = [];
   let text = '';
-  for await (const chunk of decode(sequence, { maxNewTokens: newTokens, stop })) {
+  for await (const chunk of decode(sequence, { maxNewTokens, stop })) {
     text += chunk.text;
     if (chunk.token !== undefined) tokens.push(chunk.token);
     onChunk?.();

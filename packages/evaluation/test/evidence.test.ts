@@ -170,7 +170,7 @@ it('a weight that was chosen on some of the ids, or after other probes, is told 
 
 it('answers that were kept are graded again as they are read', async () => {
   const model = await loadModel(writeTinyModel(join(folder(), 'tiny'))),
-    asked = { answers: ['\\frac12'], grader: 'boxed' as const, newTokens: 2 },
+    asked = { answers: ['\\frac12'], grader: 'boxed' as const, maxNewTokens: 2 },
     cell: Cell = { task: 't', problem: 'p', policy: 'knorm', budget: 24, seed: 0 },
     experiment = await cellExperiment(model, {
       name: 'cells',

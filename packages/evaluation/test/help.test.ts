@@ -25,7 +25,7 @@ it('names every field of a sweep, in its order, and every task', () => {
 it('names every field of a plan, in its order, and shows one that is read', () => {
   expect(named(protocolFields)).toEqual(Object.keys(Protocol.properties));
   const cwd = folder(),
-    problem = { question: 'b', answer: 'c', grader: 'any', newTokens: 1 };
+    problem = { question: 'b', answer: 'c', grader: 'any', maxNewTokens: 1 };
   writeFileSync(
     join(cwd, 'problems.json'),
     JSON.stringify(['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ id, context: id, ...problem }))),

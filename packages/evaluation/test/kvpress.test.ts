@@ -157,7 +157,7 @@ describe('answers as result folders', () => {
     question: `Which, ${id}?`,
     answers,
     grader: 'all',
-    newTokens: 8,
+    maxNewTokens: 8,
   });
   const tasks = {
       'niah_single_1@512/0': [problem('a', ['123']), problem('b', ["it's", '77'])],

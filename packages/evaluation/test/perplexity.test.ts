@@ -35,7 +35,7 @@ const PROMPT = 'It was the best of times, it was the worst of times.',
     question: '',
     answers: [NEXT],
     grader: 'perplexity',
-    newTokens: 8,
+    maxNewTokens: 8,
   };
 
 type Keeps = (positions: readonly number[], fed: number) => readonly number[];

@@ -10,7 +10,7 @@ export const problems = Array.from({ length: 12 }, (_, i) => ({
   context: `${'Some words stand here. '.repeat(6)}The number is ${i}.`,
   question: ' The number is',
   answer: String(i),
-  newTokens: 6,
+  maxNewTokens: 6,
 }));
 
 /** What plans of these tests have in common: two models and one budget. */

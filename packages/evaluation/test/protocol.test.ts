@@ -336,7 +336,7 @@ describe('problems of files', () => {
         '{"id": "a", "question": "q", "answer": "b"}\n\n{"id": "a", "question": "q", "answer": "b"}',
         'f: expected each id once, got "a" twice',
       ],
-      ['{"id": "a", "question": "q", "answer": "b", "newTokens": 0}', 'f, line 1: newTokens must be >= 1, got 0'],
+      ['{"id": "a", "question": "q", "answer": "b", "maxNewTokens": 0}', 'f, line 1: maxNewTokens must be >= 1, got 0'],
       ['{"id": "a", "question": "q", "answer": 7}', 'f, line 1: answer must be a string, got 7'],
       [
         '{"id": "a", "question": "q", "answer": "b", "grader": "exakt"}',

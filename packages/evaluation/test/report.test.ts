@@ -103,7 +103,7 @@ it('says its conditions in a sentence, and holds the whole sweep, without what i
   );
   const other: Sweep = {
     ...sweep,
-    ...{ mode: 'agnostic', block: 64, every: 8, temperature: 0.5, topP: 0.9, newTokens: 7, part: 'confirm' },
+    ...{ mode: 'agnostic', block: 64, every: 8, temperature: 0.5, topP: 0.9, maxNewTokens: 7, part: 'confirm' },
     match: { policy: 'SECRET' },
   };
   const redacted = sweepReport(outcome, { ...facts, sweep: other, redact: (text) => text.replace('SECRET', 'cut') });

@@ -34,7 +34,7 @@ const problems = Array.from({ length: 4 }, (_, i) => ({
   context: `${'Some words stand here. '.repeat(6)}The number is ${i}.`,
   question: ' The number is',
   answer: String(i),
-  newTokens: 5,
+  maxNewTokens: 5,
 }));
 const sweep = {
   models: ['tiny'],
@@ -255,7 +255,7 @@ describe('a sweep', () => {
       tasks = await sweepTasks(readSweep(path, 's'), path, model.tokenizer.encode),
       [[called, [one]]] = Object.entries(tasks);
     expect(called).toBe('niah_single_1@900/0');
-    const length = model.tokenizer.encode(one.context + one.question).ids.length + one.newTokens;
+    const length = model.tokenizer.encode(one.context + one.question).ids.length + one.maxNewTokens;
     expect(length).toBeLessThanOrEqual(900);
     await expect(
       sweepTasks(readSweep(written({ tasks: [...made, ...made] }), 's'), path, model.tokenizer.encode),
@@ -317,7 +317,7 @@ describe('a sweep', () => {
         `${tasks[0]}: expected a readable file, got none of its kind`,
       );
     }
-    await expect(swept(written({ newTokens: 60_000 }), folder())).rejects.toThrow(
+    await expect(swept(written({ maxNewTokens: 60_000 }), folder())).rejects.toThrow(
       /^problems.jsonl: expected problems that fit the \d+ tokens of /,
     );
   });

@@ -3,7 +3,7 @@ import { Session } from 'node:inspector/promises';
 /** How often functions of these names ran while `act` did, in this thread, as V8 counts them. */
 export async function countCalls<N extends string>(
   names: readonly N[],
-  act: () => Promise<unknown>,
+  act: () => PromiseLike<unknown>,
 ): Promise<Readonly<Record<N, number>>> {
   const session = new Session();
   session.connect();

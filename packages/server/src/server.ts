@@ -39,9 +39,9 @@ export interface Limits {
   /** Tokens of a prompt that pass between two steps of the others. @defaultValue 128 */
   readonly part?: number;
   /** Tokens of an answer. @defaultValue the model's context */
-  readonly maxTokens?: number;
+  readonly maxNewTokens?: number;
   /** Tokens of a prompt that is evicted block by block; others fit the model's context. @defaultValue 4 contexts */
-  readonly promptTokens?: number;
+  readonly maxPromptTokens?: number;
   /** Events that a reader may be behind before its answer waits for it. @defaultValue 256 */
   readonly ahead?: number;
   /** Milliseconds that an answer waits for its reader. @defaultValue 30,000 */
@@ -62,8 +62,8 @@ export interface ServerOptions {
   readonly policy?: Policy | string | undefined;
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
-  readonly cadence?: number | undefined;
-  /** Requests may not ask for another policy, budget, block or cadence. @defaultValue false */
+  readonly every?: number | undefined;
+  /** Requests may not ask for another policy, budget, block or every. @defaultValue false */
   readonly fixedPolicy?: boolean;
   /** What policies of requests may name. */
   readonly registry: Registry;
@@ -95,11 +95,11 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
 /** A server with the OpenAI protocol over one model. @throws KvError for memory that holds no pass */
 export function createServer(options: ServerOptions): Server {
-  const { model, name, memory, budget, block, cadence, fixedPolicy = false, keys, limits = {} } = options,
+  const { model, name, memory, budget, block, every, fixedPolicy = false, keys, limits = {} } = options,
     policy = typeof options.policy === 'string' ? parsePolicy(options.policy, options.registry) : options.policy,
     { queue = 64, running = 32, part = 128, ahead = 256, readerMs = 30_000, requestMs = 600_000 } = limits,
     { bodyBytes = 4 * 2 ** 20, headerBytes = 16 * 2 ** 10, receiveMs = 30_000 } = limits,
-    { promptTokens = 4 * model.config.maxPositions } = limits;
+    { maxPromptTokens = 4 * model.config.maxPositions } = limits;
   const log = pino(
     {
       level: 'info',
@@ -110,7 +110,7 @@ export function createServer(options: ServerOptions): Server {
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
-    defaults = { policy, budget, block, cadence, fixed: fixedPolicy, registry: nameable(options.registry) };
+    defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: nameable(options.registry) };
   const reader = new TextReader(model.tokenizer);
   metrics.watch(scheduler);
   expectPossible(() => wayOf({}, { ...defaults, fixed: false }, model));
@@ -149,7 +149,7 @@ export function createServer(options: ServerOptions): Server {
   });
   const admits = keys && keyCheck(keys);
   const held = new WeakMap<FastifyRequest, () => void>(),
-    characters = reader.charactersOf(Math.max(promptTokens, model.config.maxPositions));
+    characters = reader.charactersOf(Math.max(maxPromptTokens, model.config.maxPositions));
   /** The text of a request was read: it is not kept beside its ids. */
   const letGo = (request: FastifyRequest): void => {
     const { body } = request as FastifyRequest<{ Body: Record<string, unknown> }>;
@@ -229,14 +229,14 @@ export function createServer(options: ServerOptions): Server {
       { n = 1, stream = false } = body,
       { maxPositions } = model.config,
       gone = goneSignal(request, reply),
-      most = limits.maxTokens ?? maxPositions,
+      most = limits.maxNewTokens ?? maxPositions,
       answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
       evicts = way.policy?.evicts === true && way.block !== undefined;
     scheduler.expectRoom();
     // what was held for the body is given back before more is waited for
     const prompts = await read({
       ...(evicts
-        ? { tokens: promptTokens, of: `the ${promptTokens} tokens that this server reads of one` }
+        ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
         : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` }),
       signal: gone,
     }).finally(() => letGo(request));

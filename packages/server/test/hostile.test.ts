@@ -83,7 +83,7 @@ describe('bodies and headers', () => {
 
 describe('prompts that are never to end', () => {
   test('are refused before they are read', async () => {
-    const few = await serve({ limits: { promptTokens: 100 } }),
+    const few = await serve({ limits: { maxPromptTokens: 100 } }),
       block = { policy: 'streaming', budget: 32, block: 16, max_tokens: 1 },
       { ids } = (await embedded()).tokenizer.encode('The river was wide. '.repeat(40));
     for (const prompt of ['The river was wide. '.repeat(40), 'a'.repeat(1000), ids, [ids.slice(0, 101)]]) {

@@ -349,7 +349,7 @@ describe('who may ask', () => {
   test('an operator may fix the policy', async () => {
     const { parsePolicy } = await import('@kv/policies');
     const fixed = await serve({ fixedPolicy: true, policy: parsePolicy('streaming'), budget: '50%' });
-    for (const [field, value] of Object.entries({ policy: 'full', budget: 9, block: 9, cadence: 9 })) {
+    for (const [field, value] of Object.entries({ policy: 'full', budget: 9, block: 9, every: 9 })) {
       const { status, json } = await fixed.post('/v1/completions', { prompt: text, [field]: value });
       expect([status, json.error.param]).toEqual([400, field]);
     }

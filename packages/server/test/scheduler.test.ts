@@ -32,7 +32,7 @@ describe('several at once', () => {
       {},
       { policy: 'snapkv(window=4)', budget: '50%' },
       { policy: 'tova', budget: 24, block: 16 },
-      { policy: 'streaming', budget: 16, block: 8, cadence: 4 },
+      { policy: 'streaming', budget: 16, block: 8, every: 4 },
       { policy: 'pyramidal(window=4)', budget: '50%' },
     ].flatMap((way) => [20, 45].map((n) => ({ ...way, prompt: words(n, 5), max_tokens: 12, temperature: 0 })));
     const post = (body: object) => on.post('/v1/completions', body);

@@ -3,7 +3,7 @@ import type { Asking } from './forms.ts';
 
 /** How long a needle's answer may be, where it stops, and when it is right. */
 export interface AnswerRule {
-  readonly newTokens: number;
+  readonly maxNewTokens: number;
   readonly stop: readonly string[];
   right(answer: string, value: string): boolean;
 }
@@ -14,8 +14,8 @@ export interface AnswerRule {
  * value and the caller stops at the model's end of turn.
  */
 export const answerRules: Readonly<Record<Asking, AnswerRule>> = {
-  cued: { newTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP, right: exactMatch },
-  free: { newTokens: 32, stop: [], right: namesValue },
+  cued: { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP, right: exactMatch },
+  free: { maxNewTokens: 32, stop: [], right: namesValue },
 };
 
 /**

@@ -23,11 +23,11 @@ export class NoRoom extends RangeError {
 export function fit<T extends Sized>(
   what: string,
   encode: Encode,
-  room: { readonly tokens: number; readonly newTokens: number; readonly least?: number; readonly most?: number },
+  room: { readonly tokens: number; readonly maxNewTokens: number; readonly least?: number; readonly most?: number },
   build: (size: number) => T,
 ): T {
-  const { tokens, newTokens, least = 1, most = 2 ** 24 } = room,
-    length = ({ context, question }: T): number => encode(context + question).ids.length + newTokens;
+  const { tokens, maxNewTokens, least = 1, most = 2 ** 24 } = room,
+    length = ({ context, question }: T): number => encode(context + question).ids.length + maxNewTokens;
   let low = least,
     best = build(low),
     high = Math.min(2 * low, most + 1);

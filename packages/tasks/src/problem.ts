@@ -11,7 +11,7 @@ export interface Problem {
   readonly answers: readonly string[];
   readonly grader: GraderName;
   /** The answer's longest length, in tokens. */
-  readonly newTokens: number;
+  readonly maxNewTokens: number;
   /** Strings that end the answer. */
   readonly stop?: readonly string[];
   /** Of a classification: every class. */

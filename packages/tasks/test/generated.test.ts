@@ -13,8 +13,8 @@ describe('generated tasks', () => {
       expect(made(task, 4, 2).map(({ context }) => context)).not.toEqual(all.map(({ context }) => context));
       expect(new Set(all.map(({ id }) => id)).size).toBe(4);
       for (const problem of all) {
-        const { context, question, answers, newTokens, stop = [] } = problem,
-          length = encode(context + question).ids.length + newTokens;
+        const { context, question, answers, maxNewTokens, stop = [] } = problem,
+          length = encode(context + question).ids.length + maxNewTokens;
         expect(length).toBeLessThanOrEqual(1800);
         expect(length, context.slice(-300)).toBeGreaterThan(1800 * 0.8);
         for (const answer of answers) {
@@ -94,7 +94,7 @@ describe('chain', () => {
       const { solution, answer } = worked(problem);
       expect(problem.answers).toEqual([answer]);
       expect(solution.match(/=/g)).toHaveLength(2 * 22 - 1);
-      expect(problem.newTokens).toBe(encode(solution).ids.length);
+      expect(problem.maxNewTokens).toBe(encode(solution).ids.length);
       expect(grade(solution, problem)).toEqual({ score: 1, parsed: true });
       const wrong = solution.replace(/\d\n$/, (end) => `${(Number(end[0]) + 1) % 10}\n`);
       expect(grade(wrong, problem)).toEqual({ score: 0, parsed: true });

@@ -27,7 +27,7 @@ export function answered(
     for (const [i, question] of questions.entries())
       await using(sequence.fork(), async (fork) => {
         if (!aware) await fork.append(question.ids);
-        if (question.stop) slots.push(slotsNow(fork) + question.newTokens / 2);
+        if (question.stop) slots.push(slotsNow(fork) + question.maxNewTokens / 2);
         if (right[i] && (await says(fork, right[i]))) return;
         // without a stop every arm's cache is averaged over as many tokens
         const { text, tokens } = await greedy(fork, question, () => {

@@ -24,7 +24,7 @@ export interface Prompt {
 interface Question {
   readonly ids: readonly number[];
   right(answer: string): boolean;
-  readonly newTokens: number /** Strings that end the answer. */;
+  readonly maxNewTokens: number /** Strings that end the answer. */;
   readonly stop?: readonly string[];
 }
 
@@ -83,7 +83,7 @@ function hidden(
     return {
       documentIds,
       valueTokens,
-      questions: [{ ids: questionIds, right: (answer) => exactMatch(answer, value), newTokens: 12 }],
+      questions: [{ ids: questionIds, right: (answer) => exactMatch(answer, value), maxNewTokens: 12 }],
     };
   const what = form === 'code' ? `${key} code` : `special magic ${key} number`,
     ids = asked(`\nQuestion: What is the ${what}?\nAnswer: The ${what} is`, encode),
@@ -91,7 +91,7 @@ function hidden(
   return {
     documentIds: shorter.documentIds,
     valueTokens: shorter.valueTokens,
-    questions: [{ ids, right: (answer) => namesValue(answer, value), newTokens: 16, stop: NEEDLE_STOP }],
+    questions: [{ ids, right: (answer) => namesValue(answer, value), maxNewTokens: 16, stop: NEEDLE_STOP }],
   };
 }
 
@@ -127,7 +127,7 @@ function association(
       {
         ids: asked(question, encode),
         right: (answer) => answer.includes(value),
-        newTokens: embedded ? 12 : 24,
+        maxNewTokens: embedded ? 12 : 24,
         ...(asking && { stop: NEEDLE_STOP }),
       },
     ],
@@ -162,7 +162,7 @@ function credential(
     questions: given.map(({ name, value }) => ({
       ids: asked(`\n${cue(name)}`, encode),
       right: (answer) => answer.split('"')[0] === value,
-      newTokens: 20,
+      maxNewTokens: 20,
       ...(asking && { stop: ['"'] }),
     })),
   };
@@ -187,7 +187,7 @@ function problem(
       {
         ids: asked(made.question, encode),
         right: (answer) => grade(answer, made).score === 1,
-        newTokens: made.newTokens,
+        maxNewTokens: made.maxNewTokens,
         ...(made.stop && { stop: made.stop }),
       },
     ],

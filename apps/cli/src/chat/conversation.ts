@@ -12,7 +12,7 @@ interface ConversationOptions extends Pick<DecodeOptions, 'maxNewTokens' | 'temp
   /** Tokens of a turn that are fed between events. */
   readonly block: number;
   /** An event every so many generated tokens. */
-  readonly cadence: number | undefined;
+  readonly every: number | undefined;
 }
 
 /** Called while a turn is read, with tokens so far and all. */
@@ -34,7 +34,7 @@ export interface Conversation {
 export function createConversation(
   sequence: Sequence,
   turns: Turns,
-  { policy, budget, block, cadence, ...sampling }: ConversationOptions,
+  { policy, budget, block, every, ...sampling }: ConversationOptions,
 ): Conversation {
   /** Generated, and not fed yet. */
   let pending: readonly number[] = [];
@@ -70,7 +70,7 @@ export function createConversation(
         const answer = decode(sequence, {
           ...rest,
           maxNewTokens: maxNewTokens - made.length,
-          every: cadence,
+          every,
           remember: true,
           stop: turns.stop,
           signal,

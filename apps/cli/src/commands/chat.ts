@@ -16,7 +16,7 @@ import { budget as budgetOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { blockOption, cadenceOption, seedOption, temperatureOption, topPOption } from '../shared-options.ts';
+import { blockOption, everyOption, seedOption, temperatureOption, topPOption } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -25,7 +25,7 @@ interface ChatOptions {
   readonly policy?: string;
   readonly budget?: Budget;
   readonly block?: number;
-  readonly cadence?: number;
+  readonly every?: number;
   readonly system?: string;
   readonly load?: string;
   readonly save?: string;
@@ -51,7 +51,7 @@ export const chatCommand = (terminal: Terminal): Command =>
       )
       .option(...blockOption('feed a long turn in blocks of so many tokens, each followed by an eviction'))
       .option(
-        ...cadenceOption(
+        ...everyOption(
           'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)',
         ),
       )
@@ -95,7 +95,7 @@ async function converse(
   terminal: Terminal & Required<Pick<Terminal, 'input'>>,
 ): Promise<void> {
   const { stderr, cwd } = terminal,
-    { system, save, maxNewTokens, temperature, topP, seed, cadence } = options;
+    { system, save, maxNewTokens, temperature, topP, seed, every } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   try {
     const { maxPositions } = model.config,
@@ -111,7 +111,7 @@ async function converse(
       policy,
       budget,
       block,
-      cadence: cadence ?? roomy(budget, maxPositions),
+      every: every ?? roomy(budget, maxPositions),
       maxNewTokens,
       temperature,
       topP,
@@ -164,7 +164,7 @@ function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined)
   return render ? templateTurns(tokenizer, render, system) : lineTurns(tokenizer, system);
 }
 
-/** A cadence that leaves a long answer room beside the budget. */
+/** Tokens between two evictions that leave a long answer room beside the budget. */
 const roomy = (budget: number | undefined, context: number): number | undefined =>
   budget === undefined ? undefined : Math.max(1, Math.floor((context - budget) / 2));
 

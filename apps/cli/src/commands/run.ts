@@ -26,7 +26,7 @@ import { checkCacheFile } from '../save-cache.ts';
 import {
   blockOption,
   budgetOption,
-  cadenceOption,
+  everyOption,
   collect,
   seedOption,
   temperatureOption,
@@ -51,7 +51,7 @@ interface RunOptions {
   readonly decodePolicy?: string;
   readonly decodeBudget?: Budget;
   readonly block?: number;
-  readonly cadence?: number;
+  readonly every?: number;
   readonly maxNewTokens: number;
   readonly json?: true;
   readonly logits?: number;
@@ -97,8 +97,8 @@ export const runCommand = (terminal: Terminal): Command =>
       )
       .option(...budgetOption)
       .option(...blockOption('prefill in blocks of so many tokens, each followed by an eviction'))
-      .option(...cadenceOption())
-      .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --cadence')
+      .option(...everyOption())
+      .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --every')
       .option(
         '--decode-budget <slots>',
         'slots that its evictions leave, or the share of all tokens so far; without it the slots of --budget',
@@ -168,7 +168,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     saveCache,
     question: questions = [],
     block,
-    cadence,
+    every,
     logits,
     maxNewTokens,
     stop,
@@ -194,7 +194,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     recorded = options.why && recorder(named),
     policy = recorded?.policy ?? named;
   const under = await flagged(command, () => decodingUnder(policy, options, cwd));
-  const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed },
+  const decoding = { every, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };
   // an observer is shown what the host holds
   const resident =
@@ -231,7 +231,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       for (const asked of options.why ?? [])
         stdout.write(whyText(asked, recorded?.events ?? [], all, model, options.detail));
       terminal.stderr.write(
-        `${notesText(report.notes)}${keptLine(report, ids.length, cadence)}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
+        `${notesText(report.notes)}${keptLine(report, ids.length, every)}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
       );
       return;
     }

@@ -15,7 +15,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
+import { blockOption, budgetOption, everyOption, collect } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -25,13 +25,13 @@ interface ServeOptions {
   readonly policy: string;
   readonly budget?: Budget;
   readonly block?: number;
-  readonly cadence?: number;
+  readonly every?: number;
   readonly pieces?: readonly string[];
   readonly fixedPolicy?: true;
   readonly memory: number;
   readonly queue: number;
   readonly running: number;
-  readonly maxTokens?: number;
+  readonly maxNewTokens?: number;
   readonly maxPromptTokens?: number;
   readonly host: string;
   readonly port: number;
@@ -51,13 +51,13 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
       .option('--policy <policy>', "what caches go by unless a request says otherwise, as for 'kv run'", 'full')
       .option(...budgetOption)
       .option(...blockOption('evict after so many tokens of a prompt, not only at its end'))
-      .option(...cadenceOption())
+      .option(...everyOption())
       .option(
         '--pieces <package>',
         'a package whose pieces requests may name beside the catalogue (may be given again)',
         collect,
       )
-      .option('--fixed-policy', 'refuse requests that ask for another policy, budget, block or cadence')
+      .option('--fixed-policy', 'refuse requests that ask for another policy, budget, block or every')
       .option(
         '--memory <bytes>',
         'bytes of all caches, prefixes, scratch and requests, such as 512MB; weights come beside it',
@@ -67,9 +67,9 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
       .option('--queue <n>', 'prompts that may wait; more get 429', whole('--queue'), 64)
       .option('--running <n>', 'answers that are generated at once', whole('--running', { min: 1, max: 1024 }), 32)
       .option(
-        '--max-tokens <n>',
+        '--max-new-tokens <n>',
         "the longest answer (by default the model's context)",
-        whole('--max-tokens', { min: 1 }),
+        whole('--max-new-tokens', { min: 1 }),
       )
       .option(
         '--max-prompt-tokens <n>',
@@ -92,7 +92,7 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
   ).addHelpText(
     'after',
     `
-A request names a policy of its own in its field "policy", with "budget", "block" and "cadence" beside it.
+A request names a policy of its own in its field "policy", with "budget", "block" and "every" beside it.
 The log goes to stdout, a JSON object a line; a terminal shows addresses, a request to paste, and then warnings and errors alone.`,
   );
 
@@ -121,7 +121,7 @@ async function listen(
   { stdout, stderr, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
-  const { budget, block, cadence, memory, queue, running, maxTokens, maxPromptTokens, host, port, grace } = options,
+  const { budget, block, every, memory, queue, running, maxNewTokens, maxPromptTokens, host, port, grace } = options,
     name = options.name ?? basename(options.model).replace(/\.gguf$/i, '');
   if (name === '') throw new KvError('--name', 'expected a name beside such a --model, got none');
   const fixedPolicy = options.fixedPolicy === true,
@@ -129,13 +129,13 @@ async function listen(
       ...resolved,
       model,
       name,
-      ...{ budget, block, cadence, memory },
+      ...{ budget, block, every, memory },
       fixedPolicy,
       limits: {
         queue,
         running,
-        ...(maxTokens !== undefined && { maxTokens }),
-        ...(maxPromptTokens !== undefined && { promptTokens: maxPromptTokens }),
+        ...(maxNewTokens !== undefined && { maxNewTokens }),
+        ...(maxPromptTokens !== undefined && { maxPromptTokens }),
       },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
       ...(!unredacted && { redact }),

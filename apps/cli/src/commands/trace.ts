@@ -16,7 +16,7 @@ import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { layerTable } from '../run/layer-table.ts';
 import { promptReader, withPrompt } from '../run/prompt.ts';
 import { whyText } from '../run/why.ts';
-import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
+import { blockOption, budgetOption, everyOption, collect } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
@@ -28,7 +28,7 @@ interface Flags {
   readonly policy: string;
   readonly budget?: Budget;
   readonly block?: number;
-  readonly cadence?: number;
+  readonly every?: number;
   readonly maxNewTokens: number;
   readonly out?: string;
   readonly why?: readonly string[];
@@ -55,7 +55,7 @@ export const traceCommand = (terminal: Terminal): Command =>
       .requiredOption('--policy <policy>', "a policy that evicts, as 'kv run --policy' takes it")
       .option(...budgetOption)
       .option(...blockOption('prefill in blocks of so many tokens, each followed by an eviction'))
-      .option(...cadenceOption())
+      .option(...everyOption())
       .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 16)
       .option('--why <token>', 'why a position, or a text of the run, left, in one line (may be given again)', collect)
       .option('--detail', 'with --why: also every token of it, by layer and KV head')
@@ -73,7 +73,7 @@ export const traceCommand = (terminal: Terminal): Command =>
 
 async function trace(flags: Flags, command: Command, terminal: Terminal): Promise<void> {
   const { cwd, stdout, signal } = terminal,
-    { out, why = [], budget, block, cadence, maxNewTokens } = flags;
+    { out, why = [], budget, block, every, maxNewTokens } = flags;
   if (flags.detail && why.length === 0) throw new KvError('--detail', 'expected --why beside it, got none');
   if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
   const read = promptReader(
@@ -92,7 +92,7 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
         policy: recorded.policy,
         budget,
         block,
-        every: cadence,
+        every,
         maxNewTokens,
         signal,
       });

@@ -10,17 +10,14 @@ export function keptLine(
     bytes: { live },
   }: Pick<Report, 'kept' | 'policy' | 'counts' | 'bytes'>,
   read: number,
-  cadence = Number.POSITIVE_INFINITY,
+  every = Number.POSITIVE_INFINITY,
 ): string {
   const rows = kept.flat(),
     lengths = rows.map((slots) => slots.length),
     mean = lengths.reduce((sum, n) => sum + n, 0) / lengths.length,
     [least, most] = [Math.min(...lengths), Math.max(...lengths)],
     // an event while generating has seen more than the prompt
-    seen = Math.max(
-      read + (Math.floor(steps / cadence) * cadence || 0),
-      ...rows.map((slots) => (slots.at(-1) ?? -1) + 1),
-    ),
+    seen = Math.max(read + (Math.floor(steps / every) * every || 0), ...rows.map((slots) => (slots.at(-1) ?? -1) + 1)),
     slots = least === most ? String(most) : `${mean.toFixed(1)} (${least} to ${most})`;
   if (events === 0) return `kept all ${read} tokens of the prompt (${policy || 'full'}), ${bytesText(live)} in the end`;
   return `kept ${slots} of ${seen} tokens a layer and KV head, dropped ${Number((seen - mean).toFixed(1))} (${policy}), ${bytesText(live)} in the end`;

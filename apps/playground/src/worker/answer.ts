@@ -12,7 +12,7 @@ export interface Task extends Fed {
   readonly model: Model;
   readonly policy: Policy;
   readonly budget: Budget;
-  readonly newTokens: number;
+  readonly maxNewTokens: number;
   readonly signal: AbortSignal;
 }
 
@@ -24,7 +24,7 @@ export async function* answer({
   model,
   policy,
   budget,
-  newTokens,
+  maxNewTokens,
   signal,
   before,
   after,
@@ -40,7 +40,7 @@ export async function* answer({
     await sequence.prefill(before, { policy, budget, signal });
     if (after.length > 0) await sequence.append(after);
     const pieces = sequence.tokens.decoder(),
-      tokens = decode(sequence, { maxNewTokens: newTokens, stop: NEEDLE_STOP, signal });
+      tokens = decode(sequence, { maxNewTokens, stop: NEEDLE_STOP, signal });
     let text = '',
       next = await tokens.next();
     // a device has read the prompt when its first token is there, not when it was told to

@@ -21,7 +21,7 @@ export interface WithPolicyOptions {
   /** Tokens of a prompt fed at once; after each block the cache is back at its budget. @defaultValue the whole prompt */
   readonly block?: number;
   /** An event every so many generated tokens. @defaultValue the policy's own cadence, else none after the prompt */
-  readonly cadence?: number;
+  readonly every?: number;
   /** For policies that read text. @defaultValue that of `source`, where it is a name or a folder */
   readonly tokenizer?: Decodes;
   /**
@@ -88,9 +88,9 @@ export async function withPolicy<M extends object = PreTrainedModel>(
   options: WithPolicyOptions,
 ): Promise<PolicyModel<M>> {
   expectObject({ name: 'withPolicy' }, 'options such as { policy, budget }', options);
-  const { budget, block, cadence, tokenizer, source, backend } = options,
+  const { budget, block, every, tokenizer, source, backend } = options,
     policy = await policyOf(options.policy);
-  for (const [name, n] of Object.entries({ block, cadence }))
+  for (const [name, n] of Object.entries({ block, every }))
     if (n !== undefined && !(Number.isInteger(n) && n > 0))
       throw new KvError(name, `must be a positive whole number of tokens, got ${n}`);
   if (tokenizer !== undefined && typeof tokenizer?.decode !== 'function')
@@ -116,7 +116,7 @@ export async function withPolicy<M extends object = PreTrainedModel>(
   const engine = new Engine(inner, course, {
     budget: budget ?? '100%',
     block: block ?? demands.compiled.hooks('cadence')[0]?.block,
-    cadence: cadence ?? demands.compiled.hooks('cadence')[0]?.every,
+    every: every ?? demands.compiled.hooks('cadence')[0]?.every,
     reader,
     ...(graph && { graph }),
   });
@@ -142,7 +142,7 @@ async function tokenizerOf(source: Source | undefined): Promise<Decodes | undefi
 interface Running {
   readonly budget: Budget;
   readonly block: number | undefined;
-  readonly cadence: number | undefined;
+  readonly every: number | undefined;
   readonly reader: Decodes | undefined;
   readonly graph?: { readonly session: object; readonly outputs: QueryOutputs };
 }
@@ -277,10 +277,10 @@ class Engine {
   }
 
   async #token(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
-    const { cadence } = this.#running,
+    const { every } = this.#running,
       fed = await this.#feed({ ...before, step: before.step + 1 }, ids, inputs);
     let sequence = await stepped(fed.sequence, this.#course);
-    if (cadence !== undefined && sequence.step % cadence === 0)
+    if (every !== undefined && sequence.step % every === 0)
       sequence = this.#freeing(sequence, await evicted(sequence, this.#course));
     return { sequence, outputs: fed.outputs };
   }

@@ -35,7 +35,7 @@ export async function answered(folder: string, { text, policy, device, block }: 
     kept = await withPolicy(model, {
       policy: parsePolicy(policy),
       budget: 40,
-      cadence: 4,
+      every: 4,
       tokenizer,
       source: folder,
       ...(block !== undefined && { block }),

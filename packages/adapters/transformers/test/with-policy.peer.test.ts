@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 
 const inputsOf = ({ tokenizer }: Exported, text = TEXT): Prompted => tokenizer(text) as Prompted;
-const SETTINGS = { budget: 40, block: 24, cadence: 4 };
+const SETTINGS = { budget: 40, block: 24, every: 4 };
 
 /** Policies of 64 forced slots, with a window that fits the budget. */
 const small: Readonly<Record<string, Policy>> = {
@@ -45,14 +45,14 @@ async function compared(
   readonly kept: number;
 }> {
   const kept = await withPolicy(model, { ...settings, policy: under, tokenizer, source: folder }),
-    { budget, block, cadence } = settings,
+    { budget, block, every } = settings,
     tokens = await generated(kept, inputsOf({ model, tokenizer, folder }), { max_new_tokens: 10 }),
     { tokens: want, report } = await generate(ours, {
       prompt: TEXT,
       policy: reference,
       budget,
       block,
-      ...(cadence !== undefined && { every: cadence }),
+      ...(every !== undefined && { every }),
       maxNewTokens: 10,
     }),
     stats = kept.stats();
@@ -140,7 +140,7 @@ describe('the same kept sets and tokens as @kv/models', () => {
   });
 
   test('a whole prompt, a share of it, and no event after it', async () => {
-    for (const settings of [{ budget: '25%' }, { budget: 30, cadence: 1 }, { budget: 1000, cadence: 2 }] as const) {
+    for (const settings of [{ budget: '25%' }, { budget: 30, every: 1 }, { budget: 1000, every: 2 }] as const) {
       const { tokens, want, differing } = await compared(plain, policy('tova'), policy('tova'), settings);
       expect([tokens, differing]).toEqual([want, 0]);
     }
@@ -230,7 +230,7 @@ describe('what uses a model goes on using it', () => {
     const kept = await withPolicy(plain.model, {
         policy: compose(brittle(), mandatory({ sinks: 1 }), topK()),
         budget: 20,
-        cadence: 2,
+        every: 2,
       }),
       cache = new DynamicCache();
     await generated(kept, inputsOf(plain), { max_new_tokens: 2, past_key_values: cache });

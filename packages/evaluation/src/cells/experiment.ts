@@ -66,7 +66,7 @@ export function checkFits(
   problem: Problem,
   generating: GeneratingOptions,
 ): void {
-  const { id, context, question, newTokens } = problem;
+  const { id, context, question, maxNewTokens } = problem;
   if (isRead(problem)) {
     const { ids, from } = readIds(problem, tokenizer.encode),
       least = (what: string): KvError =>
@@ -86,7 +86,7 @@ export function checkFits(
       `expected a context and a question in problem ${JSON.stringify(id)}, since the question comes after the eviction`,
     );
   const length = tokenizer.encode(context + question).ids.length,
-    answer = generating.newTokens ?? newTokens;
+    answer = generating.maxNewTokens ?? maxNewTokens;
   if (length + answer > maxPositions)
     throw new KvError(
       task,

@@ -42,7 +42,7 @@ const Job = Type.Object(
         question: text,
         answers: Type.Array(text),
         grader: Type.Union(graderNames.map((name) => Type.Literal(name))),
-        newTokens: Type.Integer({ minimum: 1, maximum: 65_536 }),
+        maxNewTokens: Type.Integer({ minimum: 1, maximum: 65_536 }),
         stop: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
         classes: Type.Optional(Type.Array(text)),
       },

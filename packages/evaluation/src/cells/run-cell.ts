@@ -39,7 +39,7 @@ export function problemsOf(tasks: Tasks): (cell: Cell) => Problem {
 export async function runCell(
   { model, names }: Bench,
   problem: Problem,
-  { mode = 'aware', every, block, newTokens = problem.newTokens, temperature = 0, topP = 1 }: GeneratingOptions,
+  { mode = 'aware', every, block, maxNewTokens = problem.maxNewTokens, temperature = 0, topP = 1 }: GeneratingOptions,
   cell: Cell,
 ): Promise<CellResult> {
   const policy = await policyOf(cell.policy, names, cell.seed),
@@ -74,7 +74,7 @@ export async function runCell(
     let answer = '',
       tokens = 0;
     for await (const chunk of decode(sequence, {
-      maxNewTokens: newTokens,
+      maxNewTokens,
       stop,
       temperature,
       topP,

@@ -20,7 +20,7 @@ export const Generating = {
   /** Prefill in blocks of so many tokens. */
   block: Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 20 })),
   /** Longest answer, in place of what problems say. */
-  newTokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
+  maxNewTokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
   /** 0 is greedy. */
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
   topP: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
@@ -83,14 +83,14 @@ export const generatingOf = ({
   mode,
   every,
   block,
-  newTokens,
+  maxNewTokens,
   temperature,
   topP,
 }: GeneratingOptions): GeneratingOptions => ({
   mode,
   every,
   block,
-  newTokens,
+  maxNewTokens,
   temperature,
   topP,
 });

@@ -8,7 +8,7 @@ import { checkShape, readRows } from './read-json.ts';
 
 const text = Type.String(),
   id = Type.Union([Type.String({ minLength: 1 }), Type.Integer()]),
-  newTokens = Type.Integer({ minimum: 1, maximum: 65_536 });
+  maxNewTokens = Type.Integer({ minimum: 1, maximum: 65_536 });
 
 /** Our own rows; everything but an id, answers and something to read is optional. */
 const Own = Type.Object({
@@ -18,7 +18,7 @@ const Own = Type.Object({
   answers: Type.Optional(Type.Array(text, { minItems: 1 })),
   answer: Type.Optional(text),
   grader: Type.Optional(Type.Union(graderNames.map((name) => Type.Literal(name)))),
-  newTokens: Type.Optional(newTokens),
+  maxNewTokens: Type.Optional(maxNewTokens),
   stop: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
   classes: Type.Optional(Type.Array(text)),
 });
@@ -60,7 +60,7 @@ const READERS = [
       question: '\nReason step by step, and put the final answer within \\boxed{}.\n',
       answers: [answer],
       grader: 'boxed',
-      newTokens: 4096,
+      maxNewTokens: 4096,
     },
   ]),
   // GSM8K: the answer ends in "#### 18"
@@ -71,7 +71,7 @@ const READERS = [
       question: `Question: ${question}\nAnswer:`,
       answers: [answer.slice(answer.lastIndexOf('#### '))],
       grader: 'number',
-      newTokens: 512,
+      maxNewTokens: 512,
       stop: ['\nQuestion:'],
     },
   ]),
@@ -88,7 +88,7 @@ const READERS = [
           question: prompt.slice(at),
           answers: [String(expected_number)],
           grader: 'number',
-          newTokens: 24,
+          maxNewTokens: 24,
         },
       ];
     },
@@ -103,7 +103,7 @@ const READERS = [
         question: `\nKey: "${key}"\nCorresponding value:`,
         answers: [value],
         grader: 'any',
-        newTokens: 64,
+        maxNewTokens: 64,
       },
     ],
   ),
@@ -115,7 +115,7 @@ const READERS = [
       answer_prefix: text,
       answer: Type.Array(text),
       task: text,
-      max_new_tokens: newTokens,
+      max_new_tokens: maxNewTokens,
     }),
     ({ context, question, answer_prefix, answer, task, max_new_tokens }, i) => [
       {
@@ -124,7 +124,7 @@ const READERS = [
         question: question + answer_prefix,
         answers: answer,
         grader: task.startsWith('qa') ? 'any' : 'all',
-        newTokens: max_new_tokens,
+        maxNewTokens: max_new_tokens,
       },
     ],
   ),
@@ -143,7 +143,7 @@ const READERS = [
           question: input.slice(at),
           answers: outputs,
           grader: input.includes('following are given documents') ? 'any' : 'all',
-          newTokens: 128,
+          maxNewTokens: 128,
         },
       ];
     },
@@ -167,7 +167,7 @@ const READERS = [
           question: grader === 'code' || grader === 'rougeL' ? `\n${input}` : asked(input),
           answers,
           grader,
-          newTokens: length,
+          maxNewTokens: length,
           ...(all_classes && { classes: all_classes }),
           ...(dataset === 'samsum' && { stop: ['\n'] }),
         },
@@ -193,7 +193,7 @@ const READERS = [
             .join('')}\nQ: ${input_text}\nA:`,
           answers: [answers[turn].input_text],
           grader: 'f1',
-          newTokens: 32,
+          maxNewTokens: 32,
           stop: ['\n'],
         }),
       ),
@@ -207,7 +207,15 @@ const READERS = [
       answers: Type.Object({ text: Type.Array(text, { minItems: 1 }) }),
     }),
     ({ id: own, context, question, answers }) => [
-      { id: own, context, question: asked(question), answers: answers.text, grader: 'f1', newTokens: 32, stop: ['\n'] },
+      {
+        id: own,
+        context,
+        question: asked(question),
+        answers: answers.text,
+        grader: 'f1',
+        maxNewTokens: 32,
+        stop: ['\n'],
+      },
     ],
   ),
 ] as const;
@@ -243,14 +251,14 @@ function own(row: unknown, place: string): Problem {
   } = row;
   if (answers === undefined) throw new KvError(place, 'expected answer or answers, got neither');
   if (context + question === '') throw new KvError(place, 'expected a context or a question, got neither');
-  const { grader = 'any', newTokens = 64, stop, classes } = rest;
+  const { grader = 'any', maxNewTokens = 64, stop, classes } = rest;
   return {
     id: String(id),
     context,
     question,
     answers,
     grader,
-    newTokens,
+    maxNewTokens,
     ...(stop && { stop }),
     ...(classes && { classes }),
   };

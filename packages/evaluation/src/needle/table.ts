@@ -47,7 +47,7 @@ export async function needleTable(
     code: [...((await code?.(policies)) ?? []), ...(await filesOf(read, { sidecar }))],
     ...rest,
   };
-  const most = config.maxPositions - answerRules[asking].newTokens;
+  const most = config.maxPositions - answerRules[asking].maxNewTokens;
   if (tokens > most)
     throw new KvError(
       'tokens',

@@ -13,10 +13,10 @@ export function conditions({
   every,
   temperature = 0,
   topP = 1,
-  newTokens,
+  maxNewTokens,
   part,
   match,
-}: Pick<Sweep, 'mode' | 'block' | 'every' | 'temperature' | 'topP' | 'newTokens' | 'part' | 'match'>): string {
+}: Pick<Sweep, 'mode' | 'block' | 'every' | 'temperature' | 'topP' | 'maxNewTokens' | 'part' | 'match'>): string {
   const parts = [
     mode === 'aware'
       ? 'Query-aware: the question is in the prompt before the eviction'
@@ -26,7 +26,9 @@ export function conditions({
     temperature === 0
       ? 'greedy (temperature 0)'
       : `sampled at temperature ${temperature}${topP < 1 ? `, top-p ${topP}` : ''}`,
-    newTokens === undefined ? 'at most as many new tokens as each problem says' : `at most ${newTokens} new tokens`,
+    maxNewTokens === undefined
+      ? 'at most as many new tokens as each problem says'
+      : `at most ${maxNewTokens} new tokens`,
     PARTS[part ?? 'both'],
     ...(match
       ? [

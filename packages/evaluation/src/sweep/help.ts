@@ -9,7 +9,7 @@ export const sweepExample = `{
     { "task": "perplexity", "tokens": 256, "problems": 4 }
   ],
   "budgets": ["25%", 96],
-  "newTokens": 16
+  "maxNewTokens": 16
 }`;
 
 /**
@@ -19,13 +19,13 @@ export const sweepExample = `{
 export const generatingFields = `mode         "aware": the question is in the prompt before the eviction; "agnostic": it comes after ["aware"]
 every        tokens between two events while an answer is generated, 1 to 1048576 [no events]
 block        tokens of a block that the prompt passes in, 1 to 1048576 [the whole prompt]
-newTokens    longest answer, 1 to 65536 [what problems say]
+maxNewTokens longest answer, 1 to 65536 [what problems say]
 temperature  0 is greedy, to 100 [0]
 topP         above 0, to 1 [1]`;
 
 /** A file of problems, in the form that lists of fields have. */
 export const problemFields =
-  'a path from this file: problems as JSON rows or a JSON array of { id, context, question, answers, grader, newTokens }, or as MATH, GSM8K, RULER, LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs';
+  'a path from this file: problems as JSON rows or a JSON array of { id, context, question, answers, grader, maxNewTokens }, or as MATH, GSM8K, RULER, LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs';
 
 /** Every field of a sweep's file, with the values that it may have. */
 export const sweepFields = `models       any of

@@ -51,7 +51,7 @@ export function windows(
       question: '',
       answers: [text.slice(middle, to)],
       grader: 'perplexity',
-      newTokens: read,
+      maxNewTokens: read,
     };
   });
 }

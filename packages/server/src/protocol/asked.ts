@@ -15,7 +15,7 @@ export interface Defaults {
   readonly policy?: Policy | undefined;
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
-  readonly cadence?: number | undefined;
+  readonly every?: number | undefined;
   /** Requests may not say otherwise. */
   readonly fixed: boolean;
   /** What their policies may name. */
@@ -37,7 +37,7 @@ export const nameable = (registry: Registry): Registry => {
   return all;
 };
 
-const EXTENSIONS = ['policy', 'budget', 'block', 'cadence'] as const;
+const EXTENSIONS = ['policy', 'budget', 'block', 'every'] as const;
 
 /** A prompt's way, by its request or by default. @throws Refusal or KvError naming the field that cannot be */
 export function wayOf(
@@ -54,12 +54,12 @@ export function wayOf(
   const policy = of && compile(of),
     budget = (request.budget as Budget | undefined) ?? defaults.budget,
     block = request.block ?? (same ? defaults.block : undefined),
-    every = request.cadence ?? (same ? defaults.cadence : undefined);
+    every = request.every ?? (same ? defaults.every : undefined);
   if (typeof budget === 'string') inPercent(budget);
   for (const [field, value] of [
     ['budget', request.budget],
     ['block', request.block],
-    ['cadence', request.cadence],
+    ['every', request.every],
   ] as const)
     if (value !== undefined && !policy?.evicts)
       throw new Refusal(`'${field}' is expected beside a policy that evicts, got none`, { param: field });

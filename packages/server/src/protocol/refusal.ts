@@ -52,7 +52,7 @@ const typeOf = (status: number): string =>
 const FIELDS: Readonly<Record<string, string>> = {
   budget: 'budget',
   block: 'block',
-  every: 'cadence',
+  every: 'every',
   policy: 'policy',
   sampler: 'temperature',
 };

@@ -95,7 +95,7 @@ const common = {
     }),
   ),
   block: Type.Optional(count(1, 'a positive whole number of tokens')),
-  cadence: Type.Optional(count(1, 'a positive whole number of tokens')),
+  every: Type.Optional(count(1, 'a positive whole number of tokens')),
 };
 const closed = { additionalProperties: false, description: 'an object' };
 
@@ -233,7 +233,7 @@ export function schemaRefusal(errors: readonly SchemaError[]): { readonly param:
   if (keyword === 'additionalProperties') {
     const param = inside(params.additionalProperty),
       hint = CARRIERS.includes(param)
-        ? `: 'policy', 'budget', 'block' and 'cadence' are fields of the request itself`
+        ? `: 'policy', 'budget', 'block' and 'every' are fields of the request itself`
         : '';
     return { param, message: `'${param}' is not supported${hint}` };
   }

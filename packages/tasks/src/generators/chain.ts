@@ -38,12 +38,12 @@ export function chain({ encode, tokens, draw }: Material): Made {
       question = worked[0].slice(0, 2),
       answer = [count - 3, count - 2, count - 1].map((i) => `${name(i)}${values[i]}`).join(''),
       solution = `${worked.join(';').slice(2)}#${answer}\n`,
-      newTokens = encode(solution).ids.length;
+      maxNewTokens = encode(solution).ids.length;
     return {
       context,
       question: question + solution, // measured with the answer, which grows with it
-      made: { context, question, answers: [answer], grader: 'final', newTokens, stop: ['\n'] },
+      made: { context, question, answers: [answer], grader: 'final', maxNewTokens, stop: ['\n'] },
     };
   };
-  return fit('chain', encode, { tokens, newTokens: 0, least: 2, most }, build).made;
+  return fit('chain', encode, { tokens, maxNewTokens: 0, least: 2, most }, build).made;
 }

@@ -18,10 +18,10 @@ function hidden(
   what: string,
   { encode, sentences, tokens, draw }: Material,
   statements: readonly Hidden[],
-  asked: Pick<Made, 'question' | 'answers' | 'newTokens'> & Partial<Made>,
+  asked: Pick<Made, 'question' | 'answers' | 'maxNewTokens'> & Partial<Made>,
 ): Made {
   const from = draw.below(sentences.length),
-    { context, question } = fit(what, encode, { tokens, newTokens: asked.newTokens }, (size) => {
+    { context, question } = fit(what, encode, { tokens, maxNewTokens: asked.maxNewTokens }, (size) => {
       const prose = Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]);
       return { context: placed(prose, statements), question: asked.question };
     });
@@ -57,7 +57,7 @@ export const association =
         { text: fact.replace('{v}', value), depth: 0 },
         ...Array.from({ length: 8 }, (_, i) => ({ text: mention(i), depth: (i + 1) / 9 })),
       ],
-      { question: `\nQuestion: ${question}\nAnswer:`, answers: [value], newTokens: 50 },
+      { question: `\nQuestion: ${question}\nAnswer:`, answers: [value], maxNewTokens: 50 },
     );
   };
 
@@ -74,7 +74,7 @@ export const credentials =
         question: '\nThe agent called connect(auth_token="',
         answers: [value],
         grader: 'exact',
-        newTokens: 2 * length,
+        maxNewTokens: 2 * length,
         stop: ['"'],
       },
     );
@@ -120,7 +120,7 @@ export function formats(material: Material): Made {
     'formats',
     material,
     [{ text: text.replace('{v}', value), depth: depthOf(Math.floor(trial / FORMATS.length)) }],
-    { question, answers: [value], grader: 'exact', newTokens: 24, stop: [stop] },
+    { question, answers: [value], grader: 'exact', maxNewTokens: 24, stop: [stop] },
   );
 }
 
@@ -154,7 +154,13 @@ export const confusers =
         { text: said(asked, 0), depth: depthOf(trial) },
         ...others.map((place, i) => ({ text: said(place, i + 1), depth: draw.next() })),
       ],
-      { question: `\nThe ${asked} code is:`, answers: [values[0]], grader: 'exact', newTokens: 16, stop: ['.', '\n'] },
+      {
+        question: `\nThe ${asked} code is:`,
+        answers: [values[0]],
+        grader: 'exact',
+        maxNewTokens: 16,
+        stop: ['.', '\n'],
+      },
     );
   };
 
@@ -178,7 +184,7 @@ export function slots(material: Material): Made {
       question: '\nQuestion: What are the API key, the endpoint and the auth token?\nAnswer: They are',
       answers: [key, endpoint, token],
       grader: 'all',
-      newTokens: 96,
+      maxNewTokens: 96,
     },
   );
 }
@@ -200,6 +206,6 @@ export function anchors(material: Material): Made {
       ...Array.from({ length: 12 }, (_, i) => fake(draw, i)),
       { text: `The secret code is: ${value}.`, depth: depthOf(trial) },
     ],
-    { question: '\nThe secret code is:', answers: [value], grader: 'exact', newTokens: 16, stop: ['.', '\n'] },
+    { question: '\nThe secret code is:', answers: [value], grader: 'exact', maxNewTokens: 16, stop: ['.', '\n'] },
   );
 }

@@ -19,8 +19,8 @@ export function lines({ encode, sentences, tokens, draw }: Material): Made {
     names = growing(() => `${draw.pick(words)}-${draw.pick(words)}`),
     numbers = growing(() => String(between(draw, 1, 50_000))),
     share = draw.next(),
-    newTokens = 24;
-  const made = fit('longeval', encode, { tokens, newTokens }, (size) => {
+    maxNewTokens = 24;
+  const made = fit('longeval', encode, { tokens, maxNewTokens }, (size) => {
     const keys = names(size),
       values = numbers(size),
       at = Math.floor(share * size);
@@ -30,15 +30,15 @@ export function lines({ encode, sentences, tokens, draw }: Material): Made {
       value: values[at],
     };
   });
-  return { context: made.context, question: made.question, answers: [made.value], grader: 'number', newTokens };
+  return { context: made.context, question: made.question, answers: [made.value], grader: 'number', maxNewTokens };
 }
 
 /** Lost in the middle: pairs of UUIDs as JSON, one of which is asked for by its key. */
 export function keyValue({ encode, tokens, draw }: Material): Made {
   const ids = growing(() => uuid(draw)),
     share = draw.next(),
-    newTokens = 64;
-  const made = fit('keyvalue', encode, { tokens, newTokens }, (size) => {
+    maxNewTokens = 64;
+  const made = fit('keyvalue', encode, { tokens, maxNewTokens }, (size) => {
     const all = ids(2 * size),
       at = 2 * Math.floor(share * size),
       pairs = Array.from({ length: size }, (_, i) => ` "${all[2 * i]}": "${all[2 * i + 1]}"`);
@@ -48,5 +48,5 @@ export function keyValue({ encode, tokens, draw }: Material): Made {
       value: all[at + 1],
     };
   });
-  return { context: made.context, question: made.question, answers: [made.value], grader: 'any', newTokens };
+  return { context: made.context, question: made.question, answers: [made.value], grader: 'any', maxNewTokens };
 }

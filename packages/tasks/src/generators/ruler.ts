@@ -61,7 +61,7 @@ export const needles =
       ),
       depths = draw.sample(DEPTHS, statements.length),
       from = draw.below(sentences.length),
-      newTokens = 128,
+      maxNewTokens = 128,
       // distractors are drawn once, so that a longer haystack begins as a shorter one
       others: string[] = [];
     const one = q * v === 1,
@@ -79,11 +79,11 @@ export const needles =
       const rows = haystack === 'noise' ? Array.from({ length: size }, () => NOISE) : others.slice(0, size);
       return atDepths(rows, statements, depths, '\n');
     };
-    const { context, question } = fit(`niah_${haystack}`, encode, { tokens, newTokens }, (size) => ({
+    const { context, question } = fit(`niah_${haystack}`, encode, { tokens, maxNewTokens }, (size) => ({
       context: `${some} special magic ${kind} ${were} hidden within the following text. Make sure to memorize it. I will quiz you about the ${kind} afterwards.\n${hay(size)}\n`,
       question: `What ${are} the special magic ${kind} for ${query} mentioned in the provided text? The special magic ${kind} for ${query} mentioned in the provided text ${were}`,
     }));
-    return { context, question, answers: asked.flatMap((one) => one.values), grader: 'all', newTokens };
+    return { context, question, answers: asked.flatMap((one) => one.values), grader: 'all', maxNewTokens };
   };
 
 /** A chain of assignments: the names that hold its value, in the order in which they were assigned. */
@@ -98,7 +98,7 @@ function chain(draw: Random, names: readonly string[]): { readonly value: string
 /** RULER's variable tracking: one chain of four hops in noise, after an example. */
 export function vt({ encode, tokens, draw }: Material): Made {
   const hops = 4,
-    newTokens = 30,
+    maxNewTokens = 30,
     asked = (value: string): string =>
       `Question: Find all variables that are assigned the value ${value} in the text above.`,
     answer = (count: number, value: string): string =>
@@ -117,11 +117,11 @@ export function vt({ encode, tokens, draw }: Material): Made {
       '\n',
     );
   const shot = `${head}${text(example.links, 5, [0, 0.2, 0.4, 0.6, 0.8])}\n${asked(example.value)}${answer(hops + 1, example.value)}${short.join(' ')}\n\n`;
-  const { context, question } = fit('vt', encode, { tokens, newTokens }, (size) => ({
+  const { context, question } = fit('vt', encode, { tokens, maxNewTokens }, (size) => ({
     context: `${shot}${head}${text(real.links, size, spread)}\n`,
     question: asked(real.value) + answer(hops + 1, real.value),
   }));
-  return { context, question, answers: names, grader: 'all', newTokens };
+  return { context, question, answers: names, grader: 'all', maxNewTokens };
 }
 
 /** RULER's common words: ten that stand often among words that stand seldom, after an example; no longer than the text has words. */
@@ -130,7 +130,7 @@ export function cwe({ encode, sentences, tokens, draw }: Material): Made {
     [often, seldom] = short ? [6, 1] : [30, 3],
     words = shuffled(draw, wordsOf(sentences)),
     common = words.slice(0, 10),
-    newTokens = 120,
+    maxNewTokens = 120,
     head =
       'Below is a numbered list of words. In these words, some appear more often than others. Memorize the ones that appear most often.\n',
     asked =
@@ -150,11 +150,11 @@ export function cwe({ encode, sentences, tokens, draw }: Material): Made {
   const shown = words.slice(10, 20),
     example = `${head}${list(shown, words.slice(20, short ? 40 : 60), short ? [3, 1] : [10, 3], draw)}\n${asked} ${shown.map((word, i) => `${i + 1}. ${word}`).join(' ')}\n`,
     rest = words.slice(60);
-  const { context, question } = fit('cwe', encode, { tokens, newTokens, least: 4, most: rest.length }, (size) => ({
+  const { context, question } = fit('cwe', encode, { tokens, maxNewTokens, least: 4, most: rest.length }, (size) => ({
     context: `${example}${head}${list(common, rest.slice(0, size), [often, seldom], draw)}\n`,
     question: asked,
   }));
-  return { context, question, answers: common, grader: 'all', newTokens };
+  return { context, question, answers: common, grader: 'all', maxNewTokens };
 }
 
 /** RULER's frequent words: made-up words whose counts fall as k^-2; the dots are the most frequent. */
@@ -163,8 +163,8 @@ export function fwe({ encode, tokens, draw }: Material): Made {
       letters(draw, 6, [...'abcdefghijklmnopqrstuvwxyz']),
     ),
     zeta = Math.PI ** 2 / 6,
-    newTokens = 50;
-  const { context, question } = fit('fwe', encode, { tokens, newTokens, least: 60 }, (size) => ({
+    maxNewTokens = 50;
+  const { context, question } = fit('fwe', encode, { tokens, maxNewTokens, least: 60 }, (size) => ({
     context: `Read the following coded text and track the frequency of each coded word. Find the three most frequently appeared coded words. ${shuffled(
       draw,
       ['...', ...words].flatMap((word, i) =>
@@ -174,5 +174,5 @@ export function fwe({ encode, tokens, draw }: Material): Made {
     question:
       "Question: Do not provide any explanation. Please ignore the dots '....'. What are the three most frequently appeared words in the above coded text? Answer: According to the coded text above, the three most frequently appeared words are:",
   }));
-  return { context, question, answers: words.slice(0, 3), grader: 'all', newTokens };
+  return { context, question, answers: words.slice(0, 3), grader: 'all', maxNewTokens };
 }
