@@ -1,8 +1,8 @@
 import { cellExperiment, cellQueue, elsewhere, timed } from '@kv/evaluation';
 import type { Cell, CellOptions, CellResult, Experiment, Naming } from '@kv/evaluation';
 import type { Command } from 'commander';
-import { deviceOption } from './device.ts';
-import { chooseEngine, engineOption } from './engine.ts';
+import { deviceOption, type Device } from './device.ts';
+import { chooseEngine, engineOption, type EngineChoice } from './engine.ts';
 import { here, machineOf, namingOf, run, subjectOf, workersOption } from './experiment.ts';
 import type { Ran, Running } from './experiment.ts';
 import { checkNoModule } from './policy/resolve-policy.ts';
@@ -40,9 +40,17 @@ export const onMachine = (command: Command): Command =>
       "a Redis such as redis://host:6379, whose workers ('kv worker') answer in place of this one",
     );
 
+/** What runs cells: `auto` is the CPU, where evictions can be judged; on a GPU, if asked for, those columns are left out. */
+export const cellEngine = (command: Command, cwd: string): Promise<EngineChoice> =>
+  chooseEngine(
+    command,
+    cwd,
+    command.opts<{ device: Device }>().device === 'auto' ? 'evictions are judged on the CPU' : undefined,
+  );
+
 /** What a command's options choose; all its runs share files of cells in `.kv`. */
 export async function cellBench(command: Command, terminal: Terminal): Promise<CellBench> {
-  const machine = machineOf(command, await chooseEngine(command, terminal.cwd, false)),
+  const machine = machineOf(command, await cellEngine(command, terminal.cwd)),
     { queue: url } = command.opts<{ queue?: string }>(),
     naming = namingOf(terminal, machine),
     damaged = new Set<string>();

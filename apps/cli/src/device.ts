@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
-import type { HostEngine, Runtime } from '@kv/models';
+import type { Runtime } from '@kv/models';
 import { entry, howToInstall, installed } from './optional-package.ts';
 import { oneOf } from './option-values.ts';
 
@@ -26,7 +26,6 @@ interface Gpu {
 }
 interface GpuPackages {
   openGpu(): Promise<Gpu>;
-  gpuEngine(gpu: Gpu): HostEngine;
   gpuRuntime(gpu: Gpu): Runtime;
 }
 
@@ -79,18 +78,8 @@ export interface Closing {
   close(): void;
 }
 
-/** An engine on the GPU, for caches on the host. @throws KvError in one sentence where there is no GPU */
-export const openGpuEngine = (cwd: string): Promise<HostEngine & Closing> =>
-  onGpu(cwd, ({ gpuEngine }, gpu) => gpuEngine(gpu));
-
-/** A runtime whose caches are on the GPU. @throws KvError in one sentence where there is none */
-export const openGpuRuntime = (cwd: string): Promise<Runtime & Closing> =>
-  onGpu(cwd, ({ gpuRuntime }, gpu) => gpuRuntime(gpu));
-
-async function onGpu<T extends object>(
-  cwd: string,
-  make: (packages: GpuPackages, gpu: Gpu) => T,
-): Promise<T & Closing> {
+/** A runtime on the GPU. @throws KvError in one sentence where there is none */
+export async function openGpuRuntime(cwd: string): Promise<Runtime & Closing> {
   const packages = await gpuPackages(cwd);
   if (packages === undefined)
     throw new KvError(
@@ -98,7 +87,7 @@ async function onGpu<T extends object>(
       `expected ${NAME} to be installed (npm install ${NAME} webgpu), it was not found from ${cwd}`,
     );
   const gpu = await packages.openGpu();
-  return Object.assign(make(packages, gpu), { close: () => gpu.destroy() });
+  return { ...packages.gpuRuntime(gpu), close: () => gpu.destroy() };
 }
 
 const NAME = '@kv/gpu-models';

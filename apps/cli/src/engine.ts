@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
-import { cpuRuntime, exactRuntime, hostRuntime } from '@kv/models';
+import { cpuRuntime, exactRuntime } from '@kv/models';
 import type { HostRunning, Runtime } from '@kv/models';
 import type { Command } from 'commander';
-import { hasGpu, openGpuEngine, openGpuRuntime } from './device.ts';
+import { hasGpu, openGpuRuntime } from './device.ts';
 import type { Closing, Device } from './device.ts';
 import { oneOf } from './option-values.ts';
 
@@ -12,10 +12,8 @@ import { oneOf } from './option-values.ts';
  */
 const ENGINES = ['exact', 'fast', 'wasm'] as const;
 type CpuEngine = (typeof ENGINES)[number];
-/** What multiplies beside caches on the host. */
-type HostChoice = CpuEngine | 'webgpu';
-/** On a GPU caches live there (`resident`), or on the host. */
-export type EngineChoice = HostChoice | 'webgpu-resident';
+/** What runs a model: an engine on the CPU, or WebGPU, where caches are on the GPU too. */
+export type EngineChoice = CpuEngine | 'webgpu';
 
 /** The flag, the help text, the parser and the default of `--engine`. */
 export const engineOption = (
@@ -27,11 +25,29 @@ export const engineOption = (
   choice,
 ];
 
-/** Whether a policy runs where caches live on the GPU: it reads no hidden states. */
-export const residentOn = (policy: Compiled): boolean => policy.needs.every(({ hidden }) => !hidden);
+/** Why policies cannot run on a GPU, or undefined where they can. */
+export function hostOnly(policies: readonly Compiled[]): string | undefined {
+  const reading = policies.find(({ needs }) => needs.some(({ hidden }) => hidden));
+  return reading && `'${reading.label}' reads hidden states, which stay on a GPU`;
+}
 
-/** What `--device` and `--engine` of a command come to on this machine. @throws KvError where they exclude each other */
-export async function chooseHostEngine(command: Command, cwd: string): Promise<HostChoice> {
+/**
+ * What `--engine` of a command comes to where only the CPU will do, for this reason. @throws KvError where `--device` asks
+ * for WebGPU
+ */
+export function chooseCpuEngine(command: Command, reason: string): CpuEngine {
+  const { engine, device } = command.opts<{ engine: CpuEngine; device: Device }>();
+  if (device === 'webgpu') throw new KvError('--device', `expected cpu or auto, since ${reason}, got webgpu`);
+  return engine;
+}
+
+/**
+ * What `--device` and `--engine` of a command come to on this machine.
+ *
+ * @param reason why only the CPU will do, if so
+ * @throws KvError where the two exclude each other, or `--device` asks for WebGPU in spite of the reason
+ */
+export async function chooseEngine(command: Command, cwd: string, reason?: string): Promise<EngineChoice> {
   const { engine, device } = command.opts<{ engine: CpuEngine; device: Device }>(),
     asked = command.getOptionValueSource('engine') === 'cli';
   if (asked && device === 'webgpu')
@@ -39,30 +55,21 @@ export async function chooseHostEngine(command: Command, cwd: string): Promise<H
       '--engine',
       `expected no --device webgpu beside it, since it says what multiplies on the CPU, got ${engine}`,
     );
+  if (reason !== undefined) return chooseCpuEngine(command, reason);
   return device === 'webgpu' || (device === 'auto' && !asked && (await hasGpu(cwd))) ? 'webgpu' : engine;
-}
-
-/** The same, with caches on the GPU if what runs there is `resident`. */
-export async function chooseEngine(command: Command, cwd: string, resident: boolean): Promise<EngineChoice> {
-  const choice = await chooseHostEngine(command, cwd);
-  return choice === 'webgpu' && resident ? 'webgpu-resident' : choice;
 }
 
 /** The runtime of a choice; `threads` for each of several at once. */
 export async function openRuntime(choice: EngineChoice, cwd: string, threads?: number): Promise<Runtime & Closing> {
-  return choice === 'webgpu-resident' ? openGpuRuntime(cwd) : openHostRuntime(choice, cwd, threads);
+  return choice === 'webgpu' ? openGpuRuntime(cwd) : openCpuRuntime(choice, cwd, threads);
 }
 
-/** The same, with caches on the host. */
-export async function openHostRuntime(
-  choice: HostChoice,
+/** The runtime of an engine on the CPU. */
+export async function openCpuRuntime(
+  choice: CpuEngine,
   cwd: string,
   threads?: number,
 ): Promise<Runtime<HostRunning> & Closing> {
-  if (choice === 'webgpu') {
-    const engine = await openGpuEngine(cwd);
-    return { ...hostRuntime({ engine }), close: () => engine.close() };
-  }
   const runtime =
     choice === 'exact'
       ? await exactRuntime({ from: cwd, threads })

@@ -34,7 +34,7 @@ export interface Machine {
 export const machineOf = (command: Command, engine: EngineChoice): Machine => ({
   engine,
   workers:
-    engine.startsWith('webgpu') && command.getOptionValueSource('workers') !== 'cli'
+    engine === 'webgpu' && command.getOptionValueSource('workers') !== 'cli'
       ? 1
       : command.opts<{ workers: number }>().workers,
 });

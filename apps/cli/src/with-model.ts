@@ -2,7 +2,7 @@ import { loadModel } from '@kv/models';
 import type { HostModel, Model, Running, Runtime } from '@kv/models';
 import type { Command } from 'commander';
 import type { Closing } from './device.ts';
-import { chooseEngine, chooseHostEngine, openHostRuntime, openRuntime } from './engine.ts';
+import { chooseCpuEngine, chooseEngine, openCpuRuntime, openRuntime } from './engine.ts';
 import { resolveModel } from './model-source.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -10,28 +10,33 @@ const pathOf = (command: Command, terminal: Terminal): Promise<string> =>
   resolveModel(command.opts<{ model: string }>().model, terminal);
 
 /**
- * Runs with the model of a command's `--model`, on what its `--device` and `--engine` choose (`resident`: with caches
- * on the GPU), and gives the device back whatever happens.
+ * Runs with the model of a command's `--model`, on what its `--device` and `--engine` choose, and gives the device back
+ * whatever happens.
+ *
+ * @param reason why only the CPU will do, if so
  */
 export async function withModel(
   command: Command,
   terminal: Terminal,
-  resident: boolean,
+  reason: string | undefined,
   use: (model: Model) => Promise<void>,
 ): Promise<void> {
   const path = await pathOf(command, terminal),
-    runtime = await openRuntime(await chooseEngine(command, terminal.cwd, resident), terminal.cwd);
+    runtime = await openRuntime(await chooseEngine(command, terminal.cwd, reason), terminal.cwd);
   await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
 }
 
-/** The same with caches on the host, whatever multiplies. */
+/** The same on the CPU, for commands that look inside the model. */
 export async function withHostModel(
   command: Command,
   terminal: Terminal,
   use: (model: HostModel) => Promise<void>,
 ): Promise<void> {
   const path = await pathOf(command, terminal),
-    runtime = await openHostRuntime(await chooseHostEngine(command, terminal.cwd), terminal.cwd);
+    runtime = await openCpuRuntime(
+      chooseCpuEngine(command, `'kv ${command.name()}' looks inside the model`),
+      terminal.cwd,
+    );
   await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
 }
 

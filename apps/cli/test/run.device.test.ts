@@ -55,6 +55,16 @@ describe('--device', () => {
       '--engine: expected no --device webgpu beside it, since it says what multiplies on the CPU, got exact',
     );
   });
+  it('webgpu is refused where only the CPU will do', async () => {
+    const refused = async (...args: string[]): Promise<string> =>
+      (await run('--device', 'webgpu', ...args)).stderr.trim();
+    expect(await refused('--certify')).toBe(
+      '--device: expected cpu or auto, since --certify looks at attention and scores, which stay on a GPU, got webgpu',
+    );
+    expect(await refused('--policy', 'taFast(anchors=learned)')).toMatch(
+      /^--device: expected cpu or auto, since '.*' reads hidden states, which stay on a GPU, got webgpu$/,
+    );
+  });
   it('webgpu says in one sentence what is not installed', async () => {
     process.env['KV_GPU_MODELS'] = cwd; // they stand beside kv in a clone that has all
     const { code, stdout, stderr } = await run('--device', 'webgpu');

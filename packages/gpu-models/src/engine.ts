@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
+import { expectOptions } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope, Recordable } from '@kv/gpu';
-import type { Angles, Attend, Engine, Instruction, Program, Runnable } from '@kv/engine';
+import type { Engine, Instruction, PreparedProgram, Program } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
-import { gpuAttend } from './attend.ts';
 import { encodeLinear } from './linear.ts';
 import {
   encodeAdd,
@@ -18,11 +18,10 @@ import { plan, type Step } from './plan.ts';
 import { columns, isWhole, rowsOf, type RowView } from './rows.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
-export interface GpuEngineOptions {
+/** What `gpuRuntime` may be told. */
+export interface GpuRuntimeOptions {
   /** Bytes of one binding of weights at most. @defaultValue what the device grants */
   readonly bindingBytes?: number;
-  /** Queries of a call from which on attention runs on the device: keys and values go up with each. @defaultValue 16 */
-  readonly attendFrom?: number;
   /**
    * Products of more than 8 rows multiply in f16 and add up in f32: less exact, for adapters with `shader-f16`.
    * @defaultValue false: in f32
@@ -31,7 +30,7 @@ export interface GpuEngineOptions {
 }
 
 /** A program on the device. */
-export interface DeviceRunnable extends Runnable {
+export interface DeviceRunnable extends PreparedProgram {
   /**
    * Records the program: inputs `[m, width]` on the device to outputs, which the scope of `commands` owns. Nothing is
    * submitted, read or waited for, so that what a
@@ -46,11 +45,6 @@ export interface DeviceRunnable extends Runnable {
   matrix(matrix: Matrix): DeviceMatrix;
   /** The weight of the product of this name. @throws KvError where the program has none */
   weight(name: string): DeviceMatrix;
-}
-
-/** An engine whose programs can also be recorded. */
-export interface GpuEngine extends Engine<DeviceRunnable> {
-  readonly attend: Attend;
 }
 
 /** What the steps of one run share. */
@@ -68,15 +62,16 @@ type Compute = (run: Run) => RowView;
  * Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit
  * blocks as they are stored.
  */
-export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom, half = false }: GpuEngineOptions = {}): GpuEngine {
+export function gpuEngine(gpu: Gpu, options: GpuRuntimeOptions = {}): Engine<DeviceRunnable> {
+  expectOptions('gpuRuntime', { bindingBytes: true, half: true }, options);
+  const { bindingBytes, half = false } = options;
   const { maxStorageBufferBindingSize, maxBufferSize } = gpu.device.limits;
   const most =
     2 ** Math.floor(Math.log2(Math.min(bindingBytes ?? Infinity, maxStorageBufferBindingSize, maxBufferSize)));
   if (half && !gpu.device.features.has('shader-f16'))
-    throw new KvError('gpuEngine', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
+    throw new KvError('gpuRuntime', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
   return {
     name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
-    attend: gpuAttend(gpu, attendFrom),
     prepare: async (program) => prepared(gpu, program, (commands, of) => uploadMatrix(commands, of, most, half)),
   };
 }
@@ -89,19 +84,14 @@ export function prepared(
 ): DeviceRunnable {
   const weights = gpu.open();
   try {
-    return runnable(gpu, program, weights, (of) => upload(weights.commands, of));
+    return runnable(program, weights, (of) => upload(weights.commands, of));
   } catch (error) {
     weights.end();
     throw error;
   }
 }
 
-function runnable(
-  gpu: Recordable,
-  program: Program,
-  weights: OpenScope,
-  upload: (of: Matrix) => DeviceMatrix,
-): DeviceRunnable {
+function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => DeviceMatrix): DeviceRunnable {
   const uploaded = new WeakMap<Matrix, DeviceMatrix>();
   const matrix: DeviceRunnable['matrix'] = (of) => {
     const found = uploaded.get(of) ?? upload(of);
@@ -154,25 +144,12 @@ function runnable(
         );
       return found;
     },
-    run: (given, m, angles) =>
-      gpu.scope(async ({ commands, read }) => {
-        const x = given.map((data, i) => commands.upload(data, [m, widths[i]]));
-        const results = await read(encode(commands, x, m, angles && uploadAngles(commands, angles, m)));
-        return results.map(({ data }) => data as Float32Array);
-      }),
     destroy() {
       alive = false;
       weights.end();
     },
   };
 }
-
-/** Angles of m rows, uploaded. */
-const uploadAngles = (commands: Commands, { rotary, cos, sin }: Angles, m: number): DeviceAngles => ({
-  rotary,
-  cos: commands.upload(cos, [m, rotary / 2]),
-  sin: commands.upload(sin, [m, rotary / 2]),
-});
 
 // A step reads what an earlier one wrote.
 const valueIn = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;

@@ -1,10 +1,8 @@
-export { gpuAttend } from './attend.ts';
 export { shapeCosts, sum } from './costs.ts';
 export type { Counting, EventCosts, EventOptions, ShapeCosts, SumCosts } from './costs.ts';
 export { encodeAccumulate, encodeAttention, encodeColumns } from './attention.ts';
 export type { Attended, AttentionOptions, DeviceAttention } from './attention.ts';
-export { gpuEngine } from './engine.ts';
-export type { DeviceRunnable, GpuEngine, GpuEngineOptions } from './engine.ts';
+export type { DeviceRunnable, GpuRuntimeOptions } from './engine.ts';
 export { encodeLinear } from './linear.ts';
 export {
   encodeAdd,

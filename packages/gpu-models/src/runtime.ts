@@ -1,7 +1,9 @@
+import { KvError } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, hostDecoder, hostRunning } from '@kv/engine';
-import type { Running, Runtime, Decoder } from '@kv/engine';
-import { gpuEngine, type DeviceRunnable, type GpuEngineOptions } from './engine.ts';
+import { createDecoder, embeddingsOf } from '@kv/engine';
+import type { Running, Runtime } from '@kv/models';
+import type { Decoder } from '@kv/engine';
+import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceMemory } from './sequence/memory.ts';
 
 /** A model whose sequences live on a device. */
@@ -10,21 +12,27 @@ export interface DeviceRunning extends Running {
 }
 
 /**
- * Sequences on a WebGPU device, from the prompt's ids to each token's; of a memory that is given a `backend` the cache
- * is on the host, beside the same weights.
+ * Runs models on a WebGPU device: weights, caches and policies are there, and ids and decisions come back.
+ *
+ * @throws KvError for an unknown option, and for `half` on an adapter without `shader-f16`
  */
-export function gpuRuntime(gpu: Gpu, options?: GpuEngineOptions): Runtime<DeviceRunning> {
+export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<DeviceRunning> {
   const engine = gpuEngine(gpu, options);
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar }) {
       const decoder = await createDecoder(config, weights, engine),
-        model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) },
-        host = hostRunning(hostDecoder(decoder, engine), model);
+        model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         decoder,
-        memory: (options = {}) =>
-          options.backend ? host.memory(options) : new DeviceMemory(gpu, decoder, model, options),
+        memory({ backend, ...options } = {}) {
+          if (backend)
+            throw new KvError(
+              'backend',
+              `expected none for a model on ${gpu.name}, whose policies run where its caches are, got ${backend.name}: leave it out, or load the model on the CPU`,
+            );
+          return new DeviceMemory(gpu, decoder, model, options);
+        },
         destroy: () => decoder.destroy(),
       };
     },

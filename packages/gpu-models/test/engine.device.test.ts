@@ -1,10 +1,12 @@
+import type { Tensor } from '@kv/core';
+import type { Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import { linearEngine, referenceLinear } from '@kv/engine';
 import type { Angles, Instruction, Program, Rows } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuEngine, type DeviceRunnable } from '../src/engine.ts';
 import { everywhere, gpuTests } from './device.ts';
 import { storedBytes } from './weights.oracle.ts';
 
@@ -117,6 +119,21 @@ const programs = fc
     return { program, m, angles, given: inputs.map(({ width }, i) => numbers(i + 5, m * width)) };
   });
 
+/** What a program gives of m rows, read. */
+const runOn = (
+  gpu: Gpu,
+  program: DeviceRunnable,
+  given: readonly Float32Array[],
+  m: number,
+  angles?: Angles,
+): Promise<readonly Float32Array[]> =>
+  gpu.scope(async ({ commands, read }) => {
+    const rows = (data: Float32Array): Tensor => commands.upload(data, [m, m === 0 ? data.length : data.length / m]),
+      turned = angles && { rotary: angles.rotary, cos: rows(angles.cos), sin: rows(angles.sin) };
+    const results = await read(program.encode(commands, given.map(rows), m, turned));
+    return results.map(({ data }) => data as Float32Array);
+  });
+
 const close = (got: readonly Float32Array[], want: readonly Float32Array[], what: string): void => {
   expect(got.map((x) => x.length)).toEqual(want.map((x) => x.length));
   for (const [i, w] of want.entries()) {
@@ -138,14 +155,14 @@ gpuTest('any program gives what the plain loops give, twice, and leaves nothing 
         { live } = gpu.ledger;
       for (let turn = 0; turn < 2; turn++) {
         const { submits, readbacks } = { ...gpu.counters };
-        close(await device.run(given, m, angles), want, `turn ${turn}`);
+        close(await runOn(gpu, device, given, m, angles), want, `turn ${turn}`);
         expect(gpu.counters.readbacks - readbacks).toBe(1);
         expect(gpu.counters.submits - submits).toBeLessThanOrEqual(1);
       }
       expect(given).toEqual(before);
       expect(gpu.ledger.live).toBeLessThanOrEqual(live + 65_536); // the scalars, at the first run of all
       device.destroy();
-      await expect(device.run(given, m, angles)).rejects.toThrow(
+      await expect(runOn(gpu, device, given, m, angles)).rejects.toThrow(
         'any: expected a program that was not destroyed, got one that was',
       );
     },
@@ -193,15 +210,19 @@ gpuTest('what does not fit is said in one sentence, and nothing is left', async 
     });
   const live = gpu.ledger.live,
     angles = { rotary: 2, cos: new Float32Array(1), sin: new Float32Array(1) };
-  await expect(turning.run([new Float32Array(4)], 1)).rejects.toThrowErrorMatchingInlineSnapshot(
+  await expect(runOn(gpu, turning, [new Float32Array(4)], 1)).rejects.toThrowErrorMatchingInlineSnapshot(
     `[KvError: turning: expected the angles of its rows, got none]`,
   );
-  await expect(turning.run([new Float32Array(4)], 1, angles)).rejects.toThrowErrorMatchingInlineSnapshot(
+  await expect(runOn(gpu, turning, [new Float32Array(4)], 1, angles)).rejects.toThrowErrorMatchingInlineSnapshot(
     `[KvError: turning: expected angles for 4 numbers of a head, got 2]`,
   );
   expect(gpu.ledger.live).toBe(live);
   expect(
-    await turning.run([new Float32Array(0)], 0, { rotary: 4, cos: new Float32Array(0), sin: new Float32Array(0) }),
+    await runOn(gpu, turning, [new Float32Array(0)], 0, {
+      rotary: 4,
+      cos: new Float32Array(0),
+      sin: new Float32Array(0),
+    }),
   ).toEqual([new Float32Array(0)]);
   turning.destroy();
 });

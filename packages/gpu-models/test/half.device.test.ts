@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { product } from './products.ts';
 
@@ -8,12 +8,12 @@ const gpuTest = await gpuTests();
 gpuTest('tiles in f16 where the adapter has them, else a sentence', async (gpu) => {
   if (!gpu.device.features.has('shader-f16')) {
     expect(process.env['KV_REQUIRE_F16'], 'this adapter has no shader-f16').not.toBe('1'); // set by .ci/full.d/lavapipe
-    expect(() => gpuEngine(gpu, { half: true })).toThrow(
-      /^gpuEngine: expected an adapter with shader-f16 for half, got ./,
+    expect(() => gpuRuntime(gpu, { half: true })).toThrow(
+      /^gpuRuntime: expected an adapter with shader-f16 for half, got ./,
     );
     return;
   }
-  expect(gpuEngine(gpu, { half: true }).name).toMatch(/, f16$/);
+  expect(gpuRuntime(gpu, { half: true }).name).toMatch(/, f16$/);
   for (const [type, m, outputs, inputs] of [
     ['F32', 9, 1, 8],
     ['F32', 65, 63, 264],

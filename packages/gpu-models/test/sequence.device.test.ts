@@ -1,10 +1,11 @@
-import { freeze } from '@kv/core';
+import { cpu, freeze } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { expect } from 'vitest';
+import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
 import { both, fixture, onDevice, relative, said } from './sequences.ts';
@@ -103,6 +104,9 @@ gpuTest('the embedded model, without a policy', (gpu) =>
       got = await onDevice(gpu, device, options, () => 0);
     expect(got.text).toBe((await generate(host, options)).text);
     expect(got.spent.submits).toBe(4);
+    const ids = { ids: Array.from({ length: 34 }, (_, i) => (i * 37 + 11) % 1024), maxNewTokens: 0, logits: 1 },
+      [[want], [row]] = [(await generate(host, ids)).logits!, (await generate(device, ids)).logits!];
+    expect(relative(row, want)).toBeLessThan(1e-4);
   }),
 );
 
@@ -225,11 +229,13 @@ gpuTest('what a sequence on a device does not offer is said in one sentence, bef
         maxNewTokens: 1,
       }),
     ).rejects.toThrowErrorMatchingInlineSnapshot(
-      `[KvError: gpu: sequences on a device do not show hidden states to the host, which the signal confidences reads: expected a policy without it, or a model whose engine keeps caches on the host]`,
+      `[KvError: gpu: sequences on a device do not show hidden states to the host, which the signal confidences reads: expected a policy without it, or a model on the CPU]`,
     );
     await expect(generate(device, { ids: [64] })).rejects.toThrowErrorMatchingInlineSnapshot(
       `[KvError: ids: must be whole numbers below 64, got 64]`,
     );
+    await expect(generate(device, { ids: [1], backend: cpu })).rejects.toThrow(/^backend: expected none .* got cpu/);
+    expect(() => gpuRuntime(gpu, { attendFrom: 8 } as object)).toThrow(/^gpuRuntime: .*attendFrom/);
     expect(gpu.ledger.live).toBe(live);
   }),
 );

@@ -95,7 +95,7 @@ const papersCommand = (terminal: Terminal): Command => {
     }
     if (flags.out !== undefined) checkWritable(join(resolve(cwd, flags.out), 'results'), flags.out, { folder: true });
     // observers, saved states and logits are read on the host
-    const machine = machineOf(command, await chooseEngine(command, cwd, false)),
+    const machine = machineOf(command, await chooseEngine(command, cwd, "'kv papers' looks inside the model")),
       { subject, path } = await subjectOf(model, machine, terminal),
       prose = text === undefined ? undefined : readText(text, cwd),
       { names, code } = namingOf(terminal, machine),

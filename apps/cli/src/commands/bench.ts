@@ -11,7 +11,6 @@ import type { Job, Measured } from '../bench/measured.ts';
 import { fitted, reflowed } from '../columns.ts';
 import { hasGpu } from '../device.ts';
 import { withExamples } from '../help.ts';
-import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
 import { budget, list, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
@@ -109,7 +108,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
       name === 'peer'
         ? await measurePeer(peer!, checkpointPath(path), job) // not missing
         : await measureOurs(
-            engineOf(name),
+            name,
             path,
             cwd,
             job,
@@ -132,8 +131,6 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
       : sheet(machine, measured, skipped, lineWidth(stdout)),
   );
 }
-
-const engineOf = (name: Exclude<Name, 'peer'>): EngineChoice => (name === 'webgpu' ? 'webgpu-resident' : name);
 
 /** Why an engine cannot run here, where it cannot. */
 async function missing(name: Name, path: string, peer: string | undefined, cwd: string): Promise<string | undefined> {

@@ -9,7 +9,7 @@ import { createConversation } from '../chat/conversation.ts';
 import { repl } from '../chat/repl.ts';
 import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
 import { deviceOption } from '../device.ts';
-import { engineOption, residentOn } from '../engine.ts';
+import { engineOption, hostOnly } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { CHAT_MODEL, MODEL_HELP } from '../model-source.ts';
 import { budget as budgetOf, whole } from '../option-values.ts';
@@ -83,7 +83,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   checkCacheFile(options.save, cwd);
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
   if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, '--budget');
-  await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) =>
+  await withModel(command, terminal, given && hostOnly([compile(given)]), (model) =>
     converse(model, given, options, { ...terminal, input }),
   );
 }

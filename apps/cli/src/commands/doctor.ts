@@ -25,7 +25,7 @@ const ENGINES: readonly (readonly [flag: string, choice: EngineChoice])[] = [
   ['--engine exact', 'exact'],
   ['--engine fast', 'fast'],
   ['--engine wasm', 'wasm'],
-  ['--device webgpu', 'webgpu-resident'],
+  ['--device webgpu', 'webgpu'],
 ];
 /** What kv takes where it is installed, and what it is for. */
 const BESIDE: readonly (readonly [name: string, gain: string])[] = [
@@ -81,7 +81,7 @@ async function examine(model: string, terminal: Terminal): Promise<Findings> {
     terminal.signal.throwIfAborted();
     engines.push({
       flag,
-      ...(choice === 'webgpu-resident' && typeof adapter === 'string'
+      ...(choice === 'webgpu' && typeof adapter === 'string'
         ? { engine: adapter }
         : await measured(choice, path, terminal)),
     });

@@ -16,7 +16,7 @@ import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { fitted, reflowed } from '../columns.ts';
 import { deviceOption } from '../device.ts';
-import { chooseEngine, engineOption, residentOn } from '../engine.ts';
+import { chooseEngine, engineOption, hostOnly } from '../engine.ts';
 import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
@@ -111,7 +111,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       policies = policiesOf(flags, needleDefaults.policies);
     if (flags.out !== undefined) checkWritable(resolve(cwd, flags.out), flags.out);
     const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, terminal)))),
-      machine = machineOf(command, await chooseEngine(command, cwd, compiled.every(residentOn))),
+      machine = machineOf(command, await chooseEngine(command, cwd, hostOnly(compiled))),
       { subject, path } = await subjectOf(model, machine, terminal);
     const asked = { policies, budgets, depths, prompts, tokens, seed, form, asking, distractors },
       modes = mode === 'both' ? needleDefaults.modes : [mode],

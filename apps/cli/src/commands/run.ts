@@ -9,7 +9,7 @@ import type { Budget, Generated, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { flagged } from '../experiment.ts';
-import { engineOption, residentOn } from '../engine.ts';
+import { engineOption, hostOnly } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { budget, whole } from '../option-values.ts';
@@ -196,10 +196,11 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const under = await flagged(command, () => decodingUnder(policy, options, cwd));
   const decoding = { every, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };
-  // an observer is shown what the host holds
-  const resident =
-    [policy, under.decodePolicy ?? policy].every((p) => residentOn(compile(p))) && !options.certify && !recorded;
-  await withModel(command, terminal, resident, async (model) => {
+  const looking = options.certify ? '--certify' : recorded && '--why',
+    reason = looking
+      ? `${looking} looks at attention and scores, which stay on a GPU`
+      : hostOnly([policy, under.decodePolicy ?? policy].map((p) => compile(p)));
+  await withModel(command, terminal, reason, async (model) => {
     if (!read)
       return answerQuestions(
         model,

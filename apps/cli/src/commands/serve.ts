@@ -6,7 +6,7 @@ import { redact } from '@kv/scorers-sponsorship';
 import { createServer, readKeys } from '@kv/server';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
-import { engineOption, residentOn } from '../engine.ts';
+import { engineOption, hostOnly } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { bytes, whole } from '../option-values.ts';
@@ -107,7 +107,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
     open = options.apiKeyFile === undefined ? undefined : openKeyFile(options.apiKeyFile, cwd);
   expectBudget(compiled, options.budget, '--budget');
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
-  await withModel(command, terminal, residentOn(compiled), (model) =>
+  await withModel(command, terminal, hostOnly([compiled]), (model) =>
     listen(model, options, terminal, { policy, keys, registry }).then(onStop),
   );
 }

@@ -3,7 +3,8 @@ import { cellQueue, checkCellJob } from '@kv/evaluation';
 import type { CellJob } from '@kv/evaluation';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
-import { chooseEngine, engineOption } from '../engine.ts';
+import { cellEngine } from '../cells.ts';
+import { engineOption } from '../engine.ts';
 import { here, machineOf, subjectOf, workersOption } from '../experiment.ts';
 import type { Machine } from '../experiment.ts';
 import { withExamples } from '../help.ts';
@@ -46,7 +47,7 @@ export const workerCommand = (terminal: Terminal, onStop: () => void): Command =
         30,
       )
       .action(async (flags: Flags, command: Command) => {
-        const machine = machineOf(command, await chooseEngine(command, terminal.cwd, false)),
+        const machine = machineOf(command, await cellEngine(command, terminal.cwd)),
           gone = new AbortController(),
           signal = AbortSignal.any([terminal.signal, gone.signal]);
         await Promise.all(

@@ -48,7 +48,7 @@ export async function policyCode(
 export function packagesCode(packages: Iterable<string>, cwd: string, engine: EngineChoice): readonly string[] {
   const policies = folderOf('@kv/policies', HERE),
     installedHere = installedFolders(cwd),
-    gpu = engine.startsWith('webgpu') ? gpuModelsFolder(cwd) : undefined;
+    gpu = engine === 'webgpu' ? gpuModelsFolder(cwd) : undefined;
   return codeOf([
     folderOf('@kv/evaluation', HERE),
     ...(gpu === undefined ? [] : [gpu]),

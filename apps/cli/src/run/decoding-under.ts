@@ -1,5 +1,5 @@
 import type { Policy } from '@kv/core';
-import { decodingPolicy } from '@kv/models/engine';
+import { decodingPolicy } from '@kv/engine';
 import type { Budget } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 

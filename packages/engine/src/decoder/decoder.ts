@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { ModelConfig, Matrix, Weights } from '@kv/checkpoints';
 import { denseRows, owned } from '@kv/checkpoints';
 import { createAngles } from './angles.ts';
-import type { Angles, Engine, Program, Runnable, WeightRows } from './program.ts';
+import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
 import { finishProgram, headProgram, projectProgram } from './programs.ts';
 
 /** Rows that went through each matrix product: by layer, and through the head. Only ever counts up. */
@@ -15,7 +15,7 @@ export interface RowCounts {
 }
 
 /** A layer's programs, before and after its attention. */
-export interface DecoderLayer<R extends Runnable = Runnable> {
+export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   readonly project: R;
   readonly finish: R;
   /** Gain `[D]` of the norm that its projections read through; absent where there is none. */
@@ -25,7 +25,7 @@ export interface DecoderLayer<R extends Runnable = Runnable> {
 }
 
 /** The programs of a decoder as its engine prepared them. */
-export interface Decoder<R extends Runnable = Runnable> {
+export interface Decoder<R extends PreparedProgram = Runnable> {
   readonly config: ModelConfig;
   readonly layers: readonly DecoderLayer<R>[];
   readonly head: R;
@@ -61,7 +61,7 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
  * embedding and the output products, which some policies read, are kept, as stored, where the engine does not give
  * their rows back. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
  */
-export async function createDecoder<R extends Runnable>(
+export async function createDecoder<R extends PreparedProgram>(
   config: ModelConfig,
   weights: Weights,
   engine: Engine<R>,

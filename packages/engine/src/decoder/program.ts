@@ -61,13 +61,8 @@ export interface Angles {
   readonly sin: Float32Array;
 }
 
-/** A program that an engine is ready to run; it holds the weights in whatever form the engine wants. */
-export interface Runnable {
-  /**
-   * Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads, or, of a layer's `finish`, the
-   * `next` program that it may compute as well.
-   */
-  run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
+/** A program whose weights an engine holds, in whatever form it wants. */
+export interface PreparedProgram {
   /** A row's result does not depend on the rows beside it, to the bit. @defaultValue false */
   readonly rowwise?: boolean;
   /**
@@ -76,6 +71,15 @@ export interface Runnable {
    */
   stored?(name: string): WeightRows;
   destroy(): void;
+}
+
+/** A program that runs over arrays on the host. */
+export interface Runnable extends PreparedProgram {
+  /**
+   * Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads, or, of a layer's `finish`, the
+   * `next` program that it may compute as well.
+   */
+  run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
 }
 
 /** Rows `from` to `from + count` of a weight as f32, `[count, inputs]`. */
@@ -93,7 +97,7 @@ export interface Heads {
  * Prepares programs; it knows no model, cache or sequence. `prepare` may not keep the program's matrices: their bytes
  * are the caller's to drop.
  */
-export interface Engine<R extends Runnable = Runnable> {
+export interface Engine<R extends PreparedProgram = Runnable> {
   /** What reports call it, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
   readonly name: string;
   prepare(program: Program): Promise<R>;

@@ -65,7 +65,7 @@ function providerEngine(
       Promise.reject(
         new KvError(
           'gpu',
-          `sequences on a device fold attention where it is and bring no whole rows to the host: expected the signal ${signalKey(signal)} to ask for attentionStretches, or a model whose engine keeps caches on the host, got attentionRows`,
+          `sequences on a device fold attention where it is and bring no whole rows to the host: expected the signal ${signalKey(signal)} to ask for attentionStretches, or a model on the CPU, got attentionRows`,
         ),
       ),
   };

@@ -1,7 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { Course, FeedOptions, Output } from '@kv/engine';
-import { rowsWith } from '../attend.ts';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { attendLayer } from './attend.ts';
@@ -198,6 +197,17 @@ function put(commands: Commands, x: Tensor, { x: to, m }: Part, some: Live): voi
   });
   move(commands, rows(x, some.before + some.after), rows(to, m), some, m, true);
   commands.free(x);
+}
+
+/** Each query's position and what it does not see: `[m, 1 + 2 * views]`. */
+function rowsWith(positions: Uint32Array, bounds: Hidden['bounds']): Uint32Array {
+  const most = 2 ** 32 - 1;
+  return Uint32Array.from(
+    [...positions].flatMap((p) => [
+      p,
+      ...bounds.flatMap(({ lower, sinks }) => [sinks, Math.min(most, Math.max(0, Math.ceil(lower(p))))]),
+    ]),
+  );
 }
 
 /** Positions of queries, and what views hide from them by position. */

@@ -47,7 +47,7 @@ export function expectOffered(needs: readonly AnySignal[]): void {
     if (!(signal.provide !== undefined || isState(signal) || OFFERED.includes(signal.id)))
       throw new KvError(
         'gpu',
-        `sequences on a device do not offer the signal ${signalKey(signal)}: expected a policy without it, or a model whose engine keeps caches on the host`,
+        `sequences on a device do not offer the signal ${signalKey(signal)}: expected a policy without it, or a model on the CPU`,
       );
   }
 }
@@ -55,7 +55,7 @@ export function expectOffered(needs: readonly AnySignal[]): void {
 export const hiddenRefused = (signal: AnySignal): KvError =>
   new KvError(
     'gpu',
-    `sequences on a device do not show hidden states to the host, which the signal ${signalKey(signal)} reads: expected a policy without it, or a model whose engine keeps caches on the host`,
+    `sequences on a device do not show hidden states to the host, which the signal ${signalKey(signal)} reads: expected a policy without it, or a model on the CPU`,
   );
 const OFFERED = [
   'tokens',
