@@ -27,7 +27,7 @@ export { encodeSample } from './sample.ts';
 export type { SampleOptions } from './sample.ts';
 export { encodeStrongest } from './strongest.ts';
 export type { StrongestOptions } from './strongest.ts';
-export { encodeTurn } from './turn.ts';
+export { encodeTurn } from './rotate.ts';
 export { uploadMatrix } from './weights/device-matrix.ts';
 export type { DeviceMatrix, DevicePart } from './weights/device-matrix.ts';
 export type { Form } from './wgsl/weights.ts';

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { createDecoder, embeddingsOf } from '@kv/engine';
-import type { Running, Runtime } from '@kv/models';
+import type { Running, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceMemory } from './sequence/memory.ts';

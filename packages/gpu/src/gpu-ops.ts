@@ -1,7 +1,7 @@
 import { cpu, KvError, readCpu } from '@kv/core';
 import { sizeOf, withMaths } from '@kv/core/engine';
 import type { Ops, Tensor } from '@kv/core';
-import type { Recording } from './encode.ts';
+import type { Recording } from './commands.ts';
 import { elementwiseOps } from './ops/elementwise.ts';
 import { kernelOp } from './ops/kernel.ts';
 import { rankOp } from './ops/rank.ts';

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Backend, Tensor } from '@kv/core';
-import { recording } from './encode.ts';
-import type { Commands } from './encode.ts';
+import { recording } from './commands.ts';
+import type { Commands } from './commands.ts';
 import { gpuOps } from './gpu-ops.ts';
-import { bufferPool } from './memory.ts';
-import type { Ledger, Memory, Pool } from './memory.ts';
+import { bufferPool } from './buffer-pool.ts';
+import type { Ledger, Memory, Pool } from './buffer-pool.ts';
 import { pipelineCache } from './pipelines.ts';
 import { read } from './reader.ts';
 import type { Fault } from './reader.ts';

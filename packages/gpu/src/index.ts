@@ -1,6 +1,6 @@
-export type { Commands } from './encode.ts';
+export type { Commands } from './commands.ts';
 export type { Gpu, OpenScope, Recordable, Scope } from './gpu.ts';
-export type { Ledger } from './memory.ts';
+export type { Ledger } from './buffer-pool.ts';
 export { openGpu } from './open.ts';
 export type { GpuOptions } from './open.ts';
 export type { Counters } from './recorder.ts';

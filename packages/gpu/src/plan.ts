@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
-import { dispatchOf } from './encode.ts';
-import type { AllCommands, Recording } from './encode.ts';
+import { dispatchOf } from './commands.ts';
+import type { AllCommands, Recording } from './commands.ts';
 import { gpuOps } from './gpu-ops.ts';
 import type { OpenScope, Recordable } from './gpu.ts';
 import { bytesOf } from './tensor.ts';

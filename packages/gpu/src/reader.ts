@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
 import type { Backend, Tensor } from '@kv/core';
-import type { Own, Shared } from './encode.ts';
+import type { Own, Shared } from './commands.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /** The first thing that went wrong on the device. */

@@ -1,5 +1,5 @@
 import { grid } from './grid.ts';
-import type { Memory, Pool } from './memory.ts';
+import type { Memory, Pool } from './buffer-pool.ts';
 import type { Pipeline, Pipelines } from './pipelines.ts';
 import { createTimer, type Timed, type Timer } from './timer.ts';
 

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
-import type { Memory } from './memory.ts';
+import type { Memory } from './buffer-pool.ts';
 
 /** A tensor on one device: dense, row-major, lengths on the device too. */
 export interface GpuTensor extends Tensor {

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Memory, Pool } from './memory.ts';
+import type { Memory, Pool } from './buffer-pool.ts';
 
 /** What the device took for dispatches of one label: of one kernel, or (`kernel` empty) of whole passes. */
 export interface Timing {

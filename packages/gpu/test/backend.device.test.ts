@@ -3,7 +3,7 @@ import type { Tensor } from '@kv/core';
 import { afterAll, describe, expect, test } from 'vitest';
 import { openGpu } from '../src/index.ts';
 import { grid } from '../src/grid.ts';
-import { sizeClass } from '../src/memory.ts';
+import { sizeClass } from '../src/buffer-pool.ts';
 import { gpuTests, testGpu } from './device.ts';
 
 const gpuTest = await gpuTests();

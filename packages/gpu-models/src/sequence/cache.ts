@@ -1,9 +1,9 @@
 import type { Tensor } from '@kv/core';
 import type { LayerSnapshot } from '@kv/engine';
 import { encodeAppend, encodeCompact, encodeSlots, type DeviceSlots } from '../operations.ts';
-import { HeldSlots } from './held.ts';
-import { forRows, type Home, type Selection } from './home.ts';
-import { turnRows, type Turns } from './turns.ts';
+import { HeldSlots } from './slot-table.ts';
+import { forRows, type Home, type Selection } from './device-scope.ts';
+import { turnRows, type Turns } from './rotate-rows.ts';
 
 type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 

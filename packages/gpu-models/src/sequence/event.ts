@@ -5,7 +5,7 @@ import type { Compiled, EventLayer, RecordedEvent } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult, EventTimes } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
-import type { Selection } from './home.ts';
+import type { Selection } from './device-scope.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 

@@ -4,11 +4,11 @@ import type { LayerSnapshot, Watch } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import { DeviceCache } from './cache.ts';
-import type { Home, Selection } from './home.ts';
+import type { Home, Selection } from './device-scope.ts';
 import { DeviceRing } from './ring.ts';
 import { DeviceRows } from './slot-rows.ts';
 import { DeviceStates } from './states.ts';
-import type { Turns } from './turns.ts';
+import type { Turns } from './rotate-rows.ts';
 
 /** One layer of one sequence on the device: its cache and what events want remembered about it. */
 export class DeviceLayer {

@@ -18,7 +18,7 @@ import type {
   Snapshot,
 } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
-import { aheadOf } from './ahead.ts';
+import { aheadOf } from './speculative-steps.ts';
 import {
   bounded,
   decide,
@@ -31,15 +31,15 @@ import {
   type Subject,
 } from './event.ts';
 import type { DeviceState } from './device-state.ts';
-import type { Home } from './home.ts';
+import type { Home } from './device-scope.ts';
 import { DeviceLayer } from './layer.ts';
-import { providedOnDevice } from './observe.ts';
-import { anglesOf } from './part.ts';
+import { providedOnDevice } from './providers.ts';
+import { anglesOf } from './token-chunk.ts';
 import { devicePass } from './pass.ts';
 import { deviceReader, expectOffered, settleSums } from './signals.ts';
 import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
-import { DeviceSeat, groupOf } from './together.ts';
+import { DeviceSeat, groupOf } from './batch.ts';
 
 /** All that one sequence remembers, on the device. */
 export class DeviceMemory extends SequenceMemory implements DeviceState {

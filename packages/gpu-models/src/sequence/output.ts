@@ -7,7 +7,7 @@ import { encodeArgmax, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
 import type { DeviceState } from './device-state.ts';
-import type { Promises } from './views.ts';
+import type { Promises } from './hidden-slots.ts';
 
 /** Of a pass whose logits nobody wants. */
 export const noOutput: Output = {

@@ -3,14 +3,14 @@ import type { Commands, OpenScope } from '@kv/gpu';
 import type { Course, FeedOptions, Output } from '@kv/engine';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
-import { attendLayer } from './attend.ts';
+import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
-import { liveRows, move, pick, type Live } from './frozen.ts';
+import { liveRows, move, pick, type Live } from './computed-rows.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputOf } from './output.ts';
-import { embedded, type Part } from './part.ts';
+import { embedded, type Part } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
-import { hiddenNow, type Hidden, type Promises } from './views.ts';
+import { hiddenNow, type Hidden, type Promises } from './hidden-slots.ts';
 
 /** How a block is fed. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {

@@ -4,8 +4,8 @@ import { countBelow } from '@kv/core/shared';
 import type { LayerSnapshot } from '@kv/engine';
 import type { Attended } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
-import type { Home } from './home.ts';
-import { turnRows, type Turns } from './turns.ts';
+import type { Home } from './device-scope.ts';
+import { turnRows, type Turns } from './rotate-rows.ts';
 
 /**
  * The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and

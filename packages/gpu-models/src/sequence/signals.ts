@@ -8,7 +8,7 @@ import type { AttentionCounters, OutputNorm } from '@kv/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';
-import { addWaiting } from './attend.ts';
+import { addWaiting } from './layer-attention.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 

@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeCompact, encodeRest, encodeSlots } from '../operations.ts';
-import { forRows, type Home, type Selection } from './home.ts';
+import { forRows, type Home, type Selection } from './device-scope.ts';
 
 /**
  * f32 `[rows, stride]` on the device beside a layer's cache: one entry a slot, compacted with it, `init` where nobody

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { StoredState } from '@kv/engine';
-import type { Home } from './home.ts';
+import type { Home } from './device-scope.ts';
 import { DeviceRows } from './slot-rows.ts';
 
 /** Rows of each kind of state. */

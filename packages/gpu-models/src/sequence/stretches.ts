@@ -6,7 +6,7 @@ import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
 import { copied } from './event.ts';
 import type { DeviceState } from './device-state.ts';
-import { embeddedFrom, type Part } from './part.ts';
+import { embeddedFrom, type Part } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 
 type Folding = Parameters<NonNullable<ProviderEngine['attentionStretches']>>;

@@ -1,4 +1,4 @@
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 
 const KINDS = {
   dot: ['a_get(from_a + c * params.a_slot_step) * y', 'sum'],

@@ -1,5 +1,5 @@
 import type { Binary, Unary } from '@kv/core';
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 import { IS_NAN } from './fold.wgsl.ts';
 
 /** For each operand in order: a tensor in the shape of the result, one that is broadcast, or a number from the host. */

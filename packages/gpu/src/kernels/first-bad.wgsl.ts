@@ -1,5 +1,5 @@
-import { THREADS } from '../shader.ts';
-import type { KernelDef } from '../shader.ts';
+import { THREADS } from '../kernel.ts';
+import type { KernelDef } from '../kernel.ts';
 
 /** Order of f32 numbers as u32: -0 and +0 the same. Works on bits, where NaN, infinities and subnormals are safe. */
 export const ORDERED: string = /* wgsl */ `

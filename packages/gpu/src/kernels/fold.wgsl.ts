@@ -1,6 +1,6 @@
 import type { Reduction } from '@kv/core';
-import { THREADS } from '../shader.ts';
-import type { KernelDef } from '../shader.ts';
+import { THREADS } from '../kernel.ts';
+import type { KernelDef } from '../kernel.ts';
 
 /** The lowest finite f32, as WGSL writes it. */
 export const LOWEST = '-0x1.fffffep+127f';

@@ -1,5 +1,5 @@
-import { THREADS } from '../shader.ts';
-import type { KernelDef } from '../shader.ts';
+import { THREADS } from '../kernel.ts';
+import type { KernelDef } from '../kernel.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
 /**

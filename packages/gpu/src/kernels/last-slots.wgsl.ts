@@ -1,4 +1,4 @@
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 
 /** 1 in the last `window` valid slots of each row, else 0. */
 export const lastSlots: KernelDef = {

@@ -1,4 +1,4 @@
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 
 /** Lengths of x for `rows` rows: those of the KV heads for each query head, or the slots where x is not ragged. */
 export const lengths: KernelDef = {

@@ -1,4 +1,4 @@
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 
 /** 1 at the slots that `kept` names, in an output that is 0 before; every thread writes the same number. */
 export const mark: KernelDef = {

@@ -1,5 +1,5 @@
 import { sizeOf } from '@kv/core/engine';
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 
 /**
  * `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. A workgroup owns 64 channels of a row; 4 lanes share the slots,

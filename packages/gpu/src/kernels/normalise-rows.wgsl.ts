@@ -1,6 +1,6 @@
 import { sizeOf } from '@kv/core/engine';
-import { THREADS } from '../shader.ts';
-import type { KernelDef } from '../shader.ts';
+import { THREADS } from '../kernel.ts';
+import type { KernelDef } from '../kernel.ts';
 import { IS_NAN, LOWEST, tree, TREE } from './fold.wgsl.ts';
 
 /**

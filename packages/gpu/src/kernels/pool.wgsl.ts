@@ -1,4 +1,4 @@
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
 /** Pooling along slots over all but the last `except` valid ones, which keep their number; 0 beyond them. */

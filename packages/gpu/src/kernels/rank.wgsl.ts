@@ -1,5 +1,5 @@
-import { THREADS } from '../shader.ts';
-import type { KernelDef } from '../shader.ts';
+import { THREADS } from '../kernel.ts';
+import type { KernelDef } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
 /** Pairs that one workgroup sorts in its own memory: two a thread. */

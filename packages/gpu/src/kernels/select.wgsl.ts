@@ -1,6 +1,6 @@
 import { sizeOf } from '@kv/core/engine';
-import { THREADS } from '../shader.ts';
-import type { KernelDef } from '../shader.ts';
+import { THREADS } from '../kernel.ts';
+import type { KernelDef } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
 /** Over a row's slots: to count, four of the histogram, to write; and the writes. */

@@ -1,4 +1,4 @@
-import type { KernelDef } from '../shader.ts';
+import type { KernelDef } from '../kernel.ts';
 
 /**
  * `table[row, index[row, slot]]`, bits as they are; 0 beyond the valid slots. A kernel cannot throw: an index beyond

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Tensor, Binary, Operand, Primitives } from '@kv/core';
 import { BINARY, elementwise, FUNCTIONS, ODDS, UNARY, WHERE } from '../kernels/elementwise.wgsl.ts';
-import { run } from '../encode.ts';
-import type { Recording } from '../encode.ts';
+import { run } from '../commands.ts';
+import type { Recording } from '../commands.ts';
 import { aboveSubnormals, belowSubnormals, down, isF32, up } from '../threshold.ts';
 import { sharedRows, sizes } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';

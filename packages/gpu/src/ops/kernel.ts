@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import { sizeOf, takesLengths } from '@kv/core/engine';
 import type { Kernel, Tensor, DType, Primitives } from '@kv/core';
-import type { Recording } from '../encode.ts';
-import { THREADS } from '../shader.ts';
+import type { Recording } from '../commands.ts';
+import { THREADS } from '../kernel.ts';
 import { bits, shaderText } from '../shader-text.ts';
 import type { Shader } from '../shader-text.ts';
 import { bytesOf, sizes } from '../tensor.ts';

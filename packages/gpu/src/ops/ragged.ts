@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
-import { run } from '../encode.ts';
-import type { Recording } from '../encode.ts';
+import { run } from '../commands.ts';
+import type { Recording } from '../commands.ts';
 import { lengths } from '../kernels/lengths.wgsl.ts';
 
 /** Lengths of `x` for `rows` rows, u32 `[rows]`: its own, those of the KV head of each query head, or its slots. */

@@ -1,6 +1,6 @@
 import type { Primitives } from '@kv/core';
-import { run } from '../encode.ts';
-import type { Recording } from '../encode.ts';
+import { run } from '../commands.ts';
+import type { Recording } from '../commands.ts';
 import { LOCAL, rankLocal, rankPairs, rankPlaces, rankStep } from '../kernels/rank.wgsl.ts';
 import { sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';

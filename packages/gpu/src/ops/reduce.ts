@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor, Primitives, Reduction } from '@kv/core';
-import { run } from '../encode.ts';
-import type { Recording } from '../encode.ts';
+import { run } from '../commands.ts';
+import type { Recording } from '../commands.ts';
 import { alongChannels } from '../kernels/along-channels.wgsl.ts';
 import { foldSlots, foldThread } from '../kernels/fold.wgsl.ts';
 import { matmul } from '../kernels/matmul.wgsl.ts';

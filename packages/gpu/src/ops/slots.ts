@@ -1,8 +1,8 @@
 import { KvError, LOWEST } from '@kv/core';
 import type { Primitives } from '@kv/core';
 import { bits } from '../shader-text.ts';
-import { run } from '../encode.ts';
-import type { Recording } from '../encode.ts';
+import { run } from '../commands.ts';
+import type { Recording } from '../commands.ts';
 import { firstBad, firstOf } from '../kernels/first-bad.wgsl.ts';
 import { groupSlots } from '../kernels/group-slots.wgsl.ts';
 import { lastSlots } from '../kernels/last-slots.wgsl.ts';

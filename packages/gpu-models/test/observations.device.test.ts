@@ -9,7 +9,7 @@ import { Ledger } from '@kv/engine';
 import type { Model, ModelConfig } from '@kv/models';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
-import { attendLayer } from '../src/sequence/attend.ts';
+import { attendLayer } from '../src/sequence/layer-attention.ts';
 import { DeviceLayer } from '../src/sequence/layer.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, relative } from './sequences.ts';

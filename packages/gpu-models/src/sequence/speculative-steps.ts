@@ -4,7 +4,7 @@ import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { outputOf } from './output.ts';
-import { partOf } from './part.ts';
+import { partOf } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 
 /**

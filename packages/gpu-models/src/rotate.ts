@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { dispatch } from './kernel.ts';
-import { turn } from './kernels/turn.wgsl.ts';
+import { turn } from './kernels/rotate.wgsl.ts';
 import type { DeviceAngles } from './operations.ts';
 
 /**

@@ -7,9 +7,9 @@ import { FEW_ROWS } from '../linear.ts';
 import { encodeEmbedding, encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputAt } from './output.ts';
-import { anglesOf, partOf, type Part } from './part.ts';
+import { anglesOf, partOf, type Part } from './token-chunk.ts';
 import { attentionIn, devicePass } from './pass.ts';
-import type { Promises } from './views.ts';
+import type { Promises } from './hidden-slots.ts';
 
 /** A token of a sequence that waits for those of others. */
 interface Rider {

@@ -4,7 +4,7 @@ import type { Commands } from '@kv/gpu';
 import type { Course } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
-import { partOf, type Part } from './part.ts';
+import { partOf, type Part } from './token-chunk.ts';
 
 /** Rows of a part that a layer computes: the first `before` and the last `after` of its tokens. */
 export interface Live {

@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor, DType } from '@kv/core';
-import type { Memory, Pool } from './memory.ts';
+import type { Memory, Pool } from './buffer-pool.ts';
 import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';
 import type { Recorder } from './recorder.ts';
-import { followsTensor, shader, THREADS } from './shader.ts';
-import type { Call, KernelDef } from './shader.ts';
+import { followsTensor, shader, THREADS } from './kernel.ts';
+import type { Call, KernelDef } from './kernel.ts';
 import { bits } from './shader-text.ts';
 import type { Shader } from './shader-text.ts';
 import { bytesOf, sizes } from './tensor.ts';

@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { DeviceAngles } from '../operations.ts';
-import { encodeTurn } from '../turn.ts';
+import { encodeTurn } from '../rotate.ts';
 
 /** Angles of all positions that something is turned from or to, on the device. */
 export interface Turns {
