@@ -12,6 +12,10 @@ const AT = 'let at = (here.y * groups.x + here.x) * 256u + lane;';
 const MAIN =
   '@compute @workgroup_size(256) fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32)';
 
+/** Workgroups of a shader by itself. */
+const record = (commands, shader, bound, scalars, groups) =>
+  commands.record({ key: shader.id, shader: () => shader, bound, scalars, groups });
+
 const copy = {
   id: 'bench:copy',
   writes: [false, true],
@@ -81,7 +85,7 @@ export async function limitsOf(gpu, tiny) {
     for (let at = 0; at < bytes / 4; at += some.length) commands.write(a, some, at);
     const copied = await secondsOf(
       gpu,
-      () => commands.dispatch(copy, [a, b], Uint32Array.of(vectors, 0), vectors / 256),
+      () => record(commands, copy, [a, b], Uint32Array.of(vectors, 0), vectors / 256),
       options,
     );
     out.copyGBs = (2 * bytes) / copied.seconds / 1e9;
@@ -90,7 +94,7 @@ export async function limitsOf(gpu, tiny) {
       (
         await secondsOf(
           gpu,
-          () => commands.dispatch(reading, [a, small], Uint32Array.of(vectors, 0), Math.ceil(vectors / 4096)),
+          () => record(commands, reading, [a, small], Uint32Array.of(vectors, 0), Math.ceil(vectors / 4096)),
           options,
         )
       ).seconds /
@@ -100,14 +104,14 @@ export async function limitsOf(gpu, tiny) {
     for (const type of gpu.device.features.has('shader-f16') ? ['f32', 'f16'] : ['f32']) {
       const { seconds } = await secondsOf(
         gpu,
-        () => commands.dispatch(fused(type), [small], Uint32Array.of(0, times), groups),
+        () => record(commands, fused(type), [small], Uint32Array.of(0, times), groups),
         options,
       );
       out[`${type}TFLOPs`] = (2 * 4 * 8 * times * 256 * groups) / seconds / 1e12;
     }
     const empty = { ...options, turns: 9 },
       one = Uint32Array.of(0, 1);
-    out.dispatchUs = 1e6 * (await secondsOf(gpu, () => commands.dispatch(nothing, [small], one, 1), empty)).seconds;
+    out.dispatchUs = 1e6 * (await secondsOf(gpu, () => record(commands, nothing, [small], one, 1), empty)).seconds;
     const round = await secondsOf(gpu, () => {}, { least: 0, turns: tiny ? 9 : 101 });
     out.roundTripUs = 1e6 * round.seconds;
     return { bytes, ...out };

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { asksSeen } from '@kv/engine';
-import { dispatch } from './kernel.ts';
+import { dispatch } from '@kv/gpu';
 import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';
 import { columnSums, COLUMN_SLOTS, type ColumnOf } from './kernels/columns.wgsl.ts';
@@ -175,7 +175,7 @@ export function encodeAttention(
         score_stride: slots,
       },
       groups * splits,
-      add ? 4 * add.sums.shape[0] * slots : 0,
+      { again: add ? 4 * add.sums.shape[0] * slots : 0 },
     );
   if (!split) {
     const out = commands.make([whole + heads * last]);
@@ -241,7 +241,7 @@ export function encodeColumns(
       over,
     },
     rows * Math.ceil(slots / COLUMN_SLOTS),
-    join ? 4 * rows * slots : 0,
+    { again: join ? 4 * rows * slots : 0 },
   );
   if (counted) commands.free(counted);
 }
@@ -267,6 +267,6 @@ export function encodeAccumulate(
     },
     { scores_at: scores.at, score_stride: scores.stride, lse_at, m, heads, fold: heads / rows, slots, stride },
     rows * slots,
-    4 * rows * slots,
+    { again: 4 * rows * slots },
   );
 }

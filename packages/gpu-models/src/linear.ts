@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { dispatch } from './kernel.ts';
+import { dispatch } from '@kv/gpu';
 import { matmul, MATMUL_TILE } from './kernels/matmul.wgsl.ts';
 import { matvec, MATVEC_OUTPUTS } from './kernels/matvec.wgsl.ts';
 import { readRows, type RowView } from './rows.ts';

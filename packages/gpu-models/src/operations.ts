@@ -2,7 +2,7 @@ import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { OutputNorm } from '@kv/engine';
-import { dispatch } from './kernel.ts';
+import { dispatch } from '@kv/gpu';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
 import { argmax } from './kernels/argmax.wgsl.ts';
@@ -56,7 +56,7 @@ export function encodeEmbedding(
       { ids, weights, scales, out: out.tensor },
       { octets, width, first: from, rows, scale },
       m * octets,
-      (m / rows - 1) * 4 * (sizeOf(weights.shape) + (scales ? sizeOf(scales.shape) : 0)),
+      { again: (m / rows - 1) * 4 * (sizeOf(weights.shape) + (scales ? sizeOf(scales.shape) : 0)) },
     );
   return out;
 }
@@ -165,14 +165,9 @@ export function encodeCompact(
       rows * out.shape[1] * channels,
     );
   else
-    dispatch(
-      commands,
-      compact,
-      read,
-      scalars,
-      rows * Math.ceil(channels / COMPACT_CHANNELS),
-      4 * rows * most * channels,
-    );
+    dispatch(commands, compact, read, scalars, rows * Math.ceil(channels / COMPACT_CHANNELS), {
+      again: 4 * rows * most * channels,
+    });
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { dispatch } from './kernel.ts';
+import { dispatch } from '@kv/gpu';
 import { turn } from './kernels/rotate.wgsl.ts';
 import type { DeviceAngles } from './operations.ts';
 

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { dispatch } from './kernel.ts';
+import { dispatch } from '@kv/gpu';
 import { sample } from './kernels/sample.wgsl.ts';
 import type { RowView } from './rows.ts';
 

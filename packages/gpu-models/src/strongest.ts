@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { common, type Attended, type DeviceAttention } from './attention.ts';
-import { dispatch } from './kernel.ts';
+import { dispatch } from '@kv/gpu';
 import { strongest, STRONGEST_QUERIES } from './kernels/strongest.wgsl.ts';
 
 export interface StrongestOptions {

@@ -1,5 +1,5 @@
 /** Bytes of GPU buffers, of tensors and of everything else that the backend holds. */
-export interface Ledger {
+export interface BufferLedger {
   /** Bytes of buffers in use. */
   readonly live: number;
   /** Bytes of all buffers, idle ones of the pool included; 0 after `destroy()`. */
@@ -11,33 +11,33 @@ export interface Ledger {
 }
 
 /** One buffer of the pool, lent to one tensor at a time. */
-export interface Memory {
+export interface PooledBuffer {
   readonly buffer: GPUBuffer;
   readonly bytes: number;
   /** Of them those that were asked for. */
   readonly wanted: number;
-  readonly kind: Kind;
+  readonly kind: BufferUse;
   /** The pool that owns it: the device, for telling tensors of two devices apart. */
-  readonly pool: Pool;
+  readonly pool: BufferPool;
   /** Each loan is another object, so that a tensor that outlived its scope is recognised. */
   alive: boolean;
   /** The batch of commands that last used it. */
   readonly use: { batch: number };
 }
-type Kind = 'storage' | 'uniform' | 'read' | 'resolve';
+type BufferUse = 'storage' | 'uniform' | 'read' | 'resolve';
 /** GPUBufferUsage is a global in browsers only. */
-const USAGE: Readonly<Record<Kind, number>> = {
+const USAGE: Readonly<Record<BufferUse, number>> = {
   storage: 0x80 | 0x08 | 0x04,
   uniform: 0x40 | 0x08,
   read: 0x01 | 0x08,
   resolve: 0x200 | 0x04,
 };
 
-export interface Pool {
-  readonly ledger: Ledger;
+export interface BufferPool {
+  readonly ledger: BufferLedger;
   /** @param not idle buffers to pass over */
-  take(bytes: number, kind?: Kind, not?: (memory: Memory) => boolean): Memory;
-  give(memory: Memory): void;
+  take(bytes: number, kind?: BufferUse, not?: (memory: PooledBuffer) => boolean): PooledBuffer;
+  give(memory: PooledBuffer): void;
   destroy(): void;
 }
 
@@ -49,29 +49,28 @@ export function sizeClass(bytes: number): number {
 }
 
 /**
- * Buffers that are used again by size instead of being freed, since Dawn frees only at `destroy()` and a submit. At
- * most
+ * Buffers that are used again by size instead of being freed, since Dawn frees only at `destroy()` and a submit. At most
  * `idleBytes` wait; `beforeDestroy` submits what still refers to one that has to go.
  */
-export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: () => void): Pool {
-  const idle: Memory[] = [];
+export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: () => void): BufferPool {
+  const idle: PooledBuffer[] = [];
   const all = new Set<GPUBuffer>();
   const ledger = { live: 0, allocated: 0, peak: 0, buffers: 0 };
   let waiting = 0;
-  const drop = (memory: Memory): void => {
+  const drop = (memory: PooledBuffer): void => {
     memory.buffer.destroy();
     all.delete(memory.buffer);
     ledger.allocated -= memory.bytes;
     ledger.buffers--;
   };
-  const pool: Pool = {
+  const pool: BufferPool = {
     ledger,
     take(wanted, kind = 'storage', not) {
       const bytes = sizeClass(wanted);
       const found = idle.findLastIndex((m) => m.bytes === bytes && m.kind === kind && !not?.(m));
       if (found >= 0) {
         ledger.live += bytes;
-        const [memory] = idle.splice(found, 1) as [Memory];
+        const [memory] = idle.splice(found, 1) as [PooledBuffer];
         waiting -= bytes;
         return { ...memory, wanted, alive: true };
       }

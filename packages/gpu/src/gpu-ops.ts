@@ -1,7 +1,7 @@
 import { cpu, KvError, readCpu } from '@kv/core';
 import { sizeOf, withMaths } from '@kv/core/engine';
 import type { Ops, Tensor } from '@kv/core';
-import type { Recording } from './commands.ts';
+import type { Commands } from './commands.ts';
 import { elementwiseOps } from './ops/elementwise.ts';
 import { kernelOp } from './ops/kernel.ts';
 import { rankOp } from './ops/rank.ts';
@@ -9,7 +9,7 @@ import { reduceOps } from './ops/reduce.ts';
 import { slotOps } from './ops/slots.ts';
 
 /** Every operation of core, recorded: nothing here waits for the device or reads from it. */
-export function gpuOps(g: Recording): Ops {
+export function gpuOps(g: Commands): Ops {
   const elementwise = elementwiseOps(g);
   const numeric = (x: Tensor): Tensor => (x.dtype === 'u32' ? elementwise.mul(x, 1) : x);
   const reductions = reduceOps(g);

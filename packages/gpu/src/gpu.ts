@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Backend, Tensor } from '@kv/core';
-import { recording } from './commands.ts';
+import { deviceCommands } from './commands.ts';
 import type { Commands } from './commands.ts';
 import { gpuOps } from './gpu-ops.ts';
 import { bufferPool } from './buffer-pool.ts';
-import type { Ledger, Memory, Pool } from './buffer-pool.ts';
+import type { BufferLedger, PooledBuffer, BufferPool } from './buffer-pool.ts';
 import { pipelineCache } from './pipelines.ts';
 import { read } from './reader.ts';
 import type { Fault } from './reader.ts';
@@ -29,7 +29,7 @@ export interface OpenScope extends Scope {
  * `scope`.
  */
 export interface Gpu extends Backend {
-  readonly ledger: Ledger;
+  readonly ledger: BufferLedger;
   readonly counters: Counters;
   readonly device: GPUDevice;
   /** Whether the adapter is a CPU's (SwiftShader, lavapipe, WARP): right, but slower than the CPU backend. */
@@ -89,13 +89,13 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
 
   const pipelines = pipelineCache(device, UNIFORM_BYTES);
   const record = recorder(device, () => pool, pipelines, timed);
-  const pool: Pool = bufferPool(device, idleBytes, () => record.submit());
+  const pool: BufferPool = bufferPool(device, idleBytes, () => record.submit());
   const shared = { device, pool, pipelines, recorder: record, fault };
 
   const scopes = new Set<OpenScope>();
-  const begin = (): { backend: Backend & Pick<Scope, 'commands'>; memories: Set<Memory>; end(): void } => {
-    const memories = new Set<Memory>();
-    const { g, own } = recording(shared, memories);
+  const begin = (): { backend: Backend & Pick<Scope, 'commands'>; memories: Set<PooledBuffer>; end(): void } => {
+    const memories = new Set<PooledBuffer>();
+    const { commands, own } = deviceCommands(shared, memories);
     const end = (): void => {
       for (const memory of memories) pool.give(memory);
       memories.clear();
@@ -103,7 +103,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
     return {
       memories,
       end,
-      backend: { name, ops: gpuOps(g), commands: g, read: (tensors) => read(tensors, own, shared) },
+      backend: { name, ops: gpuOps(commands), commands, read: (tensors) => read(tensors, own, shared) },
     };
   };
   const root = begin();
@@ -111,7 +111,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
   const open = (): OpenScope => {
     const { backend, memories, end } = begin();
     const keep = (tensor: Tensor): void => {
-      const { memory } = tensor as { memory?: Memory };
+      const { memory } = tensor as { memory?: PooledBuffer };
       if (memory && memories.delete(memory)) root.memories.add(memory);
       if (tensor.lengths) keep(tensor.lengths);
     };

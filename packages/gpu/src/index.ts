@@ -1,11 +1,11 @@
 export type { Commands } from './commands.ts';
 export type { Gpu, OpenScope, Recordable, Scope } from './gpu.ts';
-export type { Ledger } from './buffer-pool.ts';
+export type { BufferLedger } from './buffer-pool.ts';
 export { openGpu } from './open.ts';
 export type { GpuOptions } from './open.ts';
 export type { Counters } from './recorder.ts';
 export { planGpu } from './plan.ts';
 export type { Cost } from './plan.ts';
-export { bits, shaderText } from './shader-text.ts';
-export type { Shader } from './shader-text.ts';
+export { dispatch } from './kernel.ts';
+export type { Kernel } from './kernel.ts';
 export type { Timing } from './timer.ts';

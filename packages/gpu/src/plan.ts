@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
-import { dispatchOf } from './commands.ts';
-import type { AllCommands, Recording } from './commands.ts';
+import type { Commands } from './commands.ts';
 import { gpuOps } from './gpu-ops.ts';
 import type { OpenScope, Recordable } from './gpu.ts';
 import { bytesOf } from './tensor.ts';
@@ -21,13 +20,13 @@ export interface Cost {
  */
 export function planGpu(): Recordable & { readonly counters: Cost } {
   const counters = { dispatches: 0, bytes: 0, operations: 0 };
-  const record: Recording['record'] = ({ bound, groups, bytes = bytesOf(bound), operations }) => {
+  const record: Commands['record'] = ({ bound, groups, bytes = bytesOf(bound), operations }) => {
     if (groups === 0) return;
     counters.dispatches++;
     counters.bytes += bytes;
     counters.operations += operations?.() ?? 0;
   };
-  const commands: AllCommands = {
+  const commands: Commands = {
     make: (shape, dtype = 'f32', lengths): Tensor => ({ shape, dtype, ...(lengths && { lengths }) }),
     upload: (data, shape, lengths): Tensor & { readonly data: ArrayLike<number> } => ({
       ...commands.make(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths),
@@ -37,7 +36,6 @@ export function planGpu(): Recordable & { readonly counters: Cost } {
     write() {},
     free() {},
     record,
-    dispatch: (...args) => record(dispatchOf(...args)),
   };
   const scope: OpenScope = {
     name: 'plan',

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
 import type { Backend, Tensor } from '@kv/core';
-import type { Own, Shared } from './commands.ts';
+import type { ExpectOwn, DeviceParts } from './commands.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /** The first thing that went wrong on the device. */
@@ -15,8 +15,8 @@ export interface Fault {
  */
 export async function read(
   tensors: readonly Tensor[],
-  own: Own,
-  { pool, pipelines, recorder, fault }: Shared & { readonly fault: Fault },
+  own: ExpectOwn,
+  { pool, pipelines, recorder, fault }: DeviceParts & { readonly fault: Fault },
 ): ReturnType<Backend['read']> {
   const places = new Map<GpuTensor['memory'], readonly [offset: number, bytes: number]>();
   let end = 0;

@@ -1,5 +1,5 @@
 import { grid } from './grid.ts';
-import type { Memory, Pool } from './buffer-pool.ts';
+import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
 import type { Pipeline, Pipelines } from './pipelines.ts';
 import { createTimer, type Timed, type Timer } from './timer.ts';
 
@@ -25,12 +25,18 @@ const WAITING = 2 ** 26;
 
 export interface Recorder {
   readonly counters: { -readonly [K in keyof Counters]: Counters[K] };
-  dispatch(pipeline: Pipeline, memories: readonly Memory[], scalars: Uint32Array, groups: number, bytes: number): void;
-  copy(from: Memory, to: Memory, offset: number, bytes: number): void;
+  dispatch(
+    pipeline: Pipeline,
+    memories: readonly PooledBuffer[],
+    scalars: Uint32Array,
+    groups: number,
+    bytes: number,
+  ): void;
+  copy(from: PooledBuffer, to: PooledBuffer, offset: number, bytes: number): void;
   /** Whether commands that wait for a submit use it. */
-  waits(memory: Memory): boolean;
+  waits(memory: PooledBuffer): boolean;
   /** Host numbers into a buffer, `at` bytes from its start, after everything recorded so far that used it. */
-  write(to: Memory, data: Float32Array | Uint32Array, at?: number): void;
+  write(to: PooledBuffer, data: Float32Array | Uint32Array, at?: number): void;
   submit(): void;
   /** Where passes are timed. */
   readonly timer: Timer | undefined;
@@ -42,10 +48,13 @@ export interface Recorder {
  * One open command encoder with one compute pass; the scalars of its dispatches go up in a few writes before the
  * submit.
  */
-export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelines, timed?: Timed): Recorder {
+export function recorder(device: GPUDevice, pool: () => BufferPool, pipelines: Pipelines, timed?: Timed): Recorder {
   const counters = { dispatches: 0, submits: 0, readbacks: 0, bytes: 0 };
-  const pages: { readonly memory: Memory; readonly group: GPUBindGroup; readonly values: Uint32Array<ArrayBuffer> }[] =
-    [];
+  const pages: {
+    readonly memory: PooledBuffer;
+    readonly group: GPUBindGroup;
+    readonly values: Uint32Array<ArrayBuffer>;
+  }[] = [];
   let encoder: GPUCommandEncoder | undefined, pass: GPUComputePassEncoder | undefined;
   let batch = 0,
     used = 0,

@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
-import type { Memory } from './buffer-pool.ts';
+import type { PooledBuffer } from './buffer-pool.ts';
 
 /** A tensor on one device: dense, row-major, lengths on the device too. */
 export interface GpuTensor extends Tensor {
-  readonly memory: Memory;
+  readonly memory: PooledBuffer;
 }
 
 /** Bytes of the tensors that a dispatch binds. */

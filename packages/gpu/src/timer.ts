@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Memory, Pool } from './buffer-pool.ts';
+import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
 
 /** What the device took for dispatches of one label: of one kernel, or (`kernel` empty) of whole passes. */
 export interface Timing {
@@ -29,13 +29,13 @@ export interface Timer {
 }
 
 /** @param passes of one submit at most */
-export function createTimer(device: GPUDevice, pool: () => Pool, timed: Timed, passes: number): Timer {
+export function createTimer(device: GPUDevice, pool: () => BufferPool, timed: Timed, passes: number): Timer {
   const queries = device.createQuerySet({ type: 'timestamp', count: 2 * passes });
   const sums = new Map<string, { -readonly [K in keyof Timing]: Timing[K] }>();
   let open: { label: string; kernel: string; dispatches: number }[] = [],
     waiting: Promise<void>[] = [],
-    resolved: Memory | undefined;
-  const add = async (staging: Memory, spans: typeof open): Promise<void> => {
+    resolved: PooledBuffer | undefined;
+  const add = async (staging: PooledBuffer, spans: typeof open): Promise<void> => {
     try {
       await staging.buffer.mapAsync(1 /* GPUMapMode.READ */);
       const times = new BigUint64Array(staging.buffer.getMappedRange(0, 16 * spans.length));

@@ -57,22 +57,22 @@ gpuTest('a scope that lasts, and commands in one order with its operations', asy
   };
   const start = gpu.ledger.live,
     before = { ...gpu.counters },
-    { commands, ops, read, end } = gpu.open();
+    { commands, ops, read, end } = gpu.open(),
+    record = (bound: readonly Tensor[], scalars: Uint32Array, groups: number): void =>
+      commands.record({ key: double.id, shader: () => double, bound, scalars, groups });
   const x = commands.upload(Float32Array.of(1, 2, 3), [3]),
     y = commands.make([3]),
     z = commands.make([3]);
   commands.write(x, Float32Array.of(7), 1);
-  commands.dispatch(double, [x, y], Uint32Array.of(3), 4);
-  commands.dispatch(double, [ops.add(y, 1), z], Uint32Array.of(3), 3);
-  commands.dispatch(double, [x, z], Uint32Array.of(3), 0);
+  record([x, y], Uint32Array.of(3), 4);
+  record([ops.add(y, 1), z], Uint32Array.of(3), 3);
+  record([x, z], Uint32Array.of(3), 0);
   commands.free(y); // what was recorded with it still runs
   const other = commands.upload(new Float32Array(3), [3]);
   expect([...(await read([z]))[0].data, ...(await read([other]))[0].data]).toEqual([6, 30, 14, 0, 0, 0]);
   expect(gpu.counters.dispatches - before.dispatches).toBe(3);
-  expect(() => commands.dispatch(double, [y, z], Uint32Array.of(3), 3)).toThrow('whose scope has ended');
-  expect(() => commands.dispatch(double, [x, z], new Uint32Array(65), 3)).toThrow(
-    'test:double: has 65 scalars, expected at most 64',
-  );
+  expect(() => record([y, z], Uint32Array.of(3), 3)).toThrow('whose scope has ended');
+  expect(() => record([x, z], new Uint32Array(65), 3)).toThrow('test:double: has 65 scalars, expected at most 64');
   expect(gpu.ledger.live).toBeGreaterThan(start);
   end();
   end();

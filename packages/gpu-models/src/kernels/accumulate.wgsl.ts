@@ -1,5 +1,4 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 import { LOWEST } from '../wgsl/visible.ts';
 
 /**
@@ -11,8 +10,8 @@ import { LOWEST } from '../wgsl/visible.ts';
 export const accumulate: Kernel<
   'scores' | 'lse' | 'sums',
   'scores_at' | 'score_stride' | 'lse_at' | 'm' | 'heads' | 'fold' | 'slots' | 'stride'
-> = kernel({
-  id: 'accumulate',
+> = {
+  id: 'model:accumulate',
   buffers: { scores: 'f32', lse: 'f32', sums: ['f32', 'write'] },
   scalars: {
     scores_at: 'u32',
@@ -37,4 +36,4 @@ fn run(index: u32) {
   }
   sums[row * params.stride + j] += sum;
 }`,
-});
+};

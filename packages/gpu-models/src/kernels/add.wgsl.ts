@@ -1,9 +1,8 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 
 /** One element: x + y, both rows of `width`, to `[m, width]`. */
-export const add: Kernel<'x' | 'y' | 'out', 'x_at' | 'x_stride' | 'y_at' | 'y_stride' | 'width'> = kernel({
-  id: 'add',
+export const add: Kernel<'x' | 'y' | 'out', 'x_at' | 'x_stride' | 'y_at' | 'y_stride' | 'width'> = {
+  id: 'model:add',
   buffers: { x: 'f32', y: 'f32', out: ['f32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', y_at: 'u32', y_stride: 'u32', width: 'u32' },
   source: /* wgsl */ `
@@ -12,4 +11,4 @@ fn run(index: u32) {
   let i = index % params.width;
   out[index] = x[params.x_at + r * params.x_stride + i] + y[params.y_at + r * params.y_stride + i];
 }`,
-});
+};

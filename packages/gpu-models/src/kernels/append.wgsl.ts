@@ -1,5 +1,4 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 
 /**
  * One element: one channel of one of m new slots of one of G heads, `k` and `v` `[G, m, size]`, goes behind that head's
@@ -10,8 +9,8 @@ import type { Kernel } from '../kernel.ts';
 export const append: Kernel<
   'k' | 'v' | 'added' | 'lengths' | 'keys' | 'values' | 'positions' | 'next',
   'm' | 'size' | 'capacity'
-> = kernel({
-  id: 'append',
+> = {
+  id: 'model:append',
   buffers: {
     k: 'u32',
     v: 'u32',
@@ -36,4 +35,4 @@ fn run(index: u32) {
     if (i == 0u) { next[g] = lengths[g] + params.m; }
   }
 }`,
-});
+};

@@ -1,13 +1,12 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 import { ORDERED } from '../wgsl/ordered.ts';
 
 /**
  * One workgroup: where the largest number of a row of `width` stands, ties to the lower place; NaN is below everything,
  * so that a row of NaN gives 0. Works on bits.
  */
-export const argmax: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = kernel({
-  id: 'argmax',
+export const argmax: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = {
+  id: 'model:argmax',
   buffers: { x: 'u32', out: ['u32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
   per: 'group',
@@ -40,4 +39,4 @@ fn run(group: u32, lane: u32) {
   workgroupBarrier();
   if (lane == 0u) { join(0u, 0u, 1u, 16u); out[group] = places[0]; }
 }`,
-});
+};

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 import { LOWEST, scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 /** Threads of a workgroup, slots of a tile of keys, channels that are staged at a time. */
@@ -111,8 +111,8 @@ export const attention: (
     }
     workgroupBarrier();`
     }`;
-  return kernel({
-    id: `attention:${d}:${rows}:${split}:${scores}:${kind.masked}:${adds ?? ''}`,
+  return {
+    id: `model:attention:${d}:${rows}:${split}:${scores}:${kind.masked}:${adds ?? ''}`,
     buffers: {
       q: 'f32',
       keys: 'f32',
@@ -232,5 +232,5 @@ fn run(group: u32, lane: u32) {
   }
   ${split ? part : whole}
 }`,
-  });
+  };
 });

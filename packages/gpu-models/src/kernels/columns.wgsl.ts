@@ -1,7 +1,7 @@
 import type { WindowStatistic } from '@kv/core';
 import { asksSeen } from '@kv/engine';
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
 import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
@@ -41,8 +41,8 @@ export const columnSums: (
   keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'over'
 > = variants((kind) => {
   const { headDim: d, of } = kind;
-  return kernel({
-    id: `columns:${of}:${d}:${kind.masked}`,
+  return {
+    id: `model:columns:${of}:${d}:${kind.masked}`,
     buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
     scalars: {
       ...scoreScalars,
@@ -90,5 +90,5 @@ ${products(d, 'first')}
     if (params.join == 1u) { columns[at] = both(columns[at], all); } else { columns[at] = all; }
   }
 }`,
-  });
+  };
 });

@@ -1,5 +1,4 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 
 /** Channels of one workgroup. */
 export const COMPACT_CHANNELS = 32;
@@ -13,8 +12,8 @@ const HELD = 8;
  * of `kept [rows / group, stride]`.
  * Words of 32 bits, whatever they mean.
  */
-export const compact: Kernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = kernel({
-  id: 'compact',
+export const compact: Kernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = {
+  id: 'model:compact',
   buffers: { kept: 'u32', counts: 'u32', data: ['u32', 'write'] },
   scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32' },
   per: 'group',
@@ -41,7 +40,7 @@ fn run(group: u32, lane: u32) {
     storageBarrier();
   }
 }`,
-});
+};
 
 /**
  * One element: one channel of slot i of one row of `out [rows, slots, channels]`, slot `kept[row, i]` of `data`, for i
@@ -50,8 +49,8 @@ fn run(group: u32, lane: u32) {
 export const gather: Kernel<
   'kept' | 'counts' | 'data' | 'out',
   'capacity' | 'channels' | 'stride' | 'group' | 'slots'
-> = kernel({
-  id: 'gather',
+> = {
+  id: 'model:gather',
   buffers: { kept: 'u32', counts: 'u32', data: 'u32', out: ['u32', 'write'] },
   scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32', slots: 'u32' },
   source: /* wgsl */ `
@@ -61,4 +60,4 @@ fn run(index: u32) {
   let row = index / (params.channels * params.slots);
   if (i < counts[row / params.group]) { out[index] = data[(row * params.capacity + kept[row / params.group * params.stride + i]) * params.channels + c]; }
 }`,
-});
+};

@@ -1,5 +1,5 @@
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 import { weightsOf, type Form } from '../wgsl/weights.ts';
 
 /**
@@ -11,8 +11,8 @@ export const embedding: (
 ) => Kernel<'ids' | 'weights' | 'scales' | 'out', 'octets' | 'width' | 'first' | 'rows' | 'scale'> = variants(
   (form) => {
     const { buffers, source } = weightsOf(form);
-    return kernel({
-      id: `embedding:${form}`,
+    return {
+      id: `model:embedding:${form}`,
       buffers: { ids: 'u32', ...buffers, out: ['f32', 'write'] },
       scalars: { octets: 'u32', width: 'u32', first: 'u32', rows: 'u32', scale: 'f32' },
       threads: 64,
@@ -29,6 +29,6 @@ fn run(index: u32) {
     if (8u * o + 4u + i < params.width) { out[r * params.width + 8u * o + 4u + i] = w.b[i] * params.scale; }
   }
 }`,
-    });
+    };
   },
 );

@@ -1,5 +1,5 @@
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 
 /** With a sigmoid, as 0.5 (1 + tanh u) = 1 / (1 + e^-2u); exponents stop before they overflow. */
 const ACTIVATION = {
@@ -11,16 +11,15 @@ const ACTIVATION = {
  * One element: activation(gate) * up of rows `[gate | up]`, to `[m, width]`; gelu is the tanh form (arXiv 1606.08415).
  */
 export const gated: (activation: 'silu' | 'gelu') => Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = variants(
-  (activation) =>
-    kernel({
-      id: `gated:${activation}`,
-      buffers: { x: 'f32', out: ['f32', 'write'] },
-      scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
-      source: /* wgsl */ `
+  (activation) => ({
+    id: `model:gated:${activation}`,
+    buffers: { x: 'f32', out: ['f32', 'write'] },
+    scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
+    source: /* wgsl */ `
 fn run(index: u32) {
   let at = params.x_at + index / params.width * params.x_stride + index % params.width;
   let g = x[at];
   out[index] = ${ACTIVATION[activation]} * x[at + params.width];
 }`,
-    }),
+  }),
 );

@@ -1,5 +1,5 @@
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 
 /**
  * One element: one number of `heads` heads of `size` from rows of x, to `h * head_step + r * row_step + i`: rows in
@@ -12,20 +12,19 @@ export const heads: (
 ) => Kernel<
   'x' | 'cosines' | 'sines' | 'out',
   'x_at' | 'x_stride' | 'heads' | 'size' | 'rotary' | 'head_step' | 'row_step'
-> = variants((turned) =>
-  kernel({
-    id: `heads:${turned}`,
-    buffers: { x: 'f32', ...(turned && { cosines: 'f32', sines: 'f32' }), out: ['f32', 'write'] },
-    scalars: {
-      x_at: 'u32',
-      x_stride: 'u32',
-      heads: 'u32',
-      size: 'u32',
-      rotary: 'u32',
-      head_step: 'u32',
-      row_step: 'u32',
-    },
-    source: /* wgsl */ `
+> = variants((turned) => ({
+  id: `model:heads:${turned}`,
+  buffers: { x: 'f32', ...(turned && { cosines: 'f32', sines: 'f32' }), out: ['f32', 'write'] },
+  scalars: {
+    x_at: 'u32',
+    x_stride: 'u32',
+    heads: 'u32',
+    size: 'u32',
+    rotary: 'u32',
+    head_step: 'u32',
+    row_step: 'u32',
+  },
+  source: /* wgsl */ `
 fn run(index: u32) {
   let i = index % params.size;
   let h = index / params.size % params.heads;
@@ -42,5 +41,4 @@ fn run(index: u32) {
   }
   out[h * params.head_step + r * params.row_step + i] = value;
 }`,
-  }),
-);
+}));

@@ -1,5 +1,5 @@
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 import { LOWEST } from '../wgsl/visible.ts';
 
 /**
@@ -11,14 +11,13 @@ import { LOWEST } from '../wgsl/visible.ts';
 export const join: (kind: {
   readonly leaves: boolean;
 }) => Kernel<'parts' | 'out' | 'q' | 'past', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = variants(
-  ({ leaves }) =>
-    kernel({
-      id: `join:${leaves}`,
-      buffers: { parts: 'f32', out: ['f32', 'write'], ...(leaves && { q: 'f32', past: ['f32', 'write'] as const }) },
-      scalars: { m: 'u32', heads: 'u32', size: 'u32', splits: 'u32', meta_at: 'u32', lse_at: 'u32' },
-      threads: 64,
-      per: 'group',
-      source: /* wgsl */ `
+  ({ leaves }) => ({
+    id: `model:join:${leaves}`,
+    buffers: { parts: 'f32', out: ['f32', 'write'], ...(leaves && { q: 'f32', past: ['f32', 'write'] as const }) },
+    scalars: { m: 'u32', heads: 'u32', size: 'u32', splits: 'u32', meta_at: 'u32', lse_at: 'u32' },
+    threads: 64,
+    per: 'group',
+    source: /* wgsl */ `
 fn run(group: u32, lane: u32) {
   let at = group * params.splits;
   var top = ${LOWEST};
@@ -38,5 +37,5 @@ fn run(group: u32, lane: u32) {
     ${leaves ? 'past[params.heads * params.size + group] = lse;' : ''}
   }
 }`,
-    }),
+  }),
 );

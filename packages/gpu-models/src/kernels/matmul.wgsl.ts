@@ -1,4 +1,4 @@
-import { kernel, variants } from '../kernel.ts';
+import { variants } from '../variants.ts';
 import { inputsOf, weightsOf, type Form } from '../wgsl/weights.ts';
 import { linearBuffers, linearEnd, linearScalars, type LinearEnd, type LinearKernel } from '../wgsl/linear.ts';
 
@@ -21,8 +21,8 @@ export const matmul: (form: Form, whole: boolean, end: LinearEnd, half: boolean)
       type = half ? 'vec4<f16>' : 'vec4<f32>';
     const staged = (v: string): string => (half ? `vec4<f16>(${v})` : v),
       added = (products: string): string => (half ? `vec4<f32>(vec4<f16>(${products}))` : `vec4<f32>(${products})`);
-    return kernel({
-      id: `matmul:${form}:${whole}:${end.bias}:${end.residual}:${half}`,
+    return {
+      id: `model:matmul:${form}:${whole}:${end.bias}:${end.residual}:${half}`,
       half,
       buffers: { x: x.type, ...buffers, ...linearBuffers(end) },
       scalars: linearScalars,
@@ -60,6 +60,6 @@ fn run(group: u32, lane: u32) {
   }
   ${four.map((i) => four.map((j) => `finish(first_row + ty + ${16 * i}u, first_output + tx + ${16 * j}u, sums${i}[${j}]);`).join(' ')).join('\n  ')}
 }`,
-    });
+    };
   },
 );

@@ -1,4 +1,4 @@
-import { kernel, variants } from '../kernel.ts';
+import { variants } from '../variants.ts';
 import { inputsOf, weightsOf, type Form } from '../wgsl/weights.ts';
 import { linearBuffers, linearEnd, linearScalars, type LinearEnd, type LinearKernel } from '../wgsl/linear.ts';
 
@@ -15,8 +15,8 @@ export const matvec: (form: Form, whole: boolean, end: LinearEnd, rows: number) 
       x = inputsOf(whole);
     const each = (code: (r: number) => string): string =>
       Array.from({ length: rows }, (_, r) => code(r)).join('\n    ');
-    return kernel({
-      id: `matvec:${form}:${whole}:${end.bias}:${end.residual}:${rows}`,
+    return {
+      id: `model:matvec:${form}:${whole}:${end.bias}:${end.residual}:${rows}`,
       buffers: { x: x.type, ...buffers, ...linearBuffers(end) },
       scalars: linearScalars,
       threads: 64,
@@ -50,6 +50,6 @@ fn run(group: u32, lane: u32) {
     }
   }
 }`,
-    });
+    };
   },
 );

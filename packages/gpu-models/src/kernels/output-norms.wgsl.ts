@@ -1,6 +1,6 @@
 import type { OutputNorm } from '@kv/engine';
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 import { TOTAL } from '../wgsl/total.ts';
 import { weightsOf, type Form } from '../wgsl/weights.ts';
 
@@ -33,8 +33,8 @@ export const outputNorms: (
           `products${i} += ${weight} * vec4<f32>(${[0, 1, 2, 3].map((j) => `staged[${(4 * i + j) * d}u + ${c}]`).join(', ')});`,
       )
       .join(' ');
-  return kernel({
-    id: `output-norms:${form}:${d}:${p}`,
+  return {
+    id: `model:output-norms:${form}:${d}:${p}`,
     buffers: { values: 'f32', lengths: 'u32', ...buffers, out: ['f32', 'write'] },
     scalars: { heads: 'u32', kv_heads: 'u32', capacity: 'u32', slots: 'u32', rows: 'u32', octets: 'u32', join: 'u32' },
     threads: 64,
@@ -86,5 +86,5 @@ fn run(group: u32, lane: u32) {
     )
     .join('\n  ')}
 }`,
-  });
+  };
 });

@@ -1,13 +1,12 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 import { TOTAL } from '../wgsl/total.ts';
 
 /**
  * One workgroup: one run of `size` numbers of a row (the row, or one head of it): x / sqrt(mean(x²) + eps) * gain, to
  * `[m, runs * size]`.
  */
-export const rmsNorm: Kernel<'x' | 'gain' | 'out', 'x_at' | 'x_stride' | 'runs' | 'size' | 'eps'> = kernel({
-  id: 'rms-norm',
+export const rmsNorm: Kernel<'x' | 'gain' | 'out', 'x_at' | 'x_stride' | 'runs' | 'size' | 'eps'> = {
+  id: 'model:rms-norm',
   buffers: { x: 'f32', gain: 'f32', out: ['f32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', runs: 'u32', size: 'u32', eps: 'f32' },
   threads: 64,
@@ -21,4 +20,4 @@ fn run(group: u32, lane: u32) {
   let scale = inverseSqrt(total(lane, sum) / f32(params.size) + params.eps);
   for (var i = lane; i < params.size; i += 64u) { out[group * params.size + i] = x[from_ + i] * scale * gain[i]; }
 }`,
-});
+};

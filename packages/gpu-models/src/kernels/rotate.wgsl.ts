@@ -1,5 +1,4 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 
 /**
  * One element: one pair of channels (i, i + half) of one of `slots` slots of `x [rows, size, channels]`, in place:
@@ -7,8 +6,8 @@ import type { Kernel } from '../kernel.ts';
  * the one that its second says. cosines and sines `[positions, half]`; of a factor in them only the direction is taken.
  * What stays where it is keeps its bits.
  */
-export const turn: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = kernel({
-  id: 'turn',
+export const turn: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = {
+  id: 'model:turn',
   buffers: { turns: 'u32', cosines: 'f32', sines: 'f32', x: ['f32', 'write'] },
   scalars: { slots: 'u32', size: 'u32', channels: 'u32', half: 'u32' },
   source: /* wgsl */ `
@@ -31,4 +30,4 @@ fn run(index: u32) {
   x[at] = a * c - b * s;
   x[at + params.half] = b * c + a * s;
 }`,
-});
+};

@@ -1,5 +1,4 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 import { ORDERED } from '../wgsl/ordered.ts';
 
 /**
@@ -15,8 +14,8 @@ import { ORDERED } from '../wgsl/ordered.ts';
 export const sample: Kernel<
   'x' | 'out',
   'x_at' | 'x_stride' | 'width' | 'top_k' | 'seed' | 'step' | 'temperature' | 'top_p'
-> = kernel({
-  id: 'sample',
+> = {
+  id: 'model:sample',
   buffers: { x: 'u32', out: ['u32', 'write'] },
   scalars: {
     x_at: 'u32',
@@ -171,4 +170,4 @@ fn run(row: u32, lane: u32) {
     }
   }
 }`,
-});
+};

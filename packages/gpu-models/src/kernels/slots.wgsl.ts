@@ -1,13 +1,12 @@
-import { kernel } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 
 /**
  * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size,
  * channels]`, the first from `first` to `to`; both go
  * round at the end of a row, as rings do; x begins at `x_at`. Words of 32 bits, whatever they mean.
  */
-export const slots: Kernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = kernel({
-  id: 'slots',
+export const slots: Kernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = {
+  id: 'model:slots',
   buffers: { x: 'u32', out: ['u32', 'write'] },
   scalars: { x_at: 'u32', slots: 'u32', channels: 'u32', first: 'u32', size: 'u32', to: 'u32', out_size: 'u32' },
   source: /* wgsl */ `
@@ -18,18 +17,18 @@ fn run(index: u32) {
   let at = row * params.size + (params.first + i) % params.size;
   out[(row * params.out_size + (params.to + i) % params.out_size) * params.channels + c] = x[params.x_at + at * params.channels + c];
 }`,
-});
+};
 
 /**
  * One element: one slot of `data [rows, capacity]` becomes `value` (its bits) unless it is one of the row's first
  * `counts [rows / group]`.
  */
-export const rest: Kernel<'counts' | 'data', 'capacity' | 'group' | 'value'> = kernel({
-  id: 'rest',
+export const rest: Kernel<'counts' | 'data', 'capacity' | 'group' | 'value'> = {
+  id: 'model:rest',
   buffers: { counts: 'u32', data: ['u32', 'write'] },
   scalars: { capacity: 'u32', group: 'u32', value: 'u32' },
   source: /* wgsl */ `
 fn run(index: u32) {
   if (index % params.capacity >= counts[index / params.capacity / params.group]) { data[index] = params.value; }
 }`,
-});
+};

@@ -1,5 +1,5 @@
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
 import { scoreBuffers, scoreScalars, seen, type ScoreBuffer } from '../wgsl/visible.ts';
 
@@ -28,21 +28,20 @@ export const strongest: (
 ) => Kernel<
   'q' | 'keys' | ScoreBuffer | 'lse' | 'best' | 'mean',
   keyof typeof scoreScalars | 'lse_at' | 'slots' | 'first' | 'above' | 'row' | 'width'
-> = variants(({ headDim: d, most, inside }) =>
-  kernel({
-    id: `strongest:${d}:${most}:${inside}`,
-    buffers: {
-      q: 'f32',
-      keys: 'f32',
-      ...scoreBuffers({ masked: false }),
-      lse: 'f32',
-      best: ['f32', 'write'],
-      ...(!inside && { mean: ['f32', 'write'] as const }),
-    },
-    scalars: { ...scoreScalars, lse_at: 'u32', slots: 'u32', first: 'u32', above: 'f32', row: 'u32', width: 'u32' },
-    threads: SLOTS,
-    per: 'group',
-    source: /* wgsl */ `
+> = variants(({ headDim: d, most, inside }) => ({
+  id: `model:strongest:${d}:${most}:${inside}`,
+  buffers: {
+    q: 'f32',
+    keys: 'f32',
+    ...scoreBuffers({ masked: false }),
+    lse: 'f32',
+    best: ['f32', 'write'],
+    ...(!inside && { mean: ['f32', 'write'] as const }),
+  },
+  scalars: { ...scoreScalars, lse_at: 'u32', slots: 'u32', first: 'u32', above: 'f32', row: 'u32', width: 'u32' },
+  threads: SLOTS,
+  per: 'group',
+  source: /* wgsl */ `
 ${seen({ masked: false })}
 ${STAGES}
 var<workgroup> means: array<f32, ${QUERIES * SLOTS}>;
@@ -99,5 +98,4 @@ ${products(d, 'from_')}
     }
   }
 }`,
-  }),
-);
+}));

@@ -1,5 +1,5 @@
-import { kernel, variants } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import { variants } from '../variants.ts';
+import type { Kernel } from '@kv/gpu';
 import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 /**
@@ -10,13 +10,12 @@ import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } fr
  */
 export const visibleCounts: (
   kind: ScoreKind,
-) => Kernel<ScoreBuffer | 'lse' | 'out', keyof typeof scoreScalars | 'last' | 'lse_at'> = variants((kind) =>
-  kernel({
-    id: `visible-counts:${kind.masked}`,
-    buffers: { ...scoreBuffers(kind), lse: 'f32', out: ['f32', 'write'] },
-    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32' },
-    threads: 64,
-    source: /* wgsl */ `
+) => Kernel<ScoreBuffer | 'lse' | 'out', keyof typeof scoreScalars | 'last' | 'lse_at'> = variants((kind) => ({
+  id: `model:visible-counts:${kind.masked}`,
+  buffers: { ...scoreBuffers(kind), lse: 'f32', out: ['f32', 'write'] },
+  scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32' },
+  threads: 64,
+  source: /* wgsl */ `
 ${seen(kind)}
 fn slots_below(g: u32, limit: u32) -> u32 {
   var low = 0u;
@@ -42,5 +41,4 @@ fn run(index: u32) {
   out[index] = lse[params.lse_at + index];
   out[params.heads * params.last + index] = f32(count);
 }`,
-  }),
-);
+}));

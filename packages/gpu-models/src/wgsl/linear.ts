@@ -1,4 +1,4 @@
-import type { Kernel } from '../kernel.ts';
+import type { Kernel } from '@kv/gpu';
 
 /** What follows a product before its numbers are written. */
 export interface LinearEnd {

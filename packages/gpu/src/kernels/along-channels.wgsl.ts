@@ -1,4 +1,4 @@
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 const KINDS = {
   dot: ['a_get(from_a + c * params.a_slot_step) * y', 'sum'],
@@ -14,12 +14,15 @@ const KINDS = {
  * For every vector of `b [r', n, d]`: its inner product with, or distance from, the vector of its row in `a [r, d]`; or
  * its norm.
  */
-export const alongChannels = (kind: keyof typeof KINDS): KernelDef => ({
+export const alongChannels = (kind: keyof typeof KINDS): Kernel => ({
   id: `along-channels:${kind}`,
-  inputs: { ...(kind === 'dot' || kind === 'distance' ? { a: 'number' } : {}), b: 'number' },
-  outputs: { output: 'f32' },
-  params: { size: 'u32' },
-  operations: ({ count, params: { size } }) => 2 * count * size,
+  buffers: {
+    ...((kind === 'dot' || kind === 'distance') && { a: { view: 'number' } as const }),
+    b: { view: 'number' },
+    output: ['f32', 'write'],
+  },
+  scalars: { size: 'u32' },
+  operations: ({ count, size }) => 2 * count * size,
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

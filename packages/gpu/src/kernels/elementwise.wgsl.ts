@@ -1,5 +1,5 @@
 import type { Binary, Unary } from '@kv/core';
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 import { IS_NAN } from './fold.wgsl.ts';
 
 /** For each operand in order: a tensor in the shape of the result, one that is broadcast, or a number from the host. */
@@ -7,12 +7,7 @@ export type OperandKind = 'whole' | 'broadcast' | 'number';
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** `expression` of a, b and c at every element of the broadcast shape, f32. */
-export function elementwise(
-  id: string,
-  operands: readonly OperandKind[],
-  expression: string,
-  functions = '',
-): KernelDef {
+export function elementwise(id: string, operands: readonly OperandKind[], expression: string, functions = ''): Kernel {
   const named = operands.map((kind, i) => [NAMES[i], kind] as const);
   const tensors = named.filter(([, kind]) => kind !== 'number'),
     hosts = named.filter(([, kind]) => kind === 'number');
@@ -20,9 +15,11 @@ export function elementwise(
     kind === 'number' ? `params.${n}_number` : kind === 'whole' ? `${n}_get(index)` : `${n}_at(row, slot, channel)`;
   return {
     id: `${id}:${operands.join('-')}`,
-    inputs: Object.fromEntries(tensors.map(([n]) => [n, 'number'])),
-    outputs: { output: 'f32' },
-    params: Object.fromEntries(hosts.map(([n]) => [`${n}_number`, 'f32'])),
+    buffers: {
+      ...Object.fromEntries(tensors.map(([n]) => [n, { view: 'number' as const }])),
+      output: ['f32', 'write'],
+    },
+    scalars: Object.fromEntries(hosts.map(([n]) => [`${n}_number`, 'f32'])),
     source: /* wgsl */ `
 ${functions}
 fn run(index: u32) {

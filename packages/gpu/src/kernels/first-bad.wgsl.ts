@@ -1,5 +1,5 @@
 import { THREADS } from '../kernel.ts';
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 /** Order of f32 numbers as u32: -0 and +0 the same. Works on bits, where NaN, infinities and subnormals are safe. */
 export const ORDERED: string = /* wgsl */ `
@@ -12,12 +12,10 @@ fn ordered(bits: u32) -> u32 {
  * Per row: 1 + the flat index of the first valid entry that is NaN, infinite or ordered below `lowest`, or the largest
  * u32.
  */
-export const firstBad: KernelDef = {
+export const firstBad: Kernel = {
   id: 'first-bad',
-  inputs: { x: 'bits' },
-  ragged: ['x'],
-  outputs: { output: 'u32' },
-  params: { lowest: 'u32' },
+  buffers: { x: { view: 'bits', ragged: true }, output: ['u32', 'write'] },
+  scalars: { lowest: 'u32' },
   per: 'group',
   source: /* wgsl */ `
 ${ORDERED}
@@ -36,16 +34,15 @@ fn run(group: u32, lane: u32) {
 };
 
 /** The first row's that found something, else 0. */
-export const firstOf: KernelDef = {
+export const firstOf: Kernel = {
   id: 'first-of',
-  inputs: { rows: 'u32' },
-  outputs: { output: 'u32' },
-  params: { size: 'u32' },
-  operations: ({ params: { size } }) => size,
+  buffers: { found: 'u32', output: ['u32', 'write'] },
+  scalars: { size: 'u32' },
+  operations: ({ size }) => size,
   source: /* wgsl */ `
 fn run(index: u32) {
-  var found = 0u;
-  for (var i = 0u; i < params.size && found == 0u; i++) { let x = rows[i]; if (x != 0xffffffffu) { found = x; } }
-  output[index] = found;
+  var first = 0u;
+  for (var i = 0u; i < params.size && first == 0u; i++) { let x = found[i]; if (x != 0xffffffffu) { first = x; } }
+  output[index] = first;
 }`,
 };

@@ -1,5 +1,5 @@
 import { THREADS } from '../kernel.ts';
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
 /**
@@ -8,12 +8,10 @@ import { LOWEST } from './fold.wgsl.ts';
  * row, walks over all slots by tiles and looks into those that hold one of its groups: near O(n) where groups are
  * sorted.
  */
-export const groupSlots = (kind: 'mean' | 'sum' | 'max'): KernelDef => ({
+export const groupSlots = (kind: 'mean' | 'sum' | 'max'): Kernel => ({
   id: `group-slots:${kind}`,
-  inputs: { x: 'number', groups: 'index' },
-  ragged: ['x', 'groups'],
-  outputs: { output: 'f32' },
-  params: { groups_count: 'u32' },
+  buffers: { x: { view: 'number', ragged: true }, groups: { view: 'index', ragged: true }, output: ['f32', 'write'] },
+  scalars: { groups_count: 'u32' },
   per: 'group',
   source: /* wgsl */ `
 var<workgroup> tile_groups: array<u32, ${THREADS}>;

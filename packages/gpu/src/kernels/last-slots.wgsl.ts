@@ -1,13 +1,10 @@
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 /** 1 in the last `window` valid slots of each row, else 0. */
-export const lastSlots: KernelDef = {
+export const lastSlots: Kernel = {
   id: 'last-slots',
-  inputs: { like: 'bits' },
-  ragged: ['like'],
-  shapes: ['like'],
-  outputs: { output: 'f32' },
-  params: { window: 'u32' },
+  buffers: { like: { view: 'shape', ragged: true }, output: ['f32', 'write'] },
+  scalars: { window: 'u32' },
   source: /* wgsl */ `
 fn run(index: u32) {
   let slot = index % params.slots;

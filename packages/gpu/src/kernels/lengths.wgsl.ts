@@ -1,12 +1,10 @@
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 /** Lengths of x for `rows` rows: those of the KV heads for each query head, or the slots where x is not ragged. */
-export const lengths: KernelDef = {
+export const lengths: Kernel = {
   id: 'lengths',
-  inputs: { x: 'bits' },
-  ragged: ['x'],
-  shapes: ['x'],
-  outputs: { output: 'u32' },
+  buffers: { x: { view: 'shape', ragged: true }, output: ['u32', 'write'] },
+  scalars: {},
   source: /* wgsl */ `
 fn run(index: u32) { output[index] = x_valid(index); }`,
 };

@@ -1,12 +1,10 @@
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 /** 1 at the slots that `kept` names, in an output that is 0 before; every thread writes the same number. */
-export const mark: KernelDef = {
+export const mark: Kernel = {
   id: 'mark',
-  inputs: { kept: 'index' },
-  ragged: ['kept'],
-  outputs: { output: 'f32' },
-  params: { size: 'u32' },
+  buffers: { kept: { view: 'index', ragged: true }, output: ['f32', 'write'] },
+  scalars: { size: 'u32' },
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

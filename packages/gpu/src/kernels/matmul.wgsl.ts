@@ -1,17 +1,15 @@
-import { sizeOf } from '@kv/core/engine';
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 /**
  * `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. A workgroup owns 64 channels of a row; 4 lanes share the slots,
  * 32 at a time, so that no sum grows long.
  */
-export const matmul: KernelDef = {
+export const matmul: Kernel = {
   id: 'matmul',
-  inputs: { a: 'number', b: 'number' },
-  ragged: ['a', 'b'],
-  outputs: { output: 'f32' },
+  buffers: { a: { view: 'number', ragged: true }, b: { view: 'number', ragged: true }, output: ['f32', 'write'] },
+  scalars: {},
   per: 'group',
-  operations: ({ space }) => 2 * sizeOf(space),
+  operations: ({ rows, slots, channels }) => 2 * rows * slots * channels,
   source: /* wgsl */ `
 var<workgroup> parts: array<f32, 256>;
 fn run(group: u32, lane: u32) {

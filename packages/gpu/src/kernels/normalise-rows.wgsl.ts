@@ -1,18 +1,16 @@
-import { sizeOf } from '@kv/core/engine';
 import { THREADS } from '../kernel.ts';
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 import { IS_NAN, LOWEST, tree, TREE } from './fold.wgsl.ts';
 
 /**
  * Each row over its valid slots: x / Σx, or exp(x - max) / Σ; without mass uniform; 0 beyond them. One workgroup a row.
  */
-export const normaliseRows = (softmax: boolean): KernelDef => ({
+export const normaliseRows = (softmax: boolean): Kernel => ({
   id: softmax ? 'softmax' : 'simplex',
-  inputs: { x: 'number' },
-  ragged: ['x'],
-  outputs: { output: 'f32' },
+  buffers: { x: { view: 'number', ragged: true }, output: ['f32', 'write'] },
+  scalars: {},
   per: 'group',
-  operations: ({ space }) => (softmax ? 4 : 2) * sizeOf(space),
+  operations: ({ rows, slots, channels }) => (softmax ? 4 : 2) * rows * slots * channels,
   source: /* wgsl */ `
 ${IS_NAN}
 ${tree('total', TREE.sum)}

@@ -1,14 +1,12 @@
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
 /** Pooling along slots over all but the last `except` valid ones, which keep their number; 0 beyond them. */
-export const pool = (kind: 'mean' | 'max'): KernelDef => ({
+export const pool = (kind: 'mean' | 'max'): Kernel => ({
   id: `pool:${kind}`,
-  inputs: { x: 'number' },
-  ragged: ['x'],
-  outputs: { output: 'f32' },
-  params: { half: 'u32', except: 'u32', width: 'f32' },
-  operations: ({ count, space: [, slots], params: { half } }) => count * Math.min(2 * half + 1, slots),
+  buffers: { x: { view: 'number', ragged: true }, output: ['f32', 'write'] },
+  scalars: { half: 'u32', except: 'u32', width: 'f32' },
+  operations: ({ count, slots, half }) => count * Math.min(2 * half + 1, slots),
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

@@ -1,5 +1,5 @@
 import { THREADS } from '../kernel.ts';
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
 /** Pairs that one workgroup sorts in its own memory: two a thread. */
@@ -14,12 +14,10 @@ const PAIRS = /* wgsl */ `
 fn after(ka: u32, pa: u32, kb: u32, pb: u32) -> bool { return ka > kb || (ka == kb && pa > pb); }`;
 
 /** Writes the pairs of `segments` rows, or of all rows as one segment; place = slot * rows + row there. */
-export const rankPairs: KernelDef = {
+export const rankPairs: Kernel = {
   id: 'rank-pairs',
-  inputs: { x: 'bits' },
-  ragged: ['x'],
-  outputs: { keys: 'u32', places: 'u32' },
-  params: { size: 'u32', joint: 'u32' },
+  buffers: { x: { view: 'bits', ragged: true }, keys: ['u32', 'write'], places: ['u32', 'write'] },
+  scalars: { size: 'u32', joint: 'u32' },
   source: /* wgsl */ `
 ${ORDERED}
 fn run(index: u32) {
@@ -34,11 +32,10 @@ fn run(index: u32) {
 };
 
 /** One exchange of the network: pairs `gap` apart in blocks of `block`. */
-export const rankStep: KernelDef = {
+export const rankStep: Kernel = {
   id: 'rank-step',
-  inputs: {},
-  outputs: { keys: 'u32', places: 'u32' },
-  params: { size: 'u32', block: 'u32', gap: 'u32' },
+  buffers: { keys: ['u32', 'write'], places: ['u32', 'write'] },
+  scalars: { size: 'u32', block: 'u32', gap: 'u32' },
   source: /* wgsl */ `
 ${PAIRS}
 fn run(index: u32) {
@@ -51,13 +48,12 @@ fn run(index: u32) {
 };
 
 /** All exchanges within 512 pairs: for every block from `first` to `last`, gaps from at most 256 down to 1. */
-export const rankLocal: KernelDef = {
+export const rankLocal: Kernel = {
   id: 'rank-local',
-  inputs: {},
-  outputs: { keys: 'u32', places: 'u32' },
-  params: { size: 'u32', first: 'u32', last: 'u32' },
+  buffers: { keys: ['u32', 'write'], places: ['u32', 'write'] },
+  scalars: { size: 'u32', first: 'u32', last: 'u32' },
   per: 'group',
-  operations({ count, params: { first, last } }) {
+  operations({ count, first, last }) {
     let exchanges = 0;
     for (let block = first; block <= last; block *= 2) exchanges += Math.log2(Math.min(block, LOCAL));
     return (exchanges * count * LOCAL) / 2;
@@ -85,11 +81,10 @@ fn run(group: u32, lane: u32) {
 };
 
 /** The place in the order to the slot that has it, 0 where no valid slot is. */
-export const rankPlaces: KernelDef = {
+export const rankPlaces: Kernel = {
   id: 'rank-places',
-  inputs: { keys: 'u32', places: 'u32' },
-  outputs: { output: 'f32' },
-  params: { size: 'u32', joint: 'u32' },
+  buffers: { keys: 'u32', places: 'u32', output: ['f32', 'write'] },
+  scalars: { rows: 'u32', slots: 'u32', size: 'u32', joint: 'u32' },
   source: /* wgsl */ `
 fn run(index: u32) {
   let within = places[index];

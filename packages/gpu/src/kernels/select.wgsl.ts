@@ -1,6 +1,5 @@
-import { sizeOf } from '@kv/core/engine';
 import { THREADS } from '../kernel.ts';
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
 /** Over a row's slots: to count, four of the histogram, to write; and the writes. */
@@ -11,13 +10,20 @@ const PASSES = 7;
  * histogram passes of 8 bits, and writes kept slots in ascending order, of equal keys the lower slots. Integer atomics
  * only.
  */
-export const select: KernelDef = {
+export const select: Kernel = {
   id: 'select',
-  inputs: { scores: 'bits', budgets: 'number', forced: 'number', banned: 'number', enabled: 'number' },
-  ragged: ['scores'],
-  outputs: { kept: 'u32', counts: 'u32' },
+  buffers: {
+    scores: { view: 'bits', ragged: true },
+    budgets: { view: 'number' },
+    forced: { view: 'number' },
+    banned: { view: 'number' },
+    enabled: { view: 'number' },
+    kept: ['u32', 'write'],
+    counts: ['u32', 'write'],
+  },
+  scalars: {},
   per: 'group',
-  operations: ({ space }) => PASSES * sizeOf(space),
+  operations: ({ rows, slots, channels }) => PASSES * rows * slots * channels,
   source: /* wgsl */ `
 ${ORDERED}
 var<workgroup> bins: array<atomic<u32>, ${THREADS}>;

@@ -1,15 +1,13 @@
-import type { KernelDef } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 /**
  * `table[row, index[row, slot]]`, bits as they are; 0 beyond the valid slots. A kernel cannot throw: an index beyond
  * the table gives NaN (all ones in u32), which the next check meets.
  */
-export const take: KernelDef = {
+export const take: Kernel = {
   id: 'take',
-  inputs: { table: 'bits', index: 'index' },
-  ragged: ['index'],
-  outputs: { output: 'u32' },
-  params: { size: 'u32', bad: 'u32' },
+  buffers: { table: { view: 'bits' }, index: { view: 'index', ragged: true }, output: ['u32', 'write'] },
+  scalars: { size: 'u32', bad: 'u32' },
   source: /* wgsl */ `
 fn run(at: u32) {
   let slot = at / params.channels % params.slots;

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Tensor, Binary, Operand, Primitives } from '@kv/core';
 import { BINARY, elementwise, FUNCTIONS, ODDS, UNARY, WHERE } from '../kernels/elementwise.wgsl.ts';
-import { run } from '../commands.ts';
-import type { Recording } from '../commands.ts';
+import { run } from './run.ts';
+import type { Commands } from '../commands.ts';
 import { aboveSubnormals, belowSubnormals, down, isF32, up } from '../threshold.ts';
 import { sharedRows, sizes } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
@@ -31,7 +31,7 @@ export type Numeric = (x: Tensor) => Tensor;
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** One number for each element of the broadcast shape; the result has the larger rank. */
-export function elementwiseOps(g: Recording): Elementwise {
+export function elementwiseOps(g: Commands): Elementwise {
   const each = (at: string, operands: readonly Operand[], expression: string, functions?: string): Tensor => {
     const tensors = operands.filter((x) => typeof x !== 'number');
     if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
@@ -60,9 +60,8 @@ export function elementwiseOps(g: Recording): Elementwise {
     );
     run(g, elementwise(at, kinds, expression, functions), {
       space,
-      outputs: { output },
-      inputs: named((x): x is Tensor => typeof x !== 'number', ''),
-      params: named((x): x is number => typeof x === 'number', '_number'),
+      buffers: { ...named((x): x is Tensor => typeof x !== 'number', ''), output },
+      scalars: named((x): x is number => typeof x === 'number', '_number'),
     });
     return output;
   };
@@ -89,12 +88,12 @@ export function elementwiseOps(g: Recording): Elementwise {
 }
 
 /** A tensor of one number. */
-export function fill(g: Recording, shape: readonly number[], value: number, lengths?: Tensor): Tensor {
+export function fill(g: Commands, shape: readonly number[], value: number, lengths?: Tensor): Tensor {
   const output = g.make(shape, 'f32', lengths);
   run(g, elementwise('ops.fill', ['number'], 'a_'), {
     space: sizes(output),
-    outputs: { output },
-    params: { a_number: value },
+    buffers: { output },
+    scalars: { a_number: value },
   });
   return output;
 }

@@ -1,10 +1,8 @@
 import { KvError } from '@kv/core';
 import { sizeOf, takesLengths } from '@kv/core/engine';
-import type { Kernel, Tensor, DType, Primitives } from '@kv/core';
-import type { Recording } from '../commands.ts';
-import { THREADS } from '../kernel.ts';
-import { bits, shaderText } from '../shader-text.ts';
-import type { Shader } from '../shader-text.ts';
+import type { Kernel as PieceKernel, Tensor, Primitives } from '@kv/core';
+import type { Commands } from '../commands.ts';
+import { dispatch, THREADS, type Kernel } from '../kernel.ts';
 import { bytesOf, sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
 import { lengthsFor } from './ragged.ts';
@@ -36,74 +34,79 @@ fn best(lane: u32, key: u32, place: u32) -> u32 {
   return workgroupUniformLoad(&best_places[0]);
 }`;
 
-/** Kernels that pieces bring: `run` with the bindings that its declaration promises. */
-export const kernelOp = (
-  numeric: Numeric,
-  g: Recording,
-  { softmax }: Pick<Primitives, 'softmax'>,
-): Pick<Primitives, 'kernel'> => ({
-  kernel(kernel, given, params = {}) {
-    const names = Object.keys(kernel.inputs);
-    const inputs = names.map((name): Tensor => {
-      const x = given[name],
-        want = kernel.inputs[name];
-      if (!x)
-        throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(given).join(', ') || 'none'}`);
-      if (want === 'u32' && x.dtype !== 'u32')
-        throw new KvError(kernel.id, `expected the input '${name}' as u32, got ${x.dtype}`);
-      return want === 'u32' ? x : numeric(x);
-    });
-    for (const name of Object.keys(kernel.params))
-      if (params[name] === undefined)
-        throw new KvError(
-          kernel.id,
-          `expected the parameter '${name}', got ${Object.keys(params).join(', ') || 'none'}`,
-        );
-    const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i].shape])), params);
-    const like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
-    const lengths = like && lengthsFor(g, like, sizes(like)[0]);
-    const output = g.make(
-      shape,
-      kernel.output.dtype,
-      like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1])
-        ? lengthsFor(g, like, shape[0])
-        : undefined,
-    );
-    const uniform = [
-      kernel.per === 'element' ? sizeOf(shape) : (shape[0] ?? 1),
-      ...inputs.flatMap((x) => sizes(x)),
-      ...Object.entries<DType>(kernel.params).map(([name, type]) => bits(params[name], type)),
-    ];
-    const bound = [...inputs, ...(lengths ? [lengths] : []), output];
-    g.record({
-      key: `piece:${kernel.id}:${kernel.wgsl}`,
-      shader: () => kernelShader(kernel),
-      bound,
-      scalars: Uint32Array.from(uniform),
-      groups: sizeOf(shape) === 0 ? 0 : kernel.per === 'group' ? uniform[0] : Math.ceil(uniform[0] / THREADS),
-      operations: () =>
-        kernel.operations?.(Object.fromEntries(names.map((name, i) => [name, inputs[i]])), params) ??
-        bytesOf(bound) / 4,
-    });
-    return kernel.then === 'softmax' ? softmax(output) : output;
-  },
-});
-
-/** Bindings in order of the inputs, lengths, output; dimensions of the inputs before the parameters. */
-function kernelShader({ id, inputs, params, output, ragged, wgsl, per }: Kernel): Shader {
-  const names = Object.keys(inputs);
-  const axes = names.flatMap((name) => ['x', 'y', 'z'].map((axis) => [`${name}_${axis}`, 'u32'] as const));
-  return shaderText({
+/** The kernel that a piece brings, in the form of those of this package: the shapes of its inputs come before its parameters. */
+function compiled({ id, inputs, params, output, ragged, wgsl, per }: PieceKernel): Kernel {
+  const names = Object.keys(inputs),
+    own = names.map((x) => `${x}_shape = vec3<u32>(params.${x}_x, params.${x}_y, params.${x}_z); `),
+    shapes = names.map((x) => `var<private> ${x}_shape: vec3<u32>;`);
+  return {
     id,
+    key: `piece:${id}:${wgsl}`,
     per: per === 'group' ? 'group' : 'element',
-    threads: THREADS,
-    buffers: [
-      ...names.map((name) => ({ name, type: inputs[name] })),
-      ...(ragged === undefined ? [] : [{ name: `${ragged}_lengths`, type: 'u32' }]),
-      { name: 'output', type: output.dtype, write: true },
-    ],
-    scalars: [...axes, ...Object.entries<DType>(params)],
-    source: `${names.map((name) => `var<private> ${name}_shape: vec3<u32>;`).join('\n')}\n${per === 'group' ? BEST : ''}${wgsl}`,
-    before: names.map((x) => `${x}_shape = vec3<u32>(params.${x}_x, params.${x}_y, params.${x}_z); `).join(''),
-  });
+    buffers: {
+      ...inputs,
+      ...(ragged !== undefined && { [`${ragged}_lengths`]: 'u32' }),
+      output: [output.dtype, 'write'],
+    },
+    scalars: {
+      ...Object.fromEntries(names.flatMap((x) => ['x', 'y', 'z'].map((axis) => [`${x}_${axis}`, 'u32' as const]))),
+      ...params,
+    },
+    before: own.join(''),
+    source: `${shapes.join('\n')}\n${per === 'group' ? BEST : ''}${wgsl}`,
+  };
+}
+
+const known = new WeakMap<PieceKernel, Kernel>();
+
+/** Kernels that pieces bring: `run` with the bindings that its declaration promises. */
+export function kernelOp(
+  numeric: Numeric,
+  g: Commands,
+  { softmax }: Pick<Primitives, 'softmax'>,
+): Pick<Primitives, 'kernel'> {
+  return {
+    kernel(kernel, given, params = {}) {
+      const names = Object.keys(kernel.inputs);
+      const inputs = names.map((name): Tensor => {
+        const x = given[name],
+          want = kernel.inputs[name];
+        if (!x)
+          throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(given).join(', ') || 'none'}`);
+        if (want === 'u32' && x.dtype !== 'u32')
+          throw new KvError(kernel.id, `expected the input '${name}' as u32, got ${x.dtype}`);
+        return want === 'u32' ? x : numeric(x);
+      });
+      for (const name of Object.keys(kernel.params))
+        if (params[name] === undefined)
+          throw new KvError(
+            kernel.id,
+            `expected the parameter '${name}', got ${Object.keys(params).join(', ') || 'none'}`,
+          );
+      const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i].shape])), params);
+      const like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
+      const lengths = like && lengthsFor(g, like, sizes(like)[0]);
+      const output = g.make(
+        shape,
+        kernel.output.dtype,
+        like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1])
+          ? lengthsFor(g, like, shape[0])
+          : undefined,
+      );
+      const own = Object.fromEntries(names.map((name, i) => [name, inputs[i]])),
+        bound = { ...own, ...(lengths && { [`${kernel.ragged}_lengths`]: lengths }), output },
+        axes = names.flatMap((name, i) => sizes(inputs[i]).map((n, axis) => [`${name}_${'xyz'[axis]}`, n]));
+      const form = known.get(kernel) ?? compiled(kernel);
+      known.set(kernel, form);
+      dispatch(
+        g,
+        form,
+        bound,
+        { ...Object.fromEntries(axes), ...params },
+        sizeOf(shape) === 0 ? 0 : kernel.per === 'element' ? sizeOf(shape) : (shape[0] ?? 1),
+        { operations: () => kernel.operations?.(own, params) ?? bytesOf(Object.values(bound)) / 4 },
+      );
+      return kernel.then === 'softmax' ? softmax(output) : output;
+    },
+  };
 }

@@ -1,18 +1,18 @@
 import type { Tensor } from '@kv/core';
-import { run } from '../commands.ts';
-import type { Recording } from '../commands.ts';
+import { run } from './run.ts';
+import type { Commands } from '../commands.ts';
 import { lengths } from '../kernels/lengths.wgsl.ts';
 
 /** Lengths of `x` for `rows` rows, u32 `[rows]`: its own, those of the KV head of each query head, or its slots. */
-export function lengthsFor(g: Recording, x: Tensor, rows: number): Tensor {
+export function lengthsFor(g: Commands, x: Tensor, rows: number): Tensor {
   if (x.lengths?.shape[0] === rows) return x.lengths;
   const output = g.make([rows], 'u32');
-  run(g, lengths, { space: [rows, 1, 1], inputs: { x }, outputs: { output } });
+  run(g, lengths, { space: [rows, 1, 1], buffers: { x, output } });
   return output;
 }
 
 /** Lengths for a result of `rows` rows, from the first ragged tensor that has the most rows. */
-export function raggedAs(g: Recording, rows: number, ...tensors: readonly (Tensor | undefined)[]): Tensor | undefined {
+export function raggedAs(g: Commands, rows: number, ...tensors: readonly (Tensor | undefined)[]): Tensor | undefined {
   let best: Tensor | undefined;
   for (const t of tensors) if (t?.lengths && (!best?.lengths || t.lengths.shape[0] > best.lengths.shape[0])) best = t;
   return best && lengthsFor(g, best, rows);

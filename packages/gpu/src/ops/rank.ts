@@ -1,12 +1,12 @@
 import type { Primitives } from '@kv/core';
-import { run } from '../commands.ts';
-import type { Recording } from '../commands.ts';
+import { run } from './run.ts';
+import type { Commands } from '../commands.ts';
 import { LOCAL, rankLocal, rankPairs, rankPlaces, rankStep } from '../kernels/rank.wgsl.ts';
 import { sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
 
 /** Rank by a bitonic sort: O(n log² n), one dispatch for each exchange that spans more than a workgroup. */
-export const rankOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'rank'> => ({
+export const rankOp = (numeric: Numeric, g: Commands): Pick<Primitives, 'rank'> => ({
   rank(tensor, over) {
     const x = numeric(tensor),
       [rows, slots] = sizes(x),
@@ -19,18 +19,18 @@ export const rankOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'rank'>
       all = segments * size;
     const keys = g.make([all], 'u32'),
       places = g.make([all], 'u32'),
-      outputs = { keys, places };
+      pairs = { keys, places };
     const space = [rows, slots, 1] as const;
     const local = (first: number, last: number): void =>
-      run(g, rankLocal, { space, count: all / LOCAL, outputs, params: { size, first, last } });
-    run(g, rankPairs, { space, count: all, inputs: { x }, outputs, params: { size, joint } });
+      run(g, rankLocal, { space, count: all / LOCAL, buffers: pairs, scalars: { size, first, last } });
+    run(g, rankPairs, { space, count: all, buffers: { x, ...pairs }, scalars: { size, joint } });
     local(2, LOCAL);
     for (let block = 2 * LOCAL; block <= size; block *= 2) {
       for (let gap = block / 2; gap >= LOCAL; gap /= 2)
-        run(g, rankStep, { space, count: all / 2, outputs, params: { size, block, gap } });
+        run(g, rankStep, { space, count: all / 2, buffers: pairs, scalars: { size, block, gap } });
       local(block, block);
     }
-    run(g, rankPlaces, { space, count: all, inputs: { keys, places }, outputs: { output }, params: { size, joint } });
+    run(g, rankPlaces, { space, count: all, buffers: { keys, places, output }, scalars: { rows, slots, size, joint } });
     return output;
   },
 });

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor, Primitives, Reduction } from '@kv/core';
-import { run } from '../commands.ts';
-import type { Recording } from '../commands.ts';
+import { run } from './run.ts';
+import type { Commands } from '../commands.ts';
 import { alongChannels } from '../kernels/along-channels.wgsl.ts';
 import { foldSlots, foldThread } from '../kernels/fold.wgsl.ts';
 import { matmul } from '../kernels/matmul.wgsl.ts';
@@ -11,26 +11,25 @@ import { raggedAs } from './ragged.ts';
 
 /** What sums over an axis. */
 export function reduceOps(
-  g: Recording,
+  g: Commands,
 ): Pick<Primitives, 'reduce' | 'groupRows' | 'simplex' | 'softmax' | 'matmul' | 'dot' | 'distance' | 'norm'> {
   /** Threads fold `size` elements, `step` apart, the first of result row r in row r * factor. */
   const folded = (
     kind: Reduction,
     x: Tensor,
     output: Tensor,
-    params: { readonly size: number; readonly step: number; readonly factor: number; readonly valid?: number },
+    scalars: { readonly size: number; readonly step: number; readonly factor: number; readonly valid?: number },
   ): Tensor => {
     run(g, foldThread(kind), {
       space: sizes(output),
-      inputs: { x },
-      outputs: { output },
-      params: { valid: 0, ...params },
+      buffers: { x, output },
+      scalars: { valid: 0, ...scalars },
     });
     return output;
   };
   const normalised = (softmax: boolean, x: Tensor): Tensor => {
     const output = g.make(x.shape, 'f32', x.lengths);
-    run(g, normaliseRows(softmax), { space: sizes(x), count: sizes(x)[0], inputs: { x }, outputs: { output } });
+    run(g, normaliseRows(softmax), { space: sizes(x), count: sizes(x)[0], buffers: { x, output } });
     return output;
   };
   const vectors = (at: string, kind: Parameters<typeof alongChannels>[0], a: Tensor | undefined, b: Tensor): Tensor => {
@@ -41,9 +40,8 @@ export function reduceOps(
       output = g.make([rows, slots], 'f32', raggedAs(g, rows, b));
     run(g, alongChannels(kind), {
       space: sizes(output),
-      inputs: a ? { a, b } : { b },
-      outputs: { output },
-      params: { size },
+      buffers: { a, b, output },
+      scalars: { size },
     });
     return output;
   };
@@ -69,7 +67,7 @@ export function reduceOps(
           valid: 1,
         });
       const output = g.make([rows, 1]);
-      run(g, foldSlots(kind), { space: sizes(x), count: rows, inputs: { x }, outputs: { output } });
+      run(g, foldSlots(kind), { space: sizes(x), count: rows, buffers: { x, output } });
       return output;
     },
     groupRows(kind, x, rows) {
@@ -91,8 +89,7 @@ export function reduceOps(
       run(g, matmul, {
         space: [rows, slots, channels],
         count: rows * Math.ceil(channels / 64),
-        inputs: { a, b },
-        outputs: { output },
+        buffers: { a, b, output },
       });
       return output;
     },

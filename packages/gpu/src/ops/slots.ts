@@ -1,8 +1,8 @@
 import { KvError, LOWEST } from '@kv/core';
 import type { Primitives } from '@kv/core';
-import { bits } from '../shader-text.ts';
-import { run } from '../commands.ts';
-import type { Recording } from '../commands.ts';
+import { bits } from '../kernel.ts';
+import { run } from './run.ts';
+import type { Commands } from '../commands.ts';
 import { firstBad, firstOf } from '../kernels/first-bad.wgsl.ts';
 import { groupSlots } from '../kernels/group-slots.wgsl.ts';
 import { lastSlots } from '../kernels/last-slots.wgsl.ts';
@@ -19,7 +19,7 @@ import { raggedAs } from './ragged.ts';
 /** What names slots. */
 export function slotOps(
   numeric: Numeric,
-  g: Recording,
+  g: Commands,
 ): Pick<Primitives, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
   return {
     pool(x, { kernel, kind, except = 0 }) {
@@ -28,10 +28,13 @@ export function slotOps(
       const output = g.make(x.shape, 'f32', x.lengths);
       run(g, pool(kind), {
         space: sizes(x),
-        inputs: { x },
-        outputs: { output },
+        buffers: { x, output },
         // no wider than the row: numbers of 32 bits end before the sum of a slot and a wider half
-        params: { half: Math.min((kernel - 1) / 2, sizes(x)[1]), except: Math.min(except, sizes(x)[1]), width: kernel },
+        scalars: {
+          half: Math.min((kernel - 1) / 2, sizes(x)[1]),
+          except: Math.min(except, sizes(x)[1]),
+          width: kernel,
+        },
       });
       return output;
     },
@@ -40,9 +43,8 @@ export function slotOps(
         output = g.make([rows, slots], 'f32', like.lengths);
       run(g, lastSlots, {
         space: sizes(output),
-        inputs: { like },
-        outputs: { output },
-        params: { window: Math.max(0, window) },
+        buffers: { like, output },
+        scalars: { window: Math.max(0, window) },
       });
       return output;
     },
@@ -57,9 +59,8 @@ export function slotOps(
       );
       run(g, take, {
         space: sizes(output),
-        inputs: { table, index },
-        outputs: { output },
-        params: { size, bad: table.dtype === 'u32' ? 0xffff_ffff : 0x7fc0_0000 },
+        buffers: { table, index, output },
+        scalars: { size, bad: table.dtype === 'u32' ? 0xffff_ffff : 0x7fc0_0000 },
       });
       return output;
     },
@@ -69,9 +70,8 @@ export function slotOps(
       run(g, groupSlots(kind), {
         space: [rows, sizes(groups)[1], 1],
         count: rows * Math.ceil(count / 256),
-        inputs: { x, groups },
-        outputs: { output },
-        params: { groups_count: count },
+        buffers: { x, groups, output },
+        scalars: { groups_count: count },
       });
       return output;
     },
@@ -85,8 +85,10 @@ export function slotOps(
       run(g, select, {
         space: [rows, slots, 1],
         count: rows,
-        outputs: { kept, counts },
-        inputs: { scores: lengths ? { ...scores, lengths } : scores, budgets, forced, banned, enabled },
+        buffers: {
+          scores: lengths ? { ...scores, lengths } : scores,
+          ...{ budgets, forced, banned, enabled, kept, counts },
+        },
       });
       return kept;
     },
@@ -94,7 +96,7 @@ export function slotOps(
       const rows = sharedRows('ops.mark', kept, like),
         [, size] = sizes(like);
       const output = fill(g, [rows, size], 0, raggedAs(g, rows, like));
-      run(g, mark, { space: [rows, sizes(kept)[1], 1], inputs: { kept }, outputs: { output }, params: { size } });
+      run(g, mark, { space: [rows, sizes(kept)[1], 1], buffers: { kept, output }, scalars: { size } });
       return output;
     },
     firstBad(tensor, atLeast = LOWEST) {
@@ -105,11 +107,10 @@ export function slotOps(
       run(g, firstBad, {
         space: sizes(x),
         count: rows,
-        inputs: { x },
-        outputs: { output: found },
-        params: { lowest: ordered(up(atLeast)) },
+        buffers: { x, output: found },
+        scalars: { lowest: ordered(up(atLeast)) },
       });
-      run(g, firstOf, { space: [1, 1, 1], inputs: { rows: found }, outputs: { output }, params: { size: rows } });
+      run(g, firstOf, { space: [1, 1, 1], buffers: { found, output }, scalars: { size: rows } });
       return output;
     },
   };
