@@ -5,7 +5,8 @@
  *
  *   npm run bench joint        or, once built:   node bench/joint-eviction.bench.mjs --tokens 512 --budgets 480,256,64
  */
-import { apply, compose, cpu, readCpu, shaper, values } from '@kv/core';
+import { compose, shaper, values } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { loadModel, Sequence } from '@kv/models';
 import { h2o, snapkv, tova } from '@kv/scorers-attention';
 import { caote, fastCaote } from '@kv/scorers-caote';

@@ -1,5 +1,6 @@
 /** An engine of one's own: plain arrays in, kept slots and compacted arrays out. No model, no other package. */
-import { compose, retain } from '@kv/core';
+import { compose } from '@kv/core';
+import { retain } from '@kv/cpu';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 

@@ -1,5 +1,6 @@
 /** A piece of one's own, its laws, and a policy that nests it. */
-import { apply, compose, number, sum, values, weigher } from '@kv/core';
+import { compose, number, sum, values, weigher } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scorerLaws } from '@kv/laws';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';

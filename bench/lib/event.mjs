@@ -1,4 +1,4 @@
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { compile, planBudgets, runEvent, settle } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 

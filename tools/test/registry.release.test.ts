@@ -98,7 +98,8 @@ function cores(at: string): Record<string, string> {
   );
 }
 const policy = `
-import { apply, compose } from '@kv/core';
+import { compose } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { caote } from '@kv/scorers-caote';
 import { topK } from '@kv/selectors-top-k';
 const inputs = { scores: [[0.5, 0.25, 0.25]], values: { data: Float32Array.of(0, 0, 27, 36, 9, 12), shape: [1, 3, 2] }, budget: 2 };

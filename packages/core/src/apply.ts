@@ -1,9 +1,9 @@
 import type { At, Draft } from './atoms.ts';
-import { cpu, readCpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
 import { axesOf, sizesOf } from './input-shapes.ts';
 import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
 import type { Ops } from './maths.ts';
+import { expectBackend } from './backend.ts';
 import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
 import type { AnyPiece, Piece } from './piece.ts';
@@ -197,25 +197,32 @@ const wanted = ({ draft }: Recorded): readonly Tensor[] => [
   ...(draft.scores ? [draft.scores] : []),
 ];
 
+/** A piece's run that is recorded: the tensors to read, and what their numbers say. */
+export interface RecordedApply<P extends AnyPiece> {
+  readonly tensors: readonly Tensor[];
+  result(read: Read): AppliedBy<P>;
+}
+
+/** Records a piece's run over plain numbers of one layer. @throws KvError, see `applyOn` */
+export function recordApply<const P extends AnyPiece>(piece: P, inputs: Inputs, ops: Ops): RecordedApply<P> {
+  if (typeof inputs !== 'object' || inputs === null)
+    throw new KvError('apply', `expected signals by name such as { attention }, got ${shown(inputs)}`);
+  const recorded = record(piece, inputs, ops);
+  return { tensors: wanted(recorded), result: (read) => applied(recorded, read) as AppliedBy<P> };
+}
+
 /**
- * Runs a piece on plain numbers of one layer, without an engine, on the CPU.
+ * Runs a piece on plain numbers of one layer, without an engine, on any backend, with one read.
  *
  * @throws KvError naming the signal that is missing, inputs whose shapes do not belong together, the score that is not
  * finite, or more forced slots than budget.
  */
-export function apply<const P extends AnyPiece>(piece: P, inputs: Inputs): AppliedBy<P> {
-  if (typeof inputs !== 'object' || inputs === null)
-    throw new KvError('apply', `expected signals by name such as { attention }, got ${shown(inputs)}`);
-  const recorded = record(piece, inputs, cpu.ops);
-  return applied(recorded, wanted(recorded).map(readCpu)) as AppliedBy<P>;
-}
-
-/** The same on any backend, with one read. */
 export async function applyOn<const P extends AnyPiece>(
   backend: Backend,
   piece: P,
   inputs: Inputs,
 ): Promise<AppliedBy<P>> {
-  const recorded = record(piece, inputs, backend.ops);
-  return applied(recorded, await backend.read(wanted(recorded))) as AppliedBy<P>;
+  expectBackend('applyOn', backend);
+  const { tensors, result } = recordApply(piece, inputs, backend.ops);
+  return result(await backend.read(tensors));
 }

@@ -1,4 +1,6 @@
+import { KvError } from './errors.ts';
 import type { Ops } from './maths.ts';
+import { shown } from './option.ts';
 import type { Tensor } from './tensor.ts';
 
 /** Where tensors live: operations that record, and the one asynchronous read an event makes. */
@@ -15,4 +17,10 @@ export interface Backend {
       readonly lengths?: Uint32Array | undefined;
     }[]
   >;
+}
+
+/** @throws KvError where a backend is expected and something else, or nothing, is given. */
+export function expectBackend(at: string, backend: Backend): void {
+  if (typeof backend !== 'object' || backend === null || typeof backend.read !== 'function' || !backend.ops)
+    throw new KvError(at, `expected a backend such as 'cpu' of @kv/cpu, got ${shown(backend)}`);
 }

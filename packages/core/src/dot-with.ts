@@ -1,4 +1,4 @@
-import { inner } from './cpu/reduce.ts';
+import { inner } from './inner.ts';
 import { kernel } from './kernel.ts';
 
 /** Inner product of each vector with the one of its row that `index` u32 `[r, n]` names: x `[r, n, d]` to `[r, n]`. */

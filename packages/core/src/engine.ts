@@ -1,15 +1,23 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
-export { blockProducts, folds, rowsHeld, TOGETHER } from './cpu/block-products.ts';
-export type { Fold } from './cpu/block-products.ts';
-export { cpuWith } from './cpu/cpu.ts';
-export { scratchBytes } from './cpu/fastest.ts';
 export { allowanceOf, expectBudget, mostKept, raisedNote } from './allowance.ts';
 export type { Allowance } from './allowance.ts';
+export { recordApply } from './apply.ts';
 export { expectObject, guarded } from './boundary.ts';
 export { outOfMemory } from './out-of-memory.ts';
 export { recordEvent, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
 export type { HookPlace, RecordedEvent, Replaced } from './hook-boundary.ts';
+export {
+  copyRowMajor,
+  dims,
+  hostTensor,
+  isDense,
+  noteBad,
+  rowMajorNumbers,
+  staysWithin,
+  strides,
+} from './host-tensor.ts';
+export type { HostTensor } from './host-tensor.ts';
 export { labelled } from './labelled.ts';
 export { limited } from './limited.ts';
 export { primitivesOf, withMaths } from './maths.ts';
@@ -28,6 +36,6 @@ export { emptyDraft, finish, runSteps } from './steps.ts';
 export type { EventLayer, Paced } from './steps.ts';
 export { sameSignal, signalKey } from './signals.ts';
 export { isState } from './state.ts';
-export { sizeOf, takesLengths } from './tensor.ts';
+export { rowMajor, sizeOf, takesLengths } from './tensor.ts';
 export { countedOps, namedCalls, traceOps } from './trace.ts';
 export type { Trace, Work } from './trace.ts';

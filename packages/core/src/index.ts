@@ -1,4 +1,4 @@
-export { apply, applyOn } from './apply.ts';
+export { applyOn } from './apply.ts';
 export { sidecar } from './sidecar.ts';
 export type { Sidecar } from './sidecar.ts';
 export type { Applied, AppliedBy, Inputs, Plain } from './apply.ts';
@@ -60,9 +60,8 @@ export type {
   WithScores,
   WithUnits,
 } from './kinds.ts';
-export { HIGHEST } from './maths.ts';
+export { HIGHEST, LOWEST } from './maths.ts';
 export type { Mask, Masks, Ops } from './maths.ts';
-export { eachChunk } from './each-chunk.ts';
 export { allocatorBy, max, sum, weighted } from './nested.ts';
 export type { AnyScorer } from './nested.ts';
 export {
@@ -85,8 +84,6 @@ export type { Chosen, Form, Made, Option, Options, Settled } from './option.ts';
 export { parsePolicy } from './parse-policy.ts';
 export { entries, lookUp, registry } from './registry.ts';
 export type { Entry, Registry } from './registry.ts';
-export { cpu, readCpu } from './cpu/cpu.ts';
-export { LOWEST } from './cpu/reduce.ts';
 export { KvError } from './errors.ts';
 export type { Backend } from './backend.ts';
 export { PROTOCOL } from './piece.ts';
@@ -163,7 +160,7 @@ export {
   softmax,
   zScore,
 } from './transforms.ts';
-export { advance, retain } from './retain.ts';
+export { advanceOn, retainOn } from './retain.ts';
 export type { Cache, CacheLayer, CompactArray, RetainOptions, Retained, RetainedState } from './retain.ts';
 export { view } from './view.ts';
 export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';

@@ -123,14 +123,14 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
   ): number;
   /**
    * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. What many
-   * vectors come to goes through `products`, where they are given.
+   * vectors come to goes through the backend's `products`.
    */
   ref(
     inputs: { readonly [K in keyof I]: { readonly data: Data<I[K]>; readonly shape: readonly number[] } },
     params: Params<P>,
     output: Float32Array | Uint32Array,
     lengths: Uint32Array,
-    products?: Products,
+    products: Products,
   ): void;
 }
 

@@ -1,4 +1,3 @@
-import { LOWEST } from './cpu/reduce.ts';
 import { KvError } from './errors.ts';
 import { kernel } from './kernel.ts';
 import type { Kernel } from './kernel.ts';
@@ -7,6 +6,8 @@ import type { DType, Tensor } from './tensor.ts';
 
 /** Slots marked with 1; 0 marks none. */
 export type Mask = Tensor | 0;
+/** `max` over nothing: the lowest finite f32. */
+export const LOWEST: number = -Math.fround(3.4028234663852886e38);
 /** The highest score. */
 export const HIGHEST: number = -LOWEST;
 

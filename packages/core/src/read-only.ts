@@ -1,7 +1,7 @@
 import { layerOf } from './alike.ts';
 import type { Cell } from './atoms.ts';
-import type { CpuTensor } from './cpu/dense.ts';
 import { KvError } from './errors.ts';
+import type { HostTensor } from './host-tensor.ts';
 import type { Signal } from './signals.ts';
 
 // Tensors that pieces are given are read only. On the host they lie where the engine keeps its numbers, so a sample of
@@ -12,7 +12,7 @@ import type { Signal } from './signals.ts';
 const SAMPLES = 16;
 
 /** Whether a value is a tensor whose numbers lie on the host. */
-const onHost = (x: unknown): x is CpuTensor =>
+const onHost = (x: unknown): x is HostTensor =>
   typeof x === 'object' &&
   x !== null &&
   'data' in x &&
@@ -20,7 +20,7 @@ const onHost = (x: unknown): x is CpuTensor =>
   (x.data instanceof Float32Array || x.data instanceof Uint32Array);
 
 /** A sum of the bits that are compared, in their order; one that changed always changes it. */
-function sampled({ data, shape, stride, offset }: CpuTensor): number {
+function sampled({ data, shape, stride, offset }: HostTensor): number {
   const bits = data instanceof Uint32Array ? data : new Uint32Array(data.buffer, data.byteOffset, data.length),
     [rows, slots = 1, channels = 1] = shape,
     [a, b = 0, c = 0] = stride,
@@ -45,7 +45,7 @@ export const isOverwritten = (error: unknown): error is KvError => KvError.is(er
 /** What a piece was given. */
 interface Given {
   readonly what: string;
-  readonly x: CpuTensor;
+  readonly x: HostTensor;
   readonly sum: number;
 }
 function note(given: Given[], what: string, x: unknown): void {

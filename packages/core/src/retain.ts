@@ -3,10 +3,10 @@ import { StepCache } from './alike.ts';
 import { allowanceOf } from './allowance.ts';
 import type { Allowance } from './allowance.ts';
 import type { Budget } from './budget.ts';
-import { cpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
 import { runStepHook } from './hook-boundary.ts';
 import { countedPositions, isArray, sharers, stateArray, windowSignal } from './host-signals.ts';
+import { expectBackend } from './backend.ts';
 import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
 import type { Piece, Policy } from './piece.ts';
@@ -59,7 +59,6 @@ export interface RetainOptions {
   readonly budget: Budget | Allowance;
   /** Where an engine cannot drop slots of one head alone: all heads of a layer keep the same. @defaultValue 'own' */
   readonly heads?: 'own' | 'alike';
-  readonly backend?: Backend;
 }
 export interface Retained {
   readonly label: string;
@@ -253,11 +252,13 @@ function eventsOnly(policy: Piece | Policy, { layers }: Cache): Compiled {
  * @throws KvError naming the layer and what it lacks, before anything is decided; a policy that hides, freezes or merges
  * is refused.
  */
-export async function retain(
+export async function retainOn(
+  backend: Backend,
   policy: Policy,
   cache: Cache,
-  { budget, heads = 'own', backend = cpu }: RetainOptions,
+  { budget, heads = 'own' }: RetainOptions,
 ): Promise<Retained> {
+  expectBackend('retainOn', backend);
   const compiled = eventsOnly(policy, cache);
   const alike = heads === 'alike';
   const allowance = typeof budget === 'object' ? budget : allowanceOf(compiled, budget, seen(cache));
@@ -299,11 +300,8 @@ const mean = (xs: readonly number[]): number => Math.round(xs.reduce((a, b) => a
  *
  * @throws KvError naming the layer and what it lacks.
  */
-export async function advance(
-  policy: Policy,
-  cache: Cache,
-  { backend = cpu }: { readonly backend?: Backend } = {},
-): Promise<RetainedState> {
+export async function advanceOn(backend: Backend, policy: Policy, cache: Cache): Promise<RetainedState> {
+  expectBackend('advanceOn', backend);
   const compiled = eventsOnly(policy, cache);
   let state: RetainedState = cache.state ?? new Map();
   for (const hook of compiled.hooks('step')) {

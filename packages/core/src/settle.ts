@@ -2,7 +2,7 @@ import { raisedText } from './allowance.ts';
 import type { Check, Draft } from './atoms.ts';
 import type { Backend } from './backend.ts';
 import { checkedBudgets, checkedSlots } from './boundary.ts';
-import { badNumber } from './cpu/slots.ts';
+import { badNumber } from './host-tensor.ts';
 import { KvError } from './errors.ts';
 import { budgetHint } from './forced.ts';
 import type { EventLayer } from './steps.ts';

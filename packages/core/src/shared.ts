@@ -2,12 +2,14 @@
 
 export { apportion } from './apportion.ts';
 export { countBelow } from './count-below.ts';
+export { factory } from './declare.ts';
+export { inside } from './nested.ts';
+export { merged } from './kinds.ts';
 export { orWord } from './option.ts';
-export { inner, plainProducts } from './cpu/reduce.ts';
+export { inner } from './inner.ts';
 export { dotWith } from './dot-with.ts';
 export { gram, inverse, quadratic } from './matrices.ts';
-export { turn, turned } from './turn.ts';
-export { withChunk } from './each-chunk.ts';
+export { turn, turned, turnVectors } from './turn.ts';
 export { windowSignal } from './host-signals.ts';
 export { mulberry } from './random.ts';
 export { range } from './range.ts';

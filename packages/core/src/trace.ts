@@ -1,5 +1,4 @@
 import { KvError } from './errors.ts';
-import { cpuOps, readCpu } from './cpu/cpu.ts';
 import type { Kernel } from './kernel.ts';
 import { primitivesOf, withMaths } from './maths.ts';
 import type { Ops } from './maths.ts';
@@ -47,7 +46,7 @@ export interface Work {
 }
 
 /** The same operations, which add up what they take. */
-export function countedOps(inner: Ops = cpuOps): { readonly ops: Ops; readonly work: Work } {
+export function countedOps(inner: Ops): { readonly ops: Ops; readonly work: Work } {
   const work: Work = { calls: 0, numbers: 0, operations: 0 };
   const ops = wrapped(inner, (name, call) => (...args) => {
     const made = call(...args),
@@ -78,7 +77,8 @@ function given(args: readonly unknown[]): number {
   return sum;
 }
 
-export function traceOps(inner: Ops = cpuOps): Trace {
+/** Operations of a backend on handles that throw where the host reads them. */
+export function traceOps(backend: Backend): Trace {
   const calls: string[] = [];
   const real = new WeakMap<object, Tensor>();
   const handle = (tensor: Tensor): Tensor => {
@@ -108,7 +108,7 @@ export function traceOps(inner: Ops = cpuOps): Trace {
     const proto: unknown = Object.getPrototypeOf(x);
     return proto === Object.prototype ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, open(v)])) : x;
   };
-  const named = namedCalls(inner, (name) => calls.push(name));
+  const named = namedCalls(backend.ops, (name) => calls.push(name));
   const ops = wrapped(named, (name, call) => (...args) => {
     if (name === 'kernel') return handle(call(args[0], open(args[1]), args[2]));
     return handle(name === 'from' ? call(args[0], args[1], open(args[2])) : call(...args.map(open)));
@@ -117,6 +117,6 @@ export function traceOps(inner: Ops = cpuOps): Trace {
     ops,
     calls,
     reveal,
-    backend: { name: 'trace', ops, read: async (tensors) => tensors.map((t) => readCpu(reveal(t))) },
+    backend: { name: 'trace', ops, read: (tensors) => backend.read(tensors.map(reveal)) },
   };
 }

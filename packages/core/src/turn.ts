@@ -27,27 +27,31 @@ fn run(index_: u32) {
   if (params.back == 1u) { output[index_] = select(b * co - a * si, a * co + b * si, c < half) / size; }
   else { output[index_] = select(b * co + a * si, a * co - b * si, c < half); }
 }`,
-  ref({ x, cos, sin, index }, { back = 0 }, out) {
-    const [r = 0, n = 0, d = 0] = x.shape,
-      [, N = 1, half = 0] = cos.shape,
-      [rows = 1, width = 1] = index.shape;
-    out.set(x.data);
-    for (let h = 0; h < r; h++)
-      for (let i = 0; i < n; i++) {
-        const at = Math.min(index.data[Math.floor((h * rows) / r) * width + (i % width)], N - 1) * half,
-          from = (h * n + i) * d;
-        for (let c = 0; c < half; c++) {
-          const a = x.data[from + c],
-            b = x.data[from + half + c],
-            co = cos.data[at + c],
-            si = sin.data[at + c],
-            size = Math.max(co * co + si * si, 1e-30);
-          out[from + c] = back ? (a * co + b * si) / size : a * co - b * si;
-          out[from + half + c] = back ? (b * co - a * si) / size : b * co + a * si;
-        }
-      }
-  },
+  ref: (inputs, { back }, out) => turnVectors(inputs, back !== 0, out),
 });
+
+type Turned = Parameters<typeof turned.ref>[0];
+/** Vectors of `turned` on the host, to `out`. */
+export function turnVectors({ x, cos, sin, index }: Turned, back: boolean, out: Float32Array | Uint32Array): void {
+  const [r = 0, n = 0, d = 0] = x.shape,
+    [, N = 1, half = 0] = cos.shape,
+    [rows = 1, width = 1] = index.shape;
+  out.set(x.data);
+  for (let h = 0; h < r; h++)
+    for (let i = 0; i < n; i++) {
+      const at = Math.min(index.data[Math.floor((h * rows) / r) * width + (i % width)], N - 1) * half,
+        from = (h * n + i) * d;
+      for (let c = 0; c < half; c++) {
+        const a = x.data[from + c],
+          b = x.data[from + half + c],
+          co = cos.data[at + c],
+          si = sin.data[at + c],
+          size = Math.max(co * co + si * si, 1e-30);
+        out[from + c] = back ? (a * co + b * si) / size : a * co - b * si;
+        out[from + half + c] = back ? (b * co - a * si) / size : b * co + a * si;
+      }
+    }
+}
 
 /**
  * x `[r, n, d]` as it was before rotary position embedding (`back`), or turned to other positions: `index` u32 `[r',

@@ -1,6 +1,6 @@
 import type { Place } from './kinds.ts';
 import { countBelow } from './count-below.ts';
-import { LOWEST, plainProducts } from './cpu/reduce.ts';
+import { LOWEST } from './maths.ts';
 import { kernel } from './kernel.ts';
 import type { Kernel, Products } from './kernel.ts';
 import { range } from './range.ts';
@@ -66,7 +66,7 @@ function byHead(
     products: Products,
   ) => void,
 ): Causal['ref'] {
-  return ({ q, k, p }, { block = 1, first = 0 }, out, lengths, products = plainProducts) => {
+  return ({ q, k, p }, { block = 1, first = 0 }, out, lengths, products) => {
     const [rows = 0, d = 0] = q.shape,
       [heads = 1, n = 0] = k.shape,
       group = rows / heads;

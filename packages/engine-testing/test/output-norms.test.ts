@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { expect, test } from 'vitest';
 import { outputNorms } from '@kv/engine';
 import { mulberry } from '@kv/core/shared';

@@ -1,5 +1,5 @@
 // Rebuilds the WebAssembly of engines with a pinned AssemblyScript (fetched by npx, no dependency of the package):
-// src/simd/kernel-bytes.ts of @kv/engine from its kernel/kernel.ts, and src/module-bytes.ts from kernel and @kv/core's
+// src/simd/kernel-bytes.ts of @kv/engine from its kernel/kernel.ts, and src/module-bytes.ts from kernel and @kv/cpu's
 // kernel, which it knows as host.ts, one module for each instruction form.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -40,7 +40,7 @@ export const kernelBytes: string =${literal(kernel)};
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
 const sources = [...readdirSync(at('kernel')).sort(), 'host.ts'],
-  text = (name) => readFileSync(at(name === 'host.ts' ? '../core/kernel/kernel.ts' : `kernel/${name}`), 'utf8'),
+  text = (name) => readFileSync(at(name === 'host.ts' ? '../cpu/kernel/kernel.ts' : `kernel/${name}`), 'utf8'),
   kinds = [...text('products.ts').matchAll(/"\.\/kind-(\d+)"/g)].map(([, kind]) => kind);
 for (const name of sources)
   if (name === 'kind.ts')
@@ -61,7 +61,7 @@ writeFileSync(
   at('src/module-bytes.ts'),
   `// Built by scripts/build-kernel.mjs from kernel with ${compiler}: do not edit.
 
-/** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
+/** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/cpu's last. */
 export const moduleSource = '${sha256(...sources.map(text))}';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: ${forms.map(({ length }) => length).join(', ')} bytes. */

@@ -1,5 +1,5 @@
-import { folds } from '@kv/core/engine';
-import type { Fold } from '@kv/core/engine';
+import { folds } from '@kv/cpu/engine';
+import type { Fold } from '@kv/cpu/engine';
 import { Layout, type Base, type Place, type Room, type Share } from './layout.ts';
 import { isFloat, kinds } from './kinds.ts';
 

@@ -1,5 +1,5 @@
 import type { Products } from '@kv/core';
-import { blockProducts, folds, rowsHeld, TOGETHER } from '@kv/core/engine';
+import { blockProducts, folds, rowsHeld, TOGETHER } from '@kv/cpu/engine';
 import { blockWords, mixWords } from './code.ts';
 import { callsOf, upTo, WORTH } from './host-calls.ts';
 import type { Calls } from './host-calls.ts';

@@ -1,6 +1,6 @@
 // Built by scripts/build-kernel.mjs from kernel with assemblyscript@0.28.20: do not edit.
 
-/** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
+/** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/cpu's last. */
 export const moduleSource = '2898cbcdd69e922dc2a558fc340fcd8032f6b0e12aeb96eba13ad2379ffaf5e6';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 26644, 26335, 26272 bytes. */

@@ -1,5 +1,6 @@
-import { compose, cpu, keys, scorer, selector } from '@kv/core';
-import { compile, StepCache, runEvent, settle } from '@kv/core/engine';
+import { compose, keys, scorer, selector } from '@kv/core';
+import { cpu } from '@kv/cpu';
+import { compile, Known, runEvent, settle } from '@kv/core/engine';
 import type { EventLayer } from '@kv/core/engine';
 
 /** What most pieces call. */

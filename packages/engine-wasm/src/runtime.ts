@@ -1,6 +1,8 @@
-import { cpuWith, scratchBytes } from '@kv/core/engine';
-import { createDecoder, hostDecoder, embeddingsOf, type Runtime } from '@kv/engine';
-import type { HostRunning } from '@kv/engine';
+import { cpuWith, scratchBytes } from '@kv/cpu/engine';
+import { createDecoder } from '../decoder/decoder.ts';
+import { hostDecoder } from '../host/decoder.ts';
+import type { HostRunning } from '../host/runtime.ts';
+import { embeddingsOf, type Runtime } from '../sequence/runtime.ts';
 import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';

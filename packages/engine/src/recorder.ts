@@ -1,4 +1,5 @@
-import { KvError, positions, readCpu, tensorFile } from '@kv/core';
+import { KvError, positions, tensorFile } from '@kv/core';
+import { readCpu } from '@kv/cpu';
 import { compile, labelled } from '@kv/core/engine';
 import type { Policy, Step, Tensor } from '@kv/core';
 

@@ -1,4 +1,5 @@
-import { compose, cpu, hide } from '@kv/core';
+import { compose, hide } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { hostileCases } from '@kv/laws';
 import { hostilePieces } from '@kv/model-testing/hostile-pieces';

@@ -1,4 +1,5 @@
-import { cpu, freeze } from '@kv/core';
+import { freeze } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Gpu } from '@kv/gpu';
 import { generate, loadModel, Sequence } from '@kv/models';
 import { linearEngine, referenceLinear } from '@kv/engine';

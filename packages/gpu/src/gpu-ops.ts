@@ -1,5 +1,5 @@
-import { cpu, KvError, readCpu } from '@kv/core';
-import { sizeOf, withMaths } from '@kv/core/engine';
+import { KvError } from '@kv/core';
+import { hostTensor, rowMajorNumbers, sizeOf, withMaths } from '@kv/core/engine';
 import type { Ops, Tensor } from '@kv/core';
 import type { Commands } from './commands.ts';
 import { elementwiseOps } from './ops/elementwise.ts';
@@ -20,8 +20,8 @@ export function gpuOps(g: Commands): Ops {
     ...rankOp(numeric, g),
     ...kernelOp(numeric, g, reductions),
     from(array, dtype, lengths) {
-      const { data, shape } = readCpu(cpu.ops.from(array, dtype)); // checked and row-major
-      return g.upload(data, shape, lengths);
+      const x = hostTensor(array, dtype);
+      return g.upload(rowMajorNumbers(x), x.shape, lengths);
     },
     own: (x) => g.own(x),
     reshape(x, shape) {

@@ -1,4 +1,4 @@
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Tensor } from '@kv/core';
 import { afterAll, describe, expect, test } from 'vitest';
 import { openGpu } from '../src/index.ts';

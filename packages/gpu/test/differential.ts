@@ -1,4 +1,4 @@
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import type { HostArray, Ops, Tensor } from '@kv/core';
 import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';

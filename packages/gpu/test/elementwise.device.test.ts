@@ -1,4 +1,4 @@
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Ops, Tensor, Binary, Unary } from '@kv/core';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';

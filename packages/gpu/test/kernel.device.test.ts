@@ -1,4 +1,5 @@
-import { cpu, meanByPosition } from '@kv/core';
+import { meanByPosition } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { quadratic } from '@kv/core/shared';
 import type { Kernel, Ops, Tensor } from '@kv/core';
 import { random } from '@kv/gpu-testing';

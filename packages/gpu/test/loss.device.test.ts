@@ -1,4 +1,5 @@
-import { applyOn, compose, cpu } from '@kv/core';
+import { applyOn, compose } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Inputs } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { snapkv } from '@kv/scorers-attention';

@@ -1,4 +1,5 @@
-import { applyOn, compose, cpu, meanByPosition, perModel, pool, sum, zScore } from '@kv/core';
+import { applyOn, compose, meanByPosition, perModel, pool, sum, zScore } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { uniformHash } from '@kv/core/shared';
 import type { Inputs, Policy, Tokens } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';

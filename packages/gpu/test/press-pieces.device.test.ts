@@ -1,5 +1,5 @@
 import { byRank } from '@kv/allocators-preference';
-import { compose, eachChunk, zScore } from '@kv/core';
+import { compose, zScore } from '@kv/core';
 import type { AnySignal, Kernel, Ops, Piece, Tensor } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize, Layer } from '@kv/laws';
@@ -9,7 +9,7 @@ import { keydiff, qfilter } from '@kv/scorers-keys';
 import { kvcompose, rereading } from '@kv/scorers-reconstruction';
 import { triattention } from '@kv/scorers-triattention';
 import { finch } from '@kv/scorers-window';
-import { entropyGate } from '@kv/units-chunks';
+import { eachChunk, entropyGate } from '@kv/units-chunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
 

@@ -1,4 +1,4 @@
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import type { Ops, Tensor } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { expect } from 'vitest';

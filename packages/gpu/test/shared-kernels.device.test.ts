@@ -1,5 +1,5 @@
 import { countFrom, inOrder } from '@kv/allocators-preference';
-import { causalAttention, causalDot, dotWith, gram, quadratic, withChunk } from '@kv/core/shared';
+import { causalAttention, causalDot, dotWith, gram, quadratic } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
@@ -9,6 +9,7 @@ import { aheadProducts } from '@kv/scorers-triattention';
 import { newestKey } from '@kv/selectors-cis';
 import { layerOverlaps, leaders, listed, ofLayer, overlaps, rowsOfLeaders } from '@kv/selectors-hshare';
 import { foldAhead, shareAhead } from '@kv/transforms-merging';
+import { withChunk } from '@kv/units-chunks';
 import { carried, holding, resonance } from '@kv/units-trunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';

@@ -7,12 +7,12 @@ import {
   keys,
   KvError,
   mandatory,
-  retain,
   selector,
   sum,
   values,
   weigher,
 } from '@kv/core';
+import { retain } from '@kv/cpu';
 import type { Applied, DenseArray, Inputs, Piece } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims } from './law.ts';

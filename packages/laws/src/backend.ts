@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Backend, Piece, Scored, Draft } from '@kv/core';
 import { agree, equal } from './compare.ts';
 import { suite, TOLERANCE } from './law.ts';

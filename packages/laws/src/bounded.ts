@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { KvError } from '@kv/core';
-import { countedOps, scratchBytes } from '@kv/core/engine';
+import { cpu } from '@kv/cpu';
+import { countedOps } from '@kv/core/engine';
+import { scratchBytes } from '@kv/cpu/engine';
 import type { AnySignal, Form, Ops, Options, Piece, Rope } from '@kv/core';
 import type { Work } from '@kv/core/engine';
 import { claim, lawsOf } from './law.ts';
@@ -78,7 +80,7 @@ const scores = ({ layers, spec }: Scene): readonly Given[] =>
 
 /** What a piece takes in a scene; what it asks of the host, such as angles of positions, counts as numbers. */
 function taken(piece: Piece, on: Scene, { signals }: LawOptions): Work & { readonly scratch: number } {
-  const { ops, work } = countedOps(),
+  const { ops, work } = countedOps(cpu.ops),
     before = scratchBytes();
   /** As engines give them: no more queries than there were tokens. */
   const own = (signal: AnySignal, layer: Layer, by: Ops): unknown => {

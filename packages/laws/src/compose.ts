@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import {
   attentionWindow,
   compose as real,
-  cpu,
   id,
   keys,
   mandatory,
@@ -17,6 +16,7 @@ import {
   selector,
   weigher,
 } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { claim, lawsOf } from './law.ts';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Piece, Draft } from '@kv/core';
 import { same } from './compare.ts';
 import { claim, TOLERANCE } from './law.ts';

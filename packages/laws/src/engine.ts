@@ -5,7 +5,6 @@ import {
   keys,
   mandatory,
   positions,
-  retain,
   scorer,
   selector,
   state,
@@ -13,6 +12,7 @@ import {
   values,
   weigher,
 } from '@kv/core';
+import { retain } from '@kv/cpu';
 import type { At, Cache, HostArray, Ops, Piece, Policy, RetainedState, Tensor } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';

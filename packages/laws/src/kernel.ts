@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Backend, HostArray, Kernel, Ops, Tensor } from '@kv/core';
 import { agree } from './compare.ts';
 import { lawsOf, TOLERANCE } from './law.ts';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { At, Piece, FreezeHook, ViewHook } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';

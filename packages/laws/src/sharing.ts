@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { attentionLast, compose, cpu, KvError, selector, weigher } from '@kv/core';
+import { attentionLast, compose, KvError, selector, weigher } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { compile, isState, runEvent } from '@kv/core/engine';
 import type { AnyPiece, AnySignal, Piece, Tensor } from '@kv/core';
 import { equal } from './compare.ts';

@@ -1,4 +1,5 @@
-import { cpu, KvError, readCpu } from '@kv/core';
+import { KvError } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, isState, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core/engine';
 import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor, Draft } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
@@ -202,7 +203,7 @@ export const onCpu = (piece: Piece, on: Scene, options: LawOptions, given?: read
 
 /** Runs a piece where every host read throws; results are opened afterwards. */
 export function onTrace(piece: Piece, on: Scene, options: LawOptions, given?: readonly Given[]): readonly Draft[] {
-  const { ops, reveal } = traceOps();
+  const { ops, reveal } = traceOps(cpu);
   const open = (x: unknown): unknown =>
     isHandle(x) ? reveal(x) : isRecord(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, open(v)])) : x;
   return play(piece, stage(on, ops, options, given), ops).map((draft) => open(draft) as Draft);

@@ -1,6 +1,7 @@
 import { describe, test } from 'vitest';
 import * as core from '@kv/core';
-import { gram, inverse, quadratic, turned, withChunk } from '@kv/core/shared';
+import { apply, cpu } from '@kv/cpu';
+import { gram, inverse, quadratic, turned } from '@kv/core/shared';
 import * as laws from '../src/index.ts';
 
 /** The pieces that core itself brings keep the laws of their kind. */
@@ -51,32 +52,6 @@ describe.each([gram, inverse, quadratic, turned])('$id', (kernel) =>
   laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test),
 );
 
-/** Numbers by row and slot, and units of two slots. */
-const chunked = ({ rows, slots, lengths }: laws.KernelSize): laws.KernelInputs => {
-  const row = (f: (i: number) => number) => ({
-    data: Float32Array.from({ length: rows * slots }, (_, i) => f(i)),
-    shape: [rows, slots],
-  });
-  const units = Uint32Array.from({ length: rows * slots }, (_, i) => Math.floor((i % slots) / 2));
-  return {
-    inputs: { all: row((i) => i), part: row((i) => -i), unitOf: { data: units, shape: [rows, slots], lengths } },
-    params: { chunk: 1 },
-  };
-};
-describe('with-chunk', () => laws.each(laws.kernelLaws(withChunk, { make: chunked, runs: 30 }), test));
-
-/** Distance of every key from the mean key, less where it stands: what both keys and places of a chunk change. */
-const fromMean = core.scorer(
-  'fromMean',
-  { needs: [core.keys, core.positions], floor: (_, n) => Math.min(1, n) },
-  ({ ops, keys, positions: p }) => {
-    const mean = ops.matmul(ops.simplex(ops.fill(ops.norm(keys), 1)), keys);
-    return { scores: ops.sub(ops.distance(mean, keys), ops.float(p)), forced: ops.less(p, 1) };
-  },
-)();
-describe('eachChunk', () =>
-  laws.each(laws.scorerLaws(core.eachChunk(fromMean, { size: 3 }), { positional: true }), test));
-
 const norm = core.scorer('norm', { needs: [core.keys] }, ({ ops, keys }) => ops.sub(0, ops.norm(keys)))();
 const window = core.weigher('window', { needs: [core.attentionWindow(2)] }, ({ attention }) => attention)();
 describe.each([
@@ -88,9 +63,9 @@ describe.each([
   core.sum(),
 ])('$label', (piece) => laws.each(laws.scorerLaws(piece), test));
 
-describe('apply', () => laws.each(laws.applyLaws(core.apply), test));
+describe('apply', () => laws.each(laws.applyLaws(apply), test));
 describe('applyOn', () =>
   laws.each(
-    laws.applyLaws((piece, inputs) => core.applyOn(core.cpu, piece, inputs)),
+    laws.applyLaws((piece, inputs) => core.applyOn(cpu, piece, inputs)),
     test,
   ));

@@ -1,4 +1,5 @@
-import { advance, cpu, retain } from '@kv/core';
+import { advanceOn, retainOn } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { traceOps } from '@kv/core/engine';
 import type { Backend, Cache, HostArray, Policy } from '@kv/core';
 import { describe, expect, test } from 'vitest';
@@ -14,14 +15,14 @@ const fresh = (): Cache => ({ queryHeads: 4, layers: [layer(), layer()] });
 let cache = fresh();
 const numbers = (): unknown => JSON.stringify(cache, (_, x: unknown) => (x instanceof Float32Array ? [...x] : x));
 
-/** What `retain`, or `advance` behind it, says. */
+/** What `retainOn`, or `advanceOn` after it, says. */
 async function said({ policy: make, when, late }: HostileCase, backend: Backend): Promise<unknown> {
   try {
     const policy: Policy = make();
     for (const _ of late ? [1, 2] : [1])
-      if (when === 'step') await advance(policy, cache, { backend });
+      if (when === 'step') await advanceOn(backend, policy, cache);
       else {
-        const { slots, budgets } = await retain(policy, cache, { budget: 3, backend });
+        const { slots, budgets } = await retainOn(backend, policy, cache, { budget: 3 });
         for (const [l, heads] of slots.entries())
           for (const [g, row] of heads.entries()) {
             expect(row.length).toBeLessThanOrEqual(budgets[l][g]);
@@ -36,9 +37,9 @@ async function said({ policy: make, when, late }: HostileCase, backend: Backend)
 
 describe.each([
   ['the host', cpu],
-  ['handles that nobody can look into', traceOps().backend],
-] as const)('retain() on %s', (_, backend) => {
-  const foreign = { ...traceOps().ops.from({ data: [1], shape: [1, 1] }), memory: {} },
+  ['handles that nobody can look into', traceOps(cpu).backend],
+] as const)('retainOn() with %s', (_, backend) => {
+  const foreign = { ...traceOps(cpu).ops.from({ data: [1], shape: [1, 1] }), memory: {} },
     cases = hostileCases({
       foreign: { shape: foreign.shape, dtype: foreign.dtype },
       opaque: backend !== cpu,

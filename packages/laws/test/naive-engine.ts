@@ -1,4 +1,4 @@
-import { retain } from '@kv/core';
+import { retain } from '@kv/cpu';
 import type { Cache, Policy, RetainedState } from '@kv/core';
 
 interface Slot {

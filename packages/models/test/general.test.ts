@@ -1,5 +1,6 @@
 import { adaKV } from '@kv/allocators-ada-kv';
 import { cadence, compose, id, mandatory, view, weigher } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { traceOps } from '@kv/core/engine';
 import type { Policy, Signal } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
@@ -233,7 +234,7 @@ describe('all of them record only: an event and a view over handles that throw o
     ['psaw', () => psaw()],
     ['etf', () => etf()],
   ] as [string, () => Policy][])('%s', async (_, make) => {
-    const trace = traceOps();
+    const trace = traceOps(cpu);
     const traced = await answer(make(), { budget: 60, maxNewTokens: 4, backend: trace.backend }),
       direct = await answer(make(), { budget: 60, maxNewTokens: 4 });
     expect(traced.tokens).toEqual(direct.tokens);

@@ -1,4 +1,4 @@
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { beforeAll, expect, test } from 'vitest';
 import {
   cpuRuntime,

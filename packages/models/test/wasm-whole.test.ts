@@ -6,12 +6,12 @@ import {
   attentionMax,
   attentionWindow,
   compose,
-  cpu,
   id,
   scorer,
   type Policy,
   type Tensor,
 } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { h2o, snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { fileURLToPath } from 'node:url';

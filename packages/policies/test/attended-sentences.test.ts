@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Policy, Tokens } from '@kv/core';
 import { attendedSentences, policy } from '../src/index.ts';
 

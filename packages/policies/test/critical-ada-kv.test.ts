@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, attentionLast, weigher } from '@kv/core';
+import { attentionLast, weigher } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { catalogue, parsePolicy } from '../src/index.ts';
 

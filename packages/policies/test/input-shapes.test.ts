@@ -1,4 +1,5 @@
-import { apply, entries, KvError, lookUp } from '@kv/core';
+import { entries, KvError, lookUp } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
 import type { AnySignal, Ops, Policy, Tensor } from '@kv/core';
 import type { Layer } from '@kv/laws';

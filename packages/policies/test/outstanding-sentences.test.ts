@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { retain } from '@kv/core';
+import { retain } from '@kv/cpu';
 import type { Policy, Rope, Tokens } from '@kv/core';
 import { outstandingSentences, parsePolicy } from '../src/index.ts';
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compile, traceOps } from '@kv/core/engine';
+import { cpu } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { scene, sceneSpecs } from '@kv/laws';
 import { policy as policyOf } from '../src/index.ts';
@@ -84,7 +85,7 @@ describe.each(evicting)('%s', (name, policy) => {
 
   test('runs where every host read throws, with the same slots', () => {
     onLayers((layer, kept) => {
-      const { ops, reveal } = traceOps();
+      const { ops, reveal } = traceOps(cpu);
       expect(keptOn(policy, layer, ops, reveal)).toEqual(kept);
     });
   });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compose, mandatory } from '@kv/core';
+import { compose, mandatory } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Tokens } from '@kv/core';
 import { h2o } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { Policy, Tokens } from '@kv/core';
 import { topK } from '@kv/selectors-top-k';

@@ -1,4 +1,5 @@
-import { KvError, retain } from '@kv/core';
+import { KvError } from '@kv/core';
+import { retain } from '@kv/cpu';
 import { expectObject } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { ChatHistoryItem, LLamaChatContextShiftOptions, Token, Tokenizer } from 'node-llama-cpp';

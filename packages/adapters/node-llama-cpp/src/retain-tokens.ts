@@ -1,4 +1,5 @@
-import { KvError, retain } from '@kv/core';
+import { KvError } from '@kv/core';
+import { retain } from '@kv/cpu';
 import { allowanceOf, compile, expectObject } from '@kv/core/engine';
 import type { Budget, Policy, RetainedState, Tokens } from '@kv/core';
 import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
-import { compose, retain, scorer, state, tokens } from '@kv/core';
+import { compose, scorer, state, tokens } from '@kv/core';
+import { retain } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { generate, loadModel } from '@kv/models';
 import { parsePolicy, policy, policyNames } from '@kv/policies';

@@ -1,4 +1,5 @@
-import { advance, KvError, retain } from '@kv/core';
+import { advanceOn, KvError, retainOn } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { planBudgets } from '@kv/core/engine';
 import type { Backend, Cache, CacheLayer, HostArray, Policy, Rope } from '@kv/core';
 import type { Tensor } from '@huggingface/transformers';
@@ -53,11 +54,11 @@ function flat(rows: readonly Uint32Array[], n: number): Uint32Array {
 /** The record after its policy's step hooks. */
 export async function stepped(record: Record, course: Course): Promise<Record> {
   if (course.demands.compiled.hooks('step').length === 0) return record;
-  const state = await advance(course.policy, cacheOf(await hosted(record), course), backendOf(course));
+  const state = await advanceOn(backendOf(course), course.policy, cacheOf(await hosted(record), course));
   return { ...record, state };
 }
 
-const backendOf = ({ backend }: Course): { readonly backend?: Backend } => (backend ? { backend } : {});
+const backendOf = ({ backend = cpu }: Course): Backend => backend;
 
 async function hosted(record: Record): Promise<Record> {
   const layers = record.layers.map(async (layer) => ({
@@ -80,9 +81,8 @@ export async function evicted(before: Record, course: Course): Promise<Record> {
   )
     return before;
   const record = await hosted(before),
-    { slots, state, notes } = await retain(course.policy, cacheOf(record, course), {
+    { slots, state, notes } = await retainOn(backendOf(course), course.policy, cacheOf(record, course), {
       budget: before.budget,
-      ...backendOf(course),
     });
   const kept = filled(slots, record.layers),
     [first] = kept.sets[0];

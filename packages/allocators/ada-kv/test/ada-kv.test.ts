@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, cpu, readCpu, shaper } from '@kv/core';
+import { compose, shaper } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { adaKV } from '../src/index.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, KvError, scorer, shaper } from '@kv/core';
+import { compose, KvError, scorer, shaper } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Piece, ProviderEngine, Signal } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { BUDGET_CURVE_FILE, duoAttention, HEAD_SCORES_FILE, headScoresFile, lukv } from '../src/index.ts';

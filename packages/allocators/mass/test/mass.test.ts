@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, scorer, shaper } from '@kv/core';
+import { compose, scorer, shaper } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { mass } from '../src/index.ts';
 import { massOracle } from './mass.oracle.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, cpu, readCpu, shaper, weigher } from '@kv/core';
+import { compose, shaper, weigher } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, planBudgets, runSteps } from '@kv/core/engine';
 import type { AnySignal, Piece, Tensor } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';

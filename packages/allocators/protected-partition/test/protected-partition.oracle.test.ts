@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, mandatory, state, allocatorBy, onStep, scorer, selector, weigher } from '@kv/core';
+import { compose, mandatory, state, allocatorBy, onStep, scorer, selector, weigher } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { ScoreAllocator } from '@kv/core';
 import { protectedPartition } from '../src/index.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { At, Piece, FreezeHook, ViewHook } from '@kv/core';
 import { each, scheduleLaws } from '@kv/laws';
 import { etf, psaw } from '../src/index.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, scorer, selector, shaper } from '@kv/core';
+import { compose, scorer, selector, shaper } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { atLeast, simlayerkv, threshold } from '../src/index.ts';
 import { lazyOracle, thresholdOracle } from './threshold.oracle.ts';

@@ -1,5 +1,4 @@
 import { kernel } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 
 /** The p of a norm. */
@@ -31,7 +30,7 @@ fn run(index: u32) {
   output[index] = select(sqrt(total), total, params.p == 1u);
 }`,
   operations: ({ values, weight }) => 2 * values.shape[1] * weight.shape.reduce((a, b) => a * b, 1),
-  ref({ values: v, weight: w }, { p }, out, lengths, products = plainProducts) {
+  ref({ values: v, weight: w }, { p }, out, lengths, products) {
     const [G = 1, n = 0, d = 0] = v.shape,
       [D = 0, width = 0] = w.shape,
       own = new Float32Array(D * d);

@@ -1,5 +1,6 @@
-import { cpu } from '@kv/core';
-import { expectOptions, scratchBytes } from '@kv/core/engine';
+import { cpu } from '@kv/cpu';
+import { expectOptions } from '@kv/core/engine';
+import { scratchBytes } from '@kv/cpu/engine';
 import type { Backend } from '@kv/core';
 import { createDecoder } from '../decoder/decoder.ts';
 import { linearEngine } from '../decoder/linear-engine.ts';

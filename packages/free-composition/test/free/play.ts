@@ -1,4 +1,5 @@
-import { attentionMax, cpu } from '@kv/core';
+import { attentionMax } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { compile, planBudgets, runEvent, settle, signalKey } from '@kv/core/engine';
 import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor, Draft } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';

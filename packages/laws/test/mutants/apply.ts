@@ -1,4 +1,5 @@
-import { apply, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { DenseArray } from '@kv/core';
 import { application } from '../../src/apply.ts';
 import type { Apply } from '../../src/apply.ts';

@@ -1,4 +1,5 @@
-import { cpu, keys, scorer, selector } from '@kv/core';
+import { keys, scorer, selector } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { Backend, Piece } from '@kv/core';
 import { backend } from '../../src/backend.ts';
 import type { BackendOptions } from '../../src/backend.ts';

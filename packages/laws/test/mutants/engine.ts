@@ -1,4 +1,4 @@
-import { retain } from '@kv/core';
+import { retain } from '@kv/cpu';
 import type { Cache, Piece, Policy, Tokens } from '@kv/core';
 import { engine } from '../../src/engine.ts';
 import type { EngineHost, EngineOptions } from '../../src/engine.ts';

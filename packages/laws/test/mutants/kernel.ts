@@ -1,4 +1,5 @@
-import { cpu, kernel as declared } from '@kv/core';
+import { kernel as declared } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { primitivesOf, withMaths } from '@kv/core/engine';
 import type { Backend, Kernel, Ops } from '@kv/core';
 import { kernel } from '../../src/kernel.ts';

@@ -1,4 +1,5 @@
 import { traceOps } from '@kv/core/engine';
+import { cpu } from '@kv/cpu';
 import { hostileCases } from '@kv/laws';
 import { hostilePieces } from '@kv/model-testing/hostile-pieces';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -12,7 +13,7 @@ import { topK } from '@kv/selectors-top-k';
 const IDS = Array.from({ length: 12 }, (_, i) => (i * 37 + 11) % 64);
 const model = await loadModel(fixture('llama')),
   table = await hostilePieces(() => new Sequence(model), IDS),
-  cases = hostileCases({ foreign: traceOps().ops.from({ data: [1], shape: [1, 1] }) });
+  cases = hostileCases({ foreign: traceOps(cpu).ops.from({ data: [1], shape: [1, 1] }) });
 afterAll(() => table.end());
 
 describe('a sequence on the host and a piece that gives what it must not', () => {

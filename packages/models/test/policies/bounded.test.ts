@@ -1,6 +1,8 @@
-import { compose, cpu, entries, KvError } from '@kv/core';
+import { compose, entries, KvError } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { AnyFactory, AnyPiece, AnySignal, Ops, Option, Piece, Policy } from '@kv/core';
-import { countedOps, scratchBytes } from '@kv/core/engine';
+import { countedOps } from '@kv/core/engine';
+import { scratchBytes } from '@kv/cpu/engine';
 import type { Work } from '@kv/core/engine';
 import { boundedLaws, each } from '@kv/laws';
 import type { Layer, Optioned } from '@kv/laws';
@@ -106,7 +108,7 @@ describe('hooks take no more than slots allow, whatever their options say', asyn
     ids = Array.from({ length: 24 }, (_, i) => (i * 7) % 50);
   /** Work of a prompt with an event, and of four tokens with one each. */
   async function taken(piece: Piece): Promise<Work & { readonly scratch: number }> {
-    const { ops, work } = countedOps(),
+    const { ops, work } = countedOps(cpu.ops),
       before = scratchBytes(),
       policy = (
         piece.to === 'kept'

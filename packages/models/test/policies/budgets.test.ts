@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest';
-import { readCpu } from '@kv/core';
+import { readCpu } from '@kv/cpu';
 import { generate } from '../../src/index.ts';
 import type { Model } from '../../src/index.ts';
 import { parsePolicy } from '@kv/policies';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readCpu, registry, shaper } from '@kv/core';
+import { registry, shaper } from '@kv/core';
+import { readCpu } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { generate } from '../../src/index.ts';
 import type { HostModel } from '../../src/index.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { scene, sceneSpecs } from '@kv/laws';
 import type { Layer } from '@kv/laws';
 import { h2o, observed, snapkv, streaming, tova } from '../src/index.ts';

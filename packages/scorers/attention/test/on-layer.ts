@@ -1,4 +1,4 @@
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import type { AnySignal, Piece, Tensor, Draft } from '@kv/core';
 import type { Layer } from '@kv/laws';

@@ -1,5 +1,4 @@
 import { kernel } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 
 /**
  * Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`,
@@ -26,7 +25,7 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   operations: ({ p, v }) => p.shape[0] * p.shape[1] * (3 * v.shape[2] + 5),
-  ref({ p, o, v }, { heads }, out, lengths, { errors } = plainProducts) {
+  ref({ p, o, v }, { heads }, out, lengths, { errors }) {
     const [rows = 0, n = 0] = p.shape,
       [G = 1, , d = 0] = v.shape,
       [group, own] = [rows / G, heads / G];

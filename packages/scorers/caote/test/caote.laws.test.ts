@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { apply, compose, scorer } from '@kv/core';
+import { compose, scorer } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, transformLaws } from '@kv/laws';
 import { caote, fastCaote } from '../src/index.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import { caote, fastCaote } from '../src/index.ts';
 import { evictionErrors, fastErrors } from './caote.oracle.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, cpu, readCpu } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { dropkv, squaredErrors } from '../src/index.ts';
 import { windowErrors } from './caote.oracle.ts';

@@ -1,5 +1,5 @@
 import { kernel } from '@kv/core';
-import { countBelow, plainProducts } from '@kv/core/shared';
+import { countBelow } from '@kv/core/shared';
 
 const FROM = /* wgsl */ `
 fn from_(g: u32, want: u32) -> u32 {
@@ -54,7 +54,7 @@ fn run(row: u32, lane: u32) {
     const [H = 0, m = 0, d = 0] = queries.shape;
     return H * m * chunk * (4 * d + 9);
   },
-  ref({ queries: q, keys: k, positions: p }, { chunk }, out, lengths, products = plainProducts) {
+  ref({ queries: q, keys: k, positions: p }, { chunk }, out, lengths, products) {
     const [H = 0, m = 0, d = 0] = q.shape,
       [G = 1, n = 0] = k.shape,
       group = H / G,

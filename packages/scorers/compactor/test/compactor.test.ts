@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws, transformLaws } from '@kv/laws';
 import { byEviction, chunkMass, fromChunks, leverage, noncausal } from '../src/index.ts';
 import { leverageOracle, massOracle, size } from './compactor.oracle.ts';

@@ -1,5 +1,5 @@
 import { KvError, readTensorFile, sidecar, tensorFile } from '@kv/core';
-import { range, turned } from '@kv/core/shared';
+import { range, turnVectors } from '@kv/core/shared';
 import type { Signal } from '@kv/core';
 
 /** One layer's queries before rotation, over calibration texts. */
@@ -98,16 +98,15 @@ export function queryMoments(
       const m = q.length / (heads * dim),
         data = new Float32Array(q.length),
         places = { data: range(0, m), shape: [1, m] };
-      turned.ref(
+      turnVectors(
         {
           x: { data: q, shape: [heads, m, dim] },
           cos: { data: cos, shape: [1, m, half] },
           sin: { data: sin, shape: [1, m, half] },
           index: places,
         },
-        { back: 1 },
+        true,
         data,
-        new Uint32Array(heads).fill(m),
       );
       const first = Math.max(0, Math.min(m, sinks - seen));
       for (let h = 0; h < heads; h++)

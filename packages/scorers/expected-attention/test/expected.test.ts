@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, compose } from '@kv/core';
+import { compose } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Piece, Rope } from '@kv/core';
 import { each, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import type { Layer } from '@kv/laws';

@@ -1,5 +1,4 @@
 import { as, kernel, keys, oneOf, scorer, values } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */
 const SPAN = 256,
@@ -57,7 +56,7 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 4 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x }, _params, out, lengths, { norms, mix } = plainProducts) {
+  ref({ x }, _params, out, lengths, { norms, mix }) {
     const [G = 0, n = 0, d = 0] = x.shape,
       spans = spansOf(n),
       inverse = new Float32Array(SPAN);
@@ -89,7 +88,7 @@ fn run(index: u32) {
   output[index] = -along / (max(sqrt(square), ${SHORTEST}) * max(sqrt(far), ${SHORTEST}));
 }`,
   operations: ({ x }) => 6 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x, anchor }, _params, out, lengths, { dots, norms } = plainProducts) {
+  ref({ x, anchor }, _params, out, lengths, { dots, norms }) {
     const [G = 0, n = 0, d = 0] = x.shape,
       length = new Float32Array(n),
       far = new Float32Array(1);

@@ -1,5 +1,4 @@
 import { kernel } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 
 /** Partitions of `lag` slots after the sinks that have a whole next one, at least 1. */
 const compared = (slots: number, lag: number, sinks: number): number =>
@@ -52,7 +51,7 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 11 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x: { data, shape } }, { lag, sinks }, out, _, by = plainProducts) {
+  ref({ x: { data, shape } }, { lag, sinks }, out, _, by) {
     const [G = 0, n = 0, d = 0] = shape,
       parts = compared(n, lag, sinks),
       low = new Float32Array(parts * d),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Kernel } from '@kv/core';
 import { each, kernelLaws, scorerLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';

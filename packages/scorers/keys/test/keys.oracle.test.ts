@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 import { expect, test } from 'vitest';
-import { apply, cpu } from '@kv/core';
+import { apply, cpu } from '@kv/cpu';
 import { scene, sceneSpecs } from '@kv/laws';
 import { cur, keydiff, lagkv, lagSpread } from '../src/index.ts';
 import { anchorOf, curOracle, keydiffOracle, lagkvOracle } from './keys.oracle.ts';

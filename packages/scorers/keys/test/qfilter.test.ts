@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import type { Layer } from '@kv/laws';
 import { qFilters, qFiltersFile, qfilter, queryDirections, readQFilters } from '../src/index.ts';

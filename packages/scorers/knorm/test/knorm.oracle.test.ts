@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply, compose, softmax } from '@kv/core';
+import { compose, softmax } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { scene, sceneSpecs } from '@kv/laws';
 import { knorm } from '../src/index.ts';
 import { knormOracle } from './knorm.oracle.ts';

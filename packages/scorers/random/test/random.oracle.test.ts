@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { random } from '../src/index.ts';
 import { randomOracle } from './random.oracle.ts';
 

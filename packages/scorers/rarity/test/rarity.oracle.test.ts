@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Piece, Tokens } from '@kv/core';
 import { frequency, rarity } from '../src/index.ts';
 import { occurrences, rarityOracle } from './rarity.oracle.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { kvcompose, rereading } from '../src/index.ts';
 import { kvcomposeOracle } from './kvzip.oracle.ts';

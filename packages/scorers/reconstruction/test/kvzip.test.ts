@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, selector } from '@kv/core';
+import { compose, selector } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { kvzip, reconstruction, reconstructionOverHidden } from '../src/index.ts';
 import { kvzipOracle, kvzipPlusOracle } from './kvzip.oracle.ts';

@@ -1,5 +1,4 @@
 import { count, kernel, keys, queries, scorer } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 
 /** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
 export const pageBound = kernel({
@@ -23,7 +22,7 @@ fn run(index: u32) {
   }
   output[index] = bound;
 }`,
-  ref({ queries: q, keys: k }, { page }, out, lengths, by = plainProducts) {
+  ref({ queries: q, keys: k }, { page }, out, lengths, by) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape,
       group = H / Math.max(1, G),

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { exact, labels, pageBound, pageBounds } from '../src/index.ts';

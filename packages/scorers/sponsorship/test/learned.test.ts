@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, tensorFile } from '@kv/core';
+import { tensorFile } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { ProviderEngine, Tokens } from '@kv/core';
 import { each, scorerLaws } from '@kv/laws';

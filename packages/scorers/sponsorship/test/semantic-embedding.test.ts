@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, embeddings as signal } from '@kv/core';
+import { embeddings as signal } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { Embeddings, Tokens } from '@kv/core';
 import { each, scorerLaws } from '@kv/laws';

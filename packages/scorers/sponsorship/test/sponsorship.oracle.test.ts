@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, cpu, readCpu } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, isState } from '@kv/core/engine';
 import type { Tensor, Cell } from '@kv/core';
 import { detector, learnRank, pension, ranker, recency, sponsorship, structure } from '../src/index.ts';

@@ -1,5 +1,4 @@
 import { count, kernel, keys, KvError, rope, scorer } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 import type { Rope } from '@kv/core';
 import { preRope } from './pre-rope.ts';
 import type { PreRope } from './pre-rope.ts';
@@ -104,7 +103,7 @@ fn run(index: u32) {
       [H = 0, half = 0] = spread.shape;
     return H * n * (2 * d + 6 * half);
   },
-  ref({ keys: k, query, spread }, _, out, lengths, products = plainProducts) {
+  ref({ keys: k, query, spread }, _, out, lengths, products) {
     const [G = 0, n = 0, d = 0] = k.shape,
       [H = 0, half = 0] = spread.shape,
       group = H / Math.max(1, G),

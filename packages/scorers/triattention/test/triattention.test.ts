@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, cpu, reduceHeads, zScore } from '@kv/core';
+import { compose, reduceHeads, zScore } from '@kv/core';
+import { apply, cpu } from '@kv/cpu';
 import type { Rope } from '@kv/core';
 import { each, kernelLaws, scorerLaws } from '@kv/laws';
 import { aheadProducts, calibration, preRope, preRopeFile, readPreRope, triattention } from '../src/index.ts';

@@ -1,5 +1,5 @@
 import { kernel, keys, number, weigher } from '@kv/core';
-import { dotWith, plainProducts, range } from '@kv/core/shared';
+import { dotWith, range } from '@kv/core/shared';
 
 /** Slots that all of a row are compared with together; most have met a near one among these. */
 const BLOCK = 16;
@@ -30,7 +30,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 3);
   },
-  ref({ x, inverse }, { near }, out, lengths, { multiply } = plainProducts) {
+  ref({ x, inverse }, { near }, out, lengths, { multiply }) {
     const [G = 0, n = 0, d = 0] = x.shape,
       products = new Float32Array(n * BLOCK),
       still = new Uint32Array(n);

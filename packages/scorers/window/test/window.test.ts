@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, selector } from '@kv/core';
+import { compose, selector } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { Piece, Tokens } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, count, positions, shaper, sum, unit } from '@kv/core';
+import { compose, count, positions, shaper, sum, unit } from '@kv/core';
+import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, selectorLaws } from '@kv/laws';
 import { allowance, branchDissolution } from '../src/index.ts';

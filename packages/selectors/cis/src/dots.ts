@@ -1,5 +1,4 @@
 import { kernel, keys, queries, scorer } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 
 /** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */
 export const activeDots = kernel({
@@ -18,7 +17,7 @@ fn run(index: u32) {
   }
   output[index] = sum / sqrt(f32(d));
 }`,
-  ref({ queries: q, keys: k, wanted }, _, out, lengths, products = plainProducts) {
+  ref({ queries: q, keys: k, wanted }, _, out, lengths, products) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 1, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {

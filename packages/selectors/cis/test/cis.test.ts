@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, cpu, mandatory, readCpu, view } from '@kv/core';
+import { compose, mandatory, view } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
 import type { Piece, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, scorerLaws, sharingLaws } from '@kv/laws';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, cpu, readCpu, shaper, zScore } from '@kv/core';
+import { compose, shaper, zScore } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps, traceOps } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { scene, sceneSpecs } from '@kv/laws';
@@ -146,7 +147,7 @@ test('signatures of the model are means over all layers and heads that hold the 
             expect(got[l][g]).toEqual(alphaOracle(s, ndarray(Float64Array.from(rows.flat()), [n, d]), budget, 2));
           }),
         );
-        const { ops, reveal } = traceOps();
+        const { ops, reveal } = traceOps(cpu);
         expect(keptOn(diversity({ lambda: 2 }), on, ops, reveal)).toEqual(got);
       },
     ),

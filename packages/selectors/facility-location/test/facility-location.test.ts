@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, cpu, readCpu, scorer, shaper } from '@kv/core';
+import { compose, scorer, shaper } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { each, kernelLaws, selectorLaws } from '@kv/laws';
 import { facilityLocation, greedyCover } from '../src/index.ts';
 import { bestSet, covered, greedyOracle } from './facility-location.oracle.ts';

@@ -1,4 +1,4 @@
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import type { DenseArray } from '@kv/core';
 import type { KernelInputs, KernelSize } from '@kv/laws';
 import { firstGains, greedyCover } from '../src/index.ts';

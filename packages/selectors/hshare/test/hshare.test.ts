@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, cpu, mandatory, readCpu, scorer, view } from '@kv/core';
+import { compose, mandatory, scorer, view } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, isState } from '@kv/core/engine';
 import type { Piece, Signal, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, sharingLaws } from '@kv/laws';

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compose, cpu, readCpu, shaper } from '@kv/core';
+import { compose, shaper } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
+import { plainProducts } from '@kv/cpu/engine';
 import type { Tensor } from '@kv/core';
 import { evictionOrder, jointError, jointEviction } from '../src/index.ts';
 import { bestSet, greedyOracle, movedOutput } from './joint-eviction.oracle.ts';
@@ -142,7 +144,7 @@ test('plain loops and what the host has instead agree on any number of slots, ch
       out = new Float32Array(n + heads * (d + 1)),
       lengths = Uint32Array.of(valid),
       { from, kernel } = cpu.ops;
-    evictionOrder.ref(inputs, {}, out, lengths);
+    evictionOrder.ref(inputs, {}, out, lengths, plainProducts);
     const { weights, outputs, values, mask, budgets } = inputs,
       ragged = from(mask, 'f32', from({ data: lengths, shape: [1] })),
       [w, o, v, b] = [weights, outputs, values, budgets].map((x) => from(x)) as [Tensor, Tensor, Tensor, Tensor],

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compose, shaper } from '@kv/core';
+import { compose, shaper } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { topK } from '../src/index.ts';
 import { topKOracle } from './top-k.oracle.ts';
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, positions, shaper, unit } from '@kv/core';
+import { compose, positions, shaper, unit } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, selectorLaws } from '@kv/laws';
 import { wholeUnits } from '../src/index.ts';
 import { wholeUnitsOracle } from './whole-units.oracle.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, cpu, readCpu } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { each, transformLaws } from '@kv/laws';
 import { criticalkv, outputShare } from '../src/index.ts';

@@ -1,5 +1,4 @@
 import { kernel } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
 import type { Products } from '@kv/core';
 
 /**
@@ -28,7 +27,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x, stays }, _params, out, lengths, { nearest } = plainProducts) {
+  ref({ x, stays }, _params, out, lengths, { nearest }) {
     const [G = 0, n = 0, d = 0] = x.shape;
     for (let g = 0; g < G; g++) {
       const own = x.data.subarray(g * n * d, (g * n + lengths[g]) * d),

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
+import { plainProducts } from '@kv/cpu/engine';
 import { compile, emptyDraft, isState, traceOps } from '@kv/core/engine';
 import { uniformHash } from '@kv/core/shared';
 import type { Ops, Signal, Tensor } from '@kv/core';
@@ -123,7 +124,7 @@ test('agrees with the oracle, and records only', () => {
     fc.property(cases, (c) => {
       const { G, n, d, seed, kept } = c,
         got = readCpu(folded(cpu.ops, c)).data,
-        trace = traceOps(),
+        trace = traceOps(cpu),
         row = (x: Float32Array, g: number): number[] => Array.from(x.subarray(g * n, (g + 1) * n));
       const coins = new Float32Array(G * n);
       uniformHash.ref(
@@ -131,6 +132,7 @@ test('agrees with the oracle, and records only', () => {
         { seed, layer: 2 },
         coins,
         Uint32Array.from({ length: G }, () => n),
+        plainProducts,
       );
       kept.forEach((set, g) => {
         const own = Array.from({ length: n }, (_, i) =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, traceOps } from '@kv/core/engine';
 import type { Ops, Tensor } from '@kv/core';
 import { each, kernelLaws } from '@kv/laws';
@@ -104,7 +104,7 @@ test('agrees with the oracle, and records only', () => {
             ndarray(Float64Array.from(x.subarray((g * n + i) * d, (g * n + i + 1) * d)), [d]),
           );
       const got = readCpu(merged(cpu.ops, keys, values, kept, n, d, threshold)).data,
-        trace = traceOps();
+        trace = traceOps(cpu);
       kept.forEach((set, g) =>
         mergeOracle(rows(keys, g), rows(values, g), set, threshold).forEach((v, i) => {
           if (set.includes(i))

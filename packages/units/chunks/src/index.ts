@@ -1,2 +1,3 @@
 export { chunks } from './chunks.ts';
+export { eachChunk, withChunk } from './each-chunk.ts';
 export { entropyGate } from './entropy-gate.ts';

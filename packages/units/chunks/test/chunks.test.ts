@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cpu, readCpu } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { each, scene, sceneSpecs, unitLaws } from '@kv/laws';
 import { chunks } from '../src/index.ts';

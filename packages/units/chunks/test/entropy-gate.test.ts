@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, mandatory, selector } from '@kv/core';
+import { compose, mandatory, selector } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, transformLaws } from '@kv/laws';
 import { entropyGate } from '../src/index.ts';
 import { entropyGateOracle } from './chunks.oracle.ts';

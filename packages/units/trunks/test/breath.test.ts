@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, cpu, mandatory, readCpu } from '@kv/core';
+import { compose, mandatory } from '@kv/core';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
 import type { AnySignal, At, Tensor, Cell, Draft } from '@kv/core';
 import { each, kernelLaws, unitLaws } from '@kv/laws';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cpu } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import type { ProviderEngine, Stretch } from '@kv/core';
 import { collector, foldedCollector } from '../src/index.ts';
 import { noise } from './given.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cpu, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { cpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { sentences } from '../src/index.ts';
 import { noise, randomTokens, sentencesOf } from './given.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { apply, compose, weighted } from '@kv/core';
+import { compose, weighted } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, kernelLaws, scorerLaws, transformLaws, unitLaws } from '@kv/laws';
 import {
   centrality,

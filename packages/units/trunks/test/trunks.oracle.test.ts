@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply, compose, cpu } from '@kv/core';
+import { compose } from '@kv/core';
+import { apply, cpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import type { Piece, Draft } from '@kv/core';
 import { centrality, coAttention, collector, coverage, saliency, standout, trunks } from '../src/index.ts';

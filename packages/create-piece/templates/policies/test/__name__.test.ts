@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scorerLaws, selectorLaws } from '@kv/laws';
 import { __camel__, __camel__Norm, __camel__Top } from '../src/index.ts';
 import { oracle } from './__name__.oracle.ts';

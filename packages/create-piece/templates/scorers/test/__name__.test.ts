@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, scorerLaws } from '@kv/laws';
 import { __camel__ } from '../src/index.ts';
 import { oracle } from './__name__.oracle.ts';

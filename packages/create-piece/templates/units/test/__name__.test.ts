@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compose, selector } from '@kv/core';
+import { compose, selector } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { each, unitLaws } from '@kv/laws';
 import { __camel__ } from '../src/index.ts';
 import { oracle } from './__name__.oracle.ts';

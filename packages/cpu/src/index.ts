@@ -1,0 +1,2 @@
+export { advance, apply, retain } from './host.ts';
+export { cpu, readCpu } from './cpu.ts';

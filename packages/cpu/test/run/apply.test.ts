@@ -1,0 +1,121 @@
+import ndarray from 'ndarray';
+import { describe, expect, test } from 'vitest';
+import {
+  applyOn,
+  attentionLast,
+  compose,
+  keys,
+  positions,
+  state,
+  tokens,
+  values,
+  scoreAllocator,
+  scorer,
+  transform,
+  weigher,
+  weightTransform,
+} from '@kv/core';
+import { apply, cpu } from '@kv/cpu';
+import { topK } from './pieces.ts';
+
+const knorm = scorer('knorm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))();
+const last = weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
+const drift = weightTransform('drift', { needs: [values] }, ({ ops, scores, values: v }) =>
+  ops.distance(ops.matmul(ops.simplex(scores), v), v),
+)();
+const data = [3, 4, 0, 0, 6, 8];
+
+describe('apply on plain numbers', () => {
+  test('typed arrays and real ndarrays, also transposed ones, give the same', () => {
+    const flat = apply(knorm, { keys: { data: Float32Array.from(data), shape: [1, 3, 2] } });
+    expect(flat.scores).toEqual({ data: Float32Array.of(-5, 0, -10), shape: [1, 3] });
+    expect(apply(knorm, { keys: ndarray(Float64Array.from(data), [1, 3, 2]) })).toEqual(flat);
+    expect(apply(knorm, { keys: ndarray(Float32Array.of(3, 0, 6, 4, 0, 8), [1, 2, 3]).transpose(0, 2, 1) })).toEqual(
+      flat,
+    );
+  });
+  test('rows of numbers for scores, a budget for what is kept', () =>
+    expect(
+      apply(compose(last, topK()), {
+        attention: [
+          [0.1, 0.2, 0.7],
+          [0.5, 0.4, 0.1],
+        ],
+        values: { data: new Float32Array(6), shape: [1, 3, 2] },
+        budget: 2,
+      }),
+    ).toMatchObject({ kept: [[0, 2]], budgets: [2] }));
+  test('without a budget all slots are kept', () =>
+    expect(apply(compose(last, topK()), { attention: [[0.1, 0.2, 0.7]] }).kept).toEqual([[0, 1, 2]]));
+  test('a transform starts from scores', () =>
+    expect(apply(drift, { scores: [[1, 0]], values: { data: [0, 0, 3, 4], shape: [1, 2, 2] } }).scores).toEqual({
+      data: Float32Array.of(0, 5),
+      shape: [1, 2],
+    }));
+  test('positions default to 0 .. n - 1, state to its initial value', () => {
+    const mark = state('mark', { kind: 'slot', rows: 'kv', init: 2 });
+    expect(
+      apply(scorer('p', { needs: [positions, mark] }, ({ ops, positions: p, mark: m }) => ops.mul(p, m))(), {
+        at: { kvHeads: 1, slots: 3, length: 3 },
+      }).scores!.data,
+    ).toEqual(Float32Array.of(0, 2, 4));
+  });
+  test('tokens alone say how many slots there are', () =>
+    expect(
+      apply(
+        scorer('ids', { needs: [tokens] }, ({ ops, tokens: t }) =>
+          ops.from({ data: t.ids, shape: [1, t.ids.length] }),
+        )(),
+        {
+          tokens: {
+            ids: [7, 8],
+            text: 'ab',
+            offsets: [
+              [0, 1],
+              [1, 2],
+            ],
+          },
+        },
+      ).scores!.data,
+    ).toEqual(Float32Array.of(7, 8)));
+  test('budgets of an allocator that reads scores', () =>
+    expect(
+      apply(
+        compose(last, scoreAllocator('less', {}, ({ ops, budgets }) => ({ budgets: ops.sub(budgets, 1) }))(), topK()),
+        { attention: [[1, 2, 3]], budget: 2 },
+      ),
+    ).toMatchObject({ budgets: [1], kept: [[2]] }));
+  test('on another backend, with one read', async () => {
+    let reads = 0;
+    const backend = {
+      ...cpu,
+      read: (t: Parameters<typeof cpu.read>[0]) => {
+        reads++;
+        return cpu.read(t);
+      },
+    };
+    expect(await applyOn(backend, compose(last, topK()), { attention: [[1, 2, 3]], budget: 1 })).toMatchObject({
+      kept: [[2]],
+    });
+    expect(reads).toBe(1);
+  });
+});
+
+describe('what is missing or wrong is named', () => {
+  test('a signal', () =>
+    expect(() => apply(knorm, { scores: [[1, 2]] })).toThrow(
+      "knorm: needs the signal keys: pass it as 'keys', got scores",
+    ));
+  test('scores to start from', () =>
+    expect(() => apply(transform('f', {}, ({ scores }) => scores)(), {})).toThrow(
+      'f: starts from scores or weights: expected { scores }, got nothing',
+    ));
+  test('a score that is not finite', () =>
+    expect(() => apply(transform('f', {}, ({ ops, scores }) => ops.log(scores))(), { scores: [[1, 0]] })).toThrow(
+      'f, layer 0: scores must be finite, got -Infinity in row 0, slot 1',
+    ));
+  test('data that its shape does not fit', () =>
+    expect(() => apply(knorm, { keys: { data: [1, 2], shape: [1, 2, 2] } })).toThrow(
+      'shape [1,2,2] needs 4 numbers, got 2',
+    ));
+});

@@ -1,0 +1,49 @@
+import { cpu } from '@kv/cpu';
+import { compile, runEvent, settle } from '@kv/core/engine';
+import type { AnySignal, At, Ops, Piece, Tensor } from '@kv/core';
+import type { EventLayer, SettledEvent } from '@kv/core/engine';
+
+export const ops: Ops = cpu.ops;
+export const at = (more: Partial<At> = {}): At => ({
+  layer: 0,
+  layers: 1,
+  queryHeads: 1,
+  kvHeads: 1,
+  headDim: 2,
+  step: 0,
+  promptLength: 4,
+  length: 4,
+  slots: 4,
+  aligned: true,
+  budget: 2,
+  selectRows: 1,
+  ...more,
+});
+export const matrix = (rows: readonly (readonly number[])[], lengths?: readonly number[]): Tensor =>
+  ops.from(
+    { data: rows.flat(), shape: [rows.length, rows[0].length] },
+    'f32',
+    lengths && ops.from({ data: Uint32Array.from(lengths), shape: [lengths.length] }, 'u32'),
+  );
+/** One layer that gives the signals by id, and counts what is read. */
+export function layer(
+  signals: Readonly<Record<string, unknown>>,
+  more: Partial<At> = {},
+  budgets?: readonly number[],
+): EventLayer & { readonly reads: string[] } {
+  const place = at(more),
+    reads: string[] = [];
+  return {
+    at: place,
+    reads,
+    budgets: budgets ?? new Array<number>(place.selectRows).fill(place.budget),
+    read: (signal: AnySignal) => {
+      reads.push(signal.id);
+      return signals[signal.id];
+    },
+  };
+}
+/** A whole event on the CPU, settled. */
+export async function event(policy: Piece, ...layers: readonly EventLayer[]): Promise<SettledEvent> {
+  return settle(cpu, layers, runEvent(compile(policy), layers, ops));
+}
