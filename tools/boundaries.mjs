@@ -25,19 +25,25 @@ export const rules = [
   ),
   rule(
     'adapters-see-core-and-policies',
-    'an adapter imports no other package of the workspace than core and policies, which reads texts.',
+    'an adapter imports no other package of the workspace than core, cpu and policies, which reads texts.',
     { path: '^(packages/adapters/[^/]+)/src/' },
-    { path: workspace, pathNot: ['^packages/(core|policies)/', '^$1/'] },
+    { path: workspace, pathNot: ['^packages/(core|cpu|policies)/', '^$1/'] },
   ),
   rule(
     'satellites-see-core-only',
-    'laws, gpu, tasks and whatever stands beside them import no other package of the workspace than core.',
+    'cpu, gpu, tasks and others import no other package of the workspace than core.',
     {
       path: '^(packages/[^/]+)/src/',
       pathNot:
-        '^packages/(core|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|policies|gpu-models|evaluation|model-testing|server)/',
+        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|policies|gpu-models|evaluation|model-testing|server)/',
     },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
+  ),
+  rule(
+    'laws-see-core-and-cpu',
+    'laws imports no other package of the workspace than core and cpu.',
+    { path: '^packages/laws/src/' },
+    { path: workspace, pathNot: '^packages/(core|cpu|laws)/' },
   ),
   rule(
     'checkpoints-see-core-only',
@@ -47,15 +53,15 @@ export const rules = [
   ),
   rule(
     'engine-sees-core-checkpoints-and-policies',
-    'engine imports no other package of the workspace than core, checkpoints and policies, which reads texts.',
+    'engine imports no other package of the workspace than core, cpu, checkpoints and policies, which reads texts.',
     { path: '^packages/engine/src/' },
-    { path: workspace, pathNot: '^packages/(core|checkpoints|engine|policies)/' },
+    { path: workspace, pathNot: '^packages/(core|cpu|checkpoints|engine|policies)/' },
   ),
   rule(
     'engines-see-engine',
-    'an engine of a kind imports no other package of the workspace than core, checkpoints and engine.',
+    'an engine of a kind imports no other package of the workspace than core, cpu, checkpoints and engine.',
     { path: '^(packages/engine-[a-z]+)/src/' },
-    { path: workspace, pathNot: ['^packages/(core|checkpoints|engine)/', '^$1/'] },
+    { path: workspace, pathNot: ['^packages/(core|cpu|checkpoints|engine)/', '^$1/'] },
   ),
   rule(
     'models-see-engines',

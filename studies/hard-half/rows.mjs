@@ -4,6 +4,7 @@
 // needs, and of how many documents the value is kept whole, by statistic.
 import { fileURLToPath } from 'node:url';
 import * as core from '@kv/core';
+import { readCpu } from '@kv/cpu';
 import { Sequence } from '@kv/models';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
@@ -78,7 +79,7 @@ const sentences = sentencesSeen(),
   scored = core.compose(
     ...[piece('leverage'), piece('zScore')],
     core.transform('watch', { source: '', says: '' }, ({ at, scores }) => {
-      const { data, shape } = core.readCpu(scores);
+      const { data, shape } = readCpu(scores);
       seen[at.layer] = Array.from({ length: shape[0] }, (_, r) => [...data.slice(r * shape[1], (r + 1) * shape[1])]);
       return scores;
     })(),

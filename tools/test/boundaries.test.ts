@@ -49,6 +49,7 @@ test.each([
   ['pieces-see-core-only', 'packages/scorers/bad/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['pieces-see-core-only', 'packages/scorers/bad/src/index.ts', `export { value } from '@kv/policies';`],
   ['pieces-see-core-only', 'packages/units/bad/src/index.ts', `export { value } from '@kv/laws';`],
+  ['laws-see-core-and-cpu', 'packages/laws/src/index.ts', `export { value } from '@kv/gpu';`],
   ['satellites-see-core-only', 'packages/gpu/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['adapters-see-core-and-policies', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['checkpoints-see-core-only', 'packages/checkpoints/src/index.ts', `export { value } from '@kv/engine';`],

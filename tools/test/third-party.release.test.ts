@@ -127,7 +127,8 @@ describe('a package by somebody else', () => {
     timeout: 600_000,
   }, async () => {
     const cwd = folderOf('typed', {
-      'app.ts': `import { apply, compose } from '@kv/core';
+      'app.ts': `import { compose } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { long } from '@me/kv-long';
 import { far } from 'kv-far';
 import { topK } from '@kv/selectors-top-k';
@@ -139,7 +140,7 @@ far({ windw: 3 });
 `,
       'index.html': '<!doctype html><title>x</title><script type="module" src="/app.ts"></script>',
     });
-    await run(cwd, 'npm', 'install', '@kv/core', '@kv/selectors-top-k', '@me/kv-long', 'kv-far');
+    await run(cwd, 'npm', 'install', '@kv/core', '@kv/cpu', '@kv/selectors-top-k', '@me/kv-long', 'kv-far');
     const tsc = resolve(import.meta.dirname, '../../node_modules/.bin/tsc');
     for (const [module, moduleResolution] of [
       ['node16', 'node16'],

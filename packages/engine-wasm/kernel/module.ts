@@ -4,7 +4,7 @@
 
 export { eights, gather, packScratch, packedBytes, partBytes, rowsScratch, tokenScratch } from "./attend";
 export { setWide } from "./forms";
-// of @kv/core's kernel: what scores keys and values where they lie
+// of @kv/cpu's kernel: what scores keys and values where they lie
 export { distances, dots, mix, norms } from "./host";
 export { panelBytes } from "./kinds";
 export { SCRATCH, fewFloats, fewProduct, floatProduct, pack, quantise, row, rowProduct, rowsProduct } from "./products";

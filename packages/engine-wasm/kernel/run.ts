@@ -84,7 +84,7 @@ function product(): void {
 /** Rows whose mass or errors are summed together, the folds that do so, their softmax, and places; 1 and 2 are norms. */
 const TOGETHER: usize = 32, MASS: usize = 3, ERRORS: usize = 4, ATTENTION: usize = 5, TOP: usize = 6;
 
-/** What @kv/core's block-products.ts makes of rows of a product. */
+/** What @kv/cpu's block-products.ts makes of rows of a product. */
 function fold(): void {
   const x = w(2), ld = w(3), rows = w(4), out = w(6), pieces = (rows + TOGETHER - 1) / TOGETHER;
   for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {

@@ -42,7 +42,7 @@ export interface Part {
 
 /**
  * The words of a product of rows x of f32 with a weight of f32 in panels, to rows that lie at `to` side by side, and of
- * what is made of `count` of these, by weights at `shares`: see @kv/core's block-products.ts.
+ * what is made of `count` of these, by weights at `shares`: see @kv/cpu's block-products.ts.
  */
 export function blockWords(
   { at, rows, inputs }: Pick<Part, 'at' | 'rows' | 'inputs'>,

@@ -4,7 +4,7 @@ import { Unfit } from './unfit.ts';
 /** Bytes of a page of WebAssembly memory, and the most that there are. */
 const page = 65_536,
   mostPages = 65_536;
-/** What a module keeps for itself below: its constants, and @kv/core's behind byte 1024. */
+/** What a module keeps for itself below: its constants, and @kv/cpu's behind byte 1024. */
 const reserved = 2048;
 /** Places are multiples of a cache line. */
 export const line = 64;

@@ -64,7 +64,7 @@ export interface Kernels {
   packedBytes(eight: number, headDim: number, slots: number): number;
   /** Rows `slots`, n ascending words, of so many bytes: one behind the other to `to`, which may be where they lie. */
   gather(from: number, to: number, bytes: number, slots: number, n: number): void;
-  /** Of @kv/core's kernel, see there. */
+  /** Of @kv/cpu's kernel, see there. */
   norms(x: number, n: number, d: number, p: number, out: number): void;
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
