@@ -3,7 +3,7 @@ import { numbersOf } from '../host/event.ts';
 import { evicts, mostOf } from '../memory/course.ts';
 import type { Course } from '../memory/course.ts';
 import type { DecodeOptions, Finish } from './options.ts';
-import { waits } from '../sequence/sequence.ts';
+import { waits } from '../sequence/policy-schedule.ts';
 import type { Bytes, Sequence } from '../sequence/sequence.ts';
 import type { Observer } from '../memory/observer.ts';
 

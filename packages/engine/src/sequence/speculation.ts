@@ -1,11 +1,13 @@
 import type { Draw } from '../sampling.ts';
-import type { Ahead, PendingId, Output } from '../memory/memory.ts';
+import type { Memory, PendingId, Output } from '../memory/memory.ts';
 
 /**
- * A sequence's steps in flight, before the host knows their tokens: each is fed the id that the one before
+ * Speculative steps of a sequence, in flight before the host knows their tokens: each is fed the id that the one before
  * gives, on the device.
  */
-export class StepsInFlight {
+export class Speculation {
+  readonly #memory: Pick<Memory, 'ahead'>;
+  readonly #counts: { rolledBack: number };
   /** Every read of a step that was rolled back has ended. */
   settled: Promise<unknown> = Promise.resolve();
   /** What each step gives. */
@@ -16,14 +18,16 @@ export class StepsInFlight {
   /** The first of these ids, once known. */
   #token: number | undefined;
 
+  /** @param counts counts the steps that were rolled back */
+  constructor(memory: Pick<Memory, 'ahead'>, counts: { rolledBack: number }) {
+    [this.#memory, this.#counts] = [memory, counts];
+  }
+
   /** The id that follows `newest`; before it is waited for, up to `most` steps behind it are in flight. */
-  async next(
-    ahead: Ahead,
-    newest: Output & Required<Pick<Output, 'ask'>>,
-    draw: Draw | undefined,
-    most: number,
-  ): Promise<number> {
+  async next(newest: Output & Required<Pick<Output, 'ask'>>, draw: Draw | undefined, most: number): Promise<number> {
+    if (!this.#draws(draw)) this.rollback();
     this.#draw = draw;
+    const ahead = this.#memory.ahead!; // an output that can be asked is of a memory that can start steps
     try {
       if (this.#asked.length === 0) this.#asked.push(newest.ask(draw));
       while (this.#outputs.length < most) {
@@ -32,7 +36,7 @@ export class StepsInFlight {
         this.#asked.push(output.ask!(draw)); // whatever starts steps ahead gives ids
       }
     } catch (error) {
-      this.rollback(ahead);
+      this.rollback();
       ahead.rollback(); // what a step had written before it failed
       throw error;
     }
@@ -40,7 +44,7 @@ export class StepsInFlight {
   }
 
   /** Whether the ids of steps in flight are drawn by these options. */
-  draws({ temperature, topP, seed }: Partial<Draw> = {}): boolean {
+  #draws({ temperature, topP, seed }: Partial<Draw> = {}): boolean {
     return (
       this.#asked.length > 0 &&
       this.#draw?.temperature === temperature &&
@@ -50,21 +54,21 @@ export class StepsInFlight {
   }
 
   /** Counts the oldest step, and gives its output, if it was fed this token. */
-  commit(ahead: Ahead | undefined, token: number): Output | undefined {
+  commit(token: number): Output | undefined {
     if (this.#outputs.length === 0 || this.#token !== token) return undefined;
-    ahead!.commit(token); // it started the step
+    this.#memory.ahead!.commit(token); // it started the step
     this.#token = undefined;
     this.#asked.shift();
     return this.#outputs.shift();
   }
 
-  /** Forgets the ids, and rolls the steps back: so many. */
-  rollback(ahead: Ahead | undefined): number {
+  /** Forgets the ids, and rolls the steps back. */
+  rollback(): void {
     const count = this.#outputs.length;
     if (this.#asked.length > 0) this.settled = Promise.allSettled(this.#asked.map(({ id }) => id));
     [this.#asked, this.#token] = [[], undefined];
     for (const output of this.#outputs.splice(0)) output.release();
-    if (count > 0) ahead!.rollback(); // it started the steps
-    return count;
+    if (count > 0) this.#memory.ahead!.rollback(); // it started the steps
+    this.#counts.rolledBack += count;
   }
 }

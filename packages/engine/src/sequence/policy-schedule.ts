@@ -1,0 +1,126 @@
+import { id, KvError } from '@kv/core';
+import { allowanceOf, compile, expectBudget, planBudgets, raisedNote } from '@kv/core/engine';
+import type { Budget, Plan, Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+import {
+  courseOf,
+  decodingBy,
+  type Course,
+  type EventBudget,
+  type EventResult,
+  type EventTimes,
+} from '../memory/course.ts';
+import type { Memory } from '../memory/memory.ts';
+import { watchOf } from '../memory/watch.ts';
+
+interface EventCounts {
+  events: number;
+  providerPasses: number;
+}
+
+/** The policy of a sequence, the budgets of its events, and the events themselves. */
+export class PolicySchedule {
+  course: Course = courseOf(compile(id), undefined);
+  readonly notes: string[] = [];
+  readonly #memory: Memory;
+  readonly #counts: EventCounts;
+  readonly #times: EventTimes;
+
+  /** @param counts counts events, and passes of their providers; @param times adds up the stages of events */
+  constructor(memory: Memory, counts: EventCounts, times: EventTimes) {
+    [this.#memory, this.#counts, this.#times] = [memory, counts, times];
+  }
+
+  /**
+   * Slots per KV head of a policy's events: those asked for, else as before, else as many as tokens where the policy
+   * finds its own size.
+   */
+  allowance(
+    policy: Compiled,
+    budget: Budget | undefined,
+    tokens: number,
+    at: 'budget' | 'decodeBudget' = 'budget',
+  ): EventBudget | undefined {
+    if (budget !== undefined) return allowanceOf(policy, budget, tokens, at);
+    const before = this.course.budget;
+    if (before === undefined) return policy.sizes ? { slots: tokens } : undefined;
+    if (before.share === undefined) expectBudget(policy, before.slots, at);
+    return before.share === undefined ? before : { ...before, slots: policy.least(tokens, before.slots) };
+  }
+
+  /**
+   * How tokens are generated under this policy from now on.
+   *
+   * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
+   */
+  decoding(policy: Policy, budget: Budget | undefined): Course {
+    const next = compile(policy),
+      allowance = this.allowance(next, budget, this.#memory.length, 'decodeBudget');
+    const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
+    if (allowance === undefined) expectBudget(next, undefined, 'decodeBudget');
+    if (moves(this.course.policy) && !moves(next))
+      throw new KvError(
+        'decodePolicy',
+        `'${this.course.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
+      );
+    const course = courseOf(
+      next,
+      allowance && { ...allowance, ...(typeof budget === 'string' && { follows: true }) },
+      this.course,
+    );
+    return decodingBy(course, this.course);
+  }
+
+  /** Whether only events read what is remembered. */
+  settles(observed: boolean): boolean {
+    const { policy } = this.course;
+    if (observed && policy.hooks('view').length > 0) return false;
+    const { window, accumulated, block } = watchOf(
+      [...policy.hooks('view'), ...policy.hooks('step')].flatMap((hook) => hook.needs),
+    );
+    return window === 0 && !accumulated && !block;
+  }
+
+  /** Budgets of an event, or nothing where every head already fits. */
+  plan(lengths: readonly (readonly number[])[]): Plan | undefined {
+    const budget = this.course.budget!, // there where the course evicts
+      plan = planBudgets(this.course.policy, budget, lengths);
+    if (this.course.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
+      return plan;
+    this.note(raisedNote(this.course.policy, budget));
+    return undefined;
+  }
+
+  /** An event over all layers: all of them pass their checks before the first is compacted. */
+  async event(): Promise<void> {
+    const plan = this.plan(this.#memory.lengths());
+    if (!plan) return;
+    const layers = plan.budgets.map((_, l) => l);
+    this.done(
+      plan,
+      await this.#memory.event(this.course, layers, plan, this.#times, () => {
+        this.#counts.providerPasses++;
+      }),
+    );
+  }
+
+  done({ notes }: Plan, last: EventResult): void {
+    this.#counts.events++;
+    this.course = { ...this.course, last };
+    this.note(...notes, ...last.notes);
+  }
+
+  /** Notes for the report, each once. */
+  note(...notes: readonly (string | undefined)[]): void {
+    for (const note of notes) if (note !== undefined && !this.notes.includes(note)) this.notes.push(note);
+  }
+}
+
+/**
+ * Whether a policy can act only when the whole prompt is there, which may come in blocks. What a file beside the model
+ * says is there before.
+ */
+export const waits = ({ whole, reach, needs }: Compiled, inBlocks = true): boolean =>
+  (whole && inBlocks) ||
+  reach === 'model' ||
+  needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
