@@ -1,13 +1,11 @@
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { createDecoder } from '../decoder/decoder.ts';
-import { hostDecoder } from '../host/decoder.ts';
-import type { HostRunning } from '../host/runtime.ts';
-import { embeddingsOf, type Runtime } from '../sequence/runtime.ts';
+import { createDecoder, hostDecoder, embeddingsOf, HostMemory, type Runtime } from '@kv/engine';
+import type { HostRunning } from '@kv/engine';
 import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
-import { WasmMemory } from './memory.ts';
+import { wholePasses } from './passes.ts';
 import { Whole } from './whole.ts';
 
 /** Models whose weights and caches lie in the module's memory. */
@@ -23,12 +21,13 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         placed = heap.live,
         exact = options?.exact === true,
         whole = new Whole(team, prepared, exact),
+        passes = wholePasses(whole, decoder),
         own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         engine: engineName(fast, exact, team.threads),
         decoder,
-        memory: ({ backend = own, ...rest } = {}) => new WasmMemory(whole, decoder, model, backend, rest),
+        memory: ({ backend = own, ...rest } = {}) => new HostMemory(decoder, model, backend, { ...rest, passes }),
         // what is free in the heap is of the process too
         scratchBytes: () => scratchBytes() + heap.memory.buffer.byteLength - placed - whole.store.bytes,
         destroy() {

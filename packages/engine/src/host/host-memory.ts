@@ -7,7 +7,7 @@ import type { Store } from '../cache/storage.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
 import { joinEvents, type Course, type EventResult, type EventTimes } from '../memory/course.ts';
-import type { BatchGroup, FeedResult, FeedOptions, Observing, Output } from '../memory/memory.ts';
+import type { AttentionCounters, BatchGroup, FeedResult, FeedOptions, Observing, Output } from '../memory/memory.ts';
 import type { MemoryOptions } from '../memory/runtime.ts';
 import { SequenceMemory, type MemoryModel, type Place } from '../memory/sequence-memory.ts';
 import type { Snapshot } from '../memory/snapshot.ts';
@@ -28,11 +28,32 @@ import type { Chosen } from './visibility.ts';
 import { watchOf } from '../memory/watch.ts';
 import { beforeEvent, showViews } from './show-observer.ts';
 
-type HostMemoryOptions = Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations'>;
+/** How tokens pass through the layers of memories on the host. */
+export interface TokenPasses {
+  /** Where caches keep their numbers. @defaultValue arrays of their own */
+  readonly store?: Store;
+  /** Counters of these passes, as they start. */
+  readonly counters?: Partial<AttentionCounters>;
+  readonly group?: BatchGroup | undefined;
+  /** Takes tokens through every layer, and gives the logits of the last rows. */
+  pass(memory: HostMemory, ids: readonly number[], options: PassOptions): Promise<Float32Array[]>;
+}
+
+interface HostMemoryOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations'> {
+  /** @defaultValue layer by layer, through the decoder: `layerPasses` */
+  readonly passes?: TokenPasses;
+}
+
+/** Tokens pass layer by layer through a decoder. */
+export const layerPasses = (decoder: HostDecoder): TokenPasses => ({
+  group: batchGroup(decoder),
+  pass: (memory, ids, options) => pass(memory, ids, { ...options, decoder: decoderAt(options.place) }),
+});
 
 /** All that one sequence remembers, on the host. */
 export class HostMemory extends SequenceMemory implements HostState {
   readonly decoder: HostDecoder;
+  readonly #passes: TokenPasses;
   layers: readonly LayerMemory[];
   /** State of rows `model`. */
   shared: StateStore;
@@ -52,11 +73,13 @@ export class HostMemory extends SequenceMemory implements HostState {
     decoder: HostDecoder,
     model: MemoryModel,
     backend: Backend,
-    { store, mostOperations, ...options }: HostMemoryOptions & { readonly store?: Store } = {},
+    { passes = layerPasses(decoder), mostOperations, ...options }: HostMemoryOptions = {},
   ) {
     super(model, mostOperations === undefined ? backend : limited(backend, mostOperations), options);
-    this.decoder = decoder;
-    const { config } = model;
+    [this.decoder, this.#passes] = [decoder, passes];
+    Object.assign(this.counters, passes.counters);
+    const { config } = model,
+      { store } = passes;
     this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, this.ledger, { store }));
     this.shared = new StateStore(model.config, this.ledger);
   }
@@ -151,7 +174,7 @@ export class HostMemory extends SequenceMemory implements HostState {
   }
 
   get group(): BatchGroup | undefined {
-    return batchGroup(this.decoder);
+    return this.#passes.group;
   }
 
   protected async pass(ids: readonly number[], { evict, place, ...options }: FeedOptions): Promise<FeedResult> {
@@ -159,23 +182,25 @@ export class HostMemory extends SequenceMemory implements HostState {
     const seen = new Map<number, readonly Chosen[]>(),
       watched = this.#observer && options.phase === 'decode';
     if (evict && this.backend.lasting) this.#common = commonOf(this.backend);
-    const logits = await this.through(ids, {
-      ...options,
-      place,
-      ...(watched && {
-        seen: (l: number, visible: readonly Chosen[]) => {
-          seen.set(l, visible);
-        },
-      }),
-      ...(evict && {
-        afterLayers: async (layers: readonly number[]) => {
-          events.push(await this.event(options.course, layers, evict.plan, evict.times, () => {}));
-          if (evict.forget) for (const l of layers) this.layers[l].unwatch();
-        },
-      }),
-    }).finally(() => {
-      this.#common = undefined;
-    });
+    const logits = await this.#passes
+      .pass(this, ids, {
+        ...options,
+        place,
+        ...(watched && {
+          seen: (l: number, visible: readonly Chosen[]) => {
+            seen.set(l, visible);
+          },
+        }),
+        ...(evict && {
+          afterLayers: async (layers: readonly number[]) => {
+            events.push(await this.event(options.course, layers, evict.plan, evict.times, () => {}));
+            if (evict.forget) for (const l of layers) this.layers[l].unwatch();
+          },
+        }),
+      })
+      .finally(() => {
+        this.#common = undefined;
+      });
     place?.leave();
     if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
     const output: Output = {
@@ -190,11 +215,6 @@ export class HostMemory extends SequenceMemory implements HostState {
     };
     if (!evict) return { output };
     return { output, event: joinEvents(events) };
-  }
-
-  /** Takes tokens through every layer, and gives the logits of the last rows. */
-  protected through(ids: readonly number[], options: PassOptions): Promise<Float32Array[]> {
-    return pass(this, ids, { ...options, decoder: decoderAt(options.place) });
   }
 
   /** The first number in a row of a layer's state, where a piece keeps one. */
@@ -241,7 +261,7 @@ export class HostMemory extends SequenceMemory implements HostState {
   /** Nothing yet, of the same model. */
   empty(): HostMemory {
     const { decoder, model, backend, window, signal } = this;
-    return new HostMemory(decoder, model, backend, { window, signal });
+    return new HostMemory(decoder, model, backend, { window, signal, passes: this.#passes });
   }
 
   fork(upTo: number = this.length): HostMemory {

@@ -1,0 +1,33 @@
+import { layerPasses, type Course, type HostDecoder, type PassOptions, type TokenPasses } from '@kv/engine';
+import { TokenSeat } from './together.ts';
+import type { Whole } from './whole.ts';
+
+/**
+ * Tokens pass whole where caches lie in the module's memory. Views and frozen rows, which need a word between a layer's
+ * queries and its attention, take the host's pass over the same caches. Tokens of several sequences pass together.
+ */
+export function wholePasses(whole: Whole, decoder: HostDecoder): TokenPasses {
+  const layered = layerPasses(decoder);
+  return {
+    store: whole.store,
+    counters: { whole: 0, layered: 0, together: 0 },
+    group: whole.group,
+    async pass(memory, ids, options) {
+      const { place } = options,
+        inOne = passesWhole(options.course, options.phase),
+        { counters } = memory;
+      if (inOne) counters.whole = (counters.whole ?? 0) + 1;
+      else counters.layered = (counters.layered ?? 0) + 1;
+      if (inOne && place instanceof TokenSeat && ids.length === 1 && !options.afterLayers)
+        return place.pass(memory, ids[0], options);
+      // the others need not wait for what goes by itself
+      place?.leave();
+      return inOne ? whole.pass(memory, ids, options) : layered.pass(memory, ids, options);
+    },
+  };
+}
+
+/** Whether nothing in this phase has a say between a layer's queries and its attention. */
+const passesWhole = ({ policy }: Course, phase: PassOptions['phase']): boolean =>
+  policy.hooks('view').every(({ during }) => during !== 'both' && during !== phase) &&
+  (phase === 'decode' || policy.hooks('freeze').length === 0);
