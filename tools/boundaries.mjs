@@ -145,8 +145,12 @@ const options = {
   tsPreCompilationDeps: 'specify',
   doNotFollow: { path: 'node_modules' },
   exclude: {
-    // packages/*/kernel is AssemblyScript
-    path: ['/(dist|node_modules/[.]|[.]generated)', '^packages/[^/]+/kernel/', '^packages/create-piece/templates/'],
+    // kernel folders are AssemblyScript
+    path: [
+      '/(dist|node_modules/[.]|[.]generated)',
+      '^packages/[^/]+(/[^/]+)?/kernel/',
+      '^packages/create-piece/templates/',
+    ],
   },
   validate: true,
   ruleSet: { forbidden: rules },

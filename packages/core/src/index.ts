@@ -31,7 +31,7 @@ export { isFactory, method, partOf } from './declare.ts';
 export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
 export { kernel } from './kernel.ts';
-export type { Kernel, Products } from './kernel.ts';
+export type { Kernel, Products, WasmMemory } from './kernel.ts';
 export {
   allocator,
   normaliser,

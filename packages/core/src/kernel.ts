@@ -13,13 +13,6 @@ export interface Products {
   distances(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** Euclidean lengths of x `[n, d]`: `[n]`. */
   norms(x: Float32Array, d: number, out: Float32Array): void;
-  /** The least and the largest number of each channel in every `size` vectors of x `[n, d]`: `[⌈n / size⌉, d]` each. */
-  extents(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array): void;
-  /**
-   * The standard deviation, divided by d - 1, over the channels of each of x `[n, d]` as shares between the least and
-   * the largest of its `size` vectors, as `extents` has them, 0 of a channel without extent: `[n]`.
-   */
-  spreads(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array, out: Float32Array): void;
   /** Σ p_i x_i for every row of p `[rows, n]`, over x `[n, d]`: `[rows, d]`. */
   mix(p: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** `dots` for many rows, summed in f32 in the order of channels, as devices do: off by at most d 2^-24 Σ |q_c x_c|. */
@@ -33,47 +26,21 @@ export interface Products {
   /** For every row of q `[rows, d]` the place of the row of x `[n, d]` whose product `multiply` has largest, of equals the first. */
   nearest(q: Float32Array, x: Float32Array, d: number, out: Uint32Array): void;
   /**
-   * (x_i + Σ w_e x_e) / (1 + Σ w_e) over the rows e of x `[n, d]` that go `into` row i, w `[n]`: `[n, d]`. Absent where
-   * there is nothing faster than plain loops.
-   */
-  blend?(x: Float32Array, d: number, into: Uint32Array, w: Float32Array, out: Float32Array): void;
-  /**
    * Σ over the rows q_r of each head of (p / (1 - p))² |x_i - q_r|², odds as `ops.odds` has them, in f32: q `[H m, d]`, x
    * `[n, d]`, p `[H m, n]`, `[H, n]`.
    */
   errors(q: Float32Array, x: Float32Array, d: number, p: Float32Array, out: Float32Array): void;
-  /**
-   * Of the slots `open` those that are picked to `order`, one after the other: the first `ahead` of them, then always the
-   * one with the largest s_i - λ max(0, max x_i·x_j over the picked j), of equals the first in `open`. x `[n, d]`, s
-   * `[n]`, products in f32. Absent where there is nothing faster than plain loops.
-   */
-  pick?(
-    x: Float32Array,
-    d: number,
-    s: Float32Array,
-    lambda: number,
-    open: readonly number[],
-    ahead: number,
-    order: Uint32Array,
-  ): void;
-  /**
-   * Of the slots `open` those that leave to `order`, one after the other: the first `ahead` of them, then always the one
-   * with the least Σ over heads of |S + h_i (o - v_i)| / (1 - M - h_i), of equals the last in `open`, S and M the sums of
-   * h_i (o - v_i) and h_i over what left. A quotient counts as 1e30 where its divisor is at most 2^-24.
-   *
-   * v `[n, d]`, h `[H, n]`, o `[H, d]`; S and M to `sums` `[H, d + 1]`. Products of v with v are in f32. Absent where
-   * there is nothing faster than plain loops.
-   */
-  evict?(
-    v: Float32Array,
-    d: number,
-    h: Float32Array,
-    o: Float32Array,
-    open: readonly number[],
-    ahead: number,
-    order: Uint32Array,
-    sums: Float32Array,
-  ): void;
+}
+
+/** The memory of a piece's WebAssembly, and views of it that hold until `place` is called again. */
+export interface WasmMemory {
+  /** Places for these numbers of bytes, 16-byte aligned, 16 bytes of slack after each; what lies there is undefined. */
+  place(...bytes: readonly number[]): readonly number[];
+  /** Copies vectors [first, first + n) of x `[.., d]` to the place `at`, each with zeros up to `deep` numbers. */
+  putVectors(x: Float32Array | Uint32Array, d: number, deep: number, first: number, n: number, at: number): void;
+  f32(): Float32Array;
+  f64(): Float64Array;
+  u32(): Uint32Array;
 }
 
 /**
@@ -123,7 +90,8 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
   ): number;
   /**
    * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. What many
-   * vectors come to goes through the backend's `products`.
+   * vectors come to goes through the backend's `products`. A kernel with `wasm` takes its `loop` as one argument more,
+   * and has a default for it.
    */
   ref(
     inputs: { readonly [K in keyof I]: { readonly data: Data<I[K]>; readonly shape: readonly number[] } },
@@ -131,7 +99,18 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
     output: Float32Array | Uint32Array,
     lengths: Uint32Array,
     products: Products,
+    loop?: any,
   ): void;
+  /** A faster loop of `ref` for backends on the host: the kernel's own WebAssembly. */
+  readonly wasm?: {
+    /**
+     * The module in base64, SIMD and bulk memory allowed. It imports nothing, and exports `memory` and the global `base`,
+     * the byte where free memory begins.
+     */
+    readonly bytes: string;
+    /** The loop that `ref` is given, by the functions of the module over its own memory. */
+    loop(module: any): unknown;
+  };
 }
 
 /** A kernel as it is declared: an output of f32, computed by element, unless it says otherwise. */

@@ -2,6 +2,7 @@
 
 export { apportion } from './apportion.ts';
 export { countBelow } from './count-below.ts';
+export { extents } from './extents.ts';
 export { factory } from './declare.ts';
 export { inside } from './nested.ts';
 export { merged } from './kinds.ts';

@@ -1,5 +1,5 @@
 import { elementwise } from './elementwise.ts';
-import { createKernel, type CpuKernel } from './kernel.ts';
+import { createKernel, pieceBytes, type CpuKernel } from './kernel.ts';
 import { grouped, normaliseRows, plainProducts, reduce } from './reduce.ts';
 import { simdVectors } from './simd.ts';
 import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
@@ -36,4 +36,4 @@ export function vectors(): Vectors {
  * Bytes of WebAssembly memory that operations on the CPU work in, in this process, whatever runs them. They grow to what
  * the largest operation so far took, which is bounded by slots, heads and head width, and are not given back.
  */
-export const scratchBytes = (): number => kernel?.bytes ?? 0;
+export const scratchBytes = (): number => (kernel?.bytes ?? 0) + pieceBytes();

@@ -1,3 +1,5 @@
+import { KvError } from '@kv/core';
+import type { WasmMemory } from '@kv/core';
 import { kernelBytes } from './kernel-bytes.ts';
 
 /**
@@ -13,8 +15,6 @@ interface Functions {
   readonly memory: WebAssembly.Memory;
   readonly base: WebAssembly.Global;
   norms(x: number, n: number, d: number, p: number, out: number): void;
-  extents(x: number, n: number, d: number, size: number, low: number, high: number): void;
-  spreads(x: number, n: number, d: number, size: number, low: number, high: number, work: number, out: number): void;
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   dotWith(x: number, index: number, n: number, d: number, out: number): void;
   distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
@@ -79,70 +79,27 @@ interface Functions {
     out: number,
   ): void;
   tops(x: number, ld: number, rows: number, n: number, out: number): void;
-  blend(x: number, n: number, d: number, into: number, w: number, acc: number): void;
-  pick(
-    names: number,
-    n: number,
-    x: number,
-    d: number,
-    s: number,
-    likeness: number,
-    lambda: number,
-    picked: number,
-    first: number,
-    count: number,
-    work: number,
-    out: number,
-  ): void;
-  evict(
-    names: number,
-    n: number,
-    ahead: number,
-    gone: number,
-    x: number,
-    d: number,
-    heads: number,
-    h: number,
-    near: number,
-    along: number,
-    ld: number,
-    o: number,
-    state: number,
-    work: number,
-  ): void;
   placeInUnit(x: number, unit: number, n: number, out: number): void;
   select(x: number, n: number, forced: number, banned: number, budget: number, work: number, out: number): number;
 }
 
-/** The kernel with its memory, and views of that which hold until more is asked for. */
-export interface CpuKernel extends Functions {
-  /** Places for so many bytes each, 16-byte aligned, with slack behind; what was there before is anyone's. */
-  place(...bytes: readonly number[]): readonly number[];
-  f32(): Float32Array;
-  f64(): Float64Array;
-  u32(): Uint32Array;
+/** The kernel with its memory. */
+export interface CpuKernel extends Functions, WasmMemory {
   /** Bytes of its memory, which grows to the largest call so far and stays. */
   readonly bytes: number;
 }
 
-function instance(): Functions | undefined {
-  if (typeof WebAssembly !== 'object') return undefined;
-  const text = atob(kernelBytes),
+/** The exports of a module. @throws what `WebAssembly.Instance` throws */
+function exportsOf(base64: string): WebAssembly.Exports {
+  const text = atob(base64),
     bytes = new Uint8Array(text.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
-  try {
-    return new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports as unknown as Functions;
-  } catch {
-    return undefined; // to validate first would read it twice
-  }
+  return new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports;
 }
 
-/** A kernel, or nothing where WebAssembly has no SIMD (a browser in lockdown). */
-export function createKernel(): CpuKernel | undefined {
-  const functions = instance();
-  if (!functions) return undefined;
-  const { memory } = functions,
-    first = 16 * Math.ceil(functions.base.value / 16);
+/** Places and views in a memory whose first bytes are the module's own. */
+function memoryOf(memory: WebAssembly.Memory, base: number): WasmMemory & { readonly bytes: number } {
+  const first = 16 * Math.ceil(base / 16);
   let f32 = new Float32Array(0),
     f64 = new Float64Array(0),
     u32 = new Uint32Array(0);
@@ -153,7 +110,6 @@ export function createKernel(): CpuKernel | undefined {
   };
   look();
   return {
-    ...functions,
     place(...bytes) {
       const places = new Array<number>(bytes.length);
       let end = first;
@@ -161,11 +117,17 @@ export function createKernel(): CpuKernel | undefined {
         places[i] = end;
         end += 16 * Math.ceil(bytes[i] / 16) + 16;
       }
-      if (end > memory.buffer.byteLength) {
-        memory.grow(Math.ceil((end - memory.buffer.byteLength) / 65_536));
-        look();
-      }
+      if (end > memory.buffer.byteLength) memory.grow(Math.ceil((end - memory.buffer.byteLength) / 65_536));
+      if (f32.buffer !== memory.buffer) look();
       return places;
+    },
+    putVectors(x, d, deep, first, n, at) {
+      if (d === deep) {
+        f32.set(x.subarray(first * d, (first + n) * d), at / 4);
+        return;
+      }
+      f32.fill(0, at / 4, at / 4 + n * deep);
+      for (let i = 0; i < n; i++) f32.set(x.subarray((first + i) * d, (first + i + 1) * d), at / 4 + i * deep);
     },
     f32: () => f32,
     f64: () => f64,
@@ -175,3 +137,47 @@ export function createKernel(): CpuKernel | undefined {
     },
   };
 }
+
+/** A kernel, or nothing where WebAssembly has no SIMD (a browser in lockdown). */
+export function createKernel(): CpuKernel | undefined {
+  if (typeof WebAssembly !== 'object') return undefined;
+  let functions: Functions;
+  try {
+    functions = exportsOf(kernelBytes) as unknown as Functions;
+  } catch {
+    return undefined; // to validate first would read it twice
+  }
+  return withMemory(functions);
+}
+
+const withMemory = <F extends { readonly memory: WebAssembly.Memory; readonly base: WebAssembly.Global }>(
+  functions: F,
+): F & WasmMemory & { readonly bytes: number } => {
+  const memory = memoryOf(functions.memory, Number(functions.base.value));
+  // a property with a getter stays one
+  return Object.defineProperties({ ...functions }, Object.getOwnPropertyDescriptors(memory)) as F & typeof memory;
+};
+
+/** Modules of pieces by their bytes: one serves all calls, since it holds nothing between them. */
+const modules = new Map<string, ReturnType<typeof withMemory>>();
+
+/** The module of a piece's kernel. @throws KvError naming the kernel, for bytes that are no module of the right form */
+export function pieceModule(id: string, bytes: string): WasmMemory {
+  const known = modules.get(bytes);
+  if (known) return known;
+  let found: WebAssembly.Exports;
+  try {
+    found = exportsOf(bytes);
+  } catch (cause) {
+    throw new KvError(id, `expected the base64 of a WebAssembly module without imports, got: ${String(cause)}`);
+  }
+  const { memory, base } = found;
+  if (!(memory instanceof WebAssembly.Memory) || !(base instanceof WebAssembly.Global))
+    throw new KvError(id, `expected a module that exports 'memory' and the global 'base', got ${Object.keys(found)}`);
+  const made = withMemory({ ...found, memory, base });
+  modules.set(bytes, made);
+  return made;
+}
+
+/** Bytes of the memories of pieces' modules. */
+export const pieceBytes = (): number => [...modules.values()].reduce((sum, { bytes }) => sum + bytes, 0);

@@ -105,26 +105,6 @@ export const plainProducts: Products = {
   norms(x, d, out) {
     for (let i = 0; i * d < x.length; i++) out[i] = Math.sqrt(inner(x, i * d, x, i * d, d));
   },
-  extents(x, d, size, low, high) {
-    for (let i = 0; i * d < x.length; i++)
-      for (let c = 0, to = Math.floor(i / size) * d; c < d; c++, to++) {
-        const v = x[i * d + c];
-        low[to] = i % size === 0 ? v : Math.min(low[to], v);
-        high[to] = i % size === 0 ? v : Math.max(high[to], v);
-      }
-  },
-  spreads(x, d, size, low, high, out) {
-    for (let i = 0; i * d < x.length; i++) {
-      let sum = 0,
-        square = 0;
-      for (let c = 0, at = Math.floor(i / size) * d; c < d; c++, at++) {
-        const share = high[at] > low[at] ? (x[i * d + c] - low[at]) / (high[at] - low[at]) : 0;
-        sum += share;
-        square += share * share;
-      }
-      out[i] = Math.sqrt(Math.max(0, square - (sum * sum) / d) / (d - 1));
-    }
-  },
   mix(p, x, d, out) {
     const n = x.length / d,
       sums = new Float64Array(d);

@@ -1,11 +1,11 @@
 import { dotWith, gram, inverse, quadratic, placeInUnit, turned } from '@kv/core/shared';
 import type { Kernel, Products } from '@kv/core';
 import { blockProducts, folds, rowsHeld, TOGETHER } from './block-products.ts';
+import { pieceModule } from './kernel.ts';
 import type { CpuKernel } from './kernel.ts';
 
 type Ref = Kernel['ref'];
 type RefOf<K extends Kernel> = K['ref'];
-type Numbers = Float32Array | Uint32Array;
 
 /** Vectors that are looked at together: in f64 they stay in the second-level cache. */
 const MANY = 512,
@@ -13,21 +13,7 @@ const MANY = 512,
 /** Vectors whose weighed ones the kernel holds. */
 const SHORT = 32;
 
-/** As many of them as are whole parts of `size`, one at least. */
-const wholeParts = (size: number): number => size * Math.max(1, Math.floor(MANY / size));
-
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
-
-/** Copies rows [first, first + n) of x `[.., d]` to `at`, each with zeros up to `deep` numbers. */
-function putVectors(k: CpuKernel, x: Numbers, d: number, deep: number, first: number, n: number, at: number): void {
-  const f32 = k.f32();
-  if (d === deep) {
-    f32.set(x.subarray(first * d, (first + n) * d), at / 4);
-    return;
-  }
-  f32.fill(0, at / 4, at / 4 + n * deep);
-  for (let i = 0; i < n; i++) f32.set(x.subarray((first + i) * d, (first + i + 1) * d), at / 4 + i * deep);
-}
 
 /** Few queries as they are: inner products or distances. */
 function fewQueries(
@@ -66,11 +52,11 @@ export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: numb
     );
   for (let r0 = 0; r0 < rows; r0 += SOME) {
     const some = Math.min(SOME, rows - r0);
-    putVectors(k, q, d, deep, r0, some, narrow);
+    k.putVectors(q, d, deep, r0, some, narrow);
     k.widen(narrow, some * deep, queries);
     for (let first = 0; first < n; first += MANY) {
       const count = Math.min(MANY, n - first);
-      putVectors(k, x, d, deep, first, count, narrow);
+      k.putVectors(x, d, deep, first, count, narrow);
       k.widen(narrow, count * deep, vectors);
       k.products(queries, upTo(some, 4), vectors, upTo(count, 2), deep, found, 4 * MANY);
       for (let r = 0; r < some; r++) {
@@ -80,91 +66,6 @@ export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: numb
     }
   }
 }
-
-const pick =
-  (k: CpuKernel): NonNullable<Products['pick']> =>
-  (x, d, s, lambda, open, ahead, order) => {
-    const count = order.length,
-      first = Math.min(ahead, count),
-      n = open.length - ahead,
-      deep = upTo(d, 2),
-      wide = upTo(n, 8),
-      [names = 0, vectors = 0, panels = 0, scores = 0, likeness = 0, picked = 0, found = 0, work = 0] = k.place(
-        4 * n,
-        4 * n * deep,
-        4 * wide * deep,
-        4 * wide,
-        4 * wide,
-        4 * count * deep,
-        4 * Math.max(n, count),
-        8192 + 16 * n,
-      ),
-      [f32, u32] = [k.f32(), k.u32()];
-    for (let t = 0; t < first; t++) putVectors(k, x, d, deep, open[t], 1, picked + 4 * t * deep);
-    for (let i = 0; i < n; i++) f32[scores / 4 + i] = s[open[ahead + i]];
-    k.rank(scores, n, work, found);
-    f32.fill(-Infinity, scores / 4, scores / 4 + wide);
-    f32.fill(0, likeness / 4, likeness / 4 + wide);
-    for (let i = 0; i < n; i++) {
-      const place = f32[found / 4 + i],
-        slot = open[ahead + i];
-      u32[names / 4 + place] = i;
-      f32[scores / 4 + place] = s[slot];
-      putVectors(k, x, d, deep, slot, 1, vectors + 4 * place * deep);
-    }
-    k.panels(vectors, n, deep, panels);
-    k.pick(names, n, panels, deep, scores, likeness, lambda, picked, first, count, work, found);
-    for (let t = 0; t < count; t++) order[t] = open[t < first ? t : ahead + u32[found / 4 + t - first]];
-  };
-
-const evict =
-  (k: CpuKernel): NonNullable<Products['evict']> =>
-  (v, d, h, o, open, ahead, order, sums) => {
-    sums.fill(0);
-    if (order.length === 0) return;
-    const heads = o.length / d,
-      slots = v.length / d,
-      n = open.length,
-      deep = upTo(d, 4),
-      wide = upTo(n, 8),
-      all = heads * wide,
-      sizes = [4 * n, 4 * n * deep, 4 * wide * deep, 4 * all, 4 * all, 8 * all],
-      [places = 0, vectors = 0, panels = 0, weights = 0, near = 0, along = 0, outputs = 0, state = 0, work = 0] =
-        k.place(...sizes, 8 * heads * deep, 8 * heads * (deep + 5), 4 * Math.max(all, deep + 8)),
-      [f32, f64, u32] = [k.f32(), k.f64(), k.u32()],
-      // the kernel takes those ahead from the end
-      names = Uint32Array.from(open, (_, i) => (i < n - ahead ? ahead + i : n - 1 - i));
-    u32.set(names, places / 4);
-    names.forEach((name, i) => putVectors(k, v, d, deep, open[name], 1, vectors + 4 * i * deep));
-    // less their mean, so that inner products of what lies between vectors do not cancel
-    f32.fill(1 / n, near / 4, near / 4 + all);
-    f64.fill(0, outputs / 8, outputs / 8 + heads * deep);
-    k.mix(near, 4 * n, 1, vectors, n, deep, outputs);
-    const mean = Float32Array.from(f64.subarray(outputs / 8, outputs / 8 + deep));
-    f32.set(mean, work / 4);
-    k.centre(vectors, n, deep, work);
-    k.panels(vectors, n, deep, panels);
-    for (let i = 0; i < o.length; i++) f64[outputs / 8 + Math.floor(i / d) * deep + (i % d)] = o[i] - mean[i % d];
-    k.dots(outputs, heads, vectors, n, deep, near, 4 * wide);
-    k.distances(outputs, heads, vectors, n, deep, work, 4 * wide);
-    f64.fill(0, state / 8, state / 8 + heads * (deep + 5));
-    for (let r = 0, at = 0; r < heads; r++) {
-      f64[state / 8 + r * (deep + 5) + 3] = 1;
-      for (let i = 0; i < wide; i++, at++) {
-        const weight = i < n ? h[r * slots + open[names[i]]] : -1;
-        f32[weights / 4 + at] = weight;
-        f64[along / 8 + at] = i < n ? weight * f32[work / 4 + at] ** 2 : -Infinity;
-      }
-    }
-    f32.fill(0, work / 4, work / 4 + deep);
-    k.evict(places, n, ahead, order.length, panels, deep, heads, weights, near, along, 4 * wide, outputs, state, work);
-    for (let t = 0; t < order.length; t++) order[t] = open[u32[places / 4 + n - 1 - t]];
-    for (let r = 0; r < heads; r++) {
-      const from = state / 8 + r * (deep + 5) + 4;
-      sums.set(f64.subarray(from, from + d), r * (d + 1));
-      sums[r * (d + 1) + d] = f64[from + deep];
-    }
-  };
 
 /** Products by the WebAssembly kernel. */
 export const simdProducts = (k: CpuKernel): Products => ({
@@ -177,45 +78,6 @@ export const simdProducts = (k: CpuKernel): Products => ({
       const count = Math.min(MANY, n - first);
       k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
       k.norms(block, count, d, 2, found);
-      out.set(k.f32().subarray(found / 4, found / 4 + count), first);
-    }
-  },
-  extents(x, d, each, low, high) {
-    const n = x.length / d,
-      size = Math.min(each, Math.max(1, n)),
-      some = wholeParts(size),
-      room = 4 * d * (some / size),
-      [block = 0, lows = 0, highs = 0] = k.place(4 * Math.min(n, some) * d, room, room);
-    for (let first = 0, to = 0; first < n; first += some) {
-      const count = Math.min(some, n - first),
-        found = d * Math.ceil(count / size);
-      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
-      k.extents(block, count, d, size, lows, highs);
-      low.set(k.f32().subarray(lows / 4, lows / 4 + found), to);
-      high.set(k.f32().subarray(highs / 4, highs / 4 + found), to);
-      to += found;
-    }
-  },
-  spreads(x, d, each, low, high, out) {
-    const n = x.length / d,
-      size = Math.min(each, Math.max(1, n)),
-      some = wholeParts(size),
-      room = 4 * d * (some / size),
-      [block = 0, lows = 0, highs = 0, work = 0, found = 0] = k.place(
-        4 * Math.min(n, some) * d,
-        room,
-        room,
-        8 * d,
-        4 * some,
-      );
-    for (let first = 0; first < n; first += some) {
-      const count = Math.min(some, n - first),
-        part = (first / size) * d,
-        end = part + room / 4;
-      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
-      k.f32().set(low.subarray(part, end), lows / 4);
-      k.f32().set(high.subarray(part, end), highs / 4);
-      k.spreads(block, count, d, size, lows, highs, work, found);
       out.set(k.f32().subarray(found / 4, found / 4 + count), first);
     }
   },
@@ -233,19 +95,6 @@ export const simdProducts = (k: CpuKernel): Products => ({
     }
     out.set(k.f64().subarray(sums / 8, sums / 8 + rows * d));
   },
-  blend(x, d, into, w, out) {
-    const n = w.length,
-      deep = upTo(d, 2),
-      [vectors = 0, places = 0, weights = 0, sums = 0] = k.place(4 * n * deep, 4 * n, 4 * n, 8 * n * (deep + 1));
-    putVectors(k, x, d, deep, 0, n, vectors);
-    k.u32().set(into, places / 4);
-    k.f32().set(w, weights / 4);
-    k.blend(vectors, n, deep, places, weights, sums);
-    if (d === deep) out.set(k.f32().subarray(vectors / 4, vectors / 4 + n * d));
-    else for (let i = 0, at = vectors / 4; i < n; i++, at += deep) out.set(k.f32().subarray(at, at + d), i * d);
-  },
-  pick: pick(k),
-  evict: evict(k),
   ...blockProducts(
     (at, length) => k.f32().subarray(at / 4, at / 4 + length),
     (q, x, d, fold, take, weigh) => {
@@ -265,12 +114,12 @@ export const simdProducts = (k: CpuKernel): Products => ({
         ld = 4 * wide;
       for (let first = 0; first < n; first += MANY) {
         const count = Math.min(MANY, n - first);
-        putVectors(k, x, d, d, first, count, narrow);
+        k.putVectors(x, d, d, first, count, narrow);
         k.panels(narrow, count, d, vectors + 4 * first * d);
       }
       for (let first = 0; first < rows; first += held) {
         const count = Math.min(held, rows - first);
-        putVectors(k, q, d, d, first, count, queries);
+        k.putVectors(q, d, d, first, count, queries);
         k.multiply(queries, upTo(count, 4), vectors, wide, d, found, ld);
         weigh?.(first, count, shares, ld);
         if (fold === folds.norm1 || fold === folds.norm2) k.norms(found, count, wide, fold, folded);
@@ -311,7 +160,7 @@ const dotsWith =
     const [r = 0, n = 0, d = 0] = x.shape,
       [vectors = 0, places = 0, found = 0] = k.place(4 * n * d, 4 * n, 4 * n);
     for (let row = 0; row < r; row++) {
-      putVectors(k, x.data, d, d, row * n, lengths[row], vectors);
+      k.putVectors(x.data, d, d, row * n, lengths[row], vectors);
       k.u32().set(index.data.subarray(row * n, row * n + lengths[row]), places / 4);
       k.dotWith(vectors, places, lengths[row], d, found);
       out.set(k.f32().subarray(found / 4, found / 4 + lengths[row]), row * n);
@@ -338,10 +187,10 @@ const grams =
           .f64()
           .subarray(acc / 8, acc / 8 + deep * deep)
           .fill(0);
-      putVectors(k, c.data, d, deep, Math.floor((g * c.shape[0]) / heads), 1, from);
+      k.putVectors(c.data, d, deep, Math.floor((g * c.shape[0]) / heads), 1, from);
       for (let first = 0; first < lengths[g]; first += MANY) {
         const count = Math.min(MANY, lengths[g] - first);
-        putVectors(k, x.data, d, deep, g * n + first, count, vectors);
+        k.putVectors(x.data, d, deep, g * n + first, count, vectors);
         k.f32().set(w.data.subarray(weights + first, weights + first + count), shares / 4);
         k.centre(vectors, count, deep, from);
         k.gram(vectors, shares, count, deep, work, acc);
@@ -364,13 +213,13 @@ const quadratics =
         4 * MANY,
       );
     for (let g = 0; g < heads; g++) {
-      putVectors(k, c.data, d, deep, Math.floor((g * c.shape[0]) / heads), 1, from);
+      k.putVectors(c.data, d, deep, Math.floor((g * c.shape[0]) / heads), 1, from);
       k.f32().fill(0, matrices / 4, matrices / 4 + group * deep * deep);
       for (let r = 0; r < group; r++)
-        putVectors(k, m.data, d, deep, (g * group + r) * d, d, matrices + 4 * r * deep * deep);
+        k.putVectors(m.data, d, deep, (g * group + r) * d, d, matrices + 4 * r * deep * deep);
       for (let first = 0; first < lengths[g]; first += MANY) {
         const count = Math.min(MANY, lengths[g] - first);
-        putVectors(k, x.data, d, deep, g * n + first, count, vectors);
+        k.putVectors(x.data, d, deep, g * n + first, count, vectors);
         k.centre(vectors, count, deep, from);
         for (let r = 0; r < group; r++) {
           k.quadratic(vectors, upTo(count, 4), deep, matrices + 4 * r * deep * deep, found);
@@ -427,10 +276,11 @@ const turns =
   };
 
 /**
- * Faster implementations of this package's kernels, in place of their references, for vectors of any sensible length.
+ * What computes a kernel: for those of @kv/core the functions of `k`, else the kernel's own WebAssembly, else its
+ * reference.
  */
 export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
-  const known = new Map<Kernel, Ref>([
+  const known = new WeakMap<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],
     [dotWith, dotsWith(k)],
     [gram, grams(k)],
@@ -438,5 +288,13 @@ export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
     [inverse, inverses(k)],
     [turned, turns(k)],
   ]);
-  return (kernel) => known.get(kernel) ?? kernel.ref;
+  return (kernel) => {
+    if (!kernel.wasm) return known.get(kernel) ?? kernel.ref;
+    const found = known.get(kernel);
+    if (found) return found;
+    const loop = kernel.wasm.loop(pieceModule(kernel.id, kernel.wasm.bytes)),
+      ref: Ref = (inputs, params, out, lengths, products) => kernel.ref(inputs, params, out, lengths, products, loop);
+    known.set(kernel, ref);
+    return ref;
+  };
 }

@@ -39,8 +39,9 @@ export const kernelBytes: string =${literal(kernel)};
 );
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
-const sources = [...readdirSync(at('kernel')).sort(), 'host.ts'],
-  text = (name) => readFileSync(at(name === 'host.ts' ? '../cpu/kernel/kernel.ts' : `kernel/${name}`), 'utf8'),
+const host = { 'host.ts': 'kernel.ts', 'pairs.ts': 'pairs.ts' },
+  sources = [...readdirSync(at('kernel')).sort(), ...Object.keys(host)],
+  text = (name) => readFileSync(at(host[name] ? `../cpu/kernel/${host[name]}` : `kernel/${name}`), 'utf8'),
   kinds = [...text('products.ts').matchAll(/"\.\/kind-(\d+)"/g)].map(([, kind]) => kind);
 for (const name of sources)
   if (name === 'kind.ts')

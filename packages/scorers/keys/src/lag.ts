@@ -1,4 +1,7 @@
 import { kernel } from '@kv/core';
+import { kernelBytes } from './lag-bytes.ts';
+import { plainSpreads, spreadsBy } from './spreads.ts';
+import type { Spreads } from './spreads.ts';
 
 /** Partitions of `lag` slots after the sinks that have a whole next one, at least 1. */
 const compared = (slots: number, lag: number, sinks: number): number =>
@@ -51,18 +54,17 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 11 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x: { data, shape } }, { lag, sinks }, out, _, by) {
+  ref({ x: { data, shape } }, { lag, sinks }, out, _, _products, spreads: Spreads = plainSpreads) {
     const [G = 0, n = 0, d = 0] = shape,
-      parts = compared(n, lag, sinks),
-      low = new Float32Array(parts * d),
-      high = new Float32Array(low.length);
+      parts = compared(n, lag, sinks);
     if (d < 2 || n < sinks + 2 * lag) return;
     for (let g = 0; g < G; g++) {
-      const from = (first: number) => data.subarray((g * n + first) * d, (g * n + first + parts * lag) * d);
-      by.extents(from(sinks + lag), d, lag, low, high);
-      by.spreads(from(sinks), d, lag, low, high, out.subarray(g * parts * lag, (g + 1) * parts * lag) as Float32Array);
+      const from = (first: number) => data.subarray((g * n + first) * d, (g * n + first + parts * lag) * d),
+        own = out.subarray(g * parts * lag, (g + 1) * parts * lag) as Float32Array;
+      spreads(from(sinks), from(sinks + lag), d, lag, own);
     }
   },
+  wasm: { bytes: kernelBytes, loop: spreadsBy },
 });
 
 /**

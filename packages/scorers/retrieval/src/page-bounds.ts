@@ -1,4 +1,8 @@
 import { count, kernel, keys, queries, scorer } from '@kv/core';
+import { extents as plainExtents } from '@kv/core/shared';
+import { extentsBy } from './extents.ts';
+import type { Extents } from './extents.ts';
+import { kernelBytes } from './page-bounds-bytes.ts';
 
 /** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
 export const pageBound = kernel({
@@ -22,14 +26,14 @@ fn run(index: u32) {
   }
   output[index] = bound;
 }`,
-  ref({ queries: q, keys: k }, { page }, out, lengths, by) {
+  ref({ queries: q, keys: k }, { page }, out, lengths, _products, extents: Extents = plainExtents) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape,
       group = H / Math.max(1, G),
       lows = new Float32Array(Math.ceil(n / page) * d),
       highs = new Float32Array(lows.length);
     for (let g = 0; g < G; g++) {
-      by.extents(k.data.subarray(g * n * d, (g * n + lengths[g]) * d), d, page, lows, highs);
+      extents(k.data.subarray(g * n * d, (g * n + lengths[g]) * d), d, page, lows, highs);
       for (let first = 0, of = 0; first < lengths[g]; first += page, of += d) {
         const end = Math.min(first + page, lengths[g]);
         for (let h = g * group; h < (g + 1) * group; h++) {
@@ -42,6 +46,7 @@ fn run(index: u32) {
       }
     }
   },
+  wasm: { bytes: kernelBytes, loop: extentsBy },
 });
 
 /**

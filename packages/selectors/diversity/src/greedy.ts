@@ -1,6 +1,7 @@
 import { kernel } from '@kv/core';
-import { inner } from '@kv/core/shared';
-import type { Products } from '@kv/core';
+import { kernelBytes } from './greedy-bytes.ts';
+import { oneByOne, pickBy } from './pick.ts';
+import type { Pick } from './pick.ts';
 
 /**
  * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; 0
@@ -67,13 +68,7 @@ fn run(row: u32, lane: u32) {
       picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets.data?.[r] ?? n));
     return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
   },
-  ref(
-    { scores, signatures, forced, banned, budgets },
-    { lambda },
-    out,
-    lengths,
-    { pick = oneByOne }: Partial<Products> = {},
-  ) {
+  ref({ scores, signatures, forced, banned, budgets }, { lambda }, out, lengths, _products, pick: Pick = oneByOne) {
     const [rows = 0, n = 0] = scores.shape,
       [groups = 1, , d = 0] = signatures.shape;
     for (let row = 0; row < rows; row++) {
@@ -98,17 +93,5 @@ fn run(row: u32, lane: u32) {
       order.forEach((slot, picked) => (out[base + slot] = n - picked));
     }
   },
+  wasm: { bytes: kernelBytes, loop: pickBy },
 });
-
-/** `Products.pick` by plain loops. */
-const oneByOne: NonNullable<Products['pick']> = (x, d, s, lambda, open, ahead, order) => {
-  const left = [...open],
-    likeness = new Float32Array(s.length);
-  for (let t = 0; t < order.length; t++) {
-    const worth = left.map((i) => s[i] - lambda * likeness[i]),
-      at = t < ahead ? 0 : Math.max(0, worth.indexOf(worth.reduce((a, b) => Math.max(a, b), -Infinity))),
-      [picked = 0] = left.splice(at, 1);
-    order[t] = picked;
-    for (const i of left) likeness[i] = Math.max(likeness[i], inner(x, i * d, x, picked * d, d));
-  }
-};

@@ -1,8 +1,7 @@
 import { kernel } from '@kv/core';
-import type { Products } from '@kv/core';
-
-/** Less mass than this left is none: half an f32 ulp of 1. */
-const FLOOR = 2 ** -24;
+import { evictBy, FLOOR, oneByOne } from './evict.ts';
+import type { Evict } from './evict.ts';
+import { kernelBytes } from './greedy-bytes.ts';
 
 /**
  * The order in which slots of each KV head are evicted: -n for the first, 1 - n for the second, and so on until the
@@ -79,7 +78,7 @@ fn run(row: u32, lane: u32) {
       gone = Array.from({ length: rows }, (_, r) => n - Math.min(n, budgets.data?.[r] ?? 0));
     return gone.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * heads * (5 * d + 5), 0);
   },
-  ref({ weights, outputs, values, mask, budgets }, _, out, lengths, { evict = oneByOne }: Partial<Products> = {}) {
+  ref({ weights, outputs, values, mask, budgets }, _, out, lengths, _products, evict: Evict = oneByOne) {
     const [rows = 0, n = 0] = mask.shape,
       [groups = 1, , d = 0] = values.shape,
       each = weights.shape[0] / Math.max(1, rows),
@@ -106,40 +105,8 @@ fn run(row: u32, lane: u32) {
       order.forEach((slot, gone) => (out[base + slot] = gone - n));
     }
   },
+  wasm: { bytes: kernelBytes, loop: evictBy },
 });
-
-/** `Products.evict` by plain loops in f64. */
-const oneByOne: NonNullable<Products['evict']> = (v, d, h, o, open, ahead, order, sums) => {
-  const n = v.length / d,
-    left = [...open],
-    moved = new Float64Array(sums.length);
-  /** How far the outputs move with slot i gone too. */
-  const error = (i: number): number => {
-    let all = 0;
-    for (let at = 0, own = 0, j = i; at < moved.length; at += d + 1, own += d, j += n) {
-      const rest = 1 - moved[at + d] - h[j];
-      let square = 0;
-      for (let c = 0; c < d; c++) square += (moved[at + c] + h[j] * (o[own + c] - v[i * d + c])) ** 2;
-      all += rest > FLOOR ? Math.sqrt(square) / rest : 1e30;
-    }
-    return all;
-  };
-  for (let t = 0; t < order.length; t++) {
-    let [worst, least] = [0, Infinity];
-    if (t >= ahead)
-      left.forEach((i, place) => {
-        const own = error(i);
-        if (own <= least) [worst, least] = [place, own];
-      });
-    const [i = 0] = left.splice(worst, 1);
-    order[t] = i;
-    for (let at = 0, own = 0, j = i; at < moved.length; at += d + 1, own += d, j += n) {
-      for (let c = 0; c < d; c++) moved[at + c] += h[j] * (o[own + c] - v[i * d + c]);
-      moved[at + d] += h[j];
-    }
-  }
-  sums.set(moved);
-};
 
 /** The first columns of `x`, as many as `like` has, ragged as it is. */
 export const firstColumns = kernel({

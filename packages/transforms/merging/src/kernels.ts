@@ -1,5 +1,7 @@
 import { kernel } from '@kv/core';
-import type { Products } from '@kv/core';
+import { blendBy, blended } from './blend.ts';
+import type { Blend } from './blend.ts';
+import { kernelBytes } from './fold-bytes.ts';
 
 /**
  * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to
@@ -62,7 +64,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = values.shape;
     return 2 * G * n * n * d;
   },
-  ref({ values: v, into, w }, _, out, lengths, { blend = blended }: Partial<Products> = {}) {
+  ref({ values: v, into, w }, _, out, lengths, _products, blend: Blend = blended) {
     const [G = 0, n = 0, d = 0] = v.shape;
     for (let g = 0; g < G; g++) {
       const [first, end] = [g * n, (g + 1) * n];
@@ -75,15 +77,5 @@ fn run(index: u32) {
       );
     }
   },
+  wasm: { bytes: kernelBytes, loop: blendBy },
 });
-
-/** `Products.blend` by plain loops in f64. */
-const blended: NonNullable<Products['blend']> = (x, d, into, w, out) => {
-  const sums = new Float64Array(x),
-    mass = new Float64Array(w.length).fill(1);
-  for (let e = 0; e < w.length; e++) {
-    mass[into[e]] += w[e];
-    if (w[e] !== 0) for (let c = 0; c < d; c++) sums[into[e] * d + c] += w[e] * x[e * d + c];
-  }
-  for (let i = 0; i < out.length; i++) out[i] = sums[i] / mass[Math.floor(i / d)];
-};

@@ -1,0 +1,9 @@
+/** The least and the largest number of each channel in every `size` vectors of x `[n, d]`: `[⌈n / size⌉, d]` each. */
+export function extents(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array): void {
+  for (let i = 0; i * d < x.length; i++)
+    for (let c = 0, to = Math.floor(i / size) * d; c < d; c++, to++) {
+      const v = x[i * d + c];
+      low[to] = i % size === 0 ? v : Math.min(low[to], v);
+      high[to] = i % size === 0 ? v : Math.max(high[to], v);
+    }
+}

@@ -1,0 +1,13 @@
+// Built by packages/cpu/scripts/build-kernel.mjs from packages/scorers/retrieval/kernel/page-bounds.ts with assemblyscript@0.28.20: do not edit.
+
+/** SHA-256 of the sources that the bytes were built from. */
+export const kernelSource = '462a12dea755264960cc23855869f606d5d62f9235d61dcbd4aa611f2b72ba74';
+
+/** The WebAssembly module, 577 bytes, base64. */
+export const kernelBytes: string =
+  'AGFzbQEAAAABDQJgAABgBn9/f39/fwADAwIAAQUDAQABBgYBfwFBAAsHGwMEYmFzZQMAB2V4dGVudHMAAQZtZW1vcnkCAAgBAAwBAQqpAgIHAEHACSQAC54CAwN/A3sDfSACQQJ0IQgD' +
+  'QCABQQBKBEAgACABIAMgASADSBsgCGxqIQJBACEHA0AgB0EQaiAITQRAIAAgB2oiBv0ABAAiCSEKIAYgCGohBgNAIAIgBksEQCAJIAb9AAQAIgv96gEhCSAKIAv96wEhCiAGIAhqIQYM' +
+  'AQsLIAQgB2ogCf0LBAAgBSAHaiAK/QsEACAHQRBqIQcMAQsLA0AgByAISQRAIAAgB2oiBioCACIMIQ0gBiAIaiEGA0AgAiAGSwRAIAYqAgAiDiAMliEMIA0gDpchDSAGIAhqIQYMAQsL' +
+  'IAQgB2ogDDgCACAFIAdqIA04AgAgB0EEaiEHDAELCyACIQAgASADayEBIAQgCGohBCAFIAhqIQUMAQsLCwvGAQEAQYIIC74BrsIAAK7CAACuwgAArsI7qrg/O6q4PzuquD87qrg/AABA' +
+  'SwAAQEsAAEBLAABASwCAMT8AgDE/AIAxPwCAMT+DgF65g4BeuYOAXrmDgF65Z2lQOWdpUDlnaVA5Z2lQOc5DtzrOQ7c6zkO3Os5DtzoIiQg8CIkIPAiJCDwIiQg8wakqPcGpKj3BqSo9' +
+  'wakqPaqqKj6qqio+qqoqPqqqKj4AAAA/AAAAPwAAAD8AAAA/AACAPwAAgD8AAIA/AACAPw==';
