@@ -6,7 +6,7 @@ import type { Compiled } from '@kv/core/engine';
 import { openGpu, planGpu } from '@kv/gpu';
 import type { Gpu } from '@kv/gpu';
 import { gpuRuntime, shapeCosts, sum } from '@kv/gpu-models';
-import type { Counting } from '@kv/gpu-models';
+import type { CostRecorder } from '@kv/gpu-models';
 import { loadModel, Sequence } from '@kv/models';
 import type { Model, ModelConfig } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
@@ -49,7 +49,7 @@ const SMALL: ModelConfig = {
 describe.skipIf(!gpu)('a plan', () => {
   it("gives the dispatches and bytes that @kv/gpu counts, for every policy's event", async () => {
     const costs = async (
-      on: Counting,
+      on: CostRecorder,
       policy: Compiled,
       length: number,
       budget: number,

@@ -45,7 +45,7 @@ export interface DeviceAttention {
 }
 
 /** What attention leaves on the device. */
-export interface Attended {
+export interface AttentionResult {
   /** `[m, H * d]`; the same buffer holds, from `lseAt` on, log-sum-exp `[H, last]` of the last queries. */
   readonly out: Tensor;
   readonly lseAt: number;
@@ -61,11 +61,11 @@ export interface AttentionOptions {
   readonly scores?: boolean;
   /**
    * Adds the probabilities of the query before, which `past` holds at `pastAt`, to running sums `[H or G, stride]` on
-   * the way: no scores lie between, and keys are read once for both.
+   * in the same kernel: no scores are stored, and keys are read once for both.
    * For one query at `own` that nothing but causality and the window hides slots from.
    */
   readonly add?: { readonly past: Tensor; readonly pastAt: number; readonly own: number; readonly sums: Tensor };
-  /** Becomes the `past` of a later query: this one, `[H * d]`, and behind it log-sum-exp `[H]`. For one query. */
+  /** Becomes the `past` of a later query: this one, `[H * d]`, then log-sum-exp `[H]`. For one query. */
   readonly leave?: Tensor;
   /** Workgroups that share the slots of a KV head. @defaultValue by the shape */
   readonly splits?: number;
@@ -81,7 +81,7 @@ const read = (a: DeviceAttention): DeviceAttention => ({
 });
 
 /**
- * Whether attention of one query can add to running sums of so many rows: those of KV heads take a group that one
+ * Whether attention of one query can add to running sums of this many rows: those of KV heads take a group that one
  * workgroup attends for.
  */
 export const addsTo = (rows: number, heads: number, kvHeads: number, headDim: number): boolean =>
@@ -125,7 +125,7 @@ export function encodeAttention(
   commands: Commands,
   a: DeviceAttention,
   { last = 0, scores = false, splits: wanted, add, leave }: AttentionOptions = {},
-): Attended {
+): AttentionResult {
   const { m, heads, kvHeads, headDim: d, slots, mask } = a,
     count = (m * heads) / kvHeads;
   const rows = Math.min(mostRows(d), count <= 4 ? 4 : count <= 8 ? 8 : 16) as AttentionKind['rows'],
@@ -198,13 +198,13 @@ export function encodeAttention(
 
 /**
  * Records what every slot receives from the queries whose log-sum-exp is there: the sum, the largest, or the sum of
- * what `of` makes of each weight, divided by `over`. To `columns [H or G, stride]`, in the place
- * of what is there, or joined with it; rows of KV heads get what all their query heads give.
+ * what `of` makes of each weight, divided by `over`. To `columns [H or G, stride]`, instead of what is there or
+ * joined with it; rows of KV heads get what all their query heads give.
  */
 export function encodeColumns(
   commands: Commands,
   a: DeviceAttention,
-  attended: Attended,
+  attended: AttentionResult,
   columns: Tensor,
   {
     of = 'sum',
@@ -253,7 +253,7 @@ export function encodeColumns(
 export function encodeAccumulate(
   commands: Commands,
   { m, heads, slots }: DeviceAttention,
-  { out: lse, lseAt: lse_at, scores }: Attended & Required<Pick<Attended, 'scores'>>,
+  { out: lse, lseAt: lse_at, scores }: AttentionResult & Required<Pick<AttentionResult, 'scores'>>,
   sums: Tensor,
 ): void {
   const [rows = 1, stride = 1] = sums.shape;

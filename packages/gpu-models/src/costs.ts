@@ -8,20 +8,20 @@ import { shapeWeights } from '@kv/checkpoints';
 import type { ModelConfig, StreamDecoder, Tokenizer } from '@kv/checkpoints';
 import type { Course, FeedOptions } from '@kv/engine';
 import { prepared } from './engine.ts';
-import { bounded, compact, decide, recordOnDevice, type Stage, type Subject } from './sequence/event.ts';
+import { bounded, compact, decide, recordOnDevice, type EventContext, type EventSubject } from './sequence/event.ts';
 import { DeviceMemory } from './sequence/memory.ts';
 import { reserveMatrix } from './weights/device-matrix.ts';
 
 /** A device or a plan of one, with what was recorded so far; only plans count operations. */
-export type Counting = Recordable & { readonly counters: Pick<Cost, 'dispatches' | 'bytes'> & Partial<Cost> };
+export type CostRecorder = Recordable & { readonly counters: Pick<Cost, 'dispatches' | 'bytes'> & Partial<Cost> };
 
 /** A model of which only the shape is known, on a device or a plan of one. */
 export interface ShapeCosts {
   /** A prompt of n tokens through all layers, without the head. */
   prefill(n: number): Promise<Cost>;
-  /** What a policy's one event takes behind a prompt. */
+  /** Cost of one event of a policy after a prompt. */
   event(policy: Compiled, options: EventOptions): Promise<EventCosts>;
-  /** What running sums that signals ask for add to a token behind n tokens. */
+  /** Cost that running sums add to a token after n tokens. */
   sums(needs: readonly AnySignal[], n: number): Promise<SumCosts>;
   destroy(): void;
 }
@@ -56,7 +56,7 @@ export interface SumCosts {
  * Records what sequences do with a model of this shape, through the code that runs them on a device. Weights are 16
  * bits and hold nothing: results mean nothing, what they take is counted.
  */
-export async function shapeCosts(gpu: Counting, config: ModelConfig): Promise<ShapeCosts> {
+export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promise<ShapeCosts> {
   const decoder = await createDecoder(config, shapeWeights(config), {
     name: 'shape',
     prepare: async (program) => prepared(gpu, program, reserveMatrix),
@@ -89,7 +89,7 @@ export async function shapeCosts(gpu: Counting, config: ModelConfig): Promise<Sh
       made.destroy();
     }
   };
-  /** Four tokens behind n, the last two as if an event followed each. */
+  /** Four tokens after n, the last two as if an event followed each. */
   const steps = (n: number, needs?: readonly AnySignal[]): Promise<Cost[]> =>
     using(memory(needs), async (made) => {
       const costs: Cost[] = [];
@@ -128,8 +128,8 @@ export async function shapeCosts(gpu: Counting, config: ModelConfig): Promise<Sh
           await gpu.scope(async (own) => {
             const ops = namedCalls(own.ops, (name) => calls.push(name)),
               times = { score: 0, settle: 0, compact: 0 },
-              stage: Stage = { scope: { ...own, ops }, shared: made.shared, times, change: (run) => run() };
-            const subjects = group.map((layer): Subject => {
+              stage: EventContext = { scope: { ...own, ops }, shared: made.shared, times, change: (run) => run() };
+            const subjects = group.map((layer): EventSubject => {
               const at = made.at(layer, course),
                 read = made.reader(layer, own);
               return {

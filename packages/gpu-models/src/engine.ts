@@ -14,7 +14,7 @@ import {
   encodeSoftcap,
   type DeviceAngles,
 } from './operations.ts';
-import { plan, type Step } from './plan.ts';
+import { plan, type PlannedStep } from './plan.ts';
 import { columns, isWhole, rowsOf, type RowView } from './rows.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
@@ -34,7 +34,7 @@ export interface DeviceRunnable extends PreparedProgram {
   /**
    * Records the program: inputs `[m, width]` on the device to outputs, which the scope of `commands` owns. Nothing is
    * submitted, read or waited for, so that what a
-   * sequence does next is recorded behind it. @throws KvError for a program that was destroyed, or that turns heads and
+   * sequence does next follows it. @throws KvError for a program that was destroyed, or that turns heads and
    * gets no angles that fit.
    */
   encode(commands: Commands, inputs: readonly Tensor[], m: number, angles?: DeviceAngles): readonly Tensor[];
@@ -48,7 +48,7 @@ export interface DeviceRunnable extends PreparedProgram {
 }
 
 /** What the steps of one run share. */
-interface Run {
+interface ProgramRun {
   readonly commands: Commands;
   readonly m: number;
   readonly angles: DeviceAngles | undefined;
@@ -56,7 +56,7 @@ interface Run {
 }
 
 /** Computes the value of one step. */
-type Compute = (run: Run) => RowView;
+type Compute = (run: ProgramRun) => RowView;
 
 /**
  * Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit
@@ -113,7 +113,7 @@ function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => 
   let alive = true;
   const encode: DeviceRunnable['encode'] = (commands, given, m, angles) => {
     if (!alive) throw new KvError(name, 'expected a program that was not destroyed, got one that was');
-    const run: Run = {
+    const run: ProgramRun = {
       commands,
       m,
       angles,
@@ -152,11 +152,11 @@ function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => 
 }
 
 // A step reads what an earlier one wrote.
-const valueIn = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
+const valueIn = ({ values }: ProgramRun, { id }: { readonly id: number }): RowView => values.get(id)!;
 
 /** A step with its weights on the device. */
 function computeOf(
-  { instruction, absorbed }: Step,
+  { instruction, absorbed }: PlannedStep,
   program: string,
   weights: Commands,
   matrix: DeviceRunnable['matrix'],
@@ -232,9 +232,9 @@ function linearOf(
   };
 }
 
-/** The run's angles, for a rotation of so many numbers of a head. */
+/** The run's angles, for a rotation of this many numbers of a head. */
 function fitting(
-  { angles, m }: Run,
+  { angles, m }: ProgramRun,
   { headDim, rotary }: Extract<Instruction, { op: 'rope' }>,
   name: string,
 ): DeviceAngles {

@@ -182,7 +182,7 @@ export interface DeviceSlots {
 }
 
 /**
- * Records keys and values `[G, m, d]` at positions `added [m]` behind what every head holds: each at its own length,
+ * Records keys and values `[G, m, d]` at positions `added [m]` after what every head holds, each at its own length,
  * which there must be room for. `next [G]` becomes the new lengths.
  */
 export function encodeAppend(

@@ -4,10 +4,10 @@ import type { Instruction, Program, Rows } from '@kv/engine';
  * An instruction with the one it absorbs: a rotation that goes into the layout of heads, a product to which a residual
  * is added.
  */
-export interface Step {
+export interface PlannedStep {
   readonly instruction: Instruction;
   readonly absorbed: Instruction | undefined;
-  /** Values that nobody reads after this step: their memory may be used again. */
+  /** Values with no reader after this step: their memory may be used again. */
   readonly spent: readonly number[];
 }
 
@@ -15,7 +15,7 @@ export interface Step {
  * Orders a program's dispatches: what is absorbed has none of its own, columns are views, and every value knows its
  * last reader.
  */
-export function plan(program: Program): Step[] {
+export function plan(program: Program): PlannedStep[] {
   const { instructions, outputs, inputs } = program;
   const taken = new Map<Instruction, Instruction>();
   for (const instruction of instructions) {

@@ -8,12 +8,12 @@ import type { RowView } from './rows.ts';
 export interface SampleOptions {
   /** Divides the logits; above 0 (what is likeliest is `encodeArgmax`'s). @defaultValue 1 */
   readonly temperature?: number;
-  /** Draws among so many of the largest, 0: all. @defaultValue 0 */
+  /** Draws among this many of the largest; 0: all. @defaultValue 0 */
   readonly topK?: number;
   /** The fewest ids with at least this share of what is left after `topK`, in (0, 1]. @defaultValue 1 */
   readonly topP?: number;
   /**
-   * Whole numbers below 2^32: the same seed and step give the same draws, whatever was drawn before. @defaultValue 0
+   * Whole numbers below 2^32: the same seed and step give the same draws, independent of earlier ones. @defaultValue 0
    */
   readonly seed?: number;
   readonly step?: number;

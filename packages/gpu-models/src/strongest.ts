@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { common, type Attended, type DeviceAttention } from './attention.ts';
+import { common, type AttentionResult, type DeviceAttention } from './attention.ts';
 import { dispatch } from '@kv/gpu';
 import { strongest, STRONGEST_QUERIES } from './kernels/strongest.wgsl.ts';
 
@@ -23,7 +23,7 @@ export interface StrongestOptions {
 export function encodeStrongest(
   commands: Commands,
   a: DeviceAttention,
-  { out: lse, lseAt: lse_at }: Attended,
+  { out: lse, lseAt: lse_at }: AttentionResult,
   { first, most, above, mean }: StrongestOptions,
 ): Tensor {
   const { m, headDim, slots } = a,

@@ -3,8 +3,9 @@ import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { encodeAccumulate, encodeAttention, encodeColumns, encodeSlots } from '../src/index.ts';
-import type { Attended, AttentionOptions, DeviceAttention } from '../src/index.ts';
+import { encodeAccumulate, encodeAttention, encodeColumns } from '../src/attention.ts';
+import { encodeSlots } from '../src/operations.ts';
+import type { AttentionResult, AttentionOptions, DeviceAttention } from '../src/attention.ts';
 import { attendHead, type HeadAttended } from './attention.oracle.ts';
 import { everywhere, gpuTests, near, twice, ulp } from './device.ts';
 
@@ -126,7 +127,7 @@ function check(
   got: ArrayLike<number>,
   { heads, H }: ReturnType<typeof scene>,
   { m, headDim: d, slots }: Shape,
-  { lseAt, last }: Pick<Attended, 'lseAt' | 'last'>,
+  { lseAt, last }: Pick<AttentionResult, 'lseAt' | 'last'>,
 ): void {
   const [mixed, lse]: [number[], number[]] = [[], []],
     [slack, lseSlack]: [number[], number[]] = [[], []],
@@ -166,7 +167,7 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', (gpu
     ),
     async ([shape, options]) => {
       const s = scene(shape);
-      let attended: Attended | undefined;
+      let attended: AttentionResult | undefined;
       const [got] = await twice(gpu, (commands) => [
         (attended = encodeAttention(commands, s.on(commands), options)).out,
       ]);
@@ -391,7 +392,7 @@ const addsBefore =
     const own = s.queryPositions[1],
       pastAt = Math.max(0, s.queryPositions[0] - later),
       past = s.heads.map((_, h) => numbers(shape.seed + 5 + h, d + 1).map((x) => x / 4));
-    let attended: Attended | undefined;
+    let attended: AttentionResult | undefined;
     const [out, sums, left] = await twice(gpu, (commands) => {
       const all = s.on(commands),
         q = commands.make([s.H, 1, d]),

@@ -3,7 +3,8 @@ import type { Commands } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { encodeAppend, encodeOutputNorms, encodeRest, encodeSlots, uploadMatrix } from '../src/index.ts';
+import { encodeAppend, encodeOutputNorms, encodeRest, encodeSlots } from '../src/operations.ts';
+import { uploadMatrix } from '../src/index.ts';
 import { everywhere, gpuTests, near, twice } from './device.ts';
 import { matrixOf } from './products.ts';
 

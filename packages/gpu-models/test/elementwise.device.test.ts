@@ -1,15 +1,8 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import {
-  columns,
-  encodeAdd,
-  encodeArgmax,
-  encodeGated,
-  encodeHeads,
-  encodeNorm,
-  encodeSoftcap,
-  rowsOf,
-} from '../src/index.ts';
+import { columns } from '../src/rows.ts';
+import { encodeAdd, encodeArgmax, encodeGated, encodeHeads, encodeNorm, encodeSoftcap } from '../src/operations.ts';
+import { rowsOf } from '../src/index.ts';
 import type { RowView } from '../src/index.ts';
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';

@@ -1,7 +1,8 @@
 import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { encodeCompact, encodeEmbedding, encodeLinear, rowsOf, uploadMatrix } from '../src/index.ts';
+import { encodeCompact, encodeEmbedding } from '../src/operations.ts';
+import { encodeLinear, rowsOf, uploadMatrix } from '../src/index.ts';
 import { everywhere, gpuTests, twice } from './device.ts';
 import { embedded, matrixOf, product, type Case } from './products.ts';
 import type { Stored } from './weights.oracle.ts';

@@ -1,7 +1,9 @@
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import type { Matrix } from '@kv/checkpoints';
-import { columns, encodeEmbedding, encodeLinear, rowsOf, uploadMatrix } from '../src/index.ts';
+import { columns } from '../src/rows.ts';
+import { encodeEmbedding } from '../src/operations.ts';
+import { encodeLinear, rowsOf, uploadMatrix } from '../src/index.ts';
 import { near, twice, ulp } from './device.ts';
 import { viewed } from './rows.oracle.ts';
 import { CANCELS, storedBytes, storedNumbers, type Stored } from './weights.oracle.ts';

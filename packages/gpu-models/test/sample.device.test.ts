@@ -1,7 +1,9 @@
 import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { columns, encodeSample, rowsOf } from '../src/index.ts';
+import { columns } from '../src/rows.ts';
+import { encodeSample } from '../src/sample.ts';
+import { rowsOf } from '../src/index.ts';
 import { everywhere, gpuTests, twice } from './device.ts';
 import { viewed } from './rows.oracle.ts';
 import { drawOf, nucleus } from './sample.oracle.ts';

@@ -4,7 +4,7 @@ import type { Model } from '@kv/models';
 import { policy as policyOf } from '@kv/policies';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { encodeTurn } from '../src/index.ts';
+import { encodeRotate } from '../src/rotate.ts';
 import { everywhere, gpuTests, near, twice } from './device.ts';
 import { both, fixture, onDevice, relative, said } from './sequences.ts';
 
@@ -54,7 +54,7 @@ gpuTest('slots are turned on from one position to another, as rotations compose'
         }
       const [got] = await twice(gpu, (commands) => {
         const data = commands.upload(x, [rows, size, d]);
-        encodeTurn(commands, data, commands.upload(turns, [rows, slots, 2]), {
+        encodeRotate(commands, data, commands.upload(turns, [rows, slots, 2]), {
           rotary: 2 * half,
           cos: commands.upload(table(Math.cos), [known, half]),
           sin: commands.upload(table(Math.sin), [known, half]),

@@ -1,7 +1,8 @@
 import { numbers } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { encodeAttention, encodeStrongest } from '../src/index.ts';
+import { encodeAttention } from '../src/attention.ts';
+import { encodeStrongest } from '../src/strongest.ts';
 import { attendHead } from './attention.oracle.ts';
 import { everywhere, gpuTests, near, twice } from './device.ts';
 

@@ -10,11 +10,11 @@ export interface BufferLedger {
   readonly buffers: number;
 }
 
-/** One buffer of the pool, lent to one tensor at a time. */
+/** A buffer of the pool, used by one tensor at a time. */
 export interface PooledBuffer {
   readonly buffer: GPUBuffer;
   readonly bytes: number;
-  /** Of them those that were asked for. */
+  /** The requested bytes, of at most `bytes`. */
   readonly wanted: number;
   readonly kind: BufferUse;
   /** The pool that owns it: the device, for telling tensors of two devices apart. */

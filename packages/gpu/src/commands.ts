@@ -15,7 +15,7 @@ import type { GpuTensor } from './tensor.ts';
  */
 export interface Commands {
   /**
-   * A new tensor that this scope owns; its elements are whatever they were. @throws KvError for one larger than the
+   * A new tensor that this scope owns; its elements are undefined. @throws KvError for one larger than the
    * adapter binds.
    */
   make(shape: readonly number[], dtype?: DType, lengths?: Tensor): Tensor;

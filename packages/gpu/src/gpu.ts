@@ -36,7 +36,7 @@ export interface Gpu extends Backend {
   readonly software: boolean;
   /** Where the device came from, referenced as long as it lives: Node crashes when it is collected first. */
   readonly instance: GPU | undefined;
-  /** Runs with operations of its own and gives back every tensor they made, whatever happens, except what it kept. */
+  /** Runs with operations of its own and gives back every tensor they made, also on an error, except what it kept. */
   scope<T>(run: (scope: Scope) => T | Promise<T>): Promise<T>;
   open(): OpenScope;
   /**

@@ -23,7 +23,7 @@ export interface AttentionKind extends ScoreKind {
   readonly adds?: 'heads' | 'kvHeads';
 }
 
-/** The most rows of a workgroup whose queries fit beside a tile of keys into 16 KiB. */
+/** The most rows of a workgroup whose queries fit into 16 KiB with a tile of keys. */
 export function mostRows(headDim: number): AttentionKind['rows'] {
   if (headDim <= 128) return 16;
   if (headDim <= 256) return 8;

@@ -10,7 +10,7 @@ const HELD = 8;
  * ..counts[row])` (ascending) move to the front, in
  * place: a tile is read whole, then written, and since no slot moves up no later one is lost. `group` rows share a row
  * of `kept [rows / group, stride]`.
- * Words of 32 bits, whatever they mean.
+ * Elements are words of 32 bits of any type.
  */
 export const compact: Kernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = {
   id: 'model:compact',

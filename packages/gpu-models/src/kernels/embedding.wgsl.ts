@@ -1,13 +1,13 @@
 import { variants } from '../variants.ts';
 import type { Kernel } from '@kv/gpu';
-import { weightsOf, type Form } from '../wgsl/weights.ts';
+import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 
 /**
  * One element: eight numbers of one token's row `ids[r]`, times `scale`, to `[m, width]`; rows outside `[first, first +
  * rows)` of the vocabulary are another part's.
  */
 export const embedding: (
-  form: Form,
+  form: WeightFormat,
 ) => Kernel<'ids' | 'weights' | 'scales' | 'out', 'octets' | 'width' | 'first' | 'rows' | 'scale'> = variants(
   (form) => {
     const { buffers, source } = weightsOf(form);

@@ -1,5 +1,5 @@
 import { variants } from '../variants.ts';
-import { inputsOf, weightsOf, type Form } from '../wgsl/weights.ts';
+import { inputsOf, weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 import { linearBuffers, linearEnd, linearScalars, type LinearEnd, type LinearKernel } from '../wgsl/linear.ts';
 
 /** Rows and outputs of one workgroup's tile. */
@@ -14,7 +14,7 @@ const four = [0, 1, 2, 3] as const;
  * at a time, and added up in f32; numbers
  * and sums of four products beyond 65,504 are infinite then.
  */
-export const matmul: (form: Form, whole: boolean, end: LinearEnd, half: boolean) => LinearKernel = variants(
+export const matmul: (form: WeightFormat, whole: boolean, end: LinearEnd, half: boolean) => LinearKernel = variants(
   (form, whole, end, half) => {
     const { buffers, source } = weightsOf(form),
       x = inputsOf(whole),

@@ -1,5 +1,5 @@
 import { variants } from '../variants.ts';
-import { inputsOf, weightsOf, type Form } from '../wgsl/weights.ts';
+import { inputsOf, weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 import { linearBuffers, linearEnd, linearScalars, type LinearEnd, type LinearKernel } from '../wgsl/linear.ts';
 
 /** Outputs of one workgroup. */
@@ -9,7 +9,7 @@ export const MATVEC_OUTPUTS = 8;
  * One workgroup: 8 outputs of all rows of x, at most `rows` of them, which a weight that was read meets in turn. Half of
  * its 64 threads share 4 outputs, each with every 32nd octet of a row. How a row adds up does not depend on `rows`.
  */
-export const matvec: (form: Form, whole: boolean, end: LinearEnd, rows: number) => LinearKernel = variants(
+export const matvec: (form: WeightFormat, whole: boolean, end: LinearEnd, rows: number) => LinearKernel = variants(
   (form, whole, end, rows) => {
     const { buffers, source } = weightsOf(form),
       x = inputsOf(whole);

@@ -2,9 +2,9 @@ import type { OutputNorm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { Kernel } from '@kv/gpu';
 import { TOTAL } from '../wgsl/total.ts';
-import { weightsOf, type Form } from '../wgsl/weights.ts';
+import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 
-/** Slots of one workgroup, whose values fit into 16 KiB beside what is summed. */
+/** Slots of one workgroup, whose values fit into 16 KiB with the sums. */
 export const outputSlots = (headDim: number): 4 | 8 => (headDim <= 256 ? 8 : 4);
 
 /**
@@ -14,7 +14,7 @@ export const outputSlots = (headDim: number): 4 | 8 => (headDim <= 256 ? 8 : 4);
  * capacity, d]`; weights `[rows, heads * d]` in a form.
  */
 export const outputNorms: (
-  form: Form,
+  form: WeightFormat,
   headDim: number,
   p: OutputNorm,
 ) => Kernel<

@@ -6,8 +6,8 @@ import type { Kernel } from '@kv/gpu';
  * the one that its second says. cosines and sines `[positions, half]`; of a factor in them only the direction is taken.
  * What stays where it is keeps its bits.
  */
-export const turn: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = {
-  id: 'model:turn',
+export const rotate: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = {
+  id: 'model:rotate',
   buffers: { turns: 'u32', cosines: 'f32', sines: 'f32', x: ['f32', 'write'] },
   scalars: { slots: 'u32', size: 'u32', channels: 'u32', half: 'u32' },
   source: /* wgsl */ `

@@ -3,7 +3,7 @@ import type { Kernel } from '@kv/gpu';
 /**
  * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size,
  * channels]`, the first from `first` to `to`; both go
- * round at the end of a row, as rings do; x begins at `x_at`. Words of 32 bits, whatever they mean.
+ * round at the end of a row, as rings do; x begins at `x_at`. Elements are words of 32 bits of any type.
  */
 export const slots: Kernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = {
   id: 'model:slots',

@@ -4,7 +4,7 @@ import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } fr
 
 /**
  * One thread for each query head and each of the last `last` of m queries: how many slots of its KV head it sees. To
- * `out [2, H, last]`, behind a copy of lse `[H, last]`, which begins at `lse_at`. A binary search
+ * `out [2, H, last]`, after a copy of lse `[H, last]`, which begins at `lse_at`. A binary search
  * of the ascending positions for the newest and the oldest that are near enough; what lies between is counted one by
  * one only where pairs of `rows` or a mask may hide it.
  */

@@ -7,12 +7,12 @@ import { FEW_ROWS } from '../linear.ts';
 import { encodeEmbedding, encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputAt } from './output.ts';
-import { anglesOf, partOf, type Part } from './token-chunk.ts';
+import { anglesOf, chunkOf, type TokenChunk } from './token-chunk.ts';
 import { attentionIn, devicePass } from './pass.ts';
-import type { Promises } from './hidden-slots.ts';
+import type { ViewChecks } from './hidden-slots.ts';
 
-/** A token of a sequence that waits for those of others. */
-interface Rider {
+/** One sequence's token in a batch. */
+interface BatchRequest {
   readonly memory: DeviceState;
   readonly id: number;
   readonly options: Omit<FeedOptions, 'evict'>;
@@ -20,40 +20,40 @@ interface Rider {
   fail(cause: unknown): void;
 }
 
-/** A sequence's seat where tokens of several pass together. */
-export class DeviceSeat extends Seat<Rider> {
-  readonly #meeting: Meeting<Rider>;
+/** One sequence's place in a batch of tokens. */
+export class DeviceBatchSlot extends Seat<BatchRequest> {
+  readonly #meeting: Meeting<BatchRequest>;
 
-  constructor(meeting: Meeting<Rider>) {
+  constructor(meeting: Meeting<BatchRequest>) {
     super(meeting);
     this.#meeting = meeting;
   }
 
-  /** Records the way of a token through every layer once the others are there. */
-  pass(memory: DeviceState, id: number, options: Rider['options']): Promise<Output> {
+  /** Records a token through every layer once the others of the batch have been submitted. */
+  pass(memory: DeviceState, id: number, options: BatchRequest['options']): Promise<Output> {
     return new Promise((done, fail) => this.#meeting.bring({ memory, id, options, done, fail }));
   }
 }
 
 const groups = new WeakMap<Decoder<DeviceRunnable>, BatchGroup>();
 
-/** What memories over this decoder may be fed together by. */
+/** The batch group of all memories over this decoder. */
 export function groupOf(decoder: Decoder<DeviceRunnable>): BatchGroup {
   const known = groups.get(decoder);
   if (known) return known;
   const group: BatchGroup = {
     key: decoder,
     open(count) {
-      const meeting = new Meeting<Rider>(count, (riders) => void passAll(riders));
-      return Array.from({ length: count }, () => new DeviceSeat(meeting));
+      const meeting = new Meeting<BatchRequest>(count, (riders) => void passAll(riders));
+      return Array.from({ length: count }, () => new DeviceBatchSlot(meeting));
     },
   };
   groups.set(decoder, group);
   return group;
 }
 
-/** As many at a time as products take by the kernel of one row. */
-async function passAll(riders: readonly Rider[]): Promise<void> {
+/** Passes at most `FEW_ROWS` at a time: those rows are computed by the kernel of a single row. */
+async function passAll(riders: readonly BatchRequest[]): Promise<void> {
   for (let at = 0; at < riders.length; at += FEW_ROWS) {
     const some = riders.slice(at, at + FEW_ROWS);
     try {
@@ -70,7 +70,7 @@ async function passAll(riders: readonly Rider[]): Promise<void> {
  * Records one token each of several sequences: products take the rows of all of them, and each attends over its own
  * cache, with its own views and sums. One that fails leaves the others.
  */
-async function passTogether(riders: readonly Rider[]): Promise<void> {
+async function passTogether(riders: readonly BatchRequest[]): Promise<void> {
   const [{ memory: first }] = riders,
     { decoder, model } = first,
     { config } = model,
@@ -79,9 +79,9 @@ async function passTogether(riders: readonly Rider[]): Promise<void> {
     scope = first.open(),
     { commands } = scope,
     going = new Map(riders.map((rider, r) => [rider, r])),
-    checks = riders.map((): Promises[number][] => []);
+    checks = riders.map((): ViewChecks[number][] => []);
   /** Each that goes on, unless it fails. */
-  const each = async (run: (rider: Rider, r: number) => Promise<void> | void): Promise<void> => {
+  const each = async (run: (rider: BatchRequest, r: number) => Promise<void> | void): Promise<void> => {
     for (const [rider, r] of going)
       try {
         await run(rider, r);
@@ -97,7 +97,7 @@ async function passTogether(riders: readonly Rider[]): Promise<void> {
       ),
       matrix = decoder.head.matrix(decoder.embedding!); // the device's programs give no rows back, so the decoder has it
     let { tensor: x } = encodeEmbedding(commands, ids, m, matrix, config.embeddingScale);
-    const parts = riders.map(({ memory }): Part => partOf(memory, commands, Uint32Array.of(memory.length), x)),
+    const parts = riders.map(({ memory }): TokenChunk => chunkOf(memory, commands, Uint32Array.of(memory.length), x)),
       angles = anglesOf(
         riders.map(({ memory }, r) => [memory, parts[r].turned]),
         commands,

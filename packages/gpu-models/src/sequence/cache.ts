@@ -1,9 +1,9 @@
 import type { Tensor } from '@kv/core';
 import type { LayerSnapshot } from '@kv/engine';
 import { encodeAppend, encodeCompact, encodeSlots, type DeviceSlots } from '../operations.ts';
-import { HeldSlots } from './slot-table.ts';
-import { forRows, type Home, type Selection } from './device-scope.ts';
-import { turnRows, type Turns } from './rotate-rows.ts';
+import { SlotTable } from './slot-table.ts';
+import { forRows, type DeviceScope, type SlotSelection } from './device-scope.ts';
+import { rotateRows, type Rotations } from './rotate-rows.ts';
 
 type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 
@@ -25,19 +25,19 @@ export class DeviceCache implements DeviceSlots {
   /** Slots in use, `[kvHead]`. */
   counts: readonly number[];
   /** Positions of the slots, and those that their keys are turned by once `rebase` has moved them away. */
-  #held: HeldSlots;
-  #turned: HeldSlots | undefined;
-  readonly #home: Home;
+  #held: SlotTable;
+  #turned: SlotTable | undefined;
+  readonly #device: DeviceScope;
 
-  constructor(heads: number, headDim: number, home: Home) {
-    [this.heads, this.headDim, this.#home] = [heads, headDim, home];
+  constructor(heads: number, headDim: number, device: DeviceScope) {
+    [this.heads, this.headDim, this.#device] = [heads, headDim, device];
     [this.keys, this.values, this.positions] = this.#storage(0);
     [this.lengths, this.#next] = [
-      home.scope.commands.upload(new Uint32Array(heads), [heads]),
-      home.scope.commands.make([heads], 'u32'),
+      device.scope.commands.upload(new Uint32Array(heads), [heads]),
+      device.scope.commands.make([heads], 'u32'),
     ];
     this.counts = Array<number>(heads).fill(0);
-    this.#held = new HeldSlots(this.counts.map(() => []));
+    this.#held = new SlotTable(this.counts.map(() => []));
   }
 
   /** The longest head's slots. */
@@ -89,7 +89,7 @@ export class DeviceCache implements DeviceSlots {
 
   /** Records the slots of `append`; they count once they `join`. */
   write(k: Tensor, v: Tensor, added: Tensor): void {
-    encodeAppend(this.#home.scope.commands, this, k, v, added, this.#next);
+    encodeAppend(this.#device.scope.commands, this, k, v, added, this.#next);
     [this.lengths, this.#next] = [this.#next, this.lengths];
   }
 
@@ -98,20 +98,20 @@ export class DeviceCache implements DeviceSlots {
     this.counts = this.counts.map((n) => n + m);
     this.#held.join(at);
     this.#turned?.join(turned);
-    this.#home.ledger.use('cache', this.#slotBytes * this.heads * m);
+    this.#device.ledger.use('cache', this.#slotBytes * this.heads * m);
   }
 
   /** Slots that were written and do not count never were. */
   rewind(): void {
-    this.#home.scope.commands.write(this.lengths, Uint32Array.from(this.counts), 0);
+    this.#device.scope.commands.write(this.lengths, Uint32Array.from(this.counts), 0);
   }
 
   /**
    * Records that only these slots of each head stay: at most `counts`, until `confirm` says which. They move in place,
    * or, from storage of more than twice what is then needed, into one that fits.
    */
-  keep(selection: Selection, counts: readonly number[]): void {
-    const { commands } = this.#home.scope,
+  keep(selection: SlotSelection, counts: readonly number[]): void {
+    const { commands } = this.#device.scope,
       { kept, counts: valid } = forRows(selection, this.heads),
       most = Math.max(...counts);
     const into = (to?: Slots): void => {
@@ -138,15 +138,15 @@ export class DeviceCache implements DeviceSlots {
    * Records that every head's slots move together: their rotations become consecutive and end before `next`. Original
    * positions stay.
    */
-  rebase(next: number, turns: Turns): void {
+  rebase(next: number, turns: Rotations): void {
     const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
-    turnRows(turns, this.keys, this.rotations(), to);
+    rotateRows(turns, this.keys, this.rotations(), to);
     this.#turn(to);
   }
 
   /** Fills an empty cache with saved slots, `lengths[g]` of head g. */
   restore(lengths: readonly number[], { keys, values, positions, rotations }: LayerSnapshot['slots']): void {
-    const { commands } = this.#home.scope,
+    const { commands } = this.#device.scope,
       rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))),
       start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
     if (rotations) this.#turn(rows(rotations));
@@ -159,21 +159,21 @@ export class DeviceCache implements DeviceSlots {
       for (const [g, n] of lengths.entries())
         commands.write(to, from.subarray(start(g) * width, (start(g) + n) * width), g * this.capacity * width);
     commands.write(this.lengths, Uint32Array.from(lengths), 0);
-    [this.counts, this.#held] = [lengths, new HeldSlots(rows(positions))];
-    this.#home.ledger.use('cache', this.#liveBytes);
+    [this.counts, this.#held] = [lengths, new SlotTable(rows(positions))];
+    this.#device.ledger.use('cache', this.#liveBytes);
   }
 
   /** A copy of every head's first `upTo` slots. */
-  fork(home: Home, upTo: number = Infinity): DeviceCache {
-    const copy = new DeviceCache(this.heads, this.headDim, home),
+  fork(device: DeviceScope, upTo: number = Infinity): DeviceCache {
+    const copy = new DeviceCache(this.heads, this.headDim, device),
       counts = this.counts.map((n) => Math.min(n, upTo));
     if (this.#turned) copy.#turn(this.rotations().map((row, g) => row.slice(0, counts[g])));
     copy.#resize(Math.max(...counts));
     this.#copy(copy, copy.capacity);
     copy.counts = counts;
-    home.scope.commands.write(copy.lengths, Uint32Array.from(counts), 0);
-    copy.#held = new HeldSlots(this.kept().map((row, g) => row.slice(0, counts[g])));
-    home.ledger.use('cache', copy.#liveBytes);
+    device.scope.commands.write(copy.lengths, Uint32Array.from(counts), 0);
+    copy.#held = new SlotTable(this.kept().map((row, g) => row.slice(0, counts[g])));
+    device.ledger.use('cache', copy.#liveBytes);
     return copy;
   }
 
@@ -184,15 +184,15 @@ export class DeviceCache implements DeviceSlots {
 
   /** From now on slots have rotations of their own, and these are they. */
   #turn(rotations: readonly (readonly number[])[]): void {
-    const { ledger } = this.#home,
+    const { ledger } = this.#device,
       [live, slot] = [this.#liveBytes, this.#slotBytes];
-    this.#turned = new HeldSlots(rotations);
+    this.#turned = new SlotTable(rotations);
     ledger.allocate('cache', (this.#slotBytes - slot) * this.heads * this.capacity);
     ledger.use('cache', this.#liveBytes - live);
   }
 
   #storage(capacity: number): [keys: Tensor, values: Tensor, positions: Tensor] {
-    const { commands } = this.#home.scope,
+    const { commands } = this.#device.scope,
       shape = [this.heads, capacity, this.headDim];
     return [commands.make(shape), commands.make(shape), commands.make([this.heads, capacity], 'u32')];
   }
@@ -201,12 +201,12 @@ export class DeviceCache implements DeviceSlots {
   #count(counts: readonly number[], fill?: (to: Slots) => void): void {
     const before = this.#liveBytes;
     this.counts = counts;
-    this.#home.ledger.release('cache', before - this.#liveBytes);
+    this.#device.ledger.release('cache', before - this.#liveBytes);
     if (this.capacity > 2 * this.length) this.#resize(this.length, fill);
   }
 
   #copy(to: Slots, slots: number): void {
-    const { commands } = this.#home.scope;
+    const { commands } = this.#device.scope;
     encodeSlots(commands, this.keys, to.keys, slots);
     encodeSlots(commands, this.values, to.values, slots);
     encodeSlots(commands, this.positions, to.positions, slots);
@@ -216,7 +216,7 @@ export class DeviceCache implements DeviceSlots {
     const {
         scope: { commands },
         ledger,
-      } = this.#home,
+      } = this.#device,
       bytes = this.#slotBytes * this.heads,
       [keys, values, positions] = this.#storage(capacity);
     ledger.allocate('cache', bytes * capacity);

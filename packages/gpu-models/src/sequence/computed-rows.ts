@@ -4,10 +4,10 @@ import type { Commands } from '@kv/gpu';
 import type { Course } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
-import { partOf, type Part } from './token-chunk.ts';
+import { chunkOf, type TokenChunk } from './token-chunk.ts';
 
 /** Rows of a part that a layer computes: the first `before` and the last `after` of its tokens. */
-export interface Live {
+export interface ComputedRows {
   readonly before: number;
   readonly after: number;
 }
@@ -16,7 +16,12 @@ export interface Live {
  * The tokens of a part that a layer of prefill really computes, where the policy freezes some. The last as many as the
  * layer's ring holds are never frozen.
  */
-export function liveRows(memory: DeviceState, course: Course, l: number, { at, m }: Part): Live | undefined {
+export function computedRows(
+  memory: DeviceState,
+  course: Course,
+  l: number,
+  { at, m }: TokenChunk,
+): ComputedRows | undefined {
   const [hook] = course.policy.hooks('freeze');
   if (!hook || l === 0 || m === 0) return undefined;
   const { sinks, below } = runFreeze(hook, memory.at(l, course)),
@@ -28,14 +33,14 @@ export function liveRows(memory: DeviceState, course: Course, l: number, { at, m
 }
 
 /** These rows of a part as one of their own. */
-export function pick(memory: DeviceState, commands: Commands, part: Part, live: Live): Part {
+export function pick(memory: DeviceState, commands: Commands, part: TokenChunk, live: ComputedRows): TokenChunk {
   const { before, after } = live,
     { m, at } = part,
     count = before + after,
     { hidden } = memory.model.config,
     x = commands.make([1, count, hidden]);
   move(commands, { ...part.x, shape: [1, m, hidden] }, x, live, m, false);
-  return partOf(memory, commands, Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]), x);
+  return chunkOf(memory, commands, Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]), x);
 }
 
 /**
@@ -45,7 +50,7 @@ export function move(
   commands: Commands,
   from: Tensor,
   to: Tensor,
-  { before, after }: Live,
+  { before, after }: ComputedRows,
   m: number,
   back: boolean,
 ): void {

@@ -4,9 +4,9 @@ import type { OpenScope } from '@kv/gpu';
 import type { Ledger } from '@kv/engine';
 
 /**
- * Where what a sequence keeps lies: a scope as long as its life, and the count of its bytes, made as the host makes it.
+ * Where a sequence allocates: a scope that lasts as long as the sequence, and its ledger, counted as on the host.
  */
-export interface Home {
+export interface DeviceScope {
   readonly scope: OpenScope;
   readonly ledger: Ledger;
 }
@@ -15,7 +15,7 @@ export interface Home {
  * What an event keeps of one layer, on the device: ascending slots, u32 `[1 or G, n]`, of which `counts [1 or G]` are
  * valid.
  */
-export interface Selection {
+export interface SlotSelection {
   readonly kept: Tensor;
   readonly counts: Tensor;
 }
@@ -24,7 +24,7 @@ export interface Selection {
  * The selection as `rows` rows follow it: those of a head share its row, one row alone follows the first head. @throws
  * KvError for more rows than heads.
  */
-export function forRows({ kept, counts }: Selection, rows: number): Selection {
+export function forRows({ kept, counts }: SlotSelection, rows: number): SlotSelection {
   const [own = 1, slots = 0] = kept.shape;
   if (rows % own === 0) return { kept, counts };
   if (rows === 1) return { kept: { ...kept, shape: [1, slots] }, counts: { ...counts, shape: [1] } };

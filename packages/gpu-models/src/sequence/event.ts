@@ -5,33 +5,33 @@ import type { Compiled, EventLayer, RecordedEvent } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult, EventTimes } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
-import type { Selection } from './device-scope.ts';
+import type { SlotSelection } from './device-scope.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
 /** One layer that an event is about. */
-export interface Subject {
+export interface EventSubject {
   readonly at: At;
   readonly layer: DeviceLayer;
   readonly read: (signal: AnySignal) => unknown;
 }
 /** Where an event is recorded, and where its results go. */
-export interface Stage {
+export interface EventContext {
   readonly scope: Scope;
   readonly shared: DeviceStates;
   readonly times: EventTimes;
   /** Runs what must not end in the middle. */
   change<T>(run: () => Promise<T>): Promise<T>;
 }
-/** A layer's event whose compaction is recorded, but whose results nobody has read. */
-export interface Recorded {
+/** A layer's event whose compaction is recorded and whose results are not read yet. */
+export interface RecordedLayer {
   readonly layer: DeviceLayer;
   readonly place: EventLayer;
   readonly draft: Draft;
 }
 
-/** What a policy decides about some layers, as tensors whose numbers nobody has read. */
-export interface Decision {
+/** What a policy decides about some layers, as tensors that are not read yet. */
+export interface EventDecision {
   readonly places: readonly EventLayer[];
   readonly replaced: RecordedEvent;
 }
@@ -39,10 +39,10 @@ export interface Decision {
 /** Records every step of a policy over these layers. */
 export function decide(
   policy: Compiled,
-  subjects: readonly Subject[],
+  subjects: readonly EventSubject[],
   plan: Plan,
-  { scope: { ops }, times }: Stage,
-): Decision {
+  { scope: { ops }, times }: EventContext,
+): EventDecision {
   const started = performance.now(),
     places = subjects.map(
       ({ at, read }): EventLayer => ({
@@ -61,14 +61,16 @@ export function decide(
  */
 export async function runOnDevice(
   policy: Compiled,
-  subjects: readonly Subject[],
+  subjects: readonly EventSubject[],
   plan: Plan,
-  stage: Stage,
+  stage: EventContext,
 ): Promise<EventResult> {
   const { scope, times } = stage,
     decision = decide(policy, subjects, plan, stage),
     { places, replaced } = decision;
-  const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i], draft: replaced.drafts[i] }));
+  const recorded = subjects.map(
+    ({ layer }, i): RecordedLayer => ({ layer, place: places[i], draft: replaced.drafts[i] }),
+  );
   return settled(scope, recorded, times, (slots, confirm) => {
     if ('error' in replaced) throw replaced.error;
     return stage.change(async () => {
@@ -80,16 +82,16 @@ export async function runOnDevice(
 }
 
 /**
- * Records one layer's event with its compaction at once: it keeps what its plan allows, so that nobody need wait.
+ * Records one layer's event with its compaction at once: it keeps what its plan allows, so no read is needed.
  * `settled` reads what came of it, from copies in `commands`' scope.
  */
 export function recordOnDevice(
   policy: Compiled,
-  subject: Subject,
-  decision: Decision,
-  stage: Stage,
+  subject: EventSubject,
+  decision: EventDecision,
+  stage: EventContext,
   commands: Commands,
-): Recorded {
+): RecordedLayer {
   const {
     places: [place],
     replaced,
@@ -123,7 +125,7 @@ export function copied(commands: Commands, x: Tensor): Tensor {
  */
 export async function settled(
   scope: Pick<Scope, 'read' | 'ops' | 'name'>,
-  recorded: readonly Recorded[],
+  recorded: readonly RecordedLayer[],
   times: EventTimes,
   passed: (slots: readonly (readonly Uint32Array[])[], confirm: () => void) => Promise<void> | void = (_, confirm) =>
     confirm(),
@@ -157,9 +159,9 @@ export const bounded = ({ steps }: Compiled, { above, budgets, lengths }: Plan):
  */
 export function compact(
   policy: Compiled,
-  subjects: readonly Subject[],
-  { replaced }: Decision,
-  { scope: { commands }, shared }: Stage,
+  subjects: readonly EventSubject[],
+  { replaced }: EventDecision,
+  { scope: { commands }, shared }: EventContext,
   counts: readonly (readonly number[])[],
 ): void {
   if ('error' in replaced) throw replaced.error;
@@ -175,7 +177,7 @@ export function compact(
   }
 }
 
-const selection = (kept: Tensor, commands: Commands): Selection => ({
+const selection = (kept: Tensor, commands: Commands): SlotSelection => ({
   kept,
   counts: kept.lengths ?? commands.upload(new Uint32Array(kept.shape[0]).fill(kept.shape[1]), [kept.shape[0]]),
 });

@@ -3,31 +3,31 @@ import type { AnySignal, At, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Scope } from '@kv/gpu';
 
-/** Promises of pieces about numbers that are on the device. */
-export type Promises = NonNullable<ReturnType<typeof runView>['checks']>;
+/** Checks of what a view's pieces promised about numbers on the device. */
+export type ViewChecks = NonNullable<ReturnType<typeof runView>['checks']>;
 
 /**
- * What hides slots from queries beside causality and the layer's window: bounds by position, and a mask that is 0 where
+ * What hides slots from queries in addition to causality and the layer's window: bounds by position, and a mask that is 0 where
  * a slot is hidden.
  */
-export interface Hidden {
+export interface HiddenSlots {
   readonly bounds: readonly { readonly lower: (position: number) => number; readonly sinks: number }[];
   readonly mask?: Tensor;
-  /** Promises about numbers that it was chosen by, read with what the pass gives. */
-  readonly checks: Promises;
+  /** Checks of the numbers by which it was chosen, read with the results of the pass. */
+  readonly checks: ViewChecks;
 }
 
 /** What the policy's views hide in a layer now: masks stay on the device, joined where all mark. */
-export function hiddenNow(
+export function hiddenSlots(
   policy: Compiled,
   phase: 'prefill' | 'decode',
   at: At,
   read: (signal: AnySignal) => unknown,
   { ops }: Scope,
   write: (needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>) => void,
-): Hidden {
-  const bounds: Hidden['bounds'][number][] = [],
-    promised: Promises[number][] = [];
+): HiddenSlots {
+  const bounds: HiddenSlots['bounds'][number][] = [],
+    promised: ViewChecks[number][] = [];
   let all: Tensor | undefined;
   for (const hook of policy.hooks('view')) {
     if (hook.during !== 'both' && hook.during !== phase) continue;

@@ -1,6 +1,12 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { encodeAccumulate, encodeAttention, encodeColumns, type Attended, type DeviceAttention } from '../attention.ts';
+import {
+  encodeAccumulate,
+  encodeAttention,
+  encodeColumns,
+  type AttentionResult,
+  type DeviceAttention,
+} from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceLayer } from './layer.ts';
 
@@ -8,21 +14,21 @@ import type { DeviceLayer } from './layer.ts';
 const FEW = 4;
 
 /** What becomes the largest weight that each slot receives, `[H, n]`. */
-interface Largest {
+interface LargestWeights {
   readonly to: Tensor;
   /** Log-sum-exps `[H, m]` that are more by what each query's weights are divided by, from those that there are. */
   readonly over?: ((lse: Tensor) => Tensor) | undefined;
 }
 
 /** How queries of a block attend in one layer. */
-interface Attending {
+interface ChunkQueries {
   /** Positions of the queries. */
   readonly at: Uint32Array;
   /** They are the first of their block. */
   readonly first: boolean;
   /** Running sums are read before the next token. */
   readonly read: boolean;
-  readonly largest?: Largest | undefined;
+  readonly largest?: LargestWeights | undefined;
 }
 
 /**
@@ -34,7 +40,7 @@ export function attendLayer(
   commands: Commands,
   layer: DeviceLayer,
   a: DeviceAttention,
-  { at, first, read, largest }: Attending,
+  { at, first, read, largest }: ChunkQueries,
 ): Tensor {
   const { accumulated, block, ring } = layer,
     { m } = a,
@@ -57,14 +63,19 @@ export function attendLayer(
     encodeColumns(commands, a, lessened(commands, a, attended, largest.over), largest.to, { of: 'max', join: !first });
   if (block) encodeColumns(commands, a, attended, block.tensor, { join: !first });
   if (sums && attended.scores) {
-    encodeAccumulate(commands, a, attended as Attended & Required<Pick<Attended, 'scores'>>, sums);
+    encodeAccumulate(commands, a, attended as AttentionResult & Required<Pick<AttentionResult, 'scores'>>, sums);
     commands.free(attended.scores.tensor);
   } else if (sums && !waiting) encodeColumns(commands, a, attended, sums, { join: true });
   return attended.out;
 }
 
 /** Attention with other log-sum-exps, of which `over` makes new ones `[H, last]`. */
-function lessened(commands: Commands, { heads }: DeviceAttention, attended: Attended, over: Largest['over']): Attended {
+function lessened(
+  commands: Commands,
+  { heads }: DeviceAttention,
+  attended: AttentionResult,
+  over: LargestWeights['over'],
+): AttentionResult {
   if (!over) return attended;
   const { out, lseAt, last } = attended,
     lse = commands.make([heads, last]);

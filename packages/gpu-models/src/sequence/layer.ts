@@ -4,19 +4,19 @@ import type { LayerSnapshot, Watch } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import { DeviceCache } from './cache.ts';
-import type { Home, Selection } from './device-scope.ts';
+import type { DeviceScope, SlotSelection } from './device-scope.ts';
 import { DeviceRing } from './ring.ts';
-import { DeviceRows } from './slot-rows.ts';
+import { DeviceSlotRows } from './slot-rows.ts';
 import { DeviceStates } from './states.ts';
-import type { Turns } from './rotate-rows.ts';
+import type { Rotations } from './rotate-rows.ts';
 
-/** One layer of one sequence on the device: its cache and what events want remembered about it. */
+/** One layer of one sequence on the device: its cache and the observations that events read. */
 export class DeviceLayer {
   readonly cache: DeviceCache;
   ring?: DeviceRing;
   /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
-  accumulated?: DeviceRows;
-  block?: DeviceRows;
+  accumulated?: DeviceSlotRows;
+  block?: DeviceSlotRows;
   /**
    * The last decoded query, `[H * d]` and its log-sum-exp `[H]`, as long as the running sums lack it (`at`: its
    * position).
@@ -26,45 +26,49 @@ export class DeviceLayer {
   /** Every head holds the same positions. */
   aligned = true;
   readonly #config: ModelConfig;
-  readonly #home: Home;
+  readonly #device: DeviceScope;
 
   constructor(
     config: ModelConfig,
-    home: Home,
-    cache: DeviceCache = new DeviceCache(config.kvHeads, config.headDim, home),
-    states: DeviceStates = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, home),
+    device: DeviceScope,
+    cache: DeviceCache = new DeviceCache(config.kvHeads, config.headDim, device),
+    states: DeviceStates = new DeviceStates(
+      { query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 },
+      device,
+    ),
   ) {
-    [this.#config, this.#home, this.cache, this.states] = [config, home, cache, states];
+    [this.#config, this.#device, this.cache, this.states] = [config, device, cache, states];
   }
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
   watch({ window, accumulated, block }: Watch): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.#config;
-    if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#home);
+    if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#device);
     if (this.cache.rebased) this.ring?.markRotations();
-    if (accumulated) this.accumulated ??= new DeviceRows(accumulated === 'kv' ? G : H, 0, 'statistics', this.#home);
+    if (accumulated)
+      this.accumulated ??= new DeviceSlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', this.#device);
     if (this.accumulated && addsTo(this.accumulated.rows, H, G, headDim))
       this.waiting ??= { past: this.#past(), at: undefined };
-    if (block) this.block ??= new DeviceRows(H, 0, 'statistics', this.#home);
+    if (block) this.block ??= new DeviceSlotRows(H, 0, 'statistics', this.#device);
   }
 
   /** Forgets the rings and sums that no later event will read. */
   unwatch(): void {
     for (const each of [this.ring, this.accumulated, this.block]) each?.destroy();
-    if (this.waiting) this.#home.scope.commands.free(this.waiting.past);
+    if (this.waiting) this.#device.scope.commands.free(this.waiting.past);
     delete this.ring;
     delete this.accumulated;
     delete this.block;
     delete this.waiting;
   }
 
-  /** It holds a cache and nothing beside it. */
+  /** Whether it holds a cache and nothing else. */
   get plain(): boolean {
     return !this.ring && !this.accumulated && !this.block && this.states.empty;
   }
 
-  /** Records the compaction of the cache and everything beside it to these slots of each head: at most `counts`. */
-  keep(selection: Selection, counts: readonly number[]): void {
+  /** Records the compaction of the cache and all per-slot rows to these slots of each head: at most `counts`. */
+  keep(selection: SlotSelection, counts: readonly number[]): void {
     for (const each of [this.cache, ...this.#beside]) each.keep(selection, counts);
     this.ring?.changed();
   }
@@ -81,7 +85,7 @@ export class DeviceLayer {
    * Records that kept slots move together, to end before rotation `next`, and that queries follow them. What waits has
    * been added.
    */
-  rebase(next: number, turns: Turns): void {
+  rebase(next: number, turns: Rotations): void {
     this.cache.rebase(next, turns);
     this.ring?.rebase(this.cache.kept(), next, turns);
   }
@@ -103,23 +107,23 @@ export class DeviceLayer {
   /** Room for a query of each head and its log-sum-exp. */
   #past(): Tensor {
     const { queryHeads, headDim } = this.#config;
-    return this.#home.scope.commands.make([1, queryHeads * (headDim + 1)]);
+    return this.#device.scope.commands.make([1, queryHeads * (headDim + 1)]);
   }
 
   /** One entry a slot. */
-  get #beside(): readonly DeviceRows[] {
+  get #beside(): readonly DeviceSlotRows[] {
     return [...(this.accumulated ? [this.accumulated] : []), ...(this.block ? [this.block] : []), ...this.states.slots];
   }
 
-  fork(home: Home, upTo?: number): DeviceLayer {
-    const copy = new DeviceLayer(this.#config, home, this.cache.fork(home, upTo), this.states.fork(home));
-    if (this.ring) copy.ring = this.ring.fork(home);
-    if (this.accumulated) copy.accumulated = this.accumulated.fork(home);
-    if (this.block) copy.block = this.block.fork(home);
+  fork(device: DeviceScope, upTo?: number): DeviceLayer {
+    const copy = new DeviceLayer(this.#config, device, this.cache.fork(device, upTo), this.states.fork(device));
+    if (this.ring) copy.ring = this.ring.fork(device);
+    if (this.accumulated) copy.accumulated = this.accumulated.fork(device);
+    if (this.block) copy.block = this.block.fork(device);
     if (this.waiting) {
       const { past, at } = this.waiting;
       copy.waiting = { past: copy.#past(), at };
-      encodeSlots(home.scope.commands, past, copy.waiting.past, past.shape[1]);
+      encodeSlots(device.scope.commands, past, copy.waiting.past, past.shape[1]);
     }
     copy.aligned = this.aligned;
     return copy;

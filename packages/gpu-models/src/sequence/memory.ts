@@ -18,7 +18,7 @@ import type {
   Snapshot,
 } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
-import { aheadOf } from './speculative-steps.ts';
+import { speculativeSteps } from './speculative-steps.ts';
 import {
   bounded,
   decide,
@@ -26,20 +26,20 @@ import {
   runOnDevice,
   settled,
   writeStates,
-  type Recorded,
-  type Stage,
-  type Subject,
+  type RecordedLayer,
+  type EventContext,
+  type EventSubject,
 } from './event.ts';
 import type { DeviceState } from './device-state.ts';
-import type { Home } from './device-scope.ts';
+import type { DeviceScope } from './device-scope.ts';
 import { DeviceLayer } from './layer.ts';
-import { providedOnDevice } from './providers.ts';
+import { runProviders } from './providers.ts';
 import { anglesOf } from './token-chunk.ts';
 import { devicePass } from './pass.ts';
 import { deviceReader, expectOffered, settleSums } from './signals.ts';
 import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
-import { DeviceSeat, groupOf } from './batch.ts';
+import { DeviceBatchSlot, groupOf } from './batch.ts';
 
 /** All that one sequence remembers, on the device. */
 export class DeviceMemory extends SequenceMemory implements DeviceState {
@@ -47,7 +47,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   /** State of rows `model`. */
   shared: DeviceStates;
   readonly decoder: Decoder<DeviceRunnable>;
-  readonly ahead: Ahead = aheadOf(this);
+  readonly ahead: Ahead = speculativeSteps(this);
   readonly #gpu: Recordable;
   readonly #scope: OpenScope;
 
@@ -62,15 +62,15 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
       { config } = model;
     super(model, scope, options);
     [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
-    this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.home));
-    this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.home);
+    this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.device));
+    this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.device);
   }
 
   get group(): BatchGroup {
     return groupOf(this.decoder);
   }
 
-  get home(): Home {
+  get device(): DeviceScope {
     return { scope: this.#scope, ledger: this.ledger };
   }
 
@@ -150,7 +150,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
 
   protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
     const { place, phase } = options;
-    if (!evict && phase === 'decode' && ids.length === 1 && place instanceof DeviceSeat)
+    if (!evict && phase === 'decode' && ids.length === 1 && place instanceof DeviceBatchSlot)
       return { output: await place.pass(this, ids[0], options) };
     // the others need not wait for what goes by itself
     place?.leave();
@@ -158,7 +158,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     const { course } = options,
       { policy } = course,
       { plan, times } = evict,
-      waiting: Recorded[] = [],
+      waiting: RecordedLayer[] = [],
       read: EventResult[] = [];
     return this.#gpu.scope(async (scope) => {
       const output = await devicePass(this, ids, {
@@ -168,7 +168,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
           if (bounded(policy, plan))
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
-                const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
+                const [given] = await runProviders(this, policy, [l], own.commands, () => {});
                 const subject = this.#subject(course, l, own, given),
                   stage = this.#stage(own, times);
                 waiting.push(
@@ -213,7 +213,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   ): Promise<EventResult> {
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
-        const given = await providedOnDevice(this, course.policy, layers, scope.commands, onPass);
+        const given = await runProviders(this, course.policy, layers, scope.commands, onPass);
         return runOnDevice(
           course.policy,
           layers.map((l, i) => this.#subject(course, l, scope, given[i])),
@@ -271,9 +271,9 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
       copy = this.empty();
     for (const layer of copy.layers) layer.destroy();
     copy.layers = layers.map((layer) =>
-      layer.fork(copy.home, upTo < this.length ? layer.cache.before(upTo)[0] : undefined),
+      layer.fork(copy.device, upTo < this.length ? layer.cache.before(upTo)[0] : undefined),
     );
-    copy.shared = shared.fork(copy.home);
+    copy.shared = shared.fork(copy.device);
     return this.counted(copy, upTo);
   }
 
@@ -283,7 +283,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     this.#scope.end();
   }
 
-  #subject(course: Course, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
+  #subject(course: Course, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): EventSubject {
     const read = this.reader(l, scope),
       layer = this.layers[l];
     settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys
@@ -300,7 +300,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     }
   }
 
-  #stage(scope: Scope, times: EventTimes): Stage {
+  #stage(scope: Scope, times: EventTimes): EventContext {
     return { scope, shared: this.shared, times, change: (run) => this.change('an event', run) };
   }
 }

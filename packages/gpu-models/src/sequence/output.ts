@@ -7,9 +7,9 @@ import { encodeArgmax, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
 import type { DeviceState } from './device-state.ts';
-import type { Promises } from './hidden-slots.ts';
+import type { ViewChecks } from './hidden-slots.ts';
 
-/** Of a pass whose logits nobody wants. */
+/** The output of a pass without logits. */
 export const noOutput: Output = {
   read: async () => [],
   next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')),
@@ -17,17 +17,17 @@ export const noOutput: Output = {
 };
 
 /** The memory that logits are of, the scope they are recorded in, and what its views promised. */
-interface From {
+interface LogitsSource {
   readonly memory: DeviceState;
   readonly scope: OpenScope;
-  readonly checks?: Promises;
+  readonly checks?: ViewChecks;
 }
 
 /**
  * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own;
- * what is asked of them is recorded then.
+ * argmax, draws and reads are recorded when they are called.
  */
-export function outputOf(from: From, x: Tensor, count: number, step: number): Output {
+export function outputOf(from: LogitsSource, x: Tensor, count: number, step: number): Output {
   const {
     memory: { decoder, model },
     scope,
@@ -38,11 +38,11 @@ export function outputOf(from: From, x: Tensor, count: number, step: number): Ou
 }
 
 /**
- * What may be asked of `count` rows of `logits [rows, vocab]` from row `first` on, until they are released. Whatever is
- * read of them is read with the checks of the pass; one that fails breaks the memory off.
+ * The output for `count` rows of `logits [rows, vocab]` from row `first` on, until it is released. Every read brings the
+ * checks of the pass along; if one fails, the memory is unusable.
  */
 export function outputAt(
-  { memory, scope: { commands, read: readAll }, checks = [] }: From,
+  { memory, scope: { commands, read: readAll }, checks = [] }: LogitsSource,
   logits: Tensor,
   { first, count, step }: { readonly first: number; readonly count: number; readonly step: number },
   release: () => void,
@@ -64,7 +64,7 @@ export function outputAt(
           })
         : encodeArgmax(commands, newest, 1),
       id = read(tensor).then(({ data }) => data[0]);
-    void id.catch(() => {}); // whoever waits for it is told; nobody may be, of a step that is rolled back
+    void id.catch(() => {}); // a caller sees the rejection; a step that is rolled back has none
     return { tensor, id };
   };
   return {

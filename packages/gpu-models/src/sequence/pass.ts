@@ -5,16 +5,16 @@ import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
-import { liveRows, move, pick, type Live } from './computed-rows.ts';
+import { computedRows, move, pick, type ComputedRows } from './computed-rows.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputOf } from './output.ts';
-import { embedded, type Part } from './token-chunk.ts';
+import { embedded, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
-import { hiddenNow, type Hidden, type Promises } from './hidden-slots.ts';
+import { hiddenSlots, type HiddenSlots, type ViewChecks } from './hidden-slots.ts';
 
 /** How a block is fed. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {
-  /** What is recorded behind a layer. */
+  /** Called after each layer; what it records follows the layer. */
   afterLayer?(layer: number): Promise<void>;
   /** Becomes the largest weight that each slot of each layer receives, `[H, n]`. */
   readonly largest?: readonly Tensor[];
@@ -24,15 +24,15 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
 
 /** What a layer has of a part between projection and attention: queries of its live tokens. */
 interface Projection {
-  readonly part: Part;
-  readonly some: Live | undefined;
-  readonly live: Part;
+  readonly part: TokenChunk;
+  readonly some: ComputedRows | undefined;
+  readonly live: TokenChunk;
   readonly q: Tensor;
 }
 
 /**
- * Records the way of tokens through every layer: embedding, project, append, hide, attend, finish, logits of the last
- * rows. Reads nothing; what an event of a layer reads is its own.
+ * Records tokens through every layer: embedding, project, append, hide, attend, finish, logits of the last rows. Reads
+ * nothing back; an event in `afterLayer` has reads of its own.
  */
 export async function devicePass(
   memory: DeviceState,
@@ -45,9 +45,9 @@ export async function devicePass(
     { commands } = scope;
   try {
     const parts = embedded(memory, commands, ids),
-      checks: Promises[number][] = [],
+      checks: ViewChecks[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
-      before = freezing?.copies ? new Map<Part, KeysValues>() : undefined;
+      before = freezing?.copies ? new Map<TokenChunk, KeysValues>() : undefined;
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
       await memory.between({ phase, signal });
@@ -83,9 +83,9 @@ export async function devicePass(
 }
 
 /** How a layer's part of a pass attends. */
-interface Attending extends Pick<PassOptions, 'phase' | 'course' | 'eventFollows' | 'over'> {
+interface LayerAttentionOptions extends Pick<PassOptions, 'phase' | 'course' | 'eventFollows' | 'over'> {
   /** Takes what views promise, to be read with what the pass gives. */
-  readonly checks: Promises[number][];
+  readonly checks: ViewChecks[number][];
   /** Becomes the largest weight that each slot receives, `[H, n]`. */
   readonly largest?: Tensor | undefined;
 }
@@ -98,8 +98,8 @@ export function attentionIn(
   memory: DeviceState,
   scope: OpenScope,
   l: number,
-  { phase, course, eventFollows = false, checks, largest, over }: Attending,
-): (live: Part, q: Tensor, first: boolean) => Tensor {
+  { phase, course, eventFollows = false, checks, largest, over }: LayerAttentionOptions,
+): (live: TokenChunk, q: Tensor, first: boolean) => Tensor {
   const layer = memory.layers[l],
     { policy } = course,
     { commands } = scope;
@@ -108,7 +108,7 @@ export function attentionIn(
   layer.block?.grow(layer.cache.length);
   memory.counters.fused++;
   if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
-  const hidden = hiddenNow(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
+  const hidden = hiddenSlots(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
     writeStates(needs, state, layer.states, memory.shared),
   );
   checks.push(...hidden.checks);
@@ -136,7 +136,12 @@ export function attentionIn(
 }
 
 /** ln |h|_2 of what a layer's projections read of a part's tokens, `[1, m]`. */
-function logLengths({ decoder, model: { config } }: DeviceState, scope: OpenScope, l: number, { x, m }: Part): Tensor {
+function logLengths(
+  { decoder, model: { config } }: DeviceState,
+  scope: OpenScope,
+  l: number,
+  { x, m }: TokenChunk,
+): Tensor {
   const { commands, ops } = scope,
     { norm: gain } = decoder.layers[l],
     { hidden: D, normEps } = config;
@@ -156,12 +161,12 @@ function project(
   memory: DeviceState,
   commands: Commands,
   l: number,
-  part: Part,
+  part: TokenChunk,
   freezing: Course | undefined,
-  before: Map<Part, KeysValues> | undefined,
+  before: Map<TokenChunk, KeysValues> | undefined,
 ): Projection {
   const { cache, ring } = memory.layers[l],
-    some = freezing && liveRows(memory, freezing, l, part),
+    some = freezing && computedRows(memory, freezing, l, part),
     live = some ? pick(memory, commands, part, some) : part,
     given = before ? live : part,
     old = before?.get(part);
@@ -182,7 +187,13 @@ function project(
 }
 
 /** Queries `[H, live, d]` of those `[H, m, d]` of a part. */
-function liveQueries({ model: { config } }: DeviceState, commands: Commands, q: Tensor, m: number, some: Live): Tensor {
+function liveQueries(
+  { model: { config } }: DeviceState,
+  commands: Commands,
+  q: Tensor,
+  m: number,
+  some: ComputedRows,
+): Tensor {
   const { queryHeads: heads, headDim } = config,
     out = commands.make([heads, some.before + some.after, headDim]);
   move(commands, { ...q, shape: [heads, m, headDim] }, out, some, m, false);
@@ -190,7 +201,7 @@ function liveQueries({ model: { config } }: DeviceState, commands: Commands, q: 
 }
 
 /** Puts computed rows `[live, D]` into the part's. */
-function put(commands: Commands, x: Tensor, { x: to, m }: Part, some: Live): void {
+function put(commands: Commands, x: Tensor, { x: to, m }: TokenChunk, some: ComputedRows): void {
   const rows = (of: Tensor, count: number): Tensor => ({
     ...of,
     shape: [1, count, of.shape.reduce((a, b) => a * b, 1) / Math.max(1, count)],
@@ -200,7 +211,7 @@ function put(commands: Commands, x: Tensor, { x: to, m }: Part, some: Live): voi
 }
 
 /** Each query's position and what it does not see: `[m, 1 + 2 * views]`. */
-function rowsWith(positions: Uint32Array, bounds: Hidden['bounds']): Uint32Array {
+function rowsWith(positions: Uint32Array, bounds: HiddenSlots['bounds']): Uint32Array {
   const most = 2 ** 32 - 1;
   return Uint32Array.from(
     [...positions].flatMap((p) => [
@@ -211,13 +222,17 @@ function rowsWith(positions: Uint32Array, bounds: Hidden['bounds']): Uint32Array
 }
 
 /** Positions of queries, and what views hide from them by position. */
-const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hidden): [rows: Tensor, views: number] => [
+const rowsFor = (
+  commands: Commands,
+  { at, positions, m }: TokenChunk,
+  { bounds }: HiddenSlots,
+): [rows: Tensor, views: number] => [
   bounds.length === 0 ? positions : commands.upload(rowsWith(at, bounds), [m, 1 + 2 * bounds.length]),
   bounds.length,
 ];
 
 /** Records the logits of the last `count` rows. */
-function output(from: Parameters<typeof outputOf>[0], parts: readonly Part[], count: number): Output {
+function output(from: Parameters<typeof outputOf>[0], parts: readonly TokenChunk[], count: number): Output {
   const { memory, scope } = from;
   if (count === 0) {
     scope.end();

@@ -14,7 +14,7 @@ import { foldStretches } from './stretches.ts';
  * Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is
  * compacted.
  */
-export async function providedOnDevice(
+export async function runProviders(
   memory: DeviceState,
   policy: Compiled,
   layers: readonly number[],
@@ -72,8 +72,8 @@ function providerEngine(
 }
 
 /**
- * Records the way of ids through a copy: the largest weight that each slot present before received from them, `[H, n]`
- * a layer; those of each query over the length of what the layer's projections read of its token, where that is asked
+ * Records ids through a copy of the sequence: the largest weight that each slot present before received from them,
+ * `[H, n]` a layer; those of each query over the length of what the layer's projections read of its token, where that is asked
  * for.
  */
 async function observe(

@@ -2,10 +2,10 @@ import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { countBelow } from '@kv/core/shared';
 import type { LayerSnapshot } from '@kv/engine';
-import type { Attended } from '../attention.ts';
+import type { AttentionResult } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
-import type { Home } from './device-scope.ts';
-import { turnRows, type Turns } from './rotate-rows.ts';
+import type { DeviceScope } from './device-scope.ts';
+import { rotateRows, type Rotations } from './rotate-rows.ts';
 
 /**
  * The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and
@@ -16,7 +16,7 @@ export class DeviceRing {
   readonly #tensor: Tensor;
   readonly #lse: Tensor;
   readonly #positions: Uint32Array;
-  readonly #home: Home;
+  readonly #device: DeviceScope;
   /** Positions that the queries are turned by `[w, H]`, once they are not the original ones. */
   #rotations: Uint32Array | undefined;
   #seen = 0;
@@ -24,12 +24,12 @@ export class DeviceRing {
   #answered = 0;
   #valid = 0;
 
-  constructor(window: number, heads: number, dim: number, home: Home) {
-    [this.window, this.#home, this.#positions] = [window, home, new Uint32Array(window)];
-    this.#tensor = home.scope.commands.make([heads, window, dim]);
-    this.#lse = home.scope.commands.make([heads, window]);
-    home.ledger.allocate('rings', this.#bytes);
-    home.ledger.use('rings', this.#bytes);
+  constructor(window: number, heads: number, dim: number, device: DeviceScope) {
+    [this.window, this.#device, this.#positions] = [window, device, new Uint32Array(window)];
+    this.#tensor = device.scope.commands.make([heads, window, dim]);
+    this.#lse = device.scope.commands.make([heads, window]);
+    device.ledger.allocate('rings', this.#bytes);
+    device.ledger.use('rings', this.#bytes);
   }
 
   get #bytes(): number {
@@ -44,7 +44,7 @@ export class DeviceRing {
     const m = positions.length,
       count = Math.min(m, this.window),
       from = m - count;
-    encodeSlots(this.#home.scope.commands, q, this.#tensor, count, from, (this.#seen + from) % this.window);
+    encodeSlots(this.#device.scope.commands, q, this.#tensor, count, from, (this.#seen + from) % this.window);
     for (let i = from; i < m; i++) {
       const slot = (this.#seen + i) % this.window;
       this.#positions[slot] = positions[i];
@@ -55,9 +55,9 @@ export class DeviceRing {
 
   /**
    * The next m of the queries that were pushed attended: `attended` holds log-sum-exp of the last of them, unless
-   * something beside causality and the window hid slots.
+   * more than causality and the window hid slots.
    */
-  answer(m: number, attended?: Attended): void {
+  answer(m: number, attended?: AttentionResult): void {
     this.#answered += m;
     this.#valid = attended ? this.#valid + m : 0;
     if (!attended) return;
@@ -65,7 +65,7 @@ export class DeviceRing {
       count = Math.min(last, Math.max(0, this.window - (this.#seen - this.#answered))),
       shape = [this.#lse.shape[0], last];
     encodeSlots(
-      this.#home.scope.commands,
+      this.#device.scope.commands,
       { ...out, shape },
       this.#lse,
       count,
@@ -113,7 +113,7 @@ export class DeviceRing {
    * Records that it follows a rebased cache, whose slots have the positions `kept [kvHead]`: in each head a query
    * stands where the last slot that it may see stands.
    */
-  rebase(kept: readonly (readonly number[])[], next: number, turns: Turns): void {
+  rebase(kept: readonly (readonly number[])[], next: number, turns: Rotations): void {
     const H = this.#heads,
       have = Math.min(this.#seen, this.window),
       rows = kept.map((row) => Uint32Array.from(row));
@@ -124,7 +124,7 @@ export class DeviceRing {
       const row = rows[Math.floor((h * kept.length) / H)];
       return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot] + 1));
     });
-    turnRows(
+    rotateRows(
       turns,
       this.#tensor,
       each((slot, h) => rotations[slot * H + h]),
@@ -137,7 +137,7 @@ export class DeviceRing {
   /** From now on queries have rotations of their own, the original positions at first: these. */
   markRotations(): Uint32Array {
     if (this.#rotations) return this.#rotations;
-    const { ledger } = this.#home,
+    const { ledger } = this.#device,
       H = this.#heads,
       bytes = 4 * this.window * H;
     this.#rotations = new Uint32Array(this.window * H);
@@ -147,7 +147,7 @@ export class DeviceRing {
     return this.#rotations;
   }
 
-  /** Queries as they lie, `[H, w, d]`; those that nobody wrote are whatever they were. */
+  /** Queries in the order of storage, `[H, w, d]`; those not yet written are undefined. */
   get queries(): Tensor {
     return this.#tensor;
   }
@@ -169,16 +169,16 @@ export class DeviceRing {
   restore({ seen, queries, positions, rotations }: NonNullable<LayerSnapshot['ring']>): void {
     const [H = 1, w = 1, d = 1] = this.#tensor.shape;
     [this.#seen, this.#answered, this.#valid] = [seen, seen, 0];
-    this.#home.scope.commands.write(this.#tensor, swapped(queries, w, H, d), 0);
+    this.#device.scope.commands.write(this.#tensor, swapped(queries, w, H, d), 0);
     this.#positions.set(positions);
     if (rotations) this.markRotations().set(rotations);
   }
 
-  fork(home: Home): DeviceRing {
+  fork(device: DeviceScope): DeviceRing {
     const [heads = 1, w = 1, dim = 1] = this.#tensor.shape,
-      copy = new DeviceRing(w, heads, dim, home);
-    encodeSlots(home.scope.commands, this.#tensor, copy.#tensor, w);
-    encodeSlots(home.scope.commands, this.#lse, copy.#lse, w);
+      copy = new DeviceRing(w, heads, dim, device);
+    encodeSlots(device.scope.commands, this.#tensor, copy.#tensor, w);
+    encodeSlots(device.scope.commands, this.#lse, copy.#lse, w);
     copy.#positions.set(this.#positions);
     if (this.#rotations) copy.markRotations().set(this.#rotations);
     [copy.#seen, copy.#answered, copy.#valid] = [this.#seen, this.#answered, this.#valid];
@@ -189,7 +189,7 @@ export class DeviceRing {
     const {
       scope: { commands },
       ledger,
-    } = this.#home;
+    } = this.#device;
     ledger.release('rings', this.#bytes);
     ledger.free('rings', this.#bytes);
     for (const x of [this.#tensor, this.#lse]) commands.free(x);

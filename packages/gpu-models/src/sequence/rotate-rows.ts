@@ -1,10 +1,10 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { DeviceAngles } from '../operations.ts';
-import { encodeTurn } from '../rotate.ts';
+import { encodeRotate } from '../rotate.ts';
 
 /** Angles of all positions that something is turned from or to, on the device. */
-export interface Turns {
+export interface Rotations {
   readonly commands: Commands;
   /** Absent where nothing turns. */
   readonly angles: DeviceAngles | undefined;
@@ -16,8 +16,8 @@ export interface Turns {
  * Records the turning of the first slots of every row of `x [rows, size, d]` from one position to another, both
  * `[row][slot]`; rows may be shorter than others.
  */
-export function turnRows(
-  { commands, angles, row }: Turns,
+export function rotateRows(
+  { commands, angles, row }: Rotations,
   x: Tensor,
   from: readonly (readonly number[])[],
   to: readonly (readonly number[])[],
@@ -30,6 +30,6 @@ export function turnRows(
     for (const [i, p] of list.entries()) turns.set([at(p), at(to[r][i])], 2 * (r * slots + i));
   if (slots === 0) return;
   const given = commands.upload(turns, [from.length, slots, 2]);
-  encodeTurn(commands, x, given, angles);
+  encodeRotate(commands, x, given, angles);
   commands.free(given);
 }

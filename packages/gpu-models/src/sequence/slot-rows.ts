@@ -1,23 +1,23 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeCompact, encodeRest, encodeSlots } from '../operations.ts';
-import { forRows, type Home, type Selection } from './device-scope.ts';
+import { forRows, type DeviceScope, type SlotSelection } from './device-scope.ts';
 
 /**
- * f32 `[rows, stride]` on the device beside a layer's cache: one entry a slot, compacted with it, `init` where nobody
- * wrote; counted as the host counts its own.
+ * f32 `[rows, stride]` on the device, one entry for each slot of a layer's cache and compacted with it; `init` where
+ * nothing was written. Bytes are counted as the host counts its own.
  */
-export class DeviceRows {
+export class DeviceSlotRows {
   readonly rows: number;
   readonly #init: number;
   readonly #name: string;
-  readonly #home: Home;
+  readonly #device: DeviceScope;
   #tensor: Tensor;
   #length = 0;
 
-  constructor(rows: number, init: number, name: string, home: Home) {
-    [this.rows, this.#init, this.#name, this.#home] = [rows, init, name, home];
-    this.#tensor = home.scope.commands.make([rows, 0]);
+  constructor(rows: number, init: number, name: string, device: DeviceScope) {
+    [this.rows, this.#init, this.#name, this.#device] = [rows, init, name, device];
+    this.#tensor = device.scope.commands.make([rows, 0]);
   }
 
   get tensor(): Tensor {
@@ -38,12 +38,12 @@ export class DeviceRows {
 
   /** The first columns become those of `[rows, slots]`. */
   write(values: Tensor): void {
-    encodeSlots(this.#home.scope.commands, values, this.#tensor, values.shape[1]);
+    encodeSlots(this.#device.scope.commands, values, this.#tensor, values.shape[1]);
   }
 
   /** Takes saved numbers `[rows, slots]` back. */
   restore(numbers: Float32Array, slots: number): void {
-    const { commands } = this.#home.scope;
+    const { commands } = this.#device.scope;
     this.grow(slots);
     for (let r = 0; r < this.rows; r++)
       commands.write(this.#tensor, numbers.subarray(r * slots, (r + 1) * slots), r * this.#stride);
@@ -57,8 +57,8 @@ export class DeviceRows {
   }
 
   /** Records that these slots of each head stay: at most `counts`, until `confirm` says how many. */
-  keep(selection: Selection, counts: readonly number[]): void {
-    const { commands } = this.#home.scope,
+  keep(selection: SlotSelection, counts: readonly number[]): void {
+    const { commands } = this.#device.scope,
       { kept, counts: valid } = forRows(selection, this.rows);
     encodeCompact(commands, this.#tensor, kept, valid, { most: Math.max(...counts) });
     encodeRest(commands, this.#tensor, valid, this.#init);
@@ -70,24 +70,24 @@ export class DeviceRows {
     this.#count(Math.max(0, ...(this.rows < counts.length ? counts.slice(0, 1) : counts)));
   }
 
-  fork(home: Home): DeviceRows {
-    const copy = new DeviceRows(this.rows, this.#init, this.#name, home);
+  fork(device: DeviceScope): DeviceSlotRows {
+    const copy = new DeviceSlotRows(this.rows, this.#init, this.#name, device);
     copy.grow(this.#length);
-    encodeSlots(home.scope.commands, this.#tensor, copy.#tensor, this.#length);
+    encodeSlots(device.scope.commands, this.#tensor, copy.#tensor, this.#length);
     return copy;
   }
 
   destroy(): void {
     this.#count(0);
     this.#resize(0);
-    this.#home.scope.commands.free(this.#tensor);
+    this.#device.scope.commands.free(this.#tensor);
   }
 
   #resize(stride: number): void {
     const {
         scope: { commands },
         ledger,
-      } = this.#home,
+      } = this.#device,
       next = commands.upload(new Float32Array(this.rows * stride).fill(this.#init), [this.rows, stride]);
     ledger.allocate(this.#name, 4 * this.rows * stride);
     encodeSlots(commands, this.#tensor, next, Math.min(this.#length, stride));
@@ -98,8 +98,8 @@ export class DeviceRows {
 
   #count(length: number): void {
     const change = 4 * this.rows * (length - this.#length);
-    if (change > 0) this.#home.ledger.use(this.#name, change);
-    else this.#home.ledger.release(this.#name, -change);
+    if (change > 0) this.#device.ledger.use(this.#name, change);
+    else this.#device.ledger.release(this.#name, -change);
     this.#length = length;
   }
 }

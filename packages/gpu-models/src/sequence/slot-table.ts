@@ -1,8 +1,8 @@
 /**
- * A number for every slot of a cache on the device, as the host knows it, head by head: what the last event left, and
- * what joined all heads since.
+ * The host's copy of one number for every slot of a device cache, by head: those that the last event kept, and those
+ * appended to all heads since.
  */
-export class HeldSlots {
+export class SlotTable {
   #held: readonly (readonly number[])[];
   #joined: number[] = [];
 

@@ -4,15 +4,14 @@ import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { outputOf } from './output.ts';
-import { partOf } from './token-chunk.ts';
+import { chunkOf } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 
 /**
- * Steps of a sequence that holds a cache and nothing beside it, on ids that only the device knows. A slot is written
- * behind those in use and counts once its token is known, so that taking a step back is
- * setting the lengths to what counts.
+ * Steps of a sequence that holds a cache and no observations, on ids that only the device knows. A slot is written after
+ * those in use and counts once its token is known, so a rollback only resets the lengths.
  */
-export function aheadOf(memory: DeviceState): Ahead {
+export function speculativeSteps(memory: DeviceState): Ahead {
   const next = (): number => memory.rotations(Uint32Array.of(memory.length))[0];
   return {
     room(policy) {
@@ -39,7 +38,7 @@ export function aheadOf(memory: DeviceState): Ahead {
         // the device's programs give no rows back, so the decoder has the embedding
         const matrix = head.matrix(embedding!),
           { tensor } = encodeEmbedding(commands, asked.tensor, 1, matrix, config.embeddingScale),
-          part = partOf(memory, commands, Uint32Array.of(position), tensor);
+          part = chunkOf(memory, commands, Uint32Array.of(position), tensor);
         for (const [l, layer] of memory.layers.entries()) {
           const { project, finish } = prepared[l],
             [q, k, v] = project.encode(commands, [part.x], 1, part.angles(l)) as [Tensor, Tensor, Tensor];

@@ -2,20 +2,20 @@ import { KvError } from '@kv/core';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { StoredState } from '@kv/engine';
-import type { Home } from './device-scope.ts';
-import { DeviceRows } from './slot-rows.ts';
+import type { DeviceScope } from './device-scope.ts';
+import { DeviceSlotRows } from './slot-rows.ts';
 
 /** Rows of each kind of state. */
 export type StateShape = Readonly<Record<StateSpec['rows'], number>>;
 
 /** The state of pieces in one layer (or, for rows `model`, in the sequence), on the device. */
 export class DeviceStates {
-  readonly #entries = new Map<string, { readonly spec: StateSpec; readonly rows: DeviceRows }>();
+  readonly #entries = new Map<string, { readonly spec: StateSpec; readonly rows: DeviceSlotRows }>();
   readonly #shape: StateShape;
-  readonly #home: Home;
+  readonly #device: DeviceScope;
 
-  constructor(shape: StateShape, home: Home) {
-    [this.#shape, this.#home] = [shape, home];
+  constructor(shape: StateShape, device: DeviceScope) {
+    [this.#shape, this.#device] = [shape, device];
   }
 
   get empty(): boolean {
@@ -44,7 +44,7 @@ export class DeviceStates {
   }
 
   /** The states that follow the cache. */
-  get slots(): readonly DeviceRows[] {
+  get slots(): readonly DeviceSlotRows[] {
     return [...this.#entries.values()].flatMap(({ spec, rows }) => (spec.kind === 'slot' ? [rows] : []));
   }
 
@@ -60,14 +60,14 @@ export class DeviceStates {
 
   /** Takes a saved state back. */
   restore({ id, spec, columns, data }: StoredState): void {
-    const rows = new DeviceRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#home);
+    const rows = new DeviceSlotRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#device);
     rows.restore(data, columns);
     this.#entries.set(id, { spec, rows });
   }
 
-  fork(home: Home): DeviceStates {
-    const copy = new DeviceStates(this.#shape, home);
-    for (const [id, { spec, rows }] of this.#entries) copy.#entries.set(id, { spec, rows: rows.fork(home) });
+  fork(device: DeviceScope): DeviceStates {
+    const copy = new DeviceStates(this.#shape, device);
+    for (const [id, { spec, rows }] of this.#entries) copy.#entries.set(id, { spec, rows: rows.fork(device) });
     return copy;
   }
 
@@ -76,13 +76,13 @@ export class DeviceStates {
     this.#entries.clear();
   }
 
-  #entry(signal: State, slots: number, positions: number): { readonly spec: StateSpec; readonly rows: DeviceRows } {
+  #entry(signal: State, slots: number, positions: number): { readonly spec: StateSpec; readonly rows: DeviceSlotRows } {
     const spec = signal.state;
     let entry = this.#entries.get(signal.id);
     if (!entry)
       this.#entries.set(
         signal.id,
-        (entry = { spec, rows: new DeviceRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#home) }),
+        (entry = { spec, rows: new DeviceSlotRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#device) }),
       );
     const { rows } = entry,
       columns = {

@@ -6,12 +6,12 @@ import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
 import { copied } from './event.ts';
 import type { DeviceState } from './device-state.ts';
-import { embeddedFrom, type Part } from './token-chunk.ts';
+import { embedFrom, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 
-type Folding = Parameters<NonNullable<ProviderEngine['attentionStretches']>>;
-interface Queries {
-  readonly part: Part;
+type FoldArguments = Parameters<NonNullable<ProviderEngine['attentionStretches']>>;
+interface ProjectedChunk {
+  readonly part: TokenChunk;
   readonly q: Tensor;
 }
 
@@ -23,8 +23,8 @@ export async function foldStretches(
   memory: DeviceState,
   layer: number,
   stretches: readonly Stretch[],
-  strongest: Folding[2],
-  record: Folding[3],
+  strongest: FoldArguments[2],
+  record: FoldArguments[3],
 ): Promise<readonly (readonly Float32Array[])[]> {
   const copy = memory.empty(),
     scope = memory.open(),
@@ -37,7 +37,7 @@ export async function foldStretches(
   try {
     const first = Math.min(ids.length, ...stretches.map(({ from }) => from)),
       ranges = [{ from: 0, end: first }, ...stretches];
-    const parts = ranges.map(({ from, end }) => embeddedFrom(copy, commands, ids.slice(from, end), from));
+    const parts = ranges.map(({ from, end }) => embedFrom(copy, commands, ids.slice(from, end), from));
     for (let l = 0; l < layer; l++)
       for (const [i, part] of parts.flat().entries()) {
         if (i === 0) [copy.layers[l].cache.grow(ids.length), counters.fused++];
@@ -60,7 +60,7 @@ export async function foldStretches(
 }
 
 /** Records a part's keys and values into a layer's cache. */
-function project({ layers, decoder }: DeviceState, commands: Commands, l: number, part: Part): Queries {
+function project({ layers, decoder }: DeviceState, commands: Commands, l: number, part: TokenChunk): ProjectedChunk {
   const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles(l)) as [
     Tensor,
     Tensor,
@@ -72,8 +72,8 @@ function project({ layers, decoder }: DeviceState, commands: Commands, l: number
   return { part, q };
 }
 
-/** Records a part's way through a whole layer. */
-function through(copy: DeviceState, commands: Commands, l: number, part: Part): void {
+/** Records a chunk through a whole layer. */
+function through(copy: DeviceState, commands: Commands, l: number, part: TokenChunk): void {
   const { q } = project(copy, commands, l, part),
     {
       decoder,
@@ -90,10 +90,10 @@ function through(copy: DeviceState, commands: Commands, l: number, part: Part): 
 function fold(
   copy: DeviceState,
   l: number,
-  parts: readonly Part[],
+  parts: readonly TokenChunk[],
   stretch: Stretch,
-  strongest: Folding[2],
-  record: Folding[3],
+  strongest: FoldArguments[2],
+  record: FoldArguments[3],
   outer: Commands,
 ): Tensor[] {
   const { first, from, end, inside } = stretch,

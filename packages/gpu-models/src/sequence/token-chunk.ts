@@ -5,11 +5,11 @@ import { joined } from '@kv/checkpoints';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 
-/** Tokens that go through a layer's programs together: what lies between them is as large as that. */
+/** Tokens that go through a layer's programs together; intermediate buffers have this many rows. */
 const TOGETHER = 512;
 
-/** Some of a block's tokens: hidden states `[m, D]`, and what a layer makes of them. */
-export interface Part {
+/** Consecutive tokens of a block: hidden states `[m, D]`, positions and angles. */
+export interface TokenChunk {
   readonly m: number;
   /** Their positions, on the host and on the device. */
   readonly at: Uint32Array;
@@ -21,11 +21,11 @@ export interface Part {
   x: Tensor;
 }
 
-/** Uploads what layers turn rows by, each rope once: those of one memory's positions behind those of another's. */
+/** Uploads what layers turn rows by, each rope once: positions of one memory, then those of the next. */
 export function anglesOf(
   rows: readonly (readonly [memory: DeviceState, positions: Uint32Array])[],
   commands: Commands,
-): Part['angles'] {
+): TokenChunk['angles'] {
   const known = new Map<unknown, DeviceAngles>(),
     [[{ model }]] = rows,
     count = rows.reduce((sum, [, { length }]) => sum + length, 0);
@@ -45,7 +45,7 @@ export function anglesOf(
 }
 
 /** Tokens at positions, with everything that goes up. */
-export function partOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): Part {
+export function chunkOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): TokenChunk {
   const m = at.length,
     turned = memory.rotations(at);
   return {
@@ -59,7 +59,12 @@ export function partOf(memory: DeviceState, commands: Commands, at: Uint32Array,
 }
 
 /** Records the embedding of ids, of the tokens from position `first` on: a part for each `TOGETHER` of them. */
-export function embeddedFrom(memory: DeviceState, commands: Commands, ids: readonly number[], first: number): Part[] {
+export function embedFrom(
+  memory: DeviceState,
+  commands: Commands,
+  ids: readonly number[],
+  first: number,
+): TokenChunk[] {
   const {
       decoder: { head, embedding },
       model: { config },
@@ -70,7 +75,7 @@ export function embeddedFrom(memory: DeviceState, commands: Commands, ids: reado
       tokens = commands.upload(some, [some.length]),
       { tensor } = encodeEmbedding(commands, tokens, some.length, matrix, config.embeddingScale);
     commands.free(tokens);
-    return partOf(
+    return chunkOf(
       memory,
       commands,
       some.map((_, j) => first + i * TOGETHER + j),
@@ -80,7 +85,7 @@ export function embeddedFrom(memory: DeviceState, commands: Commands, ids: reado
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
-export function embedded(memory: DeviceState, commands: Commands, ids: readonly number[]): Part[] {
+export function embedded(memory: DeviceState, commands: Commands, ids: readonly number[]): TokenChunk[] {
   expectIds(ids, memory.model.config.vocab);
-  return embeddedFrom(memory, commands, ids, memory.length);
+  return embedFrom(memory, commands, ids, memory.length);
 }

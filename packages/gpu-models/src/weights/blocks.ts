@@ -1,7 +1,7 @@
-import type { Form } from '../wgsl/weights.ts';
+import type { WeightFormat } from '../wgsl/weights.ts';
 
 /** How a stored block goes to the device. */
-interface Blocks {
+interface BlockPacking {
   /** Where the halves of its scales stand. */
   readonly scaleBytes: readonly number[];
   /**
@@ -37,14 +37,14 @@ function upper(from: Uint8Array, at: number, shift: number, bits: 1 | 2, to: Uin
 const ofPair = (from: Uint8Array, at: number, j: number, to: Uint8Array, out: number): void =>
   nibbles(from, at + 32 * (j >> 1), 4 * (j % 2), 16, to, out);
 const withFifth =
-  (fifth: number, quants: number): Blocks['pack'] =>
+  (fifth: number, quants: number): BlockPacking['pack'] =>
   (from, at, _, to, out) => {
     halved(from, at + quants, to, out);
     to.set(from.subarray(at + fifth, at + fifth + 4), out + 16);
   };
 
 /** ggml's blocks (ggml-common.h): scales first, of Q6_K last. */
-export const blocks: Readonly<Record<Exclude<Form, 'f32' | 'f16' | 'bf16'>, Blocks>> = {
+export const blocks: Readonly<Record<Exclude<WeightFormat, 'f32' | 'f16' | 'bf16'>, BlockPacking>> = {
   q8_0: { scaleBytes: [0], pack: (from, at, _, to, out) => to.set(from.subarray(at + 2, at + 34), out) },
   q4_0: { scaleBytes: [0], pack: (from, at, _, to, out) => halved(from, at + 2, to, out) },
   q4_1: { scaleBytes: [0, 2], pack: (from, at, _, to, out) => halved(from, at + 4, to, out) },
@@ -70,8 +70,8 @@ export const blocks: Readonly<Record<Exclude<Form, 'f32' | 'f16' | 'bf16'>, Bloc
 /** Numbers that a nibble of IQ4_NL stands for (ggml-common.h). */
 const UNEVEN = Int8Array.of(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
 
-/** IQ4_NL, of uneven steps: as whole bytes, the way Q8_0 lies. */
-export const unevenBlocks: Blocks = {
+/** IQ4_NL, of uneven steps: as whole bytes, in the layout of Q8_0. */
+export const unevenBlocks: BlockPacking = {
   scaleBytes: [0],
   pack: (from, at, _, to, out) => {
     for (let i = 0; i < 16; i++) {

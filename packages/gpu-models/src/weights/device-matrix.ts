@@ -1,12 +1,12 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { Matrix, MatrixPart } from '@kv/checkpoints';
-import type { Form } from '../wgsl/weights.ts';
-import { BLOCK_HALVES, formOf, OCTET_WORDS, octetsOf, repack } from './repack.ts';
+import type { WeightFormat } from '../wgsl/weights.ts';
+import { BLOCK_HALVES, formatOf, OCTET_WORDS, octetsOf, repack } from './repack.ts';
 
 /** Rows `[from, from + rows)` of a weight in one form, small enough to be bound. */
 export interface DevicePart {
-  readonly form: Form;
+  readonly form: WeightFormat;
   readonly from: number;
   readonly rows: number;
   readonly weights: Tensor;
@@ -23,7 +23,7 @@ export interface DeviceMatrix {
 }
 
 /** Some rows of a stored part. */
-interface Piece {
+interface StoredRows {
   readonly part: MatrixPart;
   readonly from: number;
   readonly count: number;
@@ -34,7 +34,7 @@ const STAGED = 2 ** 23;
 
 /**
  * Uploads a matrix, split by form and so that no buffer has more than `bindingBytes`; the host holds a few MiB of it at
- * a time beside the scales. `half` is for devices with `shader-f16`.
+ * a time, besides the scales. `half` is for devices with `shader-f16`.
  */
 export function uploadMatrix(
   commands: Commands,
@@ -52,19 +52,19 @@ export function uploadMatrix(
   return { outputs, inputs, parts: made, half };
 }
 
-/** Room for a matrix as one part of 16-bit numbers, which nobody fills. */
+/** An uninitialised matrix of one part of 16-bit numbers, for plans. */
 export function reserveMatrix(commands: Commands, { outputs, inputs }: Matrix): DeviceMatrix {
   const weights = commands.make([outputs * OCTET_WORDS.f16 * octetsOf(inputs)], 'u32');
   return { outputs, inputs, parts: [{ form: 'f16', from: 0, rows: outputs, weights, scales: undefined }], half: false };
 }
 
-const rowBytes = (form: Form, inputs: number): number => 4 * OCTET_WORDS[form] * octetsOf(inputs);
+const rowBytes = (form: WeightFormat, inputs: number): number => 4 * OCTET_WORDS[form] * octetsOf(inputs);
 
 /** Runs of pieces of one form that fit one binding together. */
-function bindable(parts: readonly MatrixPart[], inputs: number, bindingBytes: number): Piece[][] {
-  const groups: { readonly form: Form; room: number; readonly pieces: Piece[] }[] = [];
+function bindable(parts: readonly MatrixPart[], inputs: number, bindingBytes: number): StoredRows[][] {
+  const groups: { readonly form: WeightFormat; room: number; readonly pieces: StoredRows[] }[] = [];
   for (const part of parts) {
-    const form = formOf(part.type),
+    const form = formatOf(part.type),
       most = Math.max(1, Math.floor(bindingBytes / rowBytes(form, inputs)));
     for (let at = 0; at < part.rows; ) {
       let last = groups.at(-1);
@@ -78,8 +78,8 @@ function bindable(parts: readonly MatrixPart[], inputs: number, bindingBytes: nu
   return groups.map(({ pieces }) => pieces);
 }
 
-function uploadPart(commands: Commands, pieces: readonly Piece[], inputs: number, from: number): DevicePart {
-  const form = formOf(pieces[0].part.type),
+function uploadPart(commands: Commands, pieces: readonly StoredRows[], inputs: number, from: number): DevicePart {
+  const form = formatOf(pieces[0].part.type),
     words = OCTET_WORDS[form] * octetsOf(inputs),
     halves = (inputs / 32) * BLOCK_HALVES[form];
   const rows = pieces.reduce((n, { count }) => n + count, 0),

@@ -1,11 +1,11 @@
 import { tensorTypes, toFloat32 } from '@kv/checkpoints';
 import type { MatrixPart, TensorType } from '@kv/checkpoints';
-import type { Form } from '../wgsl/weights.ts';
+import type { WeightFormat } from '../wgsl/weights.ts';
 import { blocks, unevenBlocks } from './blocks.ts';
 
 /** The form in which a stored type goes to the device: as it is where a kernel reads it, else one that holds it. */
-export const formOf = (type: TensorType): Form => forms[type] ?? 'f32';
-const forms: Readonly<Partial<Record<TensorType, Form>>> = {
+export const formatOf = (type: TensorType): WeightFormat => forms[type] ?? 'f32';
+const forms: Readonly<Partial<Record<TensorType, WeightFormat>>> = {
   F16: 'f16',
   BF16: 'bf16',
   Q8_0: 'q8_0',
@@ -21,7 +21,7 @@ const forms: Readonly<Partial<Record<TensorType, Form>>> = {
 };
 
 /** Words of 32 bits that eight numbers take, without scales. */
-export const OCTET_WORDS: Readonly<Record<Form, number>> = {
+export const OCTET_WORDS: Readonly<Record<WeightFormat, number>> = {
   f32: 8,
   f16: 4,
   bf16: 4,
@@ -35,7 +35,7 @@ export const OCTET_WORDS: Readonly<Record<Form, number>> = {
   q6_k: 1.5,
 };
 /** Halves of scales for a block of 32 numbers. */
-export const BLOCK_HALVES: Readonly<Record<Form, number>> = {
+export const BLOCK_HALVES: Readonly<Record<WeightFormat, number>> = {
   f32: 0,
   f16: 0,
   bf16: 0,
@@ -56,7 +56,7 @@ export const octetsOf = (inputs: number): number => Math.ceil(inputs / 8);
  * Rows of a part: the numbers or quants, and the scales of their blocks by halves (of Q4_1 and Q5_1 the scale and the
  * minimum; of K-quants all that the block has).
  */
-export interface Packed {
+export interface PackedRows {
   readonly weights: Uint32Array;
   readonly scales: Uint16Array;
 }
@@ -65,10 +65,10 @@ export interface Packed {
  * Puts rows `[from, from + count)` of a stored part into the device's form: quants in order, apart from scales, so that
  * each is read by whole words.
  */
-export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: number, count: number): Packed {
+export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: number, count: number): PackedRows {
   const size = bytes.length / rows,
     part = bytes.subarray(from * size, (from + count) * size),
-    form = formOf(type),
+    form = formatOf(type),
     octets = octetsOf(inputs);
   const weights = new Uint32Array(count * octets * OCTET_WORDS[form]),
     scales = new Uint16Array((count * inputs * BLOCK_HALVES[form]) / 32);

@@ -2,7 +2,18 @@
  * How weights lie on the device: plain numbers of 32 or 16 bits, or blocks with quants and scales apart, 32 numbers in
  * one or 256 in eight or sixteen of their own scales (K).
  */
-export type Form = 'f32' | 'f16' | 'bf16' | 'q8_0' | 'q4_0' | 'q4_1' | 'q5_0' | 'q5_1' | 'q4_k' | 'q5_k' | 'q6_k';
+export type WeightFormat =
+  | 'f32'
+  | 'f16'
+  | 'bf16'
+  | 'q8_0'
+  | 'q4_0'
+  | 'q4_1'
+  | 'q5_0'
+  | 'q5_1'
+  | 'q4_k'
+  | 'q5_k'
+  | 'q6_k';
 
 /**
  * A half by its bits, exactly: `unpack2x16float` may take subnormals for 0, and scales of small weights are subnormal.
@@ -49,7 +60,7 @@ interface Layout {
   readonly source: string;
 }
 
-const layouts: Readonly<Record<Form, Layout>> = {
+const layouts: Readonly<Record<WeightFormat, Layout>> = {
   f32: {
     type: 'vec4<f32>',
     scales: false,
@@ -133,7 +144,7 @@ fn weight(at: u32) -> Octet {
 };
 
 /** Buffers and text for reading weights in a form, eight numbers at a time. */
-export function weightsOf(form: Form): {
+export function weightsOf(form: WeightFormat): {
   readonly buffers: { readonly weights: string; readonly scales?: string };
   readonly source: string;
 } {
