@@ -8,13 +8,14 @@ import { fail, root, run } from './process.mjs';
 const running = (...names) => names.flatMap((name) => ['--filter-prod', `${name}...`]);
 const pieces = () => running('@kv/cli', ...piecePackages().map(({ manifest: { name } }) => name));
 
-/** What each command needs: an app with everything it imports, all pieces and the root's build tools, or all. */
+/** What each command needs: an app with everything it imports, all pieces and the root's build tools; for the unit tests what they import (ONNX Runtime is bench's), without the tools; or all. */
 const scopes = {
   cli: () => ['--filter', '.', ...pieces()],
   gpu: () => ['--filter', '.', '--filter', '@kv/gpu-models...', ...pieces()],
   queue: () => ['--filter', '.', '--filter', '@kv/queue...', ...pieces()],
   studies: () => ['--filter', '.', ...running('@kv/studies'), ...pieces()],
   playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],
+  unit: () => ['.', './packages/**', './apps/*', '!./apps/docs', './bench', './studies/**'].flatMap((one) => ['--filter', one]),
   all: () => [],
 };
 
@@ -32,7 +33,7 @@ export async function install(scope) {
   rmSync(stamp, { force: true });
   const pnpm = manifest(root).packageManager;
   console.error(
-    `Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', studies: 'the studies need', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
+    `Installing what ${{ all: 'all tests need', unit: 'the unit tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', studies: 'the studies need', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
   );
   const { code, output } = await run('npx', [
     '-y',

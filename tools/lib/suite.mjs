@@ -47,7 +47,7 @@ export async function suite(names, args = []) {
   for (const folder of packageFolders().filter(onTrial)) rmSync(folder, { recursive: true });
   const chosen = names.map((name) => suites[name]);
   if (chosen.some(({ adapter }) => adapter)) await setUpAdapter(env);
-  await install('all');
+  await install(names.every((name) => name === 'unit') ? 'unit' : 'all');
   const count = { passed: 0, failed: 0, skipped: 0, aside: 0 };
   for (const [name, command, ...rest] of new Set(chosen.flatMap(({ checks = [] }) => checks))) {
     const start = performance.now();
