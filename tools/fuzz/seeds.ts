@@ -70,13 +70,12 @@ function savedCache(shape: CacheShape): Uint8Array {
     model: 'm',
     policy: 'snapkv ∘ topK',
     budget: 2,
-    ...{ tokens: 3, promptLength: 3, rotaryLength: 3, decoded: 0, mostSlots: 3, shift: null, logits: 1 },
+    ...{ window: 8, tokens: 3, promptLength: 3, rotaryLength: 3, decoded: 0, mostSlots: 3, shift: null, logits: 1 },
     layers: [
       {
         lengths: [2],
         aligned: true,
         ring: { window: 1, seen: 1 },
-        window: 1,
         accumulated: true,
         block: false,
         states: [{ id: 's', spec: { kind: 'slot', rows: 'kv' }, columns: 2 }],

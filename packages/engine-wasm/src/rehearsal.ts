@@ -1,6 +1,6 @@
 import { compose, keys, scorer, selector } from '@kv/core';
 import { cpu } from '@kv/cpu';
-import { compile, Known, runEvent, settle } from '@kv/core/engine';
+import { compile, StepCache, runEvent, settle } from '@kv/core/engine';
 import type { EventLayer } from '@kv/core/engine';
 
 /** What most pieces call. */

@@ -2,7 +2,7 @@ import { countCalls } from '@kv/model-testing/count-calls';
 import { beforeAll, expect, test } from 'vitest';
 import { generate, loadModel } from '../src/index.ts';
 import type { GenerateOptions, Model } from '../src/index.ts';
-import { shared } from './shared.ts';
+import { shared } from '@kv/model-testing/shared';
 
 let model: Model;
 const ids = [...Array(24).keys()];

@@ -1,4 +1,5 @@
-import { apply, applyOn } from '@kv/core';
+import { applyOn } from '@kv/core';
+import { apply } from '@kv/cpu';
 import { openGpu } from '@kv/gpu';
 import { deviceTests } from '@kv/gpu-testing';
 import { kernelLaws } from '@kv/laws';
