@@ -1,6 +1,6 @@
 /**
- * `npm run bench [NAME...]`: runs bench/*.bench.mjs against the built packages, all or those whose name contains a
- * NAME.
+ * `npm run bench [NAME...]`: builds the packages and runs bench/*.bench.mjs, all or those whose name contains a NAME.
+ * `npm run bench -- PROGRAM.mjs [ARGUMENTS]` runs one program below bench/, such as peers/llama-cpp.mjs.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -10,12 +10,15 @@ import { fail, root, run } from './lib/process.mjs';
 
 const names = process.argv.slice(2);
 const folder = join(root, 'bench');
+const isProgram = names[0]?.endsWith('.mjs') && existsSync(join(folder, names[0]));
 const files = existsSync(folder)
   ? readdirSync(folder)
       .filter((file) => file.endsWith('.bench.mjs'))
       .sort()
   : [];
-const chosen = files.filter((file) => names.length === 0 || names.some((name) => file.includes(name)));
+const chosen = isProgram
+  ? [names[0]]
+  : files.filter((file) => names.length === 0 || names.some((name) => file.includes(name)));
 if (chosen.length === 0)
   fail(`bench: no file in bench/ matches ${JSON.stringify(names)}, there are: ${files.join(', ') || 'none'}`, 2);
 
@@ -24,6 +27,10 @@ const { code, output } = await run('turbo', ['run', 'build', '--output-logs=erro
 if (code !== 0) fail(`${output}The packages could not be built: see above.`, code);
 for (const file of chosen) {
   console.log(`\n${file}`);
-  const { status } = spawnSync(process.execPath, ['--expose-gc', join(folder, file)], { cwd: root, stdio: 'inherit' });
+  const { status } = spawnSync(
+    process.execPath,
+    ['--expose-gc', join(folder, file), ...(isProgram ? names.slice(1) : [])],
+    { cwd: root, stdio: 'inherit' },
+  );
   if (status !== 0) fail(`bench: ${file} ended with ${status}`, status ?? 1);
 }

@@ -1,13 +1,12 @@
 // @kv/models against node-llama-cpp on the same GGUF and the same prompt, turn by turn on one machine.
-//   node bench/peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
+//   npm run bench -- peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
 //     [--tokens 512,1024 [--budget 512]] [--out peers] [--without-amx]
 // --tokens takes these lengths for the four rows, with the full cache and, where --budget is given, with it too.
 // --without-amx takes the peer's AMX kernels away: what it reaches on a processor that has no such units.
 // Turns stand --pause seconds apart, for a machine that others share.
 // FILE is any prose of 4,097 tokens, by default the book of @kv/tasks.
 // The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
-// by default). Needs the
-// packages built (npm run bench does it). Each engine lives in its own process, which sleeps while the other one works.
+// by default). Each engine lives in its own process, which sleeps while the other one works.
 // Writes bench/results/peers.json and peers.md, or files of the name --out.
 import { fork, execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -168,7 +167,7 @@ const info = {
   node: process.version,
   threads,
   turns,
-  command: `node bench/peers/llama-cpp.mjs ${path.split(/[\\/]/).at(-1)} ${process.argv.slice(3).join(' ')}`,
+  command: `npm run bench -- peers/llama-cpp.mjs ${path.split(/[\\/]/).at(-1)} ${process.argv.slice(3).join(' ')}`,
   engine,
   file: path.split(/[\\/]/).at(-1),
   peer: `node-llama-cpp ${version}${withoutAmx ? ' without its AMX kernels' : ''}`,

@@ -2,9 +2,9 @@
 export const VERDICT = 200;
 
 /**
- * What so many problems are good for; ids to choose on (`part` dev) are never more than a screening.
+ * What a number of problems is good for; ids to choose on (`part` dev) are never more than a screening.
  *
- * @remarks Seed 003, section 3.2: deltas at n = 50 shrank at n = 200.
+ * @remarks The alpha paper, section 3.2: deltas at n = 50 shrank at n = 200.
  */
 export const standing = (n: number, part?: 'dev' | 'confirm'): 'screening' | 'verdict' =>
   n < VERDICT || part === 'dev' ? 'screening' : 'verdict';

@@ -11,7 +11,7 @@ export const protocolExample = `{
   "lambdas": [0.5, 1]
 }`;
 
-/** What each branch of seed 003's rule means. */
+/** What each branch of the rule means. */
 export const branchMeanings: Readonly<Record<Branch, string>> = {
   A: 'the claim holds: a primary cell gains (p < .05), second cells gain on average, and none of them loses (p < .05)',
   B: 'the claim holds on primary models alone: a primary cell gains (p < .05), but second cells do not gain on average, one of them loses (p < .05), or there are none',

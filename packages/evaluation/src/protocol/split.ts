@@ -12,7 +12,7 @@ export interface Split {
 /** Whether an id is one to choose on: md5's hex digest, read as one integer, mod 5, is 0 or 1. */
 export const isDev = (id: string): boolean => BigInt(`0x${createHash('md5').update(id).digest('hex')}`) % 5n < 2n;
 
-/** Splits ids in their order. @remarks Seed 003, section 4.2: MATH-500 becomes 201 and 299. */
+/** Splits ids in their order. @remarks As the alpha paper (set-conditioned diversity) splits, section 4.2: MATH-500 becomes 201 and 299. */
 export const splitIds = (ids: readonly string[]): Split => ({
   dev: ids.filter(isDev),
   confirm: ids.filter((id) => !isDev(id)),

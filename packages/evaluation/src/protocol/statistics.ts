@@ -125,7 +125,7 @@ const LEVEL = 0.05;
  * A: a primary cell gains, second cells gain on average and none loses; B: the first alone; C: not even that. No branch
  * unless the mean caches of every cell are matched.
  *
- * @remarks Seed 003, section 4.2, where Qwen is primary and Llama second, behind the gate of section 3.2.
+ * @remarks The alpha paper, section 4.2, where Qwen is primary and Llama second; its section 3.2 asks for matched caches first.
  */
 export function decide(
   cells: readonly Pick<ConfirmCell, 'role' | 'matched' | 'difference' | 'p' | 'bonferroni'>[],

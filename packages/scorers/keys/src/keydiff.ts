@@ -9,8 +9,8 @@ const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
  * KeyDiff: minus the cosine between a key and the mean direction of all keys of its head, so keys unlike the others
  * stay.
  *
- * `of: 'values'` asks the same of values: times -λ in a weighted sum it is the prior of seed 003's gate `variant_b`,
- * λ cos(V, mean direction of V).
+ * `of: 'values'` asks the same of values: times -λ in a weighted sum it is a prior that the paper of `alpha` tried and
+ * rejected, λ cos(V, mean direction of V).
  *
  * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads
  * no attention, and keys twice. O(G n d).
