@@ -3,8 +3,11 @@ import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { branch, cellExperiment, cellId, confirm, confirmCells, decide, openLedger, probe } from '../src/index.ts';
-import type { Bed, Cell, CellResult, Protocolled, Sampled } from '../src/index.ts';
+import { branch, cellExperiment, confirm, decide, openLedger, probe } from '../src/index.ts';
+import type { Bed, Cell, CellResult, Protocolled } from '../src/index.ts';
+import { cellId } from '../src/cells/types.ts';
+import { confirmCells } from '../src/protocol/statistics.ts';
+import type { Sampled } from '../src/protocol/statistics.ts';
 import { folder } from './folder.ts';
 import { common, planWriter, problems } from './protocol-plan.ts';
 

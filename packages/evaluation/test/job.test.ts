@@ -5,8 +5,9 @@ import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { cellExperiment, cellQueue, cellsOf, checkCellJob, elsewhere, here, runExperiment } from '../src/index.ts';
+import { cellExperiment, cellQueue, checkCellJob, elsewhere, here, runExperiment } from '../src/index.ts';
 import type { CellJob } from '../src/index.ts';
+import { cellsOf } from '../src/cells/experiment.ts';
 import { folder } from './folder.ts';
 
 let model: Model;

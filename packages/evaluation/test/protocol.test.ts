@@ -10,23 +10,23 @@ import {
   branch,
   branchMeanings,
   cellExperiment,
-  chosenLambda,
   confirm,
-  confirmCells,
   decide,
   here,
   openLedger,
   probe,
   readIds,
   readProblems,
-  rebudget,
   runExperiment,
   splitIds,
   TASK,
   tiedLambdas,
   tuningIds,
 } from '../src/index.ts';
-import type { Bed, CellResult, ConfirmCell, Ledger } from '../src/index.ts';
+import type { Bed, CellResult, Ledger } from '../src/index.ts';
+import { rebudget } from '../src/cells/rebudget.ts';
+import { chosenLambda, confirmCells } from '../src/protocol/statistics.ts';
+import type { ConfirmCell } from '../src/protocol/statistics.ts';
 import { folder } from './folder.ts';
 import { common, planWriter, problems } from './protocol-plan.ts';
 

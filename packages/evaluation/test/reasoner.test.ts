@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
 import { generated } from '@kv/tasks';
 import { expect, it } from 'vitest';
-import { cellExperiment, cellsOf, here, readProtocol, readSweep, runExperiment, sweepTasks } from '../src/index.ts';
+import { cellExperiment, here, readProtocol, readSweep, runExperiment, sweepTasks } from '../src/index.ts';
+import { cellsOf } from '../src/cells/experiment.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url)),
   folder = `${root}packages/model-reasoner`;

@@ -13,7 +13,6 @@ import {
   here,
   readSweep,
   runExperiment,
-  isDev,
   sweepCost,
   sweepCsv,
   sweepJson,
@@ -23,6 +22,7 @@ import {
   sweepTasks,
 } from '../src/index.ts';
 import type { SweepOutcome, SweepRow } from '../src/index.ts';
+import { isDev } from '../src/protocol/split.ts';
 import { folder } from './folder.ts';
 
 let model: Model;

@@ -35,23 +35,20 @@ export interface Ledger {
   write<T>(work: (add: (entry: Entry) => void) => T): Promise<T>;
 }
 
-/** An entry in its file: each names all lines before it, so that none can be missing, and a look the texts it was at. */
+/** An entry in its file: each names all lines before it, so that none can be missing, and a look the texts it read. */
 type Line = Entry & { readonly texts?: readonly string[]; readonly after: string };
 
-/** Looks of lines, at these texts beside those that a line names. */
-const looksOf = (lines: readonly Line[], own: readonly string[] = []): readonly Look[] =>
+const looksOf = (lines: readonly Line[]): readonly Look[] =>
   lines.flatMap((line) =>
-    line.kind === 'begun' || line.kind === 'again'
-      ? [{ config: line.config, texts: [...own, ...(line.texts ?? [])] }]
-      : [],
+    line.kind === 'begun' || line.kind === 'again' ? [{ config: line.config, texts: line.texts ?? [] }] : [],
   );
 
 /** Names lines: what named those before the last, and the last. */
 const named = (before: string, line: Line): string => digest({ before, line });
 
 /** What names all lines. @throws KvError where one is not the one that followed those before it */
-function chained(lines: readonly Line[], called: string): string {
-  return lines.reduce((before, line, i) => {
+const chained = (lines: readonly Line[], called: string): string =>
+  lines.reduce((before, line, i) => {
     if (line.after !== before)
       throw new KvError(
         `${called}, line ${i + 2}`,
@@ -59,7 +56,6 @@ function chained(lines: readonly Line[], called: string): string {
       );
     return named(before, line);
   }, '');
-}
 
 /**
  * The ledger of these ids in a folder: lines are only added to it. Each use reads it, so that others may write it too.
@@ -96,12 +92,13 @@ export function openLedger(folder: string, { confirm, texts }: Pick<Protocolled,
       opened()
         .found.flatMap((entry) => (entry.kind === 'confirm' && entry.confirm.plan === plan ? [entry.confirm] : []))
         .findLast((one) => config === undefined || one.config === config),
-    // the same ids are looked at again whatever their problems say now
     looks: (at = own) => {
       const asked = new Set(at);
-      return [...looksOf(opened().found, own), ...others()].filter((look) =>
-        look.texts.some((text) => asked.has(text)),
-      );
+      // the same ids are looked at again whatever their problems say now
+      return [
+        ...looksOf(opened().found).map((look) => ({ ...look, texts: [...own, ...look.texts] })),
+        ...others(),
+      ].filter((look) => look.texts.some((text) => asked.has(text)));
     },
     begun: (config) => opened().found.some((entry) => entry.kind === 'begun' && entry.config === config),
     probes: () => opened().found.filter(({ kind }) => kind === 'probe').length,
