@@ -60,7 +60,7 @@ export type {
   WithScores,
   WithUnits,
 } from './kinds.ts';
-export { HIGHEST, LOWEST } from './maths.ts';
+export { HIGHEST } from './maths.ts';
 export type { Mask, Masks, Ops } from './maths.ts';
 export { allocatorBy, max, sum, weighted } from './nested.ts';
 export type { AnyScorer } from './nested.ts';
@@ -145,6 +145,7 @@ export { state } from './state.ts';
 export type { State, StateSpec } from './state.ts';
 export { readTensorFile, tensorFile } from './tensor-file.ts';
 export type { FileTensor, TensorFile } from './tensor-file.ts';
+export { LOWEST } from './tensor.ts';
 export type { DType, DenseArray, HostArray, Tensor } from './tensor.ts';
 export {
   layerMean,

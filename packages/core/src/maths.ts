@@ -2,12 +2,11 @@ import { KvError } from './errors.ts';
 import { kernel } from './kernel.ts';
 import type { Kernel } from './kernel.ts';
 import type { Operand, Primitives } from './ops.ts';
+import { LOWEST } from './tensor.ts';
 import type { DType, Tensor } from './tensor.ts';
 
 /** Slots marked with 1; 0 marks none. */
 export type Mask = Tensor | 0;
-/** `max` over nothing: the lowest finite f32. */
-export const LOWEST: number = -Math.fround(3.4028234663852886e38);
 /** The highest score. */
 export const HIGHEST: number = -LOWEST;
 

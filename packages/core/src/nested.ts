@@ -1,6 +1,6 @@
 import type { At, Cell, Draft, Ends, Hook, Step } from './atoms.ts';
 import { runStep } from './boundary.ts';
-import { LOWEST } from './maths.ts';
+import { LOWEST } from './tensor.ts';
 import { factory } from './declare.ts';
 import type { About, Factory } from './declare.ts';
 import { KvError } from './errors.ts';

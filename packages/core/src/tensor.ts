@@ -26,6 +26,9 @@ export interface DenseArray extends HostArray {
   readonly data: Float32Array | Uint32Array;
 }
 
+/** `max` over nothing: the lowest finite f32. */
+export const LOWEST: number = -Math.fround(3.4028234663852886e38);
+
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 /**

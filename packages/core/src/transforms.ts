@@ -1,4 +1,4 @@
-import { LOWEST } from './maths.ts';
+import { LOWEST } from './tensor.ts';
 import { kernel } from './kernel.ts';
 import { normaliser, shaper, transform, weightTransform } from './kinds.ts';
 import type { Place } from './kinds.ts';

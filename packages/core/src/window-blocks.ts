@@ -1,6 +1,6 @@
 import type { Place } from './kinds.ts';
 import { countBelow } from './count-below.ts';
-import { LOWEST } from './maths.ts';
+import { LOWEST } from './tensor.ts';
 import { kernel } from './kernel.ts';
 import type { Kernel, Products } from './kernel.ts';
 import { range } from './range.ts';
