@@ -6,7 +6,7 @@ export { recordApply } from './apply.ts';
 export { expectObject, guarded } from './boundary.ts';
 export { outOfMemory } from './out-of-memory.ts';
 export { recordEvent, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
-export type { HookPlace, RecordedEvent, Replaced } from './hook-boundary.ts';
+export type { RecordedEvent, Replaced } from './hook-boundary.ts';
 export {
   copyRowMajor,
   dims,
@@ -34,8 +34,8 @@ export type { Compiled } from './run.ts';
 export type { Settled as SettledEvent } from './settle.ts';
 export { emptyDraft, finish, runSteps } from './steps.ts';
 export type { EventLayer, Paced } from './steps.ts';
-export { sameSignal, signalKey } from './signals.ts';
+export { signalKey } from './signals.ts';
 export { isState } from './state.ts';
 export { rowMajor, sizeOf, takesLengths } from './tensor.ts';
 export { countedOps, namedCalls, traceOps } from './trace.ts';
-export type { Trace, Work } from './trace.ts';
+export type { Work } from './trace.ts';

@@ -1,34 +1,13 @@
 export { applyOn } from './apply.ts';
 export { sidecar } from './sidecar.ts';
 export type { Sidecar } from './sidecar.ts';
-export type { Applied, AppliedBy, Inputs, Plain } from './apply.ts';
-export type {
-  Above,
-  At,
-  Atom,
-  CadenceHook,
-  Cell,
-  CompactHook,
-  Draft,
-  Ends,
-  FreezeHook,
-  Hook,
-  Inner,
-  Kind,
-  Plan,
-  Reach,
-  Step,
-  StepHook,
-  Units,
-  ViewHook,
-  Visible,
-  WrapSelectHook,
-} from './atoms.ts';
+export type { Applied, AppliedBy, Inputs } from './apply.ts';
+export type { At, Atom, Cell, Draft, Ends, FreezeHook, Plan, Step, Units, ViewHook, Visible } from './atoms.ts';
 export { slotsOf } from './budget.ts';
 export type { Budget, Share } from './budget.ts';
 export { compose, id } from './compose.ts';
 export { isFactory, method, partOf } from './declare.ts';
-export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
+export type { About, AnyFactory, Description, Factory, Part } from './declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
 export { kernel } from './kernel.ts';
 export type { Kernel, Products, WasmMemory } from './kernel.ts';
@@ -61,7 +40,7 @@ export type {
   WithUnits,
 } from './kinds.ts';
 export { HIGHEST } from './maths.ts';
-export type { Mask, Masks, Ops } from './maths.ts';
+export type { Mask, Ops } from './maths.ts';
 export { allocatorBy, max, sum, weighted } from './nested.ts';
 export type { AnyScorer } from './nested.ts';
 export {
@@ -104,7 +83,6 @@ export type {
   Transform,
   Unit,
   UnitTransform,
-  View,
   Weigher,
   WeightTransform,
 } from './piece.ts';
@@ -128,8 +106,6 @@ export {
 } from './signals.ts';
 export type {
   AnySignal,
-  Args,
-  Cost,
   Embeddings,
   FoldedStretch,
   Provider,
@@ -138,7 +114,6 @@ export type {
   Signal,
   Stretch,
   Tokens,
-  Values,
   WindowStatistic,
 } from './signals.ts';
 export { state } from './state.ts';
@@ -162,6 +137,6 @@ export {
   zScore,
 } from './transforms.ts';
 export { advanceOn, retainOn } from './retain.ts';
-export type { Cache, CacheLayer, CompactArray, RetainOptions, Retained, RetainedState } from './retain.ts';
+export type { Cache, CacheLayer, RetainOptions, Retained, RetainedState } from './retain.ts';
 export { view } from './view.ts';
 export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
