@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor, DType } from '@kv/core';
 import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
-import type { Shader } from './kernel.ts';
+import type { Dispatch } from './shader.ts';
 import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';
 import type { Recorder } from './recorder.ts';
@@ -28,22 +28,6 @@ export interface Commands {
   record(dispatch: Dispatch): void;
   /** The same tensor. @throws KvError for one of another backend, or of a scope that has ended */
   own(x: Tensor): Tensor;
-}
-
-/** Workgroups of a shader over tensors. */
-export interface Dispatch {
-  /** Unique among shaders with another text. */
-  readonly key: string;
-  readonly shader: () => Shader;
-  /** At group 0, by binding; undefined for what is not there. */
-  readonly bound: readonly (Tensor | undefined)[];
-  /** At group 1: at most 64, each of 4 bytes. */
-  readonly scalars: Uint32Array;
-  readonly groups: number;
-  /** Bytes that it reads and writes, for the counters. @defaultValue those of the tensors, each once */
-  readonly bytes?: number | undefined;
-  /** Additions, multiplications, comparisons and functions, for plans. @defaultValue none */
-  readonly operations?: (() => number) | undefined;
 }
 
 /** What all scopes of a device share. */

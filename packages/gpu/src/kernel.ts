@@ -1,19 +1,11 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
 import type { DType, Tensor } from '@kv/core';
-import type { Commands } from './commands.ts';
+import type { Dispatch, Shader } from './shader.ts';
 import { bytesOf, sizes } from './tensor.ts';
 
 /** Threads of a workgroup unless a kernel says otherwise: the default limit of WebGPU. */
 export const THREADS = 256;
-
-/** A compute shader, and which of its storage bindings it writes. */
-export interface Shader {
-  readonly id: string;
-  readonly code: string;
-  /** Storage bindings of group 0 in order; `true` where the kernel writes. */
-  readonly writes: readonly boolean[];
-}
 
 /**
  * A tensor that a kernel reads by row, slot and channel, broadcast to the `space` of the call. Of a view `x` these are in
@@ -91,7 +83,7 @@ const buffersOf = ({ buffers }: Kernel): [name: string, kind: BufferKind][] =>
  * @throws KvError for a buffer that is missing
  */
 export function dispatch<B extends string, S extends string>(
-  commands: Pick<Commands, 'record'>,
+  commands: { record(dispatch: Dispatch): void },
   kernel: Kernel<B, S>,
   buffers: Readonly<Partial<Record<B, Tensor | undefined>>>,
   scalars: Readonly<Record<S, number>>,

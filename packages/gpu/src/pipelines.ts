@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Shader } from './kernel.ts';
+import type { Shader } from './shader.ts';
 
 export interface Pipeline {
   readonly pipeline: GPUComputePipeline;
