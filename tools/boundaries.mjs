@@ -148,7 +148,8 @@ const options = {
     // kernel folders are AssemblyScript
     path: [
       '/(dist|node_modules/[.]|[.]generated)',
-      '^packages/[^/]+(/[^/]+)?/kernel/',
+      '^packages/[^/]+/kernel/',
+      '^packages/[^/]+/[^/]+/kernel/',
       '^packages/create-piece/templates/',
     ],
   },
