@@ -1,0 +1,112 @@
+/**
+ * What the sources call things: exported names by package, type names that mean several things, names that are bare
+ * participles, words of the house in comments and documents, and casts.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+import { root } from './process.mjs';
+
+const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 });
+
+/** Every tracked file that `wanted` takes, as `{ path, text }`: as it stands, or as it was in the commit `ref`. */
+export function tracked(wanted, ref) {
+  const paths = ref ? git('ls-tree', '-rz', '--name-only', ref) : git('ls-files', '-z');
+  return paths
+    .split('\0')
+    .filter((path) => path && wanted(path))
+    .flatMap((path) => {
+      try {
+        return [{ path, text: ref ? git('show', `${ref}:${path}`) : readFileSync(join(root, path), 'utf8') }];
+      } catch (error) {
+        if (error.code === 'ENOENT') return []; // deleted, but not yet in the index
+        throw error;
+      }
+    });
+}
+
+/** Sources of packages and apps, without tests and templates. */
+export const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
+/** Documents for people, without logs of changes and what programs wrote. */
+export const isDocument = (path) => /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results\/|\/plans\/|templates/.test(path);
+
+const packageOf = (path) => path.slice(0, path.indexOf('/src/'));
+const isType = (node) =>
+  ts.isInterfaceDeclaration(node) ||
+  ts.isTypeAliasDeclaration(node) ||
+  ts.isClassDeclaration(node) ||
+  ts.isEnumDeclaration(node);
+const isExported = (node) => node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
+
+/** Names that the top level of a source declares: `{ name, type, exported }`. */
+function declared(file) {
+  return file.statements.flatMap((node) => {
+    const exported = isExported(node);
+    if (isType(node)) return [{ name: node.name.text, type: true, exported }];
+    if (ts.isFunctionDeclaration(node)) return [{ name: node.name.text, type: false, exported }];
+    if (!ts.isVariableStatement(node)) return [];
+    return node.declarationList.declarations
+      .filter(({ name }) => ts.isIdentifier(name))
+      .map(({ name }) => ({ name: name.text, type: false, exported }));
+  });
+}
+
+/** A name of one word that is a participle says what was done, not what the thing is. */
+export const isParticiple = (name) => /^[A-Z]?[a-z]+ed$/.test(name) && !/^(embed|feed|need|red|seed|shed|speed|unneed)$/i.test(name) || IRREGULAR.test(name);
+const IRREGULAR =
+  /^(begun|been|bound|bought|broken|built|came|caught|chosen|come|cut|done|drawn|fallen|fed|felt|found|frozen|given|gone|got|grown|heard|held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|paid|ran|read|said|seen|sent|set|shown|shut|slept|sold|spent|split|spoken|spoilt|stood|taken|taught|thought|thrown|told|torn|understood|woken|won|worn|written)$/i;
+
+/** Words that only this house uses so, in comments and documents. */
+export const HOUSE_WORDS = /\b(beside|behind|so many|nobody|whoever|anew|in the place of)\b/gi;
+
+const comments = (text) => [...text.matchAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm)].map(([comment]) => comment);
+const casts = (file) => {
+  let count = 0;
+  const visit = (node) => {
+    if (ts.isAsExpression(node) && node.type.getText(file) !== 'const') count++;
+    ts.forEachChild(node, visit);
+  };
+  visit(file);
+  return count;
+};
+
+/** Everything that is counted of the sources and documents of the tree, or of the commit `ref`. */
+export function census(ref) {
+  const types = new Map(),
+    all = [];
+  let house = 0,
+    cast = 0;
+  for (const { path, text } of tracked(isSource, ref)) {
+    const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+    for (const one of declared(file)) {
+      all.push({ ...one, path });
+      if (one.type) types.set(one.name, [...(types.get(one.name) ?? []), { ...one, path }]);
+    }
+    cast += casts(file);
+    for (const comment of comments(text)) house += comment.match(HOUSE_WORDS)?.length ?? 0;
+  }
+  for (const { text } of tracked(isDocument, ref)) house += text.match(HOUSE_WORDS)?.length ?? 0;
+  const several = [...types].filter(([, places]) => places.length > 1);
+  const exported = all.filter((one) => one.exported);
+  return {
+    exported: exported.length,
+    several: several.map(([name]) => name),
+    shared: several.flatMap(([name, places]) => {
+      const packages = [...new Set(places.filter((one) => one.exported).map(({ path }) => packageOf(path)))];
+      return packages.length > 1 ? [{ name, packages }] : [];
+    }),
+    participles: exported.filter(({ name, type }) => type && isParticiple(name)),
+    houseWords: house,
+    casts: cast,
+  };
+}
+
+/** One sentence for each exported type whose name another package's type has, or that is a bare participle. */
+export function nameFaults() {
+  const { shared, participles } = census();
+  return [
+    ...shared.map(({ name, packages }) => `${name} is exported by ${packages.join(' and ')}: one name, one meaning`),
+    ...participles.map(({ name, path }) => `${name} of ${path} is a participle: a type is named for what it is`),
+  ].sort();
+}

@@ -1,0 +1,22 @@
+/**
+ * Counts what the sources call things, for the table of a change: `node tools/names.mjs [REF]`, with `--list` the names.
+ */
+import { census, tracked } from './lib/names.mjs';
+
+const [ref] = process.argv.slice(2).filter((word) => !word.startsWith('--'));
+const { exported, several, shared, participles, houseWords, casts } = census(ref);
+const packages = tracked((path) => /^(packages|apps)\/.*package[.]json$/.test(path) && !/templates|fixtures/.test(path), ref);
+console.log(`${packages.length} packages and apps
+${exported} exported names
+${several.length} type names that several files declare
+${shared.length} type names that several packages export
+${participles.length} exported types that are participles
+${houseWords} words of the house in comments and documents
+${casts} casts`);
+if (process.argv.includes('--list'))
+  console.log(
+    [
+      ...shared.map(({ name, packages }) => `${name}: ${packages.join(', ')}`),
+      ...participles.map(({ name, path }) => `${name}: ${path}`),
+    ].join('\n'),
+  );
