@@ -76,8 +76,8 @@ const seen = (sequence: Sequence): object => ({
   bytes: sequence.bytes(),
   length: sequence.length,
   text: sequence.tokens.text,
-  mostSlots: sequence.mostSlots,
-  counters: { ...sequence.counters },
+  mostSlots: sequence.memory.mostSlots,
+  counters: { ...sequence.memory.counters },
   counts: { ...sequence.counts, rolledBack: 0 },
 });
 

@@ -86,7 +86,7 @@ test('rows are dropped once they were seen, numbers go with forks, and all is gi
     D = model.config.hidden;
   await sequence.prefill(ids.slice(0, 100), { policies: [policy] });
   expect(sequence.ledger.entry('hidden')).toEqual({ allocated: 400 * D, live: 400 * D });
-  expect(sequence.cuttableFrom).toBe(Infinity);
+  expect(sequence.memory.cuttableFrom).toBe(Infinity);
   const early = sequence.fork();
   await sequence.evict(policy, 10);
   expect(sequence.ledger.entry('hidden')).toEqual({ allocated: 400, live: 400 });

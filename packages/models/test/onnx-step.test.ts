@@ -25,7 +25,7 @@ const open = (name: string): Promise<HostModel> =>
 
 /** Tokens after a prompt, on either path: logits within 1e-5 of the largest, the same slots, the same counts. */
 async function compare(one: Sequence, other: Sequence, tokens: readonly number[]): Promise<void> {
-  const before = [one, other].map(({ counters: { fused } }) => fused);
+  const before = [one, other].map(({ memory }) => memory.counters.fused);
   for (const token of tokens) {
     await one.step(token);
     await other.step(token);
@@ -33,8 +33,8 @@ async function compare(one: Sequence, other: Sequence, tokens: readonly number[]
   }
   expect(one.kept()).toEqual(other.kept());
   expect(one.bytes().live).toBe(other.bytes().live);
-  expect(one.mostSlots).toBe(other.mostSlots);
-  expect(one.counters.fused - before[0]).toBe(other.counters.fused - before[1]);
+  expect(one.memory.mostSlots).toBe(other.memory.mostSlots);
+  expect(one.memory.counters.fused - before[0]).toBe(other.memory.counters.fused - before[1]);
 }
 
 const ragged: Policy = compose(snapkv({ window: 4 }), adaKV(), topK());

@@ -85,7 +85,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
       if (isLong(sequence.memory.rotaryLength) !== isLong(ids.length)) continue;
       const all = common(sequence.tokens.ids, ids),
         cut = Math.min(all, most),
-        shared = cut >= sequence.cuttableFrom || cut === sequence.length ? cut : 0;
+        shared = cut >= sequence.memory.cuttableFrom || cut === sequence.length ? cut : 0;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
     if (best) touch(best.sequence);
@@ -95,7 +95,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number => {
     const same = Math.min(common(sequence.tokens.ids, ids), sequence.promptLength, most),
       cut = part * Math.floor(same / part);
-    return isLong(sequence.memory.rotaryLength) === isLong(ids.length) && cut >= sequence.cuttableFrom ? cut : 0;
+    return isLong(sequence.memory.rotaryLength) === isLong(ids.length) && cut >= sequence.memory.cuttableFrom ? cut : 0;
   };
   const touch = (sequence: Sequence): void => {
     kept = [...kept.filter((each) => each !== sequence), sequence];
@@ -151,7 +151,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
         whole = part * Math.floor(ids.length / part);
       const same = kept.find((other) => begun(other, ids, ids.length, part) === whole);
       if (same) touch(same);
-      if (same || whole === 0 || sequence.cuttableFrom > whole) return sequence.destroy();
+      if (same || whole === 0 || sequence.memory.cuttableFrom > whole) return sequence.destroy();
       kept.push(sequence);
       shrink(maxBytes);
     },

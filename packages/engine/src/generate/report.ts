@@ -44,7 +44,7 @@ export function report(
   finish: Finish,
   options: DecodeOptions & { readonly block?: number | undefined },
 ): Report {
-  const { course, mostSlots, notes, counters, counts, times } = sequence,
+  const { course, memory, notes, counts, times } = sequence,
     { budget, last, prompt } = course,
     { observing } = sequence.memory;
   return {
@@ -54,10 +54,10 @@ export function report(
     budgets: last?.budgets ?? [],
     kept: last?.kept.map(numbersOf) ?? sequence.memory.kept(),
     bytes: sequence.bytes(),
-    counts: { ...counters, ...counts, unreachable: sequence.memory.unreachable },
+    counts: { ...memory.counters, ...counts, unreachable: memory.unreachable },
     times: { ...times },
     bound: bound(sequence, options),
-    mostSlots,
+    mostSlots: memory.mostSlots,
     notes: [...notes],
     finish,
     ...(sequence.observer &&

@@ -9,7 +9,7 @@ import { policyOf } from '../policy-text.ts';
 import { expectIds } from '../decoder/decoder.ts';
 import { courseOf, evicts, measured } from '../memory/course.ts';
 import type { Course, EventTimes } from '../memory/course.ts';
-import type { AttentionCounters, BatchPlace, Memory } from '../memory/memory.ts';
+import type { BatchPlace, Memory } from '../memory/memory.ts';
 import { expectRoom } from '../memory/room.ts';
 import type { MemoryOptions, Model } from '../memory/runtime.ts';
 import type { Snapshot } from '../memory/snapshot.ts';
@@ -110,9 +110,6 @@ export class Sequence {
   get ledger(): Ledger {
     return this.memory.ledger;
   }
-  get counters(): AttentionCounters {
-    return this.memory.counters;
-  }
   get tokens(): TokenText {
     return this.memory.text;
   }
@@ -126,10 +123,6 @@ export class Sequence {
   /** Slots per KV head asked for; absent where nothing evicts. */
   get budget(): number | undefined {
     return this.course.budget?.slots;
-  }
-  /** Most slots that a head of any layer has held. */
-  get mostSlots(): number {
-    return this.memory.mostSlots;
   }
 
   /** Whether so many more tokens have room beside the kept slots in the model's context. */
@@ -229,20 +222,12 @@ export class Sequence {
   }
 
   /**
-   * The fewest tokens that a fork may end after: nothing was evicted that they see, and nothing is remembered of single
-   * queries. Infinity where a fork is as long as the sequence.
-   */
-  get cuttableFrom(): number {
-    return this.memory.cuttableFrom;
-  }
-
-  /**
    * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError for a
-   * length below `cuttableFrom`.
+   * length below `memory.cuttableFrom`.
    */
   forkAt(length: number): Sequence {
     this.memory.expectWhole();
-    const from = Math.max(1, this.cuttableFrom);
+    const from = Math.max(1, this.memory.cuttableFrom);
     if (!(Number.isInteger(length) && length >= from && length <= this.length))
       throw new KvError(
         'forkAt',

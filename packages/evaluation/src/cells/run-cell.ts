@@ -96,7 +96,7 @@ export async function runCell(
     const { meanDecode, live, peak } = sequence.bytes();
     return cellResult(cell, problem, {
       ...came,
-      slots: { mean: mean(slots), peak: sequence.mostSlots },
+      slots: { mean: mean(slots), peak: sequence.memory.mostSlots },
       bytes: { mean: meanDecode || live, peak },
     });
   }
