@@ -5,7 +5,10 @@ import { census, tracked } from './lib/names.mjs';
 
 const [ref] = process.argv.slice(2).filter((word) => !word.startsWith('--'));
 const { exported, several, shared, participles, houseWords, casts } = census(ref);
-const packages = tracked((path) => /^(packages|apps)\/.*package[.]json$/.test(path) && !/templates|fixtures/.test(path), ref);
+const packages = tracked(
+  (path) => /^(packages|apps)\/.*package[.]json$/.test(path) && !/templates|fixtures/.test(path),
+  ref,
+);
 console.log(`${packages.length} packages and apps
 ${exported} exported names
 ${several.length} type names that several files declare

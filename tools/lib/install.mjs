@@ -15,7 +15,8 @@ const scopes = {
   queue: () => ['--filter', '.', '--filter', '@kv/queue...', ...pieces()],
   studies: () => ['--filter', '.', ...running('@kv/studies'), ...pieces()],
   playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],
-  unit: () => ['.', './packages/**', './apps/*', '!./apps/docs', './bench', './studies/**'].flatMap((one) => ['--filter', one]),
+  unit: () =>
+    ['.', './packages/**', './apps/*', '!./apps/docs', './bench', './studies/**'].flatMap((one) => ['--filter', one]),
   all: () => [],
 };
 

@@ -27,9 +27,11 @@ export function tracked(wanted, ref) {
 }
 
 /** Sources of packages and apps, without tests and templates. */
-export const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
+export const isSource = (path) =>
+  /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
 /** Documents for people, without logs of changes and what programs wrote. */
-export const isDocument = (path) => /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results\/|\/plans\/|templates/.test(path);
+export const isDocument = (path) =>
+  /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results\/|\/plans\/|templates/.test(path);
 
 const packageOf = (path) => path.slice(0, path.indexOf('/src/'));
 const isType = (node) =>
@@ -53,7 +55,9 @@ function declared(file) {
 }
 
 /** A name of one word that is a participle says what was done, not what the thing is. */
-export const isParticiple = (name) => /^[A-Z]?[a-z]+ed$/.test(name) && !/^(embed|feed|need|red|seed|shed|speed|unneed)$/i.test(name) || IRREGULAR.test(name);
+export const isParticiple = (name) =>
+  (/^[A-Z]?[a-z]+ed$/.test(name) && !/^(embed|feed|need|red|seed|shed|speed|unneed)$/i.test(name)) ||
+  IRREGULAR.test(name);
 const IRREGULAR =
   /^(begun|been|bound|bought|broken|built|came|caught|chosen|come|cut|done|drawn|fallen|fed|felt|found|frozen|given|gone|got|grown|heard|held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|paid|ran|read|said|seen|sent|set|shown|shut|slept|sold|spent|split|spoken|spoilt|stood|taken|taught|thought|thrown|told|torn|understood|woken|won|worn|written)$/i;
 

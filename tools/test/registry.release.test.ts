@@ -144,24 +144,24 @@ describe('cores and pieces of other versions', () => {
     beside = (piece: string): string => `node_modules/@kv/${piece}/node_modules/@kv/core`;
 
   test('pieces built against a former minor share a newer core', async () => {
-    expect(await kept('@kv/core@1.1.0', '@kv/cpu@1.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@1.0.0')).toEqual([
-      '[[0,1]]',
-      { [shared]: '1.1.0' },
-    ]);
+    expect(
+      await kept('@kv/core@1.1.0', '@kv/cpu@1.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@1.0.0'),
+    ).toEqual(['[[0,1]]', { [shared]: '1.1.0' }]);
   });
 
   test('a piece that wants a newer minor brings it, and runs beside an older core and an older piece', async () => {
-    expect(await kept('@kv/core@1.0.0', '@kv/cpu@1.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@1.1.0')).toEqual([
-      '[[0,1]]',
-      { [shared]: '1.0.0', [beside('selectors-top-k')]: '1.1.0' },
-    ]);
+    expect(
+      await kept('@kv/core@1.0.0', '@kv/cpu@1.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@1.1.0'),
+    ).toEqual(['[[0,1]]', { [shared]: '1.0.0', [beside('selectors-top-k')]: '1.1.0' }]);
   });
 
   test('a core refuses pieces of another protocol and says which side to update', async () => {
-    expect((await kept('@kv/core@1.1.0', '@kv/cpu@1.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@2.0.0'))[0]).toBe(
-      "compose: 'topK' speaks protocol 2 of pieces and this @kv/core protocol 1: update @kv/core",
-    );
-    expect((await kept('@kv/core@2.0.0', '@kv/cpu@2.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@2.0.0'))[0]).toBe(
+    expect(
+      (await kept('@kv/core@1.1.0', '@kv/cpu@1.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@2.0.0'))[0],
+    ).toBe("compose: 'topK' speaks protocol 2 of pieces and this @kv/core protocol 1: update @kv/core");
+    expect(
+      (await kept('@kv/core@2.0.0', '@kv/cpu@2.0.0', '@kv/scorers-caote@1.0.0', '@kv/selectors-top-k@2.0.0'))[0],
+    ).toBe(
       "compose: 'caote' speaks protocol 1 of pieces and this @kv/core protocol 2: update the package that brings 'caote'",
     );
   });

@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { onnxEngine } from '../src/engine.ts';
 import { dense, matrixOf, tensorTypes, type Matrix, type TensorType } from '@kv/checkpoints';
-import { linearEngine, referenceLinear, type Angles, type Engine, type Instruction, type Program, type Rows } from '@kv/engine';
+import {
+  linearEngine,
+  referenceLinear,
+  type Angles,
+  type Engine,
+  type Instruction,
+  type Program,
+  type Rows,
+} from '@kv/engine';
 import { mulberry } from '@kv/core/shared';
 import { ort } from '@kv/model-testing/ort';
 import { runProgram } from '@kv/engine-testing/program.oracle';

@@ -16,7 +16,16 @@ export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
 export { linearEngine } from './decoder/linear-engine.ts';
-export type { Angles, Engine, Heads, Instruction, PreparedProgram, Program, Rows, Runnable } from './decoder/program.ts';
+export type {
+  Angles,
+  Engine,
+  Heads,
+  Instruction,
+  PreparedProgram,
+  Program,
+  Rows,
+  Runnable,
+} from './decoder/program.ts';
 export { finishProgram, headProgram, projectProgram } from './decoder/programs.ts';
 export { rmsNorm, rowsOf } from './decoder/rows.ts';
 export { decode, generate } from './generate/generate.ts';

@@ -16,7 +16,7 @@ export type { NeedleRow } from './needle/summary.ts';
 export { needleTable } from './needle/table.ts';
 export type { NeedleTable } from './needle/table.ts';
 export type { Names, Naming } from './policies.ts';
-export type { Subject } from './subject.ts';
+export type { Bench, Subject } from './subject.ts';
 export { cellQueue, checkCellJob, elsewhere } from './cells/job.ts';
 export type { CellJob } from './cells/job.ts';
 export { cellExperiment } from './cells/experiment.ts';

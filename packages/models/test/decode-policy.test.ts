@@ -120,11 +120,7 @@ describe('decoding under another policy', () => {
       { ...evicting, decodeBudget: undefined },
       "decodeBudget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'",
     ],
-    [
-      'a budget alone',
-      { decodeBudget: 24, every: 5 },
-      'decodeBudget: expected a policy that evicts, got none',
-    ],
+    ['a budget alone', { decodeBudget: 24, every: 5 }, 'decodeBudget: expected a policy that evicts, got none'],
     [
       'no share',
       { ...evicting, decodeBudget: '200%' as const },
