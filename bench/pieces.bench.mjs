@@ -1,15 +1,15 @@
 /**
  * Score + select of every piece, its signals given, as a ratio to one attention pass over the same cache (one query a
- * query head, our SIMD
- * kernel): 4,096 and 32,768 slots of one layer with 2 KV heads of 4 query heads, 64 numbers a head, a quarter kept.
+ * query head, on the module's kernels): 4,096 and 32,768 slots of one layer with 2 KV heads of 4 query heads, 64 numbers a head, a quarter kept.
  *
  *   npm run bench pieces        or, once built:   node bench/pieces.bench.mjs --slots 4096,32768 --only snapkv,caote
  */
 import { compose, entries, lookUp } from '@kv/core';
-import { attend, LayerCache, Ledger, simdEngine } from '@kv/engine';
+import { attend, LayerCache, Ledger } from '@kv/engine';
 import { catalogue } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
 import { commandLine } from './lib/command-line.mjs';
+import { loadModel } from '@kv/models';
 
 const { slots: lengths, only: names } = commandLine({ slots: [4096, 32_768], only: undefined }),
   only = names?.split(',');
@@ -59,7 +59,7 @@ async function time(call) {
   return times.sort((a, b) => a - b)[times.length >> 1];
 }
 
-const engine = simdEngine();
+const { rowEngine: engine } = (await loadModel('embedded')).decoder; // of the module, where there is one
 const scenes = [];
 for (const slots of lengths) {
   // one after the other: they are timed

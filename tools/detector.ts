@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { deserialize, serialize } from 'node:v8';
-import { exactRuntime, loadModel } from '@kv/models';
+import { cpuRuntime, loadModel } from '@kv/models';
 import { confidence, DETECTOR_FILE, detectorFile, regex, semantic } from '@kv/scorers-sponsorship';
 import { random, sentencesOf } from '@kv/tasks';
 import { gather } from './detector/gather.ts';
@@ -40,7 +40,7 @@ const books = readdirSync(texts)
   .sort();
 const gathered = existsSync(states)
   ? (deserialize(readFileSync(states)) as Gathered)
-  : await gather(await loadModel(name, { runtime: await exactRuntime() }), {
+  : await gather(await loadModel(name, { runtime: cpuRuntime({ exact: true }) }), {
       seed,
       times,
       sentences: books.flatMap((file) => short(`${texts}/${file}`)),

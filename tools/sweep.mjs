@@ -44,7 +44,7 @@ const check = (says, ok) => {
 function kv(name, ...args) {
   const cwd = join(folder, name);
   mkdirSync(cwd, { recursive: true });
-  const child = spawn(process.execPath, [bin, ...args, '--engine', 'wasm', '--workers', '1'], {
+  const child = spawn(process.execPath, [bin, ...args, '--engine', 'f32', '--workers', '1'], {
     cwd,
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, NO_COLOR: '1' },

@@ -2,7 +2,7 @@
 // cache in turn where `paired`. Prints one line of JSON.
 import { fileURLToPath } from 'node:url';
 import { WASI } from 'node:wasi';
-import { cpuRuntime, exactRuntime, loadModel, Sequence } from '@kv/models';
+import { cpuRuntime, loadModel, onnxRuntime, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 
@@ -28,7 +28,7 @@ if (clock === 'thread') Object.defineProperty(performance, 'now', { value: threa
 
 const from = fileURLToPath(new URL('..', import.meta.url));
 const model = await loadModel(path, {
-  runtime: engine === 'exact' ? await exactRuntime({ from }) : cpuRuntime({ from, exact: engine === 'wasm' }),
+  runtime: engine === 'onnx' ? await onnxRuntime({ from }) : cpuRuntime({ from, exact: engine === 'f32' }),
 });
 const ids = model.tokenizer.encode(await heldOutBook()).ids.slice(0, tokens);
 

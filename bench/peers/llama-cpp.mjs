@@ -97,7 +97,7 @@ function worker(file, config) {
   };
 }
 
-const ours = worker('ours.mjs', { model, threads, exact: false }),
+const ours = worker('ours.mjs', { model, threads, onnx: false }),
   peer = worker('node-llama-cpp.mjs', { model, threads, folder: peerFolder() });
 const full = (tokens) => ({ name: `${tokens.toLocaleString('en')} tokens`, tokens });
 const within = (tokens, budget) => ({ name: `${full(tokens).name}, budget ${budget}`, tokens, budget });
@@ -116,7 +116,7 @@ if (ids.length < 4097) throw new Error(`expected a text of 4,097 tokens, got ${i
 const places = Array.from({ length: 16 }, (_, i) => 240 + i),
   prompt = ids.slice(0, 256);
 const [a, b] = [await ours.ask({ logits: prompt, places }), await peer.ask({ logits: prompt, places })];
-const exact = worker('ours.mjs', { model, threads, exact: true }),
+const exact = worker('ours.mjs', { model, threads, onnx: true }),
   c = await exact.ask({ logits: prompt, places });
 exact.end();
 const best = (row) => row.reduce((top, x, i) => (x > row[top] ? i : top), 0);

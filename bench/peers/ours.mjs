@@ -1,14 +1,14 @@
 // One process with @kv/models: answers the jobs of llama-cpp.mjs.
 import { fileURLToPath } from 'node:url';
 import { compose } from '@kv/core';
-import { cpuRuntime, exactRuntime, generate, loadModel } from '@kv/models';
+import { cpuRuntime, generate, loadModel, onnxRuntime } from '@kv/models';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 
-const { model: path, threads, exact } = JSON.parse(process.argv[2]);
+const { model: path, threads, onnx } = JSON.parse(process.argv[2]);
 const model = await loadModel(path, {
-  runtime: exact
-    ? await exactRuntime({ threads, from: fileURLToPath(new URL('..', import.meta.url)) })
+  runtime: onnx
+    ? await onnxRuntime({ threads, from: fileURLToPath(new URL('..', import.meta.url)) })
     : cpuRuntime({ threads }),
 });
 const evict = compose(snapkv({ window: 32 }), topK());

@@ -2,7 +2,7 @@
 // [--limit N] [--part 0/1]
 // One prefill a prompt in exact f32; every policy evicts a fork of it. Goes on where RESULTS.jsonl ends.
 import { fileURLToPath } from 'node:url';
-import { decode, exactRuntime, loadModel, Sequence } from '@kv/models';
+import { decode, loadModel, onnxRuntime, Sequence } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
 import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
@@ -90,7 +90,7 @@ async function runPrompt(model, sentences, { form, i, claims, ablations }) {
 
 async function answer() {
   const model = await loadModel(MODEL, {
-      runtime: await exactRuntime({ threads: 1, from: fileURLToPath(new URL('..', import.meta.url)) }),
+      runtime: await onnxRuntime({ threads: 1, from: fileURLToPath(new URL('..', import.meta.url)) }),
     }),
     sentences = sentencesOf(await heldOutBook());
   return { engine: model.engine, run: (job) => runPrompt(model, sentences, job) };

@@ -32,7 +32,7 @@ const OUTSTANDING = 1024;
 /** A command with the options of what its cells run on. */
 export const onMachine = (command: Command): Command =>
   command
-    .option(...engineOption('exact'))
+    .option(...engineOption('f32'))
     .option(...deviceOption)
     .option(...workersOption)
     .option(

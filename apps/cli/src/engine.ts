@@ -1,16 +1,14 @@
 import { KvError } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
-import { cpuRuntime, exactRuntime } from '@kv/models';
+import { cpuRuntime, onnxRuntime } from '@kv/models';
 import type { HostRunning, Runtime } from '@kv/models';
 import type { Command } from 'commander';
 import { hasGpu, openGpuRuntime } from './device.ts';
 import type { Closing, Device } from './device.ts';
 import { oneOf } from './option-values.ts';
 
-/**
- * What multiplies on the CPU: `fast` and `wasm` are built in; `exact` is ONNX Runtime where it is installed, else `wasm`.
- */
-const ENGINES = ['exact', 'fast', 'wasm'] as const;
+/** What multiplies on the CPU: the engine that is built in, in 8 bits or in f32, or ONNX Runtime. */
+const ENGINES = ['fast', 'f32', 'onnx'] as const;
 type CpuEngine = (typeof ENGINES)[number];
 /** What runs a model: an engine on the CPU, or WebGPU, where caches are on the GPU too. */
 export type EngineChoice = CpuEngine | 'webgpu';
@@ -20,7 +18,7 @@ export const engineOption = (
   choice: CpuEngine,
 ): [flag: string, help: string, parse: (text: string) => CpuEngine, choice: CpuEngine] => [
   '--engine <name>',
-  'on the CPU: fast (weights as stored, those of at most 8 bits with activations in 8 bits), wasm (f32), or exact (f32 on onnxruntime-node where it is installed, else as wasm); commands that answer take fast, those that measure exact',
+  'on the CPU: fast (weights as stored, those of at most 8 bits with activations in 8 bits), f32 (everything in f32), or onnx (f32 on onnxruntime-node, where it is installed); commands that answer take fast, those that measure f32',
   oneOf('--engine', ENGINES),
   choice,
 ];
@@ -59,6 +57,17 @@ export async function chooseEngine(command: Command, cwd: string, reason?: strin
   return device === 'webgpu' || (device === 'auto' && !asked && (await hasGpu(cwd))) ? 'webgpu' : engine;
 }
 
+/** Why ONNX Runtime cannot run here, if it cannot. */
+export async function withoutOnnx(cwd: string): Promise<string | undefined> {
+  try {
+    await onnxRuntime({ from: cwd });
+    return undefined;
+  } catch (error) {
+    if (!KvError.is(error)) throw error;
+    return error.message;
+  }
+}
+
 /** The runtime of a choice; `threads` for each of several at once. */
 export async function openRuntime(choice: EngineChoice, cwd: string, threads?: number): Promise<Runtime & Closing> {
   return choice === 'webgpu' ? openGpuRuntime(cwd) : openCpuRuntime(choice, cwd, threads);
@@ -71,8 +80,8 @@ export async function openCpuRuntime(
   threads?: number,
 ): Promise<Runtime<HostRunning> & Closing> {
   const runtime =
-    choice === 'exact'
-      ? await exactRuntime({ from: cwd, threads })
-      : cpuRuntime({ exact: choice === 'wasm', from: cwd, threads });
+    choice === 'onnx'
+      ? await onnxRuntime({ from: cwd, threads })
+      : cpuRuntime({ exact: choice === 'f32', from: cwd, threads });
   return { ...runtime, close: () => undefined };
 }

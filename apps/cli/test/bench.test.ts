@@ -20,9 +20,13 @@ describe('kv bench', () => {
     const { code, stdout } = await kv(['bench', 'embedded', ...short, '--turns', '2', '--json'], { cwd: folder() });
     expect(code).toBe(0);
     const { engines, skipped } = JSON.parse(stdout) as Printed;
-    expect([...engines, ...skipped].map(({ name }) => name).toSorted()).toEqual(
-      ['exact', 'fast', 'peer', 'wasm', 'webgpu'].toSorted(),
-    );
+    expect([...engines, ...skipped].map(({ name }) => name).toSorted()).toEqual([
+      'f32',
+      'fast',
+      'onnx',
+      'peer',
+      'webgpu',
+    ]);
     expect(skipped.find(({ name }) => name === 'peer')?.why).toContain('node-llama-cpp');
     expect(new Set(engines.map(({ engine }) => engine)).size).toBe(engines.length);
     const model = await loadModel('embedded'),
@@ -47,13 +51,13 @@ describe('kv bench', () => {
     expect(stdout).toMatch(/^fast +64 +\d+ +\d+\.\d$/m);
     expect(stdout).toMatch(/^fast +knorm.* \d+\.\d\d +\d+\.\d$/m);
     expect(stdout).toMatch(/^fast is \S/m);
-    expect(stdout).not.toContain('wasm  ');
+    expect(stdout).not.toContain('f32  ');
   });
   it.each([
     [['--tokens', '64,5000'], '--tokens: expected lengths of at most '],
     [['--tokens', '3'], '--tokens: must be a whole number of at least 64, got "3"'],
     [['--turns', '0'], '--turns: must be a whole number of at least 1, got "0"'],
-    [['--engines', 'fast,slow'], '--engines: must be fast or wasm or exact or webgpu or peer, got "slow"'],
+    [['--engines', 'fast,slow'], '--engines: must be fast or f32 or onnx or webgpu or peer, got "slow"'],
     [['--policies', 'nothing-like-it'], 'nothing-like-it'],
     [['--peer', '.'], '--peer: expected a folder with node-llama-cpp'],
     [['--text', 'missing.txt'], 'missing.txt: expected a readable file'],

@@ -8,7 +8,7 @@ import type { Ran } from './terminal.ts';
 export const bin: string = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
 if (!existsSync(bin)) throw new Error(`${bin}: expected a build, found none; 'npx turbo run build' makes it`);
 /** The engine that every machine has, one thread. */
-export const ON = ['--engine', 'wasm', '--workers', '1'];
+export const ON = ['--engine', 'f32', '--workers', '1'];
 
 /** Runs the built `kv` as a process. */
 export function start(args: readonly string[], cwd: string): { child: ChildProcess; ended: Promise<Ran> } {

@@ -17,7 +17,7 @@ beforeAll(async () => {
   const manifest = { name: 'evil', version: '1.0.0', type: 'module', exports: './index.js', kv: { pieces: true } };
   writeFileSync(join(pack, 'package.json'), JSON.stringify(manifest));
   writeFileSync(join(pack, 'index.js'), source);
-  const args = ['chat', '--model', model, '--engine', 'wasm', '--max-new-tokens', '2'];
+  const args = ['chat', '--model', model, '--engine', 'f32', '--max-new-tokens', '2'];
   const keep = ['--policy', 'streaming', '--budget', '48', '--save', 'chat'];
   // Elsewhere: a policy on a command line may import what is installed.
   const elsewhere = folder();
@@ -50,7 +50,7 @@ it.each([
   () => 'data:text/javascript,throw 1',
 ])('a saved chat with another label runs no code (%#)', async (label) => {
   relabelled(label());
-  const args = ['--model', model, '--engine', 'wasm', '--budget', '48', '--max-new-tokens', '2'];
+  const args = ['--model', model, '--engine', 'f32', '--budget', '48', '--max-new-tokens', '2'];
   const chat = await kv(['chat', ...args, '--load', 'hostile'], { cwd, lines: ['x'] });
   expect([chat.code, chat.stderr.trim()]).toEqual([
     2,

@@ -17,11 +17,11 @@ describe('commands', () => {
     mkdirSync(join(cwd, 'out'));
   });
   const save = (): Promise<{ readonly code: number; readonly stderr: string }> =>
-    kv(['run', '--model', join(cwd, 'tiny'), '--engine', 'wasm', '--document', 'doc.txt', '--save-cache', 'out/c'], {
+    kv(['run', '--model', join(cwd, 'tiny'), '--engine', 'f32', '--document', 'doc.txt', '--save-cache', 'out/c'], {
       cwd,
     });
   const chat = (): Promise<{ readonly code: number; readonly stderr: string }> =>
-    kv(['chat', '--model', join(cwd, 'tiny'), '--engine', 'wasm', '--max-new-tokens', '2', '--save', 'out/c'], {
+    kv(['chat', '--model', join(cwd, 'tiny'), '--engine', 'f32', '--max-new-tokens', '2', '--save', 'out/c'], {
       cwd,
       lines: ['hello'],
     });

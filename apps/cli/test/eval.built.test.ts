@@ -80,7 +80,7 @@ it.each([
   writeFileSync(join(cwd, 'one.json'), JSON.stringify([{ ...problem, context: 'A word.' }]));
   const sweep = { models: ['embedded'], policies: ['knorm'], tasks: ['problems.json'], budgets: [8] };
   writeFileSync(join(cwd, 'sweep.json'), JSON.stringify({ ...sweep, ...change }));
-  const { code, stdout, stderr } = await kv(['eval', 'sweep.json', '--engine', 'wasm'], { cwd });
+  const { code, stdout, stderr } = await kv(['eval', 'sweep.json', '--engine', 'f32'], { cwd });
   expect([code, stdout, stderr.split('\n').length]).toEqual([2, '', 2]);
   expect(stderr).toMatch(sentence);
 });

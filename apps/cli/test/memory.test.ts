@@ -37,7 +37,7 @@ async function without<T>(at: number, run: () => Promise<T>): Promise<readonly [
   }
 }
 
-const model = (): readonly string[] => ['--model', join(cwd, 'tiny'), '--engine', 'wasm'];
+const model = (): readonly string[] => ['--model', join(cwd, 'tiny'), '--engine', 'f32'];
 test.each<[string, () => Promise<Ran>]>([
   ['run --save-cache', () => kv(['run', ...model(), '--document', 'doc.txt', '--save-cache', 'c'], { cwd })],
   [

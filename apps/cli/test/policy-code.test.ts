@@ -7,7 +7,7 @@ import { packageDigest } from '../src/policy/package-code.ts';
 import { policyCode as codeOn } from '../src/policy/policy-code.ts';
 import { folder } from './terminal.ts';
 
-const policyCode = (texts: readonly string[], cwd: string): Promise<readonly string[]> => codeOn(texts, cwd, 'wasm');
+const policyCode = (texts: readonly string[], cwd: string): Promise<readonly string[]> => codeOn(texts, cwd, 'f32');
 
 const PIECE = `{ protocol: 1, from: ['start'], to: 'scores', name: 'mine', label: 'mine', atoms: [] }`;
 

@@ -7,7 +7,7 @@ export { parseConfig } from './config/config.ts';
 export type { AttentionConfig, ModelConfig } from './config/config.ts';
 export { configFromGguf } from './config/gguf-config.ts';
 export type { RopeConfig } from './config/rope-config.ts';
-export { mxfp4Scale } from './format/blocks.ts';
+export { TWICE_E2M1, UNEVEN, mxfp4Scale } from './format/blocks.ts';
 export { openGguf } from './format/gguf-shards.ts';
 export { readGguf } from './format/gguf.ts';
 export { halves } from './format/halves.ts';

@@ -4,8 +4,8 @@ import type { Onnx } from './runtime.ts';
 
 const NAME = 'onnxruntime-node';
 
-/** ONNX Runtime, if `onnxruntime-node` is found from a folder or from this package; `warn` is told if it does not load. */
-export function installedOnnx(from: string | undefined, warn: (sentence: string) => void): Onnx | undefined {
+/** ONNX Runtime, if `onnxruntime-node` is found from a folder or from this package; `failed` is told why it does not load. */
+export function installedOnnx(from: string | undefined, failed: (error: KvError) => void): Onnx | undefined {
   if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
   const { createRequire } = builtin('node:module'),
     { join } = builtin('node:path');
@@ -16,7 +16,7 @@ export function installedOnnx(from: string | undefined, warn: (sentence: string)
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'MODULE_NOT_FOUND' && message.includes(`'${NAME}'`)) continue;
-      warn(new KvError(NAME, `expected the installed package to load, got: ${message.split('\n')[0]}`).message);
+      failed(new KvError(NAME, `expected the installed package to load, got: ${message.split('\n')[0]}`));
       return undefined;
     }
   }

@@ -1,19 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { onnxEngine } from '../src/engine.ts';
-import { dense, matrixOf, tensorTypes, type Matrix, type TensorType } from '@kv/checkpoints';
-import {
-  linearEngine,
-  referenceLinear,
-  type Angles,
-  type Engine,
-  type Instruction,
-  type Program,
-  type Rows,
-} from '@kv/engine';
+import { dense, matrixOf, tensorTypes } from '@kv/checkpoints';
+import type { Matrix, TensorType } from '@kv/checkpoints';
+import type { Angles, Engine, Instruction, Program, Rows } from '@kv/engine';
 import { mulberry } from '@kv/core/shared';
 import { ort } from '@kv/model-testing/ort';
 import { runProgram } from '@kv/engine-testing/program.oracle';
+import { referenceEngine } from '@kv/engine';
 
 const headDim = 8;
 type Op = Instruction['op'];
@@ -125,7 +119,7 @@ describe('programs on ONNX Runtime', () => {
     await fc.assert(
       fc.asyncProperty(cases, async (one) => {
         const want = runProgram(dense, one.program, one.inputs, one.m, one.angles);
-        for (const other of [engine, stored, linearEngine(referenceLinear)])
+        for (const other of [engine, stored, referenceEngine()])
           for (const [i, got] of (await runOnce(other, one)).entries())
             expect(difference(got, want[i]), `${other.name}, output ${i}`).toBeLessThan(1e-5);
       }),

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv/checkpoints';
-import { createDecoder, hostDecoder, linearEngine, referenceLinear } from '@kv/engine';
-import { halfWeights, oracleLogits, type Json } from '../src/decoder.oracle.ts';
+import { createDecoder, hostDecoder, referenceEngine } from '@kv/engine';
+import { halfWeights, oracleLogits } from '../src/decoder.oracle.ts';
+import type { Json } from '../src/decoder.oracle.ts';
 import { families, fixture, fixtureJson, wanted } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '../src/run.ts';
 
@@ -131,9 +132,7 @@ describe.each(families)('every difference of %s', (name) => {
             parsed = parseConfig(json, name),
             file = await readSafetensors(await fileSource(fixture(`${name}/model.safetensors`)));
           const decoder = hostDecoder(
-            await createDecoder(parsed, checkpointWeights(file, parsed), linearEngine(referenceLinear)).finally(() =>
-              file.close(),
-            ),
+            await createDecoder(parsed, checkpointWeights(file, parsed), referenceEngine()).finally(() => file.close()),
           );
           const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()], block });
           for (const [i, want] of oracleLogits(json, weights[name], ids).entries())

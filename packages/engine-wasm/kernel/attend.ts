@@ -111,7 +111,7 @@ function dots(heads: i32, q: usize, row: usize, k: usize, n: usize, out: usize, 
     }
 }
 
-function dots1(q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void { dots(1, q, row, k, n, out, ldo); }
+export function dots1(q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void { dots(1, q, row, k, n, out, ldo); }
 function dots2(q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void { dots(2, q, row, k, n, out, ldo); }
 function dots3(q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void { dots(3, q, row, k, n, out, ldo); }
 
@@ -343,7 +343,7 @@ export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, 
 // ---- blocks of tokens
 
 /** Eight rows (those behind `left` as zeros) to `[d][8]`. */
-function transpose(from: usize, row: usize, left: usize, to: usize): void {
+export function transpose(from: usize, row: usize, left: usize, to: usize): void {
   const zero = f32x4.splat(0);
   for (let half: usize = 0; half < 2; half++) {
     const s = from + 4 * half * row, have = left > 4 * half ? left - 4 * half : 0;
@@ -361,7 +361,7 @@ function transpose(from: usize, row: usize, left: usize, to: usize): void {
 }
 
 /** Keys of 8 slots side by side are panels `[ceil(n / 8)][d][8]`. C `[m, n]` = (more ? C : 0) + A `[m, k]` B, m a multiple of 4, n of 8; B's columns in eights, `panel` bytes apart, rows `ldb`. */
-function gemm(m: usize, n: usize, k: usize, a: usize, lda: usize, b: usize, ldb: usize, panel: usize, c: usize, ldc: usize, more: bool): void {
+export function gemm(m: usize, n: usize, k: usize, a: usize, lda: usize, b: usize, ldb: usize, panel: usize, c: usize, ldc: usize, more: bool): void {
   for (let j: usize = 0; j < n; j += 8, b += panel, c += 32)
     for (let i: usize = 0, ai = a, ci = c; i < m; i += 4, ai += 4 * lda, ci += 4 * ldc) {
       let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00;
@@ -749,7 +749,7 @@ function hide(line: usize, cache: usize, g: usize, n: usize, m: usize, s: usize,
 }
 
 /** out `[m, d]` += weights `[m, n]` values `[n, d]`. */
-function mixRows(m: usize, n: usize, p: usize, ldp: usize, v: usize, row: usize, out: usize, ldo: usize): void {
+export function mixRows(m: usize, n: usize, p: usize, ldp: usize, v: usize, row: usize, out: usize, ldo: usize): void {
   const even = row & ~31;
   gemm(m, even / 4, n, p, ldp, v, row, 32, out, ldo, true);
   if (even < row)

@@ -1,6 +1,5 @@
-// Rebuilds the WebAssembly of engines with a pinned AssemblyScript (fetched by npx, no dependency of the package):
-// src/simd/kernel-bytes.ts of @kv/engine from its kernel/kernel.ts, and src/module-bytes.ts from kernel and @kv/cpu's
-// kernel, which it knows as host.ts, one module for each instruction form.
+// Rebuilds the WebAssembly of this package with a pinned AssemblyScript (fetched by npx, no dependency of the package):
+// src/module-bytes.ts from kernel and @kv/cpu's kernel, which it knows as host.ts, one module for each instruction form.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,19 +23,6 @@ function compile(source, ...options) {
 const sha256 = (...texts) => texts.reduce((hash, text) => hash.update(text), createHash('sha256')).digest('hex');
 const literal = (bytes) =>
   `\n${(bytes.toString('base64').match(/.{1,140}/g) ?? []).map((line) => `  '${line}'`).join(' +\n')}`;
-
-const kernel = compile(at('../engine/kernel/kernel.ts'));
-writeFileSync(
-  at('../engine/src/simd/kernel-bytes.ts'),
-  `// Built by scripts/build-kernel.mjs from kernel/kernel.ts with ${compiler}: do not edit.
-
-/** SHA-256 of the source that the bytes were built from. */
-export const kernelSource = '${sha256(readFileSync(at('../engine/kernel/kernel.ts')))}';
-
-/** The WebAssembly module, ${kernel.length} bytes, base64. */
-export const kernelBytes: string =${literal(kernel)};
-`,
-);
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
 const host = { 'host.ts': 'kernel.ts', 'pairs.ts': 'pairs.ts' },

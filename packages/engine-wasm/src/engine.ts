@@ -3,9 +3,12 @@ import type { Matrix } from '@kv/checkpoints';
 import type { Angles, Engine, Instruction, Program, Runnable } from '@kv/engine';
 import { toHeads } from '@kv/engine';
 import { Code } from './code.ts';
-import { expectKnown, onlyUser, writeProgram, type Placed } from './compile.ts';
-import { install, sizesOf, type Installed } from './install.ts';
-import { formNames, type FastModule } from './kernels.ts';
+import { expectKnown, onlyUser, writeProgram } from './compile.ts';
+import type { Placed } from './compile.ts';
+import { install, sizesOf } from './install.ts';
+import type { Installed } from './install.ts';
+import { formNames } from './kernels.ts';
+import type { FastModule } from './kernels.ts';
 import type { Place } from './layout.ts';
 import { Placing } from './placing.ts';
 import { rehearse } from './rehearsal.ts';
@@ -79,9 +82,10 @@ interface Written extends Installed {
   readonly outputs: readonly Place[];
 }
 
-function runnable(team: Team, program: Program, placing: Placing, release: () => void): WasmRunnable {
+/** What it closes over holds no weight of the checkpoint: those bytes are the caller's to drop. */
+function runnable(team: Team, whole: Program, placing: Placing, release: () => void): WasmRunnable {
   const { heap, kernels } = team,
-    { program: bare, placed } = place(program, placing),
+    { program, placed } = place(whole, placing),
     written = new Map<number, Written>();
   const rope = program.instructions.find((instruction) => instruction.op === 'rope'),
     rotary = rope === undefined ? 0 : (rope.rotary ?? rope.headDim),
@@ -91,8 +95,8 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
     const known = written.get(rows);
     if (known !== undefined) return known;
     const code = new Code(sizesOf(team), rows),
-      inputs = bare.inputs.map(({ width }) => code.value(width, true)),
-      outputs = writeProgram(code, bare, placed, inputs),
+      inputs = program.inputs.map(({ width }) => code.value(width, true)),
+      outputs = writeProgram(code, program, placed, inputs),
       all = { ...install(team, placing, code), inputs, outputs };
     written.set(rows, all);
     return all;
@@ -107,7 +111,7 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
   ): void => {
     const code = codeFor(rows === 1 ? 1 : tile),
       rooms = team.bench.for(code.layout);
-    for (const [i, { width }] of bare.inputs.entries())
+    for (const [i, { width }] of program.inputs.entries())
       copyRows(inputs[i].subarray(from * width), width, rowsAt(heap, rooms, code.inputs[i], rows), rows);
     const turns = heap.floats(team.angles.at(8 * half * rows + 64), 2 * half * rows);
     if (angles && half > 0) {
@@ -116,13 +120,13 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
     }
     const cos = turns.byteOffset;
     team.call({ ...nothing, ...code, ...rooms, rows, cos, sin: cos + 4 * half * rows });
-    for (const [i, { width }] of bare.outputs.entries()) {
+    for (const [i, { width }] of program.outputs.entries()) {
       const { data, stride } = rowsAt(heap, rooms, code.outputs[i], rows);
       for (let r = 0; r < rows; r++) outputs[i].set(data.subarray(r * stride, r * stride + width), (from + r) * width);
     }
   };
   return {
-    program: bare,
+    program,
     placed,
     team,
     async run(inputs, m, angles) {
@@ -134,16 +138,18 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
             ? 'expected the angles of its rows, got none'
             : `expected angles of ${m} rows and ${rotary} numbers a head, got ${angles.cos.length} of ${angles.rotary}`,
         );
-      const outputs = bare.outputs.map(({ width }) => new Float32Array(m * width));
+      const outputs = program.outputs.map(({ width }) => new Float32Array(m * width));
       for (let from = 0; from < m; from += tile) pass(inputs, outputs, from, Math.min(tile, m - from), angles);
       return outputs.map((data, i) => {
-        const { id, width } = bare.outputs[i],
-          heads = bare.instructions.find(({ op, out }) => op === 'heads' && out.id === id);
-        return heads?.op === 'heads' ? toHeads({ data, at: 0, stride: width, width }, m, heads.headDim) : data;
+        const { id } = program.outputs[i],
+          heads = program.instructions.find(({ op, out }) => op === 'heads' && out.id === id);
+        return heads?.op === 'heads' ? toHeads(data, m, heads.headDim) : data;
       });
     },
     stored(name) {
-      const linear = bare.instructions.find((instruction) => instruction.op === 'linear' && instruction.name === name),
+      const linear = program.instructions.find(
+          (instruction) => instruction.op === 'linear' && instruction.name === name,
+        ),
         parts = linear === undefined ? [] : placed.get(linear)!.parts; // every product is placed
       return (from, count) => {
         const inputs = parts[0]?.inputs ?? 0,

@@ -64,6 +64,13 @@ export interface Kernels {
   packedBytes(eight: number, headDim: number, slots: number): number;
   /** Rows `slots`, n ascending words, of so many bytes: one behind the other to `to`, which may be where they lie. */
   gather(from: number, to: number, bytes: number, slots: number, n: number): void;
+  /** Attention in steps: see kernel/scores.ts. */
+  packKeys(keys: number, n: number, d: number, to: number): void;
+  scorePacked(q: number, m: number, panels: number, n: number, d: number, out: number, ldo: number): void;
+  scoreOne(q: number, keys: number, n: number, d: number, out: number): void;
+  softmax(s: number, n: number, end: number): void;
+  columns(s: number, ld: number, rows: number, n: number, acc: number, top: number): void;
+  mixRows(m: number, n: number, p: number, ldp: number, v: number, row: number, out: number, ldo: number): void;
   /** Of @kv/cpu's kernel, see there. */
   norms(x: number, n: number, d: number, p: number, out: number): void;
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;

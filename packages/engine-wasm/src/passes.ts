@@ -1,20 +1,20 @@
-import { layerPasses, type Course, type HostDecoder, type PassOptions, type TokenPasses } from '@kv/engine';
+import { layerPasses, type Course, type PassOptions, type TokenPasses } from '@kv/engine';
 import { TokenSeat } from './together.ts';
 import type { Whole } from './whole.ts';
 
 /**
  * Tokens pass whole where caches lie in the module's memory. Views and frozen rows, which need a word between a layer's
- * queries and its attention, take the host's pass over the same caches. Tokens of several sequences pass together.
+ * queries and its attention, and heads of a width that the module's attention does not take, go through the host's pass
+ * over the same caches. Tokens of several sequences pass together.
  */
-export function wholePasses(whole: Whole, decoder: HostDecoder): TokenPasses {
-  const layered = layerPasses(decoder);
+export function wholePasses(whole: Whole): TokenPasses {
   return {
     store: whole.store,
     counters: { whole: 0, layered: 0, together: 0 },
     group: whole.group,
     async pass(memory, ids, options) {
       const { place } = options,
-        inOne = passesWhole(options.course, options.phase),
+        inOne = whole.attends && passesWhole(options.course, options.phase),
         { counters } = memory;
       if (inOne) counters.whole = (counters.whole ?? 0) + 1;
       else counters.layered = (counters.layered ?? 0) + 1;
@@ -22,7 +22,7 @@ export function wholePasses(whole: Whole, decoder: HostDecoder): TokenPasses {
         return place.pass(memory, ids[0], options);
       // the others need not wait for what goes by itself
       place?.leave();
-      return inOne ? whole.pass(memory, ids, options) : layered.pass(memory, ids, options);
+      return inOne ? whole.pass(memory, ids, options) : layerPasses.pass(memory, ids, options);
     },
   };
 }

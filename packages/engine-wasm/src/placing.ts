@@ -2,6 +2,9 @@ import type { Matrix, MatrixPart } from '@kv/checkpoints';
 import type { Part } from './code.ts';
 import { kindOf } from './kinds.ts';
 import type { Team } from './team.ts';
+import { tensorTypes } from '@kv/checkpoints';
+import { repacked } from './repack.ts';
+import type { Repacked } from './repack.ts';
 
 /** Outputs of a panel. */
 const panel = 16;
@@ -36,21 +39,23 @@ export class Placing {
     return runs(weight, cut).map((rows) => this.#panels(rows, weight.inputs));
   }
 
-  #panels(pieces: readonly MatrixPart[], inputs: number): Part {
+  #panels(pieces: readonly Piece[], inputs: number): Part {
     const { heap, kernels } = this.#team,
-      kind = kindOf(pieces[0].type),
+      { type } = pieces[0].as,
+      kind = kindOf(type),
       rows = pieces.reduce((sum, piece) => sum + piece.rows, 0),
       size = kernels.panelBytes(kind, inputs),
       at = this.take(size * Math.ceil(rows / panel)),
-      rowBytes = pieces[0].bytes.length / pieces[0].rows,
+      rowBytes = (inputs / tensorTypes[type].numbers) * tensorTypes[type].bytes,
       raw = heap.allocate(panel * rowBytes),
       stored = heap.bytes(raw, panel * rowBytes);
     let filled = 0,
       done = 0;
-    for (const { bytes, rows: count } of pieces)
+    for (const { bytes, rows: count, as } of pieces)
       for (let r = 0; r < count; ) {
-        const more = Math.min(panel - filled, count - r);
-        stored.set(bytes.subarray(r * rowBytes, (r + more) * rowBytes), filled * rowBytes);
+        const more = Math.min(panel - filled, count - r),
+          each = bytes.length / count;
+        stored.set(as.pack(bytes.subarray(r * each, (r + more) * each)), filled * rowBytes);
         [r, filled] = [r + more, filled + more];
         if (filled < panel && done + filled < rows) continue;
         kernels.pack(kind, raw, rowBytes, filled, inputs, at + (done / panel) * size);
@@ -65,14 +70,19 @@ export class Placing {
   }
 }
 
-/** Runs of rows of one kind, none across `cut`. */
-function runs({ parts }: Matrix, cut: number): readonly (readonly MatrixPart[])[] {
-  const out: MatrixPart[][] = [];
+/** Stored rows, and the form in which the module takes them. */
+interface Piece extends MatrixPart {
+  readonly as: Repacked;
+}
+
+/** Runs of rows of one form, none across `cut`. */
+function runs({ parts }: Matrix, cut: number): readonly (readonly Piece[])[] {
+  const out: Piece[][] = [];
   let row = 0;
   for (const whole of parts)
-    for (const part of split(whole, cut - row)) {
+    for (const part of split({ ...whole, as: repacked(whole) }, cut - row)) {
       const last = out.at(-1);
-      if (last !== undefined && last[0].type === part.type && row !== cut) last.push(part);
+      if (last !== undefined && last[0].as.type === part.as.type && row !== cut) last.push(part);
       else out.push([part]);
       row += part.rows;
     }
@@ -80,7 +90,7 @@ function runs({ parts }: Matrix, cut: number): readonly (readonly MatrixPart[])[
 }
 
 /** A part before its row `at`, and from it on. */
-function split(part: MatrixPart, at: number): readonly MatrixPart[] {
+function split(part: Piece, at: number): readonly Piece[] {
   if (!(at > 0 && at < part.rows)) return [part];
   const bytes = (at * part.bytes.length) / part.rows;
   return [

@@ -40,7 +40,7 @@ export function remember(
     layer.ring.skip(m - window);
     if (window > 0) {
       const data = heap.floats(queries, window * H * d),
-        q = toHeads({ data, at: 0, stride: H * d, width: H * d }, window, d);
+        q = toHeads(data, window, d);
       layer.ring.push(q, positions.subarray(m - window), shift);
     }
   }

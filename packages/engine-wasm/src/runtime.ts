@@ -1,12 +1,14 @@
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { createDecoder, hostDecoder, embeddingsOf, HostMemory, type Runtime } from '@kv/engine';
-import type { HostRunning } from '@kv/engine';
-import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
+import { createDecoder, hostDecoder, embeddingsOf, HostMemory } from '@kv/engine';
+import type { Runtime, HostRunning } from '@kv/engine';
+import { engineName, wasmEngine } from './engine.ts';
+import type { WasmEngineOptions } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
 import { wholePasses } from './passes.ts';
 import { Whole } from './whole.ts';
+import { heapRowEngine } from './row-engine.ts';
 
 /** Models whose weights and caches lie in the module's memory. */
 export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runtime<HostRunning> {
@@ -15,13 +17,13 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar }) {
       const prepared = await createDecoder(config, weights, engine),
-        decoder = hostDecoder(prepared),
         { team } = prepared.head,
+        decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(team) }),
         { heap } = team,
         placed = heap.live,
         exact = options?.exact === true,
         whole = new Whole(team, prepared, exact),
-        passes = wholePasses(whole, decoder),
+        passes = wholePasses(whole),
         own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {

@@ -1,11 +1,13 @@
 import type { Decoder, Angles, PassOptions } from '@kv/engine';
-import { rmsNorm, rowsOf, Meeting, Seat } from '@kv/engine';
+import { rmsNorm, Meeting, Seat } from '@kv/engine';
 import type { AttentionShape } from './code.ts';
 import { Desk } from './desk.ts';
 import type { WasmRunnable } from './engine.ts';
-import { alike, writeLines, type Lines } from './lines.ts';
+import { alike, writeLines } from './lines.ts';
+import type { Lines } from './lines.ts';
 import type { Placing } from './placing.ts';
-import { remember, type Remembering } from './remember.ts';
+import { remember } from './remember.ts';
+import type { Remembering } from './remember.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import type { Team } from './team.ts';
 
@@ -145,7 +147,7 @@ export class Together {
         logits = head && lines.logits ? at(lines.logits) : undefined;
       for (const [r, { memory, scored, done }] of riders.entries()) {
         const row = last.data.subarray(r * last.stride, r * last.stride + D);
-        memory.hidden?.push(rmsNorm(rowsOf(row.slice(), D), 1, this.#decoder.norm, normEps));
+        memory.hidden?.push(rmsNorm(row, this.#decoder.norm, normEps));
         if (logits && scored) this.#decoder.rows.head++;
         memory.counters.together = (memory.counters.together ?? 0) + 1;
         done(logits && scored ? [logits.data.slice(r * logits.stride, r * logits.stride + vocab)] : []);

@@ -1,16 +1,21 @@
-import type { Decoder, PassOptions, BatchGroup } from '@kv/engine';
-import { addColumns, type WindowColumns, rmsNorm, rowsOf, HELD, turns, layersTogether } from '@kv/engine';
-import { Code, type AttentionShape } from './code.ts';
+import type { Decoder, PassOptions, BatchGroup, WindowColumns } from '@kv/engine';
+import { addColumns, rmsNorm, HELD, turns, layersTogether } from '@kv/engine';
+import { Code } from './code.ts';
+import type { AttentionShape } from './code.ts';
 import { writeProgram } from './compile.ts';
 import { cacheBytes, Desk } from './desk.ts';
 import type { WasmRunnable } from './engine.ts';
-import { install, sizesOf, type Installed } from './install.ts';
+import { install, sizesOf } from './install.ts';
+import type { Installed } from './install.ts';
 import type { Place } from './layout.ts';
-import { alike, writeLines, type Lines } from './lines.ts';
+import { alike, writeLines } from './lines.ts';
+import type { Lines } from './lines.ts';
 import { Placing } from './placing.ts';
-import { remember, type Remembering } from './remember.ts';
+import { remember } from './remember.ts';
+import type { Remembering } from './remember.ts';
 import { copyRows, rowsAt } from './rows.ts';
-import { heapStore, type HeapStore } from './store.ts';
+import { heapStore } from './store.ts';
+import type { HeapStore } from './store.ts';
 import type { Team } from './team.ts';
 import { Together } from './together.ts';
 
@@ -45,6 +50,8 @@ export class Whole {
   readonly #pace = { one: 0, tile: HELD };
 
   readonly #eight: boolean;
+  /** Whether the module attends to heads of this width. */
+  readonly attends: boolean;
 
   /** @param exact attention of blocks stays f32, as that of a token always does */
   constructor(team: Team, decoder: Decoder<WasmRunnable>, exact: boolean) {
@@ -54,6 +61,7 @@ export class Whole {
       { scale, softcap, windows } = attention;
     const eight = !exact && team.kernels.eights(headDim) !== 0;
     this.#eight = eight;
+    this.attends = headDim % 4 === 0;
     this.#shapes = Array.from({ length: layers }, (_, layer) => {
       const window = windows[layer] ?? Infinity,
         cache = layer * cacheBytes(kvHeads);
@@ -161,8 +169,8 @@ export class Whole {
 
   #hidden({ hidden }: Remembering, x: Float32Array): void {
     const { norm, config } = this.#decoder,
-      { hidden: D, normEps } = config;
-    hidden?.push(rmsNorm(rowsOf(x, D), x.length / D, norm, normEps));
+      { normEps } = config;
+    hidden?.push(rmsNorm(x, norm, normEps));
   }
 
   /** Logits of rows `[count, D]`. */

@@ -1,15 +1,19 @@
+import fc from 'fast-check';
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { tensorTypes, toFloat32, type TensorType } from '@kv/checkpoints';
+import { tensorTypes, toFloat32, denseRows } from '@kv/checkpoints';
+import type { TensorType, MatrixPart } from '@kv/checkpoints';
 import { Heap } from '../src/heap.ts';
-import { activationBytes, instantiate, type FastModule } from '../src/kernels.ts';
+import { activationBytes, instantiate } from '../src/kernels.ts';
+import type { FastModule } from '../src/kernels.ts';
 import { isFloat, kindOf, kinds } from '../src/kinds.ts';
 import { fastModule } from '../src/module.ts';
 import { moduleSource } from '../src/module-bytes.ts';
 import { mulberry } from '@kv/core/shared';
 import { modules } from './modules.ts';
+import { Placing } from '../src/placing.ts';
+import { Team } from '../src/index.ts';
 
 type Kind = keyof typeof kinds;
 const types = Object.keys(kinds) as Kind[];
@@ -280,6 +284,51 @@ describe.each(
   });
 });
 const beyond = { outputs: 20, bias: true, cut: 1, seed: 7 };
+
+/** Stored rows of MXFP4, block by block of these exponents and any codes; a block of zeros may have any exponent. */
+function mxRows(rows: number, inputs: number, exponents: readonly number[], seed: number): Uint8Array {
+  const random = mulberry(seed),
+    bytes = Uint8Array.from({ length: (rows * inputs * 17) / 32 }, () => 256 * random());
+  for (let at = 0, block = 0; at < bytes.length; at += 17, block++)
+    if (random() < 0.2) bytes.fill(random() < 0.5 ? 0x00 : 0x88, at + 1, at + 17);
+    else bytes[at] = exponents[block % exponents.length];
+  return bytes;
+}
+
+test.each([
+  ['IQ4_NL', 'Q8_0', (rows: number, inputs: number, seed: number) => storedRows('IQ4_NL', rows, inputs, seed)],
+  ['MXFP4', 'Q8_0', (rows: number, inputs: number, seed: number) => mxRows(rows, inputs, [104, 120, 127, 143], seed)],
+  ['MXFP4', 'BF16', (rows: number, inputs: number, seed: number) => mxRows(rows, inputs, [0, 103, 144, 252], seed)],
+] as const)('%s is held as %s, which gives back the numbers of the file, bit for bit', async (type, as, stored) => {
+  const team = await Team.start(modules[0][1], 1, () => {}),
+    { heap, kernels } = team,
+    inputs = 64,
+    to = heap.allocate(4 * inputs);
+  fc.assert(
+    fc.property(
+      fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 3 }),
+      fc.integer(),
+      (all, seed) => {
+        const parts = all.map((rows, i): MatrixPart => ({ type, rows, bytes: stored(rows, inputs, seed + i) })),
+          outputs = all.reduce((sum, rows) => sum + rows, 0),
+          placing = new Placing(team, true),
+          held = placing.weight({ outputs, inputs, parts });
+        const kind = kindOf(as);
+        expect(held.every((part) => part.kind === kind || outputs < 4)).toBe(true); // few blocks may all be zeros
+        let row = 0;
+        for (const part of held)
+          for (let r = 0; r < part.rows; r++, row++) {
+            kernels.row(part.kind, part.at + Math.floor(r / 16) * part.size, inputs, r % 16, to);
+            expect(heap.floats(to, inputs).slice()).toEqual(denseRows({ outputs, inputs, parts }, row, 1));
+          }
+        expect(row).toBe(outputs);
+        placing.free();
+      },
+    ),
+    { numRuns: 20 },
+  );
+  team.destroy();
+});
 
 test('forms give the same numbers: the relaxed ones bit for bit', () => {
   fc.assert(

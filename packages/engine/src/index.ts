@@ -1,8 +1,9 @@
 export { addColumns, attend, headCount, lastAttention, windowAttention } from './attention/attention.ts';
 export type { Attend, AttendOptions, AttentionStats, WindowColumns } from './attention/attention.ts';
+export { blockRows } from './attention/block-rows.ts';
 export { layerAttention } from './attention/layer-attention.ts';
 export { plainEngine } from './attention/plain.ts';
-export { simdEngine } from './attention/simd.ts';
+export type { RowEngine } from './attention/row-engine.ts';
 export { hider } from './attention/visible.ts';
 export type { Hide, Visible } from './attention/visible.ts';
 export { asksSeen } from './attention/window-statistic.ts';
@@ -15,7 +16,7 @@ export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
-export { linearEngine } from './decoder/linear-engine.ts';
+export { referenceEngine } from './decoder/linear-engine.ts';
 export type {
   Angles,
   Engine,
@@ -27,7 +28,7 @@ export type {
   Runnable,
 } from './decoder/program.ts';
 export { finishProgram, headProgram, projectProgram } from './decoder/programs.ts';
-export { rmsNorm, rowsOf } from './decoder/rows.ts';
+export { rmsNorm } from './decoder/rows.ts';
 export { decode, generate } from './generate/generate.ts';
 export type { Generated, Generation } from './generate/generate.ts';
 export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './generate/options.ts';
@@ -50,10 +51,6 @@ export { hostRunning, hostRuntime } from './host/runtime.ts';
 export type { HostOptions, HostModel, HostRunning } from './host/runtime.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export { Ledger } from './ledger.ts';
-export { defaultLinear } from './linear/default.ts';
-export type { LinearFactory } from './linear/linear.ts';
-export { referenceLinear } from './linear/reference.ts';
-export { simdLinear } from './linear/simd.ts';
 export { joinEvents } from './memory/course.ts';
 export type { Course, EventResult, EventTimes } from './memory/course.ts';
 export { layersTogether } from './memory/event-groups.ts';
@@ -83,5 +80,4 @@ export type { PrefillOptions, PrefillingOptions } from './sequence/prefill.ts';
 export { Sequence } from './sequence/sequence.ts';
 export type { Bytes, SequenceOptions } from './sequence/sequence.ts';
 export { stepTogether } from './sequence/step-together.ts';
-export { hasSimd } from './simd/kernel.ts';
 export { HELD, turns } from './yield-to-events.ts';

@@ -6,12 +6,12 @@ import { openGpu } from '@kv/gpu';
 import { gpuRuntime } from '@kv/gpu-models';
 import { firstDevice } from '@kv/gpu-testing';
 import { generate, loadModel } from '@kv/models';
-import { linearEngine, referenceLinear } from '@kv/engine';
 import type { GenerateOptions, HostModel, Model } from '@kv/models';
 import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, labelOf, policyOf } from './free/rows.ts';
 import { shaken, shakenModel } from './free/tie.ts';
+import { referenceEngine } from '@kv/engine';
 
 const gpu = await firstDevice(() => openGpu());
 afterAll(() => {
@@ -54,7 +54,7 @@ async function outcome(model: Model, options: GenerateOptions): Promise<readonly
  * The model twice, its caches on the host over plain loops and on the device, with every file of statistics beside it.
  */
 async function twice(folder: string): Promise<readonly [host: HostModel, device: Model]> {
-  const { path, model } = await withFiles(folder, { engine: linearEngine(referenceLinear) });
+  const { path, model } = await withFiles(folder, { engine: referenceEngine() });
   return [model, await loadModel(path, { runtime: gpuRuntime(gpu!) })];
 }
 

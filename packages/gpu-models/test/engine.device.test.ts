@@ -1,14 +1,15 @@
+import fc from 'fast-check';
 import type { Tensor } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
-import { linearEngine, referenceLinear } from '@kv/engine';
 import type { Angles, Instruction, Program, Rows } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
-import fc from 'fast-check';
 import { expect } from 'vitest';
-import { gpuEngine, type DeviceRunnable } from '../src/engine.ts';
+import { gpuEngine } from '../src/engine.ts';
+import type { DeviceRunnable } from '../src/engine.ts';
 import { everywhere, gpuTests } from './device.ts';
 import { storedBytes } from './weights.oracle.ts';
+import { referenceEngine } from '@kv/engine';
 
 const gpuTest = await gpuTests();
 const headDim = 4;
@@ -149,7 +150,7 @@ gpuTest('any program gives what the plain loops give, twice, and leaves nothing 
     async ({ program, m, angles, given }) => {
       const engine = gpuEngine(gpu),
         device = await engine.prepare(program),
-        host = await linearEngine(referenceLinear).prepare(program);
+        host = await referenceEngine().prepare(program);
       const want = await host.run(given, m, angles),
         before = given.map((x) => x.slice()),
         { live } = gpu.ledger;
@@ -181,7 +182,7 @@ gpuTest('programs recorded behind one another go up in one submit', async (gpu) 
       outputs: [out],
     };
   const step = await gpuEngine(gpu).prepare(program),
-    host = await linearEngine(referenceLinear).prepare(program),
+    host = await referenceEngine().prepare(program),
     given = numbers(1, 16);
   const before = { ...gpu.counters };
   const got = await gpu.scope(async ({ commands, ops, read }) => {

@@ -3,11 +3,11 @@ import { fileURLToPath } from 'node:url';
 import { cpu } from '@kv/cpu';
 import type { Gpu } from '@kv/gpu';
 import { generate, loadModel, Sequence } from '@kv/models';
-import { linearEngine, referenceLinear } from '@kv/engine';
 import type { Generated, GenerateOptions, HostModel, Model, Report } from '@kv/models';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import type { DeviceRunning } from '../src/index.ts';
+import { referenceEngine } from '@kv/engine';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 export const fixture = (path: string): string => here(`../../model-testing/fixtures/${path}`);
@@ -19,7 +19,7 @@ export async function both(
   path: string,
   run: (host: HostModel, device: Model & DeviceRunning) => Promise<void>,
 ): Promise<void> {
-  const host = await loadModel(path, { engine: linearEngine(referenceLinear) }),
+  const host = await loadModel(path, { engine: referenceEngine() }),
     device = await loadModel(path, { runtime: gpuRuntime(gpu) });
   try {
     await run(host, device);

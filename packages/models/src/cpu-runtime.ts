@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
-import type { ModelConfig, Stored } from '@kv/checkpoints';
-import { linearEngine, hostRuntime, type HostRunning, defaultLinear, referenceLinear, hasSimd } from '@kv/engine';
-import type { HostEngine, Runtime } from '@kv/engine';
+import type { Stored } from '@kv/checkpoints';
+import { hostRuntime, referenceEngine } from '@kv/engine';
+import type { HostRunning, Runtime } from '@kv/engine';
+import { fastModule, wasmRuntime, Unfit } from '@kv/engine-wasm';
 import { onnxWhereInstalled } from './onnx.ts';
 import { availableThreads } from './threads.ts';
-import { fastModule, wasmRuntime, Unfit } from '@kv/engine-wasm';
 
 export interface CpuOptions {
   /**
@@ -29,8 +29,9 @@ const worthThreads = 16 * 2 ** 20;
 const mostBytes = 3.5 * 2 ** 30;
 
 /**
- * This package's own engine: weights as stored, caches and threads in one WebAssembly memory. Where that cannot be,
- * another engine runs, and it is said once.
+ * This package's own engine: weights as stored, caches and threads in one WebAssembly memory. Where WebAssembly lacks
+ * SIMD, or the memory cannot hold the weights, ONNX Runtime runs if it is installed, else plain loops; one sentence says
+ * so.
  */
 export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
   expectOptions('cpuRuntime', { exact: true, threads: true, from: true, warn: true }, options);
@@ -39,9 +40,8 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
     name: exact === undefined ? 'wasm' : `wasm, ${exact ? 'f32' : 'stored weights'}`,
     async start({ stored, ...source }) {
       const fast = await fastModule(),
-        beyond = (stored?.bytes ?? 0) > mostBytes,
         precise = exact ?? stored?.quantised !== true;
-      let why = fast === undefined ? missing() : refused(source.config, stored);
+      let why = fast === undefined ? 'WebAssembly with SIMD and shared memory, got none' : tooLarge(stored);
       if (fast !== undefined && why === undefined)
         try {
           return await wasmRuntime(fast, {
@@ -53,35 +53,21 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
           if (!(error instanceof Unfit)) throw error;
           ({ why } = error);
         }
-      const onnx = beyond
-        ? await onnxWhereInstalled(from, warn, {
-            threads: threads ?? availableThreads(),
-            weights: precise ? 'f32' : 'stored',
-          })
-        : undefined;
-      const engine = onnx ?? general(beyond);
-      warn(new KvError('engine', `expected ${why}; ${engine.name} runs in its place${cost(engine.name)}`).message);
+      const onnx = await onnxWhereInstalled(from, ({ message }) => warn(message), {
+          threads: threads ?? availableThreads(),
+          weights: precise ? 'f32' : 'stored',
+        }),
+        engine = onnx ?? referenceEngine(),
+        cost = onnx === undefined ? ', 50 and more times slower' : '';
+      warn(new KvError('engine', `expected ${why}; ${engine.name} runs instead${cost}`).message);
       return { ...(await hostRuntime({ engine }).start(source)), engine: engine.name };
     },
   };
 }
 
-const plainLoops = 'plain loops, f32, 1 thread',
-  byInstruction = 'wasm by instruction, f32, 1 thread';
-
-/** Runs whatever a program says, in f32; weights of any size in plain loops. */
-const general = (beyond: boolean): HostEngine =>
-  beyond || !hasSimd() ? linearEngine(referenceLinear, plainLoops) : linearEngine(defaultLinear(), byInstruction);
-
-const cost = (name: string): string =>
-  name === plainLoops ? ', 50 and more times slower' : name === byInstruction ? ', about 5 times slower' : '';
-
-const missing = (): string => `WebAssembly with ${hasSimd() ? 'shared memory' : 'SIMD'}, got none`;
-
-/** Why the engine cannot run a model, if so. */
-function refused({ headDim }: ModelConfig, stored: Stored | undefined): string | undefined {
-  if (headDim % 4 !== 0) return `heads of a multiple of 4 numbers, got ${headDim}`;
-  if (stored && stored.bytes > mostBytes)
-    return `weights of at most ${mostBytes / 2 ** 30} GiB, which WebAssembly has room for, got ${(stored.bytes / 2 ** 30).toFixed(1)} GiB`;
-  return undefined;
+/** Why the module's memory cannot hold a model, if it cannot. */
+function tooLarge(stored: Stored | undefined): string | undefined {
+  if (stored === undefined || stored.bytes <= mostBytes) return undefined;
+  const gigabytes = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
+  return `weights of at most ${gigabytes(mostBytes)} GiB, which WebAssembly has room for, got ${gigabytes(stored.bytes)} GiB`;
 }

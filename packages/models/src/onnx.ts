@@ -1,3 +1,4 @@
+import type { KvError } from '@kv/core';
 import type { OnnxEngineOptions } from '@kv/engine-onnx';
 import type { HostEngine } from '@kv/engine';
 
@@ -5,16 +6,16 @@ import type { HostEngine } from '@kv/engine';
  * The engine on ONNX Runtime, in Node, where both `@kv/engine-onnx` and `onnxruntime-node` are installed.
  *
  * @param from the folder from which `onnxruntime-node` is looked for first. @defaultValue the working folder
- * @param warn is told if `onnxruntime-node` is installed and does not load
+ * @param failed is told why `onnxruntime-node`, if it is installed, does not load
  */
 export async function onnxWhereInstalled(
   from: string | undefined,
-  warn: (sentence: string) => void,
+  failed: (error: KvError) => void,
   options: OnnxEngineOptions,
 ): Promise<HostEngine | undefined> {
   if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
   const { installedOnnx, onnxEngine } = await import('@kv/engine-onnx').catch(absent),
-    onnx = installedOnnx?.(from, warn);
+    onnx = installedOnnx?.(from, failed);
   return onnx && onnxEngine?.(onnx, options);
 }
 

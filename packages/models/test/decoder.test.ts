@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { loadModel } from '../src/index.ts';
 import type { HostDecoder } from '@kv/engine';
-import { createAngles, turnRows, rowsOf } from '@kv/engine';
+import { createAngles, turnRows } from '@kv/engine';
 import { emptyCaches, run } from '@kv/engine-testing/run';
 import { shared } from '@kv/model-testing/shared';
 
@@ -60,7 +60,7 @@ test('rope turns pairs (i, i + d/2): lengths stay, and a score depends on the di
   const angles = createAngles({ theta: 10_000, rotary: 8 });
   const [a, b] = [Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8), Float32Array.of(2, -1, 0.5, 3, -2, 1, 1, 0)];
   const at = (x: Float32Array, position: number): Float32Array =>
-    turnRows(rowsOf(x, 8), 1, 8, angles(Uint32Array.of(position), position + 1));
+    turnRows(x, 1, 8, angles(Uint32Array.of(position), position + 1));
   const dot = (x: Float32Array, y: Float32Array): number => x.reduce((sum, v, i) => sum + v * y[i], 0);
   expect(at(a, 0)).toEqual(a);
   for (const position of [1, 300, 2047]) expect(dot(at(a, position), at(a, position))).toBeCloseTo(dot(a, a), 3);

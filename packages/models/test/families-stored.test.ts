@@ -1,18 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import {
-  cpuRuntime,
-  generate,
-  hostRuntime,
-  loadModel,
-  type HostModel,
-  type HostRunning,
-  type Runtime,
-} from '../src/index.ts';
+import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
+import type { HostModel, HostRunning, Runtime } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
-import { linearEngine, referenceLinear } from '@kv/engine';
 import { familyFiles, fixture, wanted } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
 import { overQuantised } from '@kv/engine-testing/quantised';
+import { referenceEngine } from '@kv/engine';
 
 /** Root mean squares over those of the logits, about twice what was seen: silu in the place of gelu gives six times as much. */
 const bounds: Readonly<Record<string, number>> = {
@@ -48,7 +41,7 @@ const runtimes: readonly (readonly [name: string, runtime: Runtime<HostRunning>]
     }),
   ],
 ];
-const exact = hostRuntime({ engine: linearEngine(referenceLinear) });
+const exact = hostRuntime({ engine: referenceEngine() });
 
 describe.each(familyFiles)('%s/%s', (name, file) => {
   test.each(runtimes)('on %s: logits near those of the same weights in f32', async (_, runtime) => {

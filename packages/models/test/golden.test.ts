@@ -1,8 +1,11 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { greedy, loadModel, type HostModel } from '../src/index.ts';
-import { linearEngine, referenceLinear, simdLinear } from '@kv/engine';
+import { greedy, loadModel } from '../src/index.ts';
+import type { HostModel } from '../src/index.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { shared, sharedJson } from '@kv/model-testing/shared';
+import { referenceEngine } from '@kv/engine';
+import { modules } from './modules.ts';
+import { wasmEngine } from '@kv/engine-wasm';
 
 interface Golden {
   readonly text: string;
@@ -15,17 +18,17 @@ interface Golden {
 }
 
 const engines = [
-  ['simd', simdLinear()],
-  ['reference', referenceLinear],
+  ['module', wasmEngine(modules.at(-1)![1], { exact: true })],
+  ['plain loops', referenceEngine()],
 ] as const;
 
 describe.each(
-  ['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, linear]) => [kind, name, linear] as const)),
-)('the %s golden with the %s product', (kind, _, linear) => {
+  ['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, engine]) => [kind, name, engine] as const)),
+)('the %s golden on the %s', (kind, _, engine) => {
   const golden = (): Golden => sharedJson<Golden>(`data/goldens/${kind}/golden.json`);
   let model: HostModel;
   beforeAll(async () => {
-    model = await loadModel(shared(`data/goldens/${kind}`), { engine: linearEngine(linear) });
+    model = await loadModel(shared(`data/goldens/${kind}`), { engine });
   });
 
   test('the text has the ids', () => {
@@ -59,7 +62,8 @@ describe.each(
     const whole = await run(model.decoder, emptyCaches(model.decoder), ids, { want });
     for (const block of [1, 7, 64]) {
       const rows = await run(model.decoder, emptyCaches(model.decoder), ids, { block, want });
-      for (const [i, row] of rows.entries()) expect(relative(row, whole[i])).toBeLessThan(1e-5);
+      // the module adds up one row in another order than many
+      for (const [i, row] of rows.entries()) expect(relative(row, whole[i])).toBeLessThan(2e-5);
     }
   });
 });

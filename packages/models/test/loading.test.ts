@@ -4,15 +4,17 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv/checkpoints';
 import type { TensorFile } from '@kv/checkpoints';
-import { createDecoder, linearEngine, referenceLinear, type Engine } from '@kv/engine';
-import { loadModel, type Runtime } from '../src/index.ts';
+import { createDecoder, referenceEngine } from '@kv/engine';
+import type { Engine } from '@kv/engine';
+import { loadModel } from '../src/index.ts';
+import type { Runtime } from '../src/index.ts';
 import { families, fixture, fixtureJson } from '@kv/model-testing/fixture';
 
 test('weights are read a layer at a time, each once, and dropped before the next is read', async () => {
   const config = parseConfig(fixtureJson('gemma2/config.json'), 'gemma2'),
     file = await readSafetensors(await fileSource(fixture('gemma2/model.safetensors')));
   const events: string[] = [],
-    inner = linearEngine(referenceLinear);
+    inner = referenceEngine();
   let [waiting, most] = [0, 0];
   const watched: TensorFile = {
     ...file,

@@ -4,10 +4,11 @@ import { compose } from '@kv/core';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { expect, test } from 'vitest';
-import { hostRuntime, loadModel, Sequence } from '../src/index.ts';
-import { linearEngine, simdLinear } from '@kv/engine';
+import { loadModel, Sequence } from '../src/index.ts';
 import { matrixOf } from '@kv/checkpoints';
 import type { Model, Weights } from '../src/index.ts';
+import { wasmRuntime } from '@kv/engine-wasm';
+import { modules } from './modules.ts';
 
 /** SmolLM2-135M's layers: 9 query and 3 KV heads of 64. */
 const [D, H, G, d, FFN] = [576, 9, 3, 64, 1536];
@@ -57,7 +58,7 @@ async function randomModel(layers: number, window: number): Promise<{ model: Mod
     tied: true,
     ropes: Array<(typeof base.ropes)[0]>(layers).fill({ ...base.ropes[0], rotary: d }),
   };
-  const runtime = hostRuntime({ engine: linearEngine(simdLinear()) }),
+  const runtime = wasmRuntime(modules.at(-1)![1], { exact: true }),
     parts = { config, tokenizer, sidecar: async () => undefined },
     running = await runtime.start({ ...parts, weights });
   return {

@@ -6,21 +6,20 @@ import { compose } from '@kv/core';
 import { h2o } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
-import { exactRuntime, generate, loadModel, type Generated, type HostModel } from '../src/index.ts';
+import { generate, loadModel, onnxRuntime } from '../src/index.ts';
+import type { Generated, HostModel } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
-import { linearEngine, referenceLinear, type Engine } from '@kv/engine';
+import type { Engine } from '@kv/engine';
 import { ort, ortFolder } from '@kv/model-testing/ort';
 import { shared } from '@kv/model-testing/shared';
+import { referenceEngine } from '@kv/engine';
 
 const open = (kind: string, engine: Engine): Promise<HostModel> =>
   loadModel(shared(`data/goldens/${kind}`), { engine });
 
 describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
   test('projects and finishes as the plain loops do, in and out of turn', async () => {
-    const [want, got] = await Promise.all([
-      open(kind, linearEngine(referenceLinear)),
-      open(kind, onnxEngine(ort, { threads: 2 })),
-    ]);
+    const [want, got] = await Promise.all([open(kind, referenceEngine()), open(kind, onnxEngine(ort, { threads: 2 }))]);
     const close = (a: Float32Array, b: Float32Array): void => {
       const size = b.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
       expect(a.length).toBe(b.length);
@@ -59,18 +58,18 @@ test('a policy keeps the same slots and writes the same tokens on either engine'
     policy = compose(h2o(), topK());
   const run = async (engine: Engine): Promise<Generated> =>
     generate(await open('llama', engine), { ids, policy, budget: 48, block: 32, maxNewTokens: 12 });
-  const [want, got] = [await run(linearEngine(referenceLinear)), await run(onnxEngine(ort))];
+  const [want, got] = [await run(referenceEngine()), await run(onnxEngine(ort))];
   expect(got.tokens).toEqual(want.tokens);
   expect(got.report.kept).toEqual(want.report.kept);
 });
 
-test('exact is ONNX Runtime where it is installed, else the module in f32; one that does not load is named', async () => {
+test('onnxRuntime takes the ONNX Runtime of a folder, and says so where it does not load', async () => {
   const from = fileURLToPath(ortFolder),
-    empty = mkdtempSync(join(tmpdir(), 'kv-exact-'));
-  expect((await exactRuntime({ from, threads: 1 })).name).toBe('onnxruntime-node, f32, 1 thread');
+    empty = mkdtempSync(join(tmpdir(), 'kv-onnx-'));
+  expect((await onnxRuntime({ from, threads: 1 })).name).toBe('onnxruntime-node, f32, 1 thread');
   mkdirSync(join(empty, 'node_modules/onnxruntime-node'), { recursive: true });
   writeFileSync(join(empty, 'node_modules/onnxruntime-node/index.js'), 'throw new Error("no library here")');
-  const warned: string[] = [];
-  expect((await exactRuntime({ from: empty, warn: (sentence) => warned.push(sentence) })).name).toBe('wasm, f32');
-  expect(warned).toEqual(['onnxruntime-node: expected the installed package to load, got: no library here']);
+  await expect(onnxRuntime({ from: empty })).rejects.toThrow(
+    'onnxruntime-node: expected the installed package to load, got: no library here',
+  );
 });

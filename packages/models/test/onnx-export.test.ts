@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { exportOnnx, decoderGraph } from '@kv/engine-onnx';
-import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
-import { createDecoder, hostDecoder, linearEngine, referenceLinear } from '@kv/engine';
+import { loadModel } from '../src/index.ts';
+import type { ModelConfig, Weights } from '../src/index.ts';
+import { createDecoder, hostDecoder, referenceEngine } from '@kv/engine';
 import {
   createTokenizer,
   dense,
   matrixOf,
   openCheckpoint,
   parseConfig,
-  type Matrix,
   readGguf,
   configJson,
   fileSource,
@@ -19,6 +19,7 @@ import {
   ggufTokenizerJson,
   embeddedFolder,
 } from '@kv/checkpoints';
+import type { Matrix } from '@kv/checkpoints';
 import { familyFiles, fixture, wanted } from '@kv/model-testing/fixture';
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
@@ -114,7 +115,7 @@ test.each([
       return { ...part, output: rounded(part.output), gateUp: rounded(part.gateUp), down: rounded(part.down) };
     },
   };
-  const decoder = hostDecoder(await createDecoder({ ...config, tied: false }, lossy, linearEngine(referenceLinear)));
+  const decoder = hostDecoder(await createDecoder({ ...config, tied: false }, lossy, referenceEngine()));
   await close();
   const ids = Array.from({ length: 23 }, (__, i) => (i * 7 + 3) % config.vocab),
     want = await run(decoder, emptyCaches(decoder), ids, { want: ids.map((___, i) => i) }),
@@ -149,7 +150,7 @@ test.each(['ids', 'mask'] as const)(
     await exportOnnx('embedded', to);
     const graph = await decoderGraph(config, weights, { form: 'f32', positions, attention: 'fused' });
     writeFileSync(join(to, 'onnx/model.onnx'), graph);
-    const decoder = hostDecoder(await createDecoder(config, weights, linearEngine(referenceLinear)));
+    const decoder = hostDecoder(await createDecoder(config, weights, referenceEngine()));
     await close();
     const ids = Array.from({ length: 23 }, (_, i) => (i * 7 + 3) % config.vocab),
       want = await run(decoder, emptyCaches(decoder), ids, { want: ids.map((_, i) => i) }),

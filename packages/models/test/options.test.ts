@@ -4,11 +4,11 @@ import {
   cpuRuntime,
   createPrefixStore,
   decode,
-  exactRuntime,
   generate,
   hostRuntime,
   loadCache,
   loadModel,
+  onnxRuntime,
   sampler,
   Sequence,
 } from '../src/index.ts';
@@ -52,8 +52,8 @@ test.each<[string, () => unknown, string]>([
   ['loadModel', () => loadModel('embedded', wrong), "loadModel: has no option 'cadence'"],
   ['sampler', () => sampler(wrong), "sampler: has no option 'cadence': it has temperature, topP, seed"],
   ['cpuRuntime', () => cpuRuntime(wrong), "cpuRuntime: has no option 'cadence'"],
-  ['exactRuntime', () => exactRuntime(wrong), "exactRuntime: has no option 'cadence'"],
-  ['hostRuntime', () => hostRuntime(wrong), "hostRuntime: has no option 'cadence'"],
+  ['hostRuntime', () => hostRuntime(wrong as never), "hostRuntime: has no option 'cadence'"],
+  ['onnxRuntime', () => onnxRuntime(wrong), "onnxRuntime: has no option 'cadence'"],
   ['onnxEngine', () => onnxEngine({} as never, wrong), "onnxEngine: has no option 'cadence'"],
   ['exportOnnx', () => exportOnnx('embedded', '/nowhere', wrong), "exportOnnx: has no option 'cadence'"],
 ])('%s refuses an option that it does not have', async (_, call, sentence) => {

@@ -1,18 +1,17 @@
+import fc from 'fast-check';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { compose, positions, scorer } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import type { Policy, Products } from '@kv/core';
-import { cpuWith } from '@kv/cpu/engine';
+import { cpuWith, plainProducts } from '@kv/cpu/engine';
 import { gram, quadratic } from '@kv/core/shared';
-import { plainProducts } from '@kv/cpu/engine';
 import { writeTinyModel } from '@kv/model-testing';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect, test } from 'vitest';
-import { layersTogether, linearEngine, referenceLinear } from '@kv/engine';
+import { layersTogether, referenceEngine } from '@kv/engine';
 import { cpuRuntime, generate, hostRuntime, loadModel, Sequence } from '../src/index.ts';
 import { heapKernels, heapProducts, fastModule, Team } from '@kv/engine-wasm';
 
@@ -24,10 +23,7 @@ test('events of several layers run together where caches are small: the same slo
     ids = Array.from({ length: 200 }, (_, i) => (i * 37 + (i >> 3)) % 250),
     options = { ids, policy: compose(snapkv({ window: 8 }), topK()), budget: 20, maxNewTokens: 6 };
   const own = await generate(await loadModel(path, { runtime: cpuRuntime({ exact: true }) }), options),
-    plain = await generate(
-      await loadModel(path, { runtime: hostRuntime({ engine: linearEngine(referenceLinear) }) }),
-      options,
-    );
+    plain = await generate(await loadModel(path, { runtime: hostRuntime({ engine: referenceEngine() }) }), options);
   expect(own.tokens).toEqual(plain.tokens);
   expect(own.report.kept).toEqual(plain.report.kept);
   const layer = 2 * 4 * (2 * 8 + 1),
@@ -49,7 +45,7 @@ test('what reads positions alone runs once for all layers, and in each where it 
       runs++;
       return ops.atLeast(p, 10 * layer);
     });
-  for (const runtime of [cpuRuntime({ exact: true }), hostRuntime({ engine: linearEngine(referenceLinear) })]) {
+  for (const runtime of [cpuRuntime({ exact: true }), hostRuntime({ engine: referenceEngine() })]) {
     const model = await loadModel(path, { runtime }),
       kept = async (policy: Policy): Promise<readonly number[][][]> => {
         runs = 0;

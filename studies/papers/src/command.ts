@@ -55,7 +55,7 @@ const papersCommand = (terminal: Terminal): Command => {
         '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either), 5 (rows of the fourth for a longer text, and causes of what did not hold) (default: 1 on the embedded model, else 3)',
         oneOf('--plan', planNames),
       )
-      .option(...engineOption('exact'))
+      .option(...engineOption('f32'))
       .option(...deviceOption)
       .option(
         '--paper <list>',

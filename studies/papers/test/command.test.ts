@@ -29,7 +29,7 @@ describe('the study papers', () => {
       stderr: "--row: expected a row of the plan (did you mean ta-credentials?), got 'ta-credential'\n",
     });
     const cwd = folder(),
-      excused = await study(['papers', '--row', 'cis-cosine', '--engine', 'wasm'], { cwd });
+      excused = await study(['papers', '--row', 'cis-cosine', '--engine', 'f32'], { cwd });
     expect([excused.code, existsSync(join(cwd, '.kv'))]).toEqual([0, false]);
     expect(excused.stdout).toContain('cis-cosine: piece missing');
   });
@@ -43,7 +43,7 @@ const run = (args: readonly string[], cwd: string) =>
 describe.runIf(existsSync(join(bin, '../worker.js')))('the built study', () => {
   it('measures a row, from prompts to table and files', () => {
     const cwd = folder(),
-      args = ['--row', 'psaw-etf', '--n', '3', '--seed', '1', '--engine', 'wasm', '--out', 'out'];
+      args = ['--row', 'psaw-etf', '--n', '3', '--seed', '1', '--engine', 'f32', '--out', 'out'];
     const first = run(args, cwd);
     expect([first.status, first.stdout]).toEqual([
       0,

@@ -20,8 +20,9 @@ import { policiesOf, policiesOption } from '../shared-options.ts';
 import type { PolicyFlags } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
+import { withoutOnnx } from '../engine.ts';
 
-const ENGINES = ['fast', 'wasm', 'exact', 'webgpu', 'peer'] as const;
+const ENGINES = ['fast', 'f32', 'onnx', 'webgpu', 'peer'] as const;
 type Name = (typeof ENGINES)[number];
 
 /** Policies whose event is measured. */
@@ -135,6 +136,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
 /** Why an engine cannot run here, where it cannot. */
 async function missing(name: Name, path: string, peer: string | undefined, cwd: string): Promise<string | undefined> {
   if (name === 'webgpu' && !(await hasGpu(cwd))) return 'no @kv/gpu-models, or no hardware adapter';
+  if (name === 'onnx') return withoutOnnx(cwd);
   if (name !== 'peer') return undefined;
   if (peer === undefined) return `${PEER} is not installed (--peer names a folder where it is)`;
   return checkpointPath(path).endsWith('.gguf') ? undefined : 'reads .gguf files alone';

@@ -27,7 +27,7 @@ export const calibrateCommand = (terminal: Terminal): Command =>
     new Command('calibrate')
       .description("Fit the constants of the bounds of PSAW and ETF on a text, for 'kv run --certify --constants'.")
       .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(...engineOption('exact'))
+      .option(...engineOption('f32'))
       .option(...deviceOption)
       .requiredOption('--text <file>', 'a plain text, like what the model will read')
       .option(

@@ -8,7 +8,7 @@ import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { fitted, reflowed, wrapped } from '../columns.ts';
 import { adapterOf, gpuFolder } from '../device.ts';
-import { openRuntime } from '../engine.ts';
+import { openRuntime, withoutOnnx } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { howToInstall } from '../optional-package.ts';
 import { bestSpeed } from '../doctor/speed.ts';
@@ -22,14 +22,14 @@ import type { Terminal } from '../terminal.ts';
 
 /** How a person asks for each engine. */
 const ENGINES: readonly (readonly [flag: string, choice: EngineChoice])[] = [
-  ['--engine exact', 'exact'],
   ['--engine fast', 'fast'],
-  ['--engine wasm', 'wasm'],
+  ['--engine f32', 'f32'],
+  ['--engine onnx', 'onnx'],
   ['--device webgpu', 'webgpu'],
 ];
 /** What kv takes where it is installed, and what it is for. */
 const BESIDE: readonly (readonly [name: string, gain: string])[] = [
-  ['onnxruntime-node', '--engine exact on ONNX Runtime'],
+  ['onnxruntime-node', '--engine onnx'],
   ['@kv/gpu-models', '--device webgpu'],
   ['webgpu', '--device webgpu in Node'],
 ];
@@ -79,12 +79,9 @@ async function examine(model: string, terminal: Terminal): Promise<Findings> {
     engines: Engine[] = [];
   for (const [flag, choice] of ENGINES) {
     terminal.signal.throwIfAborted();
-    engines.push({
-      flag,
-      ...(choice === 'webgpu' && typeof adapter === 'string'
-        ? { engine: adapter }
-        : await measured(choice, path, terminal)),
-    });
+    const why = choice === 'onnx' ? await withoutOnnx(cwd) : undefined,
+      missing = choice === 'webgpu' && typeof adapter === 'string' ? adapter : why;
+    engines.push({ flag, ...(missing ? { engine: missing } : await measured(choice, path, terminal)) });
   }
   const { versions, failed } = await installed(cwd);
   return {
@@ -147,7 +144,7 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
             flag,
             rate(prefill),
             rate(decode),
-            engine === adapter ? 'none, see Adapter' : plain(engine),
+            engine === adapter ? 'none, see Adapter' : prefill === undefined ? 'none, see Packages' : plain(engine),
           ]),
         ],
         new Set([1, 2]),

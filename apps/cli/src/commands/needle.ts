@@ -43,7 +43,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       new Command('needle')
         .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
         .option('--model <name>', MODEL_HELP, 'embedded')
-        .option(...engineOption('exact'))
+        .option(...engineOption('f32'))
         .option(...deviceOption),
       'policies',
       needleDefaults.policies,

@@ -37,7 +37,7 @@ export const workerCommand = (terminal: Terminal, onStop: () => void): Command =
         'a package whose pieces cells may name beside the catalogue (may be given again)',
         collect,
       )
-      .option(...engineOption('exact'))
+      .option(...engineOption('f32'))
       .option(...deviceOption)
       .option(...workersOption)
       .option(

@@ -1,8 +1,9 @@
 import { KvError } from '@kv/core';
-import { openGpu, type OpenScope } from '@kv/gpu';
+import { openGpu } from '@kv/gpu';
+import type { OpenScope } from '@kv/gpu';
 import { gpuRuntime } from '@kv/gpu-models';
-import { cpuRuntime, type Runtime } from '@kv/models';
-import { hasSimd } from '@kv/engine';
+import { cpuRuntime } from '@kv/models';
+import type { Runtime } from '@kv/models';
 import type { Device } from '../choice.ts';
 import type { Opened } from '../messages.ts';
 
@@ -49,9 +50,8 @@ async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<
 }
 
 export function onCpu(because: string): Computer {
-  const simd = hasSimd();
   return {
-    opened: { device: 'cpu', name: simd ? 'WebAssembly SIMD' : 'JavaScript', because },
+    opened: { device: 'cpu', name: 'WebAssembly SIMD', because },
     runtime: (exact) => cpuRuntime({ exact, threads: 1 }), // the page may start no worker of a blob
     destroy() {},
   };

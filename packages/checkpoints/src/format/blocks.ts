@@ -72,7 +72,7 @@ export const q5_1: BlockDecoder = (bytes, out, count) => {
 };
 
 /** Numbers that a nibble of IQ4_NL stands for: closer together around 0. */
-const UNEVEN = Int8Array.of(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
+export const UNEVEN: Int8Array = Int8Array.of(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
 
 /** 4 bits of uneven steps: a half scale d, 16 bytes as of `q4_0`; d times the number of the nibble. */
 export const iq4_nl: BlockDecoder = (bytes, out, count) => {
@@ -81,7 +81,7 @@ export const iq4_nl: BlockDecoder = (bytes, out, count) => {
 };
 
 /** Twice the numbers of E2M1, as ggml keeps them, the sign in the highest bit. */
-const TWICE_E2M1 = Float32Array.of(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+export const TWICE_E2M1: Int8Array = Int8Array.of(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 
 /** The scale of an MXFP4 block: half of 2^(e - 127), for numbers that are kept twice. */
 export const mxfp4Scale = (e: number): number => 2 ** (e - 128);

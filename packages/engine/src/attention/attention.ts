@@ -1,13 +1,14 @@
 import { KvError } from '@kv/core';
 import type { WindowStatistic } from '@kv/core';
 import { blockRows } from './block-rows.ts';
-import { defaultEngine } from './engine.ts';
 import type { RowEngine, ScoreRows } from './row-engine.ts';
-import { hider, type Visible } from './visible.ts';
+import { hider } from './visible.ts';
+import type { Visible } from './visible.ts';
 import { countBelow } from '@kv/core/shared';
 import { asksSeen, weighs } from './window-statistic.ts';
 import type { CacheView } from '../cache/layer-cache.ts';
 import type { AttentionCounters } from '../memory/memory.ts';
+import { plainEngine } from './plain.ts';
 
 /** Column statistics to add to, each `[H, stride]`: slot j of query head h at h * stride + j. */
 export interface AttentionStats {
@@ -47,8 +48,8 @@ interface Common {
   /** Several views hide what any of them hides. */
   readonly visible?: Visible | readonly Visible[];
   readonly counters?: AttentionCounters;
-  /** What computes. @defaultValue SIMD, or plain loops where it is missing */
-  readonly engine?: RowEngine;
+  /** What computes. @defaultValue plain loops */
+  readonly engine?: RowEngine | undefined;
 }
 
 export interface AttendOptions extends Common {
@@ -123,6 +124,9 @@ export function lastAttention(options: WindowOptions): Float32Array {
   return windowAttention({ ...options, queries: last, queryPositions: queryPositions.subarray(w - 1) });
 }
 
+/** It leaves nothing but memory to reuse. */
+const plain = plainEngine();
+
 interface Wanted {
   /** `[m, H * d]` */
   readonly out?: Float32Array;
@@ -132,7 +136,7 @@ interface Wanted {
 }
 
 function rows(
-  { cache, queryPositions, visible, softcap, scale = 1 / Math.sqrt(cache.headDim), engine = defaultEngine() }: Common,
+  { cache, queryPositions, visible, softcap, scale = 1 / Math.sqrt(cache.headDim), engine = plain }: Common,
   q: Float32Array,
   heads: number,
   { out, stats, weights }: Wanted,

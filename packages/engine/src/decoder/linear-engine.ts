@@ -1,134 +1,114 @@
 import { KvError } from '@kv/core';
-import type { Matrix } from '@kv/checkpoints';
-import type { Linear, LinearFactory } from '../linear/linear.ts';
-import { defaultSwiglu, geglu } from './gated.ts';
-import { toHeads, turnHeads, turnRows } from './heads.ts';
-import type { Angles, Engine, Instruction, Program, Rows } from './program.ts';
-import { addBias, addInto, compact, rmsNorm, rowsOf, type RowView } from './rows.ts';
+import { toHeads, turnRows } from './heads.ts';
+import type { Angles, Engine, Instruction } from './program.ts';
+import { addBias, rmsNorm, columns } from './rows.ts';
+import { dense } from '@kv/checkpoints';
+import { gated } from './gated.ts';
 
-/** A run's values by id; columns are views, so that nothing is copied before it must be. */
-interface Run {
-  readonly m: number;
-  readonly angles: Angles | undefined;
-  readonly values: RowView[];
-}
-
-/** Computes one value. */
-type Step = (run: Run) => Float32Array | RowView | Promise<Float32Array>;
-
-/** Runs programs instruction by instruction: products by `linear`, the rest in JavaScript and this package's kernel. */
-export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
-  const gates = { silu: defaultSwiglu(), gelu: geglu };
-  return {
-    name,
-    async prepare(whole) {
-      const products: Linear[] = [],
-        program = withoutWeights(whole, (weight) => void products.push(linear(weight)));
-      let next = 0;
-      const step = (instruction: Instruction, index: number): Step | undefined => {
-        const { x, out } = instruction;
-        switch (instruction.op) {
-          case 'rmsNorm':
-            return ({ values, m }) => rmsNorm(values[x.id], m, instruction.gain, instruction.eps);
-          case 'linear': {
-            const product = products[next++],
-              { bias } = instruction;
-            return async ({ values, m }) => {
-              const y = await product.apply(compact(values[x.id], m), m);
-              return bias === undefined ? y : addBias(y, bias);
-            };
-          }
-          case 'columns':
-            return ({ values }) => ({ ...values[x.id], at: values[x.id].at + instruction.from, width: out.width });
-          case 'rope':
-            if (onlyForHeads(program, out)) return undefined;
-            return ({ values, m, angles }) =>
-              turnRows(values[x.id], m, instruction.headDim, expectAngles(angles, program));
-          case 'heads': {
-            const rope = program.instructions.find((other) => other.op === 'rope' && other.out.id === x.id);
-            if (rope === undefined || !onlyForHeads(program, x))
-              return ({ values, m }) => toHeads(values[x.id], m, instruction.headDim);
-            return ({ values, m, angles }) =>
-              turnHeads(values[rope.x.id], m, instruction.headDim, expectAngles(angles, program));
-          }
-          case 'gated':
-            return ({ values, m }) => gates[instruction.activation](compact(values[x.id], m), out.width);
-          case 'add': {
-            const { y } = instruction,
-              inX = spent(program, x, index),
-              [into, other] = inX || !spent(program, y, index) ? [x, y] : [y, x];
-            const copy = into === x && !inX;
-            return ({ values, m }) => {
-              const sum = compact(values[into.id], m);
-              return addInto(copy ? sum.slice() : sum, compact(values[other.id], m));
-            };
-          }
-          case 'scale':
-            return ({ values, m }) => compact(values[x.id], m).map((value) => value * instruction.by);
-          case 'softcap':
-            return ({ values, m }) =>
-              compact(values[x.id], m).map((value) => instruction.cap * Math.tanh(value / instruction.cap));
-        }
-      };
-      const steps = program.instructions.flatMap((instruction, index) => {
-        const compute = step(instruction, index);
-        return compute === undefined ? [] : [{ out: instruction.out, compute }];
-      });
-      return {
-        rowwise: products.every(({ rowwise }) => rowwise === true),
-        async run(inputs, m, angles) {
-          const run: Run = { m, angles, values: [] };
-          for (const [i, { id, width }] of program.inputs.entries()) run.values[id] = rowsOf(inputs[i], width);
-          for (const { out, compute } of steps) {
-            const value = await compute(run);
-            run.values[out.id] = value instanceof Float32Array ? rowsOf(value, out.width) : value;
-          }
-          return program.outputs.map(({ id }) => compact(run.values[id], m));
-        },
-        destroy() {
-          for (const product of products) product.destroy();
-        },
-      };
-    },
-  };
-}
-
-const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
+/** Computes a value of m rows from those that instruction reads. */
+type Step = (read: (id: number) => Float32Array, m: number, angles: Angles | undefined) => Float32Array;
 
 /**
- * The program after `take` had every weight in turn: closures over it would keep the checkpoint's bytes beside what the
- * products hold.
+ * Runs programs in plain loops, instruction by instruction, weights held as f32 and products summed in f64: what other
+ * engines are compared with, and what runs where there is no other.
  */
-function withoutWeights(program: Program, take: (weight: Matrix) => void): Program {
-  return {
-    ...program,
-    instructions: program.instructions.map((instruction) => {
-      if (instruction.op !== 'linear') return instruction;
-      take(instruction.weight);
-      return { ...instruction, weight: none };
-    }),
-  };
+export const referenceEngine = (): Engine => ({
+  name: 'plain loops, f32, 1 thread',
+  async prepare({ name, inputs, instructions, outputs }) {
+    const steps = instructions.map((instruction) => ({ id: instruction.out.id, compute: step(instruction, name) }));
+    return {
+      async run(given, m, angles) {
+        const values = new Map(inputs.map(({ id }, i) => [id, given[i]]));
+        const read = (id: number): Float32Array => values.get(id)!; // programs compute a value before they read it
+        for (const { id, compute } of steps) values.set(id, compute(read, m, angles));
+        return outputs.map(({ id }) => read(id));
+      },
+      destroy() {},
+    };
+  },
+});
+
+/** What an instruction does; it holds a product's weight as f32, not the checkpoint's bytes. */
+function step(instruction: Instruction, program: string): Step {
+  const { op, x, out } = instruction;
+  switch (op) {
+    case 'rmsNorm': {
+      const { gain, eps } = instruction;
+      return (read) => rmsNorm(read(x.id), gain, eps);
+    }
+    case 'linear': {
+      const weight = dense(instruction.weight),
+        { bias } = instruction;
+      return (read) => {
+        const y = product(read(x.id), weight, x.width);
+        return bias === undefined ? y : addBias(y, bias);
+      };
+    }
+    case 'columns': {
+      const { from } = instruction;
+      return (read) => columns(read(x.id), x.width, from, out.width);
+    }
+    case 'rope':
+      return (read, m, angles) => {
+        if (angles === undefined) throw new KvError(program, 'expected the angles of its rows, got none');
+        return turnRows(read(x.id), m, instruction.headDim, angles);
+      };
+    case 'heads':
+      return (read, m) => toHeads(read(x.id), m, instruction.headDim);
+    case 'gated':
+      return (read) => gated(instruction.activation, read(x.id), out.width);
+    case 'add':
+      return (read) => {
+        const y = read(instruction.y.id);
+        return read(x.id).map((value, i) => value + y[i]);
+      };
+    case 'scale':
+      return (read) => read(x.id).map((value) => value * instruction.by);
+    case 'softcap':
+      return (read) => read(x.id).map((value) => instruction.cap * Math.tanh(value / instruction.cap));
+  }
 }
 
-const usersOf = (program: Program, { id }: Rows): Instruction[] =>
-  program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
-const isOutput = (program: Program, { id }: Rows): boolean => program.outputs.some((output) => output.id === id);
-
-/** Whether a value is the engine's own and instruction `index` the last to read it: then it may be written over. */
-function spent(program: Program, x: Rows, index: number): boolean {
-  const users = usersOf(program, x),
-    producer = program.instructions.find(({ out }) => out.id === x.id);
-  if (producer === undefined || producer.op === 'columns' || isOutput(program, x)) return false;
-  return users.at(-1) === program.instructions[index] && users.every(({ op }) => op !== 'columns');
+/** x `[rows, inputs]` times w `[outputs, inputs]`, transposed: `[rows, outputs]`, sums in f64. */
+function product(x: Float32Array, w: Float32Array, inputs: number): Float32Array {
+  const rows = x.length / inputs,
+    outputs = w.length / inputs,
+    y = new Float32Array(rows * outputs);
+  for (let r = 0; r < rows; r++) {
+    const at = r * outputs;
+    let o = 0;
+    for (; o + 4 <= outputs; o += 4) fourOutputs(x, r * inputs, w, o * inputs, inputs, y, at + o);
+    for (; o < outputs; o++) y[at + o] = dot(x, r * inputs, w, o * inputs, inputs);
+  }
+  return y;
 }
 
-/** Whether turned rows go into the layout of heads and nowhere else: then they are written there at once. */
-function onlyForHeads(program: Program, turned: Rows): boolean {
-  const users = usersOf(program, turned);
-  return users.length === 1 && users[0].op === 'heads' && !isOutput(program, turned);
+/** y[at .. at + 4) = the products of one row of x with four rows of w: four sums at a time are twice as fast. */
+function fourOutputs(
+  x: Float32Array,
+  xAt: number,
+  w: Float32Array,
+  wAt: number,
+  n: number,
+  y: Float32Array,
+  at: number,
+): void {
+  const w1 = wAt + n,
+    w2 = w1 + n,
+    w3 = w2 + n;
+  let [a, b, c, d] = [0, 0, 0, 0];
+  for (let i = 0; i < n; i++) {
+    const v = x[xAt + i];
+    a += v * w[wAt + i];
+    b += v * w[w1 + i];
+    c += v * w[w2 + i];
+    d += v * w[w3 + i];
+  }
+  y.set([a, b, c, d], at);
 }
 
-function expectAngles(angles: Angles | undefined, { name }: Program): Angles {
-  if (angles === undefined) throw new KvError(name, 'expected the angles of its rows, got none');
-  return angles;
+function dot(x: Float32Array, xAt: number, w: Float32Array, wAt: number, n: number): number {
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += x[xAt + i] * w[wAt + i];
+  return sum;
 }

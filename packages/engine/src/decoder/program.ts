@@ -63,8 +63,6 @@ export interface Angles {
 
 /** A program whose weights an engine holds, in whatever form it wants. */
 export interface PreparedProgram {
-  /** A row's result does not depend on the rows beside it, to the bit. @defaultValue false */
-  readonly rowwise?: boolean;
   /**
    * Reads back the weight of the product of this name, to the bit, where it is held in a form that allows it: then
    * nobody keeps the file's bytes.

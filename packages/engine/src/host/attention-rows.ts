@@ -1,4 +1,4 @@
-import { attend, attentionWeights } from '../attention/attention.ts';
+import { attentionWeights } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { HostState } from './host-state.ts';
 
@@ -34,7 +34,7 @@ export async function attentionRows(
         m = ids.length;
       if (l < layer) {
         cache.append(k, v, positions, 0);
-        x = await decoder.finish(l, x, attend({ q, queryPositions: positions, cache, counters, ...how }));
+        x = await decoder.finish(l, x, await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }));
         continue;
       }
       for (let from = 0; from < m; from += BLOCK) {
@@ -49,6 +49,7 @@ export async function attentionRows(
           queryPositions: positions.subarray(start, to),
           cache,
           counters,
+          engine: decoder.rowEngine,
           ...how,
         });
         for (let i = start; i < to; i++)

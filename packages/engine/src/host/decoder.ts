@@ -1,8 +1,10 @@
 import { KvError } from '@kv/core';
-import { attend, type Attend, type AttendOptions } from '../attention/attention.ts';
+import { attend } from '../attention/attention.ts';
+import type { Attend, AttendOptions } from '../attention/attention.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
-import { rmsNorm, rowsOf } from '../decoder/rows.ts';
+import { rmsNorm } from '../decoder/rows.ts';
+import type { RowEngine } from '../attention/row-engine.ts';
 
 /** A program that may take a layer's attention along. */
 export interface HostRunnable extends Runnable {
@@ -18,6 +20,8 @@ export interface HostEngine extends Engine<HostRunnable> {
   readonly attend?: Attend;
   /** Whether that one gives the statistics of windows, too. @defaultValue false */
   readonly attendsWindows?: boolean;
+  /** What computes the rows of `attend` and of statistics. @defaultValue plain loops */
+  readonly rowEngine?: RowEngine;
 }
 
 /**
@@ -33,8 +37,8 @@ export interface Projection {
 /** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
 export interface HostDecoder extends Decoder<HostRunnable> {
   readonly attend: Attend;
-  /** Rows of several sequences may pass together: what a row gives does not depend on those beside it, to the bit. */
-  readonly rowwise: boolean;
+  /** What computes rows of attention that are looked at; absent: plain loops. */
+  readonly rowEngine?: RowEngine | undefined;
   /** Whether `attend` gives the statistics of windows, too. */
   readonly attendsWindows: boolean;
   /**
@@ -65,8 +69,11 @@ export interface HostDecoder extends Decoder<HostRunnable> {
 /** A decoder's arithmetic on the host, with its engine's attention. */
 export function hostDecoder(
   decoder: Decoder<HostRunnable>,
-  { attend: attends = attend, attendsWindows = attends === attend }: Pick<HostEngine, 'attend' | 'attendsWindows'> = {},
+  { rowEngine, ...engine }: Pick<HostEngine, 'attend' | 'attendsWindows' | 'rowEngine'> = {},
 ): HostDecoder {
+  const attends: Attend =
+      engine.attend ?? (rowEngine ? (options) => attend({ ...options, engine: rowEngine }) : attend),
+    { attendsWindows = engine.attend === undefined } = engine;
   const {
     config: { hidden: D, normEps },
     layers,
@@ -106,9 +113,7 @@ export function hostDecoder(
     ...decoder,
     attend: attends,
     attendsWindows,
-    rowwise:
-      !decoder.fused &&
-      [head, ...layers.flatMap(({ project, finish }) => [project, finish])].every(({ rowwise }) => rowwise === true),
+    ...(rowEngine && { rowEngine }),
     async project(layer, x, positions, length) {
       at(layer);
       [stood, over] = [positions, length];
@@ -128,11 +133,11 @@ export function hostDecoder(
     readLengths(layer, x) {
       const { norm: gain } = at(layer),
         m = x.length / D,
-        h = gain === undefined ? x : rmsNorm(rowsOf(x, D), m, gain, normEps);
+        h = gain === undefined ? x : rmsNorm(x, gain, normEps);
       return Float64Array.from({ length: m }, (_, i) => Math.hypot(...h.subarray(i * D, (i + 1) * D)));
     },
     outputWeight: (layer) => at(layer).output(0, D),
-    hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),
+    hiddenNorm: (x) => rmsNorm(x, norm, normEps),
     async logits(x) {
       const m = x.length / D;
       rows.head += m;

@@ -6,20 +6,22 @@ import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
-import { joinEvents, type Course, type EventResult, type EventTimes } from '../memory/course.ts';
+import { joinEvents } from '../memory/course.ts';
+import type { Course, EventResult, EventTimes } from '../memory/course.ts';
 import type { AttentionCounters, BatchGroup, FeedResult, FeedOptions, Observing, Output } from '../memory/memory.ts';
 import type { MemoryOptions } from '../memory/runtime.ts';
-import { SequenceMemory, type MemoryModel, type Place } from '../memory/sequence-memory.ts';
+import { SequenceMemory } from '../memory/sequence-memory.ts';
+import type { MemoryModel, Place } from '../memory/sequence-memory.ts';
 import type { Snapshot } from '../memory/snapshot.ts';
 import type { Observer } from '../memory/observer.ts';
 import type { HostDecoder } from './decoder.ts';
 import { keptPositions, numbersOf, runSubjects } from './event.ts';
-import { batchGroup, decoderAt } from './batch.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { provided } from './observe.ts';
-import { pass, type PassOptions } from './pass.ts';
+import { pass } from './pass.ts';
+import type { PassOptions } from './pass.ts';
 import { commonOf, reader } from './provide.ts';
 import type { Common } from './provide.ts';
 import { runStepHooks } from './step-hooks.ts';
@@ -44,11 +46,8 @@ interface HostMemoryOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'm
   readonly passes?: TokenPasses;
 }
 
-/** Tokens pass layer by layer through a decoder. */
-export const layerPasses = (decoder: HostDecoder): TokenPasses => ({
-  group: batchGroup(decoder),
-  pass: (memory, ids, options) => pass(memory, ids, { ...options, decoder: decoderAt(options.place) }),
-});
+/** Tokens pass layer by layer through the memory's decoder. */
+export const layerPasses: TokenPasses = { pass };
 
 /** All that one sequence remembers, on the host. */
 export class HostMemory extends SequenceMemory implements HostState {
@@ -73,7 +72,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     decoder: HostDecoder,
     model: MemoryModel,
     backend: Backend,
-    { passes = layerPasses(decoder), mostOperations, ...options }: HostMemoryOptions = {},
+    { passes = layerPasses, mostOperations, ...options }: HostMemoryOptions = {},
   ) {
     super(model, mostOperations === undefined ? backend : limited(backend, mostOperations), options);
     [this.decoder, this.#passes] = [decoder, passes];
@@ -118,6 +117,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       provided,
       ...(common && { common }),
       attention: layerAttention(config, layer),
+      rowEngine: decoder.rowEngine,
       queryHeads: config.queryHeads,
       embeddings,
       outputWeight: () => decoder.outputWeight(layer),

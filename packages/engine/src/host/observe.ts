@@ -98,7 +98,7 @@ async function observe(
       const stride = cache.length,
         columnMax = new Float32Array(H * stride),
         attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
-      if (over) addLargest(columnMax, attention, decoder.readLengths(l, x));
+      if (over) addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(l, x));
       x = await decoder.finish(
         l,
         x,

@@ -21,8 +21,6 @@ export interface PassOptions {
   readonly signal?: AbortSignal | undefined;
   /** A place among memories of one group that are fed at the same time. */
   readonly place?: BatchPlace | undefined;
-  /** What multiplies. @defaultValue the memory's decoder */
-  readonly decoder?: HostDecoder | undefined;
   /** Called for all layers in turn, at most `layersTogether` at once: where a layer-wise event evicts. */
   afterLayers?(layers: readonly number[]): Promise<void>;
   /** Is shown what views leave visible in a layer. */
@@ -36,9 +34,10 @@ const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v:
 export async function pass(
   memory: HostState,
   ids: readonly number[],
-  { phase, course, rows, signal, decoder = memory.decoder, eventFollows = false, afterLayers, seen }: PassOptions,
+  { phase, course, rows, signal, eventFollows = false, afterLayers, seen }: PassOptions,
 ): Promise<Float32Array[]> {
-  const { hidden, vocab } = memory.model.config,
+  const { decoder } = memory,
+    { hidden, vocab } = memory.model.config,
     m = ids.length;
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   const copies = course.policy.hooks('freeze')[0]?.copies ?? false,

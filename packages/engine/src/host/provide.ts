@@ -8,6 +8,7 @@ import type { LayerMemory } from './layer.ts';
 import { outputNormOf, outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';
 import { notRemembered, statisticOf, sumRows, windowOf } from '../memory/watch.ts';
+import type { RowEngine } from '../attention/row-engine.ts';
 
 /** What signals are computed from. */
 export interface Source {
@@ -19,6 +20,8 @@ export interface Source {
   readonly counters: AttentionCounters;
   /** How the layer attends. */
   readonly attention: LayerAttention;
+  /** What computes rows of attention. @defaultValue plain loops */
+  readonly rowEngine?: RowEngine | undefined;
   /** The output product's weight, `[D, H * d]`. */
   outputWeight(): Float32Array;
   readonly queryHeads: number;
@@ -96,7 +99,11 @@ function compute(
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
     const of = statisticOf(signal);
     return perQueryHead(
-      windowAttention({ queries, queryPositions: positions, cache, counters, ...attention, ...(of && { of }) }),
+      windowAttention({
+        ...{ queries, queryPositions: positions, cache, counters, engine: model.rowEngine },
+        ...attention,
+        ...(of && { of }),
+      }),
       n,
     );
   }

@@ -2,7 +2,6 @@ import type { Turn } from '../cache/turn.ts';
 import { countBelow } from '@kv/core/shared';
 import type { CacheView } from '../cache/layer-cache.ts';
 import { toHeads } from '../decoder/heads.ts';
-import { rowsOf } from '../decoder/rows.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../memory/snapshot.ts';
 
@@ -135,7 +134,7 @@ export class QueryRing {
       queries = new Float32Array(w * this.#heads * this.#dim),
       positions = new Uint32Array(w),
       rotations = this.#rotations && new Uint32Array(w * this.#heads);
-    queries.set(swapped(this.#data, this.#heads, this.#positions.length, this.#dim));
+    queries.set(toHeads(this.#data, this.#heads, this.#dim)); // `[H, w, d]` as `[w, H, d]`
     positions.set(this.#positions);
     rotations?.set(this.#rotations!); // made where these are
     return { seen: this.#seen, queries, positions, rotations };
@@ -145,7 +144,7 @@ export class QueryRing {
   restore({ queries, ...saved }: SavedRing): void {
     const count = Math.min(saved.seen, this.window),
       H = this.#heads;
-    this.#take({ ...saved, queries: swapped(queries.subarray(0, count * H * this.#dim), count, H, this.#dim) }, count);
+    this.#take({ ...saved, queries: toHeads(queries.subarray(0, count * H * this.#dim), count, this.#dim) }, count);
   }
 
   /** Takes numbers whose queries are `[H, room, d]`. */
@@ -220,6 +219,3 @@ export class QueryRing {
     this.#rotations = undefined;
   }
 }
-
-/** `[a, b, d]` as `[b, a, d]`. */
-const swapped = (x: Float32Array, a: number, b: number, d: number): Float32Array => toHeads(rowsOf(x, b * d), a, d);

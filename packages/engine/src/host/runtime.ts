@@ -3,15 +3,15 @@ import { expectOptions } from '@kv/core/engine';
 import { scratchBytes } from '@kv/cpu/engine';
 import type { Backend } from '@kv/core';
 import { createDecoder } from '../decoder/decoder.ts';
-import { linearEngine } from '../decoder/linear-engine.ts';
-import { defaultLinear } from '../linear/default.ts';
-import { embeddingsOf, type Model, type ModelParts, type Running, type Runtime } from '../memory/runtime.ts';
-import { hostDecoder, type HostDecoder, type HostEngine } from './decoder.ts';
+import { embeddingsOf } from '../memory/runtime.ts';
+import type { Model, ModelParts, Running, Runtime } from '../memory/runtime.ts';
+import { hostDecoder } from './decoder.ts';
+import type { HostDecoder, HostEngine } from './decoder.ts';
 import { HostMemory } from './host-memory.ts';
 
 export interface HostOptions {
-  /** What runs programs. @defaultValue `linearEngine(defaultLinear())`: products in WebAssembly */
-  readonly engine?: HostEngine;
+  /** What runs programs. */
+  readonly engine: HostEngine;
   /** Where pieces run. @defaultValue the CPU */
   readonly backend?: Backend;
 }
@@ -25,10 +25,9 @@ export interface HostRunning extends Running {
 export type HostModel = Model & HostRunning;
 
 /** Caches on the host, programs wherever the engine runs them. */
-export function hostRuntime(options: HostOptions = {}): Runtime<HostRunning> {
+export function hostRuntime(options: HostOptions): Runtime<HostRunning> {
   expectOptions('hostRuntime', { engine: true, backend: true }, options);
-  const { backend } = options,
-    engine: HostEngine = options.engine ?? linearEngine(defaultLinear());
+  const { backend, engine } = options;
   return {
     name: engine.name,
     async start({ config, weights, ...parts }) {

@@ -37,7 +37,13 @@ export async function watchLayers(
         queries?.(l, q, decoder.angles(l, positions, ids.length));
         keys?.(l, k);
         cache.append(k, v, positions);
-        newest?.(l, lastAttention({ queries: q, queryPositions: positions, cache, ...layerAttention(config, l) }));
+        newest?.(
+          l,
+          lastAttention({
+            ...{ queries: q, queryPositions: positions, cache, engine: decoder.rowEngine },
+            ...layerAttention(config, l),
+          }),
+        );
         x = await decoder.finish(
           l,
           x,

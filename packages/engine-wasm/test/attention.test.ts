@@ -1,23 +1,41 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  attend,
-  lastAttention,
-  LayerCache,
-  Ledger,
-  plainEngine,
-  simdEngine,
-  windowAttention,
-  type Visible,
-} from '@kv/engine';
-import { cases, close, query } from '../src/attention-cases.ts';
-import { outputs, probabilities, undecided, windowOracle, type Sees } from '../src/attention-oracle.ts';
+import { attend, lastAttention, LayerCache, Ledger, plainEngine, windowAttention, hostStore } from '@kv/engine';
+import type { Visible, Store, RowEngine } from '@kv/engine';
+import { cases, close, query } from '@kv/engine-testing/attention-cases';
+import { outputs, probabilities, undecided, windowOracle } from '@kv/engine-testing/attention-oracle';
+import type { Sees } from '@kv/engine-testing/attention-oracle';
+import { heapRowEngine } from '../src/row-engine.ts';
+import { heapStore } from '../src/store.ts';
+import { modules } from './modules.ts';
+import { Team } from '../src/team.ts';
 
-describe.each([
-  ['simd', simdEngine],
-  ['plain', plainEngine],
-] as const)('attention on the %s engine', (_, create) => {
-  const engine = create();
+const rowEngines: readonly (readonly [name: string, engine: RowEngine, store: Store])[] = [
+  ...(await Promise.all(
+    modules.map(async ([name, fast]) => {
+      const team = await Team.start(fast, 1, () => {});
+      return [`module, ${name}`, heapRowEngine(team), heapStore(team)] as const;
+    }),
+  )),
+  ['plain loops', plainEngine(), hostStore],
+];
+
+describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
+  test('of a cache in the memory of the module it is that of the same cache outside', () => {
+    fc.assert(
+      fc.property(cases, ({ cache, q, queryPositions, H, n }) => {
+        const inside = new LayerCache(cache.heads, cache.headDim, new Ledger(), 'cache', store);
+        inside.restore([...cache.lengths], cache.slots());
+        const of = (over: LayerCache): readonly Float32Array[] => {
+          const stats = { stride: n, columnSum: new Float32Array(H * n), columnMax: new Float32Array(H * n) };
+          return [attend({ q, queryPositions, cache: over, stats, engine }), stats.columnSum, stats.columnMax];
+        };
+        expect(of(inside)).toEqual(of(cache));
+        inside.destroy();
+      }),
+      { numRuns: 60 },
+    );
+  });
 
   test('attend is the float64 softmax, with any mask, bound and sinks', () => {
     fc.assert(

@@ -1,11 +1,12 @@
 import type { ModelConfig } from '@kv/checkpoints';
-import { createDecoder, hostDecoder, linearEngine, type HostDecoder, type LinearFactory } from '@kv/engine';
+import { createDecoder, hostDecoder } from '@kv/engine';
+import type { HostDecoder, Engine } from '@kv/engine';
 import { matrixOf } from '@kv/checkpoints';
 
 /**
  * A decoder from a llama2.c checkpoint: its pairs (2i, 2i + 1) become (i, i + d/2) by permuting the rows of q and k.
  */
-export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Promise<HostDecoder> {
+export async function loadLlama2c(bytes: Uint8Array, engine: Engine): Promise<HostDecoder> {
   const file = Uint8Array.from(bytes).buffer;
   const header = new Int32Array(file, 0, 7);
   const [hidden = 0, ffn = 0, layers = 0, queryHeads = 0, kvHeads = 0, vocab = 0, maxPositions = 0] = header;
@@ -63,7 +64,7 @@ export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Pro
         embed: async () => matrixOf(embed, config.vocab, hidden),
         head: async () => matrixOf(embed, config.vocab, hidden),
       },
-      linearEngine(linear),
+      engine,
     ),
   );
 }

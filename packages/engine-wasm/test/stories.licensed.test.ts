@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { greedy, lastAttention, referenceLinear, simdLinear, type HostDecoder } from '@kv/engine';
+import { greedy, lastAttention, referenceEngine } from '@kv/engine';
+import type { HostDecoder } from '@kv/engine';
 import { loadLlama2c } from './llama2c.ts';
-import { emptyCaches, relative, run } from '../src/run.ts';
+import { emptyCaches, relative, run } from '@kv/engine-testing/run';
+import { modules } from './modules.ts';
+import { wasmEngine } from '../src/engine.ts';
 
 interface Stories {
   readonly greedy_from_bos: { readonly ids: number[] };
@@ -50,13 +53,15 @@ async function negativeLogLikelihood(
   return sum;
 }
 
+const onModule = wasmEngine(modules.at(-1)![1], { exact: true }); // form 0 is here wherever tests run
+
 describe.skipIf(shared === undefined).each([
-  ['simd', simdLinear()],
-  ['reference', referenceLinear],
-] as const)('stories260K with the %s product', (_, linear) => {
+  ['module', onModule],
+  ['plain loops', referenceEngine()],
+] as const)('stories260K on the %s', (_, engine) => {
   let decoder: HostDecoder;
   beforeAll(async () => {
-    decoder = await loadLlama2c(weights(), linear);
+    decoder = await loadLlama2c(weights(), engine);
   });
 
   test('logits of the first 4 positions, the likeliest token at 64', async () => {
@@ -89,7 +94,7 @@ describe.skipIf(shared === undefined).each([
 });
 
 test.skipIf(shared === undefined)('likelihood of two stories, whole and with sinks and a window', async () => {
-  const decoder = await loadLlama2c(weights(), simdLinear());
+  const decoder = await loadLlama2c(weights(), onModule);
   for (const [i, { ids, sum_nll_full, sink_window }] of golden().stories.entries()) {
     expect((await negativeLogLikelihood(decoder, ids)) / sum_nll_full).toBeCloseTo(1, 5);
     for (const { sinks, budget, sum_nll } of i === 0 ? sink_window : sink_window.slice(1, 2))
