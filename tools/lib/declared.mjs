@@ -6,11 +6,23 @@ import { build } from 'esbuild';
 import { namespaces, piecePackages, published } from './manifests.mjs';
 import { root } from './process.mjs';
 
+/** Options of functions, by package. */
+const SCHEMAS = `
+import * as engine from './packages/engine/src/options.ts';
+import * as models from './packages/models/src/options.ts';
+import * as server from './packages/server/src/options.ts';
+export const schemas = { '@kv/engine': engine, '@kv/models': models, '@kv/server': server };
+`;
+
 /** What every package with pieces exports, core and policies first, by the name of the package; from source. */
 export async function declared() {
   const first = published().filter(({ manifest: { name } }) => name === '@kv/core' || name === '@kv/policies');
   const { outputFiles } = await build({
-    stdin: { contents: namespaces([...first, ...piecePackages()]), resolveDir: root, sourcefile: 'pieces.mjs' },
+    stdin: {
+      contents: namespaces([...first, ...piecePackages()]) + SCHEMAS,
+      resolveDir: root,
+      sourcefile: 'pieces.mjs',
+    },
     bundle: true,
     write: false,
     format: 'esm',

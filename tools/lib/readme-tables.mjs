@@ -57,7 +57,28 @@ const blocks = {
       families.map((family) => [family, ofFamily(family).join('; ')]),
     );
   },
+  ...Object.fromEntries(
+    Object.entries({
+      load: ['@kv/models', 'LOAD'],
+      generate: ['@kv/engine', 'GENERATE'],
+      prefilling: ['@kv/engine', 'PREFILLING'],
+      loadCache: ['@kv/engine', 'LOAD_CACHE'],
+      prefixStore: ['@kv/engine', 'PREFIX_STORE'],
+      server: ['@kv/server', 'SERVER'],
+      limits: ['@kv/server', 'LIMITS'],
+    }).map(([name, [from, schema]]) => [
+      `options-${name}`,
+      (all) => table(['option', 'default', 'what it is'], Object.entries(all.schemas[from][schema]).map(optionRow)),
+    ]),
+  ),
 };
+
+/** An option of a function. */
+const optionRow = ([name, option]) => [
+  code(name),
+  option.required ? '(must be given)' : (option.otherwise ?? standard(option)),
+  `${option.says} ${sentence(option.form.want)}`,
+];
 
 const factoriesOf = (all, name) => Object.values(all[name] ?? {}).filter(all['@kv/core'].isFactory);
 

@@ -19,26 +19,6 @@ export const whole =
     );
   };
 
-const UNITS: Readonly<Record<string, number>> = {
-  '': 1,
-  K: 10 ** 3,
-  M: 10 ** 6,
-  G: 10 ** 9,
-  KI: 2 ** 10,
-  MI: 2 ** 20,
-  GI: 2 ** 30,
-};
-
-/** A number of bytes: `512MB`, `2GB`, `1.5GiB`, or a whole number. */
-export const bytes =
-  (option: string): Parse<number> =>
-  (text) => {
-    const [, count, unit = ''] = /^(\d+(?:\.\d+)?) ?(?:([KMG]i?)?B)?$/i.exec(text) ?? [];
-    const value = Math.floor(Number(count) * (UNITS[unit.toUpperCase()] ?? Number.NaN));
-    if (Number.isSafeInteger(value) && value > 0) return value;
-    throw new KvError(option, `must be a number of bytes such as 512MB, 2GB or 1.5GiB, got ${JSON.stringify(text)}`);
-  };
-
 /** A number between two bounds, `above` excluded. */
 export const number =
   (

@@ -1,6 +1,19 @@
+import { flag, maybe } from '@kv/core';
+import type { Option } from '@kv/core';
+import { schemas } from '@kv/engine';
 import type { Budget } from '@kv/models';
 import type { Command } from 'commander';
 import { budget, lists, number, whole, type Parse } from './option-values.ts';
+
+/** A flag that is there or not. */
+export const on = (says: string): Option<true | undefined> => maybe(flag(false, says)) as Option<true | undefined>;
+
+/** How answers are drawn where nobody says otherwise: greedily. */
+export const sampled = {
+  temperature: maybe(schemas.SAMPLING.temperature, 'greedy'),
+  topP: maybe(schemas.SAMPLING.topP, '1'),
+  seed: maybe(schemas.SAMPLING.seed, '0'),
+};
 
 type OptionOf<T> = [flag: string, help: string, parse: Parse<T>];
 

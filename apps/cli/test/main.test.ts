@@ -185,14 +185,14 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     ],
     [
       ['--prompt', 'x', '--budget', '120%'],
-      /^--budget: must be a whole number of slots of at least 1, or the share .*, got "120%"$/,
+      /^--budget: must be a whole number of slots of at least 1, or a share such as '25%', .*, got '120%'$/,
     ],
-    [['--prompt', 'x', '--block', '0'], /^--block: must be a whole number of at least 1, got "0"$/],
+    [['--prompt', 'x', '--block', '0'], /^--block: must be a positive whole number of tokens, got 0$/],
     [
       ['--prompt', 'x', '--max-new-tokens', 'ten'],
-      /^--max-new-tokens: must be a whole number of at least 0, got "ten"$/,
+      /^--max-new-tokens: must be a whole number of tokens of at least 0, got 'ten'$/,
     ],
-    [['--prompt', 'x', '--temperature', 'hot'], /^--temperature: must be a number at least 0, got "hot"$/],
+    [['--prompt', 'x', '--temperature', 'hot'], /^--temperature: must be a number of at least 0, got 'hot'$/],
     [['--prompt', 'x', '--top-p', '0.5'], /^--top-p: expected --temperature beside it/],
     [['--prompt', 'x', '--logits', '2'], /^--logits: expected --json beside it/],
     [['--prompt', 'x', '--modle', 'y'], /^kv: unknown option '--modle'/],

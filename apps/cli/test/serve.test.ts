@@ -49,7 +49,7 @@ describe('kv serve', () => {
   it.each([
     [['--host', '0.0.0.0'], 'host: expected a loopback address such as 127.0.0.1 without API keys, got 0.0.0.0'],
     [['--memory', '3'], 'memory'],
-    [['--memory', 'much'], '--memory: must be a number of bytes such as 512MB, 2GB or 1.5GiB, got "much"'],
+    [['--memory', 'much'], "--memory: must be a number of bytes such as 512MB, 2GB or 1.5GiB, got 'much'"],
     [['--policy', 'snapkv'], 'budget'],
     [['--pieces', '@nobody/nothing'], '@nobody/nothing: expected an installed package'],
     [['--api-key-file', 'missing'], 'missing'],

@@ -7,6 +7,8 @@ export type Form =
   | {
       readonly sort: 'number';
       readonly want: string;
+      /** What is counted. */
+      readonly of?: string;
       readonly least: number;
       readonly most: number;
       readonly whole?: boolean;
@@ -20,11 +22,11 @@ export type Form =
     }
   | { readonly sort: 'word'; readonly want: string; readonly words: readonly string[] }
   | { readonly sort: 'flag'; readonly want: string }
-  | { readonly sort: 'text'; readonly want: string; readonly read?: (x: unknown) => string | undefined }
+  | { readonly sort: 'text'; readonly want: string; readonly of?: string; readonly read?: (x: unknown) => unknown }
   /** Another declared thing, such as a detector. */
   | { readonly sort: 'part'; readonly want: string; readonly kind: string }
-  /** What only code can give, such as bytes. */
-  | { readonly sort: 'value'; readonly want: string; readonly fits: (x: unknown) => boolean };
+  /** What only code can give, such as bytes; or several texts. */
+  | { readonly sort: 'value'; readonly want: string; readonly fits: (x: unknown) => boolean; readonly texts?: true };
 
 /** One option as data. */
 export interface Option<T> {
@@ -34,13 +36,19 @@ export interface Option<T> {
   readonly says: string;
   /** Left out, it is as this other option is. */
   readonly as?: string;
+  /** What it is where it is left out and has no default, in words. */
+  readonly otherwise?: string;
+  /** It must be given. */
+  readonly required?: boolean;
 }
 export type Options = Readonly<Record<string, Option<any>>>;
 type ValueOf<O> = O extends Option<infer T> ? T : never;
 /** Every option with its value. */
 export type Settled<O extends Options> = { readonly [K in keyof O]: ValueOf<O[K]> };
 /** Options as a caller writes them. */
-export type Chosen<O extends Options> = { readonly [K in keyof O]?: ValueOf<O[K]> | undefined };
+export type Chosen<O extends Options> = {
+  readonly [K in keyof O as O[K] extends { readonly required: true } ? never : K]?: ValueOf<O[K]> | undefined;
+} & { readonly [K in keyof O as O[K] extends { readonly required: true } ? K : never]: ValueOf<O[K]> };
 
 interface Bounds {
   readonly least?: number;
@@ -69,7 +77,7 @@ function wanted({ least, most, above, below, whole, odd, of }: Bounds): string {
 }
 /** A finite number within bounds; the sentence of a refusal comes from them. */
 export function number(fallback: number, says: string, bounds: Bounds = {}): Option<number> {
-  const { least = -Infinity, most = Infinity, above, below, whole, odd, wholeFrom, want } = bounds;
+  const { least = -Infinity, most = Infinity, above, below, whole, odd, wholeFrom, want, of } = bounds;
   return {
     default: fallback,
     says,
@@ -78,6 +86,7 @@ export function number(fallback: number, says: string, bounds: Bounds = {}): Opt
       want: want ?? wanted(bounds),
       least: above ?? least,
       most: below ?? most,
+      ...(of !== undefined && { of }),
       ...(whole && { whole }),
       ...(odd && { odd }),
       ...(wholeFrom !== undefined && { wholeFrom }),
@@ -138,8 +147,24 @@ export const value = <T>(want: string, says: string, fits: (x: unknown) => x is 
   says,
   form: { sort: 'value', want, fits },
 });
-/** May be left out. */
-export const maybe = <T>(option: Option<T>): Option<T | undefined> => ({ ...option, default: undefined });
+/** Several texts; absent by default. */
+export const texts = (says: string): Option<readonly string[] | undefined> => ({
+  default: undefined,
+  says,
+  form: { sort: 'value', want: 'texts', fits: isTexts, texts: true },
+});
+const isTexts = (x: unknown): boolean => Array.isArray(x) && x.every((each) => typeof each === 'string');
+/** May be left out; `otherwise` says what it is then. */
+export const maybe = <T>(option: Option<T>, otherwise?: string): Option<T | undefined> => ({
+  ...option,
+  default: undefined,
+  ...(otherwise !== undefined && { otherwise }),
+});
+/** Must be given. */
+export const required = <T>(option: Option<T>): Option<NonNullable<T>> & { readonly required: true } => ({
+  ...(option as Option<NonNullable<T>>),
+  required: true,
+});
 /** The same with another default. */
 export const withDefault = <T>(option: Option<T>, fallback: T): Option<T> => ({ ...option, default: fallback });
 /** Left out, it is as the option `name` is. */
@@ -155,7 +180,7 @@ export const isMade = (x: unknown): x is Made =>
 
 const NONE = Symbol('does not fit');
 /** The value of an option in its one form, or `NONE`. */
-function fitted(form: Form, x: unknown): unknown {
+function formed(form: Form, x: unknown): unknown {
   switch (form.sort) {
     case 'number':
       return (typeof x === 'string' && form.words?.includes(x)) || (typeof x === 'number' && inRange(form, x))
@@ -185,13 +210,14 @@ function inRange(
     x <= most &&
     !(open === 'least' && x === least) &&
     !(open === 'most' && x === most);
-  return inside && !((isWhole || x >= wholeFrom) && !(Number.isInteger(x) && x < COUNTED)) && !(isOdd && x % 2 === 0);
+  const counted = Number.isInteger(x) && (x < COUNTED || most < Infinity);
+  return inside && !((isWhole || x >= wholeFrom) && !counted) && !(isOdd && x % 2 === 0);
 }
 
 /** Whether it is a whole number's size alone that does not fit, of which the sentence of its bounds says nothing. */
 const tooMany = (form: Form, x: unknown): boolean =>
   form.sort === 'number' &&
-  form.most >= COUNTED &&
+  form.most === Infinity &&
   !form.want.includes('2^32') &&
   Number.isFinite(x) &&
   Number(x) >= COUNTED;
@@ -211,7 +237,31 @@ export function shown(x: unknown): string {
  *
  * @throws KvError in one sentence for anything but an object, an unknown option, or a value that does not fit.
  */
-export function settle<O extends Options>(at: string, options: O, chosen: unknown): Settled<O> {
+export const settle = <O extends Options>(at: string, options: O, chosen: unknown): Settled<O> =>
+  read(at, options, chosen, (name, option, x) => {
+    const made = formed(option.form, x);
+    if (made === NONE) throw new KvError(at, `${name} ${misfit(option, x)}`);
+    return made;
+  });
+/** The same of a function's own options, each refused under its own name. */
+export const settleOwn = <O extends Options>(at: string, options: O, chosen: Chosen<O>): Settled<O> =>
+  read(at, options, chosen, fitted);
+
+/** The value of one option in its one form. @throws KvError for what does not fit */
+export function fitted<T>(at: string, option: Option<T>, x: unknown): T {
+  const made = formed(option.form, x);
+  if (made === NONE) throw new KvError(at, misfit(option, x));
+  return made as T;
+}
+const misfit = ({ form }: Option<unknown>, x: unknown): string =>
+  `must be ${form.want}${tooMany(form, x) ? ' below 2^32' : ''}, got ${shown(x)}`;
+
+function read<O extends Options>(
+  at: string,
+  options: O,
+  chosen: unknown,
+  fit: (name: string, option: Option<unknown>, x: unknown) => unknown,
+): Settled<O> {
   const names = Object.keys(options);
   const [first] = names;
   if (
@@ -227,12 +277,9 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
   const out: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(options)) {
     const x = by[name];
-    if (x === undefined) out[name] = option.as === undefined ? option.default : out[option.as];
-    else if ((out[name] = fitted(option.form, x)) === NONE)
-      throw new KvError(
-        at,
-        `${name} must be ${option.form.want}${tooMany(option.form, x) ? ' below 2^32' : ''}, got ${shown(x)}`,
-      );
+    if (x !== undefined) out[name] = fit(name, option, x);
+    else if (option.required) throw new KvError(at, `expected ${name}, ${option.form.want}, got none`);
+    else out[name] = option.as === undefined ? option.default : out[option.as];
   }
   return out as Settled<O>;
 }

@@ -31,7 +31,6 @@ export { finishProgram, headProgram, projectProgram } from './decoder/programs.t
 export { rmsNorm } from './decoder/rows.ts';
 export { decode, generate } from './generate/generate.ts';
 export type { Generated, Generation } from './generate/generate.ts';
-export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './generate/options.ts';
 export { decodingPolicy } from './generate/policies.ts';
 export { createPrefixStore } from './generate/prefix.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix.ts';
@@ -66,6 +65,15 @@ export type { LayerSnapshot, Snapshot, StoredState } from './memory/snapshot.ts'
 export { TokenText } from './memory/text.ts';
 export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './memory/watch.ts';
 export type { Watch } from './memory/watch.ts';
+export * as schemas from './options.ts';
+export type {
+  Chunk,
+  DecodeOptions,
+  Finish,
+  GenerateOptions,
+  PrefillOptions,
+  PrefillingOptions,
+} from './options.ts';
 export { fateText, fates, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent } from './recorder.ts';
 export { greedy, sampler } from './sampling.ts';
@@ -76,7 +84,6 @@ export type { LoadCacheOptions } from './saved/load.ts';
 export { parseManifest } from './saved/manifest.ts';
 export { saveCache } from './saved/save.ts';
 export { waits } from './sequence/policy-schedule.ts';
-export type { PrefillOptions, PrefillingOptions } from './sequence/prefill.ts';
 export { Sequence } from './sequence/sequence.ts';
 export type { Bytes, SequenceOptions } from './sequence/sequence.ts';
 export { stepTogether } from './sequence/step-together.ts';

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
 import { mulberry } from '@kv/core/shared';
+import { SAMPLING } from './options.ts';
 
 /**
  * The index of the largest logit; ties go to the lower id. A logit of -Infinity bans its id.
@@ -47,7 +48,7 @@ export interface Draw extends Required<SamplerOptions> {
  * @throws KvError for options out of range, and for logits that `greedy` refuses.
  */
 export function sampler(options: SamplerOptions = {}): (logits: Float32Array) => number {
-  expectOptions('sampler', { temperature: true, topP: true, seed: true }, options);
+  expectOptions('sampler', SAMPLING, options);
   const { temperature = 1, topP = 1, seed = 0 } = options;
   if (!(temperature >= 0 && Number.isFinite(temperature)))
     throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);

@@ -14,6 +14,7 @@ import {
 import type { HostEngine, Model, Running, Runtime } from '@kv/engine';
 import { cpuRuntime } from './cpu-runtime.ts';
 import { hostRuntime, type HostModel } from '@kv/engine';
+import { LOAD } from './options.ts';
 
 export interface LoadOptions extends OpenOptions {
   /** What runs the model's programs, beside caches on the host. @defaultValue the model runs on `cpuRuntime()` */
@@ -38,11 +39,7 @@ export interface RuntimeOptions<M extends Running> extends OpenOptions {
 export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
 export async function loadModel<M extends Running>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
 export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<Running> = {}): Promise<Model> {
-  expectOptions(
-    'loadModel',
-    { runtime: true, engine: true, files: true, signal: true, maxBytes: true, timeoutMs: true },
-    all,
-  );
+  expectOptions('loadModel', LOAD, all);
   const { runtime, engine, ...options } = all;
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
   const runs = runtime ?? (engine ? hostRuntime({ engine }) : cpuRuntime());

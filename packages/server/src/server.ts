@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
-import type { Policy, Registry } from '@kv/core';
-import type { Budget, Model } from '@kv/models';
+import { settleOwn } from '@kv/core/engine';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
-import type { DestinationStream } from 'pino';
+import { LIMITS, SERVER } from './options.ts';
+import type { ServerOptions } from './options.ts';
 import { answeringOf, nameable, wayOf } from './protocol/asked.ts';
 import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
 import type { Prompt } from './protocol/prompt.ts';
@@ -25,56 +25,6 @@ import { answerErrors, expectHeaders, pathOf, readJson, refused } from './http/r
 import type { Event } from './run/job.ts';
 import { textBytes } from './run/need.ts';
 import { Scheduler } from './run/scheduler.ts';
-
-/** What bounds a request and a reader. */
-export interface Limits {
-  /** Bytes of a body. @defaultValue 4 MiB */
-  readonly bodyBytes?: number;
-  /** Bytes of all headers. @defaultValue 16 KiB */
-  readonly headerBytes?: number;
-  /** Prompts that wait. @defaultValue 64 */
-  readonly queue?: number;
-  /** Answers that are generated at once. @defaultValue 32 */
-  readonly running?: number;
-  /** Tokens of a prompt that pass between two steps of the others. @defaultValue 128 */
-  readonly part?: number;
-  /** Tokens of an answer. @defaultValue the model's context */
-  readonly maxNewTokens?: number;
-  /** Tokens of a prompt that is evicted block by block; others fit the model's context. @defaultValue 4 contexts */
-  readonly maxPromptTokens?: number;
-  /** Events that a reader may be behind before its answer waits for it. @defaultValue 256 */
-  readonly ahead?: number;
-  /** Milliseconds that an answer waits for its reader. @defaultValue 30,000 */
-  readonly readerMs?: number;
-  /** Milliseconds in which a request must have come. @defaultValue 30,000 */
-  readonly receiveMs?: number;
-  /** Milliseconds of a request in all. @defaultValue 600,000 */
-  readonly requestMs?: number;
-}
-
-export interface ServerOptions {
-  readonly model: Model;
-  /** What /v1/models calls it. */
-  readonly name: string;
-  /** Bytes of all sequences, prefixes, scratch and requests. */
-  readonly memory: number;
-  /** A policy, or its text by names of `registry`. @defaultValue nothing is evicted */
-  readonly policy?: Policy | string | undefined;
-  readonly budget?: Budget | undefined;
-  readonly block?: number | undefined;
-  readonly every?: number | undefined;
-  /** Requests may not ask for another policy, budget, block or every. @defaultValue false */
-  readonly fixedPolicy?: boolean;
-  /** What policies of requests may name. */
-  readonly registry: Registry;
-  /** Without keys only loopback is listened on. */
-  readonly keys?: readonly string[] | undefined;
-  /** Where log lines go. @defaultValue standard output */
-  readonly log?: DestinationStream | undefined;
-  /** What log lines show of a text, such as `redact` of `@kv/scorers-sponsorship`. @defaultValue all of it */
-  readonly redact?: ((text: string) => string) | undefined;
-  readonly limits?: Limits;
-}
 
 /** A server that is ready to listen. */
 export interface Server {
@@ -95,22 +45,26 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
 /** A server with the OpenAI protocol over one model. @throws KvError for memory that holds no pass */
 export function createServer(options: ServerOptions): Server {
-  const { model, name, memory, budget, block, every, fixedPolicy = false, keys, limits = {} } = options,
-    policy = typeof options.policy === 'string' ? parsePolicy(options.policy, options.registry) : options.policy,
-    { queue = 64, running = 32, part = 128, ahead = 256, readerMs = 30_000, requestMs = 600_000 } = limits,
-    { bodyBytes = 4 * 2 ** 20, headerBytes = 16 * 2 ** 10, receiveMs = 30_000 } = limits,
+  const { model, name, memory, budget, block, every, fixedPolicy, keys, redact, ...given } = settleOwn(
+      'createServer',
+      SERVER,
+      options,
+    ),
+    policy = typeof given.policy === 'string' ? parsePolicy(given.policy, given.registry) : given.policy,
+    limits = settleOwn('limits', LIMITS, given.limits ?? {}),
+    { queue, running, part, ahead, readerMs, requestMs, bodyBytes, headerBytes, receiveMs } = limits,
     { maxPromptTokens = 4 * model.config.maxPositions } = limits;
   const log = pino(
     {
       level: 'info',
       redact: { paths: ['authorization', '*.authorization', 'headers', '*.headers'], remove: true },
-      hooks: options.redact ? { streamWrite: redactedLine(options.redact) } : {},
+      hooks: redact ? { streamWrite: redactedLine(redact) } : {},
     },
-    options.log ?? pino.destination(1),
+    given.log ?? pino.destination(1),
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
-    defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: nameable(options.registry) };
+    defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: nameable(given.registry) };
   const reader = new TextReader(model.tokenizer);
   metrics.watch(scheduler);
   expectPossible(() => wayOf({}, { ...defaults, fixed: false }, model));

@@ -1,18 +1,19 @@
-import { KvError } from '@kv/core';
+import { KvError, maybe, text, texts } from '@kv/core';
+import type { Settled } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
 import { expectNamed } from '@kv/checkpoints';
-import { recorder } from '@kv/engine';
-import type { Budget, Generated, Model } from '@kv/models';
+import { recorder, schemas } from '@kv/engine';
+import type { Generated, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { flagged } from '../experiment.ts';
 import { engineOption, hostOnly } from '../engine.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { budget, whole } from '../option-values.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
@@ -23,47 +24,52 @@ import { promptReader, withPrompt } from '../run/prompt.ts';
 import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import {
-  blockOption,
-  budgetOption,
-  everyOption,
-  collect,
-  seedOption,
-  temperatureOption,
-  topPOption,
-} from '../shared-options.ts';
+import { on, sampled } from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
-interface RunOptions {
-  readonly model: string;
-  readonly prompt?: string;
-  readonly promptFile?: string;
-  readonly promptIds?: string;
-  readonly chat?: true;
-  readonly raw?: true;
-  readonly document?: string;
-  readonly question?: readonly string[];
-  readonly saveCache?: string;
-  readonly loadCache?: string;
-  readonly policy: string;
-  readonly budget?: Budget;
-  readonly decodePolicy?: string;
-  readonly decodeBudget?: Budget;
-  readonly block?: number;
-  readonly every?: number;
-  readonly maxNewTokens: number;
-  readonly json?: true;
-  readonly logits?: number;
-  readonly temperature?: number;
-  readonly topP?: number;
-  readonly seed?: number;
-  readonly stop?: readonly string[];
-  readonly certify?: true;
-  readonly why?: readonly string[];
-  readonly detail?: true;
-  readonly constants?: string;
-}
+const { GENERATE } = schemas;
+
+/** Flags of `kv run`, but for those of the machine. */
+export const RUN = {
+  prompt: maybe(text('', 'text', 'The prompt, also as an argument.')),
+  promptFile: maybe(
+    text('', 'a file', 'A file with the prompt; a newline at its end is left out, as of standard input.'),
+  ),
+  promptIds: maybe(text('', 'a file', 'A file with token ids: a JSON array, or numbers between white space.')),
+  chat: on(
+    "The prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is).",
+  ),
+  raw: on('The prompt as it stands, without a chat template.'),
+  document: maybe(text('', 'a file', 'A text that is read and compacted once, for every --question.')),
+  question: texts('What follows the document, as it stands.'),
+  saveCache: maybe(text('', 'a file', "Write the document's compacted cache.")),
+  loadCache: maybe(text('', 'a file', 'Answer over a saved cache instead of a document.')),
+  policy: text(
+    'full',
+    'a policy',
+    "A name that 'kv pieces' lists, with options such as streaming(sinks=4); or a module that exports 'policy'.",
+  ),
+  budget: GENERATE.budget,
+  block: GENERATE.block,
+  every: GENERATE.every,
+  decodePolicy: maybe(text('', 'a policy', GENERATE.decodePolicy.says), GENERATE.decodePolicy.otherwise),
+  decodeBudget: GENERATE.decodeBudget,
+  maxNewTokens: GENERATE.maxNewTokens,
+  stop: GENERATE.stop,
+  ...sampled,
+  logits: maybe(GENERATE.logits),
+  certify: on(
+    'Print, after the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`).',
+  ),
+  why: texts('Say after the text why a token, a position or a text, left the cache.'),
+  detail: on('With --why: also every token of it, by layer and KV head.'),
+  constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
+  json: on(
+    'Print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy}).',
+  ),
+};
+type RunOptions = Settled<typeof RUN> & { readonly model: string };
 
 /** What a prompt comes from. */
 const PROMPT =
@@ -72,66 +78,21 @@ const PROMPT =
 /** `kv run`: an answer over a cache kept at a budget, or several over one document's. */
 export const runCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('run')
-      .description('Answer a prompt while a policy keeps the cache at its budget.')
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(...engineOption('fast'))
-      .option(...deviceOption)
-      .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input")
-      .option('--prompt <text>', 'the same')
-      .option('--prompt-file <file>', 'a file with the prompt; a newline at its end is left out, as of standard input')
-      .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
-      .option(
-        '--chat',
-        "the prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is)",
-      )
-      .option('--raw', 'the prompt as it stands, without a chat template')
-      .option('--document <file>', 'a text that is read and compacted once, for every --question')
-      .option('--question <text>', 'what follows the document, as it stands (may be given again)', collect)
-      .option('--save-cache <file>', "write the document's compacted cache")
-      .option('--load-cache <file>', 'answer over a saved cache instead of a document')
-      .option(
-        '--policy <policy>',
-        "a name that 'kv pieces' lists, with options such as streaming(sinks=4); or a module that exports 'policy'",
-        'full',
-      )
-      .option(...budgetOption)
-      .option(...blockOption('prefill in blocks of so many tokens, each followed by an eviction'))
-      .option(...everyOption())
-      .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --every')
-      .option(
-        '--decode-budget <slots>',
-        'slots that its evictions leave, or the share of all tokens so far; without it the slots of --budget',
-        budget('--decode-budget'),
-      )
-      .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 64)
-      .option('--stop <text>', 'end the answer before this text (may be given again)', collect)
-      .option(...temperatureOption)
-      .option(...topPOption)
-      .option(...seedOption)
-      .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
-      .option(
-        '--certify',
-        'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)',
-      )
-      .option(
-        '--why <token>',
-        'say behind the text why a token, a position or a text, left the cache (may be given again)',
-        collect,
-      )
-      .option('--detail', 'with --why: also every token of it, by layer and KV head')
-      .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
-      .option(
-        '--json',
-        'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})',
-      )
-      .action(async (prompt: string | undefined, options: RunOptions, command: Command) =>
-        run(
-          await withPrompt(prompt, options, (options.document ?? options.loadCache) !== undefined, PROMPT, terminal),
-          command,
-          terminal,
-        ),
+    withFlags(
+      new Command('run')
+        .description('Answer a prompt while a policy keeps the cache at its budget.')
+        .option('--model <name>', MODEL_HELP, 'embedded')
+        .option(...engineOption('fast'))
+        .option(...deviceOption)
+        .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input"),
+      RUN,
+    ).action(async (prompt: string | undefined, options: RunOptions, command: Command) =>
+      run(
+        await withPrompt(prompt, options, (options.document ?? options.loadCache) !== undefined, PROMPT, terminal),
+        command,
+        terminal,
       ),
+    ),
     [
       `kv run "The code is: XK7M9P2Q. The code is:" --policy taFast --budget 75% --stop .`,
       'an answer over three quarters of the prompt',
@@ -216,11 +177,11 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       stopAtEos: options.promptIds === undefined,
       logits,
       signal,
-      certify:
-        options.certify &&
-        certificates({
-          constants: fitted === undefined ? undefined : readConstants(boundTo(model, fitted), model.config),
-        }),
+      certify: options.certify
+        ? certificates({
+            constants: fitted === undefined ? undefined : readConstants(boundTo(model, fitted), model.config),
+          })
+        : undefined,
     });
     if (!options.json) {
       for await (const { text } of generation) stdout.write(shownOn(stdout, text));

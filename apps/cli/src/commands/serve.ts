@@ -1,89 +1,63 @@
 import { basename } from 'node:path';
-import { KvError } from '@kv/core';
+import { KvError, maybe, text, texts, whole } from '@kv/core';
+import type { Settled } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
-import type { Budget, Model } from '@kv/models';
+import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
-import { createServer, readKeys } from '@kv/server';
+import { createServer, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { engineOption, hostOnly } from '../engine.ts';
+import { sized, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { bytes, whole } from '../option-values.ts';
 import { catalogueWith } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { blockOption, budgetOption, everyOption, collect } from '../shared-options.ts';
+import { on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
-interface ServeOptions {
-  readonly model: string;
-  readonly name?: string;
-  readonly policy: string;
-  readonly budget?: Budget;
-  readonly block?: number;
-  readonly every?: number;
-  readonly pieces?: readonly string[];
-  readonly fixedPolicy?: true;
-  readonly memory: number;
-  readonly queue: number;
-  readonly running: number;
-  readonly maxNewTokens?: number;
-  readonly maxPromptTokens?: number;
-  readonly host: string;
-  readonly port: number;
-  readonly apiKeyFile?: string;
-  readonly grace: number;
-}
+/** Flags of `kv serve`, but for those of the machine. */
+export const SERVE = {
+  name: { ...maybe(SERVER.name), required: false, otherwise: 'the last part of --model, without .gguf' },
+  policy: text('full', 'a policy', "What caches go by unless a request says otherwise, as for 'kv run'."),
+  budget: SERVER.budget,
+  block: SERVER.block,
+  every: SERVER.every,
+  pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
+  fixedPolicy: on(SERVER.fixedPolicy.says),
+  memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
+  queue: LIMITS.queue,
+  running: LIMITS.running,
+  maxNewTokens: LIMITS.maxNewTokens,
+  maxPromptTokens: LIMITS.maxPromptTokens,
+  host: text('127.0.0.1', 'an address', 'Where to listen; without --api-key-file only loopback.'),
+  port: whole(8080, 'n', 'The port; 0 is any that is free.', { most: 65535, want: 'a whole number from 0 to 65535' }),
+  apiKeyFile: maybe(
+    text(
+      '',
+      'a file',
+      'Keys, one a line, of which every request must bring one; a file that all users can read is warned of.',
+    ),
+  ),
+  grace: whole(10, 'seconds', 'How long a signal lets answers go on.'),
+};
+type ServeOptions = Settled<typeof SERVE> & { readonly model: string };
 
 /** `kv serve`: a server with the OpenAI protocol. `onStop` is called when a signal is its ordinary end. */
 export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
   withExamples(
-    new Command('serve')
-      .description('Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.')
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option('--name <name>', 'what /v1/models calls it (by default the last part of --model, without .gguf)')
-      .option(...engineOption('fast'))
-      .option(...deviceOption)
-      .option('--policy <policy>', "what caches go by unless a request says otherwise, as for 'kv run'", 'full')
-      .option(...budgetOption)
-      .option(...blockOption('evict after so many tokens of a prompt, not only at its end'))
-      .option(...everyOption())
-      .option(
-        '--pieces <package>',
-        'a package whose pieces requests may name beside the catalogue (may be given again)',
-        collect,
-      )
-      .option('--fixed-policy', 'refuse requests that ask for another policy, budget, block or every')
-      .option(
-        '--memory <bytes>',
-        'bytes of all caches, prefixes, scratch and requests, such as 512MB; weights come beside it',
-        bytes('--memory'),
-        2 ** 31,
-      )
-      .option('--queue <n>', 'prompts that may wait; more get 429', whole('--queue'), 64)
-      .option('--running <n>', 'answers that are generated at once', whole('--running', { min: 1, max: 1024 }), 32)
-      .option(
-        '--max-new-tokens <n>',
-        "the longest answer (by default the model's context)",
-        whole('--max-new-tokens', { min: 1 }),
-      )
-      .option(
-        '--max-prompt-tokens <n>',
-        'the longest prompt under a policy with a block; others fit the context (by default 4 contexts)',
-        whole('--max-prompt-tokens', { min: 1 }),
-      )
-      .option('--host <address>', 'where to listen; without --api-key-file only loopback', '127.0.0.1')
-      .option('--port <n>', 'the port; 0 is any that is free', whole('--port', { max: 65535 }), 8080)
-      .option(
-        '--api-key-file <file>',
-        'keys, one a line, of which every request must bring one; a file that all users can read is warned of',
-      )
-      .option('--grace <seconds>', 'how long a signal lets answers go on', whole('--grace'), 10)
-      .action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop)),
+    withFlags(
+      new Command('serve')
+        .description('Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.')
+        .option('--model <name>', MODEL_HELP, 'embedded')
+        .option(...engineOption('fast'))
+        .option(...deviceOption),
+      SERVE,
+    ).action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop)),
     [
       "kv serve --model model.gguf --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 25% --memory 2GB",
       'the OpenAI protocol at http://127.0.0.1:8080/v1',
@@ -92,7 +66,7 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
   ).addHelpText(
     'after',
     `
-A request names a policy of its own in its field "policy", with "budget", "block" and "every" beside it.
+A request names a policy of its own in its field "policy", and "budget", "block" and "every" as fields too.
 The log goes to stdout, a JSON object a line; a terminal shows addresses, a request to paste, and then warnings and errors alone.`,
   );
 
@@ -131,12 +105,7 @@ async function listen(
       name,
       ...{ budget, block, every, memory },
       fixedPolicy,
-      limits: {
-        queue,
-        running,
-        ...(maxNewTokens !== undefined && { maxNewTokens }),
-        ...(maxPromptTokens !== undefined && { maxPromptTokens }),
-      },
+      limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
       ...(!unredacted && { redact }),
     });

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import { compile, expectOptions } from '@kv/core/engine';
+import type { Settled } from '@kv/core';
+import { compile, settleOwn } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
 import type { Model } from '../memory/runtime.ts';
@@ -9,8 +10,8 @@ import type { Policies } from './policies.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from '../sequence/sequence.ts';
-import { DECODE_OPTIONS, GENERATE_OPTIONS } from './options.ts';
-import type { Chunk, DecodeOptions, Finish, GenerateOptions } from './options.ts';
+import { DECODE, GENERATE } from '../options.ts';
+import type { Chunk, DecodeOptions, Finish, GenerateOptions } from '../options.ts';
 import { StopText } from './stop-text.ts';
 
 export interface Generated {
@@ -96,13 +97,10 @@ function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
 }
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, Generated> {
-  expectOptions('generate', GENERATE_OPTIONS, given);
-  const options = await withPolicies(given),
-    { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options,
+  const options = await withPolicies(settleOwn('generate', GENERATE, given)),
+    { policy, budget, decodeBudget, block, logits, backend, signal, certify } = options,
     decodePolicy = decodingPolicy(options);
   const ids = promptIds(model, options);
-  if (!(Number.isInteger(logits) && logits >= 0))
-    throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
   const sequence = new Sequence(model, backend);
   try {
     sequence.observer = certify;
@@ -130,7 +128,11 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
       await remember();
       finish = yield* decodeWith(
         sequence,
-        { stopAtEos: options.prompt !== undefined, ...options, ...(logits > 0 && { inFlight: 1 }) },
+        {
+          ...options,
+          stopAtEos: options.stopAtEos ?? options.prompt !== undefined,
+          ...(logits > 0 && { inFlight: 1 }),
+        },
         ({ token, text: more }) => {
           if (token !== undefined) tokens.push(token);
           text += more;
@@ -158,8 +160,8 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
 }
 
 /** Options whose policies are made of pieces. */
-type Made = Omit<GenerateOptions, 'policy' | 'decodePolicy'> & Policies;
-async function withPolicies({ policy, decodePolicy, ...rest }: GenerateOptions): Promise<Made> {
+type Made = Omit<Settled<typeof GENERATE>, 'policy' | 'decodePolicy'> & Policies;
+async function withPolicies({ policy, decodePolicy, ...rest }: Settled<typeof GENERATE>): Promise<Made> {
   return {
     ...rest,
     ...(policy !== undefined && { policy: await policyOf(policy) }),
@@ -169,10 +171,9 @@ async function withPolicies({ policy, decodePolicy, ...rest }: GenerateOptions):
 
 /** Generates from a prefilled sequence; the last token is given, but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
-  expectOptions('decode', DECODE_OPTIONS, options);
   return yield* decodeWith(
     sequence,
-    options,
+    settleOwn('decode', DECODE, options),
     () => {},
     async () => {},
   );
@@ -180,27 +181,12 @@ export async function* decode(sequence: Sequence, options: DecodeOptions = {}): 
 
 async function* decodeWith(
   sequence: Sequence,
-  options: DecodeOptions,
+  options: Settled<typeof DECODE>,
   onChunk: (chunk: Chunk) => void,
   onStep: () => Promise<void>,
 ): AsyncGenerator<Chunk, Finish> {
-  const {
-    maxNewTokens = 64,
-    stop = [],
-    signal,
-    temperature = 0,
-    topP = 1,
-    seed = 0,
-    stopAtEos = true,
-    inFlight = 2,
-  } = options;
-  if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0))
-    throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
-  if (!(Number.isInteger(inFlight) && inFlight > 0))
-    throw new KvError('inFlight', `must be a positive whole number of steps, got ${inFlight}`);
+  const { maxNewTokens, stop = [], signal, temperature, topP, seed, stopAtEos = true, inFlight = 2 } = options;
   const every = options.every ?? everyOf(sequence.policy);
-  if (every !== undefined && !(Number.isInteger(every) && every > 0))
-    throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
   if (every === undefined && options.remember !== true) sequence.settle();
   const { config } = sequence.model;
   const drawing = { temperature, topP, seed },
@@ -244,7 +230,7 @@ async function* decodeWith(
   return finish;
 }
 
-function promptIds(model: Model, { prompt, ids }: GenerateOptions): readonly number[] {
+function promptIds(model: Model, { prompt, ids }: Pick<GenerateOptions, 'prompt' | 'ids'>): readonly number[] {
   if ((prompt === undefined) === (ids === undefined))
     throw new KvError('prompt', 'expected either prompt (text) or ids, and not both');
   if (ids !== undefined) {
@@ -253,6 +239,5 @@ function promptIds(model: Model, { prompt, ids }: GenerateOptions): readonly num
         throw new KvError('ids', `must be whole numbers below ${model.config.vocab}, got ${id}`);
     return ids;
   }
-  if (typeof prompt !== 'string') throw new KvError('prompt', `must be text, got ${typeof prompt}`);
-  return model.tokenizer.encode(prompt).ids;
+  return model.tokenizer.encode(prompt!).ids; // one of the two is there
 }

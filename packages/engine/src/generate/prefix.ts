@@ -1,22 +1,10 @@
-import { KvError } from '@kv/core';
-import { compile, expectBudget, expectOptions } from '@kv/core/engine';
-import type { Backend, Budget, Policy } from '@kv/core';
+import { compile, expectBudget, settleOwn } from '@kv/core/engine';
+import type { Chosen } from '@kv/core';
 import type { Model } from '../memory/runtime.ts';
-import { Sequence, type SequenceOptions } from '../sequence/sequence.ts';
+import { PREFIX_STORE } from '../options.ts';
+import { Sequence } from '../sequence/sequence.ts';
 
-export interface PrefixOptions {
-  /** Bytes of cache that may be kept; what was used least recently goes first. */
-  readonly maxBytes: number;
-  /** Compacts what is added, at its end. @defaultValue whole caches, which may be shared up to any token */
-  readonly policy?: Policy | undefined;
-  readonly budget?: Budget | undefined;
-  /** Prefill in blocks of so many tokens. */
-  readonly block?: number | undefined;
-  /** Where pieces run. @defaultValue the CPU */
-  readonly backend?: Backend | undefined;
-  /** Of its sequences: most operations of a piece at once, on the host. @defaultValue no limit */
-  readonly mostOperations?: SequenceOptions['mostOperations'];
-}
+export interface PrefixOptions extends Chosen<typeof PREFIX_STORE> {}
 
 /** Caches of prompts that others begin with. */
 export interface PrefixStore {
@@ -57,14 +45,11 @@ interface Found {
  * budget, or bytes that are no count.
  */
 export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
-  expectOptions(
+  const { maxBytes, policy, budget, block, backend, mostOperations } = settleOwn(
     'createPrefixStore',
-    { maxBytes: true, policy: true, budget: true, block: true, backend: true, mostOperations: true },
+    PREFIX_STORE,
     options,
   );
-  const { maxBytes, policy, budget, block, backend, mostOperations } = options;
-  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0))
-    throw new KvError('maxBytes', `must be a whole number of bytes, got ${maxBytes}`);
   const evicts = policy !== undefined && compile(policy).evicts;
   if (policy) expectBudget(compile(policy), budget);
   /** Least recently used first. */

@@ -2,7 +2,7 @@ import { expectObject, guarded, runFreeze } from '@kv/core/engine';
 import { numbersOf } from '../host/event.ts';
 import { evicts, mostOf } from '../memory/course.ts';
 import type { Course } from '../memory/course.ts';
-import type { DecodeOptions, Finish } from './options.ts';
+import type { DecodeOptions, Finish } from '../options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import type { Bytes, Sequence } from '../sequence/sequence.ts';
 import type { Observer } from '../memory/observer.ts';

@@ -1,9 +1,10 @@
 import { id } from '@kv/core';
-import { allowanceOf, compile, expectOptions, isState, union } from '@kv/core/engine';
-import type { Backend, Budget, Policy } from '@kv/core';
+import { allowanceOf, compile, isState, settleOwn, union } from '@kv/core/engine';
+import type { Chosen } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { fileSource, expectNamed } from '@kv/checkpoints';
 import { policyOf } from '../policy-text.ts';
+import { LOAD_CACHE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../memory/watch.ts';
 import { courseOf, type EventBudget, type EventResult } from '../memory/course.ts';
@@ -13,19 +14,7 @@ import { checkCounts, checkNumbers } from './checks.ts';
 import { readSaved, type SavedArrays } from './file.ts';
 import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
 
-export interface LoadCacheOptions {
-  /**
-   * What goes on to evict the sequence, its text, or a function that finds it by the label of the policy that it had.
-   * @defaultValue nothing is evicted any more
-   */
-  readonly policy?: Policy | string | ((label: string) => Policy | string | Promise<Policy | string>) | undefined;
-  /** @defaultValue the budget that the sequence had */
-  readonly budget?: Budget | undefined;
-  /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
-  readonly backend?: Backend;
-  /** As for a `Sequence`. @defaultValue the window that the sequence had */
-  readonly window?: number | undefined;
-}
+export interface LoadCacheOptions extends Chosen<typeof LOAD_CACHE> {}
 
 /**
  * A sequence from the bytes of `saveCache`, or from a file of them.
@@ -37,8 +26,7 @@ export async function loadCache(
   from: Uint8Array | string,
   options: LoadCacheOptions = {},
 ): Promise<Sequence> {
-  expectOptions('loadCache', { policy: true, budget: true, backend: true, window: true }, options);
-  const { policy, budget, backend } = options;
+  const { policy, budget, backend, window } = settleOwn('loadCache', LOAD_CACHE, options);
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
@@ -59,7 +47,7 @@ export async function loadCache(
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
-  const sequence = new Sequence(model, backend, { window: options.window ?? manifest.window });
+  const sequence = new Sequence(model, backend, { window: window ?? manifest.window });
   try {
     sequence.resume(snapshotOf(manifest, arrays), course, logits);
     return sequence;

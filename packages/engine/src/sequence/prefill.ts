@@ -1,6 +1,5 @@
 import { attentionLast, KvError } from '@kv/core';
-import { compile, expectOptions, union } from '@kv/core/engine';
-import type { Budget, Policy } from '@kv/core';
+import { compile, settleOwn, union } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import { expectIds } from '../decoder/decoder.ts';
 import { courseOf, evicts, type EventTimes } from '../memory/course.ts';
@@ -9,46 +8,12 @@ import type { Observer } from '../memory/observer.ts';
 import { expectRoom } from '../memory/room.ts';
 import type { Model } from '../memory/runtime.ts';
 import { watchOf } from '../memory/watch.ts';
+import { PREFILLING } from '../options.ts';
+import type { PrefillingOptions } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
 import type { Outputs } from './outputs.ts';
 import { waits, type PolicySchedule } from './policy-schedule.ts';
-
-export interface PrefillOptions {
-  /** Evicts by this policy, or the policy of this text, layer by layer as the prompt passes, where the policy's reach allows it. */
-  readonly policy?: Policy | string;
-  /** @defaultValue no eviction */
-  readonly budget?: Budget | undefined;
-  /** Tokens a block; after each the cache is back at its budget. @defaultValue the whole prompt */
-  readonly block?: number | undefined;
-  /** Policies that this sequence, or a fork of it, will go by later: what they read is remembered. */
-  readonly policies?: readonly (Policy | string)[];
-  /** Last rows whose logits are kept in `logits`. @defaultValue 1 */
-  readonly rows?: number;
-  /**
-   * Nothing will evict after the prompt: what only its events read is let go layer by layer, where they run so.
-   * @defaultValue false
-   */
-  readonly forget?: boolean;
-  readonly signal?: AbortSignal | undefined;
-}
-export interface PrefillingOptions extends PrefillOptions {
-  /**
-   * Tokens that pass at once, with no event between them. What reads sums over the newest block takes whole blocks.
-   * @defaultValue those of a block
-   */
-  readonly part?: number | undefined;
-}
-const PREFILLING = {
-  policy: true,
-  budget: true,
-  block: true,
-  policies: true,
-  rows: true,
-  forget: true,
-  signal: true,
-  part: true,
-} as const;
 
 /** What a prompt is fed to: the parts of a sequence. */
 export interface Fed {
@@ -74,17 +39,13 @@ export async function* prefill(
   options: PrefillingOptions,
   gather: boolean,
 ): AsyncGenerator<number, void> {
-  expectOptions('prefill', PREFILLING, options);
   const { model, memory, schedule, outputs } = sequence;
-  const { budget, block, part, rows = 1, forget = false, signal } = options,
-    policy = options.policy === undefined ? undefined : await policyOf(options.policy),
-    policies = await Promise.all((options.policies ?? []).map(policyOf));
+  const { budget, block, part, rows, forget, signal, ...texts } = settleOwn('prefill', PREFILLING, options),
+    policy = texts.policy === undefined ? undefined : await policyOf(texts.policy),
+    policies = await Promise.all((texts.policies ?? []).map(policyOf));
   memory.expectWhole();
   if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
   expectIds(ids, model.config.vocab);
-  for (const [name, size] of Object.entries({ block, part }))
-    if (size !== undefined && !(Number.isInteger(size) && size > 0))
-      throw new KvError(name, `must be a positive whole number of tokens, got ${size}`);
   const compiled = policy ? compile(policy) : schedule.course.policy;
   const { needs, label, reach } = compiled,
     course = courseOf(compiled, schedule.allowance(compiled, budget, memory.length + ids.length), schedule.course);

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import { allowanceOf, compile, expectOptions } from '@kv/core/engine';
-import type { Backend, Budget, Policy } from '@kv/core';
+import { allowanceOf, compile, settleOwn } from '@kv/core/engine';
+import type { Backend, Budget, Chosen, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
@@ -11,24 +11,19 @@ import { courseOf, evicts, measured } from '../memory/course.ts';
 import type { Course, EventTimes } from '../memory/course.ts';
 import type { BatchPlace, Memory } from '../memory/memory.ts';
 import { expectRoom } from '../memory/room.ts';
-import type { MemoryOptions, Model } from '../memory/runtime.ts';
+import type { Model } from '../memory/runtime.ts';
 import type { Snapshot } from '../memory/snapshot.ts';
 import type { TokenText } from '../memory/text.ts';
 import type { Observer } from '../memory/observer.ts';
+import { APPEND, SEQUENCE } from '../options.ts';
+import type { PrefillingOptions, PrefillOptions } from '../options.ts';
 import { Outputs } from './outputs.ts';
 import { PolicySchedule } from './policy-schedule.ts';
-import { feed, prefill, type Fed, type PrefillingOptions, type PrefillOptions } from './prefill.ts';
+import { feed, prefill, type Fed } from './prefill.ts';
 import { scoresOf } from './scores.ts';
 import { Speculation } from './speculation.ts';
 
-export interface SequenceOptions {
-  /**
-   * Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together.
-   * @defaultValue the model's `maxPositions`
-   */
-  readonly window?: MemoryOptions['window'];
-  /** Most operations of a piece at once, on the host; see `MemoryOptions`. @defaultValue no limit */
-  readonly mostOperations?: MemoryOptions['mostOperations'];
+export interface SequenceOptions extends Chosen<typeof SEQUENCE> {
   /** What it goes on from. @defaultValue an empty memory of the model */
   readonly memory?: Memory;
 }
@@ -64,12 +59,8 @@ export class Sequence {
 
   /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
-    expectOptions('sequence', { window: true, mostOperations: true, memory: true }, options);
-    const { window, mostOperations, memory } = options;
-    if (window !== undefined && !(Number.isInteger(window) && window > 0))
-      throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
-    if (mostOperations !== undefined && !(mostOperations > 0))
-      throw new KvError('mostOperations', `must be a number above 0, got ${mostOperations}`);
+    const { memory, ...own } = options,
+      { window, mostOperations } = settleOwn('sequence', SEQUENCE, own);
     this.model = model;
     this.memory = memory ?? model.memory({ backend, window, mostOperations });
     this.#schedule = new PolicySchedule(this.memory, this.counts, this.times);
@@ -151,9 +142,8 @@ export class Sequence {
   }
 
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
-  async append(ids: readonly number[], options: { readonly rows?: number } = {}): Promise<void> {
-    expectOptions('append', { rows: true }, options);
-    const { rows = 1 } = options;
+  async append(ids: readonly number[], options: Chosen<typeof APPEND> = {}): Promise<void> {
+    const { rows } = settleOwn('append', APPEND, options);
     const started = performance.now();
     this.memory.expectWhole();
     expectIds(ids, this.model.config.vocab);

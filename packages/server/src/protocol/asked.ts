@@ -7,6 +7,7 @@ import { slotsOf } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
 import type { Answering } from '../run/choice.ts';
 import type { Way } from '../run/way.ts';
+import { POLICY } from '../options.ts';
 import { Refusal } from './refusal.ts';
 import type { CommonRequest } from './schema.ts';
 
@@ -37,7 +38,7 @@ export const nameable = (registry: Registry): Registry => {
   return all;
 };
 
-const EXTENSIONS = ['policy', 'budget', 'block', 'every'] as const;
+const EXTENSIONS = Object.keys(POLICY) as readonly (keyof typeof POLICY)[];
 
 /** A prompt's way, by its request or by default. @throws Refusal or KvError naming the field that cannot be */
 export function wayOf(
@@ -52,16 +53,12 @@ export function wayOf(
     of = text === undefined ? defaults.policy : namedPolicy(text, defaults.registry),
     same = text === undefined;
   const policy = of && compile(of),
-    budget = (request.budget as Budget | undefined) ?? defaults.budget,
+    budget = request.budget ?? defaults.budget,
     block = request.block ?? (same ? defaults.block : undefined),
     every = request.every ?? (same ? defaults.every : undefined);
   if (typeof budget === 'string') inPercent(budget);
-  for (const [field, value] of [
-    ['budget', request.budget],
-    ['block', request.block],
-    ['every', request.every],
-  ] as const)
-    if (value !== undefined && !policy?.evicts)
+  for (const field of EXTENSIONS)
+    if (field !== 'policy' && request[field] !== undefined && !policy?.evicts)
       throw new Refusal(`'${field}' is expected beside a policy that evicts, got none`, { param: field });
   if (!policy) return { of };
   expectKept(policy, budget);

@@ -1,5 +1,7 @@
 import Type from 'typebox';
 import type { Static } from 'typebox';
+import type { Option } from '@kv/core';
+import { POLICY } from '../options.ts';
 
 /** Longest texts and lists of a request. */
 const LIMITS = {
@@ -23,6 +25,28 @@ const only = (values: readonly unknown[], since: string) =>
     }),
   );
 const DRAWN = 'tokens are drawn by temperature and top_p alone';
+
+/** A field that is an option of the library, by its form. */
+const field = <T>({ form }: Option<T>) =>
+  Type.Optional(
+    Type.Unsafe<NonNullable<T>>(
+      form.sort === 'number'
+        ? {
+            type: form.whole ? 'integer' : 'number',
+            minimum: form.least,
+            maximum: Math.min(form.most, 2 ** 31 - 1),
+            description: form.want,
+          }
+        : {
+            anyOf: [
+              { type: 'integer', minimum: 1, maximum: 2 ** 31 - 1 },
+              { type: 'string', pattern: SHARE },
+            ],
+            description: form.want,
+          },
+    ),
+  );
+const SHARE = '^\\d{1,3}(\\.\\d{1,6})?%$';
 
 /** What both kinds of request may say without asking for anything; with another value it is refused by name. */
 const neutral = {
@@ -89,13 +113,9 @@ const common = {
   policy: Type.Optional(
     Type.String({ maxLength: LIMITS.policy, description: 'pieces of the catalogue such as snapkv(window=16)' }),
   ),
-  budget: Type.Optional(
-    Type.Union([count(1, 'slots'), Type.String({ pattern: '^\\d{1,3}(\\.\\d{1,6})?%$' })], {
-      description: "a whole number of slots, or a share of the prompt such as '25%'",
-    }),
-  ),
-  block: Type.Optional(count(1, 'a positive whole number of tokens')),
-  every: Type.Optional(count(1, 'a positive whole number of tokens')),
+  budget: field(POLICY.budget),
+  block: field(POLICY.block),
+  every: field(POLICY.every),
 };
 const closed = { additionalProperties: false, description: 'an object' };
 
@@ -232,9 +252,7 @@ export function schemaRefusal(errors: readonly SchemaError[]): { readonly param:
     inside = (name: unknown): string => [fieldOf(instancePath), String(name)].filter((x) => x !== '').join('.');
   if (keyword === 'additionalProperties') {
     const param = inside(params.additionalProperty),
-      hint = CARRIERS.includes(param)
-        ? `: 'policy', 'budget', 'block' and 'every' are fields of the request itself`
-        : '';
+      hint = CARRIERS.includes(param) ? `: '${Object.keys(POLICY).join("', '")}' are fields of the request itself` : '';
     return { param, message: `'${param}' is not supported${hint}` };
   }
   if (keyword === 'required') {

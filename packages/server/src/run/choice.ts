@@ -1,20 +1,15 @@
 import { sampler } from '@kv/models';
 import { StopText } from '@kv/engine';
-import type { Draw, Sequence, StreamDecoder } from '@kv/models';
+import type { DecodeOptions, Draw, Sequence, StreamDecoder } from '@kv/models';
 import { likelihood } from '../protocol/logprobs.ts';
 import type { Scored } from '../protocol/logprobs.ts';
 
 /** How answers are drawn and where they end. */
-export interface Answering {
-  readonly maxNewTokens: number;
-  readonly stop: readonly string[];
-  readonly stopAtEos: boolean;
-  readonly temperature: number;
-  readonly topP: number;
-  readonly seed: number;
+export interface Answering extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'temperature' | 'topP' | 'seed'> {
   /** Likeliest tokens beside each; absent where nobody asks how likely tokens were. */
   readonly logprobs?: number | undefined;
 }
+type Given<K extends keyof DecodeOptions> = { readonly [k in K]: NonNullable<DecodeOptions[k]> };
 export type Finish = 'stop' | 'length';
 
 /** Text that is certain now, and what became of a choice. */

@@ -1,0 +1,74 @@
+import { fitted } from '@kv/core/engine';
+import type { Option, Options } from '@kv/core';
+import { Option as Flag } from 'commander';
+import type { Command } from 'commander';
+
+/** The flag of an option: `--max-new-tokens` of `maxNewTokens`. */
+export const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`;
+
+/** A command with a flag for each of these options: its help, its default and its check are those of the option. */
+export function withFlags(command: Command, options: Options): Command {
+  for (const [name, option] of Object.entries(options)) {
+    const flag = flagOf(name),
+      isFlag = option.form.sort === 'flag',
+      made = new Flag(isFlag ? flag : `${flag} <${placeholder(option)}>`, helpOf(option, options));
+    if (!isFlag) made.argParser((text, before: unknown) => parsed(flag, option, text, before));
+    if (option.default !== undefined) made.default(option.default);
+    command.addOption(made.makeOptionMandatory(option.required === true));
+  }
+  return command;
+}
+
+/** What stands for a value: what is counted, else the noun of what it must be. */
+const placeholder = ({ form }: Option<unknown>): string =>
+  'of' in form && form.of !== undefined
+    ? form.of
+    : form.sort === 'number'
+      ? 'n'
+      : form.sort === 'value'
+        ? 'text'
+        : (/^(?:an? )?(\w+)/.exec(form.want)?.[1] ?? 'name');
+
+/** Its sentence as help writes it, with names of options as flags. */
+function helpOf({ says, otherwise, form }: Option<unknown>, options: Options): string {
+  const text = [
+    says.replace(/^[A-Z](?![A-Z])/, (c) => c.toLowerCase()).replace(/\.$/, ''),
+    ...(form.sort === 'value' && form.texts ? ['(may be given again)'] : []),
+    ...(otherwise === undefined ? [] : [`(by default ${otherwise})`]),
+  ].join(' ');
+  return text.replace(/`(\w+)`/g, (quoted, name: string) => (Object.hasOwn(options, name) ? flagOf(name) : quoted));
+}
+
+/** The value that a text stands for; options of several texts collect them. */
+function parsed(flag: string, option: Option<unknown>, text: string, before: unknown): unknown {
+  const { form } = option;
+  if (form.sort === 'value' && form.texts) return [...((before as readonly string[] | undefined) ?? []), text];
+  const isNumber = form.sort === 'number' && form.whole ? /^[+-]?\d+$/ : /^[+-]?(?:\d+\.?\d*|\.\d+)$/;
+  const counts = form.sort === 'number' || (form.sort === 'text' && form.read?.(text) === undefined);
+  return fitted(flag, option, counts && isNumber.test(text) ? Number(text) : text);
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  K: 10 ** 3,
+  M: 10 ** 6,
+  G: 10 ** 9,
+  KI: 2 ** 10,
+  MI: 2 ** 20,
+  GI: 2 ** 30,
+};
+
+/** The same number of bytes, which may be written `512MB`, `2GB` or `1.5GiB`. */
+export const sized = (option: Option<number>): Option<number> => ({
+  ...option,
+  form: {
+    sort: 'text',
+    of: 'bytes',
+    want: 'a number of bytes such as 512MB, 2GB or 1.5GiB',
+    read(x) {
+      const [, count, unit = ''] = /^(\d+(?:\.\d+)?) ?(?:([KMG]i?)?B)?$/i.exec(String(x)) ?? [],
+        bytes = Math.floor(Number(count) * (UNITS[unit.toUpperCase()] ?? Number.NaN));
+      return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
+    },
+  },
+});

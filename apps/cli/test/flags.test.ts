@@ -1,0 +1,46 @@
+import { Readable } from 'node:stream';
+import { schemas } from '@kv/engine';
+import { LIMITS, SERVER } from '@kv/server';
+import type { Options } from '@kv/core';
+import { describe, expect, test } from 'vitest';
+import { RUN } from '../src/commands/run.ts';
+import { SERVE } from '../src/commands/serve.ts';
+import { flagOf } from '../src/flags.ts';
+import { KV } from '../src/main.ts';
+import { createProgram } from '../src/program.ts';
+
+const MACHINE = ['--model', '--engine', '--device'],
+  ALWAYS = ['--quiet', '--unredacted'];
+const terminal = {
+  stdout: { write: () => true },
+  stderr: { write: () => true },
+  signal: new AbortController().signal,
+  cwd: '.',
+  debug: false,
+  input: { stream: Readable.from([]), interrupt: () => {}, takeInterrupts: () => () => {} },
+};
+const program = createProgram(KV, terminal as never, { onFlags: () => {}, onStop: () => {} });
+
+describe.each<[string, Options, Options]>([
+  ['run', RUN, schemas.GENERATE],
+  ['serve', SERVE, { ...LIMITS, ...SERVER }],
+])('kv %s', (name, options, library) => {
+  const { options: flags } = program.commands.find((command) => command.name() === name)!;
+
+  test('has the flags of its options, and no other', () => {
+    expect(flags.map(({ long }) => long)).toEqual([...MACHINE, ...Object.keys(options).map(flagOf), ...ALWAYS]);
+  });
+  test('gives each default as the option has it', () => {
+    for (const [key, option] of Object.entries(options))
+      expect(flags.find(({ long }) => long === flagOf(key))?.defaultValue, key).toEqual(option.default);
+  });
+  test('means by a name of the library what the library does', () => {
+    const common = Object.keys(options).filter((key) => Object.hasOwn(library, key));
+    expect(common.length).toBeGreaterThan(5);
+    for (const key of common) {
+      if (['policy', 'decodePolicy', 'memory', 'certify', 'prompt', 'fixedPolicy'].includes(key)) continue; // as text, or a switch
+      expect(options[key]!.form, key).toBe(library[key]!.form);
+      expect(options[key]!.says, key).toBe(library[key]!.says);
+    }
+  });
+});

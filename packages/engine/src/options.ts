@@ -1,0 +1,190 @@
+import { count, flag, maybe, number, required, text, texts, value, whole } from '@kv/core';
+import { budgetOption } from '@kv/core/engine';
+import type { Backend, Chosen, Option, Policy } from '@kv/core';
+import type { Observer } from './memory/observer.ts';
+
+/** A policy or its text; what is neither is refused where it is read. */
+const policyOption = <T = Policy | string>(says: string, otherwise: string): Option<T | undefined> => ({
+  default: undefined,
+  says,
+  otherwise,
+  form: { sort: 'text', want: 'a policy or its text', read: (x) => x },
+});
+const only = <T>(want: string, says: string, otherwise?: string): Option<T | undefined> => ({
+  ...value(want, says, (x): x is T => typeof x === 'object' && x !== null),
+  ...(otherwise !== undefined && { otherwise }),
+});
+const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
+
+const budget = budgetOption(
+  'Slots per layer and KV head, or the share of the prompt to keep, such as 25%.',
+  'nothing is evicted',
+);
+const block = maybe(
+  count(1, 'tokens', 'Prefill in blocks of this many tokens, each followed by an eviction.'),
+  "the policy's, else the whole prompt",
+);
+const signal = only<AbortSignal>('an AbortSignal', 'Ends it early.');
+const backend = only<Backend>(
+  'a backend',
+  'Where pieces run, of a cache on the host.',
+  'where the model keeps caches, else the CPU',
+);
+
+/** How ids are drawn. */
+export const SAMPLING = {
+  temperature: number(0, 'Divides the logits before a token is drawn; 0 takes the likeliest token.', { least: 0 }),
+  topP: number(1, 'Draw from the smallest set of tokens with this probability.', { above: 0, most: 1 }),
+  seed: number(0, 'Seed of the draws: the same seed gives the same draws.'),
+};
+
+/** How an answer is generated. */
+export const DECODE = {
+  maxNewTokens: whole(64, 'tokens', 'The longest answer.'),
+  stop: texts('End the answer before this text.'),
+  signal,
+  ...SAMPLING,
+  stopAtEos: maybe(
+    flag(true, "End at the model's end token."),
+    'true for a text, false for ids: ids in, exactly as many ids out',
+  ),
+  every: maybe(
+    count(1, 'tokens', 'Evict again after this many generated tokens.'),
+    "the policy's cadence, else it evicts once, at the end of the prompt",
+  ),
+  inFlight: maybe(
+    count(
+      2,
+      'steps',
+      'Steps in flight at once on a device: the next one starts before the id of the last is read, unless an event follows it or the policy looks at every token. What ran past the end is rolled back.',
+    ),
+    '2, and 1 where logits are asked for',
+  ),
+  remember: maybe(
+    flag(false, 'Keep what events read of the past, since one follows this generation.'),
+    'false without `every`',
+  ),
+};
+export interface DecodeOptions extends Chosen<typeof DECODE> {}
+
+/** Options of `generate`. */
+export const GENERATE = {
+  prompt: maybe(text('', 'text', 'Text to go on from; or `ids`.')),
+  ids: value('token ids', 'Token ids to go on from; or `prompt`.', isList),
+  policy: policyOption(
+    'What keeps the cache at its budget: a name, a text such as streaming(sinks=4), or pieces.',
+    'nothing is evicted',
+  ),
+  budget,
+  decodePolicy: policyOption(
+    'Another policy while tokens are generated; one that evicts wants `every`, or a cadence of its own.',
+    '`policy`',
+  ),
+  decodeBudget: budgetOption(
+    'Slots that evictions leave while tokens are generated, or the share of all tokens so far.',
+    'the slots of `budget`',
+  ),
+  block,
+  logits: whole(
+    0,
+    'rows',
+    'Give the logits of this many last positions of prompt and answer, the last generated token fed too.',
+  ),
+  certify: only<Observer>(
+    'an observer',
+    "Is shown what every eviction drops and every view hides; its conclusion is `report.certificates`. Costs the newest query's attention once more each time.",
+  ),
+  backend,
+  ...DECODE,
+};
+export interface GenerateOptions extends Chosen<typeof GENERATE> {}
+
+/** Options of `Sequence.prefill`. */
+export const PREFILL = {
+  policy: policyOption(
+    "Evicts layer by layer as the prompt passes, where the policy's reach allows it.",
+    'nothing is evicted',
+  ),
+  budget,
+  block,
+  policies: value(
+    'policies or their texts',
+    'What this sequence, or a fork of it, goes by later: what they read is remembered.',
+    (x): x is readonly (Policy | string)[] => Array.isArray(x),
+  ),
+  rows: whole(1, 'rows', 'Last rows whose logits are kept.'),
+  forget: flag(false, 'No policy runs after the prompt: observations that only events read are freed layer by layer.'),
+  signal,
+};
+export interface PrefillOptions extends Chosen<typeof PREFILL> {}
+
+/** Options of `Sequence.append`. */
+export const APPEND = { rows: PREFILL.rows };
+
+/** Options of `Sequence.prefilling`. */
+export const PREFILLING = {
+  ...PREFILL,
+  part: maybe(
+    count(
+      1,
+      'tokens',
+      'Tokens that pass at once, with no event between them. Policies that read sums over the newest block take whole blocks.',
+    ),
+    'those of a block',
+  ),
+};
+export interface PrefillingOptions extends Chosen<typeof PREFILLING> {}
+
+/** Options of a sequence but for its memory. */
+export const SEQUENCE = {
+  window: maybe(
+    count(
+      1,
+      'tokens',
+      'Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together.',
+    ),
+    "the model's `maxPositions`",
+  ),
+  mostOperations: maybe(number(0, 'Most operations of a piece at once, on the host.', { above: 0 }), 'no limit'),
+};
+
+type Found = Policy | string | ((label: string) => Policy | string | Promise<Policy | string>);
+/** Options of `loadCache`. */
+export const LOAD_CACHE = {
+  policy: policyOption<Found>(
+    'Goes on to evict the sequence: a policy, its text, or a function that finds it by the label of the one that it had.',
+    'nothing is evicted any more',
+  ),
+  budget: { ...budget, otherwise: 'the budget that the sequence had' },
+  backend,
+  window: { ...SEQUENCE.window, otherwise: 'the window that the sequence had' },
+};
+
+/** Options of `createPrefixStore`. */
+export const PREFIX_STORE = {
+  maxBytes: required(
+    number(0, 'Bytes of caches that may be kept; the one used least recently goes first.', {
+      least: 0,
+      whole: true,
+      most: Number.MAX_SAFE_INTEGER,
+      of: 'bytes',
+      want: 'a whole number of bytes',
+    }),
+  ),
+  policy: only<Policy>(
+    'a policy',
+    'Compacts what is added, at its end.',
+    'whole caches, which may be shared up to any token',
+  ),
+  budget,
+  block,
+  backend,
+  mostOperations: SEQUENCE.mostOperations,
+};
+
+/** One token, or, at the end, text that was held back for a stop string. The text is certain now and may be empty. */
+export interface Chunk {
+  readonly token?: number;
+  readonly text: string;
+}
+export type Finish = 'length' | 'stop' | 'eos' | 'aborted' | 'context';

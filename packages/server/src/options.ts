@@ -1,0 +1,69 @@
+import { count, flag, maybe, number, required, text, value, whole } from '@kv/core';
+import type { Chosen, Option, Registry } from '@kv/core';
+import { schemas } from '@kv/engine';
+import type { Model } from '@kv/models';
+import type { DestinationStream } from 'pino';
+
+const { GENERATE } = schemas;
+const given = <T>(want: string, says: string): Option<T | undefined> =>
+  value(want, says, (x): x is T => typeof x === 'object' && x !== null);
+const bytes = (fallback: number, says: string): Option<number> =>
+  number(fallback, says, {
+    least: 1,
+    most: Number.MAX_SAFE_INTEGER,
+    whole: true,
+    of: 'bytes',
+    want: 'a positive whole number of bytes',
+  });
+
+/** What bounds a request and a reader. */
+export const LIMITS = {
+  bodyBytes: bytes(4 * 2 ** 20, 'Bytes of a body.'),
+  headerBytes: bytes(16 * 2 ** 10, 'Bytes of all headers.'),
+  queue: whole(64, 'prompts', 'Prompts that may wait; more get 429.'),
+  running: count(32, 'answers', 'Answers that are generated at once.', { most: 1024 }),
+  part: count(128, 'tokens', 'Tokens of a prompt that pass between two steps of the others.'),
+  maxNewTokens: maybe(count(1, 'tokens', 'The longest answer.'), "the model's context"),
+  maxPromptTokens: maybe(
+    count(1, 'tokens', 'The longest prompt under a policy with a block; others fit the context.'),
+    '4 contexts',
+  ),
+  ahead: count(256, 'events', 'Events that a reader may be late by before its answer waits for it.'),
+  readerMs: whole(30_000, 'milliseconds', 'How long an answer waits for its reader.'),
+  receiveMs: whole(30_000, 'milliseconds', 'In which a request must have come.'),
+  requestMs: whole(600_000, 'milliseconds', 'The longest request in all.'),
+};
+export interface Limits extends Chosen<typeof LIMITS> {}
+
+/** The policy of a request's caches: fields of a request, and what it is by default. */
+export const POLICY = {
+  policy: GENERATE.policy,
+  budget: GENERATE.budget,
+  block: GENERATE.block,
+  every: GENERATE.every,
+};
+
+/** Options of `createServer`. */
+export const SERVER = {
+  model: required(given<Model>('a loaded model', 'What answers.')),
+  name: required(text('', 'a name', 'What /v1/models calls it.')),
+  memory: required(bytes(2 ** 31, 'Bytes of all caches, prefixes, scratch and requests; weights are not counted.')),
+  ...POLICY,
+  fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
+  registry: required(given<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
+  keys: {
+    ...value('keys', 'Of which every request must bring one.', (x): x is readonly string[] => Array.isArray(x)),
+    otherwise: 'only loopback is listened on',
+  },
+  log: { ...given<DestinationStream>('a stream', 'Where log lines go.'), otherwise: 'standard output' },
+  redact: {
+    ...value(
+      'a function',
+      'What log lines show of a text, such as `redact` of `@kv/scorers-sponsorship`.',
+      (x): x is (text: string) => string => typeof x === 'function',
+    ),
+    otherwise: 'all of it',
+  },
+  limits: given<Limits>('limits', 'What bounds a request and a reader.'),
+};
+export interface ServerOptions extends Chosen<typeof SERVER> {}
