@@ -1,15 +1,15 @@
 import { count, flag, maybe, number, required, text, texts, value, whole } from '@kv/core';
 import { budgetOption } from '@kv/core/engine';
 import type { Backend, Chosen, Option, Policy } from '@kv/core';
+import type { Memory } from './memory/memory.ts';
 import type { Observer } from './memory/observer.ts';
 
 /** A policy or its text; what is neither is refused where it is read. */
-const policyOption = <T = Policy | string>(says: string, otherwise: string): Option<T | undefined> => ({
-  default: undefined,
-  says,
-  otherwise,
-  form: { sort: 'text', want: 'a policy or its text', read: (x) => x },
-});
+const policyOption = <T = Policy | string>(
+  says: string,
+  otherwise: string,
+  want = 'a policy or its text',
+): Option<T | undefined> => ({ default: undefined, says, otherwise, form: { sort: 'text', want, read: (x) => x } });
 const only = <T>(want: string, says: string, otherwise?: string): Option<T | undefined> => ({
   ...value(want, says, (x): x is T => typeof x === 'object' && x !== null),
   ...(otherwise !== undefined && { otherwise }),
@@ -135,7 +135,7 @@ export const PREFILLING = {
 };
 export interface PrefillingOptions extends Chosen<typeof PREFILLING> {}
 
-/** Options of a sequence but for its memory. */
+/** Options of a sequence. */
 export const SEQUENCE = {
   window: maybe(
     count(
@@ -146,6 +146,7 @@ export const SEQUENCE = {
     "the model's `maxPositions`",
   ),
   mostOperations: maybe(number(0, 'Most operations of a piece at once, on the host.', { above: 0 }), 'no limit'),
+  memory: only<Memory>('a memory', 'What it goes on from.', 'an empty memory of the model'),
 };
 
 type Found = Policy | string | ((label: string) => Policy | string | Promise<Policy | string>);
@@ -171,10 +172,10 @@ export const PREFIX_STORE = {
       want: 'a whole number of bytes',
     }),
   ),
-  policy: only<Policy>(
-    'a policy',
+  policy: policyOption<Policy>(
     'Compacts what is added, at its end.',
     'whole caches, which may be shared up to any token',
+    'a policy',
   ),
   budget,
   block,

@@ -124,7 +124,7 @@ describe('decoding under another policy', () => {
     [
       'no share',
       { ...evicting, decodeBudget: '200%' as const },
-      'budget: must be a whole number of slots, or a share above 0% and up to 100%',
+      "decodeBudget: must be a whole number of slots of at least 1, or a share such as '25%', above 0% and up to 100%",
     ],
     [
       'slots left where they were moved to',

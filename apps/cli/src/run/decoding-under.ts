@@ -4,10 +4,10 @@ import type { Budget } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 
 interface Given {
-  readonly decodePolicy?: string;
-  readonly decodeBudget?: Budget;
-  readonly budget?: Budget;
-  readonly every?: number;
+  readonly decodePolicy?: string | undefined;
+  readonly decodeBudget?: Budget | undefined;
+  readonly budget?: Budget | undefined;
+  readonly every?: number | undefined;
 }
 
 /**

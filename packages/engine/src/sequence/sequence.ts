@@ -23,10 +23,7 @@ import { feed, prefill, type Fed } from './prefill.ts';
 import { scoresOf } from './scores.ts';
 import { Speculation } from './speculation.ts';
 
-export interface SequenceOptions extends Chosen<typeof SEQUENCE> {
-  /** What it goes on from. @defaultValue an empty memory of the model */
-  readonly memory?: Memory;
-}
+export interface SequenceOptions extends Chosen<typeof SEQUENCE> {}
 /** Bytes of everything that a sequence holds: cache, rings, statistics, states. */
 export interface Bytes {
   readonly allocated: number;
@@ -59,8 +56,7 @@ export class Sequence {
 
   /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
-    const { memory, ...own } = options,
-      { window, mostOperations } = settleOwn('sequence', SEQUENCE, own);
+    const { window, mostOperations, memory } = settleOwn('sequence', SEQUENCE, options);
     this.model = model;
     this.memory = memory ?? model.memory({ backend, window, mostOperations });
     this.#schedule = new PolicySchedule(this.memory, this.counts, this.times);
