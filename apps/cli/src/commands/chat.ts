@@ -1,8 +1,9 @@
 import { resolve } from 'node:path';
-import { KvError } from '@kv/core';
+import { count, KvError, maybe, text } from '@kv/core';
 import { allowanceOf, compile, excerpt, expectBudget } from '@kv/core/engine';
-import type { Policy } from '@kv/core';
+import type { Policy, Settled } from '@kv/core';
 import { loadCache, Sequence } from '@kv/models';
+import { schemas } from '@kv/engine';
 import type { Budget, Model } from '@kv/models';
 import { Command } from 'commander';
 import { createConversation } from '../chat/conversation.ts';
@@ -10,59 +11,54 @@ import { repl } from '../chat/repl.ts';
 import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
 import { deviceOption } from '../device.ts';
 import { engineOption, hostOnly } from '../engine.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { CHAT_MODEL, MODEL_HELP } from '../model-source.ts';
-import { budget as budgetOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { blockOption, everyOption, seedOption, temperatureOption, topPOption } from '../shared-options.ts';
+import { sampled } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
-interface ChatOptions {
-  readonly model: string;
-  readonly policy?: string;
-  readonly budget?: Budget;
-  readonly block?: number;
-  readonly every?: number;
-  readonly system?: string;
-  readonly load?: string;
-  readonly save?: string;
-  readonly maxNewTokens: number;
-  readonly temperature?: number;
-  readonly topP?: number;
-  readonly seed?: number;
-}
+const { GENERATE } = schemas;
+
+/** Flags of `kv chat`, but for those of the machine. */
+export const CHAT = {
+  policy: maybe(text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."), 'full'),
+  budget: {
+    ...GENERATE.budget,
+    says: "Slots per layer and KV head, or a share of the model's context, such as 25%.",
+  },
+  block: {
+    ...GENERATE.block,
+    says: 'Feed a long turn in blocks of this many tokens, each followed by an eviction.',
+    otherwise: 'what fits the context, at most 512',
+  },
+  every: {
+    ...GENERATE.every,
+    says: 'Evict after this many generated tokens too, not only after each turn.',
+    otherwise: 'only where a long answer needs the room',
+  },
+  system: maybe(text('', 'a text', 'What stands before the first turn.')),
+  load: maybe(text('', 'a file', 'Go on with a saved conversation.')),
+  save: maybe(text('', 'a file', 'Save the conversation at the end.')),
+  maxNewTokens: count(256, 'tokens', GENERATE.maxNewTokens.says),
+  ...sampled,
+};
+type ChatOptions = Settled<typeof CHAT>;
 
 /** `kv chat`: a conversation over a cache of fixed size. */
 export const chatCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('chat')
-      .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(...engineOption('fast'))
-      .option(...deviceOption)
-      .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
-      .option(
-        '--budget <slots>',
-        "slots per layer and KV head, or a share of the model's context, such as 25%",
-        budgetOf('--budget'),
-      )
-      .option(...blockOption('feed a long turn in blocks of so many tokens, each followed by an eviction'))
-      .option(
-        ...everyOption(
-          'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)',
-        ),
-      )
-      .option('--system <text>', 'what stands before the first turn')
-      .option('--load <file>', 'go on with a saved conversation')
-      .option('--save <file>', 'save the conversation at the end')
-      .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens', { min: 1 }), 256)
-      .option(...temperatureOption)
-      .option(...topPOption)
-      .option(...seedOption)
-      .action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
+    withFlags(
+      new Command('chat')
+        .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
+        .option('--model <name>', MODEL_HELP, 'embedded')
+        .option(...engineOption('fast'))
+        .option(...deviceOption),
+      CHAT,
+    ).action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
     [
       `kv chat --model ${CHAT_MODEL} --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 512`,
       'a conversation past the context of the model, in 512 slots',

@@ -1,39 +1,44 @@
 import { resolve } from 'node:path';
-import { KvError } from '@kv/core';
+import { KvError, maybe, required, text, texts, withDefault } from '@kv/core';
+import type { Settled } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import { checkWritable, writeWhole } from '@kv/evaluation';
 import { generate } from '@kv/models';
-import { recorder, traceFile } from '@kv/engine';
-import type { Budget } from '@kv/models';
+import { recorder, schemas, traceFile } from '@kv/engine';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { engineOption } from '../engine.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { layerTable } from '../run/layer-table.ts';
 import { promptReader, withPrompt } from '../run/prompt.ts';
 import { whyText } from '../run/why.ts';
-import { blockOption, budgetOption, everyOption, collect } from '../shared-options.ts';
+import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
+import { RUN } from './run.ts';
 
-interface Flags {
-  readonly prompt?: string;
-  readonly promptFile?: string;
-  readonly raw?: true;
-  readonly policy: string;
-  readonly budget?: Budget;
-  readonly block?: number;
-  readonly every?: number;
-  readonly maxNewTokens: number;
-  readonly out?: string;
-  readonly why?: readonly string[];
-  readonly detail?: true;
-}
+const { GENERATE } = schemas;
+
+/** Flags of `kv trace`, but for those of the machine. */
+export const TRACE = {
+  prompt: RUN.prompt,
+  promptFile: RUN.promptFile,
+  raw: on("The prompt as it stands, not as a turn of the model's chat template."),
+  policy: required(text('', 'a policy', "A policy that evicts, as 'kv run --policy' takes it.")),
+  budget: GENERATE.budget,
+  block: GENERATE.block,
+  every: GENERATE.every,
+  maxNewTokens: withDefault(GENERATE.maxNewTokens, 16),
+  why: texts('Why a position, or a text of the run, left, in one line.'),
+  detail: RUN.detail,
+  out: maybe(text('', 'a file', 'Write all that was recorded as safetensors.')),
+};
+type Flags = Settled<typeof TRACE>;
 
 /** What a prompt comes from. */
 const PROMPT = "a prompt in quotes (kv trace 'TEXT'), standard input, --prompt and --prompt-file";
@@ -41,28 +46,19 @@ const PROMPT = "a prompt in quotes (kv trace 'TEXT'), standard input, --prompt a
 /** `kv trace`: what every step of every eviction scored, masked and kept, and why a token left. */
 export const traceCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('trace')
-      .description(
-        'Say what every layer of a run kept and why a text left, or write the scores, masks and kept sets of every eviction.',
-      )
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(...engineOption('fast'))
-      .option(...deviceOption)
-      .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input")
-      .option('--prompt <text>', 'the same')
-      .option('--prompt-file <file>', 'a file with the prompt; a newline at its end is left out, as of standard input')
-      .option('--raw', "the prompt as it stands, not as a turn of the model's chat template")
-      .requiredOption('--policy <policy>', "a policy that evicts, as 'kv run --policy' takes it")
-      .option(...budgetOption)
-      .option(...blockOption('prefill in blocks of so many tokens, each followed by an eviction'))
-      .option(...everyOption())
-      .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 16)
-      .option('--why <token>', 'why a position, or a text of the run, left, in one line (may be given again)', collect)
-      .option('--detail', 'with --why: also every token of it, by layer and KV head')
-      .option('--out <file>', 'write all that was recorded as safetensors')
-      .action(async (prompt: string | undefined, flags: Flags, command: Command) =>
-        trace(await withPrompt(prompt, flags, false, PROMPT, terminal), command, terminal),
-      ),
+    withFlags(
+      new Command('trace')
+        .description(
+          'Say what every layer of a run kept and why a text left, or write the scores, masks and kept sets of every eviction.',
+        )
+        .option('--model <name>', MODEL_HELP, 'embedded')
+        .option(...engineOption('fast'))
+        .option(...deviceOption)
+        .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input"),
+      TRACE,
+    ).action(async (prompt: string | undefined, flags: Flags, command: Command) =>
+      trace(await withPrompt(prompt, flags, false, PROMPT, terminal), command, terminal),
+    ),
     ['kv trace --prompt-file book.txt --policy snapkvCaote --budget 25%', 'what every layer kept, and of which part'],
     [
       "kv trace --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 25% --out trace.safetensors",
