@@ -19,7 +19,7 @@ it('names every field of a sweep, in its order, and every task', () => {
     ...Object.keys({ part, contrasts, match }),
   ]);
   for (const task of generatedTasks) expect(sweepFields).toContain(` ${task}`);
-  for (const line of sweepFields.split('\n')) expect(line).toMatch(/^(?:\w+ {2,}| {15}- )\S/);
+  for (const line of sweepFields.split('\n')) expect(line).toMatch(/^(?:\w+ {2,}| {16}- )\S/);
 });
 
 it('names every field of a plan, in its order, and shows one that is read', () => {

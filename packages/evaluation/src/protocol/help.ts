@@ -23,12 +23,12 @@ export const branchGate =
   'No branch is said while the mean caches of a cell are not matched: memory may be what makes the difference.';
 
 /** Every field of a plan's file, with the values that it may have. */
-export const protocolFields = `tasks        ${problemFields}
-models       any of { "name": NAME, "model": as --model of kv run, "role": "primary" or "second" }: the rule for branches asks of either kind apart; one model under two names is refused
-budgets      slots a layer and KV head, from 1
-base         the policy to improve on, as --policy has it
-candidate    the other, with {lambda} where the weight stands
-lambdas      weights to try, from 0
-seeds        whole numbers from 0: kv protocol probe takes the first [0, 1, 2]
-within       share of the base's mean cache that the candidate's may differ by, to .05 [0.01]
+export const protocolFields = `tasks         ${problemFields}
+models        any of { "name": NAME, "model": as --model of kv run, "role": "primary" or "second" }: the rule for branches asks of either kind apart; one model under two names is refused
+budgets       slots a layer and KV head, from 1
+base          the policy to improve on, as --policy has it
+candidate     the other, with {lambda} where the weight stands
+lambdas       weights to try, from 0
+seeds         whole numbers from 0: kv protocol probe takes the first [0, 1, 2]
+within        share of the base's mean cache that the candidate's may differ by, to .05 [0.01]
 ${generatingFields}`;

@@ -16,29 +16,29 @@ export const sweepExample = `{
  * How answers are generated, as fields of a sweep and of a plan. Such a list has a line a field, and `- ` before each of
  * several forms that one may have; whoever shows it breaks its lines.
  */
-export const generatingFields = `mode         "aware": the question is in the prompt before the eviction; "agnostic": it comes after ["aware"]
-every        tokens between two events while an answer is generated, 1 to 1048576 [no events]
-block        tokens of a block that the prompt passes in, 1 to 1048576 [the whole prompt]
-maxNewTokens longest answer, 1 to 65536 [what problems say]
-temperature  0 is greedy, to 100 [0]
-topP         above 0, to 1 [1]`;
+export const generatingFields = `mode          "aware": the question is in the prompt before the eviction; "agnostic": it comes after ["aware"]
+every         tokens between two events while an answer is generated, 1 to 1048576 [no events]
+block         tokens of a block that the prompt passes in, 1 to 1048576 [the whole prompt]
+maxNewTokens  longest answer, 1 to 65536 [what problems say]
+temperature   0 is greedy, to 100 [0]
+topP          above 0, to 1 [1]`;
 
 /** A file of problems, in the form that lists of fields have. */
 export const problemFields =
   'a path from this file: problems as JSON rows or a JSON array of { id, context, question, answers, grader, maxNewTokens }, or as MATH, GSM8K, RULER, LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs';
 
 /** Every field of a sweep's file, with the values that it may have. */
-export const sweepFields = `models       any of
-               - "embedded", a folder, a .gguf file, a name of the Hugging Face hub
-               - { "name": NAME, "model": one of these }: rows then have that name
-policies     texts, as --policy has them; one that evicts nothing is asked once, without a budget
-tasks        any of
-               - ${problemFields}
-               - { "task": NAME, "tokens": N, "problems": N, "seed": N from 0 [0] }, NAME one of ${generatedTasks.join(' ')}
-               - { "task": "perplexity", "tokens": N, "problems": N, "text": a path from this file [a book], "read": N below tokens [half] }: windows of so many tokens, the last of which are read over a cache that the others fill
-budgets      slots a layer and KV head, from 1, or shares of the prompt such as "25%"
-seeds        whole numbers from 0: one sample of each for every problem [0]
+export const sweepFields = `models        any of
+                - "embedded", a folder, a .gguf file, a name of the Hugging Face hub
+                - { "name": NAME, "model": one of these }: rows then have that name
+policies      texts, as --policy has them; one that evicts nothing is asked once, without a budget
+tasks         any of
+                - ${problemFields}
+                - { "task": NAME, "tokens": N, "problems": N, "seed": N from 0 [0] }, NAME one of ${generatedTasks.join(' ')}
+                - { "task": "perplexity", "tokens": N, "problems": N, "text": a path from this file [a book], "read": N below tokens [half] }: windows of so many tokens, the last of which are read over a cache that the others fill
+budgets       slots a layer and KV head, from 1, or shares of the prompt such as "25%"
+seeds         whole numbers from 0: one sample of each for every problem [0]
 ${generatingFields}
-part         "dev" or "confirm": one side of kv protocol's split of the ids [both]
-contrasts    any of { "policy": one of policies, "against": another }: these two are compared on every model, task and budget that both have; what evicts nothing is compared with every budget. Contrasts add no runs [none]
-match        { "policy": one of policies, "within": above 0, to .05 [0.01] }: every policy is given the budget at which its mean cache is that of this one; budgets are then slots. A mean cache is the slots of a layer and KV head over the tokens of an answer, and shortfall the right answers less those of that policy at the same mean cache`;
+part          "dev" or "confirm": one side of kv protocol's split of the ids [both]
+contrasts     any of { "policy": one of policies, "against": another }: these two are compared on every model, task and budget that both have; what evicts nothing is compared with every budget. Contrasts add no runs [none]
+match         { "policy": one of policies, "within": above 0, to .05 [0.01] }: every policy is given the budget at which its mean cache is that of this one; budgets are then slots. A mean cache is the slots of a layer and KV head over the tokens of an answer, and shortfall the right answers less those of that policy at the same mean cache`;
