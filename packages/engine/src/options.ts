@@ -3,6 +3,9 @@ import { budgetOption } from '@kv/core/engine';
 import type { Backend, Chosen, Option, Policy } from '@kv/core';
 import type { Memory } from './memory/memory.ts';
 import type { Observer } from './memory/observer.ts';
+import { SAMPLING } from './sampling.ts';
+
+export { SAMPLING };
 
 /** A policy or its text; what is neither is refused where it is read. */
 const policyOption = <T = Policy | string>(
@@ -30,13 +33,6 @@ const backend = only<Backend>(
   'Where pieces run, of a cache on the host.',
   'where the model keeps caches, else the CPU',
 );
-
-/** How ids are drawn. */
-export const SAMPLING = {
-  temperature: number(0, 'Divides the logits before a token is drawn; 0 takes the likeliest token.', { least: 0 }),
-  topP: number(1, 'Draw from the smallest set of tokens with this probability.', { above: 0, most: 1 }),
-  seed: number(0, 'Seed of the draws: the same seed gives the same draws.'),
-};
 
 /** How an answer is generated. */
 export const DECODE = {

@@ -1,7 +1,6 @@
-import { KvError } from '@kv/core';
+import { KvError, number } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
 import { mulberry } from '@kv/core/shared';
-import { SAMPLING } from './options.ts';
 
 /**
  * The index of the largest logit; ties go to the lower id. A logit of -Infinity bans its id.
@@ -24,6 +23,13 @@ const noLogits = (logits: Float32Array, id: number): KvError =>
       logits.length === 0 ? 'none' : `${logits[id]} for id ${id}`
     }: look at what changed them, or at the checkpoint's weights`,
   );
+
+/** How ids are drawn. */
+export const SAMPLING = {
+  temperature: number(0, 'Divides the logits before a token is drawn; 0 takes the likeliest token.', { least: 0 }),
+  topP: number(1, 'Draw from the smallest set of tokens with this probability.', { above: 0, most: 1 }),
+  seed: number(0, 'Seed of the draws: the same seed gives the same draws.'),
+};
 
 export interface SamplerOptions {
   /** Divides the logits; 0 is greedy. @defaultValue 1 */
