@@ -171,7 +171,10 @@ describe('kv chat', () => {
     );
   });
   it.each([
-    [['--policy', 'knorm'], /^--budget: expected a number of slots, since 'knorm ∘ topK' evicts, got none$/],
+    [
+      ['--policy', 'knorm'],
+      /^--budget: 'knorm ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'$/,
+    ],
     [['--policy', 'knorm', '--budget', '256'], /^--budget: expected fewer slots than the context of .*, 256, got 256$/],
     [
       ['--policy', 'snapkv(window=32)', '--budget', '16'],
