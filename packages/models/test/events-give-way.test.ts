@@ -122,7 +122,7 @@ describe('a piece that states more operations than may be done at once', () => {
     }
     store.destroy();
     expect(() => new Sequence(model, undefined, { mostOperations: 0 })).toThrow(
-      'mostOperations: must be a number above 0, got 0',
+      'mostOperations: must be a positive number, got 0',
     );
     model.destroy();
   });
