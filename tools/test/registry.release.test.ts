@@ -62,10 +62,10 @@ async function publish(
 }
 /** A core whose pieces speak protocol 2. */
 function otherProtocol(file: (path: string) => string): void {
-  const text = readFileSync(file('dist/piece.js'), 'utf8'),
+  const text = readFileSync(file('dist/piece/piece.js'), 'utf8'),
     edited = text.replace('PROTOCOL = 1;', 'PROTOCOL = 2;');
-  if (edited === text) throw new Error('dist/piece.js of @kv/core has no PROTOCOL = 1');
-  writeFileSync(file('dist/piece.js'), edited);
+  if (edited === text) throw new Error('dist/piece/piece.js of @kv/core has no PROTOCOL = 1');
+  writeFileSync(file('dist/piece/piece.js'), edited);
 }
 
 /** A registry on the loopback that knows nothing but what is published to it. */

@@ -1,12 +1,12 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
-export { allowanceOf, expectBudget, mostKept, raisedNote } from './allowance.ts';
-export type { Allowance } from './allowance.ts';
-export { recordApply } from './apply.ts';
-export { expectObject, guarded } from './boundary.ts';
-export { outOfMemory } from './out-of-memory.ts';
-export { recordEvent, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
-export type { RecordedEvent, Replaced } from './hook-boundary.ts';
+export { allowanceOf, expectBudget, mostKept, raisedNote } from './event/allowance.ts';
+export type { Allowance } from './event/allowance.ts';
+export { recordApply } from './host/apply.ts';
+export { expectObject, guarded } from './event/boundary.ts';
+export { outOfMemory } from './tensor/out-of-memory.ts';
+export { recordEvent, runFreeze, runProvider, runStepHook, runView } from './event/hook-boundary.ts';
+export type { RecordedEvent, Replaced } from './event/hook-boundary.ts';
 export {
   copyRowMajor,
   dims,
@@ -16,27 +16,27 @@ export {
   rowMajorNumbers,
   staysWithin,
   strides,
-} from './host-tensor.ts';
-export type { HostTensor } from './host-tensor.ts';
-export { labelled } from './labelled.ts';
-export { limited } from './limited.ts';
-export { primitivesOf, withMaths } from './maths.ts';
-export { didYouMean } from './nearest.ts';
-export { budgetOption } from './budget.ts';
-export { expectOptions, fitted, settleOwn } from './option.ts';
-export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
-export type { Arg, Call } from './policy-calls.ts';
-export { isPiece, otherProtocol } from './piece.ts';
-export { isOverwritten } from './read-only.ts';
-export { StepCache } from './alike.ts';
-export { compile, expectPiece, planBudgets, runEvent, union } from './run.ts';
-export { expectPromises, settle } from './settle.ts';
-export type { Compiled } from './run.ts';
-export type { Settled as SettledEvent } from './settle.ts';
-export { emptyDraft, finish, runSteps } from './steps.ts';
-export type { EventLayer, Paced } from './steps.ts';
-export { signalKey } from './signals.ts';
-export { isState } from './state.ts';
-export { rowMajor, sizeOf, takesLengths } from './tensor.ts';
-export { countedOps, namedCalls, traceOps } from './trace.ts';
-export type { Work } from './trace.ts';
+} from './tensor/host-tensor.ts';
+export type { HostTensor } from './tensor/host-tensor.ts';
+export { labelled } from './piece/labelled.ts';
+export { limited } from './piece/limited.ts';
+export { primitivesOf, withMaths } from './tensor/maths.ts';
+export { didYouMean } from './piece/nearest.ts';
+export { budgetOption } from './piece/budget.ts';
+export { expectOptions, fitted, settleOwn } from './piece/option.ts';
+export { excerpt, policyCalls, printCalls } from './text/policy-calls.ts';
+export type { Arg, Call } from './text/policy-calls.ts';
+export { isPiece, otherProtocol } from './piece/piece.ts';
+export { isOverwritten } from './event/read-only.ts';
+export { StepCache } from './event/alike.ts';
+export { compile, expectPiece, planBudgets, runEvent, union } from './event/run.ts';
+export { expectPromises, settle } from './event/settle.ts';
+export type { Compiled } from './event/run.ts';
+export type { Settled as SettledEvent } from './event/settle.ts';
+export { emptyDraft, finish, runSteps } from './event/steps.ts';
+export type { EventLayer, Paced } from './event/steps.ts';
+export { signalKey } from './piece/signals.ts';
+export { isState } from './piece/state.ts';
+export { rowMajor, sizeOf, takesLengths } from './tensor/tensor.ts';
+export { countedOps, namedCalls, traceOps } from './tensor/trace.ts';
+export type { Work } from './tensor/trace.ts';

@@ -1,16 +1,16 @@
-export { applyOn } from './apply.ts';
-export { sidecar } from './sidecar.ts';
-export type { Sidecar } from './sidecar.ts';
-export type { Applied, AppliedBy, Inputs } from './apply.ts';
-export type { At, Atom, Cell, Draft, Ends, FreezeHook, Plan, Step, Units, ViewHook, Visible } from './atoms.ts';
-export { slotsOf } from './budget.ts';
-export type { Budget, Share } from './budget.ts';
-export { compose, id } from './compose.ts';
-export { isFactory, method, partOf } from './declare.ts';
-export type { About, AnyFactory, Description, Factory, Part } from './declare.ts';
-export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
-export { kernel } from './kernel.ts';
-export type { Kernel, Products, WasmMemory } from './kernel.ts';
+export { applyOn } from './host/apply.ts';
+export { sidecar } from './piece/sidecar.ts';
+export type { Sidecar } from './piece/sidecar.ts';
+export type { Applied, AppliedBy, Inputs } from './host/apply.ts';
+export type { At, Atom, Cell, Draft, Ends, FreezeHook, Plan, Step, Units, ViewHook, Visible } from './piece/atoms.ts';
+export { slotsOf } from './piece/budget.ts';
+export type { Budget, Share } from './piece/budget.ts';
+export { compose, id } from './compose/compose.ts';
+export { isFactory, method, partOf } from './piece/declare.ts';
+export type { About, AnyFactory, Description, Factory, Part } from './piece/declare.ts';
+export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './event/hooks.ts';
+export { kernel } from './tensor/kernel.ts';
+export type { Kernel, Products, WasmMemory } from './tensor/kernel.ts';
 export {
   allocator,
   normaliser,
@@ -26,7 +26,7 @@ export {
   weigher,
   weightSelector,
   weightTransform,
-} from './kinds.ts';
+} from './piece/kinds.ts';
 export type {
   Allotted,
   Cut,
@@ -38,11 +38,11 @@ export type {
   WithRows,
   WithScores,
   WithUnits,
-} from './kinds.ts';
-export { HIGHEST } from './maths.ts';
-export type { Mask, Ops } from './maths.ts';
-export { allocatorBy, max, sum, weighted } from './nested.ts';
-export type { AnyScorer } from './nested.ts';
+} from './piece/kinds.ts';
+export { HIGHEST } from './tensor/maths.ts';
+export type { Mask, Ops } from './tensor/maths.ts';
+export { allocatorBy, max, sum, weighted } from './compose/nested.ts';
+export type { AnyScorer } from './compose/nested.ts';
 export {
   count,
   flag,
@@ -60,14 +60,14 @@ export {
   value,
   whole,
   withDefault,
-} from './option.ts';
-export type { Chosen, Form, Made, Option, Options, Settled } from './option.ts';
-export { parsePolicy } from './parse-policy.ts';
-export { entries, lookUp, registry } from './registry.ts';
-export type { Entry, Registry } from './registry.ts';
-export { KvError } from './errors.ts';
-export type { Backend } from './backend.ts';
-export { PROTOCOL } from './piece.ts';
+} from './piece/option.ts';
+export type { Chosen, Form, Made, Option, Options, Settled } from './piece/option.ts';
+export { parsePolicy } from './text/parse-policy.ts';
+export { entries, lookUp, registry } from './text/registry.ts';
+export type { Entry, Registry } from './text/registry.ts';
+export { KvError } from './tensor/errors.ts';
+export type { Backend } from './tensor/backend.ts';
+export { PROTOCOL } from './piece/piece.ts';
 export type {
   Allocator,
   AnyPiece,
@@ -87,7 +87,7 @@ export type {
   UnitTransform,
   Weigher,
   WeightTransform,
-} from './piece.ts';
+} from './piece/piece.ts';
 export {
   as,
   attentionAccumulated,
@@ -105,7 +105,7 @@ export {
   rope,
   tokens,
   values,
-} from './signals.ts';
+} from './piece/signals.ts';
 export type {
   AnySignal,
   Embeddings,
@@ -117,13 +117,13 @@ export type {
   Stretch,
   Tokens,
   WindowStatistic,
-} from './signals.ts';
-export { state } from './state.ts';
-export type { State, StateSpec } from './state.ts';
-export { readTensorFile, tensorFile } from './tensor-file.ts';
-export type { FileTensor, TensorFile } from './tensor-file.ts';
-export { LOWEST } from './tensor.ts';
-export type { DType, DenseArray, HostArray, Tensor } from './tensor.ts';
+} from './piece/signals.ts';
+export { state } from './piece/state.ts';
+export type { State, StateSpec } from './piece/state.ts';
+export { readTensorFile, tensorFile } from './tensor/tensor-file.ts';
+export type { FileTensor, TensorFile } from './tensor/tensor-file.ts';
+export { LOWEST } from './tensor/tensor.ts';
+export type { DType, DenseArray, HostArray, Tensor } from './tensor/tensor.ts';
 export {
   layerMean,
   log1p,
@@ -137,8 +137,8 @@ export {
   reduceHeads,
   softmax,
   zScore,
-} from './transforms.ts';
-export { advanceOn, retainOn } from './retain.ts';
-export type { Cache, CacheLayer, RetainOptions, Retained, RetainedState } from './retain.ts';
-export { view } from './view.ts';
-export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
+} from './piece/transforms.ts';
+export { advanceOn, retainOn } from './host/retain.ts';
+export type { Cache, CacheLayer, RetainOptions, Retained, RetainedState } from './host/retain.ts';
+export { view } from './compose/view.ts';
+export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './tensor/ops.ts';

@@ -1,0 +1,198 @@
+import type { At, Cell, Draft, Ends, Hook, Step } from '../piece/atoms.ts';
+import { runStep } from '../event/boundary.ts';
+import { LOWEST } from '../tensor/tensor.ts';
+import { factory } from '../piece/declare.ts';
+import type { About, Factory } from '../piece/declare.ts';
+import { KvError } from '../tensor/errors.ts';
+import { forcerOf } from '../event/forced.ts';
+import { LATER, leaveBudgets, merged, onBudgetRows } from '../piece/kinds.ts';
+import type { Allotted, Place, WithRows } from '../piece/kinds.ts';
+import type { Ops } from '../tensor/maths.ts';
+import type { Options, Settled } from '../piece/option.ts';
+import { endsOf, floorOf } from '../event/min-slots.ts';
+import { PROTOCOL } from '../piece/piece.ts';
+import type { Piece, Scored } from '../piece/piece.ts';
+import { union } from '../event/run.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+export type AnyScorer = Piece<'start', Scored>;
+/** Weights where every part gives weights, scores otherwise. */
+type Joined<P extends readonly AnyScorer[], N extends string> = Piece<
+  'start',
+  P[number]['to'] extends 'weights' ? 'weights' : 'scores',
+  N
+>;
+type Term = readonly [weight: number, scorer: AnyScorer];
+
+/** Scorers inside another piece: their steps run on drafts of their own, their hooks come along. */
+export function inside(name: string, scorers: readonly AnyScorer[]) {
+  const wrong = scorers.find(({ from, to }) => !from.includes('start') || (to !== 'scores' && to !== 'weights'));
+  if (wrong) throw new KvError(name, `takes scorers, but '${wrong.name}' leaves ${wrong.to}`);
+  const steps = scorers.map((p) => p.atoms.filter((a): a is Step => a.at === 'event'));
+  const all = steps.flat();
+  return {
+    hooks: scorers.flatMap((p) => p.atoms.filter((a): a is Hook => a.at !== 'event')),
+    needs: union(...all.map((s) => s.needs)),
+    whole: all.some((s) => s.whole),
+    reach: all.some((s) => s.reach === 'model') ? ('model' as const) : ('layer' as const),
+    ends: (budget: number): Ends => endsOf(all, budget),
+    floor: (slots: number, budget: number): number => floorOf(all, slots, budget),
+    open: all.some((s) => s.open === true),
+    forcers: all.flatMap((s) => s.forcers ?? []),
+    /** One draft a scorer and cell. */
+    run: (cells: readonly Cell[]): readonly (readonly Draft[])[] =>
+      steps.map((chain) =>
+        chain.reduce<readonly Draft[]>(
+          (drafts, s) =>
+            runStep(
+              s,
+              cells.map((c, i) => ({ ...c, draft: drafts[i] })),
+            ),
+          cells.map(({ draft: { budgets, state } }) => ({ budgets, state, checks: [] })),
+        ),
+      ),
+  };
+}
+
+type Join = (ops: Ops, terms: readonly (readonly [weight: number, scores: Tensor])[], at: At) => Tensor;
+/** The piece that joins scorers into one. */
+function combined(name: string, label: string, terms: readonly Term[], keepsWeights: boolean, join: Join): Piece {
+  const { hooks, run, ...rest } = inside(
+    name,
+    terms.map(([, scorer]) => scorer),
+  );
+  const step: Step = {
+    at: 'event',
+    kind: 'scorer',
+    name,
+    label,
+    ...rest,
+    run(cells) {
+      const drafts = run(cells);
+      return cells.map((cell, i) => {
+        const parts = drafts.map((of) => of[i]);
+        const scores = join(
+          cell.ops,
+          terms.map(([w], t) => [w, parts[t].scores as Tensor]),
+          cell.at,
+        );
+        return parts.reduce((draft, part) => merged({ ...cell, draft }, part), { ...cell.draft, scores });
+      });
+    },
+  };
+  const weights = keepsWeights && terms.every(([, { to }]) => to === 'weights');
+  return {
+    protocol: PROTOCOL,
+    from: ['start'],
+    to: weights ? 'weights' : 'scores',
+    name,
+    label,
+    atoms: [step, ...hooks],
+  };
+}
+/** Any number of scorers as one. */
+type Combiner<N extends string> = (<const P extends readonly AnyScorer[]>(...scorers: P) => Joined<P, N>) &
+  Pick<Factory<{}, Piece>, 'description' | 'options'>;
+
+const combiner = <N extends string>(name: N, says: string, join: Join, empty: number): Combiner<N> =>
+  factory<{}, Piece, readonly AnyScorer[]>(
+    name,
+    { source: '@kv/core', says },
+    { kind: 'scorer', takes: 'scorers', from: ['start'] },
+    (_o, label, ...scorers) =>
+      // nothing adds up to weights of 0; the lowest number is no weight
+      combined(
+        name,
+        label,
+        scorers.map((s) => [1, s]),
+        scorers.length > 0 || empty >= 0,
+        orConstant(join, empty),
+      ),
+  ) as unknown as Combiner<N>;
+/** Scores of a combination of nothing: one row of a constant. */
+const orConstant =
+  (join: Join, x: number): Join =>
+  (ops, terms, at) =>
+    terms.length > 0
+      ? join(ops, terms, at)
+      : ops.from({ data: new Float32Array(at.slots).fill(x), shape: [1, at.slots] });
+
+/** Σ of scorers; over nothing 0. Masks are united. */
+export const sum: Combiner<'sum'> = combiner(
+  'sum',
+  'The sum of scorers; over nothing 0.',
+  (ops, terms) => terms.map(([, s]) => s).reduce((a, b) => ops.add(a, b)),
+  0,
+);
+/** The largest of the scorers at every slot; over nothing the lowest finite number. Associative, commutative, idempotent. */
+export const max: Combiner<'max'> = combiner(
+  'max',
+  'The largest of scorers at every slot.',
+  (ops, terms) => terms.map(([, s]) => s).reduce((a, b) => ops.max(a, b)),
+  LOWEST,
+);
+
+type Weighted = ((...terms: readonly Term[]) => Piece<'start', 'scores', 'weighted'>) &
+  Pick<Factory<{}, Piece>, 'description' | 'options'>;
+/** Σ w_i times scorer i: linear in every w_i. Weights of the sum may be negative, so scores come out. */
+export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
+  'weighted',
+  { source: '@kv/core', says: 'A weighted sum of scorers.' },
+  { kind: 'scorer', takes: 'terms', from: ['start'], to: 'scores' },
+  (_o, label, ...terms) =>
+    combined(
+      'weighted',
+      label,
+      terms,
+      false,
+      orConstant((ops, all) => all.map(([w, s]) => ops.mul(s, w)).reduce((a, b) => ops.add(a, b)), 0),
+    ),
+) as unknown as Weighted;
+
+/**
+ * Declares an allocator of one layer that reads the scores of a second scorer, `by`, on the rows that it allots. Masks
+ * of the two are united.
+ */
+export function allocatorBy<const N extends string, O extends Options = {}>(
+  name: N,
+  declared: About<O> & {
+    readonly floor?: (options: Settled<O>, slots: number, budget: number) => number;
+    /** It leaves budgets as they are, and forces or bans slots inside them. @defaultValue false */
+    readonly forces?: boolean;
+  },
+  run: (ctx: Place & WithRows & { readonly by: Tensor }, options: Settled<O>) => Allotted,
+): Factory<O, Piece<Scored | 'units', 'same', N>, [by: AnyScorer]> {
+  return factory<O, Piece<Scored | 'units', 'same', N>, [by: AnyScorer]>(
+    name,
+    declared,
+    { kind: 'allocator', takes: 'scorer', from: LATER, to: 'same' },
+    (o, label, by) => {
+      const { hooks, run: runInside, floor, ends, ...rest } = inside(name, [by]);
+      const step: Step = {
+        at: 'event',
+        kind: 'allocator',
+        name,
+        label,
+        ...rest,
+        ...(declared.forces && { forces: true }),
+        ...(declared.floor === undefined && { ends }),
+        floor: (n, budget) => floor(n, budget) + (declared.floor?.(o, n, budget) ?? 0),
+        forcers: [...rest.forcers, ...(declared.floor ? [forcerOf(name, o)] : [])],
+        run(cells) {
+          const [drafts] = runInside(cells);
+          return cells.map((outer, i) => {
+            const cell = { ...outer, draft: merged(outer, drafts[i]) };
+            const { scores } = onBudgetRows({ ...outer, draft: { ...outer.draft, ...drafts[i] } });
+            const { ops, at } = cell;
+            return leaveBudgets(cell, run({ ops, at, ...onBudgetRows(cell), by: scores }, o), {
+              name,
+              label,
+              needs: rest.needs,
+            });
+          });
+        },
+      };
+      return { protocol: PROTOCOL, from: LATER, to: 'same', name, label, atoms: [step, ...hooks] } as never;
+    },
+  );
+}

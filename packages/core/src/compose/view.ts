@@ -1,0 +1,73 @@
+import type { At } from '../piece/atoms.ts';
+import { rowsOf } from '../event/boundary.ts';
+import { factory } from '../piece/declare.ts';
+import type { Factory } from '../piece/declare.ts';
+import { KvError } from '../tensor/errors.ts';
+import { count, oneOf, whole } from '../piece/option.ts';
+import { PHASES, PROTOCOL } from '../piece/piece.ts';
+import type { Piece, View } from '../piece/piece.ts';
+import { compile, runEvent, union } from '../event/run.ts';
+import { positions, signalKey } from '../piece/signals.ts';
+
+const options = {
+  budget: count(1024, 'slots', 'Slots visible per row.'),
+  rows: oneOf(['query', 'kv'], 'query', 'Whose rows choose.'),
+  dense: whole(0, 'layers', 'First layers in which nothing is hidden.'),
+};
+
+/** Turns any policy that evicts into one that hides: at every decoded token it selects anew, and evicts nothing. */
+export const view: Factory<typeof options, View<'view'>, [policy: Piece<'start', 'kept'>]> = factory(
+  'view',
+  { source: '@kv/core', says: 'Hides what a policy would evict, at every decoded token.', options },
+  { kind: 'hook', takes: 'policy', from: PHASES, to: 'same' },
+  ({ budget, rows, dense }, label, policy) => {
+    const inner = compile(policy);
+    if (!inner.evicts)
+      throw new KvError('view', `'${inner.label}' leaves no kept slots, expected a policy that ends in a selector`);
+    if (inner.reach === 'model')
+      throw new KvError('view', `'${inner.label}' reaches over the whole model, expected a policy of one layer`);
+    const passing = inner.needs.find((s) => s.provide !== undefined);
+    if (passing)
+      throw new KvError(
+        'view',
+        `'${inner.label}' needs ${signalKey(passing)}, a pass of its own, expected a policy that can select at every decoded token`,
+      );
+    const [wrap] = inner.hooks('wrapSelect');
+    const needs = union([positions], inner.needs, wrap?.needs ?? []);
+    const placed = (at: At): At => ({ ...at, selectRows: rows === 'query' ? at.queryHeads : at.kvHeads, budget });
+    return {
+      protocol: PROTOCOL,
+      from: PHASES,
+      to: 'same',
+      name: 'view',
+      label,
+      atoms: [
+        {
+          at: 'view',
+          name: 'view',
+          label,
+          during: 'decode',
+          needs,
+          run(cell) {
+            if (cell.at.layer < dense) return {};
+            const at = placed(cell.at);
+            const budgets = new Array<number>(at.selectRows).fill(Math.min(budget, at.slots));
+            const layer = { at, budgets, read: (s: Parameters<typeof cell.read>[0]) => cell.read(s) };
+            const [{ kept, state, scores, forced, active, checks }] = runEvent(inner, [layer], cell.ops, {
+              wrap,
+              wrappedRows: rowsOf,
+            });
+            if (!kept) throw new KvError('view', `layer ${at.layer}: '${inner.label}' chose no slots`);
+            return {
+              mask: cell.ops.mark(kept, cell.read(positions)),
+              state,
+              checks,
+              ...(scores && { chosen: { scores, forced, active } }),
+            };
+          },
+        },
+        ...policy.atoms.filter((a) => a.at === 'step'),
+      ],
+    };
+  },
+);

@@ -1,0 +1,259 @@
+import { layerOf } from './alike.ts';
+import { outOfMemory } from '../tensor/out-of-memory.ts';
+import type { At, Cell, Check, Draft, Plan, Step } from '../piece/atoms.ts';
+import { KvError } from '../tensor/errors.ts';
+import { forcersOf } from './forced.ts';
+import type { Ops } from '../tensor/maths.ts';
+import { shown } from '../piece/option.ts';
+import { readOnly } from './read-only.ts';
+import type { AnySignal } from '../piece/signals.ts';
+import { isState } from '../piece/state.ts';
+import type { State } from '../piece/state.ts';
+import type { DType, Tensor } from '../tensor/tensor.ts';
+
+// What stands between an engine and the pieces of others: whatever a piece returns is a draft that the next step can
+// read, or one error that names the piece and the layer. Everything here is known on the host, in O(1) a step.
+
+export const where = (name: string, layer?: number): string => (layer === undefined ? name : `${name}, layer ${layer}`);
+
+/** A value as errors show it, promises included. */
+export const promised = (x: unknown): string =>
+  typeof (x as { then?: unknown } | null | undefined)?.then === 'function'
+    ? 'a promise: pieces are synchronous'
+    : shown(x);
+
+/** Runs what a piece brought. Whatever it throws becomes one error in its name. */
+export function guarded<T>(name: string, layer: number | undefined, run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    throw inNameOf(name, layer, cause);
+  }
+}
+/** The error of a piece: its sentence as it is, anything else with its name and layer. */
+export function inNameOf(name: string, layer: number | undefined, error: unknown): KvError {
+  const cause = outOfMemory(error);
+  if (KvError.is(cause) && !/^(?:ops\b|cpu$|gpu$|event$|trace$)/.test(cause.at)) return cause;
+  const said = cause instanceof Error ? cause.message : `threw ${shown(cause)}, expected an Error`;
+  return new KvError(where(name, layer), said);
+}
+
+/** The piece and layer that a value comes from, and the backend that it must be on. */
+export interface From {
+  readonly name: string;
+  readonly layer: number;
+  readonly ops: Ops;
+}
+interface Shape {
+  /** How many rows there may be. */
+  readonly rows: readonly number[];
+  /** Absent: any number. */
+  readonly columns?: number;
+  /** Of rank 3, with so many channels. */
+  readonly channels?: number;
+  readonly dtype: DType;
+}
+const isTensor = (x: unknown): x is Tensor =>
+  typeof x === 'object' && x !== null && 'shape' in x && 'dtype' in x && Array.isArray(x.shape);
+const said = ({ dtype, shape }: Tensor): string => `${String(dtype)} [${shape.map(String).join(', ')}]`;
+/** Whether lengths stand for the rows of a tensor, or for groups of them. */
+const fits = (lengths: Tensor, [rows]: readonly number[]): boolean =>
+  lengths.shape.length === 1 && (rows === lengths.shape[0] || rows % lengths.shape[0] === 0);
+/** @throws KvError for anything but a tensor of that shape, of this backend, that is still there. */
+export function expectTensor({ name, layer, ops }: From, what: string, x: unknown, want: Shape): void {
+  const { rows, columns, channels, dtype } = want,
+    refuse = (got: string): KvError => {
+      const sizes = [[...new Set(rows)].join(' | '), columns ?? 'n', channels ?? []].flat().join(', ');
+      return new KvError(where(name, layer), `expected ${what} as ${dtype} [${sizes}], got ${got}`);
+    };
+  if (!isTensor(x)) throw refuse(`${promised(x)}${typeof x === 'object' ? ' (ops.from makes tensors)' : ''}`);
+  const { shape, dtype: type, lengths } = x;
+  if (
+    shape.length !== (channels === undefined ? 2 : 3) ||
+    !rows.includes(shape[0]) ||
+    (columns !== undefined && shape[1] !== columns) ||
+    (channels !== undefined && shape[2] !== channels) ||
+    type !== dtype
+  )
+    throw refuse(said(x));
+  if (lengths !== undefined && !(isTensor(lengths) && lengths.dtype === 'u32' && fits(lengths, shape)))
+    throw refuse(`one with lengths ${isTensor(lengths) ? said(lengths) : shown(lengths)}`);
+  guarded(name, layer, () => ops.own(x));
+}
+/** @throws KvError for anything but an object, such as a promise. */
+export function expectObject(
+  { name, layer }: Pick<From, 'name'> & { readonly layer?: number },
+  what: string,
+  x: unknown,
+): asserts x is object {
+  if (typeof x !== 'object' || x === null || 'then' in x)
+    throw new KvError(where(name, layer), `expected ${what}, got ${promised(x)}`);
+}
+
+/** Rows and columns that a state may be written with. */
+function stateSizes({ state: { kind, rows, width = 1, dtype = 'f32' } }: State, at: At): Shape {
+  const count = { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
+    columns = { slot: at.slots, sequence: width, position: undefined, unit: undefined }[kind];
+  return { rows: [count], dtype, ...(columns !== undefined && { columns }) };
+}
+/** @throws KvError for new state that is none of the states declared, or of another shape. */
+export function expectState(
+  from: From,
+  at: At,
+  needs: readonly AnySignal[],
+  state: unknown,
+  before: Draft['state'] = new Map(),
+): void {
+  expectObject(from, 'new state by signal id, in a Map', state);
+  if (!(state instanceof Map))
+    throw new KvError(where(from.name, from.layer), `expected new state by signal id, in a Map, got ${shown(state)}`);
+  for (const [id, tensor] of state as ReadonlyMap<unknown, unknown>) {
+    if (tensor !== undefined && before.get(id as string) === tensor) continue;
+    const signal = needs.find((s): s is State => isState(s) && s.id === id);
+    if (!signal)
+      throw new KvError(where(from.name, from.layer), `expected states that it declares, got one for ${shown(id)}`);
+    expectTensor(from, `the state '${signal.as}'`, tensor, stateSizes(signal, at));
+  }
+}
+
+/** Rows that scores and masks of a layer may have. */
+export const rowsOf = ({ queryHeads, kvHeads, selectRows }: At): readonly number[] => [
+  ...new Set([1, kvHeads, queryHeads, selectRows]),
+];
+/** Rows that kept slots may have. */
+export const keptRows = ({ selectRows }: At): readonly number[] => [...new Set([1, selectRows])];
+/** Whether a step replaced this field of the draft. */
+const own = (before: Draft, after: Draft, key: keyof Draft): boolean =>
+  after[key] !== undefined && after[key] !== before[key];
+
+/** What a step made of a draft, with the promises about its numbers as checks. @throws KvError naming piece and layer. */
+function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], made: unknown): Draft {
+  const { name, weights, needs, kind, sizes, approximate, forcers = [name] } = step,
+    { slots } = at,
+    layer = layerOf(at),
+    from = { name, layer, ops },
+    refuse = (want: string, got: unknown): KvError =>
+      new KvError(where(name, layer), `expected ${want}, got ${promised(got)}`);
+  if (typeof made !== 'object' || made === null || !('budgets' in made) || !('state' in made))
+    throw refuse('a draft', made);
+  const after = made as Draft,
+    rows = rowsOf(at),
+    { units, scores, unitScores } = after;
+  for (const [key, what] of [
+    ['scores', 'scores'],
+    ['forced', 'a mask'],
+    ['banned', 'a mask'],
+  ] as const)
+    if (own(draft, after, key)) expectTensor(from, what, after[key], { rows, columns: slots, dtype: 'f32' });
+  if (step.forces && after.budgets !== draft.budgets) throw refuse('budgets left as they are', after.budgets);
+  if (own(draft, after, 'budgets'))
+    expectTensor(from, 'budgets', after.budgets, { rows: [1, draft.budgets.shape[0]], columns: 1, dtype: 'f32' });
+  if (own(draft, after, 'units')) {
+    expectObject(from, 'units', units);
+    expectTensor(from, 'units', units.of, { rows, columns: slots, dtype: 'u32' });
+    if (!Number.isSafeInteger(units.count) || units.count < 0) throw refuse('a whole number of units', units.count);
+  }
+  if (own(draft, after, 'unitScores'))
+    expectTensor(from, 'unit scores', unitScores, { rows, columns: units?.count ?? 0, dtype: 'f32' });
+  if (own(draft, after, 'kept')) expectTensor(from, 'kept slots', after.kept, { rows: keptRows(at), dtype: 'u32' });
+  if ((kind === 'scorer' || kind === 'transform') && !scores) throw refuse('scores', scores);
+  if (kind === 'unit' && !unitScores) throw refuse('unit scores', unitScores);
+  if (kind === 'selector' && !after.kept) throw refuse('kept slots', after.kept);
+  expectState(from, at, needs, after.state, before);
+  if (!Array.isArray(after.checks) || draft.checks.some((check, i) => after.checks[i] !== check))
+    throw refuse('the checks of the pieces before it, and others behind them', after.checks);
+  const promise = (x: Tensor, atLeast: number | undefined, rest: Pick<Check, 'want' | 'what'>): Check => ({
+    ...rest,
+    bad: guarded(name, layer, () => ops.firstBad(x, atLeast)),
+    columns: x.shape[1],
+    piece: name,
+    layer,
+  });
+  const checks: Check[] = [];
+  if (scores && scores !== draft.scores)
+    checks.push(promise(scores, weights ? 0 : undefined, { want: weights ? 'finite and at least 0' : 'finite' }));
+  if (units && units !== draft.units)
+    checks.push(
+      promise(
+        guarded(name, layer, () => ops.sub(units.count - 1, units.of)),
+        0,
+        { what: 'units', want: `below ${units.count}` },
+      ),
+    );
+  if (unitScores && unitScores !== draft.unitScores)
+    checks.push(promise(unitScores, undefined, { what: 'unit scores', want: 'finite' }));
+  return Object.freeze({
+    ...after,
+    checks: Object.freeze([...after.checks, ...checks]),
+    ...(after.forced && after.forced !== draft.forced && { forcedBy: forcersOf(after, { forcedBy: forcers }) ?? [] }),
+    ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !sizes && !approximate } }),
+    ...(after.kept !== draft.kept && { selectedBy: name }),
+  });
+}
+
+/** Runs a step over the cells of its layers, and checks what came of it. */
+export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
+  if (step.reach === 'model') return runTogether(step, cells);
+  return cells.flatMap((cell) =>
+    guarded(step.name, layerOf(cell.at), () => {
+      const run = (one: Cell): readonly Draft[] => runTogether(step, [one]);
+      return cell.known?.left(step, cell, run) ?? run(cell);
+    }),
+  );
+}
+function runTogether(step: Step, cells: readonly Cell[]): readonly Draft[] {
+  const [first] = cells,
+    layer = first ? layerOf(first.at) : 0,
+    before = cells.map(({ draft }) => new Map(draft.state));
+  const made: unknown = guarded(step.name, layer, () => readOnly(step.name, cells, step.run));
+  if (!Array.isArray(made) || made.length !== cells.length)
+    throw new KvError(
+      where(step.name, layer),
+      `expected a draft for each of ${cells.length} layers, got ${Array.isArray(made) ? made.length : promised(made)}`,
+    );
+  return cells.map((cell, i) => guarded(step.name, layerOf(cell.at), () => checked(step, cell, before[i], made[i])));
+}
+
+/** What an allocator made of budgets on the host. @throws KvError naming it, for anything but budgets within the total. */
+export function checkedPlan({ name, sizes, approximate }: Step, before: Plan, made: unknown): Plan {
+  const refuse = (sentence: string): KvError => new KvError(name, sentence);
+  if (typeof made !== 'object' || made === null || !('budgets' in made))
+    throw refuse(`expected budgets, got ${promised(made)}`);
+  const { budgets, notes = before.notes } = made as Plan;
+  if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string'))
+    throw refuse(`expected notes as an array of sentences, got ${shown(notes)}`);
+  const fits =
+    Array.isArray(budgets) &&
+    budgets.length === before.lengths.length &&
+    budgets.every((heads, l) => Array.isArray(heads) && heads.length === before.lengths[l].length);
+  if (!fits)
+    throw refuse(
+      `expected budgets of ${before.lengths.length} layers with ${before.lengths[0]?.length ?? 0} heads, got another shape`,
+    );
+  for (const b of budgets.flat())
+    if (!Number.isSafeInteger(b) || b < 0) throw refuse(`expected whole numbers of slots, got ${promised(b)}`);
+  const total = (all: Plan['budgets']): number => all.flat().reduce((a, b) => a + b, 0);
+  if (!sizes && !approximate && total(budgets) > total(before.budgets))
+    throw refuse(`expected at most the ${total(before.budgets)} slots that were asked for, got ${total(budgets)}`);
+  return { ...before, budgets, notes };
+}
+
+/** Budgets of a layer's rows as they were read. @throws KvError naming who allotted them. */
+export function checkedBudgets(draft: Draft, layer: number, budgets: readonly number[]): void {
+  const bad = budgets.find((b) => !Number.isInteger(b) || b < 0);
+  if (bad !== undefined)
+    throw new KvError(
+      where(draft.allottedBy?.name ?? 'budget', layer),
+      `expected whole numbers of slots as budgets, got ${shown(bad)}`,
+    );
+}
+
+/** Kept slots of one row as they were read. @throws KvError naming who selected them. */
+export function checkedSlots(draft: Draft, { layer, slots }: At, kept: ArrayLike<number>): void {
+  for (let i = 0; i < kept.length; i++)
+    if (!(kept[i] < slots) || (i > 0 && kept[i] <= kept[i - 1]))
+      throw new KvError(
+        where(draft.selectedBy ?? 'event', layer),
+        `expected ascending slots below ${slots}, got ${kept[i]}${i > 0 ? ` after ${kept[i - 1]}` : ''}`,
+      );
+}

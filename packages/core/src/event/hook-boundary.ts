@@ -1,0 +1,191 @@
+import type { At, Cell, Check, CompactHook, Draft, FreezeHook, StepHook, ViewHook, Visible } from '../piece/atoms.ts';
+import { expectObject, expectState, expectTensor, guarded, inNameOf, promised, rowsOf, where } from './boundary.ts';
+import type { From } from './boundary.ts';
+import { KvError } from '../tensor/errors.ts';
+import type { Ops } from '../tensor/maths.ts';
+import { shown } from '../piece/option.ts';
+import { readOnly } from './read-only.ts';
+import { pacedEvent } from './run.ts';
+import type { Compiled } from './run.ts';
+import { signalReader, undeclared } from './steps.ts';
+import type { EventLayer, Paced } from './steps.ts';
+import { signalKey } from '../piece/signals.ts';
+import type { AnySignal, ProviderEngine } from '../piece/signals.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+// What engines run hooks by: whatever one returns is what it promised, or one error with its name and layer.
+
+/** One layer as hooks see it. */
+export interface HookPlace {
+  readonly at: At;
+  readonly ops: Ops;
+  read(signal: AnySignal): unknown;
+}
+type Named = Parameters<typeof signalReader>[0] & { readonly name: string };
+
+const cellOf = (hook: Named, { at, ops, read }: HookPlace, draft?: Draft): Cell => ({
+  at,
+  ops,
+  draft: draft ?? { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] },
+  undeclared,
+  read: signalReader(hook, { read }),
+});
+const fromOf = ({ name }: Named, { at: { layer }, ops }: Pick<HookPlace, 'at' | 'ops'>): From => ({ name, layer, ops });
+
+/** Positions are u32 where an engine compares them. */
+const MOST = 2 ** 32 - 1;
+/** The first whole position from x on. @throws KvError for what is no number */
+function position({ name, layer }: Pick<From, 'name' | 'layer'>, what: string, x: unknown): number {
+  if (typeof x !== 'number' || Number.isNaN(x))
+    throw new KvError(where(name, layer), `expected ${what} as a position, got ${promised(x)}`);
+  return Math.min(MOST, Math.max(0, Math.ceil(x)));
+}
+
+/** What a view leaves visible in a layer now. @throws KvError naming view and layer */
+export function runView(hook: ViewHook, place: HookPlace): Visible {
+  const { at } = place,
+    from = fromOf(hook, place),
+    { name, layer } = from;
+  return guarded(name, layer, () => {
+    const seen: unknown = readOnly(name, [cellOf(hook, place)], ([cell]) => hook.run(cell));
+    expectObject(from, 'what stays visible', seen);
+    const { mask, sinks, lower, state, chosen, checks } = seen as Visible,
+      slots = { rows: rowsOf(at), columns: at.slots, dtype: 'f32' } as const;
+    if (mask !== undefined) expectTensor(from, 'a mask', mask, slots);
+    if (lower !== undefined && typeof lower !== 'function')
+      throw new KvError(where(name, layer), `expected lower as a function of a position, got ${shown(lower)}`);
+    if (state !== undefined) expectState(from, at, hook.needs, state);
+    if (chosen !== undefined) {
+      expectObject(from, 'what the mask was chosen by', chosen);
+      expectTensor(from, 'the scores it chose by', chosen.scores, slots);
+      if (chosen.forced !== undefined) expectTensor(from, 'forced slots', chosen.forced, slots);
+      if (chosen.active !== undefined) expectTensor(from, 'active rows', chosen.active, { ...slots, columns: 1 });
+    }
+    return {
+      ...(mask !== undefined && { mask }),
+      ...(sinks !== undefined && { sinks: position(from, 'sinks', sinks) }),
+      ...(lower && {
+        lower: (t: number) =>
+          position(
+            from,
+            'the first visible position',
+            guarded(name, layer, () => lower.call(seen, t)),
+          ),
+      }),
+      ...(state !== undefined && { state }),
+      ...(chosen !== undefined && { chosen }),
+      ...(checks !== undefined && { checks }),
+    };
+  });
+}
+
+/** New state of each place, as a step hook writes it. @throws KvError naming hook and layer */
+export function runStepHook(hook: StepHook, places: readonly HookPlace[]): readonly ReadonlyMap<string, Tensor>[] {
+  const layer = places[0]?.at.layer ?? 0,
+    made: unknown = guarded(hook.name, layer, () =>
+      readOnly(
+        hook.name,
+        places.map((place) => cellOf(hook, place)),
+        hook.run,
+      ),
+    );
+  if (!Array.isArray(made) || made.length !== places.length)
+    throw new KvError(
+      where(hook.name, layer),
+      `expected new state for each of ${places.length} layers, got ${Array.isArray(made) ? made.length : promised(made)}`,
+    );
+  for (const [i, place] of places.entries())
+    guarded(hook.name, place.at.layer, () => expectState(fromOf(hook, place), place.at, hook.needs, made[i]));
+  return made as readonly ReadonlyMap<string, Tensor>[];
+}
+
+/** Keys and values `[G, n, d]` in the place of those that there are, and what is promised of their numbers. */
+export interface Replaced {
+  readonly keys?: Tensor | undefined;
+  readonly values?: Tensor | undefined;
+  readonly checks: readonly Check[];
+}
+/**
+ * What a hook makes of keys and values before they are compacted, recorded before the event is read. @throws KvError
+ * naming hook and layer
+ */
+function runCompact(hook: CompactHook, place: HookPlace, draft: Draft): Replaced {
+  const { at, ops } = place,
+    from = fromOf(hook, place),
+    { name, layer } = from,
+    { kept } = draft;
+  if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
+  return guarded(name, layer, () => {
+    const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => hook.run(cell));
+    expectObject(from, 'keys or values', made);
+    const { keys, values } = made as Replaced,
+      checks: Check[] = [];
+    for (const [what, x] of Object.entries({ keys, values })) {
+      if (x === undefined) continue;
+      expectTensor(from, what, x, { rows: [at.kvHeads], columns: at.slots, channels: at.headDim, dtype: 'f32' });
+      const bad = ops.firstBad(ops.norm(x, 1));
+      checks.push({ bad, piece: name, layer, what, want: 'finite', columns: at.slots, late: true });
+    }
+    return { keys, values, checks };
+  });
+}
+
+/** What the steps of an event left, and what becomes of keys and values before compaction, one list a layer. */
+export type RecordedEvent =
+  | { readonly drafts: readonly Draft[]; readonly made: readonly (readonly Replaced[])[] }
+  | { readonly drafts: readonly Draft[]; readonly error: unknown };
+/**
+ * Records an event: every step, then what the policy makes of keys and values, with its promises beside those of the
+ * drafts. An error of the latter waits until what the steps left was judged. Gives way after every step and every such
+ * hook of a layer, so that nobody waits longer than for one of them.
+ */
+export function* recordEvent(policy: Compiled, layers: readonly EventLayer[], ops: Ops): Paced<RecordedEvent> {
+  const drafts = yield* pacedEvent(policy, layers, ops),
+    hooks = policy.hooks('compact');
+  try {
+    const made: Replaced[][] = [];
+    for (const [i, draft] of drafts.entries()) {
+      made.push(hooks.map((hook) => runCompact(hook, { ...layers[i], ops }, draft)));
+      if (hooks.length > 0) yield;
+    }
+    return {
+      made,
+      drafts: drafts.map((draft, i) => ({
+        ...draft,
+        checks: [...draft.checks, ...made[i].flatMap(({ checks }) => checks)],
+      })),
+    };
+  } catch (error) {
+    return { drafts, error };
+  }
+}
+
+/** Positions of prompts that a layer takes from the one below. @throws KvError naming hook and layer */
+export function runFreeze(hook: FreezeHook, at: At): { readonly sinks: number; readonly below: number } {
+  const from = { name: hook.name, layer: at.layer };
+  return guarded(hook.name, at.layer, () => {
+    const made: unknown = hook.run(at);
+    expectObject(from, 'sinks and below', made);
+    const { sinks, below } = made as { readonly sinks?: unknown; readonly below?: unknown };
+    return { sinks: position(from, 'sinks', sinks), below: position(from, 'below', below) };
+  });
+}
+
+/** What a signal's provider gives for a layer. @throws KvError naming signal and layer; what an abort gives */
+export async function runProvider(
+  signal: AnySignal,
+  engine: ProviderEngine,
+  layer: number,
+  abort?: AbortSignal,
+): Promise<unknown> {
+  const key = signalKey(signal);
+  let value: unknown;
+  try {
+    value = await signal.provide?.(engine, layer);
+  } catch (cause) {
+    throw abort?.aborted && cause === abort.reason ? cause : inNameOf(key, layer, cause);
+  }
+  if (value === undefined || value === null)
+    throw new KvError(where(key, layer), `expected a value from its provider, got ${shown(value)}`);
+  return value;
+}

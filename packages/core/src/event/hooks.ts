@@ -1,0 +1,162 @@
+import type { At, Atom, Cell, Inner, Reach, ViewHook, Visible } from '../piece/atoms.ts';
+import { expectObject } from './boundary.ts';
+import { factory } from '../piece/declare.ts';
+import type { About, Factory } from '../piece/declare.ts';
+import { context, ofOptions, stateOf } from '../piece/kinds.ts';
+import type { By, Place, Reads } from '../piece/kinds.ts';
+import { count, maybe } from '../piece/option.ts';
+import type { Options, Settled } from '../piece/option.ts';
+import { PHASES, PROTOCOL } from '../piece/piece.ts';
+import type { Hooked } from '../piece/piece.ts';
+import type { AnySignal } from '../piece/signals.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+type NewState = Readonly<Record<string, Tensor>>;
+/** What a declaration of a hook says. */
+export interface Hooking<O extends Options, S extends readonly AnySignal[]> extends About<O> {
+  /** Signals that it reads. */
+  readonly needs?: S | ((options: Settled<O>) => S);
+  /** Hooks that come along. */
+  readonly beside?: (options: Settled<O>) => readonly Hooked[];
+}
+
+/** A factory of hooks; `atom` is what an engine runs. */
+function hook<N extends string, O extends Options, S extends readonly AnySignal[]>(
+  name: N,
+  declared: Hooking<O, S>,
+  atom: (by: By, options: Settled<O>) => Atom,
+): Factory<O, Hooked<N>> {
+  const needsOf = (o: Settled<O>): readonly AnySignal[] => ofOptions(declared.needs ?? [], o);
+  return factory<O, Hooked<N>>(
+    name,
+    declared,
+    { kind: 'hook', from: PHASES, to: 'same' },
+    (o, label) => {
+      const beside = (declared.beside?.(o) ?? []).flatMap(({ atoms }) => atoms);
+      return {
+        protocol: PROTOCOL,
+        from: PHASES,
+        to: 'same',
+        name,
+        label,
+        atoms: [atom({ name, label, needs: needsOf(o) }, o), ...beside],
+      };
+    },
+    needsOf,
+  );
+}
+const read = <S>(cell: Cell, by: By, declared: { readonly needs?: S | object }): Place & Reads<S> =>
+  context(cell, by, declared) as unknown as Place & Reads<S>;
+const EMPTY: ReadonlyMap<string, Tensor> = new Map();
+
+/**
+ * Declares what runs after every decoded token and returns new state: accumulators, decay, moving averages. Reach
+ * `model` runs once, in layer 0.
+ */
+export const onStep = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S> & { readonly reach?: Reach },
+  run: (ctx: Place & Reads<S>, options: Settled<O>) => NewState,
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'step',
+    ...by,
+    reach: declared.reach ?? 'layer',
+    run: (cells) => cells.map((cell) => stateOf(EMPTY, by, cell.at, run(read<S>(cell, by, declared), o))),
+  }));
+
+/** Declares what hides slots from a query and evicts nothing. */
+export const hide = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S> & { readonly during: ViewHook['during'] },
+  run: (ctx: Place & Reads<S>, options: Settled<O>) => Visible,
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'view',
+    ...by,
+    during: declared.during,
+    run: (cell) => run(read<S>(cell, by, declared), o),
+  }));
+
+/**
+ * Declares what freezes positions from `sinks` up to `below` in one layer of prefill: they keep the previous layer's
+ * hidden state, which the layer projects to their keys and values, or where it `copies` keys and values too.
+ */
+export const freeze = <const N extends string, O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, []> & { readonly copies?: (options: Settled<O>) => boolean },
+  run: (at: At, options: Settled<O>) => { readonly sinks: number; readonly below: number },
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'freeze',
+    ...by,
+    ...(declared.copies?.(o) && { copies: true }),
+    run: (at) => run(at, o),
+  }));
+
+/**
+ * Declares what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the
+ * selector read them; `together`: what stays takes consecutive rotary positions.
+ */
+export const onCompact = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S> & { readonly together?: boolean },
+  run: (
+    ctx: Place & Reads<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined },
+    options: Settled<O>,
+  ) => { readonly keys?: Tensor; readonly values?: Tensor },
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'compact',
+    ...by,
+    ...(declared.together && { together: true }),
+    run: (cell) => run(Object.assign(read<S>(cell, by, declared), { kept: cell.kept, scores: cell.draft.scores }), o),
+  }));
+
+/** Declares what stands around the policy inside a view: reuse an earlier set, or call `inner`. */
+export const wrapSelect = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S>,
+  run: (
+    ctx: Place & Reads<S> & { inner(active?: Tensor): Inner },
+    options: Settled<O>,
+  ) => { readonly kept: Tensor; readonly state?: NewState | undefined },
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'wrapSelect',
+    ...by,
+    run(cell) {
+      const inner = (active?: Tensor): Inner => cell.inner(active),
+        made = run(Object.assign(read<S>(cell, by, declared), { inner }), o);
+      expectObject({ name, layer: cell.at.layer }, 'kept slots', made);
+      return { kept: made.kept, state: stateOf(EMPTY, by, cell.at, made.state) };
+    },
+  }));
+
+/**
+ * Kept slots move together after every eviction: keys are turned to consecutive positions, and what follows stands
+ * behind them.
+ *
+ * @remarks StreamingLLM's positions within the cache, Xiao et al. 2023, arXiv:2309.17453, over any policy.
+ */
+export const rerotate: Factory<{}, Hooked<'rerotate'>> = onCompact(
+  'rerotate',
+  { source: 'Xiao et al. 2023, arXiv:2309.17453', says: 'Turns kept keys to consecutive positions.', together: true },
+  () => ({}),
+);
+
+const timing = {
+  block: maybe(count(1, 'tokens', 'Prefill in blocks of so many tokens, an event after each.')),
+  every: maybe(count(1, 'tokens', 'An event every so many decoded tokens.')),
+};
+/** When events run: after each block of prefill, every so many decoded tokens; without it once, at the end of prefill. */
+export const cadence: Factory<typeof timing, Hooked<'cadence'>> = hook(
+  'cadence',
+  { source: '@kv/core', says: 'When events run.', options: timing },
+  (by, { block, every }) => ({
+    at: 'cadence',
+    ...by,
+    ...(block !== undefined && { block }),
+    ...(every !== undefined && { every }),
+  }),
+);

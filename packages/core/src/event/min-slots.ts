@@ -1,0 +1,58 @@
+import type { Ends, Step } from '../piece/atoms.ts';
+import { expectObject, guarded } from './boundary.ts';
+import { KvError } from '../tensor/errors.ts';
+import { shown } from '../piece/option.ts';
+
+type Forcing = Pick<Step, 'name' | 'ends' | 'floor'>;
+
+/** @throws KvError naming the step, for anything but a whole number of slots */
+function slotsOf({ name }: Forcing, what: string, x: unknown): number {
+  if (!Number.isSafeInteger(x) || (x as number) < 0)
+    throw new KvError(name, `expected a whole number of slots as its ${what}, got ${shown(x)}`);
+  return x as number;
+}
+
+function stepEnds(step: Forcing, budget: number): Required<Ends> {
+  if (!step.ends) return { first: 0, last: 0 };
+  const made: unknown = guarded(step.name, 0, () => step.ends?.(budget));
+  expectObject({ name: step.name }, 'ends', made);
+  const { first = 0, last = 0 } = made as Ends;
+  return { first: slotsOf(step, 'first ends', first), last: slotsOf(step, 'last ends', last) };
+}
+
+/**
+ * First and last positions that some of the steps force in every head, whatever the text is.
+ *
+ * @throws KvError naming the step whose `ends` are no whole numbers
+ */
+export function endsOf(steps: readonly Forcing[], budget: number): Required<Ends> {
+  const all = steps.map((step) => stepEnds(step, budget));
+  return { first: Math.max(0, ...all.map((e) => e.first)), last: Math.max(0, ...all.map((e) => e.last)) };
+}
+
+/** How many slots those are, in a text that is long enough. */
+export function certainSlots(steps: readonly Forcing[], budget: number): number {
+  const { first, last } = endsOf(steps, budget);
+  return first + last;
+}
+
+/**
+ * The most slots that steps together force in a head, as they declare it.
+ *
+ * @throws KvError naming the step whose `ends` or `floor` are no whole numbers
+ */
+export function floorOf(steps: readonly Forcing[], slots: number, budget: number): number {
+  const beyond = (step: Forcing): number => {
+    if (!step.floor) return 0;
+    const floor = slotsOf(
+      step,
+      'floor',
+      guarded(step.name, 0, () => step.floor?.(slots, budget)),
+    );
+    return Math.max(0, floor - Math.min(slots, certainSlots([step], budget)));
+  };
+  return Math.min(
+    slots,
+    steps.reduce((sum, step) => sum + beyond(step), certainSlots(steps, budget)),
+  );
+}

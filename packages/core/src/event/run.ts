@@ -1,0 +1,206 @@
+import { raisedNote } from './allowance.ts';
+import type { Allowance, Forcing } from './allowance.ts';
+import { apportion } from '../tensor/apportion.ts';
+import { checkedPlan, expectObject, expectState, expectTensor, guarded, keptRows } from './boundary.ts';
+import { KvError } from '../tensor/errors.ts';
+import { budgetHint } from './forced.ts';
+import type { At, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from '../piece/atoms.ts';
+import type { Ops } from '../tensor/maths.ts';
+import { certainSlots, floorOf } from './min-slots.ts';
+import type { Piece, Policy } from '../piece/piece.ts';
+import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
+import { shown } from '../piece/option.ts';
+import { expectAtoms, REACH } from './policy-boundary.ts';
+import { readOnly } from './read-only.ts';
+import { cellOf, pacedSteps, runSteps, starting } from './steps.ts';
+import type { EventLayer, Paced } from './steps.ts';
+import { sameSignal } from '../piece/signals.ts';
+import type { AnySignal } from '../piece/signals.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
+
+/** A policy taken apart: what an engine looks at. */
+export interface Compiled extends Forcing {
+  readonly steps: readonly Step[];
+  /** Signals of the event, each once. */
+  readonly needs: readonly AnySignal[];
+  /** The widest reach of its steps: `model` policies run after prefill, the others while it passes. */
+  readonly reach: Reach;
+  /** Some step wants the whole prompt before it. */
+  readonly whole: boolean;
+  hooks<A extends Hook['at']>(at: A): HooksOf<A>;
+}
+
+/** Signals of several lists, each once, in order. */
+export const union = (...lists: readonly (readonly AnySignal[])[]): readonly AnySignal[] =>
+  lists.flat().filter((s, i, all) => all.findIndex((t) => sameSignal(s, t)) === i);
+
+const compiled = new WeakMap<Piece | Policy, Compiled>();
+
+/** A policy taken apart: once, since pieces are immutable. @throws KvError for what is no piece */
+export function compile(policy: Piece | Policy): Compiled {
+  const known = compiled.get(policy);
+  if (known) return known;
+  expectPiece(policy);
+  const made = takeApart(policy);
+  compiled.set(policy, made);
+  return made;
+}
+
+/** @throws KvError for what is no piece */
+export function expectPiece(policy: unknown): asserts policy is Piece {
+  if (!isPiece(policy))
+    throw new KvError(
+      'policy',
+      otherProtocol(policy, 'the policy') ??
+        `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${typeof policy === 'string' ? readBy(policy) : shown(policy)}`,
+    );
+}
+
+function takeApart(policy: Piece): Compiled {
+  expectAtoms(policy, policy.atoms);
+  const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
+    floor = (slots: number, budget: number): number => floorOf(steps, slots, budget),
+    certain = (budget: number): number => certainSlots(steps, budget);
+  // some ends grow with the budget
+  const least = (slots: number, budget: number): number => {
+    let held = budget;
+    for (let next = Math.min(slots, certain(held)); next > held; next = Math.min(slots, certain(held))) held = next;
+    return held;
+  };
+  const forcers = (slots: number, budget: number): readonly string[] =>
+    steps.flatMap((s) => (floorOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []));
+  return {
+    label: policy.label,
+    called: policy.called ?? policy.label,
+    steps,
+    needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => a.at === 'compact').map((a) => a.needs)),
+    reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))],
+    whole: steps.some((s) => s.whole),
+    evicts: policy.to === 'kept',
+    open: steps.some((s) => s.open),
+    sizes: steps.some((s) => s.sizes),
+    raises: steps.some((s) => s.sizes || (s.approximate && !s.plan)),
+    hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
+    floor,
+    least,
+    forcers,
+    budgetHint: (slots, budget) =>
+      budgetHint(Math.max(floor(slots, budget), least(slots, budget)), forcers(slots, budget)),
+  };
+}
+
+/**
+ * Budgets per layer and KV head before scores are known: the uniform start value through the policy's host allocators,
+ * never above the slots present.
+ *
+ * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others,
+ * of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left
+ * heads unequal.
+ */
+export function planBudgets(
+  policy: Compiled,
+  allowed: number | Allowance,
+  lengths: readonly (readonly number[])[],
+): Plan {
+  const allowance: Allowance = typeof allowed === 'number' ? { slots: allowed } : allowed,
+    { slots: budget, share } = allowance;
+  if (!Number.isInteger(budget) || budget < 0)
+    throw new KvError('budget', `must be a whole number of slots per layer and KV head, at least 0, got ${budget}`);
+  const most = Math.max(0, ...lengths.flat()),
+    note = raisedNote(policy, allowance);
+  let plan: Plan = {
+    budgets: lengths.map((heads) => heads.map(() => budget)),
+    lengths,
+    asked: note === undefined ? (allowance.asked ?? budget) : budget,
+    floor: policy.floor(most, budget),
+    ...(share !== undefined && { above: { share, forced: policy.open ? most : policy.floor(most, budget) } }),
+    notes: note === undefined ? [] : [note],
+  };
+  let scored: Step | undefined;
+  for (const step of policy.steps) {
+    if (step.kind !== 'allocator') continue;
+    if (!step.plan) {
+      scored = step;
+      continue;
+    }
+    if (scored)
+      throw new KvError(
+        'compose',
+        `'${step.name}' shares budgets out before scores are read and must stand before '${scored.name}', which reads them`,
+      );
+    const before = plan;
+    const { plan: allot } = step;
+    const given = { ...before, budgets: frozen(before.budgets), lengths: frozen(before.lengths) };
+    plan = checkedPlan(
+      step,
+      before,
+      guarded(step.name, 0, () => allot(given)),
+    );
+  }
+  if (!scored)
+    return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l][g]))) };
+  const fill = (budgets: readonly number[], caps: readonly number[]): number[] =>
+    apportion(
+      budgets,
+      budgets.reduce((a, b) => a + b, 0),
+      0,
+      caps,
+    );
+  if (
+    policy.steps.every(({ kind, plan: host, reach }) => kind !== 'allocator' || host !== undefined || reach !== 'model')
+  )
+    return { ...plan, budgets: plan.budgets.map((heads, l) => fill(heads, lengths[l])) };
+  const all = fill(plan.budgets.flat(), lengths.flat());
+  let at = 0;
+  return { ...plan, budgets: lengths.map((heads) => all.slice(at, (at += heads.length))) };
+}
+
+/** A copy that an allocator cannot change. */
+const frozen = (rows: readonly (readonly number[])[]): readonly (readonly number[])[] =>
+  Object.freeze(rows.map((row) => Object.freeze([...row])));
+
+/** What may stand around the steps of an event. */
+export interface EventOptions {
+  /** Stands around all steps: rows that it leaves out need no scores either. */
+  readonly wrap?: WrapSelectHook | undefined;
+  /** Rows of its slots: a view may show every query head its own. */
+  readonly wrappedRows?: (at: At) => readonly number[];
+}
+
+/** Records all steps of an event, and gives way after each of them in each layer. */
+export const pacedEvent = (policy: Compiled, layers: readonly EventLayer[], ops: Ops): Paced<readonly Draft[]> =>
+  pacedSteps(policy.steps, layers, ops, starting(layers, ops));
+
+/** Records all steps of an event at once; `settle` reads what came of it. */
+export function runEvent(
+  policy: Compiled,
+  layers: readonly EventLayer[],
+  ops: Ops,
+  { wrap, wrappedRows = keptRows }: EventOptions = {},
+): readonly Draft[] {
+  const start = starting(layers, ops);
+  if (!wrap) return runSteps(policy.steps, layers, ops, start);
+  return layers.map((layer, i) => {
+    let done = start[i];
+    const inner = (active?: Tensor): Inner => {
+      done = runSteps(policy.steps, [layer], ops, [{ ...start[i], ...(active && { active }) }])[0];
+      if (!done.kept || !done.scores)
+        throw new KvError(wrap.name, `expected a policy that scores and selects inside it`);
+      return { kept: done.kept, scores: done.scores };
+    };
+    const { at } = layer,
+      from = { name: wrap.name, layer: at.layer, ops };
+    return guarded(wrap.name, at.layer, () => {
+      const made: unknown = readOnly(wrap.name, [{ ...cellOf(layer, ops, start[i], wrap), inner }], ([cell]) =>
+        wrap.run(cell),
+      );
+      expectObject(from, 'kept slots', made);
+      const { kept, state = new Map() } = made as ReturnType<WrapSelectHook['run']>;
+      expectTensor(from, 'kept slots', kept, { rows: wrappedRows(at), dtype: 'u32' });
+      expectState(from, at, wrap.needs, state);
+      return { ...done, kept, state: new Map([...done.state, ...state]) };
+    });
+  });
+}

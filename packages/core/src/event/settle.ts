@@ -1,0 +1,128 @@
+import { raisedText } from './allowance.ts';
+import type { Check, Draft } from '../piece/atoms.ts';
+import type { Backend } from '../tensor/backend.ts';
+import { checkedBudgets, checkedSlots } from './boundary.ts';
+import { badNumber } from '../tensor/host-tensor.ts';
+import { KvError } from '../tensor/errors.ts';
+import { budgetHint } from './forced.ts';
+import type { EventLayer } from './steps.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+/** What an event decided, on the host. */
+export interface Settled {
+  /** Ascending slots, `[layer][kvHead]`. */
+  readonly kept: readonly (readonly Uint32Array[])[];
+  readonly budgets: readonly (readonly number[])[];
+  /** That more is kept than a share allots, since it is forced. */
+  readonly notes: readonly string[];
+}
+type Read = Awaited<ReturnType<Backend['read']>>;
+
+/** The tensors that `settled` wants to see, in one read. */
+export const toRead = (drafts: readonly Draft[]): readonly Tensor[] => [
+  ...drafts.flatMap(({ checks }) => checks.map(({ bad }) => bad)),
+  ...drafts.map(({ budgets }) => budgets),
+  ...drafts.map(({ kept, budgets }) => kept ?? budgets),
+  ...drafts.flatMap(({ allotted = [] }) => allotted),
+];
+
+/** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `settle` */
+export function settled(layers: readonly EventLayer[], drafts: readonly Draft[], read: Read, open = false): Settled {
+  const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ columns: layers[i].at.slots, ...c })));
+  expectPromises(
+    checks.filter(({ late }) => !late),
+    read.filter((_, i) => i < checks.length && !checks[i].late),
+  );
+  const budgets = drafts.map((_, i) => Array.from(read[checks.length + i].data));
+  for (const [i, draft] of drafts.entries()) checkedBudgets(draft, layers[i].at.layer, budgets[i]);
+  let at = checks.length + 2 * drafts.length;
+  const allotted = drafts.map((draft, i) => (draft.allotted ? Array.from(read[at++].data) : budgets[i]));
+  checkedTotal(layers, drafts, allotted);
+  const raised = drafts.flatMap(({ forcedBy = [] }, i) => {
+    const { above } = layers[i],
+      before = (r: number): number => allotted[i][Math.floor((r * allotted[i].length) / budgets[i].length)];
+    return above && budgets[i].some((b, r) => b > before(r)) ? [raisedText(above.share, forcedBy)] : [];
+  });
+  const kept = drafts.map((draft, i) => {
+    const { at } = layers[i];
+    if (!draft.kept && open) return [];
+    if (!draft.kept)
+      throw new KvError(
+        'event',
+        `layer ${at.layer} ended without kept slots, expected a policy that ends in a selector`,
+      );
+    const { data, shape, lengths } = read[checks.length + drafts.length + i];
+    const [rows, slots] = shape;
+    return Array.from({ length: at.selectRows }, (_, g) => {
+      const row = Math.floor((g * rows) / at.selectRows);
+      const count = lengths ? lengths[row] : slots;
+      const limit = budgets[i][Math.floor((g * budgets[i].length) / at.selectRows)];
+      if (count > slots)
+        throw new KvError(
+          `${draft.selectedBy ?? 'event'}, layer ${at.layer}`,
+          `expected at most ${slots} kept slots in row ${row}, got ${count}`,
+        );
+      if (count > limit && draft.forced)
+        throw new KvError(
+          'budget',
+          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: ${budgetHint(count, draft.forcedBy)}`,
+        );
+      if (count > limit)
+        throw new KvError(
+          `${draft.selectedBy ?? 'event'}, layer ${at.layer}`,
+          `expected at most the ${limit} slots of its budget in head ${g}, got ${count}`,
+        );
+      const set = (data as Uint32Array).slice(row * slots, row * slots + count);
+      checkedSlots(draft, at, set);
+      return set;
+    });
+  });
+  expectPromises(
+    checks.filter(({ late }) => late),
+    read.filter((_, i) => i < checks.length && checks[i].late),
+  );
+  return { kept, budgets, notes: [...new Set(raised)] };
+}
+
+/** @throws KvError for the first promise that its numbers, once they were read, do not keep. */
+export function expectPromises(checks: readonly Check[], read: Read): void {
+  for (const [i, check] of checks.entries()) {
+    const { piece, layer, want, what = 'scores', columns = 1 } = check,
+      [bad] = read[i].data;
+    if (bad > 0)
+      throw new KvError(
+        `${piece}, layer ${layer}`,
+        `${what} must be ${want}, got ${brokenBy(check)} in row ${Math.floor((bad - 1) / columns)}, slot ${(bad - 1) % columns}`,
+      );
+  }
+}
+
+/** What breaks a promise: the number itself where that was checked, on the host. */
+function brokenBy({ bad, want, late }: Check): string {
+  if (!want.includes('finite')) return 'another number';
+  const number = late ? undefined : badNumber(bad);
+  if (number !== undefined) return String(Number(number.toPrecision(7)));
+  return want === 'finite' ? 'NaN or an infinity' : 'NaN, an infinity or a negative number';
+}
+
+/** Allocators that read scores share out what was asked for, and no more. */
+function checkedTotal(layers: readonly EventLayer[], drafts: readonly Draft[], budgets: Settled['budgets']): void {
+  const by = drafts.find((draft) => draft.allottedBy)?.allottedBy;
+  if (!by?.bounded) return;
+  const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
+  const asked = sum(layers.map((layer) => sum(layer.budgets)));
+  const got = sum(budgets.map((rows, i) => (sum(rows) * layers[i].budgets.length) / rows.length));
+  if (got > asked) throw new KvError(by.name, `expected at most the ${asked} slots that were asked for, got ${got}`);
+}
+
+/**
+ * The one read of an event: checks, budgets and kept slots.
+ *
+ * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised),
+ * budgets or slots that are none, or more forced slots than budget; each names piece, layer and slot.
+ */
+export const settle = async (
+  backend: Pick<Backend, 'read'>,
+  layers: readonly EventLayer[],
+  drafts: readonly Draft[],
+): Promise<Settled> => settled(layers, drafts, await backend.read(toRead(drafts)));

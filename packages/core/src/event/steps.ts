@@ -1,0 +1,131 @@
+import type { StepCache } from './alike.ts';
+import type { Above, At, Cell, Draft, Step } from '../piece/atoms.ts';
+import { guarded, runStep } from './boundary.ts';
+import { KvError } from '../tensor/errors.ts';
+import type { Ops } from '../tensor/maths.ts';
+import { range } from '../tensor/range.ts';
+import { sameSignal, signalKey } from '../piece/signals.ts';
+import type { AnySignal, Signal } from '../piece/signals.ts';
+
+/** One layer of an event, as an engine gives it. */
+export interface EventLayer {
+  readonly at: At;
+  /** Slots to keep per row of the selection. */
+  readonly budgets: readonly number[];
+  /** Where they are a share. */
+  readonly above?: Above | undefined;
+  read(signal: AnySignal): unknown;
+  /** What steps left in layers before, where their tensors last. */
+  readonly known?: StepCache | undefined;
+}
+
+/** Reads the signals of a step or hook, and no other. */
+export const signalReader =
+  (
+    by: { readonly label: string; readonly needs: readonly AnySignal[] },
+    layer: Pick<EventLayer, 'read'>,
+    state: Draft['state'] = new Map(),
+  ) =>
+  <V>(signal: Signal<string, V>): V => {
+    if (!by.needs.some((s) => sameSignal(s, signal)))
+      throw new KvError(
+        by.label,
+        `reads the signal ${signalKey(signal)}, which it does not declare (${by.needs.map(signalKey).join(', ') || 'none'})`,
+      );
+    return (state.get(signal.id) ?? layer.read(signal)) as V;
+  };
+/** Getters that say which of core's signals a piece reads undeclared. They are a prototype: a Proxy would slow every read. */
+export const undeclared: object = /* @__PURE__ */ (() => {
+  const getters = {};
+  for (const as of [
+    'keys',
+    'values',
+    'positions',
+    'tokens',
+    'queries',
+    'attention',
+    'outputNorms',
+    'rope',
+    'embeddings',
+  ])
+    Object.defineProperty(getters, as, {
+      get(): never {
+        throw new Error(`reads the signal '${as}', expected it among its needs`);
+      },
+    });
+  return getters;
+})();
+export const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<typeof signalReader>[0]): Cell => ({
+  at: layer.at,
+  ops,
+  draft,
+  known: layer.known,
+  undeclared,
+  read: signalReader(step, layer, draft.state),
+});
+
+/** Work that gives way now and then, for an engine to serve others meanwhile. */
+export type Paced<T> = Generator<void, T>;
+/** Does all of it at once. */
+export function finish<T>(work: Paced<T>): T {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+  }
+}
+
+type RunStep = (step: Step, cells: readonly Cell[]) => readonly Draft[];
+/** Gives way after every step of a layer, or of all layers where the step reaches over the model. */
+export function* pacedSteps(
+  steps: readonly Step[],
+  layers: readonly EventLayer[],
+  ops: Ops,
+  drafts: readonly Draft[],
+  by: RunStep = runStep,
+): Paced<readonly Draft[]> {
+  let now = drafts;
+  for (const step of steps) {
+    const before = now,
+      cell = (i: number): Cell =>
+        cellOf(layers[i], ops, step.kind === 'selector' ? withForced(layers[i], ops, before[i]) : before[i], step),
+      parts = step.reach === 'model' ? [range(0, layers.length)] : layers.map((_, i) => [i]),
+      next: Draft[] = [];
+    for (const part of parts) {
+      next.push(...by(step, Array.from(part, cell)));
+      yield;
+    }
+    now = next;
+  }
+  return now;
+}
+/** A draft that is selected from: under a share a head's budget has room for all of its forced slots. */
+function withForced({ at, above, known }: EventLayer, ops: Ops, draft: Draft): Draft {
+  const { budgets, forced } = draft;
+  if (!above || !forced) return draft;
+  const make = (): Draft =>
+    guarded('budget', at.layer, () =>
+      Object.freeze({
+        ...draft,
+        allotted: budgets,
+        budgets: ops.max(budgets, ops.min(above.forced, ops.count(ops.reduceRows('max', forced, at.selectRows)))),
+      }),
+    );
+  return known?.withForced(draft, make) ?? make();
+}
+/** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
+export const runSteps = (...of: Parameters<typeof pacedSteps>): readonly Draft[] => finish(pacedSteps(...of));
+
+/** The draft an event starts from. */
+export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
+  Object.freeze({
+    budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }),
+    state: new Map(),
+    checks: Object.freeze([]),
+  });
+
+/** The drafts that layers start from. */
+export const starting = (layers: readonly EventLayer[], ops: Ops): readonly Draft[] =>
+  layers.map((layer) => {
+    const make = (): Draft => emptyDraft(layer, ops);
+    return layer.known?.start(layer.budgets, make) ?? make();
+  });

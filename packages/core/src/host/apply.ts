@@ -1,0 +1,228 @@
+import type { At, Draft } from '../piece/atoms.ts';
+import { KvError } from '../tensor/errors.ts';
+import { axesOf, sizesOf } from './input-shapes.ts';
+import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
+import type { Ops } from '../tensor/maths.ts';
+import { expectBackend } from '../tensor/backend.ts';
+import type { Backend } from '../tensor/backend.ts';
+import { shown } from '../piece/option.ts';
+import type { AnyPiece, Piece } from '../piece/piece.ts';
+import { compile, planBudgets } from '../event/run.ts';
+import { settled, toRead } from '../event/settle.ts';
+import type { Compiled } from '../event/run.ts';
+import { emptyDraft, runSteps } from '../event/steps.ts';
+import type { EventLayer } from '../event/steps.ts';
+import { signalKey } from '../piece/signals.ts';
+import type { AnySignal, Tokens } from '../piece/signals.ts';
+import { isState } from '../piece/state.ts';
+import type { DenseArray, HostArray, Tensor } from '../tensor/tensor.ts';
+
+/** Plain numbers: an ndarray (or anything shaped like one), or numbers in arrays of arrays: rows, heads of rows. */
+export type Plain = HostArray | Nested;
+type Nested = readonly (readonly number[])[] | readonly (readonly (readonly number[])[])[];
+/**
+ * Signals under the names that the piece reads them by, or, where it reads two by one name, under their own:
+ * `'attention.last'`, `'attention.window(w=64)'`. Beside them what the draft starts with.
+ */
+export interface Inputs {
+  /** Scores `[rows, n]` that a transform, allocator or selector starts from. */
+  readonly scores?: Plain;
+  /** Slots to keep per KV head. @defaultValue all */
+  readonly budget?: number;
+  readonly tokens?: Tokens;
+  readonly at?: Partial<At>;
+  /** Numbers, or a value that the piece reads on the host. */
+  readonly [signal: string]: object | number | undefined;
+}
+export interface Applied {
+  readonly scores?: DenseArray;
+  /** Ascending slots per row. */
+  readonly kept?: readonly (readonly number[])[];
+  readonly budgets: readonly number[];
+  /** What budgets could not be as they were asked for, such as `pyramidal` in a single layer. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * @throws KvError for what is neither rows of numbers nor an array with a shape; `free` where a provider makes the value,
+ * which may be anything.
+ */
+function toHost(at: string, name: string, x: object, free: boolean): HostArray | undefined {
+  if (isArray(x)) return x;
+  if (ArrayBuffer.isView(x) && free) return undefined;
+  if (ArrayBuffer.isView(x))
+    throw new KvError(at, `expected '${name}' as rows of numbers or { data, shape }, got a flat ${x.constructor.name}`);
+  if (!Array.isArray(x)) return undefined;
+  const shape = shapeOf(x);
+  if (!shape || shape.length < 2)
+    throw new KvError(
+      at,
+      `expected '${name}' as rows of as many numbers each, or { data, shape }, got ${x.length === 0 ? 'an empty array' : 'another array'}`,
+    );
+  return { data: Float32Array.from((x as readonly number[][]).flat(shape.length - 1)), shape };
+}
+
+/** The shape of numbers in arrays of equal lengths, three at most in one another; nothing for any other value. */
+function shapeOf(x: unknown, depth = 0): readonly number[] | undefined {
+  if (!Array.isArray(x)) return typeof x === 'number' ? [] : undefined;
+  if (depth > 2 || x.length === 0) return depth > 2 ? undefined : [0];
+  const [first, ...others] = x.map((inner) => shapeOf(inner, depth + 1));
+  return first && others.every((other) => other?.join() === first.join()) ? [x.length, ...first] : undefined;
+}
+
+/** What a piece leaves, by its type: scores where it leaves or is given any, slots where it chooses. */
+export type AppliedBy<P extends AnyPiece> = P extends AnyPiece
+  ? Applied &
+      ([P['to']] extends ['kept'] ? Required<Pick<Applied, 'kept'>> : unknown) &
+      ([P['to']] extends ['same']
+        ? 'start' extends P['from'][number]
+          ? unknown
+          : Required<Pick<Applied, 'scores'>>
+        : [P['to']] extends ['scores' | 'weights' | 'units' | 'kept']
+          ? Required<Pick<Applied, 'scores'>>
+          : unknown)
+  : never;
+
+interface Recorded {
+  readonly layer: EventLayer;
+  readonly draft: Draft;
+  readonly compiled: Compiled;
+  readonly notes: readonly string[];
+}
+
+function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
+  const compiled = compile(piece);
+  const names = Object.keys(inputs).join(', ') || 'nothing';
+  const arrays = new Map<string, HostArray>();
+  const provided = new Set(compiled.needs.filter((s) => s.provide).flatMap((s) => [signalKey(s), s.id, s.as]));
+  for (const [name, x] of Object.entries(inputs)) {
+    const array =
+      typeof x === 'object' && name !== 'tokens' && name !== 'at'
+        ? toHost('apply', name, x, provided.has(name))
+        : undefined;
+    if (array) arrays.set(name, array);
+  }
+  if (!piece.from.includes('start') && !arrays.has('scores'))
+    throw new KvError(piece.label, `starts from ${piece.from.join(' or ')}: expected { scores }, got ${names}`);
+
+  const of = (signal: AnySignal): HostArray | undefined =>
+    arrays.get(signalKey(signal)) ?? arrays.get(signal.id) ?? arrays.get(signal.as);
+  const named = new Map([
+    ...arrays,
+    ...compiled.needs.flatMap((s) => {
+      const x = of(s);
+      return x ? [[s.as, x] as const] : [];
+    }),
+  ]);
+  const sizes = sizesOf(
+    piece.label,
+    [...arrays].map(([name, array]) => {
+      const signal = compiled.needs.find((need) => of(need) === array);
+      return { name, shape: array.shape, axes: axesOf(name, signal) };
+    }),
+    inputs.at ?? {},
+  );
+  const { kvHeads } = sizes;
+  const seen = inputs.tokens?.ids.length ?? 0;
+  const widths = [...named.values()].map(({ shape }) => shape[1] ?? 0);
+  const slots = sizes.slots ?? (widths.length > 0 ? Math.max(...widths) : seen);
+  const length = inputs.at?.length ?? Math.max(slots, seen);
+  const at: At = {
+    layer: 0,
+    layers: 1,
+    step: 0,
+    promptLength: length,
+    length,
+    slots,
+    queryHeads: Math.max(kvHeads, ...[...named.values()].map(({ shape }) => shape[0] ?? 0)),
+    kvHeads,
+    headDim: named.get('values')?.shape[2] ?? named.get('keys')?.shape[2] ?? 1,
+    aligned: !named.has('positions'),
+    budget: inputs.budget ?? slots,
+    selectRows: kvHeads,
+    ...inputs.at,
+  };
+  const read = (signal: AnySignal): unknown => {
+    const array = of(signal);
+    const rivals = sharers(compiled.needs, signal);
+    if (array && array === arrays.get(signal.as) && rivals.length > 0)
+      throw new KvError(
+        piece.label,
+        `reads ${[signal, ...rivals].map((s) => `'${signalKey(s)}'`).join(' and ')}: expected each under that name, got one '${signal.as}' for all`,
+      );
+    if (array) return ops.from(array, signal.id === 'positions' ? 'u32' : 'f32');
+    const value = inputs[signalKey(signal)] ?? inputs[signal.id] ?? inputs[signal.as];
+    if (typeof value === 'object') return value;
+    if (signal.id === 'positions') return ops.from(countedPositions(kvHeads, slots), 'u32');
+    if (isState(signal)) return ops.from(stateArray(signal.state, at), signal.state.dtype);
+    throw new KvError(
+      piece.label,
+      `needs the signal ${signalKey(signal)}: pass it as '${rivals.length > 0 ? signalKey(signal) : signal.as}', got ${names}`,
+    );
+  };
+  const plan = planBudgets(compiled, at.budget, [new Array<number>(kvHeads).fill(slots)]);
+  const layer: EventLayer = { at, read, budgets: plan.budgets[0] };
+  const start = startOf(piece, layer, arrays.get('scores'), ops);
+  return { layer, compiled, notes: plan.notes, draft: runSteps(compiled.steps, [layer], ops, [start])[0] };
+}
+
+/** The draft that a piece starts from, with the scores of its caller. */
+function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, ops: Ops): Draft {
+  const empty = emptyDraft(layer, ops);
+  if (!array) return empty;
+  const scores = ops.from(array, 'f32');
+  const weights = !piece.from.includes('scores');
+  const want = weights ? 'weights, finite and at least 0' : 'finite';
+  const { layer: at } = layer.at;
+  return {
+    ...empty,
+    scores,
+    checks: [{ bad: ops.firstBad(scores, weights ? 0 : undefined), piece: piece.label, layer: at, want }],
+  };
+}
+
+type Read = Parameters<typeof settled>[2];
+function applied({ layer, draft, notes }: Recorded, read: Read): Applied {
+  const all = settled([layer], [draft], read, draft.kept === undefined);
+  const scores = draft.scores && read[read.length - 1];
+  return {
+    budgets: all.budgets[0],
+    notes,
+    ...(scores && { scores: { data: scores.data, shape: scores.shape } }),
+    ...(draft.kept && { kept: all.kept[0].map((set) => Array.from(set)) }),
+  };
+}
+const wanted = ({ draft }: Recorded): readonly Tensor[] => [
+  ...toRead([draft]),
+  ...(draft.scores ? [draft.scores] : []),
+];
+
+/** A piece's run that is recorded: the tensors to read, and what their numbers say. */
+export interface RecordedApply<P extends AnyPiece> {
+  readonly tensors: readonly Tensor[];
+  result(read: Read): AppliedBy<P>;
+}
+
+/** Records a piece's run over plain numbers of one layer. @throws KvError, see `applyOn` */
+export function recordApply<const P extends AnyPiece>(piece: P, inputs: Inputs, ops: Ops): RecordedApply<P> {
+  if (typeof inputs !== 'object' || inputs === null)
+    throw new KvError('apply', `expected signals by name such as { attention }, got ${shown(inputs)}`);
+  const recorded = record(piece, inputs, ops);
+  return { tensors: wanted(recorded), result: (read) => applied(recorded, read) as AppliedBy<P> };
+}
+
+/**
+ * Runs a piece on plain numbers of one layer, without an engine, on any backend, with one read.
+ *
+ * @throws KvError naming the signal that is missing, inputs whose shapes do not belong together, the score that is not
+ * finite, or more forced slots than budget.
+ */
+export async function applyOn<const P extends AnyPiece>(
+  backend: Backend,
+  piece: P,
+  inputs: Inputs,
+): Promise<AppliedBy<P>> {
+  expectBackend('applyOn', backend);
+  const { tensors, result } = recordApply(piece, inputs, backend.ops);
+  return result(await backend.read(tensors));
+}

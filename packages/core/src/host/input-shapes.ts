@@ -1,0 +1,89 @@
+import type { At } from '../piece/atoms.ts';
+import { KvError } from '../tensor/errors.ts';
+import type { AnySignal } from '../piece/signals.ts';
+import { isState } from '../piece/state.ts';
+
+/** An array that a piece is given, by its caller's name for it. */
+export interface Input {
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** What its axes are; absent where a signal's author alone knows. */
+  readonly axes: readonly string[] | undefined;
+}
+
+const ROWS = ['rows', 'slots'] as const,
+  CACHED = ['KV heads', 'slots', 'channels'] as const,
+  AXES: Readonly<Record<string, readonly string[]>> = {
+    keys: CACHED,
+    values: CACHED,
+    positions: ['KV heads', 'slots'],
+    queries: ['rows', 'queries', 'channels'],
+    'values.output': ROWS,
+  };
+/**
+ * The axes of what a caller gives under a name, where core knows them: of scores, and of signals that it declares.
+ *
+ * @param signal that it is read as, if any piece reads it.
+ */
+export function axesOf(name: string, signal: AnySignal | undefined): readonly string[] | undefined {
+  if (signal && isState(signal)) return signal.state.kind === 'slot' ? ROWS : undefined;
+  const id = signal?.id ?? name;
+  return AXES[id] ?? (id === 'scores' || id.startsWith('attention') || signal?.as === 'attention' ? ROWS : undefined);
+}
+
+/** How many there are along an axis of an input that has it. */
+const along = ({ axes, shape }: Input, axis: string): number | undefined => {
+  const i = axes?.indexOf(axis) ?? -1;
+  return i < 0 ? undefined : shape[i];
+};
+
+/**
+ * Slots, where an input says how many, and KV heads of inputs that belong together.
+ *
+ * @throws KvError naming the inputs that do not, before any operation meets them.
+ */
+export function sizesOf(
+  label: string,
+  inputs: readonly Input[],
+  at: Partial<At>,
+): { readonly slots: number | undefined; readonly kvHeads: number } {
+  for (const { name, shape, axes } of inputs)
+    if (axes && shape.length !== axes.length)
+      throw new KvError(label, `expected '${name}' as [${axes.join(', ')}], got the shape [${shape.join(', ')}]`);
+  /** The one number along an axis, said once or more. */
+  const agreed = (axis: string, what: string, said: number | undefined, of = inputs): number | undefined => {
+    const sizes = [
+      ...(said === undefined ? [] : [['at', said] as const]),
+      ...of.flatMap((input) => {
+        const size = along(input, axis);
+        return size === undefined ? [] : [[input.name, size] as const];
+      }),
+    ];
+    const [first] = sizes,
+      other = sizes.find(([, size]) => size !== first[1]);
+    if (other)
+      throw new KvError(
+        label,
+        `expected as many ${what} in every input, got ${first[1]} in '${first[0]}' and ${other[1]} in '${other[0]}'`,
+      );
+    return first?.[1];
+  };
+  const slots = agreed('slots', 'slots', at.slots),
+    kvHeads = agreed('KV heads', 'KV heads', at.kvHeads);
+  agreed(
+    'channels',
+    'channels',
+    undefined,
+    inputs.filter(({ name }) => name !== 'values'),
+  );
+  const heads = kvHeads ?? Math.max(1, ...inputs.map((input) => along(input, 'rows') ?? 1)),
+    more = inputs.filter((input) => ![undefined, 1, heads].includes(along(input, 'rows')));
+  for (const input of more)
+    if (along(input, 'rows')! % heads !== 0)
+      throw new KvError(
+        label,
+        `expected 1 row in '${input.name}', or one for each of ${heads} KV heads or of their query heads, got ${along(input, 'rows')}`,
+      );
+  agreed('rows', 'query heads', at.queryHeads === heads ? undefined : at.queryHeads, more);
+  return { slots, kvHeads: heads };
+}

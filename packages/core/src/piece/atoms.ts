@@ -1,0 +1,274 @@
+import type { Share } from './budget.ts';
+import { KvError } from '../tensor/errors.ts';
+import type { Ops } from '../tensor/maths.ts';
+import { sameSignal } from './signals.ts';
+import type { AnySignal, Signal } from './signals.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+/** Where a step stands. Everything here is known on the host. */
+export interface At {
+  readonly layer: number;
+  readonly layers: number;
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  /** Tokens generated so far; 0 during prefill. */
+  readonly step: number;
+  readonly promptLength: number;
+  /** Tokens seen so far, evicted ones included: positions are 0 .. length - 1. */
+  readonly length: number;
+  /** Slots in the longest row of this layer. */
+  readonly slots: number;
+  /** Every head of this layer holds the same positions in the same slots. */
+  readonly aligned: boolean;
+  /** Slots per KV head that the engine was asked for, on average. */
+  readonly budget: number;
+  /** Rows that a selection has: KV heads when it evicts, query heads where it only hides. */
+  readonly selectRows: number;
+}
+
+/** A partition of slots into contiguous blocks. */
+export interface Units {
+  /** Unit of every slot, u32 `[1 | G, n]`, non-decreasing in each row. */
+  readonly of: Tensor;
+  readonly count: number;
+  /** Unit of every position on the host, where the units were cut by position. */
+  readonly byPosition?: Uint32Array;
+}
+
+/** What one layer's event has worked out so far. */
+export interface Draft {
+  /** f32 `[H | G | 1, n]`; higher = keep. The row count says whose rows they are. */
+  readonly scores?: Tensor;
+  /** 1 = must stay, counted inside the budget. */
+  readonly forced?: Tensor;
+  /** 1 = must go. */
+  readonly banned?: Tensor;
+  /** Slots to keep per row, whole numbers in f32, `[selectRows, 1]`. */
+  readonly budgets: Tensor;
+  /** f32 `[selectRows, 1]`: 0 = this row needs no selection now. */
+  readonly active?: Tensor;
+  readonly units?: Units;
+  /** f32 `[rows, units.count]`. */
+  readonly unitScores?: Tensor;
+  /** u32 `[G | 1, n]`, ragged, ascending. */
+  readonly kept?: Tensor;
+  /** New values of piece state, by signal id. */
+  readonly state: ReadonlyMap<string, Tensor>;
+  /** Read with the counts at the end of the event. */
+  readonly checks: readonly Check[];
+  /** Pieces that force slots, with their options, each once. */
+  readonly forcedBy?: readonly string[];
+  /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
+  readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
+  /** Budgets as they were allotted, where a share leaves room for more slots that are forced. */
+  readonly allotted?: Tensor;
+  readonly selectedBy?: string;
+}
+
+/** What a piece promised of its numbers. */
+export interface Check {
+  /** u32 `[1]`: 0, or 1 + the flat index of the first number that breaks the promise. */
+  readonly bad: Tensor;
+  readonly piece: string;
+  readonly layer: number;
+  /** Such as 'finite and at least 0'. */
+  readonly want: string;
+  /** Of which numbers. @defaultValue 'scores' */
+  readonly what?: string;
+  /** Numbers in a row of what was checked. @defaultValue the slots */
+  readonly columns?: number | undefined;
+  /** About what happens after slots were chosen: told when all else is well. */
+  readonly late?: boolean;
+}
+
+/** One layer in an event. */
+export interface Cell {
+  readonly at: At;
+  readonly ops: Ops;
+  read<V>(signal: Signal<string, V>): V;
+  readonly draft: Draft;
+  readonly known?: Recall | undefined;
+  /** What a piece finds signals in that it did not declare. */
+  readonly undeclared?: object;
+}
+/** What steps left where they ran before. */
+export interface Recall {
+  /** What a step leaves in a cell: what it left before, if it cannot tell the two apart, else what `run` gives. */
+  left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[];
+}
+
+/** Budgets of all layers and KV heads, on the host, before the scores are known. */
+export interface Plan {
+  /** Whole slots, `[L][G]`. */
+  readonly budgets: readonly (readonly number[])[];
+  /** Slots present, `[L][G]`. */
+  readonly lengths: readonly (readonly number[])[];
+  /** Slots a head that were asked for, before a share of the tokens was rounded down to whole ones. */
+  readonly asked?: number;
+  /** Slots that the policy's own pieces force in every head. */
+  readonly floor: number;
+  /** Where they are a share. */
+  readonly above?: Above;
+  /** Notes for the report, such as a fallback or a rounding. */
+  readonly notes: readonly string[];
+}
+
+/** How many of the first and of the last positions are forced. */
+export interface Ends {
+  readonly first?: number;
+  readonly last?: number;
+}
+
+/** Slots that are forced beyond budgets that are a share stay, too. */
+export interface Above {
+  readonly share: Share;
+  /** The most that may be forced in a head; what forces more fails the event. */
+  readonly forced: number;
+}
+
+export type Reach = 'head' | 'layer' | 'model';
+export type Kind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector';
+interface AtomBase {
+  readonly name: string;
+  readonly label: string;
+  readonly needs: readonly AnySignal[];
+}
+
+/**
+ * A step of the event. `run` maps the drafts of the layers it is given (one, or all for reach `model`) to new drafts.
+ */
+export interface Step extends AtomBase {
+  readonly at: 'event';
+  readonly kind: Kind;
+  readonly reach: Reach;
+  /** Cannot run block-wise: wants the whole prompt before it. */
+  readonly whole: boolean;
+  /**
+   * The most slots that it forces in a head, given the slots present and the budget asked for. @defaultValue those of
+   * `ends`
+   */
+  floor?(slots: number, budget: number): number;
+  /** First and last positions of every head that it forces whatever the text is, at this budget. */
+  ends?(budget: number): Ends;
+  /** It may force more than its floor, by what the text is. */
+  readonly open?: boolean;
+  /** The pieces that force them, itself or those inside it, with their options. @defaultValue its name */
+  readonly forcers?: readonly string[];
+  run(cells: readonly Cell[]): readonly Draft[];
+  /** It promises scores of at least 0. */
+  readonly weights?: boolean;
+  /** A transform that leaves every top-k as it is. */
+  readonly monotone?: boolean;
+  /** An allocator that finds the size itself. */
+  readonly sizes?: boolean;
+  /** An allocator whose sum may miss what was asked for. */
+  readonly approximate?: boolean;
+  /** An allocator that leaves budgets as they are, and forces or bans slots inside them. */
+  readonly forces?: boolean;
+  /** Allocators that need no scores: budgets to budgets, on the host. */
+  plan?(plan: Plan): Plan;
+}
+
+/** After every decoded token: accumulators, decay, moving averages. Returns new state by signal id. */
+export interface StepHook extends AtomBase {
+  readonly at: 'step';
+  readonly reach: Reach;
+  run(cells: readonly Cell[]): readonly ReadonlyMap<string, Tensor>[];
+}
+/**
+ * What stays visible: `mask` 1 = visible, f32 `[H | G | 1, n]`; or sinks plus everything from `lower(t)` on, for a
+ * query at position t.
+ */
+export interface Visible {
+  readonly mask?: Tensor;
+  readonly sinks?: number;
+  lower?(t: number): number;
+  readonly state?: ReadonlyMap<string, Tensor>;
+  /** What the mask was chosen by, for those who judge it: scores, forced slots, and rows that chose at all. */
+  readonly chosen?: {
+    readonly scores: Tensor;
+    readonly forced?: Tensor | undefined;
+    readonly active?: Tensor | undefined;
+  };
+  /** What was promised of the numbers that it was chosen by: read where that costs nothing. */
+  readonly checks?: readonly Check[];
+}
+/** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
+export interface ViewHook extends AtomBase {
+  readonly at: 'view';
+  readonly during: 'prefill' | 'decode' | 'both';
+  run(cell: Cell): Visible;
+}
+/**
+ * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state. Their keys
+ * and values are the layer's projections of it; with `copies` they are the previous layer's, too.
+ */
+export interface FreezeHook extends AtomBase {
+  readonly at: 'freeze';
+  readonly copies?: boolean;
+  run(at: At): { readonly sinks: number; readonly below: number };
+}
+/**
+ * What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped
+ * after it. `together`: what is left takes consecutive
+ * rotary positions from 0 on before the next token, which stands behind it; original positions stay what pieces see.
+ */
+export interface CompactHook extends AtomBase {
+  readonly at: 'compact';
+  readonly together?: boolean;
+  run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
+}
+/**
+ * When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens.
+ */
+export interface CadenceHook extends AtomBase {
+  readonly at: 'cadence';
+  readonly block?: number;
+  readonly every?: number;
+}
+/** The result of the policy inside a wrap: kept slots, and the scores that chose them. */
+export interface Inner {
+  readonly kept: Tensor;
+  readonly scores: Tensor;
+}
+/**
+ * Around the policy inside a view: reuse, or call `inner`, where `active` (f32 `[rows, 1]`) says which rows still want
+ * it.
+ */
+export interface WrapSelectHook extends AtomBase {
+  readonly at: 'wrapSelect';
+  run(cell: Cell & { inner(active?: Tensor): Inner }): {
+    readonly kept: Tensor;
+    readonly state?: ReadonlyMap<string, Tensor>;
+  };
+}
+export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook;
+export type Atom = Step | Hook;
+
+const SINGLE: ReadonlySet<Atom['at']> = new Set(['freeze', 'compact', 'cadence', 'wrapSelect']);
+
+/**
+ * Two hooks that a policy brings twice, say once in its scorer and once in its allocator, are one: they write the same
+ * state.
+ */
+const again = (a: Atom, b: Atom): boolean =>
+  a.at === 'step' &&
+  b.at === 'step' &&
+  a.label === b.label &&
+  a.needs.length === b.needs.length &&
+  a.needs.every((s, i) => sameSignal(s, b.needs[i]));
+
+/** The atoms, equal step hooks once; of each sort that can stand only once, a second one is an error. */
+export function mergeHooks(where: string, given: readonly Atom[]): readonly Atom[] {
+  const atoms = given.filter((a, i) => !given.slice(0, i).some((b) => again(a, b)));
+  for (const sort of SINGLE) {
+    const found = atoms.filter((a) => a.at === sort);
+    if (found.length > 1)
+      throw new KvError(
+        'compose',
+        `'${where}' has two pieces of the sort '${sort}' (${found.map((a) => a.label).join(', ')}), expected at most one`,
+      );
+  }
+  return atoms;
+}

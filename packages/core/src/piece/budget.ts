@@ -1,0 +1,48 @@
+import { KvError } from '../tensor/errors.ts';
+import { shown } from './option.ts';
+import type { Option } from './option.ts';
+
+/** A share of the tokens seen, as `'25%'`. */
+export type Share = `${number}%`;
+/**
+ * Slots per layer and KV head on average, or a share of the tokens seen. A number is a promise that nothing breaks; of a
+ * share what the policy forces is kept even where that is more.
+ */
+export type Budget = number | Share;
+
+/** An option that is a budget; absent by default. */
+export const budgetOption = (says: string, otherwise?: string): Option<Budget | undefined> => ({
+  default: undefined,
+  says,
+  form: {
+    sort: 'text',
+    of: 'slots',
+    want: "a whole number of slots of at least 1, or a share such as '25%', above 0% and up to 100%",
+    read: (x) => (isBudget(x) ? x : undefined),
+  },
+  ...(otherwise !== undefined && { otherwise }),
+});
+const isBudget = (x: unknown): x is Budget =>
+  typeof x === 'number' ? Number.isInteger(x) && x >= 1 : typeof x === 'string' && percent(x) > 0 && percent(x) <= 100;
+const percent = (share: string): number => Number(/^(\d+(?:\.\d+)?)%$/.exec(share)?.[1] ?? NaN);
+
+/** Slots that a budget means for n tokens. @throws KvError for what is neither a whole number nor a share. */
+export const slotsOf = (budget: Budget, n: number): number => Math.max(1, Math.floor(exactSlotsOf(budget, n)));
+
+/** The same before a share is rounded down. @throws KvError for what is neither a whole number nor a share. */
+export function exactSlotsOf(budget: Budget, n: number): number {
+  if (typeof budget === 'number') {
+    if (Number.isInteger(budget) && budget >= 1) return budget;
+    throw new KvError(
+      'budget',
+      `must be a whole number of slots of at least 1, or a share such as '25%', got ${budget}`,
+    );
+  }
+  const share = typeof budget === 'string' ? percent(budget) : NaN;
+  if (!(share > 0 && share <= 100))
+    throw new KvError(
+      'budget',
+      `must be a whole number of slots, or a share above 0% and up to 100%, got ${shown(budget)}`,
+    );
+  return (n * share) / 100;
+}

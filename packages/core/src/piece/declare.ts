@@ -1,0 +1,163 @@
+import { KvError } from '../tensor/errors.ts';
+import { labelled } from './labelled.ts';
+import { print, settle, shown } from './option.ts';
+import type { Chosen, Made, Options, Settled } from './option.ts';
+import { isPiece, PROTOCOL } from './piece.ts';
+import type { Phase, Piece } from './piece.ts';
+import { signalKey } from './signals.ts';
+import type { AnySignal } from './signals.ts';
+
+/** The arguments of a piece before its options. */
+export type Takes = 'nothing' | 'scorer' | 'scorers' | 'terms' | 'policy';
+/** The kinds of the algebra; a method is a composition under a name, any other word a part such as a detector. */
+export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector' | 'hook' | 'method';
+
+/** A piece as data: labels, texts, forms, tables and lists follow from it. */
+export interface Description<O extends Options = Options> {
+  readonly protocol: typeof PROTOCOL;
+  readonly name: string;
+  readonly kind: PieceKind | (string & {});
+  /** The paper and its equation, or where else it comes from. */
+  readonly source: string;
+  /** What it does, in one sentence. */
+  readonly says: string;
+  readonly options: O;
+  readonly takes: Takes;
+  /** What must stand before it, and what it leaves; absent of methods and parts. */
+  readonly from?: readonly Phase[];
+  readonly to?: Phase | 'same';
+  /** Keys of the signals that it reads with its defaults. */
+  readonly signals: readonly string[];
+}
+type Call<O extends Options, P, I extends readonly unknown[]> = [keyof O] extends [never]
+  ? (...inside: I) => P
+  : (...args: [...inside: I, options?: Chosen<O>]) => P;
+/** A function that makes a piece, with the piece's description. */
+export type Factory<O extends Options, P, I extends readonly unknown[] = []> = Call<O, P, I> & {
+  readonly description: Description<O>;
+  /** For a method that passes them on. */
+  readonly options: O;
+};
+export type AnyFactory = ((...args: any[]) => unknown) & { readonly description: Description };
+
+/** Recognised by its description, never by class: two copies of core agree. Reads properties and calls nothing. */
+export function isFactory(x: unknown): x is AnyFactory {
+  const description: unknown = typeof x === 'function' && 'description' in x ? x.description : undefined;
+  return typeof description === 'object' && description !== null && (description as Description).protocol === PROTOCOL;
+}
+
+/** What a declaration says beside its name. */
+export interface About<O extends Options> {
+  /** @defaultValue '' for what is not published */
+  readonly source?: string;
+  readonly says?: string;
+  readonly options?: O;
+  /** Checks options against each other: a sentence about what is wrong, or nothing. */
+  readonly check?: (options: Settled<O>) => string | false | undefined;
+}
+
+/** What `factory` adds to a declaration: kind, arguments and phases. */
+interface Role {
+  readonly kind: Description['kind'];
+  readonly takes?: Takes;
+  readonly from?: readonly Phase[];
+  readonly to?: Phase | 'same';
+}
+
+const WANTED: Readonly<Record<Takes, string>> = {
+  nothing: 'options only',
+  scorer: 'a scorer first',
+  policy: 'a policy first',
+  scorers: 'scorers',
+  terms: 'pairs of a weight and a scorer',
+};
+const ARITY: Readonly<Record<Takes, number>> = { nothing: 0, scorer: 1, policy: 1, scorers: Infinity, terms: Infinity };
+
+/**
+ * A factory from a declaration and what it makes of settled options.
+ *
+ * @param signals of what it makes, with its defaults.
+ * @throws KvError, from the factory, in one sentence for arguments that do not fit.
+ */
+export function factory<O extends Options, P extends Made | Piece, I extends readonly unknown[] = []>(
+  name: string,
+  { source = '', says = '', options = {} as O, check }: About<O>,
+  { kind, takes = 'nothing', from, to }: Role,
+  make: (options: Settled<O>, label: string, ...inside: I) => P,
+  signals: (options: Settled<O>) => readonly AnySignal[] = () => [],
+): Factory<O, P, I> {
+  const arity = ARITY[takes];
+  const call = (...args: readonly unknown[]): P => {
+    const inside = arity === Infinity ? args : args.slice(0, arity);
+    if (inside.length < Math.min(arity, 1) && takes !== 'scorers' && takes !== 'terms') throw refused(undefined);
+    for (const x of inside) if (!isPiece(takes === 'terms' ? pieceOf(x) : x)) throw refused(x);
+    if (args.length > arity + 1)
+      throw new KvError(name, `expected one object of options, got ${args.length - arity} arguments`);
+    const settled = settle(name, options, args[arity]);
+    const wrong = check?.(settled);
+    if (wrong) throw new KvError(name, wrong);
+    return labelled(make(settled, print(name, options, settled, inside.map(labelOf)), ...(inside as unknown as I)));
+  };
+  const refused = (x: unknown): KvError => {
+    if (takes === 'terms' && Array.isArray(x) && isPiece(x[1]))
+      return new KvError(name, `weight must be a finite number, got ${shown(x[0])}`);
+    const got = x === undefined ? 'nothing' : typeof x === 'function' ? `${shown(x)}: call it` : shown(x);
+    return new KvError(name, `expected ${WANTED[takes]}, got ${got}`);
+  };
+  const description: Description<O> = {
+    protocol: PROTOCOL,
+    name,
+    kind,
+    source,
+    says,
+    options,
+    takes,
+    ...(from && { from }),
+    ...(to && { to }),
+    signals: [...new Set(signals(settle(name, options, undefined)).map(signalKey))],
+  };
+  return Object.assign(Object.defineProperty(call, 'name', { value: name }), {
+    description,
+    options,
+  }) as unknown as Factory<O, P, I>;
+}
+const pieceOf = (term: unknown): unknown =>
+  Array.isArray(term) && term.length === 2 && Number.isFinite(term[0]) ? term[1] : undefined;
+const labelOf = (x: unknown): string => (Array.isArray(x) ? `${x[0]}*${(x[1] as Piece).label}` : (x as Piece).label);
+
+/** A method of a paper: a composition under a name, with the options that it passes on. */
+export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
+  name: string,
+  about: About<O>,
+  make: (options: Settled<O>) => P,
+): Factory<O, P> =>
+  factory<O, P>(
+    name,
+    about,
+    { kind: 'method' },
+    (o, called) => ({ ...make(o), called }),
+    (o) => make(o).atoms.flatMap(({ needs }) => needs),
+  );
+
+/** Something that pieces take as an option, such as what finds anchors. */
+export interface Part<K extends string, F> extends Made<K> {
+  readonly run: F;
+  readonly signal?: AnySignal | undefined;
+}
+/** A kind of parts: `detector = partOf<'detector', Find>('detector')`. */
+export const partOf =
+  <K extends string, F>(kind: K) =>
+  <O extends Options = {}>(
+    name: string,
+    about: About<O> & { readonly needs?: (options: Settled<O>) => AnySignal | undefined },
+    make: (options: Settled<O>) => F,
+  ): Factory<O, Part<K, F>> => {
+    const signal = (o: Settled<O>): AnySignal | undefined => about.needs?.(o);
+    return factory<O, Part<K, F>>(
+      name,
+      about,
+      { kind },
+      (o, label) => ({ kind, label, run: make(o), signal: signal(o) }),
+      (o) => [signal(o) ?? []].flat(),
+    );
+  };

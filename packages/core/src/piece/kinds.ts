@@ -1,0 +1,405 @@
+import { layerOf } from '../event/alike.ts';
+import type { At, Cell, Draft, Ends, Kind, Plan, Reach, Step, Units } from './atoms.ts';
+import { factory } from './declare.ts';
+import { forcerOf, forcersOf } from '../event/forced.ts';
+import type { About, Factory } from './declare.ts';
+import { expectObject } from '../event/boundary.ts';
+import { KvError } from '../tensor/errors.ts';
+import type { Mask, Ops } from '../tensor/maths.ts';
+import type { Options, Settled } from './option.ts';
+import { PROTOCOL } from './piece.ts';
+import type { Hooked, Phase, Piece, Scored } from './piece.ts';
+import { isState } from './state.ts';
+import type { AnySignal, Signal } from './signals.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+// What an equation reads.
+
+type Named<S> = S extends readonly AnySignal[]
+  ? { readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never }
+  : never;
+type Keys<U> = U extends unknown ? keyof U : never;
+type Get<U, K> = U extends unknown ? (K extends keyof U ? U[K] : never) : never;
+/** Every signal under its name; optional where options decide whether it is read. */
+export type Reads<S, U = Named<S>> = { readonly [K in keyof U]: U[K] } & {
+  readonly [K in Exclude<Keys<U>, keyof U>]?: Get<U, K>;
+};
+/** Operations, and where the step stands. */
+export interface Place {
+  readonly ops: Ops;
+  readonly at: At;
+  /** Rows inside a view that want scores, f32 `[rows, 1]`; absent: all. The others may be left out. */
+  readonly active?: Tensor | undefined;
+}
+/** Scores `[H | G | 1, n]`, budgets `[selectRows, 1]` and masks as the pieces before left them. */
+export interface WithScores {
+  readonly scores: Tensor;
+  readonly budgets: Tensor;
+  readonly forced: Mask;
+  readonly banned: Mask;
+}
+/** The same on the rows that slots are allotted to: means of scores and unions of masks over each GQA group. */
+export interface WithRows extends WithScores {
+  /** Scores before their rows were reduced, no fewer rows than `scores`. */
+  readonly rawScores: Tensor;
+}
+export interface WithUnits extends WithScores {
+  readonly units: Units;
+  readonly unitScores: Tensor;
+}
+/** Unit scores are reduced to the same rows. */
+export interface Selecting extends WithRows {
+  readonly units: Units | undefined;
+  readonly unitScores: Tensor | undefined;
+}
+
+// What an equation leaves.
+
+type NewState = { readonly state?: Readonly<Record<string, Tensor>> | undefined };
+type NewMasks = { readonly forced?: Mask | undefined; readonly banned?: Mask | undefined };
+export type Scores = Tensor | ({ readonly scores: Tensor } & NewMasks & NewState);
+export type Cut = { readonly units: Units; readonly scores: Tensor };
+export type UnitScores =
+  | Tensor
+  | ({
+      readonly unitScores: Tensor;
+      /** Nothing stays forced. @defaultValue false */
+      readonly release?: boolean;
+    } & NewState);
+export type Allotted = { readonly budgets?: Tensor } & NewMasks & NewState;
+
+// What a declaration says.
+
+type OfOptions<O extends Options, T> = T | ((options: Settled<O>) => T);
+export interface Declared<O extends Options, S extends readonly AnySignal[], C, X> extends About<O> {
+  /** Signals that it reads. */
+  readonly needs?: OfOptions<O, S>;
+  /** First and last positions that it forces in every head, whatever the text is, at a budget. */
+  readonly ends?: (options: Settled<O>, budget: number) => Ends;
+  /**
+   * The most slots that it forces in a head, from the slots present and the budget asked for. @defaultValue those of
+   * `ends`
+   */
+  readonly floor?: (options: Settled<O>, slots: number, budget: number) => number;
+  /** It may force more slots than its floor says, by what the text is. @defaultValue false */
+  readonly open?: OfOptions<O, boolean>;
+  /** It cannot run block-wise: it wants the whole prompt before it. @defaultValue false */
+  readonly whole?: boolean;
+  /** A transform that leaves every top-k as it is. @defaultValue false */
+  readonly monotone?: boolean;
+  /** An allocator that finds the size itself: its event runs where every head would fit, too. @defaultValue false */
+  readonly sizes?: boolean;
+  /** An allocator whose sum only comes near what was asked for, as its paper has it. @defaultValue false */
+  readonly approximate?: boolean;
+  /** Hooks that come along. */
+  readonly beside?: (options: Settled<O>) => readonly Hooked[];
+  /** Worked out once over all the layers of `reach`, and given to each as `shared`, with its own `index` among them. */
+  readonly across?: (layers: readonly (Place & Reads<S> & C)[], options: Settled<O>) => X;
+  /** @defaultValue 'model' beside `across`, else 'layer' */
+  readonly reach?: OfOptions<O, Reach>;
+}
+type Run<O extends Options, S, C, X, R> = (
+  ctx: Place & Reads<S> & C & { readonly shared: X; readonly index: number },
+  options: Settled<O>,
+) => R;
+
+/** Who leaves something in a draft. */
+export interface By {
+  readonly name: string;
+  readonly label: string;
+  readonly needs: readonly AnySignal[];
+}
+/** A kind of the algebra: what its equation reads of a draft, and what becomes of the draft. */
+interface Sort<C, R> {
+  readonly kind: Kind;
+  readonly from: readonly Phase[];
+  readonly to: Phase | 'same';
+  /** Its scores are weights: at least 0. */
+  readonly weights?: boolean;
+  read(cell: Cell): C;
+  leave(cell: Cell, result: R, by: By): Draft;
+}
+
+/** The signals of a step, each under its name. */
+export function context(
+  cell: Cell,
+  { needs }: By,
+  declared: { readonly needs?: unknown },
+): Place & Readonly<Record<string, unknown>> {
+  const { ops, at, draft } = cell;
+  return {
+    // where options decide what is read, an equation may look for what they left out
+    __proto__: typeof declared.needs === 'function' ? undefined : cell.undeclared,
+    ops,
+    at,
+    ...(draft.active && { active: draft.active }),
+    ...Object.fromEntries(needs.map((s) => [s.as, cell.read(s)])),
+  };
+}
+
+export const ofOptions = <O extends Options, T>(x: OfOptions<O, T>, o: Settled<O>): T =>
+  typeof x === 'function' ? (x as (options: Settled<O>) => T)(o) : x;
+
+/** The piece that a declaration makes of settled options. */
+function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
+  name: string,
+  sort: Sort<C, R>,
+  declared: Declared<O, S, C, X>,
+  run: Run<O, S, C, X, R>,
+  o: Settled<O>,
+  label: string,
+): Piece {
+  const { ends, floor, open = false, whole = false, monotone, sizes, approximate, across, reach, beside } = declared;
+  const by: By = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
+  const step: Step = {
+    at: 'event',
+    kind: sort.kind,
+    ...by,
+    whole,
+    ...(sort.weights && { weights: true }),
+    ...(monotone && { monotone }),
+    ...(sizes && { sizes }),
+    ...(approximate && { approximate }),
+    reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
+    open: ofOptions(open, o),
+    ...(floor && { floor: (slots: number, budget: number) => floor(o, slots, budget) ?? 0 }),
+    ...(ends && { ends: (budget: number) => ends(o, budget) }),
+    ...((floor || ends) && { forcers: [forcerOf(name, o)] }),
+    run(cells) {
+      const layers = cells.map(
+        (cell, index) =>
+          Object.assign(context(cell, by, declared), sort.read(cell), { index }) as unknown as Place &
+            Reads<S> &
+            C & { readonly index: number },
+      );
+      const shared = across?.(layers, o) as X;
+      return cells.map((cell, i) => sort.leave(cell, run(Object.assign(layers[i], { shared }), o), by));
+    },
+  };
+  return {
+    protocol: PROTOCOL,
+    from: sort.from,
+    to: sort.to,
+    name,
+    label,
+    atoms: [step, ...(beside?.(o) ?? []).flatMap((h) => h.atoms)],
+  };
+}
+
+// Drafts in.
+
+/** What runs a step says which piece and layer. */
+const scoresOf = ({ draft: { scores } }: Cell): Tensor => {
+  if (!scores) throw new Error('expected scores of a piece before it, got none');
+  return scores;
+};
+const withScores = (cell: Cell): WithScores => {
+  const { budgets, forced = 0, banned = 0 } = cell.draft;
+  return { scores: scoresOf(cell), budgets, forced, banned };
+};
+const reduced = ({ ops, at }: Cell, kind: 'mean' | 'max', x: Tensor): Tensor => ops.reduceRows(kind, x, at.selectRows);
+/** Rows as slots are selected: reduced over each group; one row for all heads stays one. */
+export function onSelectRows(cell: Cell): WithRows {
+  const { scores, budgets, forced, banned } = withScores(cell);
+  const mask = (x: Mask): Mask => x && reduced(cell, 'max', x);
+  return {
+    scores: reduced(cell, 'mean', scores),
+    rawScores: scores,
+    budgets,
+    forced: mask(forced),
+    banned: mask(banned),
+  };
+}
+/** Rows as slots are allotted: the same, a row for every budget. */
+export function onBudgetRows(cell: Cell): WithRows {
+  const { ops } = cell;
+  const rows = cell.draft.budgets.shape[0];
+  const { scores, rawScores, budgets, forced, banned } = onSelectRows(cell);
+  const each = (x: Tensor): Tensor => ops.broadcast(x, rows);
+  return {
+    scores: each(scores),
+    rawScores: rawScores.shape[0] < rows ? each(rawScores) : rawScores,
+    budgets,
+    forced: forced && each(forced),
+    banned: banned && each(banned),
+  };
+}
+const withUnits = (cell: Cell): WithUnits => {
+  const { units, unitScores } = cell.draft;
+  if (!units || !unitScores) throw new Error('expected units of a piece before it, got none');
+  return { ...withScores(cell), units, unitScores };
+};
+
+// Drafts out.
+
+const draftOf = (draft: { readonly [K in keyof Draft]: Draft[K] | undefined }): Draft =>
+  Object.fromEntries(Object.entries(draft).filter(([, v]) => v !== undefined)) as unknown as Draft;
+const joined = ({ ops, draft }: Cell, { forced = 0, banned = 0 }: NewMasks): Partial<Draft> =>
+  ({
+    forced: ops.union(draft.forced ?? 0, forced) || undefined,
+    banned: ops.union(draft.banned ?? 0, banned) || undefined,
+  }) as Partial<Draft>;
+/** New state by signal id, beside what the draft holds. */
+export function stateOf(
+  state: Draft['state'],
+  { name, needs }: By,
+  at: At,
+  next: NewState['state'] = {},
+): Draft['state'] {
+  expectObject({ name, layer: layerOf(at) }, 'new state by name', next);
+  const own = Object.entries(next).map(([as, tensor]) => {
+    const signal = needs.find((s) => isState(s) && s.as === as);
+    if (!signal)
+      throw new KvError(
+        name,
+        `writes the state '${as}', expected one of the states it declares (${
+          needs
+            .filter(isState)
+            .map((s) => s.as)
+            .join(', ') || 'none'
+        })`,
+      );
+    return [signal.id, tensor] as const;
+  });
+  return new Map([...state, ...own]);
+}
+/** What an equation gave, as an object; a tensor alone stands for `key`. */
+function fields<R extends object>({ name }: By, { at }: Cell, key: string, result: R | Tensor): Exclude<R, Tensor> {
+  expectObject({ name, layer: layerOf(at) }, key, result);
+  // numbers of the host too: what checks the tensor says what they are
+  return ('shape' in result || 'length' in result ? { [key]: result } : result) as Exclude<R, Tensor>;
+}
+const leaveScores = (cell: Cell, result: Scores, by: By): Draft => {
+  const { scores, state, ...masks } = fields(by, cell, 'scores', result);
+  const { draft } = cell;
+  return draftOf({ ...draft, scores, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
+};
+const leaveUnits = (cell: Cell, result: Cut, by: By): Draft => {
+  const { units, scores } = fields(by, cell, 'units', result);
+  return { ...cell.draft, units, unitScores: scores };
+};
+const leaveUnitScores = (cell: Cell, result: UnitScores, by: By): Draft => {
+  const { unitScores, release, state } = fields(by, cell, 'unitScores', result);
+  const { draft } = cell;
+  const forced = release ? undefined : draft.forced;
+  return draftOf({ ...draft, unitScores, forced, state: stateOf(draft.state, by, cell.at, state) });
+};
+export const leaveBudgets = (cell: Cell, result: Allotted, by: By): Draft => {
+  const { draft } = cell;
+  const { budgets = draft.budgets, state, ...masks } = fields(by, cell, 'budgets', result);
+  return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
+};
+const leaveKept = ({ draft }: Cell, kept: Tensor): Draft => ({ ...draft, kept });
+/** A draft with the masks, state and checks of another one of the same cell. */
+export const merged = (cell: Cell, part: Draft): Draft => {
+  const { draft } = cell;
+  return draftOf({
+    ...draft,
+    ...joined(cell, part),
+    forcedBy: forcersOf(draft, part),
+    state: new Map([...draft.state, ...part.state]),
+    checks: [...draft.checks, ...part.checks],
+  });
+};
+
+const START: readonly Phase[] = ['start'];
+const SCORED: readonly Phase[] = ['scores', 'weights'];
+export const LATER: readonly Phase[] = [...SCORED, 'units'];
+const scores = { leave: leaveScores };
+const weights = { leave: leaveScores, weights: true };
+const nothing = { read: () => ({}) };
+const written = { read: withScores };
+const selecting = {
+  leave: leaveKept,
+  read: (cell: Cell): Selecting => {
+    const { units, unitScores } = cell.draft;
+    return { ...onSelectRows(cell), units, unitScores: unitScores && reduced(cell, 'mean', unitScores) };
+  },
+};
+const SORTS = {
+  scorer: { kind: 'scorer', from: START, to: 'scores', ...nothing, ...scores },
+  weigher: { kind: 'scorer', from: START, to: 'weights', ...nothing, ...weights },
+  transform: { kind: 'transform', from: SCORED, to: 'scores', ...written, ...scores },
+  shaper: { kind: 'transform', from: SCORED, to: 'same', ...written, ...scores },
+  normaliser: { kind: 'transform', from: SCORED, to: 'weights', ...written, ...weights },
+  weightTransform: { kind: 'transform', from: ['weights'], to: 'weights', ...written, ...weights },
+  unit: { kind: 'unit', from: SCORED, to: 'units', ...written, leave: leaveUnits },
+  unitTransform: { kind: 'unit', from: ['units'], to: 'units', read: withUnits, leave: leaveUnitScores },
+  scoreAllocator: { kind: 'allocator', from: LATER, to: 'same', read: onBudgetRows, leave: leaveBudgets },
+  weightAllocator: { kind: 'allocator', from: ['weights'], to: 'same', read: onBudgetRows, leave: leaveBudgets },
+  selector: { kind: 'selector', from: LATER, to: 'kept', ...selecting },
+  weightSelector: { kind: 'selector', from: ['weights'], to: 'kept', ...selecting },
+  unitSelector: { kind: 'selector', from: ['units'], to: 'kept', ...selecting },
+} as const satisfies Record<string, Sort<any, any>>;
+
+/** Declares a piece of one kind: its name, what is true of it, and its equation. */
+export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
+  const N extends string,
+  const S extends readonly AnySignal[] = [],
+  O extends Options = {},
+  X = undefined,
+>(
+  name: N,
+  declared: Declared<O, S, C, X>,
+  run: Run<O, S, C, X, R>,
+) => Factory<O, Piece<F, T, N>>;
+const author =
+  (sort: Sort<any, any>): Author<any, any, any, any> =>
+  (name, declared, run) =>
+    factory(
+      name,
+      declared,
+      sort,
+      (o, label) => stepOf(name, sort, declared, run as never, o, label) as never,
+      (o) => ofOptions(declared.needs ?? [], o),
+    );
+
+/** A scorer: signals to scores `[H | G | 1, n]`, higher = keep. */
+export const scorer: Author<'start', 'scores', {}, Scores> = author(SORTS.scorer);
+/** A scorer whose scores are weights: at least 0, checked at every event. */
+export const weigher: Author<'start', 'weights', {}, Scores> = author(SORTS.weigher);
+/** A transform of scores that may leave negative ones. */
+export const transform: Author<Scored, 'scores', WithScores, Scores> = author(SORTS.transform);
+/** A transform that keeps weights weights. */
+export const shaper: Author<Scored, 'same', WithScores, Scores> = author(SORTS.shaper);
+/** A transform of any scores into weights, checked at every event. */
+export const normaliser: Author<Scored, 'weights', WithScores, Scores> = author(SORTS.normaliser);
+/** A transform of weights into weights (CAOTE), checked at every event. */
+export const weightTransform: Author<'weights', 'weights', WithScores, Scores> = author(SORTS.weightTransform);
+/** A unit: a partition of slots and a score for each block. */
+export const unit: Author<Scored, 'units', WithScores, Cut> = author(SORTS.unit);
+/** Unit scores to unit scores. */
+export const unitTransform: Author<'units', 'units', WithUnits, UnitScores> = author(SORTS.unitTransform);
+/** An allocator that reads scores: budgets `[selectRows, 1]` to budgets, or slots forced or banned inside them. */
+export const scoreAllocator: Author<Scored | 'units', 'same', WithRows, Allotted> = author(SORTS.scoreAllocator);
+/** An allocator that needs weights: it reads how much of them its slots hold. */
+export const weightAllocator: Author<'weights', 'same', WithRows, Allotted> = author(SORTS.weightAllocator);
+/** A selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
+export const selector: Author<Scored | 'units', 'kept', Selecting, Tensor> = author(SORTS.selector);
+/** A selector that needs weights. */
+export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(SORTS.weightSelector);
+/** A selector that needs units. */
+export const unitSelector: Author<'units', 'kept', Selecting, Tensor> = author(SORTS.unitSelector);
+
+const PLANNED: readonly Phase[] = ['start', ...LATER];
+/** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */
+export const allocator = <const N extends string, O extends Options = {}>(
+  name: N,
+  declared: About<O> & Pick<Declared<O, readonly AnySignal[], unknown, unknown>, 'approximate'>,
+  plan: (plan: Plan, options: Settled<O>) => Plan,
+): Factory<O, Piece<'start' | Scored | 'units', 'same', N>> =>
+  factory(name, declared, { kind: 'allocator', from: PLANNED, to: 'same' }, (o, label) => {
+    const step: Step = {
+      at: 'event',
+      kind: 'allocator',
+      name,
+      label,
+      needs: [],
+      reach: 'layer',
+      whole: false,
+      ...(declared.approximate && { approximate: true }),
+      plan: (p) => plan(p, o),
+      run: (cells) => cells.map((c) => c.draft),
+    };
+    return { protocol: PROTOCOL, from: PLANNED, to: 'same', name, label, atoms: [step] } as never;
+  });

@@ -1,0 +1,137 @@
+import type { Atom } from './atoms.ts';
+import { excerpt } from '../text/policy-calls.ts';
+
+/** The protocol of pieces that this core speaks: cores of one protocol run each other's pieces. */
+export const PROTOCOL = 1;
+
+/** What a draft holds so far. Weights are scores of at least 0. */
+export type Phase = 'start' | 'scores' | 'weights' | 'units' | 'kept';
+export type Scored = 'scores' | 'weights';
+export const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
+
+/**
+ * A partial map on the draft: defined on the phases `from`, leaving phase `to`. Recognised by `protocol`, never by
+ * class.
+ */
+export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase | 'same', N extends string = string> {
+  readonly protocol: typeof PROTOCOL;
+  readonly from: readonly F[];
+  readonly to: T;
+  /** Names of the parts without options: `snapkv ∘ caote`. */
+  readonly name: N;
+  /** Names with options, readable back: `snapkv(window=32) ∘ caote`. */
+  readonly label: string;
+  /** A method's name with options, where the piece is that method alone. */
+  readonly called?: string;
+  readonly atoms: readonly Atom[];
+}
+export type AnyPiece = Piece<any, any, any>;
+
+export type Id = Piece<Phase, 'same', ''>;
+export type Scorer<N extends string = string> = Piece<'start', 'scores', N>;
+/** A scorer of weights: scores of at least 0. */
+export type Weigher<N extends string = string> = Piece<'start', 'weights', N>;
+export type Transform<N extends string = string> = Piece<Scored, 'scores', N>;
+/** A transform that keeps weights weights and scores scores. */
+export type Shaper<N extends string = string> = Piece<Scored, 'same', N>;
+/** A transform whose result is at least 0 whatever it is given. */
+export type Normaliser<N extends string = string> = Piece<Scored, 'weights', N>;
+/** A transform that needs weights and leaves weights. */
+export type WeightTransform<N extends string = string> = Piece<'weights', 'weights', N>;
+export type Unit<N extends string = string> = Piece<Scored, 'units', N>;
+export type UnitTransform<N extends string = string> = Piece<'units', 'units', N>;
+export type Allocator<N extends string = string> = Piece<'start' | Scored | 'units', 'same', N>;
+/** An allocator that reads scores. */
+export type ScoreAllocator<N extends string = string> = Piece<Scored | 'units', 'same', N>;
+export type Selector<N extends string = string> = Piece<Scored | 'units', 'kept', N>;
+/** Something that acts outside the event: hides, freezes, times, counts. */
+export type Hooked<N extends string = string> = Piece<Phase, 'same', N>;
+export type View<N extends string = string> = Hooked<N>;
+/** What an engine runs: something that ends in kept slots, or only hides, freezes or times. */
+export type Policy = Piece<'start', 'kept'> | Piece<Phase, 'same'>;
+
+type From<A extends AnyPiece> = A['from'][number];
+type Out<A extends AnyPiece> = A['to'] extends 'same' ? From<A> : A['to'];
+type Fits<A extends AnyPiece, B extends AnyPiece> = [Out<A> & From<B>] extends [never]
+  ? false
+  : A['to'] extends 'same'
+    ? true
+    : [A['to']] extends [From<B>]
+      ? true
+      : false;
+
+export const HAS = {
+  start: 'no scores yet',
+  scores: 'scores that may be negative',
+  weights: 'weights (scores of at least 0)',
+  units: 'unit scores',
+  kept: 'kept slots',
+} as const;
+type Has = typeof HAS;
+/** What to do about scores where weights are needed. */
+export const TO_WEIGHTS = ': put softmax or minMax between them, or declare with weigher() what is always at least 0';
+export const NEEDS = {
+  start: 'an empty draft',
+  scores: 'scores',
+  weights: 'weights (scores of at least 0)',
+  units: 'unit scores',
+  kept: 'kept slots',
+} as const;
+type Needs = typeof NEEDS;
+/** The least that a piece asks for, in words: what takes scores also takes weights and, perhaps, units. */
+type Asks<P extends Phase> = 'scores' extends P ? 'scores' : Needs[P];
+
+type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
+  ? ['start' & From<A>] extends [never]
+    ? `'${A['name']}' reads scores, but the scorer '${B['name']}' stands after it: scorers come first`
+    : Out<A> extends 'kept'
+      ? `'${B['name']}' is a scorer after '${A['name']}', which already chose what to keep: scorers come first`
+      : `'${B['name']}' is a second scorer after '${A['name']}': join scorers with sum(), max() or weighted()`
+  : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}${[
+      From<B>,
+      Out<A>,
+    ] extends ['weights', 'scores']
+      ? typeof TO_WEIGHTS
+      : ''}`;
+
+type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends ''
+  ? B['name']
+  : B['name'] extends ''
+    ? A['name']
+    : `${A['name']} ∘ ${B['name']}`;
+type Join<A extends AnyPiece, B extends AnyPiece> = A['to'] extends 'same'
+  ? Piece<From<A> & From<B>, B['to'], Named<A, B>>
+  : Piece<From<A>, B['to'] extends 'same' ? A['to'] : B['to'], Named<A, B>>;
+
+/** The arguments themselves, with the sentence in the place of the first one that does not fit. */
+export type Checked<P extends readonly unknown[], Acc extends AnyPiece = Id> = P extends readonly [
+  infer H extends AnyPiece,
+  ...infer R,
+]
+  ? Fits<Acc, H> extends true
+    ? [H, ...Checked<R, Join<Acc, H>>]
+    : [Why<Acc, H>, ...R]
+  : [];
+export type Fold<P extends readonly unknown[], Acc extends AnyPiece = Id> = number extends P['length']
+  ? Piece
+  : P extends readonly [infer H extends AnyPiece, ...infer R]
+    ? Fold<R, Join<Acc, H>>
+    : Acc;
+
+export const isPiece = (value: unknown): value is Piece =>
+  typeof value === 'object' &&
+  value !== null &&
+  (value as Piece).protocol === PROTOCOL &&
+  Array.isArray((value as Piece).atoms);
+
+/** A sentence's end for a text where a piece was expected. */
+export const readBy = (text: string): string =>
+  `the text ${excerpt(text)}: policy(${JSON.stringify(text.length > 40 ? '…' : text)}) of @kv/policies makes a policy of it`;
+
+/** What to do about a piece, or a description of pieces, that speaks another protocol; nothing where it does not. */
+export function otherProtocol(value: unknown, name: string): string | undefined {
+  const { protocol } = (typeof value === 'object' && value !== null ? value : {}) as { readonly protocol?: unknown };
+  if (typeof protocol !== 'number' || protocol === PROTOCOL) return undefined;
+  const update = protocol > PROTOCOL ? '@kv/core' : `the package that brings '${name}'`;
+  return `'${name}' speaks protocol ${protocol} of pieces and this @kv/core protocol ${PROTOCOL}: update ${update}`;
+}

@@ -1,0 +1,189 @@
+import type { Ops } from '../tensor/maths.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+export type Args = Readonly<Record<string, number | string>>;
+/**
+ * `free`: already in the cache. `window`: a pass over the last queries. `pass`: a statistic over every query, or
+ * another forward pass. `artifact`: a file beside the model.
+ */
+export type Cost = 'free' | 'window' | 'pass' | 'artifact';
+
+/** Something an engine offers and a piece reads, compared by `id` and `args`; in a piece it goes by the name `as`. */
+export interface Signal<As extends string = string, Value = Tensor> {
+  readonly id: string;
+  readonly as: As;
+  readonly args?: Args;
+  readonly cost: Cost;
+  /** A provider published with the signal, for what no engine knows by itself (KVzip's reconstruction pass). */
+  readonly provide?: Provider<Value>;
+  /** The provider asks for `hiddenNumbers`: what those are made of is remembered while tokens pass. */
+  readonly hidden?: true;
+  /** Present in the type only: what a piece is given. */
+  readonly value?: Value;
+}
+export type AnySignal = Signal<string, any>;
+
+/** Tokens `first` to `end` of a sequence, whose queries from `from` on are looked at together. */
+export interface Stretch {
+  readonly first: number;
+  readonly from: number;
+  readonly end: number;
+  /** A query's strongest weights may be on any token before it; else on tokens before `first`. */
+  readonly inside: boolean;
+}
+/** A stretch's attention, reduced where it was computed: its size does not grow with the sequence. */
+export interface FoldedStretch {
+  readonly ops: Ops;
+  /**
+   * Of a stretch whose queries are all there and that is not `inside`: mean over heads of what its queries give its
+   * tokens, `[1, end - first, end - first]`, 0 where a query sees nothing.
+   */
+  readonly mean?: Tensor;
+  /** Sum of the weights that each token of the stretch receives from its queries, `[H, end - first]`. */
+  readonly received: Tensor;
+  /**
+   * Of each query the `most` largest mean weights over heads above `above`, ties to the earlier token: token and weight
+   * by turns, `[end - from, 2 * most]`, f32; 0 and 0 where there are fewer.
+   */
+  readonly strongest: Tensor;
+}
+
+/** What an engine lets a provider do. */
+export interface ProviderEngine {
+  /** Token ids of the sequence so far. */
+  readonly ids: readonly number[];
+  /** Of them the prompt's; the others were generated. */
+  readonly promptLength: number;
+  encode(text: string): readonly number[];
+  decode(ids: readonly number[]): string;
+  /**
+   * Feeds `ids` after the present cache without keeping them, and gives for `layer` the largest attention weight that
+   * each slot of the cache received from them, `[H, n]`; `over` `hidden` divides the weights of each query by |h|_2, h
+   * what the layer's projections read of its token.
+   */
+  observeMax(ids: readonly number[], layer: number, over?: 'hidden'): Promise<Tensor>;
+  /** A file that lies beside the model: of that name in its folder, or behind the name of a `.gguf` and a dot. */
+  artifact(name: string): Promise<Uint8Array | undefined>;
+  /**
+   * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of
+   * every query from `from` on, in order: `visit(query, rows)`,
+   * rows `[H, query + 1]`.
+   */
+  attentionRows(layer: number, visit: (query: number, rows: Float32Array) => void, from?: number): Promise<void>;
+  /**
+   * The same where the engine does not bring rows to the host: each stretch is folded where it is computed, `record`
+   * says which tensors of it are wanted, and those of all stretches
+   * come back in one read. Stretches are in order.
+   */
+  attentionStretches?(
+    layer: number,
+    stretches: readonly Stretch[],
+    strongest: { readonly most: number; readonly above: number },
+    record: (folded: FoldedStretch, stretch: Stretch) => readonly Tensor[],
+  ): Promise<readonly (readonly Float32Array[])[]>;
+  /**
+   * A number for every token of the sequence so far, by position, evicted ones included, from its hidden state behind
+   * the last layer and the final norm. `fold` makes m numbers of the rows `[m, width]`
+   * of tokens that it has not seen, in order; what it made of the others is kept under `key`.
+   */
+  hiddenNumbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Promise<Float32Array>;
+}
+export type Provider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
+
+/** Token ids, text and exact offsets (UTF-16) of the whole sequence, evicted tokens included; index = position. */
+export interface Tokens {
+  readonly ids: readonly number[];
+  readonly text: string;
+  readonly offsets: readonly (readonly [start: number, end: number])[];
+}
+
+export const sameSignal = (a: AnySignal, b: AnySignal): boolean => signalKey(a) === signalKey(b);
+/** Identity of a signal as text: `attention.window(w=32)`. */
+export function signalKey({ id, args = {} }: Pick<AnySignal, 'id' | 'args'>): string {
+  const names = Object.keys(args).sort();
+  return names.length === 0 ? id : `${id}(${names.map((k) => `${k}=${args[k]}`).join(',')})`;
+}
+
+/** Cached keys after RoPE, f32 `[G, n, d]`. */
+export const keys: Signal<'keys'> = { id: 'keys', as: 'keys', cost: 'free' };
+/** Cached values, f32 `[G, n, d]`. */
+export const values: Signal<'values'> = { id: 'values', as: 'values', cost: 'free' };
+/** Original position of every slot, u32 `[G, n]`, ascending in each row. */
+export const positions: Signal<'positions'> = { id: 'positions', as: 'positions', cost: 'free' };
+/** Ids, text and offsets on the host. */
+export const tokens: Signal<'tokens', Tokens> = { id: 'tokens', as: 'tokens', cost: 'free' };
+/** The last w queries after RoPE, f32 `[H, w, d]`. */
+export const queries = (w: number): Signal<'queries'> => ({ id: 'queries', as: 'queries', args: { w }, cost: 'free' });
+/** Attention weights of the newest query, f32 `[H, n]`. */
+export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'attention', cost: 'window' };
+/**
+ * What else than its mean a window is asked about a slot. With a_ij the weight that query i of the window gives slot j,
+ * 0 where it does not see it, and n_i the slots of the KV head that it sees, the mean over the queries of
+ * - `squares`: a_ij², so that `squares` - mean² is the variance;
+ * - `votes`: 1 where a_ij > 1 / n_i, else 0: the share of queries that give it more than the mean weight;
+ * - `normalized`: a_ij (n_i - 1), so that queries count alike however many slots their weights are spread over;
+ * - `entropy`: -a_ij ln a_ij, of which a row's sum is the entropy of its queries' attention.
+ */
+export type WindowStatistic = 'squares' | 'votes' | 'normalized' | 'entropy';
+/**
+ * Column means of the causal softmax rows of the last w queries (of all, where there are fewer) over all slots, f32
+ * `[H, n]`; or means of what `of` makes of these weights.
+ */
+export const attentionWindow = (w: number, of?: WindowStatistic): Signal<'attention'> => ({
+  id: 'attention.window',
+  as: 'attention',
+  args: { w, ...(of && { of }) },
+  cost: 'window',
+});
+/** Column sums over every query so far, carried across events and compacted with the cache, f32 `[H, n]`. */
+export const attentionAccumulated: Signal<'attention'> = { id: 'attention.accumulated', as: 'attention', cost: 'pass' };
+/**
+ * The same summed over the query heads of each KV head, f32 `[G, n]`: what an engine remembers for it is H / G times
+ * smaller, unless the sums of query heads are read too.
+ */
+export const attentionAccumulatedKv: Signal<'attention'> = { ...attentionAccumulated, args: { rows: 'kv' } };
+/** Column sums over the queries of the newest block only, f32 `[H, n]`. */
+export const attentionBlock: Signal<'attention'> = { id: 'attention.block', as: 'attention', cost: 'pass' };
+/** Largest weight that each slot received from the last w queries, f32 `[H, n]`. */
+export const attentionMax = (w: number): Signal<'attention'> => ({
+  id: 'attention.max',
+  as: 'attention',
+  args: { w },
+  cost: 'window',
+});
+
+/**
+ * What each slot's value adds to the layer's output: |v W_O|_1 over the query head's columns of the output product, f32
+ * `[H, n]`. Costs that product over every slot.
+ */
+export const outputNorms: Signal<'outputNorms'> = { id: 'values.output', as: 'outputNorms', cost: 'pass' };
+/** The same as a Euclidean length, |v W_O|_2. */
+export const outputLengths: Signal<'outputNorms'> = { ...outputNorms, args: { norm: 2 } };
+
+/**
+ * How the model turns queries and keys: of position p the pairs (i, i + rotary / 2) of the first `rotary` channels, by
+ * cos and sin `[positions, rotary / 2]`.
+ */
+export interface Rope {
+  readonly rotary: number;
+  angles(positions: Uint32Array): { readonly cos: Float32Array; readonly sin: Float32Array };
+}
+/** The model's rotary position embedding, on the host; cos and sin carry any attention factor of its scaling. */
+export const rope: Signal<'rope', Rope> = { id: 'rope', as: 'rope', cost: 'free' };
+
+/** The model's input embeddings: a text's ids without special ones, and ids' rows `[ids, width]`. */
+export interface Embeddings {
+  readonly width: number;
+  encode(text: string): readonly number[];
+  rows(ids: readonly number[]): Float32Array;
+}
+/** Input embeddings of any token, on the host. */
+export const embeddings: Signal<'embeddings', Embeddings> = { id: 'embeddings', as: 'embeddings', cost: 'free' };
+
+/** The same signal under another name, for a piece that reads two of a family. */
+export const as = <N extends string, V>(name: N, signal: Signal<string, V>): Signal<N, V> => ({ ...signal, as: name });
+
+/** What a piece gets: one entry a signal, under its name. */
+export type Values<S extends readonly AnySignal[]> = {
+  readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never;
+};

@@ -1,0 +1,134 @@
+import type { Place } from './kinds.ts';
+import { countBelow } from '../tensor/count-below.ts';
+import { LOWEST } from '../tensor/tensor.ts';
+import { kernel } from '../tensor/kernel.ts';
+import type { Kernel, Products } from '../tensor/kernel.ts';
+import { range } from '../tensor/range.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+type Seen = Place & { readonly queries: Tensor; readonly keys: Tensor };
+/** Neighbouring queries of the observation window. */
+export interface WindowBlock {
+  /** Divided by √d, `[H c, d]`: those of a query head follow each other, oldest first. */
+  readonly queries: Tensor;
+  /** How many of each head, c. */
+  readonly count: number;
+  /** Position of the oldest. */
+  readonly first: number;
+}
+
+/** Numbers in the rows of a block of more than one query: 16 MiB, the 32 queries of 32 heads at 4,096 slots. */
+const ROOM = 2 ** 22;
+
+/**
+ * Sum or maximum, over the queries of the observation window, of the rows that `each` makes of a block of c queries,
+ * `[H c, n]`, `[G c, n]` or as many as the result has: `[rows, n]`, for rows = H of each query head by itself, for
+ * rows = G over the heads of its group too. Blocks of as many queries as `room` numbers hold, one at least.
+ */
+export function overWindow(
+  { ops, at, queries: q, keys: k }: Seen,
+  kind: 'sum' | 'max',
+  rows: number,
+  each: (block: WindowBlock) => Tensor,
+  room: number = ROOM,
+): Tensor {
+  const [H = 1, w = 1, d = 1] = q.shape,
+    [, n = 1] = k.shape,
+    scaled = ops.div(q, Math.sqrt(d)),
+    most = Math.max(1, Math.floor(room / (H * n)));
+  const block = (from: number): Tensor => {
+    const count = Math.min(most, w - from),
+      own = ops.take(scaled, ops.from({ data: range(from, count), shape: [1, count] }));
+    return ops.groupRows(
+      kind,
+      each({ queries: ops.reshape(own, [H * count, d]), count, first: at.length - w + from }),
+      rows,
+    );
+  };
+  let total = block(0);
+  for (let from = most; from < w; from += most) total = ops.zip(kind === 'sum' ? 'add' : 'max', total, block(from));
+  return total;
+}
+
+type Causal = Kernel<
+  { readonly q: 'f32'; readonly k: 'f32'; readonly p: 'u32' },
+  { readonly block: 'u32'; readonly first: 'f32' }
+>;
+/** A reference by KV head: its queries, keys, how many slots each query sees, and the rows of the result. */
+function byHead(
+  each: (
+    queries: Float32Array,
+    keys: Float32Array,
+    d: number,
+    seen: Float32Array,
+    own: Float32Array,
+    length: number,
+    products: Products,
+  ) => void,
+): Causal['ref'] {
+  return ({ q, k, p }, { block = 1, first = 0 }, out, lengths, products) => {
+    const [rows = 0, d = 0] = q.shape,
+      [heads = 1, n = 0] = k.shape,
+      group = rows / heads;
+    for (let g = 0; g < heads; g++) {
+      const positions = p.data.subarray(g * n, g * n + lengths[g]);
+      each(
+        q.data.subarray(g * group * d, (g + 1) * group * d),
+        k.data.subarray(g * n * d, (g + 1) * n * d),
+        d,
+        Float32Array.from({ length: group }, (_, r) => countBelow(positions, first + ((g * group + r) % block) + 1)),
+        out.subarray(g * group * n, (g + 1) * group * n) as Float32Array,
+        lengths[g],
+        products,
+      );
+    }
+  };
+}
+
+/**
+ * Inner products of q `[r, d]`, `block` queries of each head and the oldest at position `first`, with the keys k `[r',
+ * n, d]` at or before them by p `[r', n]`, the lowest number with others: `[r, n]`.
+ */
+export const causalDot = kernel({
+  id: 'causal-dot',
+  inputs: { q: 'f32', k: 'f32', p: 'u32' },
+  params: { block: 'u32', first: 'f32' },
+  ragged: 'k',
+  output: { shape: ({ q, k }) => [q[0], k[1]] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = k_shape.y; let d = k_shape.z; let row = index / n;
+  let slot = row / (q_shape.x / k_shape.x) * n + index % n;
+  output[index] = -0x1.fffffep+127f;
+  if (f32(p[slot]) > params.first + f32(row % params.block)) { return; }
+  var sum = 0.0;
+  for (var c = 0u; c < d; c++) { sum += q[row * d + c] * k[slot * d + c]; }
+  output[index] = sum;
+}`,
+  operations: ({ q, k }) => 2 * q.shape[0] * k.shape[1] * k.shape[2],
+  ref: byHead((queries, keys, d, seen, own, length, { multiply }) => {
+    const n = keys.length / d;
+    multiply(queries, keys, d, own);
+    seen.forEach((count, r) => own.fill(LOWEST, r * n + count, r * n + length));
+  }),
+});
+
+/** The softmax of `causalDot`; of a query that sees nothing all slots alike. */
+export const causalAttention: typeof causalDot = {
+  ...causalDot,
+  id: 'causal-attention',
+  then: 'softmax',
+  ref: byHead((queries, keys, d, seen, own, length, { attend }) => {
+    const n = keys.length / d;
+    attend(queries, keys, d, seen, own);
+    seen.forEach((count, r) => {
+      if (count === 0) own.fill(1 / length, r * n, r * n + length);
+    });
+  }),
+};
+
+/** Attention of a block's queries over the slots at or before their own, softmax(q·k / √d): `[H c, n]`. */
+export const blockAttention = (
+  { ops, keys: k, positions: p }: Seen & { readonly positions: Tensor },
+  { queries: q, count, first }: WindowBlock,
+): Tensor => ops.kernel(causalAttention, { q, k, p }, { block: count, first });

@@ -1,0 +1,26 @@
+import { KvError } from './errors.ts';
+import type { Ops } from './maths.ts';
+import { shown } from '../piece/option.ts';
+import type { Tensor } from './tensor.ts';
+
+/** Where tensors live: operations that record, and the one asynchronous read an event makes. */
+export interface Backend {
+  readonly name: string;
+  readonly ops: Ops;
+  /** Its tensors are numbers on the host, which last as long as somebody holds them. @defaultValue false */
+  readonly lasting?: boolean;
+  /** Numbers of the tensors, row-major, in one read. */
+  read(tensors: readonly Tensor[]): Promise<
+    readonly {
+      readonly data: Float32Array | Uint32Array;
+      readonly shape: readonly number[];
+      readonly lengths?: Uint32Array | undefined;
+    }[]
+  >;
+}
+
+/** @throws KvError where a backend is expected and something else, or nothing, is given. */
+export function expectBackend(at: string, backend: Backend): void {
+  if (typeof backend !== 'object' || backend === null || typeof backend.read !== 'function' || !backend.ops)
+    throw new KvError(at, `expected a backend such as 'cpu' of @kv/cpu, got ${shown(backend)}`);
+}

@@ -1,0 +1,58 @@
+import { isFactory } from '../piece/declare.ts';
+import type { AnyFactory } from '../piece/declare.ts';
+import { KvError } from '../tensor/errors.ts';
+import { didYouMean } from '../piece/nearest.ts';
+import { excerpt } from './policy-calls.ts';
+
+/** A declared thing, and the package that exports it. */
+export interface Entry {
+  readonly factory: AnyFactory;
+  readonly package: string;
+}
+/** What texts may name: what packages declare, by name. */
+export type Registry = ReadonlyMap<string, readonly Entry[]>;
+
+/**
+ * Every declared export of modules, by the names of their packages. Exports are recognised by their description;
+ * nothing of them is called.
+ */
+export function registry(modules: Readonly<Record<string, object>>, beside: Registry = new Map()): Registry {
+  const found = new Map<string, readonly Entry[]>(beside);
+  for (const [name, module] of Object.entries(modules))
+    for (const factory of Object.values(module).filter(isFactory)) {
+      const before = found.get(factory.description.name) ?? [];
+      if (!before.some((entry) => entry.factory === factory))
+        found.set(factory.description.name, [...before, { factory, package: name }]);
+    }
+  return found;
+}
+
+/** Everything of a registry, in the order of its packages. */
+export const entries = (known: Registry): readonly Entry[] => [...known.values()].flat();
+
+/**
+ * What a name stands for: `name`, or `package:name` where two packages hold it. Alone in a text it is rather a method;
+ * within a composition rather a piece.
+ *
+ * @throws KvError for a name that nothing has, or that two packages have.
+ */
+export function lookUp(known: Registry, text: string, alone = false): AnyFactory {
+  const [, from, name = text] = /^(.*):([^:]*)$/.exec(text) ?? [];
+  const held = (known.get(name) ?? []).filter((entry) => from === undefined || entry.package === from);
+  const fits = held.filter(({ factory }) => (factory.description.kind === 'method') === alone);
+  const [first, second] = fits.length > 0 ? fits : held;
+  if (first === undefined) {
+    const names = [...known.keys()];
+    throw new KvError(
+      'policy',
+      `expected the name of a method or piece${didYouMean(name, names)}, got ${excerpt(text)}`,
+    );
+  }
+  const rivals = (fits.length > 0 ? fits : held).filter((entry) => entry.package !== first.package);
+  if (second !== undefined && rivals.length > 0)
+    throw new KvError(
+      'policy',
+      `'${name}' is in more than one package: expected ${[first, ...rivals].map((entry) => `'${entry.package}:${name}'`).join(' or ')}, got ${excerpt(text)}`,
+    );
+  return first.factory;
+}
