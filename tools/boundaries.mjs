@@ -1,6 +1,6 @@
 /**
  * Who may import whom: core <- pieces (scorers, selectors, allocators, ...) <- policies <- apps; and core <- checkpoints
- * <- engine <- engine-wasm, engine-onnx, gpu-models <- models <- apps.
+ * <- engine <- engine-wasm, engine-onnx, engine-webgpu <- models <- apps.
  * A piece is any package one folder deeper than the others: packages/FAMILY/NAME.
  */
 import { existsSync } from 'node:fs';
@@ -35,7 +35,7 @@ export const rules = [
     {
       path: '^(packages/[^/]+)/src/',
       pathNot:
-        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|policies|gpu-models|evaluation|model-testing|server)/',
+        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|policies|engine-webgpu|evaluation|model-testing|server)/',
     },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
   ),
@@ -60,7 +60,7 @@ export const rules = [
   rule(
     'engines-see-engine',
     'an engine of a kind imports no other package of the workspace than core, cpu, checkpoints and engine.',
-    { path: '^(packages/engine-[a-z]+)/src/' },
+    { path: '^(packages/engine-[a-z]+)/src/', pathNot: '^packages/engine-webgpu/' },
     { path: workspace, pathNot: ['^packages/(core|cpu|checkpoints|engine)/', '^$1/'] },
   ),
   rule(
@@ -82,10 +82,10 @@ export const rules = [
     { path: workspace, pathNot: '^packages/(core|engine|models|server)/' },
   ),
   rule(
-    'gpu-models-see-core-gpu-and-engine',
-    'gpu-models imports no other package of the workspace than core, gpu, checkpoints and engine.',
-    { path: '^packages/gpu-models/src/' },
-    { path: workspace, pathNot: '^packages/(core|gpu|checkpoints|engine|gpu-models)/' },
+    'engine-webgpu-sees-gpu-too',
+    'engine-webgpu imports no other package of the workspace than core, gpu, checkpoints and engine.',
+    { path: '^packages/engine-webgpu/src/' },
+    { path: workspace, pathNot: '^packages/(core|gpu|checkpoints|engine|engine-webgpu)/' },
   ),
   rule(
     'evaluation-sees-what-it-measures',

@@ -175,7 +175,7 @@ const documented = [
   'hub',
   'server',
   'gpu',
-  'gpu-models',
+  'engine-webgpu',
 ];
 await step(
   'the API',

@@ -1,4 +1,4 @@
-import { encodeLinear, rowsOf, uploadMatrix } from '@kv/gpu-models';
+import { encodeLinear, rowsOf, uploadMatrix } from '@kv/engine-webgpu';
 import { secondsOf } from './clock.mjs';
 import { randomMatrix } from './shapes.mjs';
 

@@ -1,5 +1,5 @@
 import { openGpu } from '@kv/gpu';
-import { gpuRuntime } from '@kv/gpu-models';
+import { gpuRuntime } from '@kv/engine-webgpu';
 import { decode, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
 import { randomModel } from './shapes.mjs';

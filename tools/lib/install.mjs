@@ -11,7 +11,7 @@ const pieces = () => running('@kv/cli', ...piecePackages().map(({ manifest: { na
 /** What each command needs: an app with everything it imports, all pieces and the root's build tools; for the unit tests what they import (ONNX Runtime is bench's), without the tools; or all. */
 const scopes = {
   cli: () => ['--filter', '.', ...pieces()],
-  gpu: () => ['--filter', '.', '--filter', '@kv/gpu-models...', ...pieces()],
+  gpu: () => ['--filter', '.', '--filter', '@kv/engine-webgpu...', ...pieces()],
   queue: () => ['--filter', '.', '--filter', '@kv/queue...', ...pieces()],
   studies: () => ['--filter', '.', ...running('@kv/studies'), ...pieces()],
   playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],

@@ -35,8 +35,8 @@ export async function prepare(args, scope, name) {
   if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) {
     // 132 MB, for those who ask
     await install('gpu');
-    filters.push('--filter=@kv/gpu-models...');
-    process.env.KV_GPU_MODELS ??= join(root, 'packages/gpu-models');
+    filters.push('--filter=@kv/engine-webgpu...');
+    process.env.KV_GPU_MODELS ??= join(root, 'packages/engine-webgpu');
   }
   if (args.some((arg) => /^--queue(=|$)/.test(arg))) {
     await install('queue');

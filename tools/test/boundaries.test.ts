@@ -65,8 +65,8 @@ test.each([
   ['catalogue-on-demand', 'packages/engine/src/inner.ts', `export { value } from '@kv/policies';`],
   ['catalogue-on-demand', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/policies';`],
   [
-    'gpu-models-see-core-gpu-and-engine',
-    'packages/gpu-models/src/index.ts',
+    'engine-webgpu-see-core-gpu-and-engine',
+    'packages/engine-webgpu/src/index.ts',
     `export { value } from '@kv/scorers-good';`,
   ],
   ['policies-see-core-and-pieces', 'packages/policies/src/index.ts', `export { value } from '@kv/gpu';`],
@@ -102,7 +102,7 @@ test.each([
   ],
   ['packages/scorers/good/test/a.oracle.ts', `import type { Value } from '@kv/core';\nexport type A = Value;`],
   ['packages/policies/src/index.ts', `export { value } from '@kv/scorers-good';`],
-  ['packages/gpu-models/src/index.ts', `export { value } from '@kv/gpu';`],
+  ['packages/engine-webgpu/src/index.ts', `export { value } from '@kv/gpu';`],
   ['packages/engine/src/inner.ts', `export const load = () => import('@kv/policies');`],
   ['packages/models/src/index.ts', `export const load = () => import('@kv/engine-onnx');`],
   [

@@ -13,12 +13,12 @@ export type Device = (typeof DEVICES)[number];
 /** The flag, the help text, the parser and the default of `--device`. */
 export const deviceOption: [flag: string, help: string, parse: (text: string) => Device, choice: Device] = [
   '--device <name>',
-  'webgpu, cpu, or auto: webgpu where @kv/gpu-models is installed and finds a GPU (a software adapter is none), unless --engine says what multiplies',
+  'webgpu, cpu, or auto: webgpu where @kv/engine-webgpu is installed and finds a GPU (a software adapter is none), unless --engine says what multiplies',
   oneOf('--device', DEVICES),
   'auto',
 ];
 
-/** What is used of an open device of `@kv/gpu`, and of `@kv/gpu-models`, which this package does not install. */
+/** What is used of an open device of `@kv/gpu`, and of `@kv/engine-webgpu`, which this package does not install. */
 interface Gpu {
   readonly name: string;
   readonly software: boolean;
@@ -90,24 +90,24 @@ export async function openGpuRuntime(cwd: string): Promise<Runtime & Closing> {
   return { ...packages.gpuRuntime(gpu), close: () => gpu.destroy() };
 }
 
-const NAME = '@kv/gpu-models';
+const NAME = '@kv/engine-webgpu';
 
 /**
  * The GPU packages: in the folder that `KV_GPU_MODELS` names, or installed beside the working folder or this package.
  */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
-  const models = gpuModelsFolder(cwd),
+  const models = webgpuFolder(cwd),
     gpu = models && installed('@kv/gpu', models);
   if (!models || !gpu) return undefined;
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
 }
 
-/** The folder of the `@kv/gpu-models` that is taken. */
-export const gpuModelsFolder = (cwd: string): string | undefined =>
+/** The folder of the `@kv/engine-webgpu` that is taken. */
+export const webgpuFolder = (cwd: string): string | undefined =>
   process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
 
 /** The folder of the `@kv/gpu` that is taken, from where `webgpu` is looked for. */
 export function gpuFolder(cwd: string): string | undefined {
-  const models = gpuModelsFolder(cwd);
+  const models = webgpuFolder(cwd);
   return models && installed('@kv/gpu', models);
 }

@@ -6,7 +6,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 import { writeTinyModel } from '@kv/model-testing';
 
-const PACKAGES = fileURLToPath(new URL('../../../packages/gpu-models', import.meta.url)),
+const PACKAGES = fileURLToPath(new URL('../../../packages/engine-webgpu', import.meta.url)),
   SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
 if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
 process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
@@ -71,7 +71,7 @@ describe('--device', () => {
     expect([code, stdout, stderr.trim()]).toEqual([
       2,
       '',
-      `--device webgpu: expected @kv/gpu-models to be installed (npm install @kv/gpu-models webgpu), it was not found from ${cwd}`,
+      `--device webgpu: expected @kv/engine-webgpu to be installed (npm install @kv/engine-webgpu webgpu), it was not found from ${cwd}`,
     ]);
   });
   it('auto is the CPU where nothing is installed', async () => {

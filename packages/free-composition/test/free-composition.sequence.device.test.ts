@@ -3,7 +3,7 @@ import { afterAll, expect, test } from 'vitest';
 import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { openGpu } from '@kv/gpu';
-import { gpuRuntime } from '@kv/gpu-models';
+import { gpuRuntime } from '@kv/engine-webgpu';
 import { firstDevice } from '@kv/gpu-testing';
 import { generate, loadModel } from '@kv/models';
 import type { GenerateOptions, HostModel, Model } from '@kv/models';

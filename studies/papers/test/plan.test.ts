@@ -18,7 +18,7 @@ const planned = first.rows.filter(isPlanned),
   { tasks } = first,
   plans: readonly (readonly [PlanName, Plan])[] = planNames.map((name) => [name, planOf(name)]);
 const column = (i: number): readonly string[] =>
-  readFileSync(`${process.env.KV_SHARED}/papers.md`, 'utf8')
+  readFileSync(new URL('./data/papers.md', import.meta.url), 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('| '))
     .map((line) => line.split('|')[i].trim())

@@ -135,7 +135,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
 
 /** Why an engine cannot run here, where it cannot. */
 async function missing(name: Name, path: string, peer: string | undefined, cwd: string): Promise<string | undefined> {
-  if (name === 'webgpu' && !(await hasGpu(cwd))) return 'no @kv/gpu-models, or no hardware adapter';
+  if (name === 'webgpu' && !(await hasGpu(cwd))) return 'no @kv/engine-webgpu, or no hardware adapter';
   if (name === 'onnx') return withoutOnnx(cwd);
   if (name !== 'peer') return undefined;
   if (peer === undefined) return `${PEER} is not installed (--peer names a folder where it is)`;

@@ -30,7 +30,7 @@ const ENGINES: readonly (readonly [flag: string, choice: EngineChoice])[] = [
 /** What kv takes where it is installed, and what it is for. */
 const BESIDE: readonly (readonly [name: string, gain: string])[] = [
   ['onnxruntime-node', '--engine onnx'],
-  ['@kv/gpu-models', '--device webgpu'],
+  ['@kv/engine-webgpu', '--device webgpu'],
   ['webgpu', '--device webgpu in Node'],
 ];
 

@@ -1,8 +1,8 @@
 import type { AnySignal } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Cost } from '@kv/gpu';
-import { sum } from '@kv/gpu-models';
-import type { ShapeCosts } from '@kv/gpu-models';
+import { sum } from '@kv/engine-webgpu';
+import type { ShapeCosts } from '@kv/engine-webgpu';
 import { watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { provided } from './provided.ts';

@@ -1,7 +1,7 @@
 import { compile } from '@kv/core/engine';
 import type { Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
-import { sum } from '@kv/gpu-models';
+import { sum } from '@kv/engine-webgpu';
 import { windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf, policyNames } from '@kv/policies';

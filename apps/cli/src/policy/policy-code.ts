@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { KvError, parsePolicy } from '@kv/core';
 import { policyCalls } from '@kv/core/engine';
 import type { Names } from '@kv/evaluation';
-import { gpuModelsFolder } from '../device.ts';
+import { webgpuFolder } from '../device.ts';
 import type { EngineChoice } from '../engine.ts';
 import { installed } from '../optional-package.ts';
 import { installedFolders } from './installed.ts';
@@ -48,7 +48,7 @@ export async function policyCode(
 export function packagesCode(packages: Iterable<string>, cwd: string, engine: EngineChoice): readonly string[] {
   const policies = folderOf('@kv/policies', HERE),
     installedHere = installedFolders(cwd),
-    gpu = engine === 'webgpu' ? gpuModelsFolder(cwd) : undefined;
+    gpu = engine === 'webgpu' ? webgpuFolder(cwd) : undefined;
   return codeOf([
     folderOf('@kv/evaluation', HERE),
     ...(gpu === undefined ? [] : [gpu]),

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { openGpu } from '@kv/gpu';
 import type { OpenScope } from '@kv/gpu';
-import { gpuRuntime } from '@kv/gpu-models';
+import { gpuRuntime } from '@kv/engine-webgpu';
 import { cpuRuntime } from '@kv/models';
 import type { Runtime } from '@kv/models';
 import type { Device } from '../choice.ts';
