@@ -65,7 +65,7 @@ test.each([
   ['catalogue-on-demand', 'packages/engine/src/inner.ts', `export { value } from '@kv/policies';`],
   ['catalogue-on-demand', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/policies';`],
   [
-    'engine-webgpu-see-core-gpu-and-engine',
+    'engine-webgpu-sees-gpu-too',
     'packages/engine-webgpu/src/index.ts',
     `export { value } from '@kv/scorers-good';`,
   ],
