@@ -5,7 +5,7 @@
  *
  *   npm run bench joint        or, once built:   node bench/joint-eviction.bench.mjs --tokens 512 --budgets 480,256,64
  */
-import { compose, shaper, values } from '@kv/core';
+import { compose, scoreTransform, values } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { loadModel, Sequence } from '@kv/models';
 import { h2o, snapkv, tova } from '@kv/scorers-attention';
@@ -41,7 +41,7 @@ async function layers(base) {
     const { data, shape } = readCpu(x);
     return { data: data.slice(), shape };
   };
-  const capture = shaper('capture', { needs: [values] }, ({ scores, values: v, at }) => {
+  const capture = scoreTransform('capture', { needs: [values] }, ({ scores, values: v, at }) => {
     found.push({ scores: copy(scores), values: copy(v), at: { queryHeads: at.queryHeads, kvHeads: at.kvHeads } });
     return scores;
   })();

@@ -1,12 +1,12 @@
 /** A piece of one's own, its laws, and a policy that nests it. */
-import { compose, number, sum, values, weigher } from '@kv/core';
+import { compose, number, sum, values, weightScorer } from '@kv/core';
 import { apply } from '@kv/cpu';
 import { each, scorerLaws } from '@kv/laws';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 
 /** |v| + more: tokens with long value vectors stay. */
-const size = weigher(
+const size = weightScorer(
   'size',
   {
     source: 'this example',

@@ -13,7 +13,7 @@ console.log(`${packages.length} packages and apps
 ${exported} exported names
 ${several.length} type names that several files declare
 ${shared.length} type names that several packages export
-${participles.length} exported types that are participles
+${participles.length} exported types and functions that are participles
 ${houseWords} words of the house in comments and documents
 ${casts} casts`);
 if (process.argv.includes('--list'))

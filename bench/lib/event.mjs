@@ -1,5 +1,5 @@
 import { cpu } from '@kv/cpu';
-import { compile, planBudgets, runEvent, settle } from '@kv/core/engine';
+import { compile, planBudgets, runEvent, readDecisions } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 
 /**
@@ -61,7 +61,7 @@ export function eventOf(policy, layer) {
   const compiled = compile(policy),
     [event] = stage({ layers: [layer] }, cpu.ops, {}).layers;
   const budgets = planBudgets(compiled, layer.at.budget, [layer.lengths]).budgets[0];
-  return () => settle(cpu, [{ ...event, budgets }], runEvent(compiled, [{ ...event, budgets }], cpu.ops));
+  return () => readDecisions(cpu, [{ ...event, budgets }], runEvent(compiled, [{ ...event, budgets }], cpu.ops));
 }
 
 /** What the engine brings for a policy, and in a word what that costs. */

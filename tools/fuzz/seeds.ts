@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { CacheShape } from '../../packages/engine/src/saved/layout.ts';
 import { layoutOf, bytesOf } from '../../packages/engine/src/saved/layout.ts';
 import { writeSaved } from '../../packages/engine/src/saved/file.ts';
-import type { Manifest } from '../../packages/engine/src/saved/manifest.ts';
+import type { SavedManifest } from '../../packages/engine/src/saved/manifest.ts';
 import { f32, i32, kind, list, string, u32, writeGguf } from '../../packages/model-testing/src/gguf-file.ts';
 import { writeSafetensors } from '../../packages/model-testing/src/safetensors-file.ts';
 
@@ -65,7 +65,7 @@ function small(tokenizer: Record<string, unknown>): Uint8Array {
 }
 
 function savedCache(shape: CacheShape): Uint8Array {
-  const manifest: Manifest = {
+  const manifest: SavedManifest = {
     version: 1,
     model: 'm',
     policy: 'snapkv ∘ topK',

@@ -9,7 +9,7 @@ import { configFromGguf } from '../../packages/checkpoints/src/config/gguf-confi
 import { readGguf } from '../../packages/checkpoints/src/format/gguf.ts';
 import { readSafetensors } from '../../packages/checkpoints/src/format/safetensors.ts';
 import { bytesSource, readJson } from '../../packages/checkpoints/src/read/source.ts';
-import type { TensorFile } from '../../packages/checkpoints/src/format/tensor-file.ts';
+import type { CheckpointTensors } from '../../packages/checkpoints/src/format/tensor-file.ts';
 import { tensorTypes, toFloat32, weightType } from '../../packages/checkpoints/src/format/tensor-types.ts';
 import { checkCounts, checkNumbers } from '../../packages/engine/src/saved/checks.ts';
 import { readSaved, writeSaved } from '../../packages/engine/src/saved/file.ts';
@@ -63,7 +63,7 @@ function use(tokenizer: Tokenizer): void {
 }
 
 /** Every tensor has the bytes that its shape needs. */
-async function readAll(file: TensorFile): Promise<void> {
+async function readAll(file: CheckpointTensors): Promise<void> {
   for (const [name, { type, shape }] of file.tensors) {
     const known = weightType(type, name);
     const bytes = await file.bytes(name);

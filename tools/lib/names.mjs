@@ -27,10 +27,9 @@ export function tracked(wanted, ref) {
 }
 
 /** Sources of packages and apps, without tests and templates. */
-export const isSource = (path) =>
-  /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
+const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
 /** Documents for people, without logs of changes and what programs wrote. */
-export const isDocument = (path) =>
+const isDocument = (path) =>
   /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results\/|\/plans\/|templates/.test(path);
 
 const packageOf = (path) => path.slice(0, path.indexOf('/src/'));
@@ -41,12 +40,12 @@ const isType = (node) =>
   ts.isEnumDeclaration(node);
 const isExported = (node) => node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
 
-/** Names that the top level of a source declares: `{ name, type, exported }`. */
+/** Names that the top level of a source declares: `{ name, type, call, exported }`; `call` of a function. */
 function declared(file) {
   return file.statements.flatMap((node) => {
     const exported = isExported(node);
     if (isType(node)) return [{ name: node.name.text, type: true, exported }];
-    if (ts.isFunctionDeclaration(node)) return [{ name: node.name.text, type: false, exported }];
+    if (ts.isFunctionDeclaration(node)) return [{ name: node.name.text, type: false, call: true, exported }];
     if (!ts.isVariableStatement(node)) return [];
     return node.declarationList.declarations
       .filter(({ name }) => ts.isIdentifier(name))
@@ -55,14 +54,14 @@ function declared(file) {
 }
 
 /** A name of one word that is a participle says what was done, not what the thing is. */
-export const isParticiple = (name) =>
+const isParticiple = (name) =>
   (/^[A-Z]?[a-z]+ed$/.test(name) && !/^(embed|feed|need|red|seed|shed|speed|unneed)$/i.test(name)) ||
   IRREGULAR.test(name);
 const IRREGULAR =
   /^(begun|been|bound|bought|broken|built|came|caught|chosen|come|cut|done|drawn|fallen|fed|felt|found|frozen|given|gone|got|grown|heard|held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|paid|ran|read|said|seen|sent|set|shown|shut|slept|sold|spent|split|spoken|spoilt|stood|taken|taught|thought|thrown|told|torn|understood|woken|won|worn|written)$/i;
 
 /** Words that only this house uses so, in comments and documents. */
-export const HOUSE_WORDS = /\b(beside|behind|so many|nobody|whoever|anew|in the place of)\b/gi;
+const HOUSE_WORDS = /\b(beside|behind|so many|nobody|whoever|anew|in the place of)\b/gi;
 
 const comments = (text) => [...text.matchAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm)].map(([comment]) => comment);
 const casts = (file) => {
@@ -100,17 +99,20 @@ export function census(ref) {
       const packages = [...new Set(places.filter((one) => one.exported).map(({ path }) => packageOf(path)))];
       return packages.length > 1 ? [{ name, packages }] : [];
     }),
-    participles: exported.filter(({ name, type }) => type && isParticiple(name)),
+    participles: exported.filter(({ name, type, call }) => (type || call) && isParticiple(name)),
     houseWords: house,
     casts: cast,
   };
 }
 
-/** One sentence for each exported type whose name another package's type has, or that is a bare participle. */
+/** One sentence for each exported type whose name another package's has, and each type or function that is a participle. */
 export function nameFaults() {
   const { shared, participles } = census();
   return [
     ...shared.map(({ name, packages }) => `${name} is exported by ${packages.join(' and ')}: one name, one meaning`),
-    ...participles.map(({ name, path }) => `${name} of ${path} is a participle: a type is named for what it is`),
+    ...participles.map(
+      ({ name, path }) =>
+        `${name} of ${path} is a participle: a type is named for what it is, a function for what it does`,
+    ),
   ].sort();
 }

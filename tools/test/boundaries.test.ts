@@ -64,11 +64,7 @@ test.each([
   ['server-sees-core-engine-and-models', 'packages/server/src/index.ts', `export { value } from '@kv/laws';`],
   ['catalogue-on-demand', 'packages/engine/src/inner.ts', `export { value } from '@kv/policies';`],
   ['catalogue-on-demand', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/policies';`],
-  [
-    'engine-webgpu-sees-gpu-too',
-    'packages/engine-webgpu/src/index.ts',
-    `export { value } from '@kv/scorers-good';`,
-  ],
+  ['engine-webgpu-sees-gpu-too', 'packages/engine-webgpu/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['policies-see-core-and-pieces', 'packages/policies/src/index.ts', `export { value } from '@kv/gpu';`],
   ['nobody-sees-apps', 'packages/policies/test/a.test.ts', `export { value } from '@kv/cli';`],
   ['nobody-sees-studies', 'packages/policies/test/a.test.ts', `export { value } from '@kv/papers';`],

@@ -1,10 +1,10 @@
-import { cellExperiment, cellQueue, elsewhere, timed } from '@kv/evaluation';
-import type { Cell, CellOptions, CellResult, Experiment, Naming } from '@kv/evaluation';
+import { cellExperiment, cellQueue, elsewhere, withTimes } from '@kv/evaluation';
+import type { Cell, CellOptions, CellResult, Experiment, PolicyNaming } from '@kv/evaluation';
 import type { Command } from 'commander';
 import { deviceOption, type Device } from './device.ts';
 import { chooseEngine, engineOption, type EngineChoice } from './engine.ts';
 import { here, machineOf, namingOf, run, subjectOf, workersOption } from './experiment.ts';
-import type { Ran, Running } from './experiment.ts';
+import type { ExperimentResult, JobRunner } from './experiment.ts';
 import { checkNoModule } from './policy/resolve-policy.ts';
 import { queuePackage } from './queue.ts';
 import type { Terminal } from './terminal.ts';
@@ -13,7 +13,7 @@ import { VERSION } from './version.ts';
 type Found = Awaited<ReturnType<typeof subjectOf>>;
 /** What runs the cells of a command. */
 interface CellBench {
-  readonly naming: Required<Naming>;
+  readonly naming: Required<PolicyNaming>;
   subject(model: string): Promise<Found>;
   /** @throws Error where Ctrl-C came first, which has been said */
   answers(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly CellResult[]>;
@@ -24,7 +24,7 @@ interface CellBench {
   seconds(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly number[]>;
 }
 type Cells = Experiment<Cell, CellResult, readonly CellResult[]>;
-type Answered = Promise<Ran<readonly CellResult[]> | undefined>;
+type Answered = Promise<ExperimentResult<readonly CellResult[]> | undefined>;
 
 /** Cells that wait in Redis at once: with their problems they take room there. */
 const OUTSTANDING = 1024;
@@ -65,7 +65,7 @@ export async function cellBench(command: Command, terminal: Terminal): Promise<C
         : came(asked(experiment, url, found, options, naming, terminal, on));
     },
     async seconds(found, options) {
-      const on = timed<Cell, CellResult>(runners(found));
+      const on = withTimes<Cell, CellResult>(runners(found));
       const experiment = await cellExperiment(found.subject, { name: 'cells', ...options });
       await came(run(experiment, on, undefined, terminal, { quiet: true, stored: false }));
       return options.cells.map(on.seconds);
@@ -89,7 +89,7 @@ async function asked(
   url: string,
   { subject }: Found,
   { policies }: Pick<CellOptions, 'policies'>,
-  { code }: Required<Naming>,
+  { code }: Required<PolicyNaming>,
   terminal: Terminal,
   on: { readonly quiet: boolean; readonly damaged: Set<string> },
 ): Answered {
@@ -101,8 +101,8 @@ async function asked(
       ),
     open = (): ReturnType<typeof openQueue> => openQueue({ url, name: cellQueue(subject, VERSION), onNobody });
   let opened: ReturnType<typeof openQueue> | undefined;
-  const running: Running<Cell, CellResult> = {
-    start: elsewhere(async (job) => (await (opened ??= open())).ask(job), code) as Running<Cell, CellResult>['start'],
+  const running: JobRunner<Cell, CellResult> = {
+    start: elsewhere(async (job) => (await (opened ??= open())).ask(job), code) as JobRunner<Cell, CellResult>['start'],
     size: OUTSTANDING,
   };
   try {

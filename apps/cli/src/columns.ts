@@ -52,7 +52,7 @@ const SIGNS = /(?<= |[,|∘]|[^ ]\()(?! )/;
  * first, then columns closer together, then words are cut; where that is still too wide, each row as lines of a title
  * and a cell.
  */
-export function fitted(rows: readonly (readonly string[])[], right: ReadonlySet<number>, most: number): string {
+export function fitColumns(rows: readonly (readonly string[])[], right: ReadonlySet<number>, most: number): string {
   const whole = columns(rows, right),
     [head = [], ...body] = rows.map((row) => row.map(uncontrolled));
   if (widest(whole) <= most) return whole;
@@ -125,7 +125,7 @@ const pieces = (letters: readonly string[], most: number): readonly string[] =>
   letters.length <= most ? [letters.join('')] : [letters.slice(0, most).join(''), ...pieces(letters.slice(most), most)];
 
 /** Text whose longer lines go on in lines of at most `most` characters, as far in as they began. */
-export const reflowed = (text: string, most: number): string =>
+export const reflow = (text: string, most: number): string =>
   text
     .split('\n')
     .map((line) => {
@@ -139,7 +139,7 @@ export const reflowed = (text: string, most: number): string =>
     .join('\n');
 
 /** Rows as columns, the last one wrapped so that lines have at most `most` characters; below the others where little is left. */
-export function wrapped(rows: readonly (readonly string[])[], most: number): string {
+export function wrapColumns(rows: readonly (readonly string[])[], most: number): string {
   const heads = columns(rows.map((row) => row.slice(0, -1))).split('\n');
   const indent = Math.max(...heads.map(width)) + 2;
   const beside = most - indent >= 30;

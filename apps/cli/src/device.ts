@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
 import type { Runtime } from '@kv/models';
-import { entry, howToInstall, installed } from './optional-package.ts';
+import { entry, howToInstall, installedFolder } from './optional-package.ts';
 import { oneOf } from './option-values.ts';
 
 /** Where a model runs: `auto` is webgpu if a hardware adapter and the GPU packages are there, else cpu. */
@@ -74,12 +74,12 @@ export async function adapterOf(cwd: string): Promise<Pick<Gpu, 'name' | 'softwa
 }
 
 /** What gives back the device that something runs on. */
-export interface Closing {
+export interface Closable {
   close(): void;
 }
 
 /** A runtime on the GPU. @throws KvError in one sentence where there is none */
-export async function openGpuRuntime(cwd: string): Promise<Runtime & Closing> {
+export async function openGpuRuntime(cwd: string): Promise<Runtime & Closable> {
   const packages = await gpuPackages(cwd);
   if (packages === undefined)
     throw new KvError(
@@ -97,17 +97,17 @@ const NAME = '@kv/engine-webgpu';
  */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   const models = webgpuFolder(cwd),
-    gpu = models && installed('@kv/gpu', models);
+    gpu = models && installedFolder('@kv/gpu', models);
   if (!models || !gpu) return undefined;
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
 }
 
 /** The folder of the `@kv/engine-webgpu` that is taken. */
 export const webgpuFolder = (cwd: string): string | undefined =>
-  process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
+  process.env.KV_GPU_MODELS ?? installedFolder(NAME, cwd) ?? installedFolder(NAME, import.meta.dirname);
 
 /** The folder of the `@kv/gpu` that is taken, from where `webgpu` is looked for. */
 export function gpuFolder(cwd: string): string | undefined {
   const models = webgpuFolder(cwd);
-  return models && installed('@kv/gpu', models);
+  return models && installedFolder('@kv/gpu', models);
 }

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { cpuRuntime, onnxRuntime } from '@kv/models';
 import type { HostRunning, Runtime } from '@kv/models';
 import type { Command } from 'commander';
 import { hasGpu, openGpuRuntime } from './device.ts';
-import type { Closing, Device } from './device.ts';
+import type { Closable, Device } from './device.ts';
 import { oneOf } from './option-values.ts';
 
 /** What multiplies on the CPU: the engine that is built in, in 8 bits or in f32, or ONNX Runtime. */
@@ -24,7 +24,7 @@ export const engineOption = (
 ];
 
 /** Why policies cannot run on a GPU, or undefined where they can. */
-export function hostOnly(policies: readonly Compiled[]): string | undefined {
+export function hostOnly(policies: readonly CompiledPolicy[]): string | undefined {
   const reading = policies.find(({ needs }) => needs.some(({ hidden }) => hidden));
   return reading && `'${reading.label}' reads hidden states, which stay on a GPU`;
 }
@@ -69,7 +69,7 @@ export async function withoutOnnx(cwd: string): Promise<string | undefined> {
 }
 
 /** The runtime of a choice; `threads` for each of several at once. */
-export async function openRuntime(choice: EngineChoice, cwd: string, threads?: number): Promise<Runtime & Closing> {
+export async function openRuntime(choice: EngineChoice, cwd: string, threads?: number): Promise<Runtime & Closable> {
   return choice === 'webgpu' ? openGpuRuntime(cwd) : openCpuRuntime(choice, cwd, threads);
 }
 
@@ -78,7 +78,7 @@ export async function openCpuRuntime(
   choice: CpuEngine,
   cwd: string,
   threads?: number,
-): Promise<Runtime<HostRunning> & Closing> {
+): Promise<Runtime<HostRunning> & Closable> {
   const runtime =
     choice === 'onnx'
       ? await onnxRuntime({ from: cwd, threads })

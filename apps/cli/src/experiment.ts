@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
-import type { Experiment, Naming, OwnWork, RunOptions, Subject, Work } from '@kv/evaluation';
+import type { Experiment, PolicyNaming, OwnWork, RunOptions, Subject, ExperimentWork } from '@kv/evaluation';
 import { openCheckpoint, sidecarFile } from '@kv/checkpoints';
 import type { Command } from 'commander';
 import { openRuntime } from './engine.ts';
@@ -11,7 +11,7 @@ import { checkpointPath, resolveModel } from './model-source.ts';
 import type { WorkerData } from './open-bench.ts';
 import { whole } from './option-values.ts';
 import { policyCode } from './policy/policy-code.ts';
-import { named } from './policy/resolve-policy.ts';
+import { registryFor } from './policy/resolve-policy.ts';
 import { startProgress } from './progress.ts';
 import type { Terminal } from './terminal.ts';
 import { weightsDigest } from './weights-digest.ts';
@@ -60,7 +60,7 @@ export async function subjectOf(name: string, { engine }: Machine, terminal: Ter
 }
 
 /** Runs what a command asks of a library, whose error about an option is told with the flag of that name. */
-export async function flagged<T>({ options }: Command, ask: () => T | Promise<T>): Promise<T> {
+export async function withFlagNames<T>({ options }: Command, ask: () => T | Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (cause) {
@@ -71,13 +71,13 @@ export async function flagged<T>({ options }: Command, ask: () => T | Promise<T>
 }
 
 /** How a command understands policies: what is installed, the modules that texts name, and the code that runs them. */
-export const namingOf = ({ cwd }: Terminal, { engine }: Machine): Required<Naming> => ({
-  names: (calls) => named(calls, cwd),
+export const namingOf = ({ cwd }: Terminal, { engine }: Machine): Required<PolicyNaming> => ({
+  names: (calls) => registryFor(calls, cwd),
   code: (policies) => policyCode(policies, cwd, engine),
 });
 
 /** What an experiment came to, and where its results are. */
-export interface Ran<T> {
+export interface ExperimentResult<T> {
   readonly result: T;
   readonly path: string;
   /** Of this run; nothing where all was known. */
@@ -85,7 +85,7 @@ export interface Ran<T> {
 }
 
 /** What runs jobs, and how many at once. */
-export type Running<J, R, W extends Work = OwnWork> = Pick<RunOptions<J, R, W>, 'start' | 'size'>;
+export type JobRunner<J, R, W extends ExperimentWork = OwnWork> = Pick<RunOptions<J, R, W>, 'start' | 'size'>;
 
 /** What each thread runs; from the bundle this module is dist/bin.js. */
 const WORKER = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
@@ -106,13 +106,13 @@ export function here(
  * nowhere; `damaged`: files whose damage was told before, to which this one's is added); nothing where Ctrl-C came
  * first, and that is said.
  */
-export async function run<J, R, T, W extends Work = OwnWork>(
+export async function run<J, R, T, W extends ExperimentWork = OwnWork>(
   experiment: Experiment<J, R, T, W>,
-  running: Running<J, R, W>,
+  running: JobRunner<J, R, W>,
   fresh: true | undefined,
   { cwd, stderr, signal }: Terminal,
   { quiet = false, stored = true, damaged = new Set<string>() } = {},
-): Promise<Ran<T> | undefined> {
+): Promise<ExperimentResult<T> | undefined> {
   const what = experiment.work.kind,
     started = performance.now();
   let file = '',

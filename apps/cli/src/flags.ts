@@ -1,4 +1,4 @@
-import { fitted } from '@kv/core/engine';
+import { fitValue } from '@kv/core/engine';
 import type { Option, Options } from '@kv/core';
 import { Option as Flag } from 'commander';
 import type { Command } from 'commander';
@@ -45,7 +45,7 @@ function parsed(flag: string, option: Option<unknown>, text: string, before: unk
   if (form.sort === 'value' && form.texts) return [...((before as readonly string[] | undefined) ?? []), text];
   const isNumber = form.sort === 'number' && form.whole ? /^[+-]?\d+$/ : /^[+-]?(?:\d+\.?\d*|\.\d+)$/;
   const counts = form.sort === 'number' || (form.sort === 'text' && form.read?.(text) === undefined);
-  return fitted(flag, option, counts && isNumber.test(text) ? Number(text) : text);
+  return fitValue(flag, option, counts && isNumber.test(text) ? Number(text) : text);
 }
 
 const UNITS: Readonly<Record<string, number>> = {

@@ -3,10 +3,10 @@ import type { Command } from 'commander';
 import { wrap } from './columns.ts';
 
 /** What a command's help ends with: a line of a shell, and what it does. */
-export type Example = readonly [line: string, says: string];
+export type HelpExample = readonly [line: string, says: string];
 
 /** Examples behind the options of `--help`. */
-export const withExamples = (command: Command, ...examples: readonly Example[]): Command =>
+export const withExamples = (command: Command, ...examples: readonly HelpExample[]): Command =>
   command.addHelpText(
     'after',
     `\nExamples:\n${examples.map(([line, says]) => `  $ ${line}\n      ${says}`).join('\n')}`,

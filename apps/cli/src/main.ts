@@ -14,11 +14,11 @@ import { serveCommand } from './commands/serve.ts';
 import { workerCommand } from './commands/worker.ts';
 import { traceCommand } from './commands/trace.ts';
 import { runProgram } from './program.ts';
-import type { Program } from './program.ts';
+import type { CommandProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The command line of this package. */
-export const KV: Program = {
+export const KV: CommandProgram = {
   shell: 'kv',
   says: 'Ask a language model which KV-cache retention policy still answers at which budget.',
   examples: [

@@ -3,7 +3,7 @@ import { loadModel } from '@kv/models';
 import { openRuntime } from './engine.ts';
 import type { EngineChoice } from './engine.ts';
 import { catalogueWith } from './policy/installed.ts';
-import { named } from './policy/resolve-policy.ts';
+import { registryFor } from './policy/resolve-policy.ts';
 
 /** What every worker is handed: `path` is what `loadModel` takes; `threads` are one worker's share. */
 export interface WorkerData {
@@ -20,6 +20,6 @@ export async function openBench({ path, cwd, engine, threads, pieces }: WorkerDa
   const known = pieces && (await catalogueWith(pieces, cwd));
   return {
     model: await loadModel(path, { runtime: await openRuntime(engine, cwd, threads) }),
-    names: (calls) => known ?? named(calls, cwd),
+    names: (calls) => known ?? registryFor(calls, cwd),
   };
 }

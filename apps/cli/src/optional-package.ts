@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /** The folder of an installed package, looked for upwards from another. */
-export function installed(name: string, from: string): string | undefined {
+export function installedFolder(name: string, from: string): string | undefined {
   const folder = join(from, 'node_modules', name),
     above = dirname(from);
   if (existsSync(join(folder, 'package.json'))) return realpathSync(folder);
-  return above === from ? undefined : installed(name, above);
+  return above === from ? undefined : installedFolder(name, above);
 }
 
 /** How a person installs a package that kv takes where it is; a clone's tools say in `KV_INSTALL` how there. */

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { outOfMemory } from '@kv/core/engine';
 import { Command, CommanderError } from 'commander';
 import { EXIT_HELP, fittedHelp, HELP, withExamples } from './help.ts';
-import type { Example } from './help.ts';
+import type { HelpExample } from './help.ts';
 import { oneSentence } from './one-sentence.ts';
 import { systemSentence } from './system-error.ts';
 import { lineWidth } from './terminal.ts';
@@ -15,18 +15,18 @@ const EXIT = { ok: 0, fault: 1, input: 2, interrupted: 130 } as const;
 const SILENT = { write: (): void => {} };
 
 /** A program of commands. */
-export interface Program {
+export interface CommandProgram {
   /** How its user runs it. */
   readonly shell: string;
   /** Says what it is for, at the top of its help. */
   readonly says: string;
-  readonly examples: readonly Example[];
+  readonly examples: readonly HelpExample[];
   /** Each makes a command; it calls `onStop` where a signal is its ordinary end. */
   readonly commands: readonly ((terminal: Terminal, onStop: () => void) => Command)[];
 }
 
 /** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */
-export async function runProgram(what: Program, argv: readonly string[], outside: Terminal): Promise<number> {
+export async function runProgram(what: CommandProgram, argv: readonly string[], outside: Terminal): Promise<number> {
   let stopped = false,
     flags: Flags = {};
   const terminal: Terminal = {
@@ -67,7 +67,7 @@ interface Flags {
 
 /** All commands; `onFlags` is given the flags of the one that runs, `onStop` is called where a signal is its ordinary end. */
 export function createProgram(
-  { shell, says, examples, commands }: Program,
+  { shell, says, examples, commands }: CommandProgram,
   terminal: Terminal,
   { onFlags, onStop }: { readonly onFlags: (flags: Flags) => void; readonly onStop: () => void },
 ): Command {

@@ -2,7 +2,7 @@ import cliProgress from 'cli-progress';
 import type { Stream } from './terminal.ts';
 
 /** Tells how far a run is. */
-export interface Progress {
+export interface ProgressLine {
   step(): void;
   stop(): void;
 }
@@ -17,7 +17,7 @@ export function startProgress(
   total: number,
   done: number,
   now: () => number = () => performance.now(),
-): Progress {
+): ProgressLine {
   const started = now();
   let at = done,
     said = started;

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type * as Queues from '@kv/queue';
-import { entry, installed } from './optional-package.ts';
+import { entry, installedFolder } from './optional-package.ts';
 
 const NAME = '@kv/queue';
 
@@ -9,7 +9,7 @@ const NAME = '@kv/queue';
  * working folder or this package. @throws KvError where it is not installed
  */
 export async function queuePackage(cwd: string): Promise<typeof Queues> {
-  const folder = process.env.KV_QUEUE ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
+  const folder = process.env.KV_QUEUE ?? installedFolder(NAME, cwd) ?? installedFolder(NAME, import.meta.dirname);
   if (folder === undefined)
     throw new KvError(
       '--queue',

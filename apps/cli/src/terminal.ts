@@ -13,7 +13,7 @@ const LEAST_WIDTH = 20;
 export const lineWidth = ({ columns }: Stream): number => Math.max(LEAST_WIDTH, columns || 80);
 
 /** A stream of this process, whose lines have as many characters as COLUMNS says, or else the terminal. */
-export const sized = (stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv = process.env): Stream => ({
+export const sizedStream = (stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv = process.env): Stream => ({
   write: (text) => stream.write(text),
   isTTY: stream.isTTY,
   get columns() {
@@ -25,7 +25,7 @@ export const sized = (stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv = proce
 export const shownOn = ({ isTTY }: Stream, text: string): string => (isTTY ? plainText(text) : text);
 
 /** What a person types, and Ctrl-C while a command wants it for itself. */
-export interface Input {
+export interface TerminalInput {
   readonly stream: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   /**
    * Calls `listener` at Ctrl-C instead of aborting the signal, unless it gives false; the function returned gives
@@ -48,7 +48,7 @@ export interface Terminal {
   /** Reports, logs and errors keep the values behind keys such as `password:`. @defaultValue false */
   readonly unredacted?: boolean;
   /** Absent where nobody can type. */
-  readonly input?: Input;
+  readonly input?: TerminalInput;
 }
 
 /** The terminal of this process. The first Ctrl-C aborts the signal, a second one ends the process. */
@@ -77,7 +77,7 @@ export function processTerminal(): Terminal {
     };
   };
   // Opening standard input keeps a process waiting for it, so it is opened where it is read.
-  const input: Input = {
+  const input: TerminalInput = {
     get stream() {
       return process.stdin;
     },
@@ -85,7 +85,7 @@ export function processTerminal(): Terminal {
     interrupt,
   };
   return {
-    stdout: sized(process.stdout),
+    stdout: sizedStream(process.stdout),
     stderr: process.stderr,
     signal: abort.signal,
     cwd: process.cwd(),

@@ -1,7 +1,7 @@
 import { loadModel } from '@kv/models';
-import type { HostModel, Model, Running, Runtime } from '@kv/models';
+import type { HostModel, Model, RunningModel, Runtime } from '@kv/models';
 import type { Command } from 'commander';
-import type { Closing } from './device.ts';
+import type { Closable } from './device.ts';
 import { chooseCpuEngine, chooseEngine, openCpuRuntime, openRuntime } from './engine.ts';
 import { resolveModel } from './model-source.ts';
 import type { Terminal } from './terminal.ts';
@@ -41,7 +41,7 @@ export async function withHostModel(
 }
 
 /** The model, once it is said what runs it. */
-async function loaded<M extends Running>(
+async function loaded<M extends RunningModel>(
   path: string,
   runtime: Runtime<M>,
   { stderr, signal }: Terminal,
@@ -51,7 +51,7 @@ async function loaded<M extends Running>(
   return model;
 }
 
-async function closing(opened: Closing, run: () => Promise<void>): Promise<void> {
+async function closing(opened: Closable, run: () => Promise<void>): Promise<void> {
   try {
     await run();
   } finally {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { fitted } from '../src/columns.ts';
-import { lineWidth, sized } from '../src/terminal.ts';
+import { fitColumns } from '../src/columns.ts';
+import { lineWidth, sizedStream } from '../src/terminal.ts';
 import { kv } from './terminal.ts';
 
 const text = fc
@@ -18,7 +18,7 @@ const letters = (some: string): string => [...some.replace(/[\s:]/g, '')].sort()
 it('a table fits any terminal of 24 characters and more, and loses no letter', () => {
   fc.assert(
     fc.property(table, fc.integer({ min: 24, max: 200 }), ([head, body], most) => {
-      const lines = fitted([head, ...body], new Set([2, 3]), most);
+      const lines = fitColumns([head, ...body], new Set([2, 3]), most);
       expect(widest(lines)).toBeLessThanOrEqual(most);
       const told = /^ {2}\S.*: /m.test(lines)
         ? [...body.flat(), ...body.flatMap(() => head.slice(1))]
@@ -31,7 +31,7 @@ it('a table fits any terminal of 24 characters and more, and loses no letter', (
 it('a table of 80 characters breaks policies behind their signs, and cuts a word only where it has no room', () => {
   const head = ['policy', 'budget', 'right', 'Wilson 95 %', 'value kept', 'somewhere', 'cache, mean', 'tokens/s'],
     policyIn = (policy: string, most: number): readonly string[] =>
-      fitted(
+      fitColumns(
         [head, [policy, '25%', '100 %', '72-100 %', '50 %', '100 %', '1.2 MiB', '1.02x']],
         new Set([2, 3, 4, 5, 6, 7]),
         most,
@@ -61,7 +61,7 @@ it.each([
   [{ COLUMNS: '0' }, 0, 80],
   [{ COLUMNS: '3' }, 120, 20],
 ])('with %j and a terminal of %s characters, a line has %i', (env, columns, most) => {
-  expect(lineWidth(sized({ columns } as NodeJS.WriteStream, env))).toBe(most);
+  expect(lineWidth(sizedStream({ columns } as NodeJS.WriteStream, env))).toBe(most);
 });
 
 it.each([undefined, 60, 132])('help and pieces fit lines of %s characters, piped or not', async (columns) => {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { openGpu, planGpu } from '@kv/gpu';
 import type { Gpu } from '@kv/gpu';
 import { gpuRuntime, shapeCosts, sum } from '@kv/engine-webgpu';
@@ -17,7 +17,7 @@ import { deviceRows, deviceTable } from '../src/explain/device-table.ts';
 import type { DeviceRow } from '../src/explain/device-table.ts';
 import { predict } from '../src/explain/predict.ts';
 import type { Prediction } from '../src/explain/predict.ts';
-import { provided } from '../src/explain/provided.ts';
+import { providedZeros } from '../src/explain/provided.ts';
 import { SHAPES } from '../src/explain/shapes.ts';
 import { kv } from './terminal.ts';
 
@@ -50,12 +50,12 @@ describe.skipIf(!gpu)('a plan', () => {
   it("gives the dispatches and bytes that @kv/gpu counts, for every policy's event", async () => {
     const costs = async (
       on: CostRecorder,
-      policy: Compiled,
+      policy: CompiledPolicy,
       length: number,
       budget: number,
     ): Promise<readonly number[]> => {
       const shape = await shapeCosts(on, SMALL),
-        { score, select, compact } = await shape.event(policy, { length, budget, provided });
+        { score, select, compact } = await shape.event(policy, { length, budget, provided: providedZeros });
       shape.destroy();
       return [score, select, compact].flatMap(({ dispatches, bytes }) => [dispatches, bytes]);
     };

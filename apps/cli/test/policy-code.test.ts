@@ -2,7 +2,7 @@ import { appendFileSync, cpSync, mkdirSync, readFileSync, utimesSync, writeFileS
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import type { Manifest } from '../src/policy/installed.ts';
+import type { PackageManifest } from '../src/policy/installed.ts';
 import { packageDigest } from '../src/policy/package-code.ts';
 import { policyCode as codeOn } from '../src/policy/policy-code.ts';
 import { folder } from './terminal.ts';
@@ -101,7 +101,7 @@ it.each([
 ])('a package that runs from source is another one once %s is edited: %s, %s', (_, file, another) => {
   const copy = join(folder(), 'knorm'),
     path = join(copy, file),
-    manifest = JSON.parse(readFileSync(join(KNORM, 'package.json'), 'utf8')) as Manifest;
+    manifest = JSON.parse(readFileSync(join(KNORM, 'package.json'), 'utf8')) as PackageManifest;
   cpSync(KNORM, copy, { recursive: true, filter: (source) => !/node_modules|dist$/.test(source) });
   const before = packageDigest(copy, manifest);
   expect(before).toBe(packageDigest(KNORM, manifest));

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { main } from '../src/main.ts';
-import type { Input, Terminal } from '../src/terminal.ts';
+import type { TerminalInput, Terminal } from '../src/terminal.ts';
 
 export interface Ran {
   readonly code: number;
@@ -42,7 +42,7 @@ export async function ran(
   const interrupt = (): void => {
     if (!taken?.()) abort.abort();
   };
-  const input: Input | undefined = lines && {
+  const input: TerminalInput | undefined = lines && {
     stream: Readable.from(piped ? [lines.map((line) => `${line}\n`).join('')] : lines.map((line) => `${line}\n`)),
     interrupt,
     takeInterrupts(listener) {

@@ -7,15 +7,15 @@ import {
   letterOf,
   LIMITS,
   MODELS,
-  type Choice,
-  type Example,
+  type RunChoice,
+  type NeedlePrompt,
   type ModelChoice,
 } from './choice.ts';
 
 const keyOf = (side: number): string => letterOf(side).toLowerCase();
 
 /** A choice as the part of an address behind `#`. */
-export function writeAddress({ model, source, late, policies, budget, maxNewTokens, device }: Choice): string {
+export function writeAddress({ model, source, late, policies, budget, maxNewTokens, device }: RunChoice): string {
   const prompt =
     source.kind === 'text'
       ? { text: source.text }
@@ -35,7 +35,7 @@ export function writeAddress({ model, source, late, policies, budget, maxNewToke
  * The choice of an address, with or without its `#`; what is missing, or cannot be, is the default's. A policy may be
  * any text: the field says what is wrong with it.
  */
-export function readAddress(hash: string): Choice {
+export function readAddress(hash: string): RunChoice {
   const given = new URLSearchParams(hash.replace(/^#/, '')),
     text = given.get('text');
   const policies: string[] = [];
@@ -64,8 +64,8 @@ function readModel(given: URLSearchParams): ModelChoice {
   return DEFAULT.model;
 }
 
-function example(given: URLSearchParams): Example {
-  const { form, tokens, depth, seed } = DEFAULT.source as Example;
+function example(given: URLSearchParams): NeedlePrompt {
+  const { form, tokens, depth, seed } = DEFAULT.source as NeedlePrompt;
   return {
     kind: 'needle',
     form: FORMS.find((name) => name === given.get('form')) ?? form,

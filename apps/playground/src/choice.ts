@@ -2,7 +2,7 @@ import type { Budget } from '@kv/models';
 import type { NeedleForm } from '@kv/tasks';
 
 /** A fact hidden in a book: what `needle` of @kv/tasks makes of it. */
-export interface Example {
+export interface NeedlePrompt {
   readonly kind: 'needle';
   readonly form: NeedleForm;
   /** Document and question together. */
@@ -27,19 +27,19 @@ export interface ModelChoice {
 
 export const MODELS = ['embedded', 'file', 'hub'] as const;
 export const DEVICES = ['auto', 'webgpu', 'cpu'] as const;
-export type Device = (typeof DEVICES)[number];
+export type DeviceChoice = (typeof DEVICES)[number];
 
 /** Everything that a run depends on. */
-export interface Choice {
+export interface RunChoice {
   readonly model: ModelChoice;
-  readonly source: Example | OwnText;
+  readonly source: NeedlePrompt | OwnText;
   /** Evict before the question, the last line, is known. */
   readonly late: boolean;
   /** As @kv/policies reads them; may be text that it refuses. */
   readonly policies: readonly string[];
   readonly budget: Budget;
   readonly maxNewTokens: number;
-  readonly device: Device;
+  readonly device: DeviceChoice;
 }
 
 export const FORMS: readonly NeedleForm[] = ['code', 'number'];
@@ -56,7 +56,7 @@ export const LIMITS = {
   slots: 4_096,
 };
 
-export const DEFAULT: Choice = {
+export const DEFAULT: RunChoice = {
   model: { kind: 'embedded', name: '' },
   source: { kind: 'needle', form: 'code', tokens: 512, depth: 50, seed: 1 },
   late: false,

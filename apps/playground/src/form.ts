@@ -6,8 +6,8 @@ import {
   LENGTHS,
   LIMITS,
   MODELS,
-  type Choice,
-  type Example,
+  type RunChoice,
+  type NeedlePrompt,
   type ModelChoice,
 } from './choice.ts';
 import { element, make } from './element.ts';
@@ -15,10 +15,10 @@ import { policyField, type PolicyField } from './policy-field.ts';
 import { COMMON } from './presets.ts';
 
 export interface ChoiceForm {
-  read(): Choice;
+  read(): RunChoice;
   /** The files of a model that a person chose. */
   files(): readonly File[];
-  write(choice: Choice): void;
+  write(choice: RunChoice): void;
   /** Whether it can be run; if not, fields say why, and the first of them has the focus. */
   check(): boolean;
   /** Turns to the next example. */
@@ -102,8 +102,8 @@ export function choiceForm(): ChoiceForm {
     field('budget').setAttribute('aria-invalid', String(!right));
     return right;
   };
-  const example = (): Example => {
-    const { form, tokens, depth, seed } = DEFAULT.source as Example;
+  const example = (): NeedlePrompt => {
+    const { form, tokens, depth, seed } = DEFAULT.source as NeedlePrompt;
     return {
       kind: 'needle',
       form: FORMS.find((name) => name === field('form').value) ?? form,
@@ -142,7 +142,7 @@ export function choiceForm(): ChoiceForm {
       device: DEVICES.find((device) => device === field('device').value) ?? DEFAULT.device,
     }),
     write({ model, source, late, policies: texts, budget, maxNewTokens, device }) {
-      const { form, tokens, depth, seed } = source.kind === 'needle' ? source : (DEFAULT.source as Example);
+      const { form, tokens, depth, seed } = source.kind === 'needle' ? source : (DEFAULT.source as NeedlePrompt);
       for (const [name, value] of Object.entries({
         model: model.kind,
         hub: model.kind === 'hub' ? model.name : '',

@@ -1,14 +1,14 @@
-import { cornerOf, holds, layoutOf, moved, placeAt, type Layout, type Place } from './heat-map.ts';
-import type { Frame, Prompt } from './messages.ts';
+import { cornerOf, holds, layoutOf, moveBy, placeAt, type HeatMapLayout, type CachePosition } from './heat-map.ts';
+import type { Frame, PromptSummary } from './messages.ts';
 
 /** What a map shows. */
-export interface Shown {
+export interface HeatMapInput {
   readonly frame: Frame;
-  readonly prompt: Prompt;
+  readonly prompt: PromptSummary;
   readonly layers: number;
   readonly kvHeads: number;
   /** The place that a person points at. */
-  readonly place: Place | undefined;
+  readonly place: CachePosition | undefined;
 }
 
 const INK = ['--paper', '--ink', '--soft', '--empty', '--kept', '--value', '--asked', '--new'] as const;
@@ -17,11 +17,11 @@ type Colors = Readonly<Record<(typeof INK)[number], string>>;
 /** A canvas of all rows and positions; it tells where a pointer or the keyboard is, and what is clicked. */
 export function heatCanvas(
   canvas: HTMLCanvasElement,
-  point: (place: Place) => void,
-  ask: (place: Place) => void,
-): { draw(shown: Shown): void } {
-  let layout: Layout | undefined, last: Shown | undefined;
-  const draw = (shown: Shown): void => {
+  point: (place: CachePosition) => void,
+  ask: (place: CachePosition) => void,
+): { draw(shown: HeatMapInput): void } {
+  let layout: HeatMapLayout | undefined, last: HeatMapInput | undefined;
+  const draw = (shown: HeatMapInput): void => {
     last = shown;
     const width = canvas.parentElement!.clientWidth, // the panel holds it
       scale = devicePixelRatio,
@@ -41,7 +41,7 @@ export function heatCanvas(
   new ResizeObserver(again).observe(canvas.parentElement!); // the panel holds it
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
   const at =
-    (told: (place: Place) => void) =>
+    (told: (place: CachePosition) => void) =>
     ({ offsetX, offsetY }: MouseEvent): void => {
       const place = layout && placeAt(layout, offsetX, offsetY);
       if (place) told(place);
@@ -57,7 +57,7 @@ export function heatCanvas(
       event.preventDefault();
       ask(last.place);
     }
-    const place = layout && last?.place && moved(layout, last.place, event.key);
+    const place = layout && last?.place && moveBy(layout, last.place, event.key);
     if (!place) return;
     event.preventDefault();
     point(place);
@@ -72,8 +72,8 @@ function colorsOf(canvas: HTMLCanvasElement): Colors {
 
 function paint(
   context: CanvasRenderingContext2D,
-  layout: Layout,
-  { frame, prompt, layers, kvHeads, place }: Shown,
+  layout: HeatMapLayout,
+  { frame, prompt, layers, kvHeads, place }: HeatMapInput,
   colors: Colors,
 ): void {
   const { rows, cell, tall, left, perLine, lines, positions, width, height } = layout;
@@ -114,7 +114,12 @@ function paint(
 }
 
 /** A frame around a token's column, and a heavier one around the cell. */
-function outline(context: CanvasRenderingContext2D, layout: Layout, { position, row }: Place, color: string): void {
+function outline(
+  context: CanvasRenderingContext2D,
+  layout: HeatMapLayout,
+  { position, row }: CachePosition,
+  color: string,
+): void {
   const { cell, tall, rows } = layout,
     [x, top] = cornerOf(layout, { position, row: 0 }),
     [, y] = cornerOf(layout, { position, row });

@@ -1,13 +1,13 @@
 import type { Frame } from './messages.ts';
 
 /** A place in the cache: a position, and which pair of layer and KV head. */
-export interface Place {
+export interface CachePosition {
   readonly position: number;
   readonly row: number;
 }
 
 /** Where cells are drawn: lines of `perLine` positions, each with all rows below one another. */
-export interface Layout {
+export interface HeatMapLayout {
   readonly positions: number;
   readonly rows: number;
   readonly perLine: number;
@@ -32,7 +32,7 @@ const LEFT = 22,
   MOST = 320;
 
 /** Breaks so many positions into lines that fit the width. */
-export function layoutOf(width: number, positions: number, rows: number): Layout {
+export function layoutOf(width: number, positions: number, rows: number): HeatMapLayout {
   const cell = width < 420 ? 4 : 5,
     perLine = Math.max(8, Math.floor((width - LEFT) / cell)),
     lines = Math.max(1, Math.ceil(positions / perLine)),
@@ -54,8 +54,8 @@ export function layoutOf(width: number, positions: number, rows: number): Layout
 
 /** Upper left corner of a cell. */
 export function cornerOf(
-  { perLine, cell, tall, left, top, bottom, rows }: Layout,
-  { position, row }: Place,
+  { perLine, cell, tall, left, top, bottom, rows }: HeatMapLayout,
+  { position, row }: CachePosition,
 ): readonly [x: number, y: number] {
   return [
     left + (position % perLine) * cell,
@@ -65,10 +65,10 @@ export function cornerOf(
 
 /** The cell at a point, if there is one. */
 export function placeAt(
-  { perLine, cell, tall, left, top, bottom, rows, positions }: Layout,
+  { perLine, cell, tall, left, top, bottom, rows, positions }: HeatMapLayout,
   x: number,
   y: number,
-): Place | undefined {
+): CachePosition | undefined {
   const step = top + rows * tall + bottom,
     line = Math.floor(y / step),
     column = Math.floor((x - left) / cell),
@@ -80,8 +80,12 @@ export function placeAt(
 }
 
 /** Where a key leads: a token or a row on, a line on, the first or the last. Undefined for other keys. */
-export function moved({ positions, rows, perLine }: Layout, { position, row }: Place, key: string): Place | undefined {
-  const to = (at: number, inRow = row): Place => ({
+export function moveBy(
+  { positions, rows, perLine }: HeatMapLayout,
+  { position, row }: CachePosition,
+  key: string,
+): CachePosition | undefined {
+  const to = (at: number, inRow = row): CachePosition => ({
     position: Math.min(Math.max(at, 0), positions - 1),
     row: Math.min(Math.max(inRow, 0), rows - 1),
   });
@@ -110,7 +114,7 @@ export function moved({ positions, rows, perLine }: Layout, { position, row }: P
 const rowsOf = ({ kept, length }: Frame): number => kept.length / length;
 
 /** Whether the cache holds a position in a row; undefined where it was not fed yet. */
-export const holds = ({ kept, length }: Frame, { position, row }: Place): boolean | undefined =>
+export const holds = ({ kept, length }: Frame, { position, row }: CachePosition): boolean | undefined =>
   position < length ? kept[row * length + position] === 1 : undefined;
 
 /** In how many rows each position is held. */

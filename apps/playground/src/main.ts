@@ -2,7 +2,7 @@ import './trusted.ts';
 import { readAddress, writeAddress } from './address.ts';
 import { element, make } from './element.ts';
 import { choiceForm } from './form.ts';
-import type { FromWorker, Opened, ToWorker } from './messages.ts';
+import type { FromWorker, DeviceInfo, ToWorker } from './messages.ts';
 import { keepOffline } from './offline/register.ts';
 import { player } from './player.ts';
 import { bytesText } from './words.ts';
@@ -42,7 +42,7 @@ function start(download: boolean): void {
   send({ type: 'run', run: ++run, choice, model, chosen: form.files(), download });
 }
 
-function said({ device: kind, name, because }: Opened): string {
+function said({ device: kind, name, because }: DeviceInfo): string {
   return kind === 'webgpu' ? `Runs on WebGPU: ${name}.` : `Runs on the CPU (${name}), not on WebGPU: ${because}.`;
 }
 

@@ -1,12 +1,12 @@
 import type { Progress } from '@kv/hub/browser';
 import type { Fate } from '@kv/engine';
-import type { Choice } from './choice.ts';
+import type { RunChoice } from './choice.ts';
 
 /** Which policy, from 0. */
 export type Side = number;
 
 /** What all sides answer. */
-export interface Prompt {
+export interface PromptSummary {
   readonly text: string;
   /** Span of each token in `text`. */
   readonly offsets: readonly (readonly [start: number, end: number])[];
@@ -45,7 +45,7 @@ export interface End {
 }
 
 /** What computes, and why it is not a GPU. */
-export interface Opened {
+export interface DeviceInfo {
   readonly device: 'webgpu' | 'cpu';
   readonly name: string;
   readonly because?: string;
@@ -55,7 +55,7 @@ export type ToWorker =
   | {
       readonly type: 'run';
       readonly run: number;
-      readonly choice: Choice;
+      readonly choice: RunChoice;
       /** Folder of the model, and the names of its files. */
       readonly model: { readonly url: string; readonly files: readonly string[] };
       /** Files of a person's disk, where the choice names one. */
@@ -69,11 +69,11 @@ export type ToWorker =
   | { readonly type: 'stop' };
 
 export type FromWorker =
-  | { readonly type: 'opened'; readonly opened: Opened }
+  | { readonly type: 'opened'; readonly opened: DeviceInfo }
   | {
       readonly type: 'prompt';
       readonly run: number;
-      readonly prompt: Prompt;
+      readonly prompt: PromptSummary;
       readonly layers: number;
       readonly kvHeads: number;
     }

@@ -3,20 +3,20 @@ import { exactMatch } from '@kv/tasks';
 import { letterOf } from './choice.ts';
 import { make } from './element.ts';
 import { heatCanvas } from './heat-canvas.ts';
-import type { Place } from './heat-map.ts';
-import type { End, Frame, Prompt, Side } from './messages.ts';
+import type { CachePosition } from './heat-map.ts';
+import type { End, Frame, PromptSummary, Side } from './messages.ts';
 import { textMap } from './text-map.ts';
 import { bytesText, countText, leftText, placeText, speedText, whyText } from './words.ts';
 
 /** One policy's side of the page. */
 export interface Panel {
   readonly root: HTMLElement;
-  start(policy: string, prompt: Prompt, layers: number, kvHeads: number): void;
+  start(policy: string, prompt: PromptSummary, layers: number, kvHeads: number): void;
   /** Shows one of the frames. @param tokens texts of the answer's tokens until then */
   show(frame: Frame, tokens: readonly string[]): void;
   end(end: End): void;
   fail(message: string): void;
-  point(place: Place | undefined): void;
+  point(place: CachePosition | undefined): void;
   /** Why a position left or stayed; without fates, that this is being worked out. */
   why(position: number, fates?: readonly Fate[], failed?: string): void;
 }
@@ -34,7 +34,7 @@ const FINISHES: Readonly<Record<string, string>> = {
  * @param point told where a person points, for all sides
  * @param ask told of which position a person wants to know why
  */
-export function panel(side: Side, point: (place: Place) => void, ask: (position: number) => void): Panel {
+export function panel(side: Side, point: (place: CachePosition) => void, ask: (position: number) => void): Panel {
   const title = make('h3', { id: `title-${side}` }),
     composition = make('p', { className: 'composition' }),
     answer = make('p', { className: 'answer' }),
@@ -74,10 +74,10 @@ export function panel(side: Side, point: (place: Place) => void, ask: (position:
     notes,
   );
   root.setAttribute('aria-labelledby', title.id);
-  let run: { prompt: Prompt; layers: number; kvHeads: number } | undefined,
+  let run: { prompt: PromptSummary; layers: number; kvHeads: number } | undefined,
     shown: Frame | undefined,
     said: readonly string[] = [],
-    place: Place | undefined,
+    place: CachePosition | undefined,
     reasons: { readonly position: number; readonly fates?: readonly Fate[]; readonly failed?: string } | undefined;
   /** A person asked on this side, whose reason is to be in sight. */
   let askedHere = false;

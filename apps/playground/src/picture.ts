@@ -1,8 +1,8 @@
 import { cornerOf, holds, layoutOf } from './heat-map.ts';
-import type { Frame, Prompt } from './messages.ts';
+import type { Frame, PromptSummary } from './messages.ts';
 
 /** One policy's cache at one token. */
-export interface Pictured {
+export interface CachePicture {
   readonly title: string;
   readonly frame: Frame;
 }
@@ -25,8 +25,8 @@ const escaped = (text: string): string =>
  * head.
  */
 export function picture(
-  sides: readonly Pictured[],
-  { valueTokens, offsets, questionFrom = Infinity }: Prompt,
+  sides: readonly CachePicture[],
+  { valueTokens, offsets, questionFrom = Infinity }: PromptSummary,
   kvHeads: number,
 ): string {
   const value = new Set(valueTokens),

@@ -1,7 +1,7 @@
 import { letterOf } from './choice.ts';
 import { element, make } from './element.ts';
-import { compare, type Place } from './heat-map.ts';
-import type { Frame, FromWorker, Prompt, Side } from './messages.ts';
+import { compare, type CachePosition } from './heat-map.ts';
+import type { Frame, FromWorker, PromptSummary, Side } from './messages.ts';
 import { panel, type Panel } from './panel.ts';
 import { picture } from './picture.ts';
 
@@ -25,7 +25,7 @@ export function player(ask: (side: Side, position: number) => void): Player {
     slider = element('step', HTMLInputElement),
     value = element('step-value', HTMLOutputElement),
     overlap = element('overlap', HTMLDivElement);
-  const point = (place: Place): void => {
+  const point = (place: CachePosition): void => {
     for (const side of sides) side.point(place);
   };
   const askAll = (position: number): void => {
@@ -37,7 +37,7 @@ export function player(ask: (side: Side, position: number) => void): Player {
   const sides: Panel[] = [];
   let frames: readonly Frame[][] = [],
     shownPolicies: readonly string[] = [],
-    about: { readonly prompt: Prompt; readonly kvHeads: number } | undefined,
+    about: { readonly prompt: PromptSummary; readonly kvHeads: number } | undefined,
     following = true;
 
   const shown = (step = Number(slider.value)): readonly (Frame | undefined)[] =>

@@ -1,6 +1,6 @@
 import { make } from './element.ts';
 import { countsOf } from './heat-map.ts';
-import type { Frame, Prompt } from './messages.ts';
+import type { Frame, PromptSummary } from './messages.ts';
 
 /** The text itself, each token shaded by how many rows hold it. */
 export function textMap(
@@ -8,7 +8,7 @@ export function textMap(
   point: (position: number) => void,
   ask: (position: number) => void,
 ): {
-  start(prompt: Prompt, rows: number): void;
+  start(prompt: PromptSummary, rows: number): void;
   show(frame: Frame, tokens: readonly string[]): void;
   mark(position: number | undefined): void;
 } {

@@ -1,5 +1,5 @@
 import { fateText, type Fate } from '@kv/engine';
-import { countsOf, holds, type Place } from './heat-map.ts';
+import { countsOf, holds, type CachePosition } from './heat-map.ts';
 import type { Frame } from './messages.ts';
 
 const number = (digits: number): Intl.NumberFormat => new Intl.NumberFormat('en', { maximumFractionDigits: digits });
@@ -23,7 +23,7 @@ export const countText = (count: number): string => number(1).format(count);
 const tokenText = (text: string): string => `“${text.replaceAll('\n', '⏎')}”`;
 
 /** What a map says of one place: `Token 137 “X”, layer 3, KV head 1: kept; 12 of 16 rows keep it`. */
-export function placeText(frame: Frame, { position, row }: Place, text: string, kvHeads: number): string {
+export function placeText(frame: Frame, { position, row }: CachePosition, text: string, kvHeads: number): string {
   const token = `Token ${position} ${tokenText(text)}`,
     kept = holds(frame, { position, row });
   if (kept === undefined) return `${token}: not in the cache yet`;

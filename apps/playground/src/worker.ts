@@ -2,17 +2,17 @@ import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { fates, recorder, type RecordedEvent } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
-import type { Choice, Device } from './choice.ts';
+import type { RunChoice, DeviceChoice } from './choice.ts';
 import type { End, Frame, FromWorker, Side, ToWorker } from './messages.ts';
 import { answer } from './worker/answer.ts';
 import { onCpu, openComputer, type Computer } from './worker/device.ts';
 import { forgetModels, keyOf, modelOf } from './worker/model.ts';
-import { promptOf, type Fed } from './worker/prompt.ts';
+import { promptOf, type PromptParts } from './worker/prompt.ts';
 
 type Run = Extract<ToWorker, { type: 'run' }>;
 type Why = Extract<ToWorker, { type: 'why' }>;
 interface Loaded {
-  readonly wish: Device;
+  readonly wish: DeviceChoice;
   readonly key: string;
   readonly computer: Computer;
   readonly model: Model;
@@ -25,7 +25,9 @@ let loaded: Loaded | undefined;
 /** The model once more, on the CPU: what computed is a GPU, and why a token left is said by scores of the host. */
 let host: Promise<Model> | undefined;
 /** What was run last, and what its sides decided, by side, once somebody asked. */
-let ran: { readonly run: Run; readonly fed: Fed; readonly recorded: Map<number, readonly RecordedEvent[]> } | undefined;
+let ran:
+  | { readonly run: Run; readonly fed: PromptParts; readonly recorded: Map<number, readonly RecordedEvent[]> }
+  | undefined;
 let current = new AbortController();
 /** Whether something went wrong that may concern the device: the next run opens another. */
 let spoilt = false;
@@ -114,8 +116,8 @@ async function explain({ run, side, position }: Why, signal: AbortSignal): Promi
 }
 
 async function record(
-  { policies, budget, maxNewTokens }: Choice,
-  fed: Fed,
+  { policies, budget, maxNewTokens }: RunChoice,
+  fed: PromptParts,
   side: number,
   model: Model,
   signal: AbortSignal,

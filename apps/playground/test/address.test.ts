@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readAddress, readBudget, writeAddress } from '../src/address.ts';
-import { DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type Choice } from '../src/choice.ts';
+import { DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type RunChoice } from '../src/choice.ts';
 
 /** Any text that an address can carry: half a surrogate pair has no UTF-8. */
 const text = (maxLength: number): fc.Arbitrary<string> =>
   fc.string({ unit: 'binary', maxLength }).filter((said) => said.length <= maxLength);
-const budget: fc.Arbitrary<Choice['budget']> = fc.oneof(
+const budget: fc.Arbitrary<RunChoice['budget']> = fc.oneof(
   fc.integer({ min: 1, max: LIMITS.slots }),
   fc.integer({ min: 1, max: 100_000 }).map((thousandths) => `${thousandths / 1000}%` as const),
 );
-const choice: fc.Arbitrary<Choice> = fc.record({
+const choice: fc.Arbitrary<RunChoice> = fc.record({
   model: fc.oneof(
     fc.constant(DEFAULT.model),
     fc.record({

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compare, cornerOf, countsOf, holds, layoutOf, moved, placeAt } from '../src/heat-map.ts';
+import { compare, cornerOf, countsOf, holds, layoutOf, moveBy, placeAt } from '../src/heat-map.ts';
 import type { Frame } from '../src/messages.ts';
 import { placeText } from '../src/words.ts';
 
@@ -71,19 +71,19 @@ describe('the layout', () => {
         fc.constantFrom(...(Object.keys(back) as (keyof typeof back)[])),
         (made, p, r, key) => {
           const place = { position: p % made.positions, row: r % made.rows },
-            to = moved(made, place, back[key])!;
+            to = moveBy(made, place, back[key])!;
           expect(to.position < made.positions && to.row < made.rows).toBe(true);
           const step = key === 'PageUp' ? made.perLine : key === 'ArrowLeft' ? 1 : 0;
           if (place.position + step < made.positions && (key !== 'ArrowUp' || place.row + 1 < made.rows))
-            expect(moved(made, to, key)).toEqual(place);
+            expect(moveBy(made, to, key)).toEqual(place);
         },
       ),
     );
     const made = layoutOf(400, 100, 16);
     expect([
-      moved(made, { position: 50, row: 3 }, 'Home'),
-      moved(made, { position: 50, row: 3 }, 'End'),
-      moved(made, { position: 50, row: 3 }, 'Tab'),
+      moveBy(made, { position: 50, row: 3 }, 'Home'),
+      moveBy(made, { position: 50, row: 3 }, 'End'),
+      moveBy(made, { position: 50, row: 3 }, 'Tab'),
     ]).toEqual([{ position: 0, row: 3 }, { position: 99, row: 3 }, undefined]);
   });
 });

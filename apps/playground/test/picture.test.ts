@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Frame, Prompt } from '../src/messages.ts';
+import type { Frame, PromptSummary } from '../src/messages.ts';
 import { picture } from '../src/picture.ts';
 
 const around = { token: '', bytes: 0, peak: 0, slots: 0, prefillSpeed: 1 };
-const prompt = (positions: number): Prompt => ({
+const prompt = (positions: number): PromptSummary => ({
   text: 'x'.repeat(positions),
   offsets: Array.from({ length: positions }, (_, i) => [i, i + 1] as const),
   valueTokens: [],

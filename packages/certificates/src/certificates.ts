@@ -1,12 +1,12 @@
 import type { Constants } from './constants.ts';
 import { ages } from './fading.ts';
-import type { Fading } from './fading.ts';
+import type { AttentionFading } from './fading.ts';
 import { retrievalRatio } from './mass.ts';
 import { reuse } from './reuse.ts';
 import type { Reuse } from './reuse.ts';
 import { schedules } from './schedules.ts';
 import type { LayerBound } from './schedules.ts';
-import type { SeenRow } from './seen-row.ts';
+import type { AttentionRow } from './seen-row.ts';
 import { surrogates } from './surrogate.ts';
 import type { Surrogate } from './surrogate.ts';
 import { tally } from './tally.ts';
@@ -25,7 +25,7 @@ export interface Certificates {
   /** Views that choose by scores, those taken as estimates of the logits. */
   readonly surrogate?: Surrogate;
   /** Absent where no row reaches far enough to fit. */
-  readonly fading?: Fading;
+  readonly fading?: AttentionFading;
   /** PSAW and ETF by layer, with a calibration's constants. */
   readonly schedules?: readonly LayerBound[];
 }
@@ -34,7 +34,7 @@ export interface Certificates {
  * What there was to see: `total` adds up a state that pieces kept in all layers, `frozen` counts positions of the
  * prompt that each layer did not compute.
  */
-export interface Run {
+export interface CertificateInput {
   readonly heads: number;
   readonly layers: number;
   readonly steps: number;
@@ -57,7 +57,7 @@ export function certificates({
 }: {
   readonly sinks?: number;
   readonly constants?: Constants | undefined;
-} = {}): { row(row: SeenRow): void; conclude(run: Run): Certificates } {
+} = {}): { row(row: AttentionRow): void; conclude(run: CertificateInput): Certificates } {
   const events = tally(),
     views = tally(),
     fading = ages(sinks),

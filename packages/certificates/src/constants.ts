@@ -26,7 +26,7 @@ export interface Constants {
    */
   readonly change?: Decay;
 }
-export interface Shape {
+export interface AttentionDims {
   readonly layers: number;
   readonly queryHeads: number;
   readonly kvHeads: number;
@@ -49,7 +49,7 @@ const norms = (x: Float32Array, d: number, see: (norm: number) => void): void =>
  * @param options.sinks positions that the fading of attention leaves out
  */
 export function fitConstants(
-  { layers, queryHeads, headDim }: Shape,
+  { layers, queryHeads, headDim }: AttentionDims,
   { sinks = 4 }: { readonly sinks?: number } = {},
 ): {
   queries(layer: number, q: Float32Array): void;
@@ -121,7 +121,7 @@ type Fields = Readonly<Record<string, unknown>>;
 const MOST = 10_000;
 
 /** Constants from a file's text. @throws KvError for what `fitConstants` does not give, or another model's shape */
-export function readConstants(text: string, { layers, headDim }: Pick<Shape, 'layers' | 'headDim'>): Constants {
+export function readConstants(text: string, { layers, headDim }: Pick<AttentionDims, 'layers' | 'headDim'>): Constants {
   const refuse = (what: string, got: unknown): never => {
     throw new KvError('calibration', `expected ${what}, got ${JSON.stringify(got)?.slice(0, 40) ?? 'nothing'}`);
   };

@@ -2,7 +2,7 @@ import { fitDecay, windowBound } from './design.ts';
 import type { Decay } from './design.ts';
 
 /** How attention beyond the sinks fades with age: (1 - τ_sink) e^(-λ D), fitted. */
-export interface Fading extends Decay {
+export interface AttentionFading extends Decay {
   /** Mass of the first positions, τ_sink, mean over the rows. */
   readonly sinkMass: number;
   /** Ages D = 1, 2, 4, ... with the mass that is older, measured and by the bound with the fitted λ. */
@@ -19,7 +19,7 @@ export function ages(sinks: number): {
     readonly weights: ArrayLike<number>;
     readonly positions: ArrayLike<number>;
   }): void;
-  take(): Fading | undefined;
+  take(): AttentionFading | undefined;
 } {
   const older: { sum: number; rows: number }[] = [];
   let sink = 0,

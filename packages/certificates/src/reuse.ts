@@ -1,7 +1,7 @@
 import { printedSharingBound, sharingBound } from './design.ts';
 import { certificate } from './mass.ts';
 import { running } from './tally.ts';
-import type { SeenRow } from './seen-row.ts';
+import type { AttentionRow } from './seen-row.ts';
 import type { Spread } from './tally.ts';
 
 /** Queries that reused the set of an earlier one, under CIS. */
@@ -21,7 +21,7 @@ export interface Reuse {
 const REACH = 64;
 
 /** Follows the queries of each head, and bounds what reuse costs those that `cis` says reused. */
-export function reuse(): { add(row: SeenRow): void; take(): Reuse | undefined } {
+export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefined } {
   const past = new Map<string, Map<number, Float32Array>>(),
     all = { distance: running(), bound: running(), printed: running(), beyond: running() };
   let rows = 0;

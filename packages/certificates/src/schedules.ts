@@ -1,6 +1,6 @@
 import { covering, freezingBound, jointBound, windowBound } from './design.ts';
 import { running } from './tally.ts';
-import type { SeenRow } from './seen-row.ts';
+import type { AttentionRow } from './seen-row.ts';
 import type { Constants } from './constants.ts';
 import type { Spread } from './tally.ts';
 
@@ -32,7 +32,7 @@ export interface LayerBound {
 
 /** Collects what windows hide, and bounds it, and what was frozen, by a calibration. */
 export function schedules({ fading, change, queryNorm, dim, layers }: Constants): {
-  add(row: SeenRow): void;
+  add(row: AttentionRow): void;
   take(frozen: readonly number[]): readonly LayerBound[] | undefined;
 } {
   const seen: {

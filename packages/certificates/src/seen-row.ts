@@ -2,7 +2,7 @@
  * One query head's newest query: its weights over all slots, and what is left for it. As `generate` of `@kv/models`
  * shows it.
  */
-export interface SeenRow {
+export interface AttentionRow {
   readonly at: 'event' | 'view';
   readonly layer: number;
   readonly head: number;

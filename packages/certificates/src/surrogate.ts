@@ -1,7 +1,7 @@
 import { posteriorBound, quantisedBound } from './design.ts';
 import { droppedMass } from './mass.ts';
 import { running } from './tally.ts';
-import type { SeenRow } from './seen-row.ts';
+import type { AttentionRow } from './seen-row.ts';
 import type { Spread } from './tally.ts';
 
 /** What a set chosen by a surrogate of the logits may drop: of channels, of quantised keys. */
@@ -32,7 +32,7 @@ function leastWith(weights: ArrayLike<number>, forced: readonly number[], size: 
 }
 
 /** Judges views that choose by scores as surrogates of logits, row by row. */
-export function surrogates(): { add(row: SeenRow): void; take(): Surrogate | undefined } {
+export function surrogates(): { add(row: AttentionRow): void; take(): Surrogate | undefined } {
   const all = {
     logitError: running(),
     variation: running(),

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { certificates, fitConstants, freezingBound, readConstants, windowBound } from '../src/index.ts';
-import type { Constants, SeenRow } from '../src/index.ts';
+import type { Constants, AttentionRow } from '../src/index.ts';
 
 const shape = { layers: 8, queryHeads: 2, kvHeads: 1, headDim: 4 };
 /**
@@ -93,7 +93,7 @@ test('what was written is read back; what was not written by this is refused in 
 
 describe('in a run', () => {
   const constants = calibrated({ B: 0.2 }),
-    row = (over: Partial<SeenRow>): SeenRow => ({
+    row = (over: Partial<AttentionRow>): AttentionRow => ({
       at: 'view',
       layer: 7,
       head: 0,

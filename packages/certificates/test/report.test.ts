@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { certificate, certificates, fitDecay } from '../src/index.ts';
-import type { SeenRow } from '../src/index.ts';
+import type { AttentionRow } from '../src/index.ts';
 
 const rows = fc.array(
   fc
@@ -11,7 +11,7 @@ const rows = fc.array(
       weights: fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 2, maxLength: 20 }),
       kept: fc.infiniteStream(fc.boolean()),
     })
-    .map(({ at, layer, weights, kept }): SeenRow => {
+    .map(({ at, layer, weights, kept }): AttentionRow => {
       const sum = weights.reduce((a, b) => a + b, 0),
         stays = weights.flatMap((_, i) => (kept.next().value ? [i] : []));
       return {

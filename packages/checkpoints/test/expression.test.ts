@@ -3,12 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { matches } from '../src/tokenizer/expression/matcher.ts';
 import { compile } from '../src/tokenizer/expression/program.ts';
-import { Work } from '../src/tokenizer/work.ts';
+import { WorkLimit } from '../src/tokenizer/work.ts';
 import { WORDS } from '../src/tokenizer/gguf-words.ts';
 import { splitter } from '../src/tokenizer/words.ts';
 
 const found = (source: string, text: string): (readonly [number, number])[] =>
-  [...matches(compile(new RegExp(source, 'gu')), text, new Work('t', text.length))].flatMap((match) =>
+  [...matches(compile(new RegExp(source, 'gu')), text, new WorkLimit('t', text.length))].flatMap((match) =>
     match ? [match] : [],
   );
 
@@ -66,7 +66,7 @@ describe('work grows with the text', () => {
   /** Steps for each character. */
   const steps = (source: string, text: string): number => {
     let spent = 0;
-    const work = { spend: (count: number) => void (spent += count), due: false } as unknown as Work;
+    const work = { spend: (count: number) => void (spent += count), due: false } as unknown as WorkLimit;
     for (const _ of matches(compile(new RegExp(source, 'gu')), text, work));
     return spent / text.length;
   };
@@ -91,7 +91,7 @@ describe('work grows with the text', () => {
     for (const unit of [' ', '\n', 'a', 'A', '文', '1', '!', "'", '\u0301', ' a', '😀']) {
       const text = unit.repeat(20_000);
       let spent = 0;
-      const work = { spend: (count: number) => void (spent += count), due: false } as unknown as Work;
+      const work = { spend: (count: number) => void (spent += count), due: false } as unknown as WorkLimit;
       expect([...cut(text, work)].join('')).toBe(text);
       expect([unit, spent / text.length < 100]).toEqual([unit, true]);
     }

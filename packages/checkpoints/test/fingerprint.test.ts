@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseConfig } from '../src/config/config.ts';
 import type { ModelConfig } from '../src/config/config.ts';
-import { fingerprinted } from '../src/load/fingerprint.ts';
+import { withFingerprint } from '../src/load/fingerprint.ts';
 
 const read = (name: string): ModelConfig => {
   const path = fixture(`${name}/config.json`);
   return parseConfig(JSON.parse(readFileSync(path, 'utf8')), name);
 };
-const names = (config: ModelConfig) => fingerprinted({ norm: new Float32Array([1, 2]) }).names(config);
+const names = (config: ModelConfig) => withFingerprint({ norm: new Float32Array([1, 2]) }).names(config);
 /** A configuration whose frequencies are off by a factor, as another engine's powers are by one last bit. */
 const off = (config: ModelConfig, by: number): ModelConfig => ({
   ...config,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { WORDS } from '../src/tokenizer/gguf-words.ts';
 import { preTokenizer } from '../src/tokenizer/pre-tokenizer.ts';
-import { Work } from '../src/tokenizer/work.ts';
+import { WorkLimit } from '../src/tokenizer/work.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 
 const { texts, names, cuts, words, left } = fixtureJson<{
@@ -27,7 +27,7 @@ describe.each(Object.entries(names))('%s', (name, { type, ignoreMerges, addBos }
   test.skipIf(['TEKKEN', 'GPT4O', 'MINIMAX_M2'].includes(type))('hard texts are cut into the same words', () => {
     const { cut } = preTokenizer({ type: 'Sequence', pretokenizers: WORDS.get(name)!.cuts }, name);
     texts.forEach((text, i) => {
-      const got = [...cut(text, new Work(name, text.length))].flatMap((word) => word?.length ?? []);
+      const got = [...cut(text, new WorkLimit(name, text.length))].flatMap((word) => word?.length ?? []);
       expect(got, JSON.stringify(text)).toEqual(words[cuts[type]][i]);
     });
   });

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openGguf } from '../src/format/gguf-shards.ts';
 import { readGguf } from '../src/format/gguf.ts';
-import { bytesSource, fileSource, type Source } from '../src/read/source.ts';
+import { bytesSource, fileSource, type ByteSource } from '../src/read/source.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import {
   bool,
@@ -157,7 +157,7 @@ describe('parts', () => {
   const part = (no: number): string => `parts-0000${no}-of-00003.gguf`;
   const folder = () => {
     const opened = new Set<string>();
-    const open = async (file: string, bytes?: Uint8Array<ArrayBuffer>): Promise<Source | undefined> => {
+    const open = async (file: string, bytes?: Uint8Array<ArrayBuffer>): Promise<ByteSource | undefined> => {
       const source = bytesSource(bytes ?? written(file), file);
       opened.add(file);
       return { ...source, close: async () => void opened.delete(file) };
@@ -299,7 +299,7 @@ describe('reading', () => {
   /** A file of which only the beginning exists, counted. */
   const counted = (bytes: Uint8Array<ArrayBuffer>, size: number) => {
     let read = 0;
-    const source: Source = {
+    const source: ByteSource = {
       name: 'f',
       size,
       async read(offset, length) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dense, type Matrix, deinterleaved, denseRows, owned, stack } from '../src/format/matrix.ts';
+import { dense, type Matrix, deinterleave, denseRows, ownBytes, stack } from '../src/format/matrix.ts';
 import { tensorTypes, type TensorType } from '../src/format/tensor-types.ts';
 
 /**
@@ -63,7 +63,7 @@ test('rows of interleaved pairs become halves, quantised as they are', () => {
   fc.assert(
     fc.property(matrices, fc.constantFrom(2, 4, 8), (matrix, d) => {
       const before = dense(matrix),
-        after = dense(deinterleaved(matrix, d));
+        after = dense(deinterleave(matrix, d));
       for (let head = 0; head < matrix.outputs / d; head++)
         for (let i = 0; i < d / 2; i++)
           for (const half of [0, 1]) {
@@ -80,7 +80,7 @@ test('rows of interleaved pairs become halves, quantised as they are', () => {
 test('owned bytes are no view of others', () => {
   const whole = Uint8Array.from({ length: 64 }, (_, i) => i),
     view: Matrix = { inputs: 4, outputs: 2, parts: [{ type: 'F32', rows: 2, bytes: whole.subarray(16, 48) }] };
-  const [own] = owned(view).parts;
+  const [own] = ownBytes(view).parts;
   expect([own.bytes.buffer.byteLength, own.bytes]).toEqual([32, whole.slice(16, 48)]);
-  expect(owned({ ...view, parts: [own] }).parts[0].bytes).toBe(own.bytes);
+  expect(ownBytes({ ...view, parts: [own] }).parts[0].bytes).toBe(own.bytes);
 });

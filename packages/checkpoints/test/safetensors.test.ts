@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readSafetensors } from '../src/format/safetensors.ts';
 import { bytesSource } from '../src/read/source.ts';
-import type { TensorFile } from '../src/format/tensor-file.ts';
+import type { CheckpointTensors } from '../src/format/tensor-file.ts';
 import { toFloat32, weightType } from '../src/format/tensor-types.ts';
-import { f32Bytes, writeSafetensors, type Written } from '@kv/model-testing/safetensors-file';
+import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 
 const open = (bytes: Uint8Array<ArrayBuffer>) => readSafetensors(bytesSource(bytes, 'f'));
-const read = async (file: TensorFile, name: string): Promise<Float32Array> => {
+const read = async (file: CheckpointTensors, name: string): Promise<Float32Array> => {
   const bytes = await file.bytes(name);
   return toFloat32(weightType(file.tensors.get(name)?.type ?? 'none', file.name), bytes);
 };
@@ -16,7 +16,7 @@ const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 3 });
 const tensors = fc.dictionary(
   fc.string({ minLength: 1, maxLength: 8 }).filter((name) => name !== '__metadata__' && name !== '__proto__'),
   shapes.chain((shape) =>
-    fc.uint8Array({ minLength: 0, maxLength: 256 }).map((bytes): Written => {
+    fc.uint8Array({ minLength: 0, maxLength: 256 }).map((bytes): TensorBytes => {
       const size = 4 * shape.reduce((a, b) => a * b, 1);
       return {
         dtype: 'F32',
@@ -65,7 +65,7 @@ describe('round trips', () => {
 });
 
 describe('a file that is not right', () => {
-  const good: Readonly<Record<string, Written>> = {
+  const good: Readonly<Record<string, TensorBytes>> = {
     a: { dtype: 'F32', shape: [2, 2], bytes: f32Bytes([1, 2, 3, 4]) },
     b: { dtype: 'F32', shape: [3], bytes: f32Bytes([5, 6, 7]) },
   };

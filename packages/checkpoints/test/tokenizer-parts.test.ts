@@ -8,7 +8,7 @@ import { fileSource } from '../src/read/source.ts';
 import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { byteNames } from '../src/tokenizer/token-bytes.ts';
-import { Work } from '../src/tokenizer/work.ts';
+import { WorkLimit } from '../src/tokenizer/work.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { shared } from '@kv/model-testing/shared';
 
@@ -53,14 +53,14 @@ const texts = fc
   .map((runs) => runs.map(([unit, times]) => unit.repeat(times)).join(''));
 
 const PAUSE = 2 ** 17;
-const { spend } = Work.prototype;
+const { spend } = WorkLimit.prototype;
 afterEach(() => {
-  Work.prototype.spend = spend;
+  WorkLimit.prototype.spend = spend;
 });
 /** Counts steps until the test ends. */
 function counting(): { steps: number } {
   const count = { steps: 0 };
-  Work.prototype.spend = function (steps) {
+  WorkLimit.prototype.spend = function (steps) {
     count.steps += steps;
     spend.call(this, steps);
   };

@@ -3,10 +3,10 @@
 export { allowanceOf, expectBudget, mostKept, raisedNote } from './event/allowance.ts';
 export type { Allowance } from './event/allowance.ts';
 export { recordApply } from './host/apply.ts';
-export { expectObject, guarded } from './event/boundary.ts';
+export { expectObject, runGuarded } from './event/boundary.ts';
 export { outOfMemory } from './tensor/out-of-memory.ts';
 export { recordEvent, runFreeze, runProvider, runStepHook, runView } from './event/hook-boundary.ts';
-export type { RecordedEvent, Replaced } from './event/hook-boundary.ts';
+export type { EventRecord, ReplacementCache } from './event/hook-boundary.ts';
 export {
   copyRowMajor,
   dims,
@@ -18,25 +18,25 @@ export {
   strides,
 } from './tensor/host-tensor.ts';
 export type { HostTensor } from './tensor/host-tensor.ts';
-export { labelled } from './piece/labelled.ts';
-export { limited } from './piece/limited.ts';
+export { withLabel } from './piece/labelled.ts';
+export { limitOperations } from './piece/limited.ts';
 export { primitivesOf, withMaths } from './tensor/maths.ts';
 export { didYouMean } from './piece/nearest.ts';
 export { budgetOption } from './piece/budget.ts';
-export { expectOptions, fitted, settleOwn } from './piece/option.ts';
+export { expectOptions, fitValue, settleOwn } from './piece/option.ts';
 export { excerpt, policyCalls, printCalls } from './text/policy-calls.ts';
-export type { Arg, Call } from './text/policy-calls.ts';
+export type { Arg, PolicyCall } from './text/policy-calls.ts';
 export { isPiece, otherProtocol } from './piece/piece.ts';
 export { isOverwritten } from './event/read-only.ts';
 export { StepCache } from './event/alike.ts';
 export { compile, expectPiece, planBudgets, runEvent, union } from './event/run.ts';
-export { expectPromises, settle } from './event/settle.ts';
-export type { Compiled } from './event/run.ts';
-export type { Settled as SettledEvent } from './event/settle.ts';
+export { expectPromises, readDecisions } from './event/settle.ts';
+export type { CompiledPolicy } from './event/run.ts';
+export type { EventDecision as SettledEvent } from './event/settle.ts';
 export { emptyDraft, finish, runSteps } from './event/steps.ts';
-export type { EventLayer, Paced } from './event/steps.ts';
+export type { EventLayer, PacedSteps } from './event/steps.ts';
 export { signalKey } from './piece/signals.ts';
 export { isState } from './piece/state.ts';
 export { rowMajor, sizeOf, takesLengths } from './tensor/tensor.ts';
 export { countedOps, namedCalls, traceOps } from './tensor/trace.ts';
-export type { Work } from './tensor/trace.ts';
+export type { OperationCount } from './tensor/trace.ts';

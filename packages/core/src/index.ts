@@ -1,13 +1,25 @@
 export { applyOn } from './host/apply.ts';
 export { sidecar } from './piece/sidecar.ts';
 export type { Sidecar } from './piece/sidecar.ts';
-export type { Applied, AppliedBy, Inputs } from './host/apply.ts';
-export type { At, Atom, Cell, Draft, Ends, FreezeHook, Plan, Step, Units, ViewHook, Visible } from './piece/atoms.ts';
+export type { ApplyResult, ApplyResultOf, Inputs } from './host/apply.ts';
+export type {
+  LayerContext,
+  Atom,
+  StepInput,
+  DraftSelection,
+  ForcedEnds,
+  FreezeHook,
+  BudgetPlan,
+  Step,
+  Units,
+  ViewHook,
+  ViewBounds,
+} from './piece/atoms.ts';
 export { slotsOf } from './piece/budget.ts';
-export type { Budget, Share } from './piece/budget.ts';
+export type { Budget, BudgetShare } from './piece/budget.ts';
 export { compose, id } from './compose/compose.ts';
 export { isFactory, method, partOf } from './piece/declare.ts';
-export type { About, AnyFactory, Description, Factory, Part } from './piece/declare.ts';
+export type { DeclarationFields, AnyFactory, Description, Factory, OptionPart } from './piece/declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './event/hooks.ts';
 export { kernel } from './tensor/kernel.ts';
 export type { Kernel, Products, WasmMemory } from './tensor/kernel.ts';
@@ -17,21 +29,21 @@ export {
   scoreAllocator,
   scorer,
   selector,
-  shaper,
+  scoreTransform,
   transform,
   unit,
   unitSelector,
   unitTransform,
   weightAllocator,
-  weigher,
+  weightScorer,
   weightSelector,
   weightTransform,
 } from './piece/kinds.ts';
 export type {
-  Allotted,
-  Cut,
-  Place,
-  Reads,
+  AllocatorOutput,
+  UnitCut,
+  StepContext,
+  SignalReaders,
   Scores,
   Selecting,
   UnitScores,
@@ -61,31 +73,31 @@ export {
   whole,
   withDefault,
 } from './piece/option.ts';
-export type { Chosen, Form, Made, Option, Options, Settled } from './piece/option.ts';
+export type { OptionValues, OptionForm, LabelledPart, Option, Options, ResolvedOptions } from './piece/option.ts';
 export { parsePolicy } from './text/parse-policy.ts';
 export { entries, lookUp, registry } from './text/registry.ts';
-export type { Entry, Registry } from './text/registry.ts';
+export type { RegistryEntry, Registry } from './text/registry.ts';
 export { KvError } from './tensor/errors.ts';
 export type { Backend } from './tensor/backend.ts';
 export { PROTOCOL } from './piece/piece.ts';
 export type {
   Allocator,
   AnyPiece,
-  Hooked,
-  Id,
+  HookPiece,
+  IdentityPiece,
   Normaliser,
   Phase,
   Piece,
   Policy,
   ScoreAllocator,
-  Scored,
+  ScorePhase,
   Scorer,
   Selector,
-  Shaper,
+  ScoreTransform,
   Transform,
   Unit,
   UnitTransform,
-  Weigher,
+  WeightScorer,
   WeightTransform,
 } from './piece/piece.ts';
 export {
@@ -109,12 +121,12 @@ export {
 export type {
   AnySignal,
   Embeddings,
-  FoldedStretch,
-  Provider,
+  FoldedQueryRange,
+  SignalProvider,
   ProviderEngine,
   Rope,
   Signal,
-  Stretch,
+  QueryRange,
   Tokens,
   WindowStatistic,
 } from './piece/signals.ts';
@@ -139,6 +151,6 @@ export {
   zScore,
 } from './piece/transforms.ts';
 export { advanceOn, retainOn } from './host/retain.ts';
-export type { Cache, CacheLayer, RetainOptions, Retained, RetainedState } from './host/retain.ts';
+export type { Cache, CacheLayer, RetainOptions, RetainResult, RetainState } from './host/retain.ts';
 export { view } from './compose/view.ts';
 export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './tensor/ops.ts';

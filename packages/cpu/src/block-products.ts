@@ -6,7 +6,7 @@ import type { Products } from '@kv/core';
  * errors, where they lie the softmax of what each sees, or where each is largest.
  */
 export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4, attention: 5, top: 6 } as const;
-export type Fold = (typeof folds)[keyof typeof folds];
+export type FoldKind = (typeof folds)[keyof typeof folds];
 /** Rows whose mass or errors are summed together. */
 export const TOGETHER = 32;
 
@@ -26,7 +26,7 @@ type Blocks = (
   q: Float32Array,
   x: Float32Array,
   d: number,
-  fold: Fold,
+  fold: FoldKind,
   take: (block: Block) => void,
   weigh?: (first: number, count: number, to: number, ld: number) => void,
 ) => void;
@@ -49,7 +49,7 @@ export function blockProducts(
   };
   /** Sums over the rows of each head. */
   const sums =
-    (fold: Fold) =>
+    (fold: FoldKind) =>
     (q: Float32Array, x: Float32Array, d: number, p: Float32Array | undefined, out: Float32Array): void => {
       const n = x.length / d,
         each = q.length / (out.length / Math.max(1, n)), // numbers of a head's queries

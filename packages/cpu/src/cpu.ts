@@ -4,7 +4,7 @@ import type { Backend, Axis, Operand, Kernel, Products, Ops, Tensor } from '@kv/
 import type { HostTensor } from '@kv/core/engine';
 import { commonRows, cpuTensor, dense, expectExtent, raggedAs, zeros } from './dense.ts';
 import { elementsOf } from './elementwise.ts';
-import type { Kind } from './elementwise.ts';
+import type { ElementwiseKind } from './elementwise.ts';
 import { lastSlots, mark } from './slots.ts';
 import { vectors } from './fastest.ts';
 import { matmul, near, norms, totals } from './vector-ops.ts';
@@ -19,7 +19,7 @@ const maybe = (x: Tensor | undefined): HostTensor | undefined => (x ? c(x) : und
 
 /** Strided operations on the host: f32 storage, f64 arithmetic but for softmax's exponentials, executed at once. */
 export function hostOps(by: () => Vectors): Ops {
-  const each = (kind: Kind, ...operands: readonly Operand[]): HostTensor =>
+  const each = (kind: ElementwiseKind, ...operands: readonly Operand[]): HostTensor =>
     by().elementwise(kind, elementsOf(`ops.${kind}`, operands));
   return withMaths({
     from(array, dtype, lengths) {

@@ -5,7 +5,7 @@ import type { HostTensor } from '@kv/core/engine';
 import { commonRows, raggedAs, rowOf, zeros } from './dense.ts';
 
 /** What is done to each number, or to those that stand at the same place in several operands. */
-export type Kind = Unary | Binary | 'odds' | 'where';
+export type ElementwiseKind = Unary | Binary | 'odds' | 'where';
 
 interface Numbers {
   readonly data: Float32Array | Uint32Array | Float64Array;
@@ -16,7 +16,7 @@ interface Numbers {
 /** 1 - h never below half an f32 ulp of 1, so that a lone token keeps finite odds. */
 const ODDS_FLOOR = 2 ** -24;
 
-const OF: Readonly<Record<Kind, (a: number, b: number, c: number) => number>> = {
+const OF: Readonly<Record<ElementwiseKind, (a: number, b: number, c: number) => number>> = {
   exp: Math.exp,
   log: Math.log,
   log1p: Math.log1p,
@@ -70,7 +70,7 @@ export function elementsOf(at: string, operands: readonly Operand[]): Elements {
 const joined = (a: number, b: number): number => (a === b || b === 1 ? a : a === 1 ? b : -1);
 
 /** An elementwise operation by plain loops. */
-export function elementwise(kind: Kind, { out, rows, outer, inner, operands }: Elements): HostTensor {
+export function elementwise(kind: ElementwiseKind, { out, rows, outer, inner, operands }: Elements): HostTensor {
   const sources = [0, 1, 2].map((i) => source(operands[i] ?? 0)) as [Source, Source, Source],
     [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers],
     of = OF[kind],

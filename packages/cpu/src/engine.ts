@@ -1,7 +1,7 @@
 /** For engines on the host, and tools that measure them. */
 
 export { blockProducts, folds, rowsHeld, TOGETHER } from './block-products.ts';
-export type { Fold } from './block-products.ts';
+export type { FoldKind } from './block-products.ts';
 export { cpuWith } from './cpu.ts';
 export { scratchBytes } from './fastest.ts';
 export { plainProducts } from './reduce.ts';

@@ -1,13 +1,13 @@
 import { elementwise } from './elementwise.ts';
 import { createKernel, pieceBytes, type CpuKernel } from './kernel.ts';
-import { grouped, normaliseRows, plainProducts, reduce } from './reduce.ts';
+import { reduceGroups, normaliseRows, plainProducts, reduce } from './reduce.ts';
 import { simdVectors } from './simd.ts';
 import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
 import type { Vectors } from './vectors.ts';
 
 /** Plain loops: the reference, and what runs where WebAssembly has no SIMD. */
 export const plainVectors: Vectors = {
-  grouped,
+  grouped: reduceGroups,
   pool,
   normaliseRows,
   firstBad,

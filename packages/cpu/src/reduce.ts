@@ -43,7 +43,7 @@ export function reduce(kind: Reduction, x: HostTensor, axis: Exclude<Axis, 'rows
 }
 
 /** All rows to `rows`, neighbours together. */
-export function grouped(kind: Reduction, x: HostTensor, rows: number): HostTensor {
+export function reduceGroups(kind: Reduction, x: HostTensor, rows: number): HostTensor {
   const [all, slots, channels] = dims(x),
     [sr, ss, sc] = strides(x),
     count = all / rows,

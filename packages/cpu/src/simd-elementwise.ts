@@ -2,12 +2,12 @@ import { isDense, strides } from '@kv/core/engine';
 import type { Operand } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
 import { rowAt } from './dense.ts';
-import type { Elements, Kind } from './elementwise.ts';
+import type { Elements, ElementwiseKind } from './elementwise.ts';
 import type { CpuKernel, KernelOperand, Operand4 } from './kernel.ts';
 import type { Vectors } from './vectors.ts';
 
 /** In the order of the kernel's cases. */
-const KINDS: readonly Kind[] = [
+const KINDS: readonly ElementwiseKind[] = [
   'add',
   'sub',
   'mul',
@@ -26,7 +26,7 @@ const KINDS: readonly Kind[] = [
   'odds',
 ];
 /** Those that f32 does not round as f64 would. */
-const IN_F64: readonly Kind[] = ['exp', 'log', 'log1p', 'odds'];
+const IN_F64: readonly ElementwiseKind[] = ['exp', 'log', 'log1p', 'odds'];
 /** Types of the kernel's operands. */
 const F32 = 0,
   U32 = 1,
@@ -132,7 +132,7 @@ function bring(
 /** The kernel's function for these operands, over so many lines of so many numbers. */
 function computing(
   k: CpuKernel,
-  kind: Kind,
+  kind: ElementwiseKind,
   a: Slab,
   b: Slab,
   c: Slab,

@@ -1,4 +1,4 @@
-import { dotWith, gram, inverse, quadratic, placeInUnit, turned } from '@kv/core/shared';
+import { dotWith, gram, inverse, quadratic, placeInUnit, rotateKernel } from '@kv/core/shared';
 import type { Kernel, Products } from '@kv/core';
 import { blockProducts, folds, rowsHeld, TOGETHER } from './block-products.ts';
 import { pieceModule } from './kernel.ts';
@@ -248,7 +248,7 @@ const inverses =
   };
 
 const turns =
-  (k: CpuKernel): RefOf<typeof turned> =>
+  (k: CpuKernel): RefOf<typeof rotateKernel> =>
   ({ x, cos, sin, index }, { back }, out) => {
     const [r = 0, n = 0, d = 0] = x.shape,
       [, size = 1, half = 0] = cos.shape,
@@ -286,7 +286,7 @@ export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
     [gram, grams(k)],
     [quadratic, quadratics(k)],
     [inverse, inverses(k)],
-    [turned, turns(k)],
+    [rotateKernel, turns(k)],
   ]);
   return (kernel) => {
     if (!kernel.wasm) return known.get(kernel) ?? kernel.ref;

@@ -5,17 +5,17 @@ import type { HostTensor } from '@kv/core/engine';
 import { commonRows, contiguous, cpuTensor, raggedAs, rowAt, rowOf, validSlots, zeros } from './dense.ts';
 import type { CpuKernel } from './kernel.ts';
 import { simdElementwise } from './simd-elementwise.ts';
-import { grouped, reduce } from './reduce.ts';
+import { reduceGroups, reduce } from './reduce.ts';
 import { noGroup, outside, pool as poolPlainly, take as takeVectors, WIDE } from './slots.ts';
 import { simdKernels, simdProducts } from './simd-kernels.ts';
-import type { Masks, Vectors } from './vectors.ts';
+import type { SlotMasks, Vectors } from './vectors.ts';
 
 /** The same operations by the WebAssembly kernel. */
 export const simdVectors = (k: CpuKernel): Vectors => ({
   grouped: (kind, x, rows) =>
     x.shape.length < 3 && (kind === 'mean' || kind === 'sum' || kind === 'max')
       ? groupRows(k, kind, x, rows)
-      : grouped(kind, x, rows),
+      : reduceGroups(kind, x, rows),
   pool: (x, options) => pool(k, x, options),
   normaliseRows: (x, softmax) => normaliseRows(k, x, softmax),
   firstBad: (x, atLeast) => firstBad(k, x, atLeast),
@@ -112,7 +112,7 @@ function normaliseRows(k: CpuKernel, given: HostTensor, softmax: boolean): HostT
   return out;
 }
 
-function select(k: CpuKernel, scores: HostTensor, budgets: HostTensor, masks: Masks): HostTensor {
+function select(k: CpuKernel, scores: HostTensor, budgets: HostTensor, masks: SlotMasks): HostTensor {
   const [x, forced, banned] = [scores, masks.forced, masks.banned].map((t) => t && contiguous(t, 1)) as [
       HostTensor,
       HostTensor | undefined,

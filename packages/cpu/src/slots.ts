@@ -3,7 +3,7 @@ import { dims, noteBad, strides } from '@kv/core/engine';
 import type { PoolOptions } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
 import { commonRows, cpuTensor, dense, raggedAs, rowAt, rowOf, validSlots, zeros } from './dense.ts';
-import type { Masks } from './vectors.ts';
+import type { SlotMasks } from './vectors.ts';
 
 /** Wider windows than this are pooled by blocks, in time that does not grow with their width. */
 export const WIDE = 64;
@@ -165,7 +165,7 @@ function stamp(marks: Uint8Array, mask: HostTensor, from: number, n: number, as:
   return count;
 }
 
-export function select(scores: HostTensor, budgets: HostTensor, { forced, banned, active }: Masks): HostTensor {
+export function select(scores: HostTensor, budgets: HostTensor, { forced, banned, active }: SlotMasks): HostTensor {
   const rows = commonRows('ops.select', scores, budgets, forced, banned),
     [, slots] = dims(scores),
     [, step] = strides(scores),

@@ -1,8 +1,8 @@
 import type { Kernel, Products, Axis, PoolOptions, Reduction } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
-import type { Elements, Kind } from './elementwise.ts';
+import type { Elements, ElementwiseKind } from './elementwise.ts';
 
-export interface Masks {
+export interface SlotMasks {
   readonly forced?: HostTensor | undefined;
   readonly banned?: HostTensor | undefined;
   readonly active?: HostTensor | undefined;
@@ -13,7 +13,7 @@ export interface Vectors {
   /** All rows to `rows`, neighbours together. */
   grouped(kind: Reduction, x: HostTensor, rows: number): HostTensor;
   /** One number for each element. */
-  elementwise(kind: Kind, elements: Elements): HostTensor;
+  elementwise(kind: ElementwiseKind, elements: Elements): HostTensor;
   /** Products of many vectors, for operations and for references of kernels. */
   readonly products: Products;
   /** The implementation that computes a kernel. */
@@ -26,5 +26,5 @@ export interface Vectors {
   pool(x: HostTensor, options: PoolOptions): HostTensor;
   normaliseRows(x: HostTensor, softmax: boolean): HostTensor;
   firstBad(x: HostTensor, atLeast: number): HostTensor;
-  select(scores: HostTensor, budgets: HostTensor, masks: Masks): HostTensor;
+  select(scores: HostTensor, budgets: HostTensor, masks: SlotMasks): HostTensor;
 }

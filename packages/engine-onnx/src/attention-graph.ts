@@ -2,7 +2,7 @@ import type { WindowStatistic } from '@kv/core';
 import { graphWriter, type GraphWriter } from './graph.ts';
 
 /** What makes one attention graph differ from another. */
-export interface AttentionShape {
+export interface AttentionGraphShape {
   readonly kvHeads: number;
   /** Query heads of a KV head. */
   readonly group: number;
@@ -38,7 +38,7 @@ export function attentionGraph({
   sums,
   maxima,
   windows,
-}: AttentionShape): Uint8Array {
+}: AttentionGraphShape): Uint8Array {
   const graph = graphWriter('attention');
   const cap = softcap === undefined ? undefined : graph.floats(Float32Array.of(softcap), []);
   const heads = Array.from({ length: kvHeads }, (_, g) => {

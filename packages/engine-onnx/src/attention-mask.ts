@@ -1,4 +1,4 @@
-import type { CacheView, Hide } from '@kv/engine';
+import type { CacheView, SlotMasker } from '@kv/engine';
 import { countBelow } from '@kv/core/shared';
 
 /**
@@ -19,7 +19,7 @@ export function headView(
   g: number,
   group: number,
   queryPositions: Uint32Array,
-  hide: Hide | undefined,
+  hide: SlotMasker | undefined,
 ): HeadView | undefined {
   const first = g * cache.capacity,
     positions = cache.positions.subarray(first, first + cache.lengths[g]),

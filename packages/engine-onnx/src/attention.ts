@@ -9,7 +9,7 @@ import {
   hider,
 } from '@kv/engine';
 import type { CacheView } from '@kv/engine';
-import { attentionGraph, type AttentionShape } from './attention-graph.ts';
+import { attentionGraph, type AttentionGraphShape } from './attention-graph.ts';
 import { headView, type HeadView } from './attention-mask.ts';
 import { sessionOptions, type Onnx, type OnnxSession, type OnnxTensor } from './runtime.ts';
 
@@ -30,7 +30,7 @@ export interface OnnxAttendOptions {
  */
 export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 ** 18 }: OnnxAttendOptions): Attend {
   const sessions = new Map<string, Promise<OnnxSession>>();
-  const sessionOf = (shape: AttentionShape): Promise<OnnxSession> => {
+  const sessionOf = (shape: AttentionGraphShape): Promise<OnnxSession> => {
     const key = JSON.stringify(shape);
     const session = sessions.get(key) ?? onnx.InferenceSession.create(attentionGraph(shape), sessionOptions(threads));
     sessions.set(key, session);

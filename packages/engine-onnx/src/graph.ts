@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { field, float, join, minusOne, whole, type Message } from './protobuf.ts';
+import { field, float, join, minusOne, whole, type ProtobufBytes } from './protobuf.ts';
 
 /** A dimension: its size, or a name for one that is known when the graph runs. */
 export type Dimension = number | string;
@@ -39,14 +39,14 @@ export const types = { f32: 1, uint8: 2, int32: 6, int64: 7, bool: 9 } as const;
 const limit = 2 ** 31 - 1;
 
 /** Where a tensor lies in a file beside the model. */
-export interface Stored {
+export interface ExternalData {
   readonly file: string;
   readonly offset: number;
   readonly length: number;
 }
 
 /** @param store takes a tensor's bytes into a file beside the model; undefined for what stays inside. */
-export function graphWriter(name: string, store?: (bytes: Uint8Array) => Stored | undefined): GraphWriter {
+export function graphWriter(name: string, store?: (bytes: Uint8Array) => ExternalData | undefined): GraphWriter {
   interface Node {
     readonly type: string;
     readonly from: readonly string[];
@@ -55,9 +55,9 @@ export function graphWriter(name: string, store?: (bytes: Uint8Array) => Stored 
     readonly to: readonly string[];
   }
   const nodes: Node[] = [],
-    constants: Message[] = [],
-    inputs: Message[] = [],
-    outputs: Message[] = [],
+    constants: ProtobufBytes[] = [],
+    inputs: ProtobufBytes[] = [],
+    outputs: ProtobufBytes[] = [],
     results = new Set<string>();
   /** Results that an output names. */
   const renamed = new Map<string, string>();
@@ -103,7 +103,7 @@ export function graphWriter(name: string, store?: (bytes: Uint8Array) => Stored 
     return to;
   };
   const known = (value: string): string => renamed.get(value) ?? value;
-  const nodeMessage = ({ type, from, attributes, domain, to }: Node): Message => {
+  const nodeMessage = ({ type, from, attributes, domain, to }: Node): ProtobufBytes => {
     const parts = [
       ...from.flatMap((value) => field(1, known(value))),
       ...to.flatMap((value) => field(2, known(value))),
@@ -158,7 +158,7 @@ export function graphWriter(name: string, store?: (bytes: Uint8Array) => Stored 
 }
 
 /** `data_location` EXTERNAL and where. */
-function beside({ file, offset, length }: Stored): Message {
+function beside({ file, offset, length }: ExternalData): ProtobufBytes {
   const entries = { location: file, offset: String(offset), length: String(length) };
   return [
     ...Object.entries(entries).flatMap(([key, value]) => field(13, [...field(1, key), ...field(2, value)])),
@@ -166,13 +166,13 @@ function beside({ file, offset, length }: Stored): Message {
   ];
 }
 
-function valueInfo(name: string, shape: readonly Dimension[], type: keyof typeof types = 'f32'): Message {
+function valueInfo(name: string, shape: readonly Dimension[], type: keyof typeof types = 'f32'): ProtobufBytes {
   const dimensions = shape.flatMap((size) => field(1, typeof size === 'string' ? field(2, size) : whole(1, size)));
   return [...field(1, name), ...field(2, field(1, [...whole(1, types[type]), ...field(2, dimensions)]))];
 }
 
-function attribute(key: string, value: Attributes[string]): Message {
-  const number = (at: number, n: number): Message => (n === -1 ? minusOne(at) : whole(at, n));
+function attribute(key: string, value: Attributes[string]): ProtobufBytes {
+  const number = (at: number, n: number): ProtobufBytes => (n === -1 ? minusOne(at) : whole(at, n));
   const named = field(1, key);
   if (typeof value === 'number') return [...named, ...number(3, value), ...whole(20, 2)];
   if ('float' in value) return [...named, ...float(2, value.float), ...whole(20, 1)];

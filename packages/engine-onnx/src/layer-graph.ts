@@ -1,4 +1,4 @@
-import type { Heads, Program } from '@kv/engine';
+import type { HeadLayout, Program } from '@kv/engine';
 import { graphWriter } from './graph.ts';
 import type { WeightForm } from './product.ts';
 import { angleInputs, body } from './program-graph.ts';
@@ -10,7 +10,12 @@ import { tokenAttention } from './token-attention.ts';
  * joins `attended`, and more rows for `next` alone `rows` `[n, width]`, behind the first one's; outputs `y0` of
  * `finish`, `y1`, ... of `next` for all of these rows.
  */
-export function layerGraph(heads: Heads, finish: Program, next: Program | undefined, form: WeightForm): Uint8Array {
+export function layerGraph(
+  heads: HeadLayout,
+  finish: Program,
+  next: Program | undefined,
+  form: WeightForm,
+): Uint8Array {
   const graph = graphWriter(finish.name),
     [D, width] = finish.inputs.map((rows) => rows.width) as [number, number];
   const attended = graph.op('Concat', [tokenAttention(graph, heads), graph.input('attended', ['a', width])], {

@@ -1,4 +1,4 @@
-import type { Angles, Heads, Program, HostRunnable } from '@kv/engine';
+import type { Angles, HeadLayout, Program, HostRunnable } from '@kv/engine';
 import { rotaryOf } from './program-graph.ts';
 import type { Onnx, OnnxTensor } from './runtime.ts';
 import { angleTensors, expectAngles, type Session } from './session.ts';
@@ -10,7 +10,7 @@ import { noToken, tokenFeeds, type TokenFeeds } from './token-attention.ts';
  */
 export function preparedLayer(
   onnx: Onnx,
-  heads: Heads,
+  heads: HeadLayout,
   { name, inputs: [x, attended] }: Program,
   next: Program | undefined,
   { run, destroy }: Session,

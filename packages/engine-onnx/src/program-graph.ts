@@ -1,4 +1,4 @@
-import type { Instruction, Program, Rows } from '@kv/engine';
+import type { Instruction, Program, RowsValue } from '@kv/engine';
 import { graphWriter, type Dimension, type GraphWriter } from './graph.ts';
 import { product, type WeightForm } from './product.ts';
 
@@ -47,7 +47,7 @@ export function body(
   angles: AngleNames = INPUTS,
 ): { readonly value: string; readonly shape: readonly Dimension[] }[] {
   const names = new Map(program.inputs.map(({ id }, i) => [id, inputs[i]]));
-  const nameOf = ({ id }: Rows): string => names.get(id)!; // an instruction reads what an earlier one wrote
+  const nameOf = ({ id }: RowsValue): string => names.get(id)!; // an instruction reads what an earlier one wrote
   for (const instruction of program.instructions)
     names.set(instruction.out.id, write(graph, instruction, nameOf, form, program, angles));
   return program.outputs.map((rows) => {
@@ -62,7 +62,7 @@ export function body(
 function write(
   graph: GraphWriter,
   instruction: Instruction,
-  nameOf: (rows: Rows) => string,
+  nameOf: (rows: RowsValue) => string,
   form: WeightForm,
   program: Program,
   { cos, sin }: AngleNames,
@@ -130,7 +130,7 @@ function write(
 }
 
 /** Whether turned rows go into the layout of heads and nowhere else: then their third dimension may stay. */
-function onlyForHeads({ instructions, outputs }: Program, { id }: Rows): boolean {
+function onlyForHeads({ instructions, outputs }: Program, { id }: RowsValue): boolean {
   const users = instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
   return users.length > 0 && users.every(({ op }) => op === 'heads') && !outputs.some((output) => output.id === id);
 }

@@ -1,4 +1,4 @@
-import type { AttendOptions, Heads } from '@kv/engine';
+import type { AttendOptions, HeadLayout } from '@kv/engine';
 import { hider } from '@kv/engine';
 import { countBelow } from '@kv/core/shared';
 import type { GraphWriter } from './graph.ts';
@@ -11,7 +11,10 @@ import type { Onnx, OnnxTensor } from './runtime.ts';
  * one row, unscaled: of that kind ONNX Runtime reads keys
  * and values where they lie.
  */
-export function tokenAttention(graph: GraphWriter, { queryHeads: H, kvHeads: G, headDim: d, softcap }: Heads): string {
+export function tokenAttention(
+  graph: GraphWriter,
+  { queryHeads: H, kvHeads: G, headDim: d, softcap }: HeadLayout,
+): string {
   const q = graph.input('q', [G, H / G, 's', d]),
     [keys, values] = ['keys', 'values'].map((name) => graph.input(name, [G, 1, 'slots', d])) as [string, string];
   let scores = graph.contrib('FusedMatMul', [q, keys], { transB: 1 });
@@ -28,7 +31,7 @@ export function tokenAttention(graph: GraphWriter, { queryHeads: H, kvHeads: G, 
 export type TokenFeeds = Readonly<Record<'q' | 'keys' | 'values' | 'mask', OnnxTensor>>;
 
 /** The inputs of `tokenAttention` where there is no token. */
-export function noToken(onnx: Onnx, { queryHeads: H, kvHeads: G, headDim: d }: Heads): TokenFeeds {
+export function noToken(onnx: Onnx, { queryHeads: H, kvHeads: G, headDim: d }: HeadLayout): TokenFeeds {
   const zeros = (...shape: readonly number[]): OnnxTensor =>
     new onnx.Tensor('float32', new Float32Array(shape.reduce((a, b) => a * b)), shape);
   return { q: zeros(G, H / G, 0, d), keys: zeros(G, 1, 1, d), values: zeros(G, 1, 1, d), mask: zeros(G, 1, 1, 1) };
@@ -43,7 +46,7 @@ const tensors = new WeakMap<Float32Array, OnnxTensor>();
  */
 export function tokenFeeds(
   onnx: Onnx,
-  { queryHeads: H, kvHeads: G, headDim: d, softcap }: Heads,
+  { queryHeads: H, kvHeads: G, headDim: d, softcap }: HeadLayout,
   options: AttendOptions,
   masks: Map<string, OnnxTensor>,
 ): TokenFeeds | undefined {

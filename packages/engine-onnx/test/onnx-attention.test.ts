@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { attend, LayerCache, Ledger, plainEngine, type AttentionCounters, type Visible } from '@kv/engine';
+import { attend, LayerCache, Ledger, plainEngine, type AttentionCounters, type SlotVisibility } from '@kv/engine';
 import { onnxAttend } from '../src/attention.ts';
 import { cases, close, query } from '@kv/engine-testing/attention-cases';
 import { ort } from '@kv/model-testing/ort';
@@ -29,7 +29,7 @@ test('attention is the float64 softmax, with any mask, bound, scale and soft cap
         const sees: Sees = (slot, position, p, h, g) =>
           (rows === 0 || mask[(rows === 1 ? 0 : rows === H ? h : g) * n + slot] === 1) &&
           (bound === null || position >= lower(p));
-        const visible: Visible = { ...(rows === 0 ? {} : { mask }), ...(bound === null ? {} : { lower }) };
+        const visible: SlotVisibility = { ...(rows === 0 ? {} : { mask }), ...(bound === null ? {} : { lower }) };
         const want = probabilities(query(one), [...queryPositions], heads, sees, how);
         const column = (join: (a: number, b: number) => number): number[] =>
           want.flatMap((of) =>

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { onnxEngine } from '../src/engine.ts';
 import { dense, matrixOf, tensorTypes } from '@kv/checkpoints';
 import type { Matrix, TensorType } from '@kv/checkpoints';
-import type { Angles, Engine, Instruction, Program, Rows } from '@kv/engine';
+import type { Angles, Engine, Instruction, Program, RowsValue } from '@kv/engine';
 import { mulberry } from '@kv/core/shared';
 import { ort } from '@kv/model-testing/ort';
 import { runProgram } from '@kv/engine-testing/program.oracle';
@@ -32,7 +32,7 @@ const cases = fc
     const random = mulberry(seed),
       pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
     const numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 3 * random() - 1.5);
-    const rows = (id: number, heads: number): Rows => ({ id, width: heads * headDim });
+    const rows = (id: number, heads: number): RowsValue => ({ id, width: heads * headDim });
     const values = [rows(0, 2), rows(1, 4)],
       inputs = values.slice();
     const instructions = line.map((op): Instruction => {

@@ -6,7 +6,7 @@ import { mulberry } from '@kv/core/shared';
 import type { OracleHead } from './attention-oracle.ts';
 
 /** A cache, the same as lists, and queries for it. */
-export interface Case {
+export interface AttentionCase {
   readonly cache: LayerCache;
   readonly heads: readonly OracleHead[];
   readonly q: Float32Array;
@@ -19,7 +19,7 @@ export interface Case {
  * Caches with ragged heads that hold at least the queries' own slots; numbers from a seeded generator, scaled so that
  * softmax is far from uniform.
  */
-export const cases: fc.Arbitrary<Case> = fc
+export const cases: fc.Arbitrary<AttentionCase> = fc
   .record({
     seed: fc.integer(),
     G: fc.integer({ min: 1, max: 3 }),
@@ -30,7 +30,7 @@ export const cases: fc.Arbitrary<Case> = fc
     size: fc.constantFrom(0.01, 1, 6),
     share: fc.constantFrom(0, 0.5, 1),
   })
-  .map(({ seed, G, R, d, n, m: wanted, size, share }): Case => {
+  .map(({ seed, G, R, d, n, m: wanted, size, share }): AttentionCase => {
     const random = mulberry(seed);
     const m = Math.min(n, wanted);
     const numbers = (count: number): Float32Array =>
@@ -62,7 +62,7 @@ export const cases: fc.Arbitrary<Case> = fc
   });
 
 /** The queries in float64, `[H, m, d]`. */
-export const query = ({ q, H, queryPositions, cache }: Case): NdArray<Float64Array> =>
+export const query = ({ q, H, queryPositions, cache }: AttentionCase): NdArray<Float64Array> =>
   ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
 
 /** Within 1e-5 of the largest expected number. */

@@ -59,7 +59,7 @@ export const windowOracle: Readonly<Record<WindowStatistic, Statistic>> = {
 /**
  * Whether a query gives a slot the mean weight but for rounding, where it sees others: a vote that may count or not.
  */
-export const undecided: (...asked: Parameters<Statistic>) => boolean = (rows, j, seen) =>
+export const isUndecided: (...asked: Parameters<Statistic>) => boolean = (rows, j, seen) =>
   rows.some((row, i) => seen[i] > 1 && Math.abs(row[j] * seen[i] - 1) < 1e-4);
 
 /** Outputs `[m, H, d]` in float64. */

@@ -5,13 +5,13 @@ interface Weight {
   readonly shape: readonly number[];
   readonly data: readonly number[];
 }
-export type Weights = Readonly<Record<string, Weight>>;
+export type TestWeights = Readonly<Record<string, Weight>>;
 /** config.json as it lies; this oracle reads it by itself. */
 export type Json = Readonly<Record<string, unknown>>;
 type Vector = readonly number[];
 
 /** An f16 safetensors file: the oracle's own reader. */
-export function halfWeights(file: string): Weights {
+export function halfWeights(file: string): TestWeights {
   const bytes = readFileSync(file),
     start = 8 + Number(bytes.readBigUInt64LE(0));
   const header = JSON.parse(bytes.toString('utf8', 8, start)) as Record<
@@ -56,7 +56,7 @@ const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * M
  */
 export function oracleLogits(
   config: Json,
-  w: Weights,
+  w: TestWeights,
   ids: readonly number[],
   sees: (layer: number, kvHead: number, query: number, position: number) => boolean = () => true,
   frozen: (layer: number, position: number) => boolean = () => false,

@@ -1,6 +1,6 @@
 import { attend, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '@kv/engine';
 
-export interface RunOptions {
+export interface ProgramRunOptions {
   /** Position of the first id. */
   readonly start?: number;
   readonly block?: number;
@@ -17,7 +17,7 @@ export async function run(
   decoder: HostDecoder,
   caches: readonly LayerCache[],
   ids: readonly number[],
-  { start = 0, block = ids.length, want = [ids.length - 1], watch }: RunOptions = {},
+  { start = 0, block = ids.length, want = [ids.length - 1], watch }: ProgramRunOptions = {},
 ): Promise<Float32Array[]> {
   const out: Float32Array[] = [];
   const D = decoder.config.hidden;

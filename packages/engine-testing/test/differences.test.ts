@@ -4,14 +4,14 @@ import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv
 import { createDecoder, hostDecoder, referenceEngine } from '@kv/engine';
 import { halfWeights, oracleLogits } from '../src/decoder.oracle.ts';
 import type { Json } from '../src/decoder.oracle.ts';
-import { families, fixture, fixtureJson, wanted } from '@kv/model-testing/fixture';
+import { families, fixture, fixtureJson, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '../src/run.ts';
 
 const weights = Object.fromEntries(families.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
 const config = (name: string): Json => fixtureJson<Json>(`${name}/config.json`);
 
 test.each(families)('the float64 oracle of %s agrees with transformers', (name) => {
-  for (const { ids, logits } of wanted(name, '.')) {
+  for (const { ids, logits } of goldenOutputs(name, '.')) {
     const rows = oracleLogits(config(name), weights[name], ids);
     for (const [at, want] of Object.entries(logits)) expect(relative(rows[Number(at)], want)).toBeLessThan(5e-6);
   }

@@ -1,6 +1,6 @@
 import { folds } from '@kv/cpu/engine';
-import type { Fold } from '@kv/cpu/engine';
-import { Layout, type Base, type Place, type Room, type Share } from './layout.ts';
+import type { FoldKind } from '@kv/cpu/engine';
+import { Layout, type AddressBase, type BufferSlice, type BufferRange, type WorkShare } from './layout.ts';
 import { isFloat, kinds } from './kinds.ts';
 
 /** Operations of kernel/run.ts. */
@@ -29,7 +29,7 @@ const ops = {
 } as const;
 
 /** Some rows of a weight in panels of one kind. */
-export interface Part {
+export interface WeightPanels {
   readonly kind: number;
   readonly rows: number;
   readonly inputs: number;
@@ -45,10 +45,10 @@ export interface Part {
  * what is made of `count` of these, by weights at `shares`: see @kv/cpu's block-products.ts.
  */
 export function blockWords(
-  { at, rows, inputs }: Pick<Part, 'at' | 'rows' | 'inputs'>,
+  { at, rows, inputs }: Pick<WeightPanels, 'at' | 'rows' | 'inputs'>,
   x: number,
   to: number,
-  fold: Fold,
+  fold: FoldKind,
   count: number,
   n: number,
   folded: number,
@@ -123,7 +123,7 @@ const exactly = 256,
  * Writes code for one row, or for up to `rows`. Of one row whatever is cheap everybody computes for itself, so that
  * threads meet only around products and attention; of many each thread takes a share of the rows.
  */
-export class Code {
+export class BytecodeWriter {
   readonly words: number[] = [];
   readonly layout: Layout;
   /** Bytes of code up to where keys and values of a block were last in the cache. */
@@ -134,12 +134,12 @@ export class Code {
   readonly #mode: 'all' | 'rows';
   readonly #apart: boolean;
   /** What was last put in 8 bits. */
-  #quantised: { readonly x: Place; readonly codes: Place; readonly meta: Place } | undefined;
+  #quantised: { readonly x: BufferSlice; readonly codes: BufferSlice; readonly meta: BufferSlice } | undefined;
   /** Pieces of the operation before are taken since threads last met. */
   #claimed = false;
-  readonly #touched = new Set<Room>();
-  #codes: Room | undefined;
-  #meta: Room | undefined;
+  readonly #touched = new Set<BufferRange>();
+  #codes: BufferRange | undefined;
+  #meta: BufferRange | undefined;
 
   /** @param apart rows are tokens of several sequences, and come out, to the bit, as by themselves */
   constructor(sizes: Sizes, rows: number, apart: boolean = false) {
@@ -155,30 +155,30 @@ export class Code {
   }
 
   /** Room for values of `width` numbers: shared, or of one row what each thread computes for itself. */
-  value(width: number, shared: boolean = this.#room > 1): Place {
-    const base: Base = shared ? 1 : 2,
+  value(width: number, shared: boolean = this.#room > 1): BufferSlice {
+    const base: AddressBase = shared ? 1 : 2,
       stride = 4 * padded(width),
       room = this.layout.take(base, this.#room * stride);
     return { base, at: room.at, stride, room };
   }
 
-  free({ room }: Place): void {
+  free({ room }: BufferSlice): void {
     if (this.#quantised?.x.room === room) this.#quantised = undefined;
     this.layout.give(room);
   }
 
-  columns(x: Place, from: number): Place {
+  columns(x: BufferSlice, from: number): BufferSlice {
     return { ...x, at: x.at + 4 * from };
   }
 
-  norm(x: Place, width: number, gain: number, run: number, eps: number): Place {
+  norm(x: BufferSlice, width: number, gain: number, run: number, eps: number): BufferSlice {
     const out = this.value(width);
     this.#use([[x, this.#mode]], [[out, this.#mode]]);
     this.#put(ops.norm, at(x), x.stride, at(out), out.stride, width, run, gain, real(eps), modes[this.#mode]);
     return out;
   }
 
-  add(x: Place, y: Place, width: number): Place {
+  add(x: BufferSlice, y: BufferSlice, width: number): BufferSlice {
     const out = this.value(width);
     this.#use(
       [
@@ -192,7 +192,7 @@ export class Code {
     return out;
   }
 
-  rope(x: Place, heads: number, headDim: number, rotary: number): Place {
+  rope(x: BufferSlice, heads: number, headDim: number, rotary: number): BufferSlice {
     const out = this.value(heads * headDim);
     this.#use([[x, this.#mode]], [[out, this.#mode]]);
     this.#put(ops.rope, at(x), x.stride, at(out), out.stride, heads, headDim, rotary, modes[this.#mode]);
@@ -200,17 +200,17 @@ export class Code {
   }
 
   /** cap * tanh(x / cap) */
-  softcap(x: Place, width: number, cap: number): Place {
+  softcap(x: BufferSlice, width: number, cap: number): BufferSlice {
     return this.#bend(x, width, cap, 0);
   }
 
   /** x * by */
-  scale(x: Place, width: number, by: number): Place {
+  scale(x: BufferSlice, width: number, by: number): BufferSlice {
     return this.#bend(x, width, by, 1);
   }
 
   /** Of one row shared, by columns. */
-  #bend(x: Place, width: number, by: number, how: 0 | 1): Place {
+  #bend(x: BufferSlice, width: number, by: number, how: 0 | 1): BufferSlice {
     const out = this.value(width, true),
       mode = this.#room === 1 && x.base === 1 ? 'columns' : this.#mode;
     this.#use([[x, mode]], [[out, mode]]);
@@ -219,7 +219,7 @@ export class Code {
   }
 
   /** x times the parts of a weight, one above the other. */
-  product(x: Place, parts: readonly Part[], bias: number): Place {
+  product(x: BufferSlice, parts: readonly WeightPanels[], bias: number): BufferSlice {
     const width = parts.reduce((sum, { rows }) => sum + rows, 0),
       out = this.value(width, true);
     let from = 0;
@@ -236,7 +236,7 @@ export class Code {
   }
 
   /** activation(x times gate) * (x times up) */
-  gated(x: Place, gate: Part, up: Part, bias: number, how: number): Place {
+  gated(x: BufferSlice, gate: WeightPanels, up: WeightPanels, bias: number, how: number): BufferSlice {
     const out = this.value(gate.rows, true),
       ups = this.layout.take(2, 64 * this.#room);
     this.#use(this.#activations(x, [gate, up]), [[out, 'pieces']], true);
@@ -250,7 +250,7 @@ export class Code {
   }
 
   /** activation(gates) * ups of rows `[gates | ups]` */
-  gate(x: Place, width: number, how: number): Place {
+  gate(x: BufferSlice, width: number, how: number): BufferSlice {
     const out = this.value(width),
       ups = this.columns(x, width);
     this.#use([[x, this.#mode]], [[out, this.#mode]]);
@@ -260,7 +260,7 @@ export class Code {
   }
 
   /** Attention of the rows, whose keys and values join the cache. */
-  attention(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+  attention(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
     const { queryHeads, headDim, layer } = shape;
     this.#use([[q, this.#mode]], []);
     this.#put(ops.queries, at(q), q.stride, queryHeads * headDim, layer, modes[this.#mode]);
@@ -268,7 +268,7 @@ export class Code {
     return this.#apart ? this.#tokens(q, k, v, shape) : this.#rows(q, k, v, shape);
   }
 
-  #token(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+  #token(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
     const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
       { partBytes, tokenScratch } = this.#sizes;
     const parts = this.layout.take(1, partBytes(H, d)),
@@ -294,7 +294,7 @@ export class Code {
   }
 
   /** Of each row over caches of its own. */
-  #tokens(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+  #tokens(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
     const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
       { partBytes, tokenScratch } = this.#sizes,
       bytes = partBytes(H, d);
@@ -327,7 +327,7 @@ export class Code {
     return out;
   }
 
-  #rows(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+  #rows(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
     const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
       eight = Number(shape.eight),
       scratch = this.layout.take(2, this.#sizes.rowsScratch(d)),
@@ -355,7 +355,7 @@ export class Code {
   }
 
   /** x in 8 bits, once, if some part wants it so; what a product with these parts reads. */
-  #activations(x: Place, parts: readonly Part[]): readonly (readonly [Place, Share])[] {
+  #activations(x: BufferSlice, parts: readonly WeightPanels[]): readonly (readonly [BufferSlice, WorkShare])[] {
     const eight = parts.some(({ exact, kind }) => !exact && !isFloat(kind)),
       own = this.#room === 1;
     if (eight && this.#inBytes(x) === undefined) {
@@ -365,8 +365,8 @@ export class Code {
       // one room for all, since nobody reads the last ones any more: the threads have met behind their product
       this.#codes = this.#atLeast(this.#codes, base, this.#room * stride);
       this.#meta = this.#atLeast(this.#meta, base, (this.#room * inputs) / 2);
-      const codes: Place = { base, at: this.#codes.at, stride, room: this.#codes },
-        meta: Place = { base, at: this.#meta.at, stride: inputs / 2, room: this.#meta };
+      const codes: BufferSlice = { base, at: this.#codes.at, stride, room: this.#codes },
+        meta: BufferSlice = { base, at: this.#meta.at, stride: inputs / 2, room: this.#meta };
       this.#use(
         [[x, this.#mode]],
         [
@@ -381,11 +381,11 @@ export class Code {
     return [[x, 'all'], ...(places ? [[places.codes, 'all'] as const, [places.meta, 'all'] as const] : [])];
   }
 
-  #inBytes({ room, at }: Place): { readonly codes: Place; readonly meta: Place } | undefined {
+  #inBytes({ room, at }: BufferSlice): { readonly codes: BufferSlice; readonly meta: BufferSlice } | undefined {
     return this.#quantised?.x.room === room && this.#quantised.x.at === at ? this.#quantised : undefined;
   }
 
-  #atLeast(room: Room | undefined, base: 1 | 2, bytes: number): Room {
+  #atLeast(room: BufferRange | undefined, base: 1 | 2, bytes: number): BufferRange {
     if (room !== undefined && room.bytes >= bytes) return room;
     if (room !== undefined) this.layout.give(room);
     return this.layout.take(base, bytes);
@@ -402,11 +402,11 @@ export class Code {
    * two meetings.
    */
   #use(
-    reads: readonly (readonly [Place, Share])[],
-    writes: readonly (readonly [Place, Share])[],
+    reads: readonly (readonly [BufferSlice, WorkShare])[],
+    writes: readonly (readonly [BufferSlice, WorkShare])[],
     claims = false,
   ): void {
-    const apart = (a: Share | undefined, b: Share): boolean =>
+    const apart = (a: WorkShare | undefined, b: WorkShare): boolean =>
       a !== undefined && !(a === b && (a === 'rows' || a === 'columns'));
     const clash =
       (claims && this.#claimed) ||
@@ -430,7 +430,7 @@ export class Code {
   }
 
   /** The words of a weight. */
-  #weight({ kind, at: word, inputs, exact }: Part): { kind: number; word: number; inputs: number } {
+  #weight({ kind, at: word, inputs, exact }: WeightPanels): { kind: number; word: number; inputs: number } {
     return { kind: kind + (exact ? exactly : 0) + (this.#apart ? few : 0), word, inputs };
   }
 
@@ -454,6 +454,6 @@ export class Code {
 }
 
 /** The word of an address: its place is a multiple of 4, and what it counts from is in the lowest bits. */
-function at({ base, at }: Place): number {
+function at({ base, at }: BufferSlice): number {
   return at + base;
 }

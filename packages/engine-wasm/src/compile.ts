@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
-import type { Instruction, Program, Rows } from '@kv/engine';
-import type { Code, Part } from './code.ts';
-import type { Place } from './layout.ts';
-import { Unfit } from './unfit.ts';
+import type { Instruction, Program, RowsValue } from '@kv/engine';
+import type { BytecodeWriter, WeightPanels } from './code.ts';
+import type { BufferSlice } from './layout.ts';
+import { UnsupportedModelError } from './unfit.ts';
 
 /** Where the constants of a program lie, by instruction: weights in parts, of gates and ups apart, and arrays. */
-export interface Placed {
-  readonly parts: readonly Part[];
+export interface ProgramConstants {
+  readonly parts: readonly WeightPanels[];
   /** Rows of the weight before the ups, where it is only gated: both are one part then. */
   readonly gate?: boolean;
   /** Where the bias or the gain lies; 0 for none. */
@@ -17,7 +17,7 @@ export interface Placed {
 const activations = { silu: 0, gelu: 1 } as const;
 
 /** The one user of a value that nobody else sees. */
-export function onlyUser(program: Program, { id }: Rows): Instruction | undefined {
+export function onlyUser(program: Program, { id }: RowsValue): Instruction | undefined {
   const users = program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
   return users.length === 1 && program.outputs.every((output) => output.id !== id) ? users[0] : undefined;
 }
@@ -27,13 +27,13 @@ export function onlyUser(program: Program, { id }: Rows): Instruction | undefine
  * says heads. Places of other values are free again, those of inputs are not.
  */
 export function writeProgram(
-  code: Code,
+  code: BytecodeWriter,
   program: Program,
-  placed: ReadonlyMap<Instruction, Placed>,
-  inputs: readonly Place[],
-): readonly Place[] {
-  const places = new Map<number, Place>(program.inputs.map(({ id }, i) => [id, inputs[i]]));
-  const place = ({ id }: Rows): Place => {
+  placed: ReadonlyMap<Instruction, ProgramConstants>,
+  inputs: readonly BufferSlice[],
+): readonly BufferSlice[] {
+  const places = new Map<number, BufferSlice>(program.inputs.map(({ id }, i) => [id, inputs[i]]));
+  const place = ({ id }: RowsValue): BufferSlice => {
     const found = places.get(id);
     if (found === undefined) throw new KvError(program.name, `expected a value ${id} before it is used, got none`);
     return found;
@@ -71,12 +71,12 @@ export function writeProgram(
 }
 
 function write(
-  code: Code,
+  code: BytecodeWriter,
   program: Program,
   instruction: Instruction,
-  placed: ReadonlyMap<Instruction, Placed>,
-  place: (rows: Rows) => Place,
-): Place {
+  placed: ReadonlyMap<Instruction, ProgramConstants>,
+  place: (rows: RowsValue) => BufferSlice,
+): BufferSlice {
   const { out } = instruction,
     x = place(instruction.x),
     { width } = instruction.x;
@@ -132,7 +132,10 @@ export function expectKnown(program: Program): void {
       throw strange(program, instruction);
 }
 
-const strange = ({ name }: Program, instruction: { readonly op: string; readonly activation?: string }): Unfit =>
-  new Unfit(
+const strange = (
+  { name }: Program,
+  instruction: { readonly op: string; readonly activation?: string },
+): UnsupportedModelError =>
+  new UnsupportedModelError(
     `instructions that the module runs, got ${[instruction.op, instruction.activation].join(' ').trim()} in ${name}`,
   );

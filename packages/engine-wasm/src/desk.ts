@@ -1,7 +1,7 @@
 import type { LayerCache, Angles } from '@kv/engine';
-import type { Installed } from './install.ts';
-import type { Command, Team } from './team.ts';
-import { Room, Workspace } from './workspace.ts';
+import type { LoadedCode } from './install.ts';
+import type { Command, ThreadPool } from './team.ts';
+import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
 /** Words of a cache before the slots in use of each KV head: keys, values, positions, capacity. */
 const before = 4;
@@ -10,28 +10,36 @@ const before = 4;
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
 
 /** What one pass works on; several may be under way, since they wait between layers. */
-export class Desk {
-  readonly work: Workspace;
-  readonly team: Team;
+export class PassBuffers {
+  readonly work: ScratchSpace;
+  readonly team: ThreadPool;
   readonly #eight: boolean;
-  readonly #angles: Room;
-  readonly #caches: Room;
-  readonly #packed: Room;
-  readonly queries: Room;
-  readonly #shares: Room;
-  readonly #sums: Room;
+  readonly #angles: GrowableBuffer;
+  readonly #caches: GrowableBuffer;
+  readonly #packed: GrowableBuffer;
+  readonly queries: GrowableBuffer;
+  readonly #shares: GrowableBuffer;
+  readonly #sums: GrowableBuffer;
 
   /** @param eight whether blocks attend in 8 bits */
-  constructor(team: Team, eight: boolean) {
+  constructor(team: ThreadPool, eight: boolean) {
     [this.team, this.#eight] = [team, eight];
-    this.work = new Workspace(team);
-    [this.#angles, this.#caches, this.#packed] = [new Room(team), new Room(team), new Room(team)];
-    [this.queries, this.#shares, this.#sums] = [new Room(team), new Room(team), new Room(team)];
+    this.work = new ScratchSpace(team);
+    [this.#angles, this.#caches, this.#packed] = [
+      new GrowableBuffer(team),
+      new GrowableBuffer(team),
+      new GrowableBuffer(team),
+    ];
+    [this.queries, this.#shares, this.#sums] = [
+      new GrowableBuffer(team),
+      new GrowableBuffer(team),
+      new GrowableBuffer(team),
+    ];
   }
 
   /** The words of a command that say where things are: what code shares and owns, angles, caches, packed keys. */
   command(
-    { layout, code, end }: Installed,
+    { layout, code, end }: LoadedCode,
     rows: number,
     { rotary, cos, sin }: Angles,
     caches: readonly LayerCache[],

@@ -2,18 +2,18 @@ import { KvError } from '@kv/core';
 import type { Matrix } from '@kv/checkpoints';
 import type { Angles, Engine, Instruction, Program, Runnable } from '@kv/engine';
 import { toHeads } from '@kv/engine';
-import { Code } from './code.ts';
+import { BytecodeWriter } from './code.ts';
 import { expectKnown, onlyUser, writeProgram } from './compile.ts';
-import type { Placed } from './compile.ts';
+import type { ProgramConstants } from './compile.ts';
 import { install, sizesOf } from './install.ts';
-import type { Installed } from './install.ts';
+import type { LoadedCode } from './install.ts';
 import { formNames } from './kernels.ts';
 import type { FastModule } from './kernels.ts';
-import type { Place } from './layout.ts';
-import { Placing } from './placing.ts';
-import { rehearse } from './rehearsal.ts';
+import type { BufferSlice } from './layout.ts';
+import { WeightArena } from './placing.ts';
+import { warmUp } from './rehearsal.ts';
 import { copyRows, rowsAt } from './rows.ts';
-import { Team } from './team.ts';
+import { ThreadPool } from './team.ts';
 
 export interface WasmEngineOptions {
   /** @defaultValue 1 */
@@ -30,8 +30,8 @@ const tile = 256;
 /** A program whose weights lie in panels. */
 export interface WasmRunnable extends Runnable {
   readonly program: Program;
-  readonly placed: ReadonlyMap<Instruction, Placed>;
-  readonly team: Team;
+  readonly placed: ReadonlyMap<Instruction, ProgramConstants>;
+  readonly team: ThreadPool;
 }
 
 /** Runs programs on this package's module, in memory that its threads share. */
@@ -39,13 +39,13 @@ export function wasmEngine(
   fast: FastModule,
   { threads = 1, exact = false, warn = console.warn }: WasmEngineOptions = {},
 ): Engine<WasmRunnable> {
-  let team: Promise<Team> | undefined,
+  let team: Promise<ThreadPool> | undefined,
     users = 0;
   const alone = (why: string): void =>
     warn(new KvError('wasm', `expected ${threads} threads, goes on with one: ${why}`).message);
-  const start = async (): Promise<Team> => {
+  const start = async (): Promise<ThreadPool> => {
     // others take a while to come up
-    const [started] = await Promise.all([Team.start(fast, threads, alone), threads > 1 && rehearse()]);
+    const [started] = await Promise.all([ThreadPool.start(fast, threads, alone), threads > 1 && warmUp()]);
     return started;
   };
   return {
@@ -55,7 +55,7 @@ export function wasmEngine(
       team ??= start();
       users++;
       const own = await team,
-        placing = new Placing(own, exact);
+        placing = new WeightArena(own, exact);
       const release = (): void => {
         placing.free();
         if (--users > 0) return;
@@ -77,13 +77,13 @@ export const engineName = ({ form }: FastModule, exact: boolean, threads: number
   `wasm, ${exact ? 'f32' : 'stored weights'}, ${formNames[form]}, ${threads} thread${threads === 1 ? '' : 's'}`;
 
 /** Code for so many rows, written when first asked for. */
-interface Written extends Installed {
-  readonly inputs: readonly Place[];
-  readonly outputs: readonly Place[];
+interface Written extends LoadedCode {
+  readonly inputs: readonly BufferSlice[];
+  readonly outputs: readonly BufferSlice[];
 }
 
 /** What it closes over holds no weight of the checkpoint: those bytes are the caller's to drop. */
-function runnable(team: Team, whole: Program, placing: Placing, release: () => void): WasmRunnable {
+function runnable(team: ThreadPool, whole: Program, placing: WeightArena, release: () => void): WasmRunnable {
   const { heap, kernels } = team,
     { program, placed } = place(whole, placing),
     written = new Map<number, Written>();
@@ -94,7 +94,7 @@ function runnable(team: Team, whole: Program, placing: Placing, release: () => v
   const codeFor = (rows: number): Written => {
     const known = written.get(rows);
     if (known !== undefined) return known;
-    const code = new Code(sizesOf(team), rows),
+    const code = new BytecodeWriter(sizesOf(team), rows),
       inputs = program.inputs.map(({ width }) => code.value(width, true)),
       outputs = writeProgram(code, program, placed, inputs),
       all = { ...install(team, placing, code), inputs, outputs };
@@ -193,8 +193,8 @@ export const nothing = {
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 
 /** A program without its weights, gains and biases, which are placed. */
-function place(program: Program, placing: Placing): Pick<WasmRunnable, 'program' | 'placed'> {
-  const placed = new Map<Instruction, Placed>();
+function place(program: Program, placing: WeightArena): Pick<WasmRunnable, 'program' | 'placed'> {
+  const placed = new Map<Instruction, ProgramConstants>();
   const instructions = program.instructions.map((instruction) => {
     if (instruction.op === 'rmsNorm') placed.set(instruction, { parts: [], array: placing.array(instruction.gain) });
     if (instruction.op !== 'linear') return instruction;

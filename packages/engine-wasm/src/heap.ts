@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { Unfit } from './unfit.ts';
+import { UnsupportedModelError } from './unfit.ts';
 
 /** Bytes of a page of WebAssembly memory, and the most that there are. */
 const page = 65_536,
@@ -102,7 +102,7 @@ export class Heap {
     try {
       this.memory.grow(pages);
     } catch {
-      throw new Unfit(
+      throw new UnsupportedModelError(
         `room for ${bytes} bytes of WebAssembly memory, which ends at ${mostPages * page}, got ${this.memory.buffer.byteLength}`,
       );
     }

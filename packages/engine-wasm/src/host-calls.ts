@@ -1,7 +1,7 @@
 import { line } from './heap.ts';
 import { nothing } from './engine.ts';
-import type { Team } from './team.ts';
-import { Room } from './workspace.ts';
+import type { ThreadPool } from './team.ts';
+import { GrowableBuffer } from './workspace.ts';
 
 /** Multiplications that are worth waking the other threads for. */
 export const WORTH: number = 2 ** 22;
@@ -16,9 +16,9 @@ export interface Calls {
   run(words: readonly number[], rows?: number, more?: number): void;
 }
 
-export function callsOf(team: Team): Calls {
+export function callsOf(team: ThreadPool): Calls {
   const { heap, kernels, threads } = team,
-    [space, code, own] = [new Room(team), new Room(team), new Room(team)];
+    [space, code, own] = [new GrowableBuffer(team), new GrowableBuffer(team), new GrowableBuffer(team)];
   return {
     place(...bytes) {
       const ends = bytes.map((_, i) => bytes.slice(0, i).reduce((sum, size) => sum + upTo(size, line), 0)),

@@ -2,7 +2,7 @@ import type { Kernel } from '@kv/core';
 import { gram, quadratic } from '@kv/core/shared';
 import { matrixWords } from './code.ts';
 import { callsOf, WORTH } from './host-calls.ts';
-import type { Team } from './team.ts';
+import type { ThreadPool } from './team.ts';
 
 type Ref = Kernel['ref'];
 /** Vectors that a thread looks at together, and those that are summed in f32. */
@@ -13,7 +13,7 @@ const SOME = 128,
  * The references of @kv/core's kernels of matrices on all threads of a team, with the same bits as on one: of vectors of
  * whole tiles, where it is worth it.
  */
-export function heapKernels(team: Team): (kernel: Kernel, apart: Ref) => Ref {
+export function heapKernels(team: ThreadPool): (kernel: Kernel, apart: Ref) => Ref {
   const { heap } = team,
     { place, run } = callsOf(team);
   const shared =

@@ -4,15 +4,15 @@ import { blockWords, mixWords } from './code.ts';
 import { callsOf, upTo, WORTH } from './host-calls.ts';
 import type { Calls } from './host-calls.ts';
 import { kinds } from './kinds.ts';
-import type { Team } from './team.ts';
-import { Room } from './workspace.ts';
+import type { ThreadPool } from './team.ts';
+import { GrowableBuffer } from './workspace.ts';
 
 /** Outputs of a panel. */
 const PANEL = 16;
 
 /** Products of many vectors on all threads of a team, in f32 but for mixtures of what lies in its heap. */
 function shared(
-  { heap, kernels }: Team,
+  { heap, kernels }: ThreadPool,
   { place, run }: Calls,
 ): Pick<Products, 'multiply' | 'mass' | 'attend' | 'reach' | 'errors' | 'nearest' | 'mix'> {
   const products = blockProducts(
@@ -60,9 +60,9 @@ function shared(
  * Products over a team's memory: vectors that lie there, as keys and values do, are read where they lie, with the same
  * bits. Others, and many queries, go to `apart`; what is summed in f32 is shared between the threads.
  */
-export function heapProducts(team: Team, apart: Products): Products {
+export function heapProducts(team: ThreadPool, apart: Products): Products {
   const { heap, kernels } = team,
-    room = new Room(team),
+    room = new GrowableBuffer(team),
     together = shared(team, callsOf(team)),
     by = (q: Float32Array, x: Float32Array, d: number) => (q.length * (x.length / d) < WORTH ? apart : together);
   const nearBy =

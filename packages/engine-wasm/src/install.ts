@@ -1,17 +1,17 @@
-import type { Code, Sizes } from './code.ts';
+import type { BytecodeWriter, Sizes } from './code.ts';
 import { activationBytes } from './kernels.ts';
-import type { Placing } from './placing.ts';
-import type { Team } from './team.ts';
+import type { WeightArena } from './placing.ts';
+import type { ThreadPool } from './team.ts';
 
 /** Code in a team's memory, and what room it wants. */
-export interface Installed {
+export interface LoadedCode {
   readonly code: number;
   readonly end: number;
-  readonly layout: Code['layout'];
+  readonly layout: BytecodeWriter['layout'];
 }
 
 /** What code needs to know of a team. */
-export const sizesOf = ({ kernels, threads, fast }: Team): Sizes => ({
+export const sizesOf = ({ kernels, threads, fast }: ThreadPool): Sizes => ({
   threads,
   activation: activationBytes(fast.form),
   ownBytes: kernels.ownBytes(),
@@ -22,7 +22,11 @@ export const sizesOf = ({ kernels, threads, fast }: Team): Sizes => ({
 });
 
 /** Puts code into a team's memory. */
-export function install({ heap }: Team, placing: Placing, { words, length, layout }: Code): Installed {
+export function install(
+  { heap }: ThreadPool,
+  placing: WeightArena,
+  { words, length, layout }: BytecodeWriter,
+): LoadedCode {
   const code = placing.take(length + 64);
   heap.words(code, words.length).set(words);
   return { code, end: code + length, layout };

@@ -83,19 +83,19 @@ export interface Kernels {
 }
 
 /** Which instructions a module uses: plain SIMD, relaxed dots added in 16 bits, or in 32 bits. */
-export type Form = 0 | 1 | 2;
+export type InstructionSet = 0 | 1 | 2;
 /** How codes of 8 bits meet the 32-bit dot: as two digits, unsigned, or signed. */
-export type Wide = 0 | 1 | 2;
+export type DotEncoding = 0 | 1 | 2;
 
 /** A compiled module that computes rightly here. */
 export interface FastModule {
-  readonly form: Form;
-  readonly wide: Wide;
+  readonly form: InstructionSet;
+  readonly wide: DotEncoding;
   readonly module: WebAssembly.Module;
 }
 
 /** Bytes of an activation in 8 bits. */
-export const activationBytes = (form: Form): number => (form === 0 ? 2 : 1);
+export const activationBytes = (form: InstructionSet): number => (form === 0 ? 2 : 1);
 
 export const formNames: readonly [plain: string, relaxed16: string, relaxed32: string] = [
   'plain SIMD',

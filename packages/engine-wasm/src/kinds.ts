@@ -1,5 +1,5 @@
 import type { TensorType } from '@kv/checkpoints';
-import { Unfit } from './unfit.ts';
+import { UnsupportedModelError } from './unfit.ts';
 
 /** Numbers of kernel/kinds.ts. */
 export const kinds = {
@@ -19,7 +19,7 @@ export const kinds = {
 /** The number of a type. @throws Unfit for one that the module has no kernel for */
 export function kindOf(type: TensorType): number {
   const kind = (kinds as Partial<Record<TensorType, number>>)[type];
-  if (kind === undefined) throw new Unfit(`weights of types that the module multiplies, got ${type}`);
+  if (kind === undefined) throw new UnsupportedModelError(`weights of types that the module multiplies, got ${type}`);
   return kind;
 }
 

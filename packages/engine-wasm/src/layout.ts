@@ -1,31 +1,31 @@
 /** Where an address counts from: nothing, what all threads share, or what a thread has of its own. */
-export type Base = 0 | 1 | 2;
+export type AddressBase = 0 | 1 | 2;
 
 /** Rows of numbers somewhere. */
-export interface Place {
-  readonly base: Base;
+export interface BufferSlice {
+  readonly base: AddressBase;
   /** Bytes from the base, a multiple of 16. */
   readonly at: number;
   /** Bytes from one row to the next. */
   readonly stride: number;
   /** What it is a part of. */
-  readonly room: Room;
+  readonly room: BufferRange;
 }
 
 /** A range that was given out, and who touched it since threads last met. */
-export interface Room {
-  readonly base: Base;
+export interface BufferRange {
+  readonly base: AddressBase;
   readonly at: number;
   readonly bytes: number;
-  written?: Share | undefined;
-  readonly read: Set<Share>;
+  written?: WorkShare | undefined;
+  readonly read: Set<WorkShare>;
 }
 
 /**
  * Whose part of a value an operation touches: everybody all of it, a share of rows or of columns each, or pieces that
  * whoever comes first takes.
  */
-export type Share = 'all' | 'rows' | 'columns' | 'pieces';
+export type WorkShare = 'all' | 'rows' | 'columns' | 'pieces';
 
 const line = 64;
 
@@ -33,8 +33,8 @@ const line = 64;
 export class Layout {
   /** Rows that there is room for. */
   readonly rows: number;
-  readonly #ends: Record<Base, number>;
-  readonly #free: Room[] = [];
+  readonly #ends: Record<AddressBase, number>;
+  readonly #free: BufferRange[] = [];
 
   /** @param own bytes that are taken of each thread's own */
   constructor(rows: number, own: number) {
@@ -50,7 +50,7 @@ export class Layout {
     return this.#ends[2];
   }
 
-  take(base: 1 | 2, bytes: number): Room {
+  take(base: 1 | 2, bytes: number): BufferRange {
     const size = line * Math.ceil(bytes / line),
       index = this.#free.findIndex((room) => room.base === base && room.bytes === size);
     if (index >= 0) return this.#free.splice(index, 1)[0];
@@ -60,7 +60,7 @@ export class Layout {
   }
 
   /** Nobody reads it any more; who touched it since threads last met still matters. */
-  give(room: Room): void {
+  give(room: BufferRange): void {
     this.#free.push(room);
   }
 }

@@ -1,40 +1,40 @@
 import type { Decoder } from '@kv/engine';
-import { Code, type AttentionShape } from './code.ts';
+import { BytecodeWriter, type AttentionShape } from './code.ts';
 import { writeProgram } from './compile.ts';
 import type { WasmRunnable } from './engine.ts';
-import { install, sizesOf, type Installed } from './install.ts';
-import type { Place } from './layout.ts';
-import type { Placing } from './placing.ts';
-import type { Team } from './team.ts';
+import { install, sizesOf, type LoadedCode } from './install.ts';
+import type { BufferSlice } from './layout.ts';
+import type { WeightArena } from './placing.ts';
+import type { ThreadPool } from './team.ts';
 
 /** A pass as code: where each layer's begins and its rows lie, and those behind the last. */
-export interface Lines extends Installed {
+export interface CompiledPass extends LoadedCode {
   readonly starts: readonly number[];
   /** Behind what the last layer appends to its caches. */
   readonly appended: number;
-  readonly rows: readonly Place[];
+  readonly rows: readonly BufferSlice[];
   /** Behind the layers, in the same code, where it has them. */
-  readonly logits?: Place;
+  readonly logits?: BufferSlice;
 }
 
 /** What lines are for: so many rows, of one sequence or `apart` of several, and with their logits or without. */
-interface LinesFor {
+interface PassShape {
   readonly rows: number;
   readonly apart?: boolean;
   readonly head: boolean;
 }
 
 /** Writes a pass through all layers, and puts it into the team's memory. */
-export function writeLines(
-  team: Team,
-  placing: Placing,
+export function compilePass(
+  team: ThreadPool,
+  placing: WeightArena,
   { layers, head, config }: Decoder<WasmRunnable>,
   shapes: readonly AttentionShape[],
-  { rows, apart, head: withHead }: LinesFor,
-): Lines {
-  const code = new Code(sizesOf(team), rows, apart),
+  { rows, apart, head: withHead }: PassShape,
+): CompiledPass {
+  const code = new BytecodeWriter(sizesOf(team), rows, apart),
     offsets: number[] = [],
-    places: Place[] = [code.value(config.hidden, true)];
+    places: BufferSlice[] = [code.value(config.hidden, true)];
   for (const [l, { project, finish }] of layers.entries()) {
     offsets.push(code.length);
     const x = places[l],

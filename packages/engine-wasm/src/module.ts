@@ -1,10 +1,10 @@
 import { builtin } from '@kv/checkpoints';
-import type { FastModule, Form } from './kernels.ts';
+import type { FastModule, InstructionSet } from './kernels.ts';
 import { moduleBytes } from './module-bytes.ts';
 import { fastest, fits } from './self-test.ts';
 
 /** A module in this form, or nothing where its instructions are missing or give wrong results. */
-export async function moduleOf(form: Form): Promise<FastModule | undefined> {
+export async function moduleOf(form: InstructionSet): Promise<FastModule | undefined> {
   const bytes = await unpacked(form);
   return valid(form, bytes) ? working(form, await WebAssembly.compile(bytes)) : undefined;
 }
@@ -17,7 +17,7 @@ const paired = ['experimental-wasm-revectorize', 'no-liftoff', 'no-wasm-lazy-com
  * A module in this form as V8 compiles it for registers of 256 bits, or nothing where that is not known to work. Nothing
  * else is compiled so.
  */
-export async function pairedModuleOf(form: Form): Promise<FastModule | undefined> {
+export async function pairedModuleOf(form: InstructionSet): Promise<FastModule | undefined> {
   const flags = pairing();
   if (flags === undefined) return undefined;
   const plain = await unpacked(form);
@@ -38,11 +38,11 @@ function compiled(bytes: Uint8Array<ArrayBuffer>, flags: NodeFlags): WebAssembly
   }
 }
 
-function valid(form: Form, bytes: Uint8Array<ArrayBuffer>): boolean {
+function valid(form: InstructionSet, bytes: Uint8Array<ArrayBuffer>): boolean {
   return WebAssembly.validate(bytes) || (form > 0 && flagRelaxed() && WebAssembly.validate(bytes));
 }
 
-function working(form: Form, module: WebAssembly.Module): FastModule | undefined {
+function working(form: InstructionSet, module: WebAssembly.Module): FastModule | undefined {
   for (const wide of form === 2 ? ([1, 2, 0] as const) : ([0] as const)) {
     const fast = { form, wide, module };
     if (fits(fast)) return fast;
@@ -68,7 +68,7 @@ async function choose(): Promise<FastModule | undefined> {
   return fastest(relaxed);
 }
 
-async function unpacked(form: Form): Promise<Uint8Array<ArrayBuffer>> {
+async function unpacked(form: InstructionSet): Promise<Uint8Array<ArrayBuffer>> {
   const packed = Uint8Array.from(atob(moduleBytes[form]), (char) => char.charCodeAt(0));
   const chunks: Uint8Array<ArrayBuffer>[] = [],
     write = (chunk: Uint8Array<ArrayBuffer>): void => void chunks.push(chunk);

@@ -1,13 +1,13 @@
-import { layerPasses, type Course, type PassOptions, type TokenPasses } from '@kv/engine';
-import { TokenSeat } from './together.ts';
-import type { Whole } from './whole.ts';
+import { layerPasses, type ActivePolicy, type PassOptions, type TokenPasses } from '@kv/engine';
+import { DecodeSlot } from './together.ts';
+import type { FusedPass } from './whole.ts';
 
 /**
  * Tokens pass whole where caches lie in the module's memory. Views and frozen rows, which need a word between a layer's
  * queries and its attention, and heads of a width that the module's attention does not take, go through the host's pass
  * over the same caches. Tokens of several sequences pass together.
  */
-export function wholePasses(whole: Whole): TokenPasses {
+export function wholePasses(whole: FusedPass): TokenPasses {
   return {
     store: whole.store,
     counters: { whole: 0, layered: 0, together: 0 },
@@ -18,7 +18,7 @@ export function wholePasses(whole: Whole): TokenPasses {
         { counters } = memory;
       if (inOne) counters.whole = (counters.whole ?? 0) + 1;
       else counters.layered = (counters.layered ?? 0) + 1;
-      if (inOne && place instanceof TokenSeat && ids.length === 1 && !options.afterLayers)
+      if (inOne && place instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
         return place.pass(memory, ids[0], options);
       // the others need not wait for what goes by itself
       place?.leave();
@@ -28,6 +28,6 @@ export function wholePasses(whole: Whole): TokenPasses {
 }
 
 /** Whether nothing in this phase has a say between a layer's queries and its attention. */
-const passesWhole = ({ policy }: Course, phase: PassOptions['phase']): boolean =>
+const passesWhole = ({ policy }: ActivePolicy, phase: PassOptions['phase']): boolean =>
   policy.hooks('view').every(({ during }) => during !== 'both' && during !== phase) &&
   (phase === 'decode' || policy.hooks('freeze').length === 0);

@@ -1,22 +1,22 @@
 import type { Matrix, MatrixPart } from '@kv/checkpoints';
-import type { Part } from './code.ts';
+import type { WeightPanels } from './code.ts';
 import { kindOf } from './kinds.ts';
-import type { Team } from './team.ts';
+import type { ThreadPool } from './team.ts';
 import { tensorTypes } from '@kv/checkpoints';
-import { repacked } from './repack.ts';
-import type { Repacked } from './repack.ts';
+import { repackRows } from './repack.ts';
+import type { RepackedRows } from './repack.ts';
 
 /** Outputs of a panel. */
 const panel = 16;
 
 /** What one program holds of a team's memory. */
-export class Placing {
-  readonly #team: Team;
+export class WeightArena {
+  readonly #team: ThreadPool;
   readonly #exact: boolean;
   readonly #held: { readonly at: number; readonly bytes: number }[] = [];
 
   /** @param exact activations of products stay f32 */
-  constructor(team: Team, exact: boolean) {
+  constructor(team: ThreadPool, exact: boolean) {
     [this.#team, this.#exact] = [team, exact];
   }
 
@@ -35,11 +35,11 @@ export class Placing {
   }
 
   /** A weight in panels, at the width that it is stored in: one part for each run of rows of a kind, cut before `cut`. */
-  weight(weight: Matrix, cut = 0): readonly Part[] {
+  weight(weight: Matrix, cut = 0): readonly WeightPanels[] {
     return runs(weight, cut).map((rows) => this.#panels(rows, weight.inputs));
   }
 
-  #panels(pieces: readonly Piece[], inputs: number): Part {
+  #panels(pieces: readonly Piece[], inputs: number): WeightPanels {
     const { heap, kernels } = this.#team,
       { type } = pieces[0].as,
       kind = kindOf(type),
@@ -72,7 +72,7 @@ export class Placing {
 
 /** Stored rows, and the form in which the module takes them. */
 interface Piece extends MatrixPart {
-  readonly as: Repacked;
+  readonly as: RepackedRows;
 }
 
 /** Runs of rows of one form, none across `cut`. */
@@ -80,7 +80,7 @@ function runs({ parts }: Matrix, cut: number): readonly (readonly Piece[])[] {
   const out: Piece[][] = [];
   let row = 0;
   for (const whole of parts)
-    for (const part of split({ ...whole, as: repacked(whole) }, cut - row)) {
+    for (const part of split({ ...whole, as: repackRows(whole) }, cut - row)) {
       const last = out.at(-1);
       if (last !== undefined && last[0].as.type === part.as.type && row !== cut) last.push(part);
       else out.push([part]);

@@ -1,6 +1,6 @@
 import { compose, keys, scorer, selector } from '@kv/core';
 import { cpu } from '@kv/cpu';
-import { compile, StepCache, runEvent, settle } from '@kv/core/engine';
+import { compile, StepCache, runEvent, readDecisions } from '@kv/core/engine';
 import type { EventLayer } from '@kv/core/engine';
 
 /** What most pieces call. */
@@ -18,7 +18,7 @@ const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.se
  * One event over two layers of a few zeros, so that V8 has compiled what most events call before the first real one,
  * which would take half as long again. It is meant for the time in which other threads start.
  */
-export async function rehearse(): Promise<void> {
+export async function warmUp(): Promise<void> {
   const [kvHeads, slots, headDim] = [2, 32, 8],
     shape = [kvHeads, slots, headDim],
     k = cpu.ops.from({ data: new Float32Array(kvHeads * slots * headDim), shape }),
@@ -34,5 +34,5 @@ export async function rehearse(): Promise<void> {
       read: () => k,
     }),
   );
-  await settle(cpu, layers, runEvent(compile(compose(usual(), best())), layers, cpu.ops));
+  await readDecisions(cpu, layers, runEvent(compile(compose(usual(), best())), layers, cpu.ops));
 }

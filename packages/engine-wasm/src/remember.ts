@@ -4,7 +4,7 @@ import type { HostState, LayerMemory } from '@kv/engine';
 import type { Heap } from './heap.ts';
 
 /** What a pass changes of a memory. */
-export type Remembering = Pick<
+export type ObservedMemory = Pick<
   HostState,
   | 'layers'
   | 'length'
@@ -19,7 +19,7 @@ export type Remembering = Pick<
 > & { mostSlots: number };
 
 /** Where a layer's last `window` queries `[window, H * d]` lie, and sums of its weights `[H, stride]`. */
-interface Shown {
+interface WindowQueries {
   readonly queries: number;
   readonly window: number;
   readonly shares: number;
@@ -27,13 +27,13 @@ interface Shown {
 }
 
 /** Takes what a layer wants remembered of the rows at these positions. */
-export function remember(
+export function recordObservations(
   heap: Heap,
   layer: LayerMemory,
   { queryHeads: H, headDim: d }: ModelConfig,
   positions: Uint32Array,
   shift: number,
-  { queries, window, shares, stride }: Shown,
+  { queries, window, shares, stride }: WindowQueries,
 ): void {
   const m = positions.length;
   if (layer.ring) {

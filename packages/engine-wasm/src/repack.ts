@@ -2,7 +2,7 @@ import { TWICE_E2M1, UNEVEN, tensorTypes, toFloat32 } from '@kv/checkpoints';
 import type { MatrixPart, TensorType } from '@kv/checkpoints';
 
 /** A stored type in the form that the module multiplies, which holds the same numbers to the bit. */
-export interface Repacked {
+export interface RepackedRows {
   readonly type: TensorType;
   /** Whole stored blocks in that form. */
   pack(blocks: Uint8Array): Uint8Array;
@@ -12,7 +12,7 @@ export interface Repacked {
  * IQ4_NL as Q8_0, whose bytes are the numbers of its table; MXFP4 as Q8_0 where its powers of two are halves, else as
  * BF16; other types as they are.
  */
-export function repacked({ type, bytes }: MatrixPart): Repacked {
+export function repackRows({ type, bytes }: MatrixPart): RepackedRows {
   if (type === 'IQ4_NL')
     return { type: 'Q8_0', pack: (blocks) => asBytes(blocks, tensorTypes.IQ4_NL.bytes, UNEVEN, unevenScale) };
   if (type !== 'MXFP4') return { type, pack: (blocks) => blocks };

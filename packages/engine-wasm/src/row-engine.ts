@@ -1,7 +1,7 @@
 import { blockRows } from '@kv/engine';
 import type { RowEngine } from '@kv/engine';
-import type { Team } from './team.ts';
-import { Room } from './workspace.ts';
+import type { ThreadPool } from './team.ts';
+import { GrowableBuffer } from './workspace.ts';
 
 /** Slots whose values are mixed at a time, so that they stay in the first-level cache. */
 const mixBlock = 128;
@@ -13,9 +13,9 @@ const packFrom = 4;
  * The rows of attention in the module, on the calling thread: products in f32, softmax sums and column sums in f64. Keys
  * and values that lie in the team's memory are read there, others are copied.
  */
-export function heapRowEngine(team: Pick<Team, 'heap' | 'kernels' | 'threads'>): RowEngine {
+export function heapRowEngine(team: Pick<ThreadPool, 'heap' | 'kernels' | 'threads'>): RowEngine {
   const { heap, kernels } = team,
-    room = new Room(team);
+    room = new GrowableBuffer(team);
   // Numbers of the room, and byte offsets of its regions. Vectors of d are padded to `deep`, a multiple of 4; score rows
   // to `wide`, which is no multiple of a page for any usual n: rows a page apart would share cache sets.
   let memory: Float32Array = new Float32Array(0),

@@ -1,5 +1,5 @@
 import type { Heap } from './heap.ts';
-import type { Place } from './layout.ts';
+import type { BufferSlice } from './layout.ts';
 
 /** Rows in a heap: row r starts at r * stride. */
 export interface HeapRows {
@@ -11,7 +11,7 @@ export interface HeapRows {
 export const rowsAt = (
   heap: Heap,
   { shared, own }: { readonly shared: number; readonly own: number },
-  { base, at, stride }: Place,
+  { base, at, stride }: BufferSlice,
   rows: number,
 ): HeapRows => ({ data: heap.floats((base === 1 ? shared : own) + at, (rows * stride) / 4), stride: stride / 4 });
 

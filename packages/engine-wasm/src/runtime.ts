@@ -7,7 +7,7 @@ import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
 import { wholePasses } from './passes.ts';
-import { Whole } from './whole.ts';
+import { FusedPass } from './whole.ts';
 import { heapRowEngine } from './row-engine.ts';
 
 /** Models whose weights and caches lie in the module's memory. */
@@ -22,7 +22,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         { heap } = team,
         placed = heap.live,
         exact = options?.exact === true,
-        whole = new Whole(team, prepared, exact),
+        whole = new FusedPass(team, prepared, exact),
         passes = wholePasses(whole),
         own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };

@@ -1,6 +1,6 @@
 import { hostStore, moveNumbers, type Storage, type Store } from '@kv/engine';
 import { line } from './heap.ts';
-import type { Team } from './team.ts';
+import type { ThreadPool } from './team.ts';
 
 /** A range of a heap. */
 interface Range {
@@ -18,7 +18,7 @@ export interface HeapStore extends Store {
  * Caches in a heap, where its threads read and write them; keys, values and positions one behind the other. Storage that
  * nobody released is given back when its keys are collected.
  */
-export function heapStore({ heap, kernels }: Pick<Team, 'heap' | 'kernels'>): HeapStore {
+export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'>): HeapStore {
   const held = new Map<number, Range>();
   const release = (at: number): void => {
     const range = held.get(at);

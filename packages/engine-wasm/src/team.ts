@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { builtin } from '@kv/checkpoints';
 import { Heap } from './heap.ts';
 import { instantiate, type FastModule, type Kernels } from './kernels.ts';
-import { Room, Workspace } from './workspace.ts';
+import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
 /** A command's words, as kernel/run.ts reads them. Addresses are bytes. */
 export interface Command {
@@ -52,14 +52,14 @@ onmessage = ({ data }) => {
 const patience = 1;
 
 /** Threads over one memory: the caller's and those that serve it. */
-export class Team {
+export class ThreadPool {
   readonly heap: Heap = new Heap();
   readonly fast: FastModule;
   readonly kernels: Kernels;
   readonly threads: number;
   /** Where programs by themselves work, one after the other, and their angles or a row of a weight. */
-  readonly bench: Workspace = new Workspace(this);
-  readonly angles: Room = new Room(this);
+  readonly bench: ScratchSpace = new ScratchSpace(this);
+  readonly angles: GrowableBuffer = new GrowableBuffer(this);
   readonly #control: number;
 
   private constructor(fast: FastModule, threads: number) {
@@ -74,16 +74,16 @@ export class Team {
    * A team of so many threads; of one where workers cannot share memory here, and `said` is then told why.
    * @throws KvError where there is no shared WebAssembly memory.
    */
-  static async start(fast: FastModule, threads: number, said: (why: string) => void): Promise<Team> {
+  static async start(fast: FastModule, threads: number, said: (why: string) => void): Promise<ThreadPool> {
     if (threads > 1)
       try {
-        const team = new Team(fast, threads);
+        const team = new ThreadPool(fast, threads);
         await team.#hire();
         return team;
       } catch (error) {
         said(error instanceof Error ? error.message : String(error));
       }
-    const team = new Team(fast, 1);
+    const team = new ThreadPool(fast, 1);
     team.kernels.join(team.#control, 0, 1, 0);
     return team;
   }

@@ -1,15 +1,15 @@
 import type { Decoder, Angles, PassOptions } from '@kv/engine';
-import { rmsNorm, Meeting, Seat } from '@kv/engine';
+import { rmsNorm, BatchBarrier, BatchSlot } from '@kv/engine';
 import type { AttentionShape } from './code.ts';
-import { Desk } from './desk.ts';
+import { PassBuffers } from './desk.ts';
 import type { WasmRunnable } from './engine.ts';
-import { alike, writeLines } from './lines.ts';
-import type { Lines } from './lines.ts';
-import type { Placing } from './placing.ts';
-import { remember } from './remember.ts';
-import type { Remembering } from './remember.ts';
+import { alike, compilePass } from './lines.ts';
+import type { CompiledPass } from './lines.ts';
+import type { WeightArena } from './placing.ts';
+import { recordObservations } from './remember.ts';
+import type { ObservedMemory } from './remember.ts';
 import { copyRows, rowsAt } from './rows.ts';
-import type { Team } from './team.ts';
+import type { ThreadPool } from './team.ts';
 
 /** Most rows of a pass, few and many: what lies in them is placed for as many. */
 const rooms = [8, 32] as const;
@@ -17,8 +17,8 @@ const rooms = [8, 32] as const;
 const turn = 30;
 
 /** A token of a sequence that waits for those of others. */
-interface Rider {
-  readonly memory: Remembering;
+interface BatchRequest {
+  readonly memory: ObservedMemory;
   readonly id: number;
   /** Whether its logits are wanted. */
   readonly scored: boolean;
@@ -30,20 +30,20 @@ interface Rider {
 
 type TokenOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'eventFollows'>;
 /** A pass of one sequence. */
-type Alone = (memory: Remembering, ids: readonly number[], options: TokenOptions) => Promise<Float32Array[]>;
+type Alone = (memory: ObservedMemory, ids: readonly number[], options: TokenOptions) => Promise<Float32Array[]>;
 
 /** A sequence's seat where tokens of several pass together. */
-export class TokenSeat extends Seat<Rider> {
-  readonly #meeting: Meeting<Rider>;
+export class DecodeSlot extends BatchSlot<BatchRequest> {
+  readonly #meeting: BatchBarrier<BatchRequest>;
   readonly #alone: Alone;
 
-  constructor(meeting: Meeting<Rider>, alone: Alone) {
+  constructor(meeting: BatchBarrier<BatchRequest>, alone: Alone) {
     super(meeting);
     [this.#meeting, this.#alone] = [meeting, alone];
   }
 
   /** Takes a token through every layer once the others are there. */
-  async pass(memory: Remembering, id: number, options: TokenOptions): Promise<Float32Array[]> {
+  async pass(memory: ObservedMemory, id: number, options: TokenOptions): Promise<Float32Array[]> {
     await memory.between(options);
     const alone = (): Promise<Float32Array[]> => this.#alone(memory, [id], options);
     return new Promise((done, fail) =>
@@ -56,13 +56,13 @@ export class TokenSeat extends Seat<Rider> {
  * Passes of one token each of several sequences: products take the rows of all of them, and each attends over its own
  * caches. A row's numbers are, to the bit, those of a pass of its own.
  */
-export class Together {
-  readonly #team: Team;
+export class BatchedDecode {
+  readonly #team: ThreadPool;
   readonly #decoder: Decoder<WasmRunnable>;
-  readonly #placing: Placing;
+  readonly #placing: WeightArena;
   readonly #shapes: readonly AttentionShape[];
-  readonly #desks: Desk[] = [];
-  readonly #lines = new Map<number, Lines>();
+  readonly #desks: PassBuffers[] = [];
+  readonly #lines = new Map<number, CompiledPass>();
   /** Milliseconds that a layer took lately. */
   #pace = 0;
 
@@ -70,9 +70,9 @@ export class Together {
 
   /** @param alone the pass of a token that nobody goes with */
   constructor(
-    team: Team,
+    team: ThreadPool,
     decoder: Decoder<WasmRunnable>,
-    placing: Placing,
+    placing: WeightArena,
     shapes: readonly AttentionShape[],
     alone: Alone,
   ) {
@@ -81,16 +81,16 @@ export class Together {
   }
 
   /** Seats of so many who pass together, as many at a time as there is room for. */
-  seats(count: number): readonly TokenSeat[] {
-    const meeting = new Meeting<Rider>(count, (riders) => void this.#all(riders));
-    return Array.from({ length: count }, () => new TokenSeat(meeting, this.#alone));
+  seats(count: number): readonly DecodeSlot[] {
+    const meeting = new BatchBarrier<BatchRequest>(count, (riders) => void this.#all(riders));
+    return Array.from({ length: count }, () => new DecodeSlot(meeting, this.#alone));
   }
 
   destroy(): void {
     for (const desk of this.#desks.splice(0)) desk.free();
   }
 
-  async #all(riders: readonly Rider[]): Promise<void> {
+  async #all(riders: readonly BatchRequest[]): Promise<void> {
     const most = rooms[rooms.length - 1];
     for (let at = 0; at < riders.length; at += most) {
       const some = riders.slice(at, at + most).filter((rider) => this.#begin(rider));
@@ -104,7 +104,7 @@ export class Together {
   }
 
   /** Makes room for a token in its sequence's caches; one for which there is none fails by itself. */
-  #begin({ memory, fail }: Rider): boolean {
+  #begin({ memory, fail }: BatchRequest): boolean {
     try {
       for (const { cache, block } of memory.layers) {
         cache.room(1);
@@ -117,15 +117,15 @@ export class Together {
     }
   }
 
-  async #pass(riders: readonly Rider[]): Promise<void> {
+  async #pass(riders: readonly BatchRequest[]): Promise<void> {
     const { hidden: D, vocab, ropes, normEps } = this.#decoder.config,
       all = this.#shapes.length,
       m = riders.length,
       lines = this.#code(m),
       head = riders.some(({ scored }) => scored),
-      desk = this.#desks.pop() ?? new Desk(this.#team, false),
+      desk = this.#desks.pop() ?? new PassBuffers(this.#team, false),
       positions = Uint32Array.from(riders, ({ memory }) => memory.length),
-      at = (place: Lines['rows'][number]): ReturnType<typeof rowsAt> =>
+      at = (place: CompiledPass['rows'][number]): ReturnType<typeof rowsAt> =>
         rowsAt(this.#team.heap, desk.work.for(lines.layout), place, m);
     for (const { memory, id } of riders) memory.text.push(id);
     try {
@@ -158,9 +158,9 @@ export class Together {
   }
 
   #call(
-    desk: Desk,
-    lines: Lines,
-    riders: readonly Rider[],
+    desk: PassBuffers,
+    lines: CompiledPass,
+    riders: readonly BatchRequest[],
     positions: Uint32Array,
     from: number,
     to: number,
@@ -201,7 +201,7 @@ export class Together {
       for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + m;
       for (const [r, memory] of memories.entries()) {
         const row = l * m + r;
-        remember(heap, memory.layers[l], config, own[r], memory.shift, {
+        recordObservations(heap, memory.layers[l], config, own[r], memory.shift, {
           queries: queries + 4 * row * H * d,
           window: Math.min(1, window),
           shares: shares + 4 * row * H * stride,
@@ -215,11 +215,11 @@ export class Together {
     }
   }
 
-  #code(rows: number): Lines {
+  #code(rows: number): CompiledPass {
     const room = rooms.find((most) => most >= rows) ?? rooms[rooms.length - 1],
       known = this.#lines.get(room);
     if (known) return known;
-    const lines = writeLines(this.#team, this.#placing, this.#decoder, this.#shapes, {
+    const lines = compilePass(this.#team, this.#placing, this.#decoder, this.#shapes, {
       rows: room,
       apart: true,
       head: true,
@@ -229,7 +229,7 @@ export class Together {
   }
 }
 
-const cachesOf = ({ layers }: Remembering): readonly Remembering['layers'][number]['cache'][] =>
+const cachesOf = ({ layers }: ObservedMemory): readonly ObservedMemory['layers'][number]['cache'][] =>
   layers.map(({ cache }) => cache);
 
 /** Angles of rows one behind the other. */

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 
 /** The module cannot hold or run a model; another engine may. */
-export class Unfit extends KvError {
+export class UnsupportedModelError extends KvError {
   /** What was expected, and what there is. */
   readonly why: string;
 

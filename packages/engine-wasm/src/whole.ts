@@ -1,49 +1,49 @@
 import type { Decoder, PassOptions, BatchGroup, WindowColumns } from '@kv/engine';
 import { addColumns, rmsNorm, HELD, turns, layersTogether } from '@kv/engine';
-import { Code } from './code.ts';
+import { BytecodeWriter } from './code.ts';
 import type { AttentionShape } from './code.ts';
 import { writeProgram } from './compile.ts';
-import { cacheBytes, Desk } from './desk.ts';
+import { cacheBytes, PassBuffers } from './desk.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf } from './install.ts';
-import type { Installed } from './install.ts';
-import type { Place } from './layout.ts';
-import { alike, writeLines } from './lines.ts';
-import type { Lines } from './lines.ts';
-import { Placing } from './placing.ts';
-import { remember } from './remember.ts';
-import type { Remembering } from './remember.ts';
+import type { LoadedCode } from './install.ts';
+import type { BufferSlice } from './layout.ts';
+import { alike, compilePass } from './lines.ts';
+import type { CompiledPass } from './lines.ts';
+import { WeightArena } from './placing.ts';
+import { recordObservations } from './remember.ts';
+import type { ObservedMemory } from './remember.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import { heapStore } from './store.ts';
 import type { HeapStore } from './store.ts';
-import type { Team } from './team.ts';
-import { Together } from './together.ts';
+import type { ThreadPool } from './team.ts';
+import { BatchedDecode } from './together.ts';
 
 /** Rows that pass together. */
 const tile = 256;
 /** Rows of logits that are made together. */
 const headRows = 16;
 
-interface Head extends Installed {
-  readonly x: Place;
-  readonly logits: Place;
+interface Head extends LoadedCode {
+  readonly x: BufferSlice;
+  readonly logits: BufferSlice;
 }
 
 /**
  * Whole passes in the module: a token in one call, blocks in tiles of rows, over caches in its memory. Events are between
  * layers or behind the last.
  */
-export class Whole {
-  readonly team: Team;
+export class FusedPass {
+  readonly team: ThreadPool;
   /** Where caches lie that it passes over. */
   readonly store: HeapStore;
   readonly #decoder: Decoder<WasmRunnable>;
-  readonly #placing: Placing;
+  readonly #placing: WeightArena;
   readonly #shapes: readonly AttentionShape[];
-  readonly #desks: Desk[] = [];
-  readonly #lines = new Map<1 | typeof tile, Lines>();
+  readonly #desks: PassBuffers[] = [];
+  readonly #lines = new Map<1 | typeof tile, CompiledPass>();
   readonly #heads = new Map<1 | typeof headRows, Head>();
-  readonly #together: Together;
+  readonly #together: BatchedDecode;
   /** What sequences may be fed together by. */
   readonly group: BatchGroup;
   /** Milliseconds that a layer took lately, of one row and of a tile. */
@@ -54,8 +54,8 @@ export class Whole {
   readonly attends: boolean;
 
   /** @param exact attention of blocks stays f32, as that of a token always does */
-  constructor(team: Team, decoder: Decoder<WasmRunnable>, exact: boolean) {
-    [this.team, this.#decoder, this.#placing] = [team, decoder, new Placing(team, false)];
+  constructor(team: ThreadPool, decoder: Decoder<WasmRunnable>, exact: boolean) {
+    [this.team, this.#decoder, this.#placing] = [team, decoder, new WeightArena(team, false)];
     this.store = heapStore(team);
     const { layers, queryHeads, kvHeads, headDim, attention } = decoder.config,
       { scale, softcap, windows } = attention;
@@ -77,22 +77,22 @@ export class Whole {
         eight,
       };
     });
-    const together = new Together(team, decoder, this.#placing, this.#shapes, (...token) => this.pass(...token));
+    const together = new BatchedDecode(team, decoder, this.#placing, this.#shapes, (...token) => this.pass(...token));
     this.#together = together;
     this.group = { key: this, open: (count) => together.seats(count) };
   }
 
   /** Takes tokens through every layer, as `pass` does, for what neither hides nor freezes anything. */
   async pass(
-    memory: Remembering,
+    memory: ObservedMemory,
     ids: readonly number[],
     { rows, afterLayers, course, eventFollows, ...options }: WholeOptions,
   ): Promise<Float32Array[]> {
     const count = Math.min(rows, ids.length),
       positions = Uint32Array.from(ids, (_, i) => memory.length + i),
-      desk = this.#desks.pop() ?? new Desk(this.team, this.#eight);
+      desk = this.#desks.pop() ?? new PassBuffers(this.team, this.#eight);
     for (const id of ids) memory.text.push(id);
-    const run = new Run(this.#decoder, desk, memory, positions, this.#pace, {
+    const run = new PassRun(this.#decoder, desk, memory, positions, this.#pace, {
       between: () => memory.between(options),
       // an event is asked for what it reads of the last queries, which a token's code counts as weights alone
       ...((eventFollows || afterLayers) && { follows: course.policy, weights: ids.length === 1 && !afterLayers }),
@@ -153,7 +153,7 @@ export class Whole {
     this.#placing.free();
   }
 
-  async #token(run: Run, ids: readonly number[], count: number): Promise<Float32Array[]> {
+  async #token(run: PassRun, ids: readonly number[], count: number): Promise<Float32Array[]> {
     const { desk, memory } = run,
       { hidden: D, vocab } = this.#decoder.config,
       lines = this.#code(1),
@@ -167,14 +167,14 @@ export class Whole {
     return [this.#place(desk, lines, lines.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
   }
 
-  #hidden({ hidden }: Remembering, x: Float32Array): void {
+  #hidden({ hidden }: ObservedMemory, x: Float32Array): void {
     const { norm, config } = this.#decoder,
       { normEps } = config;
     hidden?.push(rmsNorm(x, norm, normEps));
   }
 
   /** Logits of rows `[count, D]`. */
-  #logits(desk: Desk, x: Float32Array, count: number): Float32Array[] {
+  #logits(desk: PassBuffers, x: Float32Array, count: number): Float32Array[] {
     const { hidden: D, vocab } = this.#decoder.config,
       out: Float32Array[] = [],
       none = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) };
@@ -190,18 +190,18 @@ export class Whole {
     return out;
   }
 
-  #rows(desk: Desk, lines: Lines, layer: number, rows: number): ReturnType<typeof rowsAt> {
+  #rows(desk: PassBuffers, lines: CompiledPass, layer: number, rows: number): ReturnType<typeof rowsAt> {
     return this.#place(desk, lines, lines.rows[layer], rows);
   }
 
-  #place({ work }: Desk, { layout }: Installed, place: Place, rows: number): ReturnType<typeof rowsAt> {
+  #place({ work }: PassBuffers, { layout }: LoadedCode, place: BufferSlice, rows: number): ReturnType<typeof rowsAt> {
     return rowsAt(this.team.heap, work.for(layout), place, rows);
   }
 
-  #code(rows: 1 | typeof tile): Lines {
+  #code(rows: 1 | typeof tile): CompiledPass {
     const known = this.#lines.get(rows);
     if (known) return known;
-    const lines = writeLines(this.team, this.#placing, this.#decoder, this.#shapes, { rows, head: rows === 1 });
+    const lines = compilePass(this.team, this.#placing, this.#decoder, this.#shapes, { rows, head: rows === 1 });
     this.#lines.set(rows, lines);
     return lines;
   }
@@ -210,7 +210,7 @@ export class Whole {
     const known = this.#heads.get(rows);
     if (known) return known;
     const { head, config } = this.#decoder,
-      code = new Code(sizesOf(this.team), rows),
+      code = new BytecodeWriter(sizesOf(this.team), rows),
       x = code.value(config.hidden, true),
       [logits] = writeProgram(code, head.program, head.placed, [x]),
       made = { ...install(this.team, this.#placing, code), x, logits };
@@ -228,7 +228,7 @@ const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 
 type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
 
 /** What a pass minds beside its tokens. */
-interface Minds {
+interface PassHooks {
   /** Ends it between layers. */
   between(): Promise<void>;
   /** The policy of an event that follows, which reads of the last queries the `weights` of a token, or any statistic. */
@@ -237,23 +237,23 @@ interface Minds {
 }
 
 /** One pass of one memory. */
-class Run {
-  readonly desk: Desk;
-  readonly memory: Remembering;
+class PassRun {
+  readonly desk: PassBuffers;
+  readonly memory: ObservedMemory;
   readonly #decoder: Decoder<WasmRunnable>;
-  readonly #team: Team;
+  readonly #team: ThreadPool;
   readonly #positions: Uint32Array;
   readonly #pace: { one: number; tile: number };
-  readonly #minds: Minds;
+  readonly #minds: PassHooks;
   readonly #turn: () => Promise<void> = turns();
 
   constructor(
     decoder: Decoder<WasmRunnable>,
-    desk: Desk,
-    memory: Remembering,
+    desk: PassBuffers,
+    memory: ObservedMemory,
     positions: Uint32Array,
     pace: { one: number; tile: number },
-    minds: Minds,
+    minds: PassHooks,
   ) {
     [this.#decoder, this.desk, this.memory, this.#positions, this.#pace] = [decoder, desk, memory, positions, pace];
     this.#minds = minds;
@@ -285,7 +285,7 @@ class Run {
    *
    * @param end where the code of the last of them ends, if not before the next layer
    */
-  async layers(lines: Lines, from: number, to: number, at: number, m: number, end?: number): Promise<void> {
+  async layers(lines: CompiledPass, from: number, to: number, at: number, m: number, end?: number): Promise<void> {
     const kind = m === 1 ? 'one' : 'tile';
     for (let l = from; l < to; ) {
       await this.#minds.between();
@@ -300,7 +300,7 @@ class Run {
     }
   }
 
-  #call(lines: Lines, from: number, to: number, at: number, m: number, end = lines.starts[to]): void {
+  #call(lines: CompiledPass, from: number, to: number, at: number, m: number, end = lines.starts[to]): void {
     const { memory, desk } = this,
       positions = this.#positions.subarray(at, at + m),
       layers = memory.layers.slice(from, to),
@@ -350,7 +350,7 @@ class Run {
       for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;
       const layer = layers[l - from],
         first = shares.shares + 4 * l * sums.length * H * shares.stride;
-      remember(this.#team.heap, layer, config, positions, memory.shift, {
+      recordObservations(this.#team.heap, layer, config, positions, memory.shift, {
         queries: queries + 4 * l * window * H * d,
         window,
         shares: first,

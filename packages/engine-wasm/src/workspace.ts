@@ -1,19 +1,19 @@
-import type { Code } from './code.ts';
+import type { BytecodeWriter } from './code.ts';
 import type { Heap } from './heap.ts';
 
 /** What has a heap, and threads that share it. */
-interface Heaped {
+interface HeapOwner {
   readonly heap: Heap;
   readonly threads: number;
 }
 
 /** Room of a heap that grows to what is asked for; what it held is lost then. */
-export class Room {
-  readonly #team: Heaped;
+export class GrowableBuffer {
+  readonly #team: HeapOwner;
   #at = 0;
   #bytes = 0;
 
-  constructor(team: Heaped) {
+  constructor(team: HeapOwner) {
     this.#team = team;
   }
 
@@ -35,19 +35,23 @@ export class Room {
 }
 
 /** Where code works: what its threads share, and what each has of its own. */
-export class Workspace {
-  readonly #team: Heaped;
-  readonly #shared: Room;
-  readonly #own: Room;
+export class ScratchSpace {
+  readonly #team: HeapOwner;
+  readonly #shared: GrowableBuffer;
+  readonly #own: GrowableBuffer;
 
-  constructor(team: Heaped) {
+  constructor(team: HeapOwner) {
     this.#team = team;
-    this.#shared = new Room(team);
-    this.#own = new Room(team);
+    this.#shared = new GrowableBuffer(team);
+    this.#own = new GrowableBuffer(team);
   }
 
   /** Room for code of this layout. */
-  for({ shared, own }: Code['layout']): { readonly shared: number; readonly own: number; readonly ownBytes: number } {
+  for({ shared, own }: BytecodeWriter['layout']): {
+    readonly shared: number;
+    readonly own: number;
+    readonly ownBytes: number;
+  } {
     return { shared: this.#shared.at(shared), own: this.#own.at(own * this.#team.threads), ownBytes: own };
   }
 

@@ -1,19 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { attend, lastAttention, LayerCache, Ledger, plainEngine, windowAttention, hostStore } from '@kv/engine';
-import type { Visible, Store, RowEngine } from '@kv/engine';
+import type { SlotVisibility, Store, RowEngine } from '@kv/engine';
 import { cases, close, query } from '@kv/engine-testing/attention-cases';
-import { outputs, probabilities, undecided, windowOracle } from '@kv/engine-testing/attention-oracle';
+import { outputs, probabilities, isUndecided, windowOracle } from '@kv/engine-testing/attention-oracle';
 import type { Sees } from '@kv/engine-testing/attention-oracle';
 import { heapRowEngine } from '../src/row-engine.ts';
 import { heapStore } from '../src/store.ts';
 import { modules } from './modules.ts';
-import { Team } from '../src/team.ts';
+import { ThreadPool } from '../src/team.ts';
 
 const rowEngines: readonly (readonly [name: string, engine: RowEngine, store: Store])[] = [
   ...(await Promise.all(
     modules.map(async ([name, fast]) => {
-      const team = await Team.start(fast, 1, () => {});
+      const team = await ThreadPool.start(fast, 1, () => {});
       return [`module, ${name}`, heapRowEngine(team), heapStore(team)] as const;
     }),
   )),
@@ -53,7 +53,11 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
           const sees: Sees = (slot, position, p, h, g) =>
             (rows === 0 || mask[(rows === 1 ? 0 : rows === H ? h : g) * n + slot] === 1) &&
             (bound === null || position < sinks || position >= lower(p));
-          const visible: Visible = { sinks, ...(rows === 0 ? {} : { mask }), ...(bound === null ? {} : { lower }) };
+          const visible: SlotVisibility = {
+            sinks,
+            ...(rows === 0 ? {} : { mask }),
+            ...(bound === null ? {} : { lower }),
+          };
           const want = probabilities(query(one), [...queryPositions], heads, sees);
           close(attend({ q, queryPositions, cache, visible, engine }), outputs(want, heads, cache.headDim).data);
         },
@@ -194,7 +198,7 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
             return Array.from({ length: n }, (_, j) =>
               j >= positions.length
                 ? 0
-                : of === 'votes' && undecided(rows, j, seen)
+                : of === 'votes' && isUndecided(rows, j, seen)
                   ? got[h * n + j]
                   : windowOracle[of](rows, j, seen),
             );

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { dense, matrixOf } from '@kv/checkpoints';
-import type { Angles, Engine, Instruction, Program, Rows } from '@kv/engine';
+import type { Angles, Engine, Instruction, Program, RowsValue } from '@kv/engine';
 import { wasmEngine } from '../src/engine.ts';
 import { modules } from './modules.ts';
 import { runProgram } from '@kv/engine-testing/program.oracle';
@@ -30,15 +30,15 @@ const programs = fc
   })
   .map(({ widths, picks, shown, m, headDim, turned }) => {
     const rotary = Math.min(headDim, turned);
-    const inputs: Rows[] = widths.map((width, id) => ({ id, width })),
+    const inputs: RowsValue[] = widths.map((width, id) => ({ id, width })),
       values = [...inputs],
       instructions: Instruction[] = [],
-      outputs: Rows[] = [];
+      outputs: RowsValue[] = [];
     const some = (length: number, seed: number): Float32Array =>
       Float32Array.from({ length }, (_, i) => Math.fround(Math.sin(i * 12.9898 + seed * 78.233)));
     for (const { op, way, ...pick } of picks) {
       const x = values[pick.x % values.length],
-        out = (width: number): Rows => ({ id: values.length + instructions.length * 100 + 10, width });
+        out = (width: number): RowsValue => ({ id: values.length + instructions.length * 100 + 10, width });
       const made: Instruction | undefined =
         op === 'rmsNorm'
           ? { op, x, gain: some(way % 2 ? x.width : headDim, way), eps: 1e-5, out: out(x.width) }
@@ -114,8 +114,8 @@ test.each<readonly [string, Engine]>([
 });
 
 test('a program that turns heads says that it lacks angles', async () => {
-  const x: Rows = { id: 0, width: 4 },
-    out: Rows = { id: 1, width: 4 };
+  const x: RowsValue = { id: 0, width: 4 },
+    out: RowsValue = { id: 1, width: 4 };
   const runnable = await referenceEngine().prepare({
     name: 'turning',
     inputs: [x],

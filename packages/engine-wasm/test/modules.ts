@@ -1,7 +1,7 @@
-import type { FastModule, Form } from '../src/kernels.ts';
+import type { FastModule, InstructionSet } from '../src/kernels.ts';
 import { moduleOf, pairedModuleOf } from '../src/module.ts';
 
-const forms: readonly Form[] = [0, 1, 2];
+const forms: readonly InstructionSet[] = [0, 1, 2];
 const named = async (name: string, fast: Promise<FastModule | undefined>) => ({ name, fast: await fast });
 
 /** Every module that this process can have, by its name. */

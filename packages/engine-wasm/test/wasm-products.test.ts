@@ -12,8 +12,8 @@ import { fastModule } from '../src/module.ts';
 import { moduleSource } from '../src/module-bytes.ts';
 import { mulberry } from '@kv/core/shared';
 import { modules } from './modules.ts';
-import { Placing } from '../src/placing.ts';
-import { Team } from '../src/index.ts';
+import { WeightArena } from '../src/placing.ts';
+import { ThreadPool } from '../src/index.ts';
 
 type Kind = keyof typeof kinds;
 const types = Object.keys(kinds) as Kind[];
@@ -300,7 +300,7 @@ test.each([
   ['MXFP4', 'Q8_0', (rows: number, inputs: number, seed: number) => mxRows(rows, inputs, [104, 120, 127, 143], seed)],
   ['MXFP4', 'BF16', (rows: number, inputs: number, seed: number) => mxRows(rows, inputs, [0, 103, 144, 252], seed)],
 ] as const)('%s is held as %s, which gives back the numbers of the file, bit for bit', async (type, as, stored) => {
-  const team = await Team.start(modules[0][1], 1, () => {}),
+  const team = await ThreadPool.start(modules[0][1], 1, () => {}),
     { heap, kernels } = team,
     inputs = 64,
     to = heap.allocate(4 * inputs);
@@ -311,7 +311,7 @@ test.each([
       (all, seed) => {
         const parts = all.map((rows, i): MatrixPart => ({ type, rows, bytes: stored(rows, inputs, seed + i) })),
           outputs = all.reduce((sum, rows) => sum + rows, 0),
-          placing = new Placing(team, true),
+          placing = new WeightArena(team, true),
           held = placing.weight({ outputs, inputs, parts });
         const kind = kindOf(as);
         expect(held.every((part) => part.kind === kind || outputs < 4)).toBe(true); // few blocks may all be zeros

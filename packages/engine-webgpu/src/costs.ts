@@ -1,55 +1,57 @@
 import { id } from '@kv/core';
-import type { AnySignal, At, Ops } from '@kv/core';
+import type { AnySignal, LayerContext, Ops } from '@kv/core';
 import { compile, namedCalls, planBudgets } from '@kv/core/engine';
-import type { Compiled } from '@kv/core/engine';
-import type { Cost, Recordable } from '@kv/gpu';
+import type { CompiledPolicy } from '@kv/core/engine';
+import type { DispatchCost, Recordable } from '@kv/gpu';
 import { createDecoder, waits } from '@kv/engine';
 import { shapeWeights } from '@kv/checkpoints';
 import type { ModelConfig, StreamDecoder, Tokenizer } from '@kv/checkpoints';
-import type { Course, FeedOptions } from '@kv/engine';
-import { prepared } from './engine.ts';
-import { bounded, compact, decide, recordOnDevice, type EventContext, type EventSubject } from './sequence/event.ts';
+import type { ActivePolicy, FeedOptions } from '@kv/engine';
+import { prepareProgram } from './engine.ts';
+import { isBounded, compact, decide, recordOnDevice, type EventContext, type EventSubject } from './sequence/event.ts';
 import { DeviceMemory } from './sequence/memory.ts';
 import { reserveMatrix } from './weights/device-matrix.ts';
 
 /** A device or a plan of one, with what was recorded so far; only plans count operations. */
-export type CostRecorder = Recordable & { readonly counters: Pick<Cost, 'dispatches' | 'bytes'> & Partial<Cost> };
+export type CostRecorder = Recordable & {
+  readonly counters: Pick<DispatchCost, 'dispatches' | 'bytes'> & Partial<DispatchCost>;
+};
 
 /** A model of which only the shape is known, on a device or a plan of one. */
 export interface ShapeCosts {
   /** A prompt of n tokens through all layers, without the head. */
-  prefill(n: number): Promise<Cost>;
+  prefill(n: number): Promise<DispatchCost>;
   /** Cost of one event of a policy after a prompt. */
-  event(policy: Compiled, options: EventOptions): Promise<EventCosts>;
+  event(policy: CompiledPolicy, options: EventCostOptions): Promise<EventCosts>;
   /** Cost that running sums add to a token after n tokens. */
   sums(needs: readonly AnySignal[], n: number): Promise<SumCosts>;
   destroy(): void;
 }
 
-export interface EventOptions {
+export interface EventCostOptions {
   /** Tokens of the prompt. */
   readonly length: number;
   /** Slots per KV head that stay. */
   readonly budget: number;
   /** What a provider would bring for a signal. */
-  provided(signal: AnySignal, at: At, ops: Ops): unknown;
+  provided(signal: AnySignal, at: LayerContext, ops: Ops): unknown;
 }
 
 export interface EventCosts {
   /** Signals that the event reads. */
-  readonly score: Cost;
+  readonly score: DispatchCost;
   /** Scores to kept slots. */
-  readonly select: Cost;
-  readonly compact: Cost;
+  readonly select: DispatchCost;
+  readonly compact: DispatchCost;
   /** Operations that the policy's pieces record, by name. */
   readonly calls: readonly string[];
 }
 
 export interface SumCosts {
   /** A token that waits for the attention of the next. */
-  readonly waits: Cost;
+  readonly waits: DispatchCost;
   /** A token that an event follows at once, whose scores are stored between two kernels. */
-  readonly follows: Cost;
+  readonly follows: DispatchCost;
 }
 
 /**
@@ -59,7 +61,7 @@ export interface SumCosts {
 export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promise<ShapeCosts> {
   const decoder = await createDecoder(config, shapeWeights(config), {
     name: 'shape',
-    prepare: async (program) => prepared(gpu, program, reserveMatrix),
+    prepare: async (program) => prepareProgram(gpu, program, reserveMatrix),
   });
   const memory = (needs: readonly AnySignal[] = []): DeviceMemory => {
     const made = new DeviceMemory(gpu, decoder, {
@@ -71,11 +73,11 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
     made.watch(needs.filter(({ provide }) => !provide));
     return made;
   };
-  const nothing: Course = { policy: compile(id) };
-  const prefills = new Map<number, Promise<Cost>>();
-  const now = (): Cost => ({ operations: 0, ...gpu.counters });
-  const since = (before: Cost): Cost => less(now(), before);
-  const feed = async (to: DeviceMemory, n: number, options: Partial<FeedOptions> = {}): Promise<Cost> => {
+  const nothing: ActivePolicy = { policy: compile(id) };
+  const prefills = new Map<number, Promise<DispatchCost>>();
+  const now = (): DispatchCost => ({ operations: 0, ...gpu.counters });
+  const since = (before: DispatchCost): DispatchCost => less(now(), before);
+  const feed = async (to: DeviceMemory, n: number, options: Partial<FeedOptions> = {}): Promise<DispatchCost> => {
     const before = now(),
       ids = new Array<number>(n).fill(0);
     const { output } = await to.feed(ids, { phase: 'prefill', course: nothing, rows: 0, ...options });
@@ -90,9 +92,9 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
     }
   };
   /** Four tokens after n, the last two as if an event followed each. */
-  const steps = (n: number, needs?: readonly AnySignal[]): Promise<Cost[]> =>
+  const steps = (n: number, needs?: readonly AnySignal[]): Promise<DispatchCost[]> =>
     using(memory(needs), async (made) => {
-      const costs: Cost[] = [];
+      const costs: DispatchCost[] = [];
       await feed(made, n);
       for (const eventFollows of [false, false, true, true])
         costs.push(await feed(made, 1, { phase: 'decode', eventFollows }));
@@ -113,7 +115,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
         made.prompted(length);
         await feed(made, length);
         const plan = planBudgets(policy, budget, made.lengths()),
-          course: Course = { policy, budget: { slots: budget } },
+          course: ActivePolicy = { policy, budget: { slots: budget } },
           layers = Array.from(made.layers.keys()),
           together = waits(policy),
           total = { score: NONE, select: NONE, compact: NONE },
@@ -142,7 +144,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
             const decision = spent('select', () => decide(policy, subjects, plan, stage)),
               counts = group.map((layer) => plan.budgets[layer]);
             spent('compact', () =>
-              !together && bounded(policy, plan)
+              !together && isBounded(policy, plan)
                 ? recordOnDevice(policy, subjects[0], decision, stage, own.commands)
                 : compact(policy, subjects, decision, stage, counts),
             );
@@ -153,16 +155,16 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
   };
 }
 
-const NONE: Cost = { dispatches: 0, bytes: 0, operations: 0 };
+const NONE: DispatchCost = { dispatches: 0, bytes: 0, operations: 0 };
 
-const plus = (a: Cost, b: Cost, sign: 1 | -1): Cost => ({
+const plus = (a: DispatchCost, b: DispatchCost, sign: 1 | -1): DispatchCost => ({
   dispatches: a.dispatches + sign * b.dispatches,
   bytes: a.bytes + sign * b.bytes,
   operations: a.operations + sign * b.operations,
 });
 /** What two things take together. */
-export const sum = (a: Cost, b: Cost): Cost => plus(a, b, 1);
-const less = (a: Cost, b: Cost): Cost => plus(a, b, -1);
+export const sum = (a: DispatchCost, b: DispatchCost): DispatchCost => plus(a, b, 1);
+const less = (a: DispatchCost, b: DispatchCost): DispatchCost => plus(a, b, -1);
 
 const oneLetter = (): StreamDecoder => ({ push: () => 'a', pending: 0, end: () => '', fork: oneLetter });
 /** Ids are letters: there is text, and each token is one character of it. */

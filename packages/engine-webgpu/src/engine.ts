@@ -15,7 +15,7 @@ import {
   type DeviceAngles,
 } from './operations.ts';
 import { plan, type PlannedStep } from './plan.ts';
-import { columns, isWhole, rowsOf, type RowView } from './rows.ts';
+import { columns, isWhole, rowsOf, type DeviceRowView } from './rows.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
 /** What `gpuRuntime` may be told. */
@@ -52,11 +52,11 @@ interface ProgramRun {
   readonly commands: Commands;
   readonly m: number;
   readonly angles: DeviceAngles | undefined;
-  readonly values: Map<number, RowView>;
+  readonly values: Map<number, DeviceRowView>;
 }
 
 /** Computes the value of one step. */
-type Compute = (run: ProgramRun) => RowView;
+type Compute = (run: ProgramRun) => DeviceRowView;
 
 /**
  * Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit
@@ -72,12 +72,12 @@ export function gpuEngine(gpu: Gpu, options: GpuRuntimeOptions = {}): Engine<Dev
     throw new KvError('gpuRuntime', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
   return {
     name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
-    prepare: async (program) => prepared(gpu, program, (commands, of) => uploadMatrix(commands, of, most, half)),
+    prepare: async (program) => prepareProgram(gpu, program, (commands, of) => uploadMatrix(commands, of, most, half)),
   };
 }
 
 /** A program whose matrices `upload` puts on the device. */
-export function prepared(
+export function prepareProgram(
   gpu: Recordable,
   program: Program,
   upload: (commands: Commands, of: Matrix) => DeviceMatrix,
@@ -152,7 +152,7 @@ function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => 
 }
 
 // A step reads what an earlier one wrote.
-const valueIn = ({ values }: ProgramRun, { id }: { readonly id: number }): RowView => values.get(id)!;
+const valueIn = ({ values }: ProgramRun, { id }: { readonly id: number }): DeviceRowView => values.get(id)!;
 
 /** A step with its weights on the device. */
 function computeOf(

@@ -1,5 +1,5 @@
 export { shapeCosts, sum } from './costs.ts';
-export type { CostRecorder, EventCosts, EventOptions, ShapeCosts, SumCosts } from './costs.ts';
+export type { CostRecorder, EventCosts, EventCostOptions, ShapeCosts, SumCosts } from './costs.ts';
 export type { DeviceRunnable, GpuRuntimeOptions } from './engine.ts';
 export { gpuRuntime } from './runtime.ts';
 export type { DeviceRunning } from './runtime.ts';
@@ -7,7 +7,7 @@ export type { DeviceRunning } from './runtime.ts';
 // for measurements of products alone
 export { encodeLinear } from './linear.ts';
 export { rowsOf } from './rows.ts';
-export type { RowView } from './rows.ts';
+export type { DeviceRowView } from './rows.ts';
 export { uploadMatrix } from './weights/device-matrix.ts';
 export type { DeviceMatrix, DevicePart } from './weights/device-matrix.ts';
 export type { WeightFormat } from './wgsl/weights.ts';

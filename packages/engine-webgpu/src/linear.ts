@@ -3,7 +3,7 @@ import type { Commands } from '@kv/gpu';
 import { dispatch } from '@kv/gpu';
 import { matmul, MATMUL_TILE } from './kernels/matmul.wgsl.ts';
 import { matvec, MATVEC_OUTPUTS } from './kernels/matvec.wgsl.ts';
-import { readRows, type RowView } from './rows.ts';
+import { readRows, type DeviceRowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
@@ -13,12 +13,12 @@ export const FEW_ROWS = 8;
 /** Records `residual + (x Wᵀ + bias)` of m rows to `out [m, outputs]`, one dispatch for each part of the weight. */
 export function encodeLinear(
   commands: Commands,
-  x: RowView,
+  x: DeviceRowView,
   m: number,
   { inputs, outputs, parts, half }: DeviceMatrix,
   out: Tensor,
   bias?: Tensor,
-  residual?: RowView,
+  residual?: DeviceRowView,
 ): void {
   const whole = inputs % 8 === 0 && x.at % 4 === 0 && x.stride % 4 === 0,
     end = { bias: bias !== undefined, residual: residual !== undefined };

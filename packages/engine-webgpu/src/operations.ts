@@ -8,14 +8,14 @@ import { append } from './kernels/append.wgsl.ts';
 import { argmax } from './kernels/argmax.wgsl.ts';
 import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
-import { gated } from './kernels/gated.wgsl.ts';
+import { gatedKernel } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
 import { outputNorms, outputSlots } from './kernels/output-norms.wgsl.ts';
 import { rmsNorm } from './kernels/rms-norm.wgsl.ts';
 import { scale } from './kernels/scale.wgsl.ts';
 import { rest, slots } from './kernels/slots.wgsl.ts';
 import { softcap } from './kernels/softcap.wgsl.ts';
-import { readRows, rowsOf, type RowView } from './rows.ts';
+import { readRows, rowsOf, type DeviceRowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
@@ -27,8 +27,8 @@ export interface DeviceAngles {
 }
 
 /** New rows `[m, width]`. */
-const fresh = (commands: Commands, m: number, width: number): RowView => rowsOf(commands.make([m, width]), width);
-const at = ({ at, stride }: RowView): { readonly x_at: number; readonly x_stride: number } => ({
+const fresh = (commands: Commands, m: number, width: number): DeviceRowView => rowsOf(commands.make([m, width]), width);
+const at = ({ at, stride }: DeviceRowView): { readonly x_at: number; readonly x_stride: number } => ({
   x_at: at,
   x_stride: stride,
 });
@@ -46,7 +46,7 @@ export function encodeEmbedding(
   m: number,
   { inputs: width, parts }: DeviceMatrix,
   scale: number,
-): RowView {
+): DeviceRowView {
   const out = fresh(commands, m, width),
     octets = octetsOf(width);
   for (const { form, from, rows, weights, scales } of parts)
@@ -62,7 +62,7 @@ export function encodeEmbedding(
 }
 
 /** Records the RMS normalisation of every run of `gain [size]` numbers of m rows. */
-export function encodeNorm(commands: Commands, x: RowView, m: number, gain: Tensor, eps: number): RowView {
+export function encodeNorm(commands: Commands, x: DeviceRowView, m: number, gain: Tensor, eps: number): DeviceRowView {
   const out = fresh(commands, m, x.width),
     size = gain.shape[0],
     runs = x.width / size;
@@ -73,12 +73,12 @@ export function encodeNorm(commands: Commands, x: RowView, m: number, gain: Tens
 /** Records rows as heads of `size`, turned if there are angles: `[m, H * size]`, or `[H, m, size]`. */
 export function encodeHeads(
   commands: Commands,
-  x: RowView,
+  x: DeviceRowView,
   m: number,
   size: number,
   layout: 'rows' | 'heads',
   angles?: DeviceAngles,
-): RowView {
+): DeviceRowView {
   const { width } = x,
     count = width / size,
     out = commands.make(layout === 'rows' ? [m, width] : [count, m, size]);
@@ -94,15 +94,20 @@ export function encodeHeads(
 }
 
 /** Records `activation(gate) * up` of rows `[gate | up]`. */
-export function encodeGated(commands: Commands, x: RowView, m: number, activation: 'silu' | 'gelu'): RowView {
+export function encodeGated(
+  commands: Commands,
+  x: DeviceRowView,
+  m: number,
+  activation: 'silu' | 'gelu',
+): DeviceRowView {
   const width = x.width / 2,
     out = fresh(commands, m, width);
-  dispatch(commands, gated(activation), { x: readRows(x, m), out: out.tensor }, { ...at(x), width }, m * width);
+  dispatch(commands, gatedKernel(activation), { x: readRows(x, m), out: out.tensor }, { ...at(x), width }, m * width);
   return out;
 }
 
 /** Records x + y. */
-export function encodeAdd(commands: Commands, x: RowView, y: RowView, m: number): RowView {
+export function encodeAdd(commands: Commands, x: DeviceRowView, y: DeviceRowView, m: number): DeviceRowView {
   const { width } = x,
     out = fresh(commands, m, width);
   dispatch(
@@ -116,7 +121,7 @@ export function encodeAdd(commands: Commands, x: RowView, y: RowView, m: number)
 }
 
 /** Records `x * by`. */
-export function encodeScale(commands: Commands, x: RowView, m: number, by: number): RowView {
+export function encodeScale(commands: Commands, x: DeviceRowView, m: number, by: number): DeviceRowView {
   const { width } = x,
     out = fresh(commands, m, width);
   dispatch(commands, scale, { x: readRows(x, m), out: out.tensor }, { ...at(x), width, by }, m * width);
@@ -124,7 +129,7 @@ export function encodeScale(commands: Commands, x: RowView, m: number, by: numbe
 }
 
 /** Records `cap * tanh(x / cap)`. */
-export function encodeSoftcap(commands: Commands, x: RowView, m: number, cap: number): RowView {
+export function encodeSoftcap(commands: Commands, x: DeviceRowView, m: number, cap: number): DeviceRowView {
   const { width } = x,
     out = fresh(commands, m, width);
   dispatch(commands, softcap, { x: readRows(x, m), out: out.tensor }, { ...at(x), width, cap }, m * width);
@@ -132,7 +137,7 @@ export function encodeSoftcap(commands: Commands, x: RowView, m: number, cap: nu
 }
 
 /** Records where the largest number of each of m rows stands, u32 `[m]`; ties go to the lower place. */
-export function encodeArgmax(commands: Commands, x: RowView, m: number): Tensor {
+export function encodeArgmax(commands: Commands, x: DeviceRowView, m: number): Tensor {
   const out = commands.make([m], 'u32');
   dispatch(commands, argmax, { x: readRows(x, m), out }, { ...at(x), width: x.width }, m);
   return out;

@@ -1,4 +1,4 @@
-import type { Instruction, Program, Rows } from '@kv/engine';
+import type { Instruction, Program, RowsValue } from '@kv/engine';
 
 /**
  * An instruction with the one it absorbs: a rotation that goes into the layout of heads, a product to which a residual
@@ -47,11 +47,11 @@ export function plan(program: Program): PlannedStep[] {
   }));
 }
 
-const operands = (instruction: Instruction): readonly Rows[] =>
+const operands = (instruction: Instruction): readonly RowsValue[] =>
   instruction.op === 'add' ? [instruction.x, instruction.y] : [instruction.x];
 
 /** The instruction that makes a value, if it is of this kind and nothing but one instruction reads the value. */
-function only({ instructions, outputs }: Program, { id }: Rows, op: Instruction['op']): Instruction | undefined {
+function only({ instructions, outputs }: Program, { id }: RowsValue, op: Instruction['op']): Instruction | undefined {
   const readers = instructions.filter((other) => operands(other).some((x) => x.id === id));
   const maker = instructions.find(({ out }) => out.id === id);
   return maker?.op === op && readers.length === 1 && outputs.every((output) => output.id !== id) ? maker : undefined;

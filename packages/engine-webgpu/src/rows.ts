@@ -5,7 +5,7 @@ import type { Tensor } from '@kv/core';
  * Rows inside a tensor of f32 numbers: row r is the `width` numbers from element `at + r * stride`. Columns are such a
  * view, so that nothing is copied.
  */
-export interface RowView {
+export interface DeviceRowView {
   readonly tensor: Tensor;
   readonly at: number;
   readonly stride: number;
@@ -13,10 +13,10 @@ export interface RowView {
 }
 
 /** Rows that fill a tensor `[m, width]`. */
-export const rowsOf = (tensor: Tensor, width: number): RowView => ({ tensor, at: 0, stride: width, width });
+export const rowsOf = (tensor: Tensor, width: number): DeviceRowView => ({ tensor, at: 0, stride: width, width });
 
 /** Columns `[from, from + width)` of rows. */
-export const columns = ({ tensor, at, stride }: RowView, from: number, width: number): RowView => ({
+export const columns = ({ tensor, at, stride }: DeviceRowView, from: number, width: number): DeviceRowView => ({
   tensor,
   at: at + from,
   stride,
@@ -24,8 +24,8 @@ export const columns = ({ tensor, at, stride }: RowView, from: number, width: nu
 });
 
 /** The tensor in the shape of m rows, which are what is read of it. */
-export const readRows = ({ tensor, width }: RowView, m: number): Tensor => ({ ...tensor, shape: [m, width] });
+export const readRows = ({ tensor, width }: DeviceRowView, m: number): Tensor => ({ ...tensor, shape: [m, width] });
 
 /** Whether m rows are their tensor, no more and no less. */
-export const isWhole = ({ tensor, at, stride, width }: RowView, m: number): boolean =>
+export const isWhole = ({ tensor, at, stride, width }: DeviceRowView, m: number): boolean =>
   at === 0 && stride === width && sizeOf(tensor.shape) === m * width;

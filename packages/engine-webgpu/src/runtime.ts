@@ -1,13 +1,13 @@
 import { KvError } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { createDecoder, embeddingsOf } from '@kv/engine';
-import type { Running, Runtime } from '@kv/engine';
+import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceMemory } from './sequence/memory.ts';
 
 /** A model whose sequences live on a device. */
-export interface DeviceRunning extends Running {
+export interface DeviceRunning extends RunningModel {
   readonly decoder: Decoder<DeviceRunnable>;
 }
 

@@ -3,7 +3,7 @@ import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { dispatch } from '@kv/gpu';
 import { sample } from './kernels/sample.wgsl.ts';
-import type { RowView } from './rows.ts';
+import type { DeviceRowView } from './rows.ts';
 
 export interface SampleOptions {
   /** Divides the logits; above 0 (what is likeliest is `encodeArgmax`'s). @defaultValue 1 */
@@ -22,7 +22,7 @@ export interface SampleOptions {
 /** Records a draw from the logits of each of m rows, u32 `[m]`. @throws KvError for options out of range */
 export function encodeSample(
   commands: Commands,
-  x: RowView,
+  x: DeviceRowView,
   m: number,
   { temperature = 1, topK = 0, topP = 1, seed = 0, step = 0 }: SampleOptions = {},
 ): Tensor {

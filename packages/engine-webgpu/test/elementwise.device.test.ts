@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { columns } from '../src/rows.ts';
 import { encodeAdd, encodeArgmax, encodeGated, encodeHeads, encodeNorm, encodeSoftcap } from '../src/operations.ts';
 import { rowsOf } from '../src/index.ts';
-import type { RowView } from '../src/index.ts';
+import type { DeviceRowView } from '../src/index.ts';
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import { everywhere, gpuTests, near, twice, ulp } from './device.ts';
@@ -28,7 +28,7 @@ function view(
   as: 'any' | 'ties' = 'any',
 ): {
   readonly data: Float32Array;
-  readonly on: (commands: Commands) => RowView;
+  readonly on: (commands: Commands) => DeviceRowView;
   readonly rows: ReturnType<typeof viewed>;
 } {
   const stride = before + width + after,
@@ -39,7 +39,7 @@ function view(
     rows: viewed(data, m, before, stride, width),
   };
 }
-const first = async (gpu: Gpu, build: (commands: Commands) => RowView): Promise<Float32Array> =>
+const first = async (gpu: Gpu, build: (commands: Commands) => DeviceRowView): Promise<Float32Array> =>
   (await twice(gpu, (commands) => [build(commands).tensor]))[0] as Float32Array;
 
 // the sum of squares is within n 2^-24 of itself, so its root within half of that; inverseSqrt 2 ULP, division 2.5, two

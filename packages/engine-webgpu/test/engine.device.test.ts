@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { Tensor } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
-import type { Angles, Instruction, Program, Rows } from '@kv/engine';
+import type { Angles, Instruction, Program, RowsValue } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
 import { expect } from 'vitest';
 import { gpuEngine } from '../src/engine.ts';
@@ -70,14 +70,14 @@ const programs = fc
     rotary: fc.constantFrom(2, 4),
   })
   .map(({ widths, picks, m, rotary }) => {
-    const inputs: Rows[] = widths.map((width, id) => ({ id, width })),
+    const inputs: RowsValue[] = widths.map((width, id) => ({ id, width })),
       values = [...inputs],
       instructions: Instruction[] = [],
-      outputs: Rows[] = [];
+      outputs: RowsValue[] = [];
     for (const { op, way, shown, ...pick } of picks) {
       const newest = way % 2 === 0 ? values.length - 1 : pick.x % values.length,
         x = values[newest],
-        out = (width: number): Rows => ({ id: 100 + instructions.length, width });
+        out = (width: number): RowsValue => ({ id: 100 + instructions.length, width });
       const like = values.filter(({ width }) => width === x.width),
         y = like[pick.y % like.length],
         outputsOf = 8 * 2 ** (way % 3);
@@ -172,8 +172,8 @@ gpuTest('any program gives what the plain loops give, twice, and leaves nothing 
 );
 
 gpuTest('programs recorded behind one another go up in one submit', async (gpu) => {
-  const x: Rows = { id: 0, width: 8 },
-    out: Rows = { id: 1, width: 8 },
+  const x: RowsValue = { id: 0, width: 8 },
+    out: RowsValue = { id: 1, width: 8 },
     weight = weightOf(3, 8, 8),
     program: Program = {
       name: 'step',
@@ -201,8 +201,8 @@ gpuTest('programs recorded behind one another go up in one submit', async (gpu) 
 });
 
 gpuTest('what does not fit is said in one sentence, and nothing is left', async (gpu) => {
-  const x: Rows = { id: 0, width: 4 },
-    out: Rows = { id: 1, width: 4 },
+  const x: RowsValue = { id: 0, width: 4 },
+    out: RowsValue = { id: 1, width: 4 },
     turning = await gpuEngine(gpu).prepare({
       name: 'turning',
       inputs: [x],

@@ -1,4 +1,4 @@
-import { compose, weigher } from '@kv/core';
+import { compose, weightScorer } from '@kv/core';
 import type { Policy, ProviderEngine, Signal } from '@kv/core';
 import { generate } from '@kv/models';
 import type { Model } from '@kv/models';
@@ -41,7 +41,7 @@ function probe(seen: CoAttention[], fold: (engine: ProviderEngine, prompt: numbe
     },
   };
   return compose(
-    weigher('probe', { needs: [edges] }, ({ ops, at }) =>
+    weightScorer('probe', { needs: [edges] }, ({ ops, at }) =>
       ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] }),
     )(),
     topK(),

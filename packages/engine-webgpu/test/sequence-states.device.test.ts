@@ -1,4 +1,4 @@
-import { compose, onCompact, weigher } from '@kv/core';
+import { compose, onCompact, weightScorer } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { generate, loadModel, Sequence } from '@kv/models';
 import type { GenerateOptions, Model } from '@kv/models';
@@ -61,7 +61,7 @@ gpuTest(
         if (at.layer === 1) throw new Error('out of memory');
         return {};
       }),
-      even = weigher('test.even', {}, ({ ops, at }) => ({
+      even = weightScorer('test.even', {}, ({ ops, at }) => ({
         scores: ops.from({ data: new Float32Array(at.slots).fill(1), shape: [1, at.slots] }),
       }));
     const policy = compose(even(), topK(), fails());

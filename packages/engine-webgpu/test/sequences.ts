@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { cpu } from '@kv/cpu';
 import type { Gpu } from '@kv/gpu';
 import { generate, loadModel, Sequence } from '@kv/models';
-import type { Generated, GenerateOptions, HostModel, Model, Report } from '@kv/models';
+import type { GenerateResult, GenerateOptions, HostModel, Model, Report } from '@kv/models';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import type { DeviceRunning } from '../src/index.ts';
@@ -60,7 +60,9 @@ export async function onDevice(
   options: GenerateOptions,
   events: (counts: Readonly<Record<string, number>>) => number,
 ): Promise<
-  Generated & { readonly spent: { readonly dispatches: number; readonly submits: number; readonly readbacks: number } }
+  GenerateResult & {
+    readonly spent: { readonly dispatches: number; readonly submits: number; readonly readbacks: number };
+  }
 > {
   const { decoder } = model;
   const spies = [

@@ -5,7 +5,7 @@ export { layerAttention } from './attention/layer-attention.ts';
 export { plainEngine } from './attention/plain.ts';
 export type { RowEngine } from './attention/row-engine.ts';
 export { hider } from './attention/visible.ts';
-export type { Hide, Visible } from './attention/visible.ts';
+export type { SlotMasker, SlotVisibility } from './attention/visible.ts';
 export { asksSeen } from './attention/window-statistic.ts';
 export { LayerCache } from './cache/layer-cache.ts';
 export type { CacheView } from './cache/layer-cache.ts';
@@ -20,17 +20,17 @@ export { referenceEngine } from './decoder/linear-engine.ts';
 export type {
   Angles,
   Engine,
-  Heads,
+  HeadLayout,
   Instruction,
   PreparedProgram,
   Program,
-  Rows,
+  RowsValue,
   Runnable,
 } from './decoder/program.ts';
 export { finishProgram, headProgram, projectProgram } from './decoder/programs.ts';
 export { rmsNorm } from './decoder/rows.ts';
 export { decode, generate } from './generate/generate.ts';
-export type { Generated, Generation } from './generate/generate.ts';
+export type { GenerateResult, Generation } from './generate/generate.ts';
 export { decodingPolicy } from './generate/policies.ts';
 export { createPrefixStore } from './generate/prefix.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix.ts';
@@ -51,20 +51,28 @@ export type { HostOptions, HostModel, HostRunning } from './host/runtime.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export { Ledger } from './ledger.ts';
 export { joinEvents } from './memory/course.ts';
-export type { Course, EventResult, EventTimes } from './memory/course.ts';
+export type { ActivePolicy, EventResult, EventTimes } from './memory/course.ts';
 export { layersTogether } from './memory/event-groups.ts';
-export { Meeting, Seat } from './memory/meeting.ts';
-export type { Ahead, AttentionCounters, BatchGroup, FeedOptions, FeedResult, Memory, Output } from './memory/memory.ts';
+export { BatchBarrier, BatchSlot } from './memory/meeting.ts';
+export type {
+  SpeculativeSteps,
+  AttentionCounters,
+  BatchGroup,
+  FeedOptions,
+  FeedResult,
+  Memory,
+  Output,
+} from './memory/memory.ts';
 export type { ObservedRow, Observer } from './memory/observer.ts';
 export { makeRoom } from './memory/room.ts';
 export { embeddingsOf } from './memory/runtime.ts';
-export type { MemoryOptions, Model, ModelParts, ModelSource, Running, Runtime } from './memory/runtime.ts';
+export type { MemoryOptions, Model, ModelParts, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
 export { SequenceMemory } from './memory/sequence-memory.ts';
-export type { MemoryModel, Place } from './memory/sequence-memory.ts';
+export type { MemoryModel, LayerSlots } from './memory/sequence-memory.ts';
 export type { LayerSnapshot, Snapshot, StoredState } from './memory/snapshot.ts';
 export { TokenText } from './memory/text.ts';
 export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './memory/watch.ts';
-export type { Watch } from './memory/watch.ts';
+export type { ObservationPlan } from './memory/watch.ts';
 export * as schemas from './options.ts';
 export type {
   Chunk,
@@ -77,7 +85,7 @@ export type {
 export { fateText, fates, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent } from './recorder.ts';
 export { greedy, sampler } from './sampling.ts';
-export type { Draw, SamplerOptions } from './sampling.ts';
+export type { SamplingRule, SamplerOptions } from './sampling.ts';
 export { headerOf, layoutOf } from './saved/layout.ts';
 export { loadCache } from './saved/load.ts';
 export type { LoadCacheOptions } from './saved/load.ts';

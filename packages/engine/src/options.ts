@@ -1,6 +1,6 @@
 import { count, flag, maybe, number, required, text, texts, value, whole } from '@kv/core';
 import { budgetOption } from '@kv/core/engine';
-import type { Backend, Chosen, Option, Policy } from '@kv/core';
+import type { Backend, OptionValues, Option, Policy } from '@kv/core';
 import type { Memory } from './memory/memory.ts';
 import type { Observer } from './memory/observer.ts';
 import { SAMPLING } from './sampling.ts';
@@ -61,7 +61,7 @@ export const DECODE = {
     'false without `every`',
   ),
 };
-export interface DecodeOptions extends Chosen<typeof DECODE> {}
+export interface DecodeOptions extends OptionValues<typeof DECODE> {}
 
 /** Options of `generate`. */
 export const GENERATE = {
@@ -93,7 +93,7 @@ export const GENERATE = {
   backend,
   ...DECODE,
 };
-export interface GenerateOptions extends Chosen<typeof GENERATE> {}
+export interface GenerateOptions extends OptionValues<typeof GENERATE> {}
 
 /** Options of `Sequence.prefill`. */
 export const PREFILL = {
@@ -112,7 +112,7 @@ export const PREFILL = {
   forget: flag(false, 'No policy runs after the prompt: observations that only events read are freed layer by layer.'),
   signal,
 };
-export interface PrefillOptions extends Chosen<typeof PREFILL> {}
+export interface PrefillOptions extends OptionValues<typeof PREFILL> {}
 
 /** Options of `Sequence.append`. */
 export const APPEND = { rows: PREFILL.rows };
@@ -129,7 +129,7 @@ export const PREFILLING = {
     'those of a block',
   ),
 };
-export interface PrefillingOptions extends Chosen<typeof PREFILLING> {}
+export interface PrefillingOptions extends OptionValues<typeof PREFILLING> {}
 
 /** Options of a sequence. */
 export const SEQUENCE = {

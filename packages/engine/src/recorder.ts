@@ -1,6 +1,6 @@
 import { KvError, positions, tensorFile } from '@kv/core';
 import { readCpu } from '@kv/cpu';
-import { compile, labelled } from '@kv/core/engine';
+import { compile, withLabel } from '@kv/core/engine';
 import type { Policy, Step, Tensor } from '@kv/core';
 
 /** The draft of one layer behind one step of an event; rows are query heads, KV heads or one. */
@@ -80,7 +80,7 @@ export function recorder(policy: Policy): Recorder {
       },
     };
   });
-  return { policy: labelled({ ...policy, atoms }), events };
+  return { policy: withLabel({ ...policy, atoms }), events };
 }
 
 /** The row of a KV head: its own, the mean of its query heads, or the one of the layer. */

@@ -44,7 +44,7 @@ export interface SamplerOptions {
  * How ids are drawn: over logits on the host, `pick`; a device draws by the same options, from random numbers of its
  * own.
  */
-export interface Draw extends Required<SamplerOptions> {
+export interface SamplingRule extends Required<SamplerOptions> {
   pick(logits: Float32Array): number;
 }
 

@@ -1,4 +1,4 @@
-import type { Paced } from '@kv/core/engine';
+import type { PacedSteps } from '@kv/core/engine';
 
 /** Milliseconds after which long work lets the event loop turn, as soon as it can. */
 export const HELD = 30;
@@ -31,7 +31,7 @@ export function turns(): () => Promise<void> {
  *
  * @param spent is told the milliseconds of each turn
  */
-export async function inTurns<T>(work: Paced<T>, spent: (ms: number) => void): Promise<T> {
+export async function inTurns<T>(work: PacedSteps<T>, spent: (ms: number) => void): Promise<T> {
   for (let since = performance.now(); ; ) {
     const { done, value } = work.next(),
       held = performance.now() - since;

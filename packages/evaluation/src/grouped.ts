@@ -3,7 +3,7 @@ import type { Interval } from '@kv/tasks';
 import type { CellResult } from './cells/types.ts';
 
 /** Items by a key, in the order in which keys come. */
-export function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, readonly T[]> {
+export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, readonly T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
     const key = keyOf(item),
@@ -19,7 +19,7 @@ export const byProblem = (
   cells: readonly CellResult[],
   number: (cell: CellResult) => number = ({ score }) => score,
 ): readonly (readonly number[])[] =>
-  [...grouped(cells, ({ problem }) => problem).values()].map((some) => some.map(number));
+  [...groupBy(cells, ({ problem }) => problem).values()].map((some) => some.map(number));
 
 /**
  * 95 % interval of a mean of scores by problem: Wilson's where all answers of a problem are right or all are wrong, as

@@ -37,10 +37,10 @@ export const slotsNow = (sequence: Sequence): number =>
   );
 
 /** Positions that are kept: `[layer][kvHead][slot]`. */
-export type Kept = readonly (readonly (readonly number[])[])[];
+export type KeptPositions = readonly (readonly (readonly number[])[])[];
 
 /** Share of these positions that are kept, over all pairs of layer and KV head. */
-export const keptTokens = (kept: Kept, positions: readonly number[]): number =>
+export const keptTokens = (kept: KeptPositions, positions: readonly number[]): number =>
   mean(
     kept.flat().flatMap((row) => {
       const there = new Set(row);
@@ -49,7 +49,7 @@ export const keptTokens = (kept: Kept, positions: readonly number[]): number =>
   );
 
 /** Share of the pairs of layer and KV head that hold every one of these positions. */
-export function retained(kept: Kept, positions: readonly number[]): number {
+export function retainedShare(kept: KeptPositions, positions: readonly number[]): number {
   const rows = kept.flat().map((row) => new Set(row));
   return rows.filter((row) => positions.every((position) => row.has(position))).length / rows.length;
 }

@@ -5,5 +5,5 @@ export { digest } from './jobs/store.ts';
 export { surprise } from './log-likelihood.ts';
 export { mean, percent, sum } from './numbers.ts';
 export { policyOf } from './policies.ts';
-export { greedy, keptTokens, retained, slotsNow, using } from './sequences.ts';
+export { greedy, keptTokens, retainedShare, slotsNow, using } from './sequences.ts';
 export { askFiles, filesOf } from './sidecar-files.ts';

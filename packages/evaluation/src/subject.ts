@@ -1,5 +1,5 @@
 import type { Model } from '@kv/models';
-import type { Names } from './policies.ts';
+import type { RegistryOf } from './policies.ts';
 
 /** The model under test: a loaded one, or what its files say without weights. Its fingerprint names the weights. */
 export type Subject = Pick<Model, 'name' | 'engine' | 'fingerprint' | 'config' | 'tokenizer' | 'sidecar'>;
@@ -8,5 +8,5 @@ export type Subject = Pick<Model, 'name' | 'engine' | 'fingerprint' | 'config' |
 export interface Bench {
   readonly model: Model;
   /** @defaultValue the catalogue of `@kv/policies` */
-  readonly names?: Names | undefined;
+  readonly names?: RegistryOf | undefined;
 }

@@ -1,7 +1,7 @@
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
-import { calm, FAULTS, strike, type Fault } from '@kv/model-testing/faulty-disk';
+import { calm, FAULTS, strike, type DiskFault } from '@kv/model-testing/faulty-disk';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { openStore } from '../src/jobs/store.ts';
 import { checkWritable, writeWhole } from '../src/jobs/whole-file.ts';
@@ -14,7 +14,7 @@ const openLines = <R>(within: string, name: string, settings: object): ReturnTyp
   openStore<R>({ folder: within, name, settings });
 
 /** Runs with a fault at the first operation, then at the second, until none is reached any more. */
-function everywhere(fault: Fault, within: string, run: () => unknown, check: (error: unknown) => void): number {
+function everywhere(fault: DiskFault, within: string, run: () => unknown, check: (error: unknown) => void): number {
   for (let at = 0; ; at++) {
     strike(at, fault, within);
     let error: unknown;
@@ -28,7 +28,7 @@ function everywhere(fault: Fault, within: string, run: () => unknown, check: (er
   }
 }
 
-function sentence(error: unknown, fault: Fault): void {
+function sentence(error: unknown, fault: DiskFault): void {
   if (fault === 'kill' || error === undefined) return;
   expect(KvError.is(error)).toBe(true);
   expect((error as KvError).message).toMatch(/^\S+: expected [^\n]+, got [^\n]+$/);

@@ -4,10 +4,10 @@ import { loadModel } from '@kv/models';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { branch, cellExperiment, confirm, decide, openLedger, probe } from '../src/index.ts';
-import type { Bed, Cell, CellResult, Protocolled } from '../src/index.ts';
+import type { ModelRunner, Cell, CellResult, LoadedPlan } from '../src/index.ts';
 import { cellId } from '../src/cells/types.ts';
 import { confirmCells } from '../src/protocol/statistics.ts';
-import type { Sampled } from '../src/protocol/statistics.ts';
+import type { CellSample } from '../src/protocol/statistics.ts';
 import { folder } from './folder.ts';
 import { common, planWriter, problems } from './protocol-plan.ts';
 
@@ -31,14 +31,17 @@ const answered = (cell: Cell, score: number, mean: number): CellResult => ({
   evidence: {},
 });
 /** A bed whose candidate is always right and whose base never is, at these mean caches. */
-const bed = (slots: (cell: Cell) => number = () => 24, weights: (name: string) => string = (name) => name): Bed => ({
+const bed = (
+  slots: (cell: Cell) => number = () => 24,
+  weights: (name: string) => string = (name) => name,
+): ModelRunner => ({
   identity: async (name) => ({ weights: `weights of ${weights(name)}`, engine: 'exact' }),
   run: async (_, cells) => cells.map((cell) => answered(cell, cell.policy === plan.base ? 0 : 1, slots(cell))),
 });
 /** Probe, confirm and branch in a folder. */
 async function steps(
-  protocol: Protocolled,
-  on: Bed,
+  protocol: LoadedPlan,
+  on: ModelRunner,
   { kept = folder(), ids = protocol.dev }: { readonly kept?: string; readonly ids?: readonly string[] } = {},
 ) {
   const ledger = openLedger(kept, protocol),
@@ -63,7 +66,7 @@ describe('matched memory', () => {
             scores.map((one, i) => answered(cellOf(i), one, slots)),
           cells = confirmCells(
             some.map(
-              ({ role, base, candidate }, i): Sampled => ({
+              ({ role, base, candidate }, i): CellSample => ({
                 model: `m${i}`,
                 role,
                 budget: 24,

@@ -14,11 +14,11 @@ import type { NeedleResult } from '../src/needle/results.ts';
 import { promptOf, runJob } from '../src/needle/run-job.ts';
 import type { NeedleBench } from '../src/needle/run-job.ts';
 import { jobsOf, waysOf } from '../src/needle/settings.ts';
-import type { Keeps, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
+import type { RetentionBounds, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
 import { needleConclusion } from '../src/needle/conclusion.ts';
 import { summarise } from '../src/needle/summary.ts';
 import type { NeedleRow } from '../src/needle/summary.ts';
-import { greedy, keptTokens, retained } from '../src/sequences.ts';
+import { greedy, keptTokens, retainedShare } from '../src/sequences.ts';
 import { folder } from './folder.ts';
 
 const settings: NeedleSettings = {
@@ -37,7 +37,7 @@ const settings: NeedleSettings = {
   asking: 'cued',
   distractors: 0,
 };
-const keeps = (evicts: boolean): Keeps => ({ evicts, least: () => 0 });
+const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0 });
 const ways = waysOf(settings, [keeps(false), keeps(true), keeps(true)]),
   jobs = jobsOf(settings);
 const never = new AbortController().signal;
@@ -151,7 +151,7 @@ describe('an experiment', () => {
       ],
       [[0, 1, 2, 3, 4], []],
     ];
-    expect(retained(kept, [1, 2])).toBe(0.5);
+    expect(retainedShare(kept, [1, 2])).toBe(0.5);
     expect(keptTokens(kept, [1, 2])).toBe(5 / 8);
   });
 });

@@ -4,18 +4,18 @@ import { KvError } from '@kv/core';
 import { calm, FAULTS, strike } from '@kv/model-testing/faulty-disk';
 import { afterEach, describe, expect, test } from 'vitest';
 import { runExperiment, writeWhole } from '../src/index.ts';
-import type { Experiment, OwnWork, RunOptions, Work } from '../src/index.ts';
+import type { Experiment, OwnWork, RunOptions, ExperimentWork } from '../src/index.ts';
 import { folder } from './folder.ts';
 
 /** An experiment, what runs its jobs, and what its command writes of it. */
-export interface Command<W extends Work = OwnWork> {
+export interface Command<W extends ExperimentWork = OwnWork> {
   readonly experiment: Experiment<unknown, unknown, unknown, W>;
   readonly start: RunOptions<unknown, unknown, W>['start'];
   report(result: unknown): string;
 }
 
 /** Runs each job once: what it came to is the same again, and the disk is what fails here. */
-function once<W extends Work>(start: Command<W>['start']): Command<W>['start'] {
+function once<W extends ExperimentWork>(start: Command<W>['start']): Command<W>['start'] {
   const known = new Map<string, Promise<unknown>>();
   return (work) => {
     const runner = start(work);
@@ -37,7 +37,7 @@ const timeless = (text: string): string => text.replace(/"(?:seconds|took|ms)":[
  * Tests an experiment on a disk that fails at every operation. The test file replaces `node:fs` by that of
  * `@kv/model-testing/faulty-disk`.
  */
-export function onFaultyDisk<W extends Work = OwnWork>(name: string, make: () => Promise<Command<W>>): void {
+export function onFaultyDisk<W extends ExperimentWork = OwnWork>(name: string, make: () => Promise<Command<W>>): void {
   describe(`${name}, from the first job to the report`, () => {
     afterEach(() => void calm());
     let command: Promise<Command<W>> | undefined;

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readProtocol } from '../src/index.ts';
-import type { Protocolled } from '../src/index.ts';
+import type { LoadedPlan } from '../src/index.ts';
 import { folder } from './folder.ts';
 
 /** Twelve problems, on both sides of the split. */
@@ -26,7 +26,7 @@ export const common = {
 /** Writes a plan with its problems into a folder, and reads it; `change` replaces fields. */
 export const planWriter =
   (plan: object) =>
-  (change: object = {}, rows: unknown = problems): Protocolled => {
+  (change: object = {}, rows: unknown = problems): LoadedPlan => {
     const into = folder();
     writeFileSync(join(into, 'problems.json'), JSON.stringify(rows));
     writeFileSync(join(into, 'plan.json'), JSON.stringify({ ...plan, ...change }));

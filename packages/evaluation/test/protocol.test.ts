@@ -23,7 +23,7 @@ import {
   tiedLambdas,
   tuningIds,
 } from '../src/index.ts';
-import type { Bed, CellResult, Ledger } from '../src/index.ts';
+import type { ModelRunner, CellResult, ConfirmationLog } from '../src/index.ts';
 import { rebudget } from '../src/cells/rebudget.ts';
 import { chosenLambda, confirmCells } from '../src/protocol/statistics.ts';
 import type { ConfirmCell } from '../src/protocol/statistics.ts';
@@ -232,7 +232,7 @@ describe('the ledger', () => {
     lines = (path: string): readonly string[] => readFileSync(path, 'utf8').trimEnd().split('\n'),
     rewritten = (path: string, some: readonly string[]): void =>
       writeFileSync(path, some.map((line) => `${line}\n`).join(''));
-  const add = (ledger: Ledger, kind: 'begun' | 'again', config: string): Promise<void> =>
+  const add = (ledger: ConfirmationLog, kind: 'begun' | 'again', config: string): Promise<void> =>
     ledger.write((entry) => entry({ kind, config }));
   /** A ledger with looks of configurations c0, c1, … */
   const looked = async (n: number, kept = folder()): Promise<{ readonly kept: string; readonly path: string }> => {
@@ -366,7 +366,7 @@ describe('a plan', () => {
     },
     written = planWriter(plan);
   /** The tiny models, with what was asked of them. */
-  function bed(kept: string, asked: string[] = [], { problems: all } = written()): Bed {
+  function bed(kept: string, asked: string[] = [], { problems: all } = written()): ModelRunner {
     return {
       identity: async (name) => ({ weights: models[name].fingerprint, engine: models[name].engine }),
       run: async (name, cells) => {

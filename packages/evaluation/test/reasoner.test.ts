@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
-import { generated } from '@kv/tasks';
+import { generateProblems } from '@kv/tasks';
 import { expect, it } from 'vitest';
 import { cellExperiment, here, readProtocol, readSweep, runExperiment, sweepTasks } from '../src/index.ts';
 import { cellsOf } from '../src/cells/experiment.ts';
@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url)),
 it('works out chains with the full cache, and no chain with 64 slots', async () => {
   const model = await loadModel(folder),
     { encode } = model.tokenizer,
-    problems = generated('chain', { encode, sentences: [], tokens: 384, problems: 6, seed: 1 }),
+    problems = generateProblems('chain', { encode, sentences: [], tokens: 384, problems: 6, seed: 1 }),
     ways = [
       { policy: 'full', budgets: [1] },
       { policy: 'tova', budgets: [64] },

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { timed } from '../src/jobs/timed.ts';
+import { withTimes } from '../src/jobs/timed.ts';
 import type { OwnWork } from '../src/index.ts';
 
 const work = { kind: 'cell jobs' } as OwnWork;
@@ -19,7 +19,7 @@ it('counts what jobs take once their runner is warm, as a share of all runners',
     },
     jobs = [{ ms: 500 }, { ms: 3000 }, { ms: 1000 }];
   for (const size of [1, 4]) {
-    const { start, seconds } = timed<(typeof jobs)[number], number>({ start: cold, size }, () => clock),
+    const { start, seconds } = withTimes<(typeof jobs)[number], number>({ start: cold, size }, () => clock),
       runner = start(work);
     for (const job of jobs) expect(await runner.run(job)).toBe(job.ms);
     expect(jobs.map(seconds)).toEqual([0.5 / size, 3 / size, 1 / size]);

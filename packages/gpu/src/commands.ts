@@ -5,7 +5,7 @@ import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import type { Dispatch } from './shader.ts';
 import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';
-import type { Recorder } from './recorder.ts';
+import type { CommandRecorder } from './recorder.ts';
 import { bytesOf } from './tensor.ts';
 import type { GpuTensor } from './tensor.ts';
 
@@ -35,7 +35,7 @@ export interface DeviceParts {
   readonly device: GPUDevice;
   readonly pool: BufferPool;
   readonly pipelines: Pipelines;
-  readonly recorder: Recorder;
+  readonly recorder: CommandRecorder;
 }
 
 /** The tensor as this device made it. @throws KvError for one of another backend, or of a scope that has ended */

@@ -6,11 +6,11 @@ import { gpuOps } from './gpu-ops.ts';
 import { bufferPool } from './buffer-pool.ts';
 import type { BufferLedger, PooledBuffer, BufferPool } from './buffer-pool.ts';
 import { pipelineCache } from './pipelines.ts';
-import { read } from './reader.ts';
-import type { Fault } from './reader.ts';
+import { readTensors } from './reader.ts';
+import type { DeviceFault } from './reader.ts';
 import { recorder, UNIFORM_BYTES } from './recorder.ts';
 import type { Counters } from './recorder.ts';
-import type { Timed, Timing } from './timer.ts';
+import type { TimingMode, Timing } from './timer.ts';
 
 /** Operations whose tensors are given back together. */
 export interface Scope extends Backend {
@@ -66,11 +66,11 @@ export interface GpuParts {
   readonly instance: GPU | undefined;
   /** Bytes of idle buffers that wait to be used again. */
   readonly idleBytes: number;
-  readonly timed: Timed | undefined;
+  readonly timed: TimingMode | undefined;
 }
 
 export function createGpu({ name, device, owned, instance, idleBytes, timed }: GpuParts): Gpu {
-  const fault: Fault = { error: undefined };
+  const fault: DeviceFault = { error: undefined };
   const onError = (event: GPUUncapturedErrorEvent): void => {
     event.preventDefault(); // the next read throws it, so that it need not be printed
     fault.error ??= new KvError(
@@ -103,7 +103,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
     return {
       memories,
       end,
-      backend: { name, ops: gpuOps(commands), commands, read: (tensors) => read(tensors, own, shared) },
+      backend: { name, ops: gpuOps(commands), commands, read: (tensors) => readTensors(tensors, own, shared) },
     };
   };
   const root = begin();

@@ -13,7 +13,7 @@ export const THREADS = 256;
  * `x_at(row, slot, channel)`; `x_valid(row)`, if ragged; and in `params` the space's `rows`, `slots` and `channels`, and
  * `x_rows` (0 where the tensor is left out), `x_row_step`, `x_slot_step`, `x_channel_step` and `x_slots`.
  */
-export interface View {
+export interface TensorView {
   /**
    * How an element is read: f32 or u32 as it is stored; of either type as an f32 `number`, as a u32 `index`, or as its 32
    * `bits`; `shape` where only the shape and lengths are read.
@@ -24,10 +24,10 @@ export interface View {
 }
 
 /** A storage buffer: its element type in WGSL, with `write` if the kernel writes, or a view. */
-export type BufferKind = string | readonly [type: string, access: 'write'] | View;
+export type BufferKind = string | readonly [type: string, access: 'write'] | TensorView;
 
 /** A kernel as data: `B` names its buffers, `S` its scalars. */
-export interface Kernel<B extends string = string, S extends string = string> {
+export interface GpuKernel<B extends string = string, S extends string = string> {
   /** Names it in errors and timings. */
   readonly id: string;
   /** Unique among kernels with another text. @defaultValue `id` */
@@ -71,9 +71,9 @@ export interface CallOptions {
   readonly operations?: () => number;
 }
 
-const isView = (kind: BufferKind): kind is View => typeof kind === 'object' && 'view' in kind;
-const followsTensor = ({ view }: View): boolean => view === 'number' || view === 'index';
-const buffersOf = ({ buffers }: Kernel): [name: string, kind: BufferKind][] =>
+const isView = (kind: BufferKind): kind is TensorView => typeof kind === 'object' && 'view' in kind;
+const followsTensor = ({ view }: TensorView): boolean => view === 'number' || view === 'index';
+const buffersOf = ({ buffers }: GpuKernel): [name: string, kind: BufferKind][] =>
   Object.entries(buffers) as [string, BufferKind][];
 
 /**
@@ -84,7 +84,7 @@ const buffersOf = ({ buffers }: Kernel): [name: string, kind: BufferKind][] =>
  */
 export function dispatch<B extends string, S extends string>(
   commands: { record(dispatch: Dispatch): void },
-  kernel: Kernel<B, S>,
+  kernel: GpuKernel<B, S>,
   buffers: Readonly<Partial<Record<B, Tensor | undefined>>>,
   scalars: Readonly<Record<S, number>>,
   count: number,
@@ -145,7 +145,7 @@ function viewWords(x: Tensor | undefined): readonly number[] {
 }
 
 /** The functions that a view brings. */
-function viewText(name: string, { view, ragged = false }: View): string {
+function viewText(name: string, { view, ragged = false }: TensorView): string {
   const type = view === 'number' ? 'f32' : view === 'bits' || view === 'index' ? 'u32' : view,
     elements = /* wgsl */ `
 fn ${name}_base(row: u32) -> u32 { return row * params.${name}_rows / params.rows * params.${name}_row_step; }
@@ -157,7 +157,7 @@ fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return p
 }
 
 /** The whole text of a kernel around its source, for views of tensors of these types. */
-function shaderOf(kernel: Kernel, types: Readonly<Record<string, DType>>): Shader {
+function shaderOf(kernel: GpuKernel, types: Readonly<Record<string, DType>>): Shader {
   const { id, scalars, threads = THREADS, per = 'element', source, before = '', half = false } = kernel,
     declared: { readonly name: string; readonly type: string; readonly write: boolean }[] = [],
     params = ['count: u32'],

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { createGpu } from './gpu.ts';
 import type { Gpu } from './gpu.ts';
-import type { Timed } from './timer.ts';
+import type { TimingMode } from './timer.ts';
 
 export interface GpuOptions {
   /** Where adapters come from. @defaultValue `navigator.gpu`, in Node the npm package `webgpu` */
@@ -15,7 +15,7 @@ export interface GpuOptions {
    * Times what runs by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised.
    * @defaultValue nothing is timed
    */
-  readonly timestamps?: Timed;
+  readonly timestamps?: TimingMode;
 }
 
 const MISSING =
@@ -58,7 +58,7 @@ export async function openGpu({
 }
 
 function expectTimed(
-  timed: Timed | undefined,
+  timed: TimingMode | undefined,
   { features }: { readonly features: GPUSupportedFeatures },
   name: string,
 ): void {

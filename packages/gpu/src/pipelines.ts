@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Shader } from './shader.ts';
 
-export interface Pipeline {
+export interface ComputePipeline {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
 }
@@ -9,7 +9,7 @@ export interface Pipelines {
   /** Group 1 of every pipeline: the uniform, at a dynamic offset. */
   readonly uniform: GPUBindGroupLayout;
   /** The pipeline called `key`, compiled at its first use. */
-  get(key: string, make: () => Shader): Pipeline;
+  get(key: string, make: () => Shader): ComputePipeline;
   /**
    * Waits for the compiler's word on everything compiled so far. @throws KvError with the kernel's name and the first
    * message.
@@ -29,9 +29,9 @@ export function pipelineCache(device: GPUDevice, uniformBytes: number): Pipeline
       },
     ],
   });
-  const cache = new Map<string, Pipeline>();
+  const cache = new Map<string, ComputePipeline>();
   let pending: { readonly id: string; readonly info: Promise<GPUCompilationInfo> }[] = [];
-  const build = ({ id, code, writes }: Shader): Pipeline => {
+  const build = ({ id, code, writes }: Shader): ComputePipeline => {
     const most = device.limits.maxStorageBuffersPerShaderStage;
     if (writes.length > most) throw new KvError(id, `binds ${writes.length} buffers, expected at most ${most}`);
     const module = device.createShaderModule({ label: id, code });

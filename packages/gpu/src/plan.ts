@@ -6,7 +6,7 @@ import type { OpenScope, Recordable } from './gpu.ts';
 import { bytesOf } from './tensor.ts';
 
 /** What dispatches take. */
-export interface Cost {
+export interface DispatchCost {
   readonly dispatches: number;
   /** Of the tensors that dispatches bind, each once a dispatch, where a kernel does not count more closely. */
   readonly bytes: number;
@@ -18,7 +18,7 @@ export interface Cost {
  * A device without one: kernels are recorded as on a device, on shapes alone, and their cost adds up in `counters`.
  * Nothing is computed, so that `read` throws a KvError.
  */
-export function planGpu(): Recordable & { readonly counters: Cost } {
+export function planGpu(): Recordable & { readonly counters: DispatchCost } {
   const counters = { dispatches: 0, bytes: 0, operations: 0 };
   const record: Commands['record'] = ({ bound, groups, bytes = bytesOf(bound), operations }) => {
     if (groups === 0) return;

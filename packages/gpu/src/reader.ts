@@ -5,7 +5,7 @@ import type { ExpectOwn, DeviceParts } from './commands.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /** The first thing that went wrong on the device. */
-export interface Fault {
+export interface DeviceFault {
   error: KvError | undefined;
 }
 
@@ -13,10 +13,10 @@ export interface Fault {
  * Everything recorded so far, then all tensors and their lengths: one submit, one mapped buffer. @throws KvError for
  * what the device reported.
  */
-export async function read(
+export async function readTensors(
   tensors: readonly Tensor[],
   own: ExpectOwn,
-  { pool, pipelines, recorder, fault }: DeviceParts & { readonly fault: Fault },
+  { pool, pipelines, recorder, fault }: DeviceParts & { readonly fault: DeviceFault },
 ): ReturnType<Backend['read']> {
   const places = new Map<GpuTensor['memory'], readonly [offset: number, bytes: number]>();
   let end = 0;
@@ -51,7 +51,7 @@ export async function read(
 }
 
 /** Maps for reading; a lost device rejects, and so it is the loss that is reported. */
-async function mapped(buffer: GPUBuffer, fault: Fault): Promise<void> {
+async function mapped(buffer: GPUBuffer, fault: DeviceFault): Promise<void> {
   try {
     await buffer.mapAsync(1 /* GPUMapMode.READ */);
   } catch (cause) {

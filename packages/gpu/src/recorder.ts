@@ -1,7 +1,7 @@
 import { grid } from './grid.ts';
 import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
-import type { Pipeline, Pipelines } from './pipelines.ts';
-import { createTimer, type Timed, type Timer } from './timer.ts';
+import type { ComputePipeline, Pipelines } from './pipelines.ts';
+import { createTimer, type TimingMode, type Timer } from './timer.ts';
 
 /** What happened so far. */
 export interface Counters {
@@ -23,10 +23,10 @@ const BATCH = 2048,
 /** Bytes of writes that may wait for a submit: the driver holds a copy of them until then. */
 const WAITING = 2 ** 26;
 
-export interface Recorder {
+export interface CommandRecorder {
   readonly counters: { -readonly [K in keyof Counters]: Counters[K] };
   dispatch(
-    pipeline: Pipeline,
+    pipeline: ComputePipeline,
     memories: readonly PooledBuffer[],
     scalars: Uint32Array,
     groups: number,
@@ -48,7 +48,12 @@ export interface Recorder {
  * One open command encoder with one compute pass; the scalars of its dispatches go up in a few writes before the
  * submit.
  */
-export function recorder(device: GPUDevice, pool: () => BufferPool, pipelines: Pipelines, timed?: Timed): Recorder {
+export function recorder(
+  device: GPUDevice,
+  pool: () => BufferPool,
+  pipelines: Pipelines,
+  timed?: TimingMode,
+): CommandRecorder {
   const counters = { dispatches: 0, submits: 0, readbacks: 0, bytes: 0 };
   const pages: {
     readonly memory: PooledBuffer;
@@ -81,7 +86,7 @@ export function recorder(device: GPUDevice, pool: () => BufferPool, pipelines: P
     }
     return pages[at];
   };
-  const self: Recorder = {
+  const self: CommandRecorder = {
     counters,
     timer,
     dispatch({ pipeline, layout }, memories, scalars, groups, bytes) {

@@ -10,11 +10,11 @@ export interface Timing {
 }
 
 /** Whether every dispatch has a pass of its own, which costs a pass each, or passes stay as they are recorded. */
-export type Timed = 'kernels' | 'passes';
+export type TimingMode = 'kernels' | 'passes';
 
 /** Times passes by timestamp queries. */
 export interface Timer {
-  readonly timed: Timed;
+  readonly timed: TimingMode;
   /** The label of what is recorded from here on. */
   label: string;
   /** A new pass, which begins with a dispatch of this kernel. */
@@ -29,7 +29,7 @@ export interface Timer {
 }
 
 /** @param passes of one submit at most */
-export function createTimer(device: GPUDevice, pool: () => BufferPool, timed: Timed, passes: number): Timer {
+export function createTimer(device: GPUDevice, pool: () => BufferPool, timed: TimingMode, passes: number): Timer {
   const queries = device.createQuerySet({ type: 'timestamp', count: 2 * passes });
   const sums = new Map<string, { -readonly [K in keyof Timing]: Timing[K] }>();
   let open: { label: string; kernel: string; dispatches: number }[] = [],

@@ -7,10 +7,10 @@ import { squaredErrors } from '@kv/scorers-caote';
 import { lagScores, lagSpread, minusCosine, unitSums, windowShare } from '@kv/scorers-keys';
 import { aheadProducts } from '@kv/scorers-triattention';
 import { newestKey } from '@kv/selectors-cis';
-import { layerOverlaps, leaders, listed, ofLayer, overlaps, rowsOfLeaders } from '@kv/selectors-hshare';
+import { layerOverlaps, leaders, listKernel, ofLayer, overlaps, rowsOfLeaders } from '@kv/selectors-hshare';
 import { foldAhead, shareAhead } from '@kv/transforms-merging';
 import { withChunk } from '@kv/units-chunks';
-import { carried, holding, resonance } from '@kv/units-trunks';
+import { carryKernel, holding, resonance } from '@kv/units-trunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
 
@@ -59,7 +59,7 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
     }),
   ],
   [
-    carried,
+    carryKernel,
     ({ slots, seed }) => ({
       inputs: {
         before: put((i) => Math.sin(i + seed), 1, Math.max(1, Math.floor(slots / 2))),
@@ -240,7 +240,7 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
     }),
   ],
   [
-    listed,
+    listKernel,
     ({ rows, slots, seed }) => ({
       inputs: {
         list: ids((i) => i % Math.max(1, slots), rows, slots),

@@ -8,7 +8,7 @@ import { Mismatch, transfer } from './transfer.ts';
 import type { StartHash, Transfer } from './transfer.ts';
 
 /** A file of a repository, and where it goes. */
-export interface Wanted extends Transfer {
+export interface BlobRequest extends Transfer {
   /** Its blob; what has come so far is beside it, under a name that no other tool writes to. */
   readonly blob: string;
 }
@@ -21,7 +21,7 @@ const sizeOf = (path: string): Promise<number> =>
   );
 
 /** Bytes of a file that are already here; all of them if its blob is. */
-export async function bytesHere({ blob, size }: Wanted): Promise<number> {
+export async function bytesHere({ blob, size }: BlobRequest): Promise<number> {
   if ((await sizeOf(blob)) === size) return size;
   const partial = await sizeOf(partialOf(blob));
   return partial > size ? 0 : Math.max(0, partial);
@@ -37,7 +37,7 @@ const startHash: StartHash = (kind) => {
  * checksum is right.
  * @throws KvError in one sentence; the signal's reason when aborted, with what has come kept
  */
-export async function downloadBlob(hub: Hub, wanted: Wanted, meter: Meter): Promise<void> {
+export async function downloadBlob(hub: Hub, wanted: BlobRequest, meter: Meter): Promise<void> {
   const { blob, size } = wanted,
     partial = partialOf(blob);
   if ((await sizeOf(blob)) === size) return;

@@ -16,7 +16,7 @@ import type { StartHash } from './transfer.ts';
 export type { Progress } from './meter.ts';
 
 /** A model of the hub as a browser keeps it: what `loadModel(name, { files })` of @kv/models takes. */
-export interface KeptModel {
+export interface OfflineModel {
   /** The repository, or the name of its .gguf file. */
   readonly name: string;
   readonly files: ReadonlyMap<string, File>;
@@ -58,7 +58,7 @@ const ENDPOINT = 'https://huggingface.co';
  * what is kept is used without network. Sends no token: public repositories alone.
  * @throws KvError in one sentence for whatever stands in the way; the signal's reason when aborted
  */
-export async function fetchModel(model: string, options: FetchOptions = {}): Promise<KeptModel> {
+export async function fetchModel(model: string, options: FetchOptions = {}): Promise<OfflineModel> {
   const name = parseRepo(model),
     { revision = 'main', signal } = options;
   if (!isSafePath(revision))
@@ -99,7 +99,7 @@ const fileIn = async (folder: FileSystemDirectoryHandle, name: string): Promise<
   );
 
 /** The model if all of it is there: the manifest is written last. */
-async function keptModel(folder: FileSystemDirectoryHandle, manifest: string): Promise<KeptModel | undefined> {
+async function keptModel(folder: FileSystemDirectoryHandle, manifest: string): Promise<OfflineModel | undefined> {
   const text = await (await fileIn(folder, manifest))?.text();
   if (text === undefined) return undefined;
   try {

@@ -2,7 +2,7 @@ import { mkdir, readFile, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { KvError } from '@kv/core';
 import { bytesHere, downloadBlob } from './blob.ts';
-import type { Wanted } from './blob.ts';
+import type { BlobRequest } from './blob.ts';
 import { choose, shardsOf } from './choose.ts';
 import { cacheFolder, endpointOf, isOffline, tokenOf } from './environment.ts';
 import type { Environment } from './environment.ts';
@@ -142,7 +142,7 @@ async function indexed(
   );
 }
 
-const wantedOf = (repo: string, folder: RepoFolder, { commit }: Listing, file: RepoFile): Wanted => ({
+const wantedOf = (repo: string, folder: RepoFolder, { commit }: Listing, file: RepoFile): BlobRequest => ({
   ...file,
   repo,
   commit,
@@ -151,7 +151,7 @@ const wantedOf = (repo: string, folder: RepoFolder, { commit }: Listing, file: R
 
 async function bring(
   hub: Hub,
-  wanted: readonly Wanted[],
+  wanted: readonly BlobRequest[],
   folder: RepoFolder,
   onProgress: FetchOptions['onProgress'],
 ): Promise<void> {

@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
-import { Lost, reasonOf } from './retry.ts';
-import type { Patience } from './retry.ts';
+import { ConnectionLost, reasonOf } from './retry.ts';
+import type { RetryLimits } from './retry.ts';
 
 /** The hub, as one call sees it. */
-export interface Hub extends Patience {
+export interface Hub extends RetryLimits {
   /** Without a slash at its end. */
   readonly endpoint: string;
   /** Sent to the endpoint's own host only. */
@@ -16,7 +16,7 @@ export interface Hub extends Patience {
 }
 
 /** An answer whose body is read piece by piece. */
-export interface Answer {
+export interface HttpResponse {
   readonly status: number;
   readonly headers: Headers;
   /** The next bytes, or undefined at the end. @throws Lost if the connection breaks or goes quiet */
@@ -32,7 +32,7 @@ const MAX_REDIRECTS = 10;
  * A GET that follows redirects itself, since every hop decides anew who may see the token. @throws Lost, or KvError for
  * a redirect that must not be followed
  */
-export async function get(hub: Hub, url: string, headers: Readonly<Record<string, string>>): Promise<Answer> {
+export async function get(hub: Hub, url: string, headers: Readonly<Record<string, string>>): Promise<HttpResponse> {
   const quiet = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const wait = (): void => {
@@ -48,7 +48,7 @@ export async function get(hub: Hub, url: string, headers: Readonly<Record<string
     try {
       return await work;
     } catch (cause) {
-      throw new Lost(reasonOf(cause));
+      throw new ConnectionLost(reasonOf(cause));
     } finally {
       clearTimeout(timer);
     }
@@ -98,7 +98,7 @@ function target(from: URL, location: string | null): URL {
 }
 
 /** All bytes of an answer, at most `limit`. @throws Lost; KvError if there are more */
-export async function readAll(answer: Answer, at: string, limit: number): Promise<Uint8Array<ArrayBuffer>> {
+export async function readAll(answer: HttpResponse, at: string, limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
   let size = 0;
   try {

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { get, readAll } from './http.ts';
 import type { Hub } from './http.ts';
-import { accepted } from './refusal.ts';
+import { acceptResponse } from './refusal.ts';
 import { retrying } from './retry.ts';
 
 /** A file of a repository at one commit. */
@@ -97,7 +97,7 @@ const apiFetch =
         `expected the next page on the same host, got ${JSON.stringify(url.slice(0, 200))}`,
       );
     return retrying(hub, hub.endpoint, async () => {
-      const answer = accepted(await get(hub, url, { accept: 'application/json' }), hub, { repo, revision });
+      const answer = acceptResponse(await get(hub, url, { accept: 'application/json' }), hub, { repo, revision });
       return new Response(await readAll(answer, hub.endpoint, MAX_ANSWER), {
         headers: { link: answer.headers.get('link') ?? '' },
       });

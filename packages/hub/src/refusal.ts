@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import type { Answer, Hub } from './http.ts';
-import { Lost } from './retry.ts';
+import type { HttpResponse, Hub } from './http.ts';
+import { ConnectionLost } from './retry.ts';
 
 /** What was asked for. */
 interface Asked {
@@ -17,7 +17,7 @@ const MAX_WAIT_S = 120;
  * Gives an answer with a status of 200 or 206 back. @throws Lost for trouble that may pass; KvError in one sentence for
  * a refusal
  */
-export function accepted(answer: Answer, hub: Hub, asked: Asked): Answer {
+export function acceptResponse(answer: HttpResponse, hub: Hub, asked: Asked): HttpResponse {
   const { status, headers } = answer;
   if (status === 200 || status === 206) return answer;
   answer.end();
@@ -27,14 +27,17 @@ export function accepted(answer: Answer, hub: Hub, asked: Asked): Answer {
 }
 
 function passing(status: number, after: string | null, { endpoint }: Hub): Error {
-  if (after === null) return new Lost(`HTTP status ${status}`);
+  if (after === null) return new ConnectionLost(`HTTP status ${status}`);
   const seconds = /^\d+$/.test(after.trim()) ? Number(after) : (Date.parse(after) - Date.now()) / 1000;
   if (seconds > MAX_WAIT_S)
     return new KvError(
       endpoint,
       `expected an answer, got HTTP status ${status} and the request to wait ${Math.ceil(seconds)} s`,
     );
-  return new Lost(`HTTP status ${status}`, Number.isFinite(seconds) ? Math.max(0, 1000 * seconds) : undefined);
+  return new ConnectionLost(
+    `HTTP status ${status}`,
+    Number.isFinite(seconds) ? Math.max(0, 1000 * seconds) : undefined,
+  );
 }
 
 function refusal(

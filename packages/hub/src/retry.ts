@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 
 /** How long to keep trying. */
-export interface Patience {
+export interface RetryLimits {
   readonly signal: AbortSignal | undefined;
   /** Attempts that bring nothing before giving up. */
   readonly attempts: number;
@@ -10,7 +10,7 @@ export interface Patience {
 }
 
 /** A failure that may pass: a broken connection, a server in trouble. */
-export class Lost extends Error {
+export class ConnectionLost extends Error {
   /** As the server asked, in milliseconds. */
   readonly waitMs: number | undefined;
   constructor(reason: string, waitMs?: number) {
@@ -23,10 +23,10 @@ const MAX_BACKOFF_MS = 30_000;
 
 /**
  * Tries until it works; an attempt that `progressed` counts as the first.
- * @throws KvError at `at` after the last attempt; at once what is not `Lost`; the signal's reason once it is aborted
+ * @throws KvError at `at` after the last attempt; at once what is not `ConnectionLost`; the signal's reason once it is aborted
  */
 export async function retrying<T>(
-  { signal, attempts, backoffMs }: Patience,
+  { signal, attempts, backoffMs }: RetryLimits,
   at: string,
   attempt: () => Promise<T>,
   progressed: () => boolean = () => false,
@@ -37,7 +37,7 @@ export async function retrying<T>(
       return await attempt();
     } catch (error) {
       signal?.throwIfAborted();
-      if (!(error instanceof Lost)) throw error;
+      if (!(error instanceof ConnectionLost)) throw error;
       failures = progressed() ? 1 : failures + 1;
       if (failures >= attempts)
         throw new KvError(at, `expected an answer, got ${error.message} (${attempts} attempts)`);

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import { get } from './http.ts';
-import type { Answer, Hub } from './http.ts';
+import type { HttpResponse, Hub } from './http.ts';
 import type { RepoFile } from './listing.ts';
 import type { Meter } from './meter.ts';
-import { accepted } from './refusal.ts';
-import { Lost, retrying } from './retry.ts';
+import { acceptResponse } from './refusal.ts';
+import { ConnectionLost, retrying } from './retry.ts';
 
 /** A file of a repository at one commit, and where it goes. */
 export interface Transfer extends RepoFile {
@@ -13,7 +13,7 @@ export interface Transfer extends RepoFile {
 }
 
 /** What has come of a file so far. */
-export interface Partial {
+export interface PartialFile {
   readonly size: number;
   /** As many bytes from `at` as there are, at most those of `into`. */
   read(into: Uint8Array, at: number): Promise<number>;
@@ -38,7 +38,7 @@ export type StartHash = (kind: 'sha256' | 'sha1') => Hash;
 export async function transfer(
   hub: Hub,
   wanted: Transfer,
-  file: Partial,
+  file: PartialFile,
   startHash: StartHash,
   meter: Meter,
 ): Promise<void> {
@@ -62,9 +62,9 @@ export async function transfer(
       try {
         if (reply.status === 416 && at > 0) {
           restart();
-          throw new Lost('no such range');
+          throw new ConnectionLost('no such range');
         }
-        const answer = accepted(reply, hub, { repo, revision: commit, file: path });
+        const answer = acceptResponse(reply, hub, { repo, revision: commit, file: path });
         if (answer.status === 200 && at > 0) restart();
         checkLength(answer, wanted, at);
         for (let part = await answer.read(); part; part = await answer.read()) {
@@ -77,7 +77,7 @@ export async function transfer(
       } finally {
         reply.end();
       }
-      if (at < size) throw new Lost(`${at} of ${size} bytes`);
+      if (at < size) throw new ConnectionLost(`${at} of ${size} bytes`);
     },
     () => at > before,
   );
@@ -101,7 +101,7 @@ function start({ etag, size }: Transfer, startHash: StartHash): Hash {
 
 async function hashed(
   wanted: Transfer,
-  file: Partial,
+  file: PartialFile,
   length: number,
   startHash: StartHash,
   signal: AbortSignal | undefined,
@@ -119,7 +119,7 @@ async function hashed(
 }
 
 /** What the headers promise must be the rest of the file; part of it will do for a range. */
-function checkLength({ status, headers }: Answer, { path, size }: Transfer, at: number): void {
+function checkLength({ status, headers }: HttpResponse, { path, size }: Transfer, at: number): void {
   const length = headers.get('content-length'),
     range = headers.get('content-range');
   const promised = length === null || headers.has('content-encoding') ? undefined : Number(length);

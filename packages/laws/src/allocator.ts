@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { compile } from '@kv/core/engine';
-import type { Piece, Plan } from '@kv/core';
+import type { Piece, BudgetPlan } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 import { random } from './random.ts';
@@ -39,9 +39,9 @@ const lengths = ({ layers, heads, slots, ragged, seed }: PlanSpec): number[][] =
   );
 };
 /** What the allocator makes of uniform budgets, beside pieces that force `floor` slots. */
-function plan(piece: AnyAllocator, spec: PlanSpec): Plan & { readonly spec: PlanSpec } {
+function plan(piece: AnyAllocator, spec: PlanSpec): BudgetPlan & { readonly spec: PlanSpec } {
   const all = lengths(spec),
-    start: Plan = {
+    start: BudgetPlan = {
       budgets: all.map((heads) => heads.map(() => spec.budget)),
       lengths: all,
       floor: Math.min(spec.floor, spec.slots),
@@ -51,7 +51,7 @@ function plan(piece: AnyAllocator, spec: PlanSpec): Plan & { readonly spec: Plan
   claim(plans.length > 0, () => `'${piece.label}' shares nothing out: expected a piece made by allocator()`);
   return { ...plans.reduce((made, allot) => allot(made), start), spec };
 }
-type Judge = (budget: number, slots: number, plan: Plan & { readonly spec: PlanSpec }) => void;
+type Judge = (budget: number, slots: number, plan: BudgetPlan & { readonly spec: PlanSpec }) => void;
 const budgetsAre =
   (judge: Judge): Claim<AnyAllocator, AllocatorOptions> =>
   (piece) =>
@@ -59,7 +59,8 @@ const budgetsAre =
       const made = plan(piece, spec);
       lengths(spec).forEach((heads, l) => heads.forEach((n, g) => judge(made.budgets[l]?.[g] ?? Number.NaN, n, made)));
     });
-const fits = (lengths: Plan['lengths'], { budget }: PlanSpec): boolean => lengths.flat().every((n) => n >= budget);
+const fits = (lengths: BudgetPlan['lengths'], { budget }: PlanSpec): boolean =>
+  lengths.flat().every((n) => n >= budget);
 const sum = (rows: readonly (readonly number[])[]): number => rows.flat().reduce((a, b) => a + b, 0);
 
 /** Claims about an allocator that needs no scores. */

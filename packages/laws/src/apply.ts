@@ -10,27 +10,27 @@ import {
   selector,
   sum,
   values,
-  weigher,
+  weightScorer,
 } from '@kv/core';
 import { retain } from '@kv/cpu';
-import type { Applied, DenseArray, Inputs, Piece } from '@kv/core';
+import type { ApplyResult, DenseArray, Inputs, Piece } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims } from './law.ts';
 import { random, vectors } from './random.ts';
 
 /** What runs a piece on plain arrays of one layer, as core's `apply` and `applyOn` do. */
-export type Apply = (piece: Piece, inputs: Inputs) => Applied | Promise<Applied>;
+export type Apply = (piece: Piece, inputs: Inputs) => ApplyResult | Promise<ApplyResult>;
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
-const norms = weigher('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
+const norms = weightScorer('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
   ops.add(ops.norm(k), ops.mul(ops.norm(v), 3)),
 )();
 const noted = allocator('noted', {}, (plan) => ({ ...plan, notes: [...plan.notes, 'as they were'] }))();
 /** Two signals that pieces read by one name. */
 const signals = [attentionLast, attentionWindow(2)] as const;
 const both = sum(
-  weigher('last', { needs: [signals[0]] }, ({ attention }) => attention)(),
-  weigher('window', { needs: [signals[1]] }, ({ attention }) => attention)(),
+  weightScorer('last', { needs: [signals[0]] }, ({ attention }) => attention)(),
+  weightScorer('window', { needs: [signals[1]] }, ({ attention }) => attention)(),
 );
 
 interface Case {
@@ -62,7 +62,7 @@ const cases: fc.Arbitrary<Case> = fc
   });
 const text = (x: unknown): string => JSON.stringify(x);
 /** What comes of a call: its result, or the sentence that refuses it. */
-const outcome = async (run: () => Applied | Promise<Applied>): Promise<Applied | KvError> => {
+const outcome = async (run: () => ApplyResult | Promise<ApplyResult>): Promise<ApplyResult | KvError> => {
   try {
     return await run();
   } catch (error) {

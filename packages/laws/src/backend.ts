@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/cpu';
-import type { Backend, Piece, Scored, Draft } from '@kv/core';
+import type { Backend, Piece, ScorePhase, DraftSelection } from '@kv/core';
 import { agree, equal } from './compare.ts';
 import { suite, TOLERANCE } from './law.ts';
 import type { Claim, Claims, LawOptions, Suite } from './law.ts';
@@ -8,7 +8,7 @@ import { scene, sceneSpecs } from './scene.ts';
 import { results } from './scoring.ts';
 import { realise, selectSpecs } from './selection.ts';
 import { onBackend, onCpu, rowsOf } from './stage.ts';
-import { given, scoreSpecs } from './transform.ts';
+import { randomScores, scoreSpecs } from './transform.ts';
 import type { Layer, Scene } from './scene.ts';
 
 export interface BackendOptions extends LawOptions {
@@ -17,8 +17,8 @@ export interface BackendOptions extends LawOptions {
 }
 const compare = (
   piece: Piece,
-  got: readonly Draft[],
-  want: readonly Draft[],
+  got: readonly DraftSelection[],
+  want: readonly DraftSelection[],
   layers: readonly Layer[],
   tolerance: number,
 ): void => {
@@ -31,7 +31,7 @@ type Property = Claim<Piece<any, any>, BackendOptions>;
 const scores: Property = (piece, { backend = cpu, tolerance = TOLERANCE, ...options } = {}) =>
   fc.asyncProperty(fc.record({ spec: sceneSpecs(), from: scoreSpecs(piece) }), async ({ spec, from }) => {
     const on: Scene = scene(spec),
-      start = piece.from.includes('start') ? undefined : given(on, from);
+      start = piece.from.includes('start') ? undefined : randomScores(on, from);
     compare(
       piece,
       await onBackend(piece, on, backend, options, start),
@@ -58,6 +58,6 @@ const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
 export const backend = { scores, kept } satisfies Claims<Piece<any, any>, BackendOptions>;
 /** The law that a scorer, transform or selector does on a backend what it does on the CPU. */
 export const backendLaws = (
-  piece: Piece<'start' | Scored, any> | Piece<any, any>,
+  piece: Piece<'start' | ScorePhase, any> | Piece<any, any>,
   options: BackendOptions = {},
 ): Suite => suite(backend, piece, options, { scores: piece.to === 'kept', kept: piece.to !== 'kept' });

@@ -3,18 +3,18 @@ import { KvError } from '@kv/core';
 import { cpu } from '@kv/cpu';
 import { countedOps } from '@kv/core/engine';
 import { scratchBytes } from '@kv/cpu/engine';
-import type { AnySignal, Form, Ops, Options, Piece, Rope } from '@kv/core';
-import type { Work } from '@kv/core/engine';
+import type { AnySignal, OptionForm, Ops, Options, Piece, Rope } from '@kv/core';
+import type { OperationCount } from '@kv/core/engine';
 import { claim, lawsOf } from './law.ts';
 import type { Claims, LawOptions } from './law.ts';
 import { random, simplex, vectors } from './random.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import type { Layer, Scene } from './scene.ts';
 import { play, stage } from './stage.ts';
-import type { Given } from './stage.ts';
+import type { StartNumbers } from './stage.ts';
 
 /** What options make: a piece, or a composition around it. */
-export interface Optioned {
+export interface OptionSubject {
   readonly options: Options;
   /** @throws KvError for options that do not go together */
   make(chosen: Readonly<Record<string, unknown>>): Piece;
@@ -30,7 +30,7 @@ const COUNTED = 2 ** 32;
 const SCRATCH = 2 ** 20;
 
 /** Values of an option: its greatest, its least, and some between. */
-function valuesOf(form: Form): fc.Arbitrary<unknown> | undefined {
+function valuesOf(form: OptionForm): fc.Arbitrary<unknown> | undefined {
   if (form.sort === 'flag') return fc.boolean();
   if (form.sort === 'word') return fc.constantFrom(...form.words);
   if (form.sort !== 'number') return undefined;
@@ -67,7 +67,7 @@ const tamed = (chosen: Readonly<Record<string, unknown>>): Readonly<Record<strin
   );
 
 /** Scores that a piece may find, on KV rows. */
-const scores = ({ layers, spec }: Scene): readonly Given[] =>
+const scores = ({ layers, spec }: Scene): readonly StartNumbers[] =>
   layers.map(({ at, lengths, seed }) => {
     const next = random(seed + 3);
     return {
@@ -79,7 +79,7 @@ const scores = ({ layers, spec }: Scene): readonly Given[] =>
   });
 
 /** What a piece takes in a scene; what it asks of the host, such as angles of positions, counts as numbers. */
-function taken(piece: Piece, on: Scene, { signals }: LawOptions): Work & { readonly scratch: number } {
+function taken(piece: Piece, on: Scene, { signals }: LawOptions): OperationCount & { readonly scratch: number } {
   const { ops, work } = countedOps(cpu.ops),
     before = scratchBytes();
   /** As engines give them: no more queries than there were tokens. */
@@ -106,7 +106,7 @@ function taken(piece: Piece, on: Scene, { signals }: LawOptions): Work & { reado
 }
 
 /** Claims about what options may make a piece take. */
-export const bounded = {
+export const boundedClaims = {
   /**
    * Calls, numbers and operations are at most `times` (n + 1) times those of the default options over n slots, and the
    * memory of operations grows by 1 MiB at most, whatever the options say.
@@ -136,7 +136,7 @@ export const bounded = {
         claim(got.scratch <= SCRATCH, () => `expected at most ${SCRATCH} bytes more to work in, got ${got.scratch}`);
       }
     }),
-} satisfies Claims<Optioned, BoundedOptions>;
+} satisfies Claims<OptionSubject, BoundedOptions>;
 
 /** Work is bounded by slots whatever a factory's options say. */
-export const boundedLaws = lawsOf<Optioned, BoundedOptions>(bounded);
+export const boundedLaws = lawsOf<OptionSubject, BoundedOptions>(boundedClaims);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { LOWEST, scorer } from '@kv/core';
-import type { Piece, Scored } from '@kv/core';
+import type { Piece, ScorePhase } from '@kv/core';
 import { agree, all } from './compare.ts';
 import { lawsOf, TOLERANCE } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
@@ -9,9 +9,9 @@ import { scene, sceneSpecs } from './scene.ts';
 import type { Scene } from './scene.ts';
 import { scoresOf } from './scoring.ts';
 import { onCpu } from './stage.ts';
-import type { Rows } from './stage.ts';
+import type { ResultRows } from './stage.ts';
 
-type AnyScorer = Piece<'start', Scored>;
+type AnyScorer = Piece<'start', ScorePhase>;
 /** Scorers to one scorer: `sum`, `max`. */
 export type Combination = (...scorers: AnyScorer[]) => AnyScorer;
 /** Weighted scorers to one scorer. */
@@ -38,7 +38,7 @@ const parts: fc.Arbitrary<Parts> = fc.record({ spec: sceneSpecs(), seed: fc.nat(
   b: part('b', seed + 101),
   c: part('c', seed + 202),
 }));
-const scores = (piece: AnyScorer, on: Scene): readonly Rows[] => scoresOf(piece, onCpu(piece, on, {}), on.layers);
+const scores = (piece: AnyScorer, on: Scene): readonly ResultRows[] => scoresOf(piece, onCpu(piece, on, {}), on.layers);
 const alike = (on: Scene, a: AnyScorer, b: AnyScorer, { tolerance = TOLERANCE }: LawOptions): void => {
   const y = scores(b, on);
   scores(a, on).forEach((x, l) => agree(`${a.label} against ${b.label}, layer ${l}`, x, y[l], tolerance));
@@ -76,7 +76,7 @@ export const max = {
  * Claims about a weighted sum: 0 over nothing, a lone scorer of weight 1 as it is, linear in the weights, the order of
  * terms open.
  */
-export const weighted = {
+export const weightedClaims = {
   zero: zero(0),
   unit: (join) => fc.property(parts, ({ on, a }) => alike(on, join([1, a]), a, { tolerance: 0 })),
   linear: (join, { tolerance = TOLERANCE } = {}) => {
@@ -102,4 +102,4 @@ export const weighted = {
 
 export const sumLaws = lawsOf(sum);
 export const maxLaws = lawsOf(max);
-export const weightedLaws = lawsOf(weighted);
+export const weightedLaws = lawsOf(weightedClaims);

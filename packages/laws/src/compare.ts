@@ -1,18 +1,18 @@
 import { claim } from './law.ts';
-import type { Rows } from './stage.ts';
+import type { ResultRows } from './stage.ts';
 
 /**
  * Valid entries agree, slot i of `a` against slot `order[i]` of `b`, to within `tolerance` of the row's largest
  * magnitude (of 1
  * where that is smaller).
  */
-export function agree(what: string, a: Rows, b: Rows, tolerance: number, order?: readonly number[]): void {
+export function agree(what: string, a: ResultRows, b: ResultRows, tolerance: number, order?: readonly number[]): void {
   claim(
     a.rows === b.rows && a.slots === b.slots,
     () => `${what}: expected shape [${b.rows}, ${b.slots}], got [${a.rows}, ${a.slots}]`,
   );
   for (let r = 0; r < a.rows; r++) {
-    const at = (x: Rows, i: number): number => x.data[r * x.slots + i];
+    const at = (x: ResultRows, i: number): number => x.data[r * x.slots + i];
     const largest = Math.max(
       1,
       ...Array.from({ length: b.valid[r] }, (_, i) => Math.abs(at(b, i))).filter(Number.isFinite),
@@ -29,7 +29,12 @@ export function agree(what: string, a: Rows, b: Rows, tolerance: number, order?:
 }
 
 /** Every valid entry satisfies a predicate. */
-export function all(what: string, { rows, slots, data, valid }: Rows, want: string, ok: (x: number) => boolean): void {
+export function all(
+  what: string,
+  { rows, slots, data, valid }: ResultRows,
+  want: string,
+  ok: (x: number) => boolean,
+): void {
   for (let r = 0; r < rows; r++)
     for (let i = 0; i < valid[r]; i++) {
       const x = data[r * slots + i];

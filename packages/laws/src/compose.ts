@@ -14,7 +14,7 @@ import {
   allocator,
   scorer,
   selector,
-  weigher,
+  weightScorer,
 } from '@kv/core';
 import { cpu } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
@@ -24,7 +24,7 @@ import type { Claim, Claims } from './law.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import type { Scene } from './scene.ts';
 import { play, rowsOf, stage } from './stage.ts';
-import { given } from './transform.ts';
+import { randomScores } from './transform.ts';
 
 /** Something that joins pieces into one. */
 export type Compose = (...pieces: Piece[]) => Piece;
@@ -32,7 +32,7 @@ export type Compose = (...pieces: Piece[]) => Piece;
 const short = (layer: number): number => (layer % 2 === 0 ? 1 : 2);
 /** Small pieces of every kind, the pool that partial policies are drawn from. */
 const POOL: readonly Piece[] = [
-  weigher('window', { needs: [attentionWindow(4)] }, ({ attention }) => attention)(),
+  weightScorer('window', { needs: [attentionWindow(4)] }, ({ attention }) => attention)(),
   scorer('norm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))(),
   pool({ kernel: 3 }),
   zScore(),
@@ -85,7 +85,7 @@ const grouped = (compose: Compose, { pieces, cuts: [a, b] }: Chain): readonly Pi
 function seen(piece: Piece, on: Scene): string {
   const from = piece.from.includes('start')
     ? undefined
-    : given(on, {
+    : randomScores(on, {
         rows: 'kv',
         phase: piece.from.includes('scores') ? 'scores' : 'weights',
         kind: 'spread',

@@ -1,24 +1,24 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/cpu';
-import type { Piece, Draft } from '@kv/core';
+import type { Piece, DraftSelection } from '@kv/core';
 import { same } from './compare.ts';
 import { claim, TOLERANCE } from './law.ts';
 import type { Claim } from './law.ts';
 import type { Scene } from './scene.ts';
 import { onCpu, onTrace, play, stage } from './stage.ts';
-import type { Given } from './stage.ts';
+import type { StartNumbers } from './stage.ts';
 
 /** A cache, and what a piece starts from beside it. */
 export interface Case {
   readonly on: Scene;
-  readonly given?: readonly Given[];
+  readonly given?: readonly StartNumbers[];
 }
 /** Cases of a kind of pieces, and what a run of one leaves. */
 interface Cases<P extends Piece, S, C extends Case, R> {
   specs(piece: P): fc.Arbitrary<S>;
   /** `pad` stands in every slot beyond a row's length. */
   at(spec: S, pad?: number): C;
-  left(piece: P, drafts: readonly Draft[], c: C): R;
+  left(piece: P, drafts: readonly DraftSelection[], c: C): R;
   agree(got: R, want: R, what: string, tolerance: number): void;
 }
 

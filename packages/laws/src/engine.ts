@@ -10,10 +10,10 @@ import {
   state,
   tokens,
   values,
-  weigher,
+  weightScorer,
 } from '@kv/core';
 import { retain } from '@kv/cpu';
-import type { At, Cache, HostArray, Ops, Piece, Policy, RetainedState, Tensor } from '@kv/core';
+import type { LayerContext, Cache, HostArray, Ops, Piece, Policy, RetainState, Tensor } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 
@@ -49,11 +49,11 @@ export interface EngineOptions extends LawOptions {
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 /** Scores by the lengths of keys and values, which two slots seldom share. */
-const norms = weigher('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
+const norms = weightScorer('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
   ops.add(ops.norm(k), ops.norm(v)),
 );
 /** By what is said there. */
-const ids = weigher('ids', { needs: [tokens, positions] }, ({ ops, tokens: { ids: all }, positions: p }) =>
+const ids = weightScorer('ids', { needs: [tokens, positions] }, ({ ops, tokens: { ids: all }, positions: p }) =>
   ops.take(ops.from({ data: Float32Array.from(all, (id) => (37 * id) % 101), shape: [1, all.length] }), p),
 );
 const place = scorer('place', { needs: [positions] }, ({ ops, positions: p }) => {
@@ -61,7 +61,7 @@ const place = scorer('place', { needs: [positions] }, ({ ops, positions: p }) =>
   return ops.sub(turns, ops.map('floor', turns));
 });
 /** Newer slots first. */
-const order = (ops: Ops, { slots }: At): Tensor =>
+const order = (ops: Ops, { slots }: LayerContext): Tensor =>
   ops.from({ data: Float32Array.from({ length: slots }, (_, i) => i), shape: [1, slots] });
 /**
  * Counts the events that a slot has been through and keeps the highest counts, which shows whether state is remembered.
@@ -132,7 +132,7 @@ const judged =
 
 /** Every position is kept that `retain` keeps of the same cache, with what pieces wrote at the events before. */
 const keeps = (policy: Policy): Judge => {
-  let remembered: RetainedState = new Map();
+  let remembered: RetainState = new Map();
   return async (before, after, { budget }) => {
     const want = await retain(policy, { ...before, state: remembered }, { budget }),
       got = held(after);

@@ -4,7 +4,7 @@ import { mulberry } from '@kv/core/shared';
 export const random = (seed: number): (() => number) => mulberry(seed ^ 0x9e3779b9);
 
 /** 0 .. n - 1 in random order. */
-export function shuffled(n: number, next: () => number): number[] {
+export function shuffle(n: number, next: () => number): number[] {
   const order = Array.from({ length: n }, (_, i) => i);
   for (let i = n - 1; i > 0; i--) {
     const j = Math.floor(next() * (i + 1));
@@ -18,9 +18,9 @@ export function shuffled(n: number, next: () => number): number[] {
  * at all.
  */
 export const WEIGHTS = ['spread', 'zeros', 'ties', 'dominant', 'uniform', 'none'] as const;
-export type Weights = (typeof WEIGHTS)[number];
+export type WeightKind = (typeof WEIGHTS)[number];
 /** `n` numbers of at least 0. */
-export function weights(kind: Weights, n: number, next: () => number): number[] {
+export function weights(kind: WeightKind, n: number, next: () => number): number[] {
   const top = Math.floor(next() * n);
   return Array.from({ length: n }, (_, i) => {
     const x = next();
@@ -31,7 +31,7 @@ export function weights(kind: Weights, n: number, next: () => number): number[] 
   });
 }
 /** A row of weights that sums to 1. */
-export function simplex(kind: Weights, n: number, next: () => number): number[] {
+export function simplex(kind: WeightKind, n: number, next: () => number): number[] {
   const row = weights(kind === 'none' ? 'uniform' : kind, n, next),
     total = row.reduce((a, b) => a + b, 0);
   return total > 0 ? row.map((x) => x / total) : row.map(() => 1 / n);
@@ -39,9 +39,9 @@ export function simplex(kind: Weights, n: number, next: () => number): number[] 
 
 /** How vectors lie: anywhere, some of them zero, all the same, long, or on a coarse grid with many equal ones. */
 export const VECTORS = ['spread', 'zeros', 'same', 'long', 'grid'] as const;
-export type Vectors = (typeof VECTORS)[number];
+export type VectorKind = (typeof VECTORS)[number];
 /** `count` vectors of `dim` numbers. */
-export function vectors(kind: Vectors, count: number, dim: number, next: () => number): number[] {
+export function vectors(kind: VectorKind, count: number, dim: number, next: () => number): number[] {
   const first = Array.from({ length: dim }, () => next() * 2 - 1);
   return Array.from({ length: count }, () => {
     const zero = kind === 'zeros' && next() < 0.4;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import type { At, Tokens } from '@kv/core';
-import { random, shuffled, simplex, vectors, VECTORS, WEIGHTS } from './random.ts';
-import type { Vectors, Weights } from './random.ts';
+import type { LayerContext, Tokens } from '@kv/core';
+import { random, shuffle, simplex, vectors, VECTORS, WEIGHTS } from './random.ts';
+import type { VectorKind, WeightKind } from './random.ts';
 
 /** The sizes and flavours of a random cache; the numbers follow from them and the seed. */
 export interface SceneSpec {
@@ -17,13 +17,13 @@ export interface SceneSpec {
   readonly evicted: number;
   /** Slots per KV head asked for, 0 .. slots + 3. */
   readonly budget: number;
-  readonly weights: Weights;
-  readonly vectors: Vectors;
+  readonly weights: WeightKind;
+  readonly vectors: VectorKind;
   readonly seed: number;
 }
 /** Numbers of one layer, row-major, padded to `slots` a row. */
 export interface Layer {
-  readonly at: At;
+  readonly at: LayerContext;
   /** Valid slots of each KV head. */
   readonly lengths: readonly number[];
   readonly keys: Float32Array;
@@ -94,11 +94,11 @@ export function scene(spec: SceneSpec, pad = 0): Scene {
     const lengths = Array.from({ length: kvHeads }, (_, g) =>
       ragged && g !== longest ? 1 + Math.floor(next() * slots) : slots,
     );
-    const alike = shuffled(length, next);
+    const alike = shuffle(length, next);
     const positions = lengths.flatMap((n) =>
       row(
         slots,
-        (ragged ? shuffled(length, next) : alike).slice(0, n).sort((a, b) => a - b),
+        (ragged ? shuffle(length, next) : alike).slice(0, n).sort((a, b) => a - b),
         0,
       ),
     );
@@ -173,7 +173,7 @@ const row = (size: number, numbers: readonly number[], pad: number): number[] =>
  * The same cache with its slots in another order, alike in every head: slot i holds what slot `order[i]` held. Aligned
  * scenes only.
  */
-export function permuted({ spec, layers }: Scene, order: readonly number[]): Scene {
+export function permute({ spec, layers }: Scene, order: readonly number[]): Scene {
   const { kvHeads, group, slots, dim } = spec;
   const move = <A extends Float32Array | Uint32Array>(from: A, rows: number, width: number): A => {
     const to = from.slice() as A;

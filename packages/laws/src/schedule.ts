@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/cpu';
-import type { At, Piece, FreezeHook, ViewHook } from '@kv/core';
+import type { LayerContext, Piece, FreezeHook, ViewHook } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 
@@ -25,7 +25,7 @@ const isSchedule = (a: Piece['atoms'][number]): a is ViewHook | FreezeHook => a.
 
 function hidden(piece: Piece, { layer, layers, t }: Place): readonly Hidden[] {
   const length = t + 1;
-  const at: At = {
+  const at: LayerContext = {
     layer,
     layers,
     queryHeads: 2,

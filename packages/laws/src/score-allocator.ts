@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { compile } from '@kv/core/engine';
-import type { Piece, Draft } from '@kv/core';
+import type { Piece, DraftSelection } from '@kv/core';
 import { equal } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 import { byQueryHead, inView, scene } from './scene.ts';
 import { realise, selectSpecs } from './selection.ts';
-import type { Row, SelectCase } from './selection.ts';
+import type { SelectionRow, SelectCase } from './selection.ts';
 import { onCpu, rowsOf } from './stage.ts';
 
 /** An allocator that reads scores, on the device. */
@@ -21,7 +21,7 @@ export interface ScoreAllocatorOptions extends LawOptions {
 interface Share {
   readonly budget: number;
   readonly forced: readonly boolean[];
-  readonly row: Row;
+  readonly row: SelectionRow;
 }
 interface Layer {
   readonly shape: readonly number[];
@@ -32,7 +32,7 @@ const fitting = (c: SelectCase): SelectCase => {
   const rows = c.rows.map((heads) => heads.map((r) => ({ ...r, budget: Math.min(r.budget, r.n) })));
   return { ...c, rows, given: c.given.map((g, l) => ({ ...g, budgets: rows[l].map((r) => r.budget) })) };
 };
-const left = (drafts: readonly Draft[], { on, rows }: SelectCase): readonly Layer[] =>
+const left = (drafts: readonly DraftSelection[], { on, rows }: SelectCase): readonly Layer[] =>
   drafts.map(({ budgets, forced }, l) => {
     const layer = on.layers[l],
       b = rowsOf(budgets, layer),

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
-import type { Piece, Scored } from '@kv/core';
+import type { Piece, ScorePhase } from '@kv/core';
 import { agree } from './compare.ts';
 import { suite, TOLERANCE } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
-import { random, shuffled } from './random.ts';
-import { permuted, scene, sceneSpecs } from './scene.ts';
+import { random, shuffle } from './random.ts';
+import { permute, scene, sceneSpecs } from './scene.ts';
 import * as scoring from './scoring.ts';
 import { onCpu } from './stage.ts';
 
-type AnyScorer = Piece<'start', Scored>;
+type AnyScorer = Piece<'start', ScorePhase>;
 export interface ScorerOptions extends LawOptions {
   /**
    * The score of a slot depends on where it stands, so no equivariance is asked for. @defaultValue whether it needs
@@ -26,10 +26,10 @@ export const scorer = {
   equivariant: (piece, options = {}) =>
     fc.property(sceneSpecs({ ragged: false }), fc.nat(0xffff), (spec, seed) => {
       const on = scene(spec),
-        order = shuffled(spec.slots, random(seed)),
+        order = shuffle(spec.slots, random(seed)),
         scores = (s: typeof on) => scoring.scoresOf(piece, onCpu(piece, s, options), s.layers);
       const straight = scores(on),
-        moved = scores(permuted(on, order));
+        moved = scores(permute(on, order));
       moved.forEach((x, i) => {
         if (x.slots === spec.slots)
           agree(`scores of permuted slots, layer ${i}`, x, straight[i], options.tolerance ?? TOLERANCE, order);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { compile, isState } from '@kv/core/engine';
-import type { Piece, Tensor, Draft } from '@kv/core';
+import type { Piece, Tensor, DraftSelection } from '@kv/core';
 import { agree, all } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import type { Case } from './device.ts';
@@ -8,10 +8,14 @@ import { claim } from './law.ts';
 import type { Claim, LawOptions } from './law.ts';
 import type { Layer } from './scene.ts';
 import { onCpu, rowsOf } from './stage.ts';
-import type { Rows } from './stage.ts';
+import type { ResultRows } from './stage.ts';
 
 /** Scores of every layer. @throws where a draft has none. */
-export function scoresOf(piece: Piece, drafts: readonly Draft[], layers: readonly Layer[]): readonly Rows[] {
+export function scoresOf(
+  piece: Piece,
+  drafts: readonly DraftSelection[],
+  layers: readonly Layer[],
+): readonly ResultRows[] {
   return drafts.map((draft, i) => {
     claim(draft.scores !== undefined, () => `'${piece.label}' left no scores in layer ${i}`);
     return rowsOf(draft.scores, layers[i]);
@@ -21,9 +25,9 @@ const MASKS = ['forced', 'banned'] as const;
 /** Scores and masks under a name each. */
 export function results(
   piece: Piece,
-  drafts: readonly Draft[],
+  drafts: readonly DraftSelection[],
   layers: readonly Layer[],
-): readonly (readonly [name: string, rows: Rows])[] {
+): readonly (readonly [name: string, rows: ResultRows])[] {
   const masks = drafts.flatMap((d, i) =>
     MASKS.filter((m) => d[m]).map((m) => [`${m} slots of layer ${i}`, rowsOf(d[m] as Tensor, layers[i])] as const),
   );

@@ -3,8 +3,8 @@ import type { Piece } from '@kv/core';
 import { random } from './random.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import type { Scene, SceneSpec } from './scene.ts';
-import type { Given } from './stage.ts';
-import { given, scoreSpecs } from './transform.ts';
+import type { StartNumbers } from './stage.ts';
+import { randomScores, scoreSpecs } from './transform.ts';
 import type { ScoreSpec } from './transform.ts';
 
 /** A random selection: a cache, scores, and how many slots are forced, banned and to spare. */
@@ -16,7 +16,7 @@ export interface SelectSpec {
   readonly spare: number;
 }
 /** One KV head's part of a selection. */
-export interface Row {
+export interface SelectionRow {
   readonly n: number;
   readonly budget: number;
   readonly scores: readonly number[];
@@ -25,9 +25,9 @@ export interface Row {
 }
 export interface SelectCase {
   readonly on: Scene;
-  readonly given: readonly Given[];
+  readonly given: readonly StartNumbers[];
   /** `[layer][head]` */
-  readonly rows: readonly (readonly Row[])[];
+  readonly rows: readonly (readonly SelectionRow[])[];
 }
 
 export const selectSpecs = (piece: Piece): fc.Arbitrary<SelectSpec> =>
@@ -53,10 +53,10 @@ export function realise(
   }: { readonly budget?: 'some' | 'all'; readonly pad?: number | undefined; readonly more?: number } = {},
 ): SelectCase {
   const on = scene(spec, pad),
-    base = given(on, scores, pad);
+    base = randomScores(on, scores, pad);
   const rows = on.layers.map(({ lengths, seed }, l) => {
     const next = random(seed + 11);
-    return lengths.map((n, g): Row => {
+    return lengths.map((n, g): SelectionRow => {
       const order = Array.from({ length: n }, (_, i) => [next(), i] as const)
         .sort((a, b) => a[0] - b[0])
         .map(([, i]) => i);
@@ -72,7 +72,7 @@ export function realise(
       };
     });
   });
-  const mask = (heads: readonly Row[], of: 'forced' | 'banned'): Float32Array =>
+  const mask = (heads: readonly SelectionRow[], of: 'forced' | 'banned'): Float32Array =>
     Float32Array.from(
       heads.flatMap((r) => Array.from({ length: spec.slots }, (_, i) => (i < r.n ? Number(r[of][i]) : pad))),
     );

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
-import type { Piece, Scored, Draft } from '@kv/core';
+import type { Piece, ScorePhase, DraftSelection } from '@kv/core';
 import { equal } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import { claim, suite } from './law.ts';
 import type { Claim, Claims, LawOptions, Suite } from './law.ts';
 import type { Scene } from './scene.ts';
 import { has, realise, selectSpecs } from './selection.ts';
-import type { Row, SelectCase, SelectSpec } from './selection.ts';
+import type { SelectionRow, SelectCase, SelectSpec } from './selection.ts';
 import { onCpu, rowsOf } from './stage.ts';
 
-export type AnySelector = Piece<Scored | 'units', 'kept'> | Piece<Scored, 'kept'> | Piece<'weights', 'kept'>;
+export type AnySelector = Piece<ScorePhase | 'units', 'kept'> | Piece<ScorePhase, 'kept'> | Piece<'weights', 'kept'>;
 export interface SelectorOptions extends LawOptions {
   /** A larger budget keeps what a smaller one kept. @defaultValue false */
   readonly nested?: boolean | undefined;
@@ -23,7 +23,7 @@ export interface SelectorOptions extends LawOptions {
 }
 
 /** Kept slots `[layer][head]`; rows that stand for several heads are repeated. */
-function kept(piece: Piece, drafts: readonly Draft[], on: Scene): readonly (readonly (readonly number[])[])[] {
+function kept(piece: Piece, drafts: readonly DraftSelection[], on: Scene): readonly (readonly (readonly number[])[])[] {
   return drafts.map((draft, l) => {
     claim(draft.kept !== undefined, () => `'${piece.label}' kept nothing in layer ${l}`);
     const { rows, slots, data, valid } = rowsOf(draft.kept, on.layers[l]),
@@ -40,7 +40,7 @@ function kept(piece: Piece, drafts: readonly Draft[], on: Scene): readonly (read
 }
 const run = (piece: Piece, { on, given }: SelectCase, options: LawOptions) =>
   kept(piece, onCpu(piece, on, options, given), on);
-type Judge = (chosen: readonly number[], row: Row, options: SelectorOptions) => void;
+type Judge = (chosen: readonly number[], row: SelectionRow, options: SelectorOptions) => void;
 type Property = Claim<AnySelector, SelectorOptions>;
 const rowsAre =
   (

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { attentionLast, compose, KvError, selector, weigher } from '@kv/core';
+import { attentionLast, compose, KvError, selector, weightScorer } from '@kv/core';
 import { cpu } from '@kv/cpu';
 import { compile, isState, runEvent } from '@kv/core/engine';
 import type { AnyPiece, AnySignal, Piece, Tensor } from '@kv/core';
@@ -11,9 +11,9 @@ import type { SceneSpec } from './scene.ts';
 import { rowsOf, stage } from './stage.ts';
 
 /** A piece with a `wrapSelect` hook, by the similarity from which it reuses an earlier set. */
-export type Sharing = (threshold: number) => Piece<any, 'same'>;
+export type SharingFactory = (threshold: number) => Piece<any, 'same'>;
 
-const newest = weigher('newest', { needs: [attentionLast] }, ({ attention }) => attention)();
+const newest = weightScorer('newest', { needs: [attentionLast] }, ({ attention }) => attention)();
 const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 
 /** Kept slots of every layer and query head over some decoding steps, with the wrap or without it. */
@@ -91,7 +91,7 @@ export const sharing = {
           ),
         ),
     ),
-} satisfies Claims<Sharing>;
+} satisfies Claims<SharingFactory>;
 
 /** The laws of sharing. */
 export const sharingLaws = lawsOf(sharing);

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { compile, isState, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core/engine';
-import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor, Draft } from '@kv/core';
+import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor, DraftSelection } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { claim } from './law.ts';
 import type { LawOptions } from './law.ts';
@@ -9,14 +9,14 @@ import { random, vectors } from './random.ts';
 import type { Layer, Scene } from './scene.ts';
 
 /** Numbers of a result with the valid slots of each row. */
-export interface Rows {
+export interface ResultRows {
   readonly rows: number;
   readonly slots: number;
   readonly data: Float32Array | Uint32Array;
   readonly valid: readonly number[];
 }
 /** The draft that a piece starts from, as host numbers of each layer. */
-export interface Given {
+export interface StartNumbers {
   readonly rows: number;
   readonly scores?: Float32Array;
   readonly forced?: Float32Array;
@@ -24,9 +24,9 @@ export interface Given {
   readonly budgets?: readonly number[];
 }
 /** A scene put on a backend: tensors are made once and given to every run. */
-export interface Stage {
+export interface StagedScene {
   readonly layers: readonly EventLayer[];
-  readonly drafts: readonly Draft[];
+  readonly drafts: readonly DraftSelection[];
   /** Host arrays that the tensors stand on. */
   readonly arrays: readonly (Float32Array | Uint32Array)[];
 }
@@ -39,7 +39,12 @@ const EMBEDDINGS: Embeddings = {
 };
 
 /** Puts a scene on a backend. */
-export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, given: readonly Given[] = []): Stage {
+export function stage(
+  { layers }: Scene,
+  ops: Ops,
+  { signals }: LawOptions,
+  given: readonly StartNumbers[] = [],
+): StagedScene {
   const arrays: (Float32Array | Uint32Array)[] = [];
   const tensor = (layer: Layer, data: Float32Array | Uint32Array, rows: number, ...rest: number[]): Tensor => {
     arrays.push(data);
@@ -124,7 +129,7 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
       },
     };
   });
-  const drafts = events.map((event, i): Draft => {
+  const drafts = events.map((event, i): DraftSelection => {
     const g = given[i],
       put = (data: Float32Array | undefined): Tensor | undefined =>
         data && g ? tensor(layers[i], data.slice(), g.rows, event.at.slots) : undefined;
@@ -178,11 +183,11 @@ function fresh({ at }: Layer, { kind, rows, width = 1, init = 0 }: StateSpec, op
 }
 
 /** Drafts that a piece leaves, on tensors as they are: laws judge it by itself, without what an engine checks. */
-export const play = (piece: Piece, { layers, drafts }: Stage, ops: Ops): readonly Draft[] =>
+export const play = (piece: Piece, { layers, drafts }: StagedScene, ops: Ops): readonly DraftSelection[] =>
   runSteps(compile(piece).steps, layers, ops, drafts, (step, cells) => step.run(cells));
 
 /** Numbers of a result of one layer. */
-export function rowsOf(tensor: Tensor, layer: Layer): Rows {
+export function rowsOf(tensor: Tensor, layer: Layer): ResultRows {
   const { data, shape, lengths } = readCpu(tensor),
     [rows = 0, slots = 0] = shape,
     kv = layer.lengths.length;
@@ -198,15 +203,24 @@ export function rowsOf(tensor: Tensor, layer: Layer): Rows {
 }
 
 /** Runs a piece on the CPU: drafts with tensors that can be read. */
-export const onCpu = (piece: Piece, on: Scene, options: LawOptions, given?: readonly Given[]): readonly Draft[] =>
-  play(piece, stage(on, cpu.ops, options, given), cpu.ops);
+export const onCpu = (
+  piece: Piece,
+  on: Scene,
+  options: LawOptions,
+  given?: readonly StartNumbers[],
+): readonly DraftSelection[] => play(piece, stage(on, cpu.ops, options, given), cpu.ops);
 
 /** Runs a piece where every host read throws; results are opened afterwards. */
-export function onTrace(piece: Piece, on: Scene, options: LawOptions, given?: readonly Given[]): readonly Draft[] {
+export function onTrace(
+  piece: Piece,
+  on: Scene,
+  options: LawOptions,
+  given?: readonly StartNumbers[],
+): readonly DraftSelection[] {
   const { ops, reveal } = traceOps(cpu);
   const open = (x: unknown): unknown =>
     isHandle(x) ? reveal(x) : isRecord(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, open(v)])) : x;
-  return play(piece, stage(on, ops, options, given), ops).map((draft) => open(draft) as Draft);
+  return play(piece, stage(on, ops, options, given), ops).map((draft) => open(draft) as DraftSelection);
 }
 const isRecord = (x: unknown): x is object =>
   typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
@@ -218,8 +232,8 @@ export async function onBackend(
   on: Scene,
   backend: Backend,
   options: LawOptions,
-  given?: readonly Given[],
-): Promise<readonly Draft[]> {
+  given?: readonly StartNumbers[],
+): Promise<readonly DraftSelection[]> {
   const drafts = play(piece, stage(on, backend.ops, options, given), backend.ops),
     wanted = drafts.map((d) => Object.entries(d).filter((e): e is [string, Tensor] => isHandle(e[1])));
   const read = await backend.read(wanted.flatMap((entries) => entries.map(([, t]) => t)));

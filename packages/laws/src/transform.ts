@@ -1,27 +1,27 @@
 import fc from 'fast-check';
 import { compose, id, pool, softmax, zScore } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { AnyPiece, Piece, Scored } from '@kv/core';
+import type { AnyPiece, Piece, ScorePhase } from '@kv/core';
 import { agree } from './compare.ts';
 import type { Case } from './device.ts';
 import { claim, suite, TOLERANCE } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
 import { random, weights, WEIGHTS } from './random.ts';
-import type { Weights } from './random.ts';
+import type { WeightKind } from './random.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import type { Scene, SceneSpec } from './scene.ts';
 import * as scoring from './scoring.ts';
 import { onCpu } from './stage.ts';
-import type { Given } from './stage.ts';
+import type { StartNumbers } from './stage.ts';
 
 /** A transform of scores. */
-export type AnyTransform = Piece<Scored, Scored | 'same'> | Piece<'weights', Scored | 'same'>;
+export type AnyTransform = Piece<ScorePhase, ScorePhase | 'same'> | Piece<'weights', ScorePhase | 'same'>;
 
 /** Scores to start from: on whose rows, and whether they may be negative. */
 export interface ScoreSpec {
   readonly rows: 'query' | 'kv' | 'layer';
-  readonly phase: Scored;
-  readonly kind: Weights;
+  readonly phase: ScorePhase;
+  readonly kind: WeightKind;
   readonly coarse: boolean;
 }
 export const scoreSpecs = (piece: Piece): fc.Arbitrary<ScoreSpec> =>
@@ -32,11 +32,11 @@ export const scoreSpecs = (piece: Piece): fc.Arbitrary<ScoreSpec> =>
     coarse: fc.boolean(),
   });
 /** Random scores of every layer, `[H | G | 1, n]`; a ragged layer has no layer row. */
-export function given(
+export function randomScores(
   { spec, layers }: Scene,
   { rows, phase, kind, coarse }: ScoreSpec,
   pad = 0,
-): readonly (Given & Required<Pick<Given, 'scores'>>)[] {
+): readonly (StartNumbers & Required<Pick<StartNumbers, 'scores'>>)[] {
   const count = rows === 'query' ? spec.kvHeads * spec.group : rows === 'layer' && !spec.ragged ? 1 : spec.kvHeads;
   return layers.map(({ lengths, seed }) => {
     const next = random(seed + 3),
@@ -54,7 +54,7 @@ type Spec = { readonly spec: SceneSpec; readonly scores: ScoreSpec };
 const cases = (piece: AnyTransform): fc.Arbitrary<Spec> => fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece) });
 const at = ({ spec, scores }: Spec, pad = 0) => {
   const on = scene(spec, pad);
-  return { on, given: given(on, scores, pad) };
+  return { on, given: randomScores(on, scores, pad) };
 };
 function agreeing(
   what: string,

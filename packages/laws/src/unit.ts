@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Piece, Scored, Draft } from '@kv/core';
+import type { Piece, ScorePhase, DraftSelection } from '@kv/core';
 import { agree, all } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import type { Case } from './device.ts';
@@ -8,19 +8,19 @@ import type { Claim, Claims } from './law.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import type { Layer, Scene, SceneSpec } from './scene.ts';
 import { onCpu, rowsOf } from './stage.ts';
-import type { Rows } from './stage.ts';
-import { given, scoreSpecs } from './transform.ts';
+import type { ResultRows } from './stage.ts';
+import { randomScores, scoreSpecs } from './transform.ts';
 import type { ScoreSpec } from './transform.ts';
 
-export type AnyUnit = Piece<Scored, 'units'> | Piece<'weights', 'units'>;
+export type AnyUnit = Piece<ScorePhase, 'units'> | Piece<'weights', 'units'>;
 
 interface Made {
-  readonly of: Rows;
-  readonly scores: Rows;
+  readonly of: ResultRows;
+  readonly scores: ResultRows;
   readonly count: number;
   readonly layer: Layer;
 }
-const made = (piece: Piece, drafts: readonly Draft[], { layers }: Scene): readonly Made[] =>
+const made = (piece: Piece, drafts: readonly DraftSelection[], { layers }: Scene): readonly Made[] =>
   drafts.map(({ units, unitScores }, l) => {
     claim(units !== undefined && unitScores !== undefined, () => `'${piece.label}' left no units in layer ${l}`);
     const layer = layers[l],
@@ -40,9 +40,9 @@ const runs = {
     fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece).map((s) => ({ ...s, rows: 'kv' as const })) }),
   at({ spec, scores }: { readonly spec: SceneSpec; readonly scores: ScoreSpec }, pad?: number) {
     const on = scene(spec, pad);
-    return { on, given: given(on, scores, pad) };
+    return { on, given: randomScores(on, scores, pad) };
   },
-  left: (piece: Piece, drafts: readonly Draft[], { on }: Case) => made(piece, drafts, on),
+  left: (piece: Piece, drafts: readonly DraftSelection[], { on }: Case) => made(piece, drafts, on),
   agree(got: readonly Made[], want: readonly Made[], what: string, tolerance: number): void {
     got.forEach(({ of, scores, count }, l) => {
       agree(`units ${what}`, of, want[l].of, 0);

@@ -1,7 +1,7 @@
 import { describe, test } from 'vitest';
 import * as core from '@kv/core';
 import { apply, cpu } from '@kv/cpu';
-import { gram, inverse, quadratic, turned } from '@kv/core/shared';
+import { gram, inverse, quadratic, rotateKernel } from '@kv/core/shared';
 import * as laws from '../src/index.ts';
 
 /** The pieces that core itself brings keep the laws of their kind. */
@@ -48,12 +48,12 @@ const of =
     const { inputs, params } = make(size);
     return { inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k]])), params };
   };
-describe.each([gram, inverse, quadratic, turned])('$id', (kernel) =>
+describe.each([gram, inverse, quadratic, rotateKernel])('$id', (kernel) =>
   laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test),
 );
 
 const norm = core.scorer('norm', { needs: [core.keys] }, ({ ops, keys }) => ops.sub(0, ops.norm(keys)))();
-const window = core.weigher('window', { needs: [core.attentionWindow(2)] }, ({ attention }) => attention)();
+const window = core.weightScorer('window', { needs: [core.attentionWindow(2)] }, ({ attention }) => attention)();
 describe.each([
   norm,
   window,

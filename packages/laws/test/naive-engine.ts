@@ -1,5 +1,5 @@
 import { retain } from '@kv/cpu';
-import type { Cache, Policy, RetainedState } from '@kv/core';
+import type { Cache, Policy, RetainState } from '@kv/core';
 
 interface Slot {
   readonly position: number;
@@ -12,7 +12,7 @@ export class NaiveEngine {
   static readonly vocab = 100;
   readonly policy: Policy;
   slots: Slot[][][];
-  state: RetainedState = new Map();
+  state: RetainState = new Map();
   length = 0;
 
   constructor(policy: Policy, layers = 2, heads = 2) {

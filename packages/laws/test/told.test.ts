@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { values, weigher } from '@kv/core';
+import { values, weightScorer } from '@kv/core';
 import { scorerLaws } from '../src/index.ts';
 
 const told = async (check: (() => void | Promise<void>) | undefined): Promise<string> => {
@@ -12,7 +12,7 @@ const told = async (check: (() => void | Promise<void>) | undefined): Promise<st
 };
 
 test('a law that fails says its cause first, then the smallest case and how to run it again', async () => {
-  const negative = weigher('negative', { needs: [values] }, ({ ops, values: v }) => ops.sub(0, ops.norm(v)))();
+  const negative = weightScorer('negative', { needs: [values] }, ({ ops, values: v }) => ops.sub(0, ops.norm(v)))();
   const lines = (await told(scorerLaws(negative)['weights'])).split('\n');
   expect(lines[0]).toMatch(/^weights of layer 0: row 0, slot 0 must be at least 0, got -/);
   expect(lines[1]).toMatch(/^The smallest case, after \d+ steps: \[/);
@@ -21,6 +21,6 @@ test('a law that fails says its cause first, then the smallest case and how to r
 });
 
 test('a result of rank 3 breaks the law of shape', async () => {
-  const whole = weigher('whole', { needs: [values] }, ({ values: v }) => v as never)();
+  const whole = weightScorer('whole', { needs: [values] }, ({ values: v }) => v as never)();
   expect(await told(scorerLaws(whole)['shape'])).toMatch(/^expected a result of rows and slots, got one of shape \[/);
 });

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, resolve } from 'node:path';
 import { readTensorFile } from '@kv/core';
-import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type Value } from './gguf-file.ts';
+import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type GgufValueBytes } from './gguf-file.ts';
 
 interface Config {
   readonly hidden_size: number;
@@ -95,7 +95,7 @@ function interleaved(data: Float32Array, heads: number, columns: number): Float3
   return out;
 }
 
-const shapeOf = (config: Config): (readonly [string, Value])[] => [
+const shapeOf = (config: Config): (readonly [string, GgufValueBytes])[] => [
   ['general.architecture', string('llama')],
   ['llama.context_length', u32(config.max_position_embeddings)],
   ['llama.embedding_length', u32(config.hidden_size)],
@@ -109,10 +109,10 @@ const shapeOf = (config: Config): (readonly [string, Value])[] => [
 ];
 
 /** `gpt-2` cuts words more coarsely than the model's own tokenizer, whose merges cross none of its cuts: the same ids. */
-function tokenizerOf({ model: { vocab, merges }, added_tokens }: TokenizerFile): (readonly [string, Value])[] {
+function tokenizerOf({ model: { vocab, merges }, added_tokens }: TokenizerFile): (readonly [string, GgufValueBytes])[] {
   const special = new Set(added_tokens.map(({ id }) => id)),
     tokens = Object.entries(vocab).sort(([, a], [, b]) => a - b),
-    strings = (texts: readonly string[]): Value => list(kind.string, texts.map(string));
+    strings = (texts: readonly string[]): GgufValueBytes => list(kind.string, texts.map(string));
   return [
     ['tokenizer.ggml.model', string('gpt2')],
     ['tokenizer.ggml.pre', string('gpt-2')],

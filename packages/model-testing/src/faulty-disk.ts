@@ -1,8 +1,8 @@
 import type * as fs from 'node:fs';
 
 /** What a disk does at one of its operations. */
-export type Fault = 'ENOSPC' | 'EIO' | 'EACCES' | 'EROFS' | 'short' | 'kill';
-export const FAULTS: readonly Fault[] = ['ENOSPC', 'EIO', 'EACCES', 'EROFS', 'short', 'kill'];
+export type DiskFault = 'ENOSPC' | 'EIO' | 'EACCES' | 'EROFS' | 'short' | 'kill';
+export const FAULTS: readonly DiskFault[] = ['ENOSPC', 'EIO', 'EACCES', 'EROFS', 'short', 'kill'];
 
 /** Operations that change something or may fail half-way; the others only look. */
 const WATCHED = [
@@ -17,12 +17,12 @@ const WATCHED = [
   'readFileSync',
 ] as const;
 
-let plan: { readonly at: number; readonly fault: Fault; readonly within: string } | undefined;
+let plan: { readonly at: number; readonly fault: DiskFault; readonly within: string } | undefined;
 let done = 0;
 let struck = false;
 
 /** Fails operation number `at` on what lies in the folder `within`; `kill` fails all from then on, as no cleaning up is done. */
-export function strike(at: number, fault: Fault, within: string): void {
+export function strike(at: number, fault: DiskFault, within: string): void {
   plan = { at, fault, within };
   done = 0;
   struck = false;

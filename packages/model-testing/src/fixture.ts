@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /** Logits of transformers at some positions of a sequence. */
-export interface Wanted {
+export interface GoldenOutput {
   readonly ids: number[];
   readonly logits: Readonly<Record<string, number[]>>;
 }
@@ -23,8 +23,8 @@ export const familyFiles: readonly (readonly [name: string, file: string])[] = f
 export const fixtureJson = <T>(path: string): T => JSON.parse(readFileSync(fixture(path), 'utf8')) as T;
 
 /** What transformers gives for a checkpoint, and for what of it a GGUF file can say. */
-export function wanted(name: string, file: string): readonly Wanted[] {
-  const { sequences, gguf } = fixtureJson<{ sequences: Wanted[]; gguf?: Wanted[] }>(`${name}/golden.json`);
+export function goldenOutputs(name: string, file: string): readonly GoldenOutput[] {
+  const { sequences, gguf } = fixtureJson<{ sequences: GoldenOutput[]; gguf?: GoldenOutput[] }>(`${name}/golden.json`);
   return file.endsWith('.gguf') ? (gguf ?? sequences) : sequences;
 }
 

@@ -16,7 +16,7 @@ export const kind = {
 } as const;
 
 /** A value to write: its kind and its bytes. */
-export interface Value {
+export interface GgufValueBytes {
   readonly kind: number;
   readonly bytes: Uint8Array;
 }
@@ -31,7 +31,7 @@ export interface GgufWritten {
 
 export interface GgufParts {
   readonly version?: number;
-  readonly metadata?: readonly (readonly [string, Value])[];
+  readonly metadata?: readonly (readonly [string, GgufValueBytes])[];
   readonly tensors?: readonly GgufWritten[];
   /** Bytes of data; its beginning is aligned. */
   readonly data?: number;
@@ -39,17 +39,27 @@ export interface GgufParts {
   readonly metadataCount?: bigint;
 }
 
-export const u8 = (x: number): Value => ({ kind: kind.u8, bytes: Uint8Array.of(x) });
-export const u16 = (x: number): Value => ({ kind: kind.u16, bytes: little(2, (view) => view.setUint16(0, x, true)) });
-export const u32 = (x: number): Value => ({ kind: kind.u32, bytes: word(x) });
-export const i32 = (x: number): Value => ({ kind: kind.i32, bytes: word(x) });
-export const u64 = (x: number | bigint): Value => ({ kind: kind.u64, bytes: long(x) });
-export const i64 = (x: number | bigint): Value => ({ kind: kind.i64, bytes: long(x) });
-export const f32 = (x: number): Value => ({ kind: kind.f32, bytes: little(4, (view) => view.setFloat32(0, x, true)) });
-export const bool = (x: number): Value => ({ kind: kind.bool, bytes: Uint8Array.of(x) });
-export const string = (text: string): Value => ({ kind: kind.string, bytes: written(text) });
+export const u8 = (x: number): GgufValueBytes => ({ kind: kind.u8, bytes: Uint8Array.of(x) });
+export const u16 = (x: number): GgufValueBytes => ({
+  kind: kind.u16,
+  bytes: little(2, (view) => view.setUint16(0, x, true)),
+});
+export const u32 = (x: number): GgufValueBytes => ({ kind: kind.u32, bytes: word(x) });
+export const i32 = (x: number): GgufValueBytes => ({ kind: kind.i32, bytes: word(x) });
+export const u64 = (x: number | bigint): GgufValueBytes => ({ kind: kind.u64, bytes: long(x) });
+export const i64 = (x: number | bigint): GgufValueBytes => ({ kind: kind.i64, bytes: long(x) });
+export const f32 = (x: number): GgufValueBytes => ({
+  kind: kind.f32,
+  bytes: little(4, (view) => view.setFloat32(0, x, true)),
+});
+export const bool = (x: number): GgufValueBytes => ({ kind: kind.bool, bytes: Uint8Array.of(x) });
+export const string = (text: string): GgufValueBytes => ({ kind: kind.string, bytes: written(text) });
 /** A list of elements of one kind; `count` may lie. */
-export const list = (of: number, values: readonly Value[], count: number | bigint = values.length): Value => ({
+export const list = (
+  of: number,
+  values: readonly GgufValueBytes[],
+  count: number | bigint = values.length,
+): GgufValueBytes => ({
   kind: kind.list,
   bytes: joinAll([word(of), long(count)].concat(values.map(({ bytes }) => bytes))),
 });

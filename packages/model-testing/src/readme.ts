@@ -24,9 +24,9 @@ export async function runBlock<const N extends string>(
 }
 
 /** What a README says to install. */
-export const installed = (readme: URL): readonly string[] =>
+export const installedBy = (readme: URL): readonly string[] =>
   /^`npm i (.*?)`/m.exec(readFileSync(readme, 'utf8'))?.[1].split(' ') ?? [];
 /** What its blocks import. */
-export const imported = (readme: URL): readonly string[] => [
+export const importedBy = (readme: URL): readonly string[] => [
   ...new Set(blocksOf(readme).flatMap((code) => [...code.matchAll(/ from '(.*?)';$/gm)].map(([, from = '']) => from))),
 ];

@@ -1,5 +1,5 @@
 /** One tensor to write: values as the bytes of `dtype`. */
-export interface Written {
+export interface TensorBytes {
   readonly dtype: 'F32' | 'F16' | 'BF16';
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
@@ -7,7 +7,7 @@ export interface Written {
 
 /** A safetensors file of these tensors; `edit` may spoil the header. */
 export function writeSafetensors(
-  tensors: Readonly<Record<string, Written>>,
+  tensors: Readonly<Record<string, TensorBytes>>,
   edit: (header: Record<string, Record<string, unknown>>) => unknown = (header) => header,
 ): Uint8Array<ArrayBuffer> {
   const header: Record<string, Record<string, unknown>> = { __metadata__: { format: 'pt' } };

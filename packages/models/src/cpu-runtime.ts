@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
-import type { Stored } from '@kv/checkpoints';
+import type { CheckpointSize } from '@kv/checkpoints';
 import { hostRuntime, referenceEngine } from '@kv/engine';
 import type { HostRunning, Runtime } from '@kv/engine';
-import { fastModule, wasmRuntime, Unfit } from '@kv/engine-wasm';
+import { fastModule, wasmRuntime, UnsupportedModelError } from '@kv/engine-wasm';
 import { onnxWhereInstalled } from './onnx.ts';
 import { availableThreads } from './threads.ts';
 
@@ -50,7 +50,7 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
             warn,
           }).start(source);
         } catch (error) {
-          if (!(error instanceof Unfit)) throw error;
+          if (!(error instanceof UnsupportedModelError)) throw error;
           ({ why } = error);
         }
       const onnx = await onnxWhereInstalled(from, ({ message }) => warn(message), {
@@ -66,7 +66,7 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
 }
 
 /** Why the module's memory cannot hold a model, if it cannot. */
-function tooLarge(stored: Stored | undefined): string | undefined {
+function tooLarge(stored: CheckpointSize | undefined): string | undefined {
   if (stored === undefined || stored.bytes <= mostBytes) return undefined;
   const gigabytes = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
   return `weights of at most ${gigabytes(mostBytes)} GiB, which WebAssembly has room for, got ${gigabytes(stored.bytes)} GiB`;

@@ -7,11 +7,11 @@ import {
   type OpenOptions,
   sidecarBlob,
   sidecars,
-  fingerprinted,
-  type Names,
+  withFingerprint,
+  type FileIdentity,
   turnEnd,
 } from '@kv/checkpoints';
-import type { HostEngine, Model, Running, Runtime } from '@kv/engine';
+import type { HostEngine, Model, RunningModel, Runtime } from '@kv/engine';
 import { cpuRuntime } from './cpu-runtime.ts';
 import { hostRuntime, type HostModel } from '@kv/engine';
 import { LOAD } from './options.ts';
@@ -22,7 +22,7 @@ export interface LoadOptions extends OpenOptions {
   readonly runtime?: undefined;
 }
 
-export interface RuntimeOptions<M extends Running> extends OpenOptions {
+export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
   /** Where the model runs. @defaultValue `cpuRuntime()` */
   readonly runtime: Runtime<M>;
   readonly engine?: undefined;
@@ -37,8 +37,8 @@ export interface RuntimeOptions<M extends Running> extends OpenOptions {
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
  */
 export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
-export async function loadModel<M extends Running>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
-export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<Running> = {}): Promise<Model> {
+export async function loadModel<M extends RunningModel>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
+export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<RunningModel> = {}): Promise<Model> {
   expectOptions('loadModel', LOAD, all);
   const { runtime, engine, ...options } = all;
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
@@ -54,8 +54,8 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
   try {
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
-    let names: Names | undefined;
-    const print = fingerprinted(weights),
+    let names: FileIdentity | undefined;
+    const print = withFingerprint(weights),
       blobs = blobsOf(options.files),
       beside = blobs && ((file: string) => sidecarBlob(name, file, blobs)),
       parts = { config, tokenizer, sidecar: sidecars(name, () => names, beside) };

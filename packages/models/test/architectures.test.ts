@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { architectures, generate, loadModel, type HostModel } from '../src/index.ts';
-import { families, familyFiles, fixture, greedy, wanted } from '@kv/model-testing/fixture';
+import { families, familyFiles, fixture, greedy, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
 describe.each(familyFiles)('%s/%s', (name, file) => {
@@ -11,7 +11,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
   });
 
   test('logits are those of transformers within 1e-5 of the largest, in blocks of any size', async () => {
-    for (const { ids, logits } of wanted(name, file))
+    for (const { ids, logits } of goldenOutputs(name, file))
       for (const block of [ids.length, 1, 7]) {
         const want = Object.keys(logits).map(Number),
           rows = await run(model.decoder, emptyCaches(model.decoder), ids, { want, block });
@@ -23,7 +23,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
   });
 
   test('the host gives the same, whole and in blocks', async () => {
-    for (const { ids, logits } of wanted(name, file))
+    for (const { ids, logits } of goldenOutputs(name, file))
       for (const block of [ids.length, 5]) {
         const { logits: last } = await generate(model, { ids, block, maxNewTokens: 0, logits: 1 });
         expect(relative(last![0], logits[ids.length - 1])).toBeLessThan(1e-5);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readSafetensors, bytesSource, checkpointWeights, dense, parseConfig } from '@kv/checkpoints';
 import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
-import { f32Bytes, writeSafetensors, type Written } from '@kv/model-testing/safetensors-file';
+import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 import { shared, sharedJson } from '@kv/model-testing/shared';
 
 const good = (): Record<string, unknown> => sharedJson('data/goldens/llama/config.json');
@@ -129,13 +129,13 @@ describe('checkpointWeights', () => {
     eosIds: [],
   };
   let next = 0;
-  const tensor = (...shape: number[]): Written => ({
+  const tensor = (...shape: number[]): TensorBytes => ({
     dtype: 'F32',
     shape,
     bytes: f32Bytes(Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => next++)),
   });
   const layer = 'model.layers.0';
-  const all = (): Record<string, Written> => {
+  const all = (): Record<string, TensorBytes> => {
     next = 0;
     return {
       'model.embed_tokens.weight': tensor(5, 4),
@@ -152,7 +152,7 @@ describe('checkpointWeights', () => {
       'lm_head.weight': tensor(5, 4),
     };
   };
-  const open = async (tensors: Record<string, Written>, changed: Partial<ModelConfig> = {}): Promise<Weights> =>
+  const open = async (tensors: Record<string, TensorBytes>, changed: Partial<ModelConfig> = {}): Promise<Weights> =>
     checkpointWeights(await readSafetensors(bytesSource(writeSafetensors(tensors), 'w')), { ...config, ...changed });
   const count = (from: number, to: number): Float32Array =>
     Float32Array.from({ length: to - from }, (_, i) => from + i);
@@ -181,7 +181,7 @@ describe('checkpointWeights', () => {
     expect(dense(await (await open(all(), { tied: true })).head())).toEqual(count(0, 20));
   });
 
-  test.each<[string, (tensors: Record<string, Written>) => unknown, Partial<ModelConfig>]>([
+  test.each<[string, (tensors: Record<string, TensorBytes>) => unknown, Partial<ModelConfig>]>([
     ['a missing tensor', (t) => delete t[`${layer}.mlp.up_proj.weight`], {}],
     ['a missing head', (t) => delete t['lm_head.weight'], {}],
     ['another shape', (t) => (t[`${layer}.self_attn.k_proj.weight`] = tensor(4, 2)), {}],

@@ -1,4 +1,4 @@
-import { compose, kernel, keys, onCompact, perModel, weigher } from '@kv/core';
+import { compose, kernel, keys, onCompact, perModel, weightScorer } from '@kv/core';
 import type { Signal } from '@kv/core';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
@@ -23,7 +23,7 @@ async function counted(run: () => Promise<unknown>): Promise<number> {
   done = true;
   return turns;
 }
-const slow = weigher('slow', { needs: [keys] }, ({ ops, keys: k }) => {
+const slow = weightScorer('slow', { needs: [keys] }, ({ ops, keys: k }) => {
   hold();
   return ops.norm(k);
 });
@@ -56,7 +56,7 @@ test('the event loop turns between the layers of a pass that a signal asks for, 
       cost: 'pass',
       provide: (engine, layer) => engine.observeMax(engine.ids, layer),
     },
-    policy = compose(weigher('seen', { needs: [asked] }, ({ asked: most }) => most)(), topK()),
+    policy = compose(weightScorer('seen', { needs: [asked] }, ({ asked: most }) => most)(), topK()),
     sequence = new Sequence(model);
   await sequence.prefill([1, 2, 3, 4, 5, 6, 7, 8], { policies: [policy] });
   Object.assign(model.decoder, {
@@ -80,7 +80,9 @@ describe('a piece that states more operations than may be done at once', () => {
     operations: ({ x: { shape } }) => shape[1] ** 2,
     ref: ({ x }, _, out) => out.set(x.data.map((value) => value * value)),
   });
-  const squared = weigher('squared', { needs: [keys] }, ({ ops, keys: k }) => ops.kernel(squares, { x: ops.norm(k) }));
+  const squared = weightScorer('squared', { needs: [keys] }, ({ ops, keys: k }) =>
+    ops.kernel(squares, { x: ops.norm(k) }),
+  );
   test('is refused before anything changes, whatever the limit', async () => {
     const model = await loadModel('embedded'),
       policy = compose(squared(), topK());

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
 import type { HostModel, HostRunning, Runtime } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
-import { familyFiles, fixture, wanted } from '@kv/model-testing/fixture';
+import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
 import { overQuantised } from '@kv/engine-testing/quantised';
 import { referenceEngine } from '@kv/engine';
@@ -49,7 +49,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
       open = (by: Runtime<HostRunning>): Promise<HostModel> =>
         loadModel(fixture(`${name}/${file}`), { runtime: overQuantised(by, types) });
     const [one, other] = [await open(exact), await open(runtime)],
-      { ids } = wanted(name, file)[0];
+      { ids } = goldenOutputs(name, file)[0];
     expect(types.filter((type) => type === 'Q8_0').length).toBeGreaterThanOrEqual(types.length / 2);
     for (const block of [ids.length, 5]) {
       const options = { ids, block, maxNewTokens: 0, logits: ids.length };

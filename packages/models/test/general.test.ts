@@ -1,5 +1,5 @@
 import { adaKV } from '@kv/allocators-ada-kv';
-import { cadence, compose, id, mandatory, view, weigher } from '@kv/core';
+import { cadence, compose, id, mandatory, view, weightScorer } from '@kv/core';
 import { cpu } from '@kv/cpu';
 import { traceOps } from '@kv/core/engine';
 import type { Policy, Signal } from '@kv/core';
@@ -14,14 +14,14 @@ import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
-import type { Generated, HostModel } from '../src/index.ts';
+import type { GenerateResult, HostModel } from '../src/index.ts';
 import { twoLevel } from './general/trunks.ts';
 import { shared, sharedJson } from '@kv/model-testing/shared';
 
-let model: HostModel, ids: number[], plain: Generated;
+let model: HostModel, ids: number[], plain: GenerateResult;
 /** Quest. */
 const quest = ({ budget }: { budget: number }): Policy => view(compose(pageBounds(), topK()), { budget });
-const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> =>
+const answer = (policy: Policy, options: object = {}): PromiseLike<GenerateResult> =>
   generate(model, { ids, policy, maxNewTokens: 12, ...options });
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
@@ -73,7 +73,7 @@ describe('ETF: freeze', () => {
   ])(
     'a block that a layer freezes whole goes through it too: blocks give what the whole prompt gives, %s',
     async (_, policy) => {
-      const run = (block?: number): PromiseLike<Generated> =>
+      const run = (block?: number): PromiseLike<GenerateResult> =>
         generate(model, { ids, policy, budget: 300, maxNewTokens: 4, logits: 1, ...(block && { block }) });
       const [whole, blocks] = [await run(), await run(40)]; // of 240 positions the top layer freezes 4 to 119
       expect(blocks.tokens).toEqual(whole.tokens);
@@ -161,7 +161,7 @@ describe('trunks with a two-level selector', () => {
         return seen;
       },
     };
-    const zero = weigher('rows', { needs: [rows] }, ({ ops, at }) =>
+    const zero = weightScorer('rows', { needs: [rows] }, ({ ops, at }) =>
       ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
     )();
     await generate(model, { ids, policy: compose(zero, topK()), budget: 100, maxNewTokens: 0 });

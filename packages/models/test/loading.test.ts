@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv/checkpoints';
-import type { TensorFile } from '@kv/checkpoints';
+import type { CheckpointTensors } from '@kv/checkpoints';
 import { createDecoder, referenceEngine } from '@kv/engine';
 import type { Engine } from '@kv/engine';
 import { loadModel } from '../src/index.ts';
@@ -16,7 +16,7 @@ test('weights are read a layer at a time, each once, and dropped before the next
   const events: string[] = [],
     inner = referenceEngine();
   let [waiting, most] = [0, 0];
-  const watched: TensorFile = {
+  const watched: CheckpointTensors = {
     ...file,
     bytes: async (name) => {
       const bytes = await file.bytes(name);
@@ -99,7 +99,7 @@ describe.each(families)('%s: an option that is not computed is named, and nothin
 test('what was prepared is destroyed when a later weight is broken', async () => {
   const config = parseConfig(fixtureJson('llama/config.json'), 'llama'),
     file = await readSafetensors(await fileSource(fixture('llama/model.safetensors')));
-  const spoilt: TensorFile = {
+  const spoilt: CheckpointTensors = {
     ...file,
     bytes: async (name) =>
       name.includes('layers.1.mlp.down_proj.weight') ? (await file.bytes(name)).fill(0x7c) : file.bytes(name),

@@ -1,6 +1,6 @@
-import { moduleOf, pairedModuleOf, type FastModule, type Form } from '@kv/engine-wasm';
+import { moduleOf, pairedModuleOf, type FastModule, type InstructionSet } from '@kv/engine-wasm';
 
-const forms: readonly Form[] = [0, 1, 2];
+const forms: readonly InstructionSet[] = [0, 1, 2];
 const named = async (name: string, fast: Promise<FastModule | undefined>) => ({ name, fast: await fast });
 
 /** Every module that this process can have, by its name. */

@@ -7,7 +7,7 @@ import { h2o } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
 import { generate, loadModel, onnxRuntime } from '../src/index.ts';
-import type { Generated, HostModel } from '../src/index.ts';
+import type { GenerateResult, HostModel } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
 import type { Engine } from '@kv/engine';
 import { ort, ortFolder } from '@kv/model-testing/ort';
@@ -56,7 +56,7 @@ describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
 test('a policy keeps the same slots and writes the same tokens on either engine', async () => {
   const ids = Array.from({ length: 120 }, (_, i) => (i * 37) % 500),
     policy = compose(h2o(), topK());
-  const run = async (engine: Engine): Promise<Generated> =>
+  const run = async (engine: Engine): Promise<GenerateResult> =>
     generate(await open('llama', engine), { ids, policy, budget: 48, block: 32, maxNewTokens: 12 });
   const [want, got] = [await run(referenceEngine()), await run(onnxEngine(ort))];
   expect(got.tokens).toEqual(want.tokens);

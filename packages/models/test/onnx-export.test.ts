@@ -20,7 +20,7 @@ import {
   embeddedFolder,
 } from '@kv/checkpoints';
 import type { Matrix } from '@kv/checkpoints';
-import { familyFiles, fixture, wanted } from '@kv/model-testing/fixture';
+import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { shared } from '@kv/model-testing/shared';
@@ -53,7 +53,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
       await close();
       await exportOnnx(fixture(`${name}/${file}`), to, kind);
       // Keys of the first blocks of a sequence that turns out longer are turned by the short divisors.
-      for (const { ids, logits } of wanted(name, file))
+      for (const { ids, logits } of goldenOutputs(name, file))
         for (const block of config.ropes.some(({ long }) => ids.length > (long?.beyond ?? Infinity))
           ? [ids.length]
           : [ids.length, 1, 7]) {

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { createPrefixStore, loadModel, Sequence, type HostModel } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
 import { hostRunning, type HostDecoder } from '@kv/engine';
-import { families, fixture, wanted } from '@kv/model-testing/fixture';
+import { families, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
 import { relative } from '@kv/engine-testing/run';
 
@@ -45,7 +45,7 @@ describe.each(families)('%s: attention of a token inside its layer is what both 
     ['ragged', ragged, 12],
   ] as const)('over a %s cache that grows, and over copies of it', async (_, policy, budget) => {
     const model = await open(name),
-      { ids } = wanted(name, '.')[0],
+      { ids } = goldenOutputs(name, '.')[0],
       prompt = [...ids, ...ids].slice(0, 24);
     const start = async (of: HostModel): Promise<Sequence> => {
       const sequence = new Sequence(of);
@@ -74,7 +74,7 @@ describe.each(families)('%s: attention of a token inside its layer is what both 
 test('past the window, after a prefix, under a view, and with queries that are remembered', async () => {
   const model = await open('llama'),
     plain = layerwise(model),
-    { ids } = wanted('llama', '.')[0];
+    { ids } = goldenOutputs('llama', '.')[0];
   const moved = [model, plain].map((of) => new Sequence(of, undefined, { window: 24 })) as [Sequence, Sequence];
   for (const sequence of moved) await sequence.prefill(ids.slice(0, 20), { policy: ragged, budget: 10, block: 10 });
   for (const sequence of moved) sequence.settle();

@@ -13,7 +13,7 @@ import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect, test } from 'vitest';
 import { layersTogether, referenceEngine } from '@kv/engine';
 import { cpuRuntime, generate, hostRuntime, loadModel, Sequence } from '../src/index.ts';
-import { heapKernels, heapProducts, fastModule, Team } from '@kv/engine-wasm';
+import { heapKernels, heapProducts, fastModule, ThreadPool } from '@kv/engine-wasm';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-events-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -68,7 +68,7 @@ test('one layer where its cache is large, a sixth of the layers at most', () => 
 });
 
 test('products where numbers lie have the bits of those elsewhere, before and after the memory grew', async () => {
-  const team = await Team.start((await fastModule())!, 1, () => {}), // tests run where there is one
+  const team = await ThreadPool.start((await fastModule())!, 1, () => {}), // tests run where there is one
     counted = { inPlace: 0 },
     { ops } = cpuWith((apart) => heapProducts(team, apart));
   fc.assert(
@@ -114,7 +114,7 @@ test('products where numbers lie have the bits of those elsewhere, before and af
 });
 
 test('products of a few vectors at the end of memory read and write no more than those', async () => {
-  const team = await Team.start((await fastModule())!, 1, () => {}),
+  const team = await ThreadPool.start((await fastModule())!, 1, () => {}),
     by = heapProducts(team, plainProducts);
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 16 }), fc.nat(300), (n, d, more) => {
@@ -144,7 +144,7 @@ test('products of a few vectors at the end of memory read and write no more than
 
 test('products in f32 are as those of one thread on several, and within rounding those of the host', async () => {
   const fast = (await fastModule())!, // tests run where there is one
-    teams = await Promise.all([1, 3].map((threads) => Team.start(fast, threads, () => {}))),
+    teams = await Promise.all([1, 3].map((threads) => ThreadPool.start(fast, threads, () => {}))),
     host = plainProducts,
     hosts: Products[] = [];
   cpuWith((products) => hosts[hosts.push(products) - 1]);
@@ -188,7 +188,7 @@ test('products in f32 are as those of one thread on several, and within rounding
 });
 
 test('matrices of vectors, and what they make of vectors, are to the bit those of one thread', async () => {
-  const team = await Team.start((await fastModule())!, 3, () => {}),
+  const team = await ThreadPool.start((await fastModule())!, 3, () => {}),
     { ops } = cpuWith((apart) => heapProducts(team, apart), heapKernels(team));
   const random = (...shape: number[]) => ({
     data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(1.7 * i * i + shape[0])),

@@ -7,7 +7,7 @@ import { topK } from '@kv/selectors-top-k';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
-import type { Generated, HostModel } from '../src/index.ts';
+import type { GenerateResult, HostModel } from '../src/index.ts';
 import type { Program, HostRunning, Runtime } from '@kv/engine';
 import { openCheckpoint, matrixOf } from '@kv/checkpoints';
 import { wasmEngine, wasmRuntime } from '@kv/engine-wasm';
@@ -34,8 +34,8 @@ const policies: Readonly<Record<string, Policy>> = {
 };
 
 const plain = hostRuntime({ engine: referenceEngine() });
-const answers = async (model: HostModel): Promise<Readonly<Record<string, Generated>>> => {
-  const all: Record<string, Generated> = {},
+const answers = async (model: HostModel): Promise<Readonly<Record<string, GenerateResult>>> => {
+  const all: Record<string, GenerateResult> = {},
     vocab = model.config.vocab,
     most = Math.min(ids.length, model.config.maxPositions - 20);
   for (const [name, policy] of Object.entries(policies))
@@ -132,7 +132,7 @@ describe('what an event reads of the last queries', () => {
 test('attention of blocks in 8 bits stays near the plain loops: logits, and the slots that sums of its weights keep', async () => {
   const want = await loadModel(kinds.qwen3, { runtime: plain }),
     got = await loadModel(kinds.qwen3, { runtime: wasmRuntime(newest, { threads: 2 }) });
-  const run = (model: HostModel): PromiseLike<Generated> =>
+  const run = (model: HostModel): PromiseLike<GenerateResult> =>
     generate(model, { ids, maxNewTokens: 0, logits: ids.length, block: 128 });
   const [a, b] = [(await run(want)).logits!, (await run(got)).logits!];
   for (const [i, row] of a.entries()) expect(relative(b[i], row), `row ${i}`).toBeLessThan(0.05);
@@ -167,7 +167,7 @@ test('behind the last layer nothing is computed that nobody reads', async () => 
 test('sequences in turns do not see each other', async () => {
   const model = await loadModel(kinds.llama, { runtime: wasmRuntime(newest, { threads: 2, exact: true }) }),
     other = ids.map((token) => (token * 3 + 1) % 500);
-  const run = (which: readonly number[]): Promise<Generated> =>
+  const run = (which: readonly number[]): Promise<GenerateResult> =>
     Promise.resolve(
       generate(model, { ids: [...which], policy: compose(h2o(), topK()), budget: 64, block: 50, maxNewTokens: 20 }),
     );
@@ -224,13 +224,13 @@ describe('in the place of the module', () => {
   });
 
   test('weights that turn out too many for its memory go elsewhere once they do', async () => {
-    const { Unfit } = await import('@kv/engine-wasm');
+    const { UnsupportedModelError } = await import('@kv/engine-wasm');
     let asked = 0;
     const { engine, said } = await start(undefined, fileURLToPath(ortFolder), (weights) => ({
       ...weights,
       // as a heap that is full would, the first time
       finish: async (layer) => {
-        if (layer === 2 && asked++ === 0) throw new Unfit('room for 9 bytes, got 8');
+        if (layer === 2 && asked++ === 0) throw new UnsupportedModelError('room for 9 bytes, got 8');
         return weights.finish(layer);
       },
     }));

@@ -7,7 +7,7 @@ import type { Weights } from '../src/index.ts';
 import type { Matrix } from '@kv/checkpoints';
 import { emptyCaches, run } from '@kv/engine-testing/run';
 import { wasmEngine } from '@kv/engine-wasm';
-import type { Team } from '@kv/engine-wasm';
+import type { ThreadPool } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
 
 setFlagsFromString('--expose-gc');
@@ -47,7 +47,7 @@ test('loading takes at most 1.2 times the weights as held, and one tensor; runni
     before = outside();
   /** What a tile of 256 rows goes through: about 16 values of D numbers. */
   const room = 4 * 256 * 16 * D;
-  let team: Team | undefined;
+  let team: ThreadPool | undefined;
   /** Bytes outside the JavaScript heap since then, and those of the module's memory, which the process does not count. */
   const taken = (): number => outside() - before + (team?.heap.memory.buffer.byteLength ?? 0);
   const look = (): void => {

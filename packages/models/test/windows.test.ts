@@ -19,7 +19,7 @@ import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
 import { probabilities, windowOracle } from '@kv/engine-testing/attention-oracle';
-import { fixture, wanted } from '@kv/model-testing/fixture';
+import { fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
 /** A scorer whose scores are a signal's values. */
@@ -51,7 +51,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
   'signals of %s are those of its own attention: windows, scale and soft cap',
   async (name) => {
     const model = await loadModel(fixture(name)),
-      { ids } = wanted(name, '.')[0],
+      { ids } = goldenOutputs(name, '.')[0],
       { queryHeads: H, kvHeads: G, headDim: d, attention } = model.config;
     const caches = emptyCaches(model.decoder),
       queries: Float32Array[] = [];
@@ -131,7 +131,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
   '%s keeps by sums of KV heads what it keeps by those of query heads, at their share of the memory',
   async (name) => {
     const model = await loadModel(fixture(name)),
-      { ids } = wanted(name, '.')[0],
+      { ids } = goldenOutputs(name, '.')[0],
       { queryHeads: H, kvHeads: G } = model.config;
     for (const make of [h2o, observed]) {
       const ran = await Promise.all(

@@ -16,7 +16,7 @@ import {
   withDefault,
   zScore,
 } from '@kv/core';
-import type { Piece, Settled } from '@kv/core';
+import type { Piece, ResolvedOptions } from '@kv/core';
 import { adaKV } from '@kv/allocators-ada-kv';
 import {
   cake as cakeBudgets,
@@ -507,7 +507,7 @@ const crystal = {
   recent: withDefault(mandatory.options.recent, 128),
 };
 /** Encoding impact of tokens, clipped; sinks and recents stay, and the budget has room for them (eq. 30). */
-const weighing = ({ impact, sinks, recent }: Settled<typeof crystal>) => {
+const weighing = ({ impact, sinks, recent }: ResolvedOptions<typeof crystal>) => {
   const weights = impact === 'uniform' ? weighted([0, rarity()]) : weighted([10, saliency()], [10, rarity()]);
   return compose(weights, clip(), mandatory({ sinks, recent }), atLeast({ slots: sinks + recent }));
 };
@@ -570,7 +570,7 @@ const transactional = {
     says: 'An event every so many generated tokens: 1 is algorithm 1, at most K after every token; left out, it evicts once, after the prompt.',
   },
 };
-type Transactional = Settled<typeof transactional>;
+type Transactional = ResolvedOptions<typeof transactional>;
 /** What vouches: anchors alike, or with `rank` as much as they are sure. */
 const voucherOf = ({ reach, strength, decay, anchors, rank }: Transactional) =>
   rank === undefined ? sponsorship({ reach, strength, decay, anchors }) : learnRank({ reach, strength, decay, rank });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { attentionLast, weigher } from '@kv/core';
+import { attentionLast, weightScorer } from '@kv/core';
 import { apply } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { catalogue, parsePolicy } from '../src/index.ts';
@@ -34,7 +34,7 @@ function criticalAda(
   });
 }
 
-const given = weigher('given', { needs: [attentionLast] }, ({ attention }) => attention);
+const given = weightScorer('given', { needs: [attentionLast] }, ({ attention }) => attention);
 /** The row of docs/from-kvpress.md, over given scores. */
 const written = (): Policy => {
   const table = readFileSync(new URL('../../../docs/from-kvpress.md', import.meta.url), 'utf8'),

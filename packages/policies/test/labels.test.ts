@@ -1,6 +1,6 @@
 import { compose, entries, KvError, lookUp, parsePolicy as parse } from '@kv/core';
 import { signalKey } from '@kv/core/engine';
-import type { AnyFactory, AnyPiece, Form, Option, Piece } from '@kv/core';
+import type { AnyFactory, AnyPiece, OptionForm, Option, Piece } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { catalogue, parsePolicy } from '../src/index.ts';
@@ -32,7 +32,7 @@ const make = (factory: AnyFactory, options: object): Piece | undefined => {
 
 /** Other values of an option, some of which are refused. */
 function values({ default: fallback, form }: Option<unknown>): readonly unknown[] {
-  const by: Readonly<Record<Form['sort'], () => readonly unknown[]>> = {
+  const by: Readonly<Record<OptionForm['sort'], () => readonly unknown[]>> = {
     number: () => {
       const x = typeof fallback === 'number' ? fallback : 2;
       return [

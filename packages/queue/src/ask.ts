@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { KvError } from '@kv/core';
 import { Queue } from 'bullmq';
 import { connect } from './redis.ts';
-import type { Place } from './redis.ts';
+import type { QueueAddress } from './redis.ts';
 
 /** Of the keys in Redis. */
 export const PREFIX = 'kv';
@@ -16,13 +16,13 @@ const CHECK_MS = 5000;
 /** Starts of a job that throws what another start may not. */
 const ATTEMPTS = 3;
 
-export interface QueueOptions extends Place {
+export interface QueueOptions extends QueueAddress {
   /** Called once where jobs wait and nobody works. */
   readonly onNobody?: () => void;
 }
 
 /** A result, which stays in Redis until it is forgotten: whoever is stopped before that gets it again. */
-export interface Asked {
+export interface QueuedResult {
   readonly result: unknown;
   /** For when it is kept elsewhere. */
   forget(): Promise<void>;
@@ -34,14 +34,14 @@ export interface JobQueue {
    * there already is taken. What comes is another machine's word.
    * @throws KvError with the worker's sentence, or where Redis is gone
    */
-  ask(data: object): Promise<Asked>;
+  ask(data: object): Promise<QueuedResult>;
   /** Jobs that are not done stay for workers, and their results for who asks again. */
   close(): Promise<void>;
 }
 
 interface Waiting {
   readonly data: object;
-  resolve(asked: Asked): void;
+  resolve(asked: QueuedResult): void;
   reject(error: unknown): void;
 }
 
@@ -107,7 +107,7 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
   return {
     ask(data) {
       const id = idOf(data);
-      return new Promise<Asked>((resolve, reject) => {
+      return new Promise<QueuedResult>((resolve, reject) => {
         const begin = async (): Promise<void> => {
           if ((await queue.getJobState(id)) === 'failed') await queue.remove(id); // it is asked again
           waiting.set(id, { data, resolve, reject });

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { Redis } from 'ioredis';
 
 /** Where jobs are. */
-export interface Place {
+export interface QueueAddress {
   /** `redis://host:port`, or `rediss://` with TLS. */
   readonly url: string;
   /** Jobs of one name are for the workers of that name. */
@@ -30,7 +30,7 @@ function addressOf(url: string): string {
 /**
  * Connects to Redis. @throws KvError in one sentence where nothing answers there, or it wants a password
  */
-export async function connect({ url, patience = 30 }: Place): Promise<Connection> {
+export async function connect({ url, patience = 30 }: QueueAddress): Promise<Connection> {
   const address = addressOf(url);
   let lostAt: number | undefined,
     ready = false,

@@ -2,12 +2,12 @@ import { KvError } from '@kv/core';
 import { UnrecoverableError, WaitingError, Worker } from 'bullmq';
 import { PREFIX } from './ask.ts';
 import { connect } from './redis.ts';
-import type { Place } from './redis.ts';
+import type { QueueAddress } from './redis.ts';
 
 /** So many workers may end in the midst of a job before it is taken for what ended them. */
 const MOST_ENDED = 20;
 
-export interface WorkOptions extends Place {
+export interface WorkOptions extends QueueAddress {
   /** Jobs at once. */
   readonly atOnce: number;
   /** Seconds after which the jobs of a worker that is gone are another's. */

@@ -1,5 +1,5 @@
 import { count, flag, maybe, number, required, text, value, whole } from '@kv/core';
-import type { Chosen, Option, Registry } from '@kv/core';
+import type { OptionValues, Option, Registry } from '@kv/core';
 import { schemas } from '@kv/engine';
 import type { Model } from '@kv/models';
 import type { DestinationStream } from 'pino';
@@ -33,7 +33,7 @@ export const LIMITS = {
   receiveMs: whole(30_000, 'milliseconds', 'In which a request must have come.'),
   requestMs: whole(600_000, 'milliseconds', 'The longest request in all.'),
 };
-export interface Limits extends Chosen<typeof LIMITS> {}
+export interface Limits extends OptionValues<typeof LIMITS> {}
 
 /** The policy of a request's caches: fields of a request, and what it is by default. */
 export const POLICY = {
@@ -66,4 +66,4 @@ export const SERVER = {
   },
   limits: given<Limits>('limits', 'What bounds a request and a reader.'),
 };
-export interface ServerOptions extends Chosen<typeof SERVER> {}
+export interface ServerOptions extends OptionValues<typeof SERVER> {}

@@ -9,20 +9,20 @@ import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
 import { answeringOf, nameable, wayOf } from './protocol/asked.ts';
 import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
-import type { Prompt } from './protocol/prompt.ts';
+import type { PromptTokens } from './protocol/prompt.ts';
 import { Refusal } from './protocol/refusal.ts';
 import { TextReader, tooLong } from './protocol/text-reader.ts';
 import type { PromptLimits } from './protocol/text-reader.ts';
 import { chatRequest, completionRequest } from './protocol/schema.ts';
 import type { ChatRequest, CommonRequest, CompletionRequest } from './protocol/schema.ts';
 import { streamedAnswer, wholeAnswer } from './http/answer.ts';
-import type { Answer } from './http/answer.ts';
+import type { ResponseSource } from './http/answer.ts';
 import { goneSignal } from './http/gone.ts';
 import { keyCheck } from './http/keys.ts';
 import { createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
-import { answerErrors, expectHeaders, pathOf, readJson, refused } from './http/requests.ts';
-import type { Event } from './run/job.ts';
+import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
+import type { JobEvent } from './run/job.ts';
 import { textBytes } from './run/need.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -75,7 +75,7 @@ export function createServer(options: ServerOptions): Server {
     bodyLimit: bodyBytes,
     genReqId: () => `req_${randomUUID()}`,
     frameworkErrors(error, request, reply: FastifyReply) {
-      const refusal = refused(error, request, bodyBytes);
+      const refusal = refusalFor(error, request, bodyBytes);
       void reply.code(refusal.status).send(refusal.body);
     },
     requestTimeout: receiveMs,
@@ -174,8 +174,8 @@ export function createServer(options: ServerOptions): Server {
     request: FastifyRequest,
     reply: FastifyReply,
     body: CommonRequest,
-    read: (limits: PromptLimits) => Promise<readonly (Prompt & { readonly stop?: readonly string[] })[]>,
-    { kind, logprobs, echo = false }: { kind: Answer['kind']; logprobs: number | undefined; echo?: boolean },
+    read: (limits: PromptLimits) => Promise<readonly (PromptTokens & { readonly stop?: readonly string[] })[]>,
+    { kind, logprobs, echo = false }: { kind: ResponseSource['kind']; logprobs: number | undefined; echo?: boolean },
   ): Promise<unknown> => {
     expectModel(body.model, name);
     const started = performance.now(),
@@ -219,7 +219,7 @@ export function createServer(options: ServerOptions): Server {
         unread: () => waitForReader(reply),
       };
     });
-    const shape: Answer = {
+    const shape: ResponseSource = {
       kind,
       model,
       name,
@@ -323,7 +323,7 @@ function expectModel(asked: string | undefined, name: string): void {
 }
 
 /** The same events, once the first is there; what fails before is thrown here. */
-async function begun(events: AsyncIterable<Event>): Promise<AsyncIterable<Event>> {
+async function begun(events: AsyncIterable<JobEvent>): Promise<AsyncIterable<JobEvent>> {
   const all = events[Symbol.asyncIterator](),
     first = await all.next();
   return (async function* () {

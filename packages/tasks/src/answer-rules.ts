@@ -1,5 +1,5 @@
 import { exactMatch, NEEDLE_NEW_TOKENS, NEEDLE_STOP } from './exact-match.ts';
-import type { Asking } from './forms.ts';
+import type { QuestionStyle } from './forms.ts';
 
 /** How long a needle's answer may be, where it stops, and when it is right. */
 export interface AnswerRule {
@@ -13,7 +13,7 @@ export interface AnswerRule {
  * XK7M9P2Q"), so it is right if it names the
  * value and the caller stops at the model's end of turn.
  */
-export const answerRules: Readonly<Record<Asking, AnswerRule>> = {
+export const answerRules: Readonly<Record<QuestionStyle, AnswerRule>> = {
   cued: { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP, right: exactMatch },
   free: { maxNewTokens: 32, stop: [], right: namesValue },
 };

@@ -1,13 +1,13 @@
 import type { Encode } from './haystack.ts';
 
 /** A text of a size, and what is asked of it. */
-export interface Sized {
+export interface FittedText {
   readonly context: string;
   readonly question: string;
 }
 
 /** A length in which a task has no room. */
-export class NoRoom extends RangeError {
+export class NoRoomError extends RangeError {
   /** Tokens that it takes. */
   readonly least: number;
   constructor(what: string, least: number, tokens: number) {
@@ -20,7 +20,7 @@ export class NoRoom extends RangeError {
  * The largest size, of `least` to `most`, whose text, question and answer fit `tokens`: doubled until one does not, then halved between.
  * @throws NoRoom where not even the least fits
  */
-export function fit<T extends Sized>(
+export function fit<T extends FittedText>(
   what: string,
   encode: Encode,
   room: { readonly tokens: number; readonly maxNewTokens: number; readonly least?: number; readonly most?: number },
@@ -31,7 +31,7 @@ export function fit<T extends Sized>(
   let low = least,
     best = build(low),
     high = Math.min(2 * low, most + 1);
-  if (length(best) > tokens) throw new NoRoom(what, length(best), tokens);
+  if (length(best) > tokens) throw new NoRoomError(what, length(best), tokens);
   for (let next = best; high <= most; high = Math.min(2 * high, most + 1)) {
     next = build(high);
     if (length(next) > tokens) break;

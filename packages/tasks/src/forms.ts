@@ -2,7 +2,7 @@ import type { Random } from './random.ts';
 
 export type NeedleForm = 'code' | 'number';
 /** `cued`: the prompt ends just before the value. `free`: it ends in a question and "Answer:". */
-export type Asking = 'cued' | 'free';
+export type QuestionStyle = 'cued' | 'free';
 
 /** A fact that can be hidden in a text and asked for. */
 export interface Fact {
@@ -62,7 +62,7 @@ export function drawFacts(random: Random, form: NeedleForm, count: number, absen
 }
 
 /** What stands after the document, from its line break to the last character before the answer. */
-export function ask(form: NeedleForm, key: string, asking: Asking): string {
+export function ask(form: NeedleForm, key: string, asking: QuestionStyle): string {
   return asking === 'cued'
     ? `\n${fill(FORMS[form].cue, key)}`
     : `\nQuestion: ${fill(FORMS[form].question, key)}\nAnswer:`;

@@ -1,14 +1,14 @@
-import { NoRoom } from './fit.ts';
+import { NoRoomError } from './fit.ts';
 import { chain } from './generators/chain.ts';
 import { anchors, association, confusers, credentials, formats, slots } from './generators/credentials.ts';
 import { keyValue, lines } from './generators/records.ts';
 import { cwe, fwe, needles, vt } from './generators/ruler.ts';
 import type { NeedleArgs } from './generators/ruler.ts';
-import type { Made, Material } from './material.ts';
+import type { NewProblem, Material } from './material.ts';
 import type { Problem } from './problem.ts';
 import { random } from './random.ts';
 
-type Generator = (material: Material) => Made;
+type Generator = (material: Material) => NewProblem;
 
 const niah = (args: Partial<NeedleArgs> = {}): Generator =>
   needles({ haystack: 'essay', keys: 'words', values: 'numbers', k: 1, v: 1, q: 1, ...args });
@@ -52,13 +52,13 @@ export interface GeneratedOptions extends Pick<Material, 'encode' | 'sentences' 
  * Problems of a task: the same options, the same problems; the first of many are those of few.
  * @throws RangeError for a length in which the task has no room; it names one that has room for each of the problems
  */
-export function generated(task: GeneratedTask, { problems, ...material }: GeneratedOptions): readonly Problem[] {
-  let most: NoRoom | undefined;
+export function generateProblems(task: GeneratedTask, { problems, ...material }: GeneratedOptions): readonly Problem[] {
+  let most: NoRoomError | undefined;
   const made = Array.from({ length: problems }, (_, trial) => {
     try {
       return [generatedProblem(task, trial, material)];
     } catch (cause) {
-      if (!(cause instanceof NoRoom)) throw cause;
+      if (!(cause instanceof NoRoomError)) throw cause;
       if (!most || cause.least > most.least) most = cause;
       return [];
     }

@@ -1,7 +1,7 @@
-import { boxed } from './grading/math/boxed.ts';
+import { boxedText } from './grading/math/boxed.ts';
 import { sameMath } from './grading/math/same.ts';
 import { lastNumber } from './grading/last-number.ts';
-import { classification, codeSimilarity, countShare, qaF1, retrieved } from './grading/longbench.ts';
+import { classification, codeSimilarity, countShare, qaF1, retrievalScore } from './grading/longbench.ts';
 import { rougeL } from './grading/rouge.ts';
 
 /** How right an answer is, and whether there was one to grade. */
@@ -60,7 +60,7 @@ const graders = {
   },
   /** MATH: what the last \boxed{…} holds, by its value. */
   boxed: (answer, { answers }) => {
-    const inside = boxed(answer);
+    const inside = boxedText(answer);
     return {
       score: inside === undefined ? 0 : best(answers, (truth) => (sameMath(inside, truth) ? 1 : 0)),
       parsed: inside !== undefined,
@@ -72,7 +72,7 @@ const graders = {
   classification: byBest((answer, truth, { classes = [] }) =>
     classification(answer.replace(/^\n+/, '').split('\n')[0], truth, classes),
   ),
-  retrieval: byBest(retrieved),
+  retrieval: byBest(retrievalScore),
   count: byBest(countShare),
   code: byBest(codeSimilarity),
   /** A text that is read, not written: the answer is what a token costs on average, in nats; one over the perplexity. */

@@ -13,7 +13,7 @@ export type Encode = (
  * Where statements stand in a haystack: each at the boundary of two sentences that lies nearest to its share of the
  * prose.
  */
-export interface Hidden {
+export interface HiddenStatement {
   readonly text: string;
   readonly depth: number;
 }
@@ -34,7 +34,7 @@ const MAX_STARTS = 400;
  */
 export function buildHaystack(
   sentences: readonly string[],
-  hidden: readonly Hidden[],
+  hidden: readonly HiddenStatement[],
   tokens: number,
   encode: Encode,
   random: Random,
@@ -104,7 +104,7 @@ function suffix(
   return undefined;
 }
 
-function place({ pieces, sizes }: Prose, hidden: readonly Hidden[]): string {
+function place({ pieces, sizes }: Prose, hidden: readonly HiddenStatement[]): string {
   let total = 0;
   const ends = [0, ...sizes.map((size) => (total += size))];
   const slots = ends.map((): string[] => []);

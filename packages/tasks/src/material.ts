@@ -14,4 +14,4 @@ export interface Material {
   readonly trial: number;
 }
 /** A problem that has no id yet. */
-export type Made = Omit<Problem, 'id'>;
+export type NewProblem = Omit<Problem, 'id'>;

@@ -1,5 +1,5 @@
 import { ask, drawFacts } from './forms.ts';
-import type { Asking, NeedleForm } from './forms.ts';
+import type { QuestionStyle, NeedleForm } from './forms.ts';
 import { buildHaystack } from './haystack.ts';
 import type { Encode } from './haystack.ts';
 import { random } from './random.ts';
@@ -16,7 +16,7 @@ export interface NeedleOptions {
   /** @defaultValue 'code' */
   readonly form?: NeedleForm;
   /** @defaultValue 'cued' */
-  readonly asking?: Asking;
+  readonly asking?: QuestionStyle;
   /** Other facts of the same form at random depths. @defaultValue 0 */
   readonly distractors?: number;
 }

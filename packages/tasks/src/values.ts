@@ -31,8 +31,8 @@ export function distinct(count: number, make: () => string): readonly string[] {
 }
 
 /** In random order. */
-export const shuffled = <T>(draw: Random, all: readonly T[]): readonly T[] => draw.sample(all, all.length);
+export const shuffle = <T>(draw: Random, all: readonly T[]): readonly T[] => draw.sample(all, all.length);
 
 /** "a, b, and c". */
-export const listed = (words: readonly string[]): string =>
+export const listText = (words: readonly string[]): string =>
   words.length === 1 ? words[0] : `${words.slice(0, -1).join(', ')}, and ${words.at(-1)}`;

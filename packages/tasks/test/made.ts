@@ -1,4 +1,4 @@
-import { generated, heldOutBook, sentencesOf } from '../src/index.ts';
+import { generateProblems, heldOutBook, sentencesOf } from '../src/index.ts';
 import type { GeneratedTask, Problem } from '../src/index.ts';
 
 /** A token a word or mark, a digit or a letter of long words: near what real tokenizers make. */
@@ -9,4 +9,4 @@ export const encode = (text: string): { ids: readonly number[]; offsets: readonl
 
 const sentences = sentencesOf(await heldOutBook());
 export const made = (task: GeneratedTask, problems = 4, seed = 1, tokens = 1800): readonly Problem[] =>
-  generated(task, { encode, sentences, tokens, problems, seed });
+  generateProblems(task, { encode, sentences, tokens, problems, seed });

@@ -1,5 +1,5 @@
 import type { Sequence } from '@kv/models';
-import { greedy, keptTokens, mean, retained, slotsNow, using } from '@kv/evaluation/shared';
+import { greedy, keptTokens, mean, retainedShare, slotsNow, using } from '@kv/evaluation/shared';
 import type { ByArm } from './jobs.ts';
 import type { Asked, Prompt } from './prompts.ts';
 import { forEach } from './tried.ts';
@@ -18,7 +18,7 @@ export function answered(
   const block = task.kind === 'needle' ? task.block : undefined;
   return forEach(bench, ids, { block }, tried, async (sequence, { arm }) => {
     const kept = sequence.kept(),
-      held = { retained: retained(kept, valueTokens), keptTokens: keptTokens(kept, valueTokens) },
+      held = { retained: retainedShare(kept, valueTokens), keptTokens: keptTokens(kept, valueTokens) },
       slots: number[] = [];
     // forms that the embedded model was never trained on
     if (bench.embedded && (task.kind === 'credential' || task.kind === 'generated'))

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
-import type { Names, Subject } from '@kv/evaluation';
+import type { RegistryOf, Subject } from '@kv/evaluation';
 import { askFiles, percent } from '@kv/evaluation/shared';
 import { contrastsOf, policyOf, promptsOf } from './jobs.ts';
 import { ENOUGH, powerOfRow } from './power.ts';
@@ -14,7 +14,7 @@ export interface Carrier {
   readonly sentences: readonly string[];
   /** Tokens of the text's part that its prose comes from. */
   readonly prose: number;
-  readonly names?: Names | undefined;
+  readonly names?: RegistryOf | undefined;
 }
 
 /** Answers and questions are shorter. */

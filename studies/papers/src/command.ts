@@ -3,15 +3,23 @@ import { fileURLToPath } from 'node:url';
 import { checkWritable, writeWhole } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../../../apps/cli/src/colors.ts';
-import { fitted, reflowed } from '../../../apps/cli/src/columns.ts';
+import { fitColumns, reflow } from '../../../apps/cli/src/columns.ts';
 import { deviceOption } from '../../../apps/cli/src/device.ts';
 import { chooseEngine, engineOption } from '../../../apps/cli/src/engine.ts';
-import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../../../apps/cli/src/experiment.ts';
+import {
+  withFlagNames,
+  here,
+  machineOf,
+  namingOf,
+  run,
+  subjectOf,
+  workersOption,
+} from '../../../apps/cli/src/experiment.ts';
 import { withExamples } from '../../../apps/cli/src/help.ts';
 import { MODEL_HELP } from '../../../apps/cli/src/model-source.ts';
 import { list, oneOf, whole } from '../../../apps/cli/src/option-values.ts';
 import { codeOf } from '../../../apps/cli/src/policy/package-code.ts';
-import type { Program } from '../../../apps/cli/src/program.ts';
+import type { CommandProgram } from '../../../apps/cli/src/program.ts';
 import { readText } from '../../../apps/cli/src/run/questions.ts';
 import { lineWidth } from '../../../apps/cli/src/terminal.ts';
 import type { Terminal } from '../../../apps/cli/src/terminal.ts';
@@ -75,7 +83,7 @@ const papersCommand = (terminal: Terminal): Command => {
       .option('--list', 'print the plan and run nothing')
       .option('--json', 'print what came out as one object, or with --list the whole plan')
       .option('--fresh', 'forget the results of earlier runs on this model and these prompts')
-      .action((flags: Flags, command: Command) => flagged(command, () => papers(flags, command))),
+      .action((flags: Flags, command: Command) => withFlagNames(command, () => papers(flags, command))),
     [`${SHELL} papers --list`, 'what each paper promised, and how it is asked'],
     [`${SHELL} papers --row caote-h2o-needle --n 20`, 'one row on few prompts'],
   );
@@ -90,7 +98,7 @@ const papersCommand = (terminal: Terminal): Command => {
       asked = { papers: paper, rows: row };
     if (flags.list) {
       const rows = rowsOf(plan, asked).map((one) => `${pc.bold(one.id)}  ${rowText(one, plan.on)}`);
-      stdout.write(flags.json ? planText(name) : `${reflowed(rows.join('\n\n'), width)}\n`);
+      stdout.write(flags.json ? planText(name) : `${reflow(rows.join('\n\n'), width)}\n`);
       return;
     }
     if (flags.out !== undefined) checkWritable(join(resolve(cwd, flags.out), 'results'), flags.out, { folder: true });
@@ -118,7 +126,7 @@ const papersCommand = (terminal: Terminal): Command => {
 };
 
 /** The study as a program. */
-export const PAPERS: Program = {
+export const PAPERS: CommandProgram = {
   shell: SHELL,
   says: 'Studies of KV-cache retention.',
   examples: [],
@@ -153,12 +161,12 @@ function studyText({ outcomes, excused, label }: Study, width: number): string {
     const cells = [outcome.row.id, ...outcomeCells(outcome)];
     return cells.with(-1, TINTS[outcome.verdict](outcome.verdict));
   });
-  const lines = fitted(
+  const lines = fitColumns(
       [['row', 'promise', 'measured: better by', 'n', 'outcome'].map(pc.dim), ...rows],
       new Set([3]),
       width,
     ),
-    without = reflowed(excused.map(({ id, excuse }) => `${id}: ${excuse}`).join('\n'), width);
+    without = reflow(excused.map(({ id, excuse }) => `${id}: ${excuse}`).join('\n'), width);
   return `${label === undefined ? '' : `${pc.yellow(label)}\n`}${lines}${without === '' ? '' : `\n\n${pc.dim(`not run\n${without}`)}`}`;
 }
 

@@ -1,5 +1,5 @@
 import type { Policy } from '@kv/core';
-import type { Names } from '@kv/evaluation';
+import type { RegistryOf } from '@kv/evaluation';
 import { digest, policyOf as parsed } from '@kv/evaluation/shared';
 import { armKey, FULL, isPlanned } from './types.ts';
 import type { Arm, Contrast, Kind, Numbers, Plan, Planned, Task } from './types.ts';
@@ -33,7 +33,7 @@ export const policiesOf = ({ rows, tasks }: Plan): readonly string[] => [
  * The policy of a plan's text, as `policyOf` of evaluation. Plans 2 and 3, which do not change, wrote the policy inside a
  * view as an option.
  */
-export const policyOf = (text: string, names?: Names, seed?: number): Promise<Policy> =>
+export const policyOf = (text: string, names?: RegistryOf, seed?: number): Promise<Policy> =>
   parsed(text.replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)'), names, seed);
 /** Prompts of a row: the plan's, unless another number is asked for. */
 export const promptsOf = ({ n }: Planned, kind: Kind, asked?: number): number => asked ?? n[kind];

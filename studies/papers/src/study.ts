@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 import { KvError } from '@kv/core';
 import { didYouMean } from '@kv/core/engine';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
-import type { Experiment, Naming, Subject } from '@kv/evaluation';
+import type { Experiment, PolicyNaming, Subject } from '@kv/evaluation';
 import { digest, filesOf, sum } from '@kv/evaluation/shared';
 import { carried } from './carries.ts';
 import { contrastsOf, jobsOf, known, policiesOf, policyOf } from './jobs.ts';
@@ -15,7 +15,7 @@ import { proseOf } from './windows.ts';
 import type { PaperWork } from './work.ts';
 
 /** What of a plan is asked, and how. */
-export interface StudyOptions extends Naming {
+export interface StudyOptions extends PolicyNaming {
   /** @defaultValue all */
   readonly papers?: readonly Paper[] | undefined;
   /** Ids of rows. @defaultValue all */

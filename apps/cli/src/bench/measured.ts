@@ -14,7 +14,7 @@ interface EventCost {
 }
 
 /** What an engine came to, turn by turn. */
-export interface Measured {
+export interface EngineTimes {
   readonly name: string;
   /** What the engine calls itself. */
   readonly engine: string;
@@ -30,7 +30,7 @@ export interface Measured {
 }
 
 /** What every engine is asked. */
-export interface Job {
+export interface BenchJob {
   /** Prompts, shortest first. */
   readonly prompts: readonly (readonly number[])[];
   readonly decode: number;
@@ -50,9 +50,9 @@ export const speedOf = (tokens: number, start: number, at: readonly number[]): S
 
 /** Every prompt, turn after turn, once a short run warmed the engine up; nothing further once it is aborted. */
 export async function speeds(
-  { prompts, turns, signal }: Job,
+  { prompts, turns, signal }: BenchJob,
   run: (ids: readonly number[]) => Promise<Speed>,
-): Promise<Measured['speed']> {
+): Promise<EngineTimes['speed']> {
   const speed = prompts.map(({ length }) => ({ tokens: length, turns: [] as Speed[] }));
   await run(prompts[0].slice(0, 64));
   for (let turn = 0; turn < turns; turn++)

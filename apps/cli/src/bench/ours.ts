@@ -4,10 +4,10 @@ import type { Budget, Model } from '@kv/models';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { BLOCK, speeds } from './measured.ts';
-import type { Job, Measured } from './measured.ts';
-import { timed } from './timed.ts';
+import type { BenchJob, EngineTimes } from './measured.ts';
+import { timeRun } from './timed.ts';
 
-export interface Events {
+export interface EventRun {
   readonly policies: readonly { readonly name: string; readonly policy: Policy }[];
   readonly budget: Budget;
 }
@@ -17,10 +17,10 @@ export async function measureOurs(
   choice: EngineChoice,
   path: string,
   cwd: string,
-  job: Job,
-  { policies, budget }: Events,
+  job: BenchJob,
+  { policies, budget }: EventRun,
   known: ReadonlySet<string>,
-): Promise<Measured | undefined> {
+): Promise<EngineTimes | undefined> {
   const before = process.memoryUsage.rss(),
     runtime = await openRuntime(choice, cwd, job.threads);
   let model: Model | undefined;
@@ -30,13 +30,13 @@ export async function measureOurs(
     if (known.has(engine)) return undefined;
     let cache = 0;
     const speed = await speeds(job, async (ids) => {
-      const { report, ...speed } = await timed(model!, ids, { steps: job.decode, block: BLOCK, signal: job.signal }); // set above
+      const { report, ...speed } = await timeRun(model!, ids, { steps: job.decode, block: BLOCK, signal: job.signal }); // set above
       cache = Math.max(cache, report.bytes.peak);
       return speed;
     });
-    const events: Measured['events'][number][] = [];
+    const events: EngineTimes['events'][number][] = [];
     for (const { name, policy } of policies) {
-      const turns: Measured['events'][number]['turns'][number][] = [];
+      const turns: EngineTimes['events'][number]['turns'][number][] = [];
       for (let turn = 0; turn < job.turns; turn++) turns.push(await event(model, policy, budget, job));
       events.push({ policy: name, turns });
     }
@@ -51,8 +51,8 @@ async function event(
   model: Model,
   policy: Policy,
   budget: Budget,
-  { prompts: [ids], signal }: Job,
-): Promise<Measured['events'][number]['turns'][number]> {
+  { prompts: [ids], signal }: BenchJob,
+): Promise<EngineTimes['events'][number]['turns'][number]> {
   const sequence = new Sequence(model);
   try {
     await sequence.prefill(ids, { policy, budget, signal });

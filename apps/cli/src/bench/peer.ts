@@ -3,9 +3,9 @@ import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { KvError } from '@kv/core';
-import { installed } from '../optional-package.ts';
+import { installedFolder } from '../optional-package.ts';
 import { BLOCK, speedOf, speeds } from './measured.ts';
-import type { Job, Measured } from './measured.ts';
+import type { BenchJob, EngineTimes } from './measured.ts';
 
 export const PEER = 'node-llama-cpp';
 
@@ -30,14 +30,14 @@ interface Peer {
 
 /** The folder of the peer: below `--peer`, else as packages are found from the working folder. */
 export function findPeer(cwd: string, folder: string | undefined): string | undefined {
-  const found = installed(PEER, folder === undefined ? cwd : resolve(cwd, folder));
+  const found = installedFolder(PEER, folder === undefined ? cwd : resolve(cwd, folder));
   if (folder !== undefined && found === undefined)
     throw new KvError('--peer', `expected a folder with ${PEER} (npm install ${PEER}), got ${folder}`);
   return found;
 }
 
 /** node-llama-cpp on the CPU, over the same file and prompts. */
-export async function measurePeer(folder: string, modelPath: string, job: Job): Promise<Measured> {
+export async function measurePeer(folder: string, modelPath: string, job: BenchJob): Promise<EngineTimes> {
   const entry = join(folder, 'dist/index.js');
   if (!existsSync(entry)) throw new KvError('--peer', `expected ${PEER} with ${entry}, got a package without`);
   const before = process.memoryUsage.rss(),

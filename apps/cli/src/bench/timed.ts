@@ -1,13 +1,13 @@
 import { generate } from '@kv/models';
-import type { Generated, Model } from '@kv/models';
+import type { GenerateResult, Model } from '@kv/models';
 import { speedOf, type Speed } from './measured.ts';
 
 /** Reads a prompt and generates `steps` tokens behind the first, which ends the prefill. @throws once it is aborted */
-export async function timed(
+export async function timeRun(
   model: Model,
   ids: readonly number[],
   { steps, block, signal }: { readonly steps: number; readonly block: number; readonly signal: AbortSignal },
-): Promise<Speed & Pick<Generated, 'report'>> {
+): Promise<Speed & Pick<GenerateResult, 'report'>> {
   const start = performance.now(),
     at: number[] = [],
     generation = generate(model, { ids, block, maxNewTokens: steps + 1, signal });

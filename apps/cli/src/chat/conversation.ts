@@ -3,7 +3,7 @@ import type { Policy } from '@kv/core';
 import { decode } from '@kv/models';
 import type { DecodeOptions, Finish, Sequence } from '@kv/models';
 import { saveCacheFile } from '../save-cache.ts';
-import type { Turns } from './turns.ts';
+import type { ChatTurns } from './turns.ts';
 
 interface ConversationOptions extends Pick<DecodeOptions, 'maxNewTokens' | 'temperature' | 'topP' | 'seed'> {
   readonly policy: Policy;
@@ -33,7 +33,7 @@ export interface Conversation {
 
 export function createConversation(
   sequence: Sequence,
-  turns: Turns,
+  turns: ChatTurns,
   { policy, budget, block, every, ...sampling }: ConversationOptions,
 ): Conversation {
   /** Generated, and not fed yet. */

@@ -4,7 +4,7 @@ import { bytesText } from '@kv/evaluation';
 import pc from 'picocolors';
 import { oneSentence } from '../one-sentence.ts';
 import { plain } from '../plain.ts';
-import { shownOn, type Input, type Terminal } from '../terminal.ts';
+import { shownOn, type TerminalInput, type Terminal } from '../terminal.ts';
 import type { Conversation } from './conversation.ts';
 import { droppedText } from './dropped.ts';
 
@@ -18,7 +18,10 @@ const HELP = `/dropped     the conversation, with what the policy has dropped ma
  * Reads turns line by line until the input ends, /quit or Ctrl-C; a first Ctrl-C during an answer ends the answer
  * alone.
  */
-export async function repl(conversation: Conversation, terminal: Terminal & { readonly input: Input }): Promise<void> {
+export async function repl(
+  conversation: Conversation,
+  terminal: Terminal & { readonly input: TerminalInput },
+): Promise<void> {
   const { stdout, stderr, input, signal } = terminal,
     tty = input.stream.isTTY === true;
   const lines = createInterface({

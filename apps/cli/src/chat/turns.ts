@@ -3,7 +3,7 @@ import { KvError } from '@kv/core';
 import { renderedAfter, renderedIds, type ChatTemplate, type Tokenizer } from '@kv/models';
 
 /** How what a person says becomes tokens, and where an answer ends. */
-export interface Turns {
+export interface ChatTurns {
   /** The tokens of one turn; `before` is the text so far, empty at the start. */
   turn(said: string, before: string): readonly number[];
   /** Text that ends an answer. */
@@ -14,7 +14,7 @@ export interface Turns {
  * For models without a chat template: every turn is a line that the model goes on writing, the answer ends with the
  * line, and a system text stands in lines before all turns.
  */
-export function lineTurns(tokenizer: Tokenizer, system: string | undefined): Turns {
+export function lineTurns(tokenizer: Tokenizer, system: string | undefined): ChatTurns {
   return {
     turn(said, before) {
       const ids = (text: string, special: boolean): readonly number[] =>
@@ -30,7 +30,7 @@ export function lineTurns(tokenizer: Tokenizer, system: string | undefined): Tur
  * For models with a chat template. What follows an earlier answer does not depend on what was said before, so only that
  * part is rendered and fed. What a person writes stays text: nobody ends their own turn or begins another's.
  */
-export function templateTurns(tokenizer: Tokenizer, template: ChatTemplate, system: string | undefined): Turns {
+export function templateTurns(tokenizer: Tokenizer, template: ChatTemplate, system: string | undefined): ChatTurns {
   const start = system === undefined ? [] : [{ role: 'system', content: system }];
   return {
     turn(said, before) {

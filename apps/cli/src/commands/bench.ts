@@ -7,8 +7,8 @@ import type { Budget } from '@kv/models';
 import { Command } from 'commander';
 import { measureOurs } from '../bench/ours.ts';
 import { findPeer, measurePeer, PEER } from '../bench/peer.ts';
-import type { Job, Measured } from '../bench/measured.ts';
-import { fitted, reflowed } from '../columns.ts';
+import type { BenchJob, EngineTimes } from '../bench/measured.ts';
+import { fitColumns, reflow } from '../columns.ts';
 import { hasGpu } from '../device.ts';
 import { withExamples } from '../help.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
@@ -95,8 +95,8 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
     ),
     peer = findPeer(cwd, options.peer),
     path = await resolveModel(model, terminal),
-    job: Job = { prompts: await prompts(path, options, terminal), decode, turns, threads, signal };
-  const measured: Measured[] = [],
+    job: BenchJob = { prompts: await prompts(path, options, terminal), decode, turns, threads, signal };
+  const measured: EngineTimes[] = [],
     skipped: Skipped[] = [];
   for (const name of options.engines) {
     const why = await missing(name, path, peer, cwd);
@@ -147,7 +147,7 @@ async function prompts(
   path: string,
   { tokens, decode, text }: BenchOptions,
   { cwd, signal }: Terminal,
-): Promise<Job['prompts']> {
+): Promise<BenchJob['prompts']> {
   const { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal });
   await close();
   const most = config.maxPositions - decode - 1,
@@ -199,7 +199,7 @@ function sheet(
     readonly cores: number;
     readonly turns: number;
   },
-  measured: readonly Measured[],
+  measured: readonly EngineTimes[],
   skipped: readonly Skipped[],
   width: number,
 ): string {
@@ -237,16 +237,16 @@ function sheet(
     bytesText(Math.max(0, process)),
   ]);
   const tables = [
-    fitted([['engine', 'tokens', 'prefill, tokens/s', 'decode, tokens/s'], ...speeds], new Set([1, 2, 3]), width),
+    fitColumns([['engine', 'tokens', 'prefill, tokens/s', 'decode, tokens/s'], ...speeds], new Set([1, 2, 3]), width),
     ...(events.length === 0
       ? []
-      : [fitted([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]), width)]),
-    fitted([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2]), width),
+      : [fitColumns([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]), width)]),
+    fitColumns([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2]), width),
     [
       ...measured.map(({ name, engine }) => `${name} is ${plain(engine)}`),
       ...skipped.map(({ name, why }) => `${name} left out: ${why}`),
     ].join('\n'),
   ];
   const text = `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns; engines run one after the other, and a later one may reuse memory that an earlier one freed\n\n${tables.join('\n\n')}\n`;
-  return reflowed(text, width);
+  return reflow(text, width);
 }

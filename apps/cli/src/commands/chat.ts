@@ -1,14 +1,14 @@
 import { resolve } from 'node:path';
 import { count, KvError, maybe, text } from '@kv/core';
 import { allowanceOf, compile, excerpt, expectBudget } from '@kv/core/engine';
-import type { Policy, Settled } from '@kv/core';
+import type { Policy, ResolvedOptions } from '@kv/core';
 import { loadCache, Sequence } from '@kv/models';
 import { schemas } from '@kv/engine';
 import type { Budget, Model } from '@kv/models';
 import { Command } from 'commander';
 import { createConversation } from '../chat/conversation.ts';
 import { repl } from '../chat/repl.ts';
-import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
+import { lineTurns, templateTurns, type ChatTurns } from '../chat/turns.ts';
 import { deviceOption } from '../device.ts';
 import { engineOption, hostOnly } from '../engine.ts';
 import { withFlags } from '../flags.ts';
@@ -46,7 +46,7 @@ export const CHAT = {
   maxNewTokens: count(256, 'tokens', GENERATE.maxNewTokens.says),
   ...sampled,
 };
-type ChatOptions = Settled<typeof CHAT>;
+type ChatOptions = ResolvedOptions<typeof CHAT>;
 
 /** `kv chat`: a conversation over a cache of fixed size. */
 export const chatCommand = (terminal: Terminal): Command =>
@@ -155,7 +155,7 @@ function policyOfCache(file: string, label: string): Policy {
 }
 
 /** In the words that the model was trained on, if its checkpoint says which. */
-function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined): Turns {
+function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined): ChatTurns {
   const render = chatTemplate?.();
   return render ? templateTurns(tokenizer, render, system) : lineTurns(tokenizer, system);
 }

@@ -6,17 +6,17 @@ import { cachedModels, modelsIn } from '@kv/hub';
 import { loadModel } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { fitted, reflowed, wrapped } from '../columns.ts';
+import { fitColumns, reflow, wrapColumns } from '../columns.ts';
 import { adapterOf, gpuFolder } from '../device.ts';
 import { openRuntime, withoutOnnx } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { howToInstall } from '../optional-package.ts';
 import { bestSpeed } from '../doctor/speed.ts';
-import type { Speed } from '../doctor/speed.ts';
+import type { DoctorSpeed } from '../doctor/speed.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP, resolveModel } from '../model-source.ts';
 import { plain } from '../plain.ts';
-import { installed, versionOf } from '../policy/installed.ts';
+import { installedPieces, versionOf } from '../policy/installed.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -37,7 +37,7 @@ const BESIDE: readonly (readonly [name: string, gain: string])[] = [
 /** Where a clone's tools put models. */
 const HERE = '.kv/models';
 
-interface Engine extends Partial<Speed> {
+interface Engine extends Partial<DoctorSpeed> {
   readonly flag: string;
   /** What runs; a sentence where nothing does. */
   readonly engine: string;
@@ -83,7 +83,7 @@ async function examine(model: string, terminal: Terminal): Promise<Findings> {
       missing = choice === 'webgpu' && typeof adapter === 'string' ? adapter : why;
     engines.push({ flag, ...(missing ? { engine: missing } : await measured(choice, path, terminal)) });
   }
-  const { versions, failed } = await installed(cwd);
+  const { versions, failed } = await installedPieces(cwd);
   return {
     machine: {
       kv: versionOf('@kv/core', here) ?? '0.0.0',
@@ -125,7 +125,7 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
       tokens === undefined ? '' : String(Number(tokens.toPrecision(3))),
     section = (title: string, text: string): string => `${pc.bold(title)}\n${text}`,
     listed = (all: Findings['here']): string =>
-      wrapped(
+      wrapColumns(
         all.map(({ name, bytes }) => [bytesText(bytes), plain(name)]),
         width,
       ),
@@ -137,7 +137,7 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
     `kv ${machine.kv} on Node ${machine.node}, ${machine.platform}, ${machine.cores} cores, ${machine.memory} of memory`,
     section(
       `Engines, tokens a second of ${plain(model)}: in a prompt of ${tokens} tokens, and in an answer to it`,
-      fitted(
+      fitColumns(
         [
           ['option', 'prompt', 'answer', 'engine'].map(pc.dim),
           ...engines.map(({ flag, engine, prefill, decode }) => [
@@ -164,7 +164,7 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
     ...(here.length > 0 ? [section(`Models in ${HERE}`, listed(here))] : []),
     section(
       `Packages: ${pieces.length} with pieces, ${others.length} of them by others`,
-      wrapped(
+      wrapColumns(
         [
           ...others.map(([name, version = '']) => [`${name}@${version}`, "pieces, listed by 'kv pieces'"]),
           ...BESIDE.map(([name, gain]) =>
@@ -178,5 +178,5 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
     ),
     ...(failed.length > 0 ? [section('Not usable', failed.map(plain).join('\n'))] : []),
   ].join('\n\n');
-  return reflowed(text, width);
+  return reflow(text, width);
 }

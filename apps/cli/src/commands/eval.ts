@@ -34,7 +34,7 @@ import { KvError } from '@kv/core';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { fitted, reflowed } from '../columns.ts';
+import { fitColumns, reflow } from '../columns.ts';
 import { withExamples } from '../help.ts';
 import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
@@ -146,7 +146,7 @@ async function evaluate(
     } as const;
   if (json) stdout.write(sweepJson(outcome));
   else stdout.write(`${sweepText(all, stdout)}\n`);
-  if (!json && contrasts.length > 0) stdout.write(`\n${reflowed(contrastsText(contrasts), lineWidth(stdout))}\n`);
+  if (!json && contrasts.length > 0) stdout.write(`\n${reflow(contrastsText(contrasts), lineWidth(stdout))}\n`);
   await write(csv, () => sweepCsv(all));
   await write(jsonFile, () => sweepJson(outcome));
   await write(parquet, () => sweepParquet(all));
@@ -267,13 +267,13 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
     ),
     shown = [...titles.keys()].filter((c) => !alike.includes(c)),
     cut = (line: readonly string[]): readonly string[] => shown.map((c) => line[c]),
-    table = fitted(
+    table = fitColumns(
       [cut(titles.map(pc.dim)), ...lines.map(cut)],
       new Set(shown.flatMap((c, i) => (c === 4 || c > 5 ? [i] : []))),
       lineWidth(stdout),
     ),
     above = alike.filter((c) => lines[0][c] !== '').map((c) => `${titles[c]} ${lines[0][c]}`);
-  return above.length === 0 ? table : `${reflowed(above.join(', '), lineWidth(stdout))}\n${table}`;
+  return above.length === 0 ? table : `${reflow(above.join(', '), lineWidth(stdout))}\n${table}`;
 }
 /** Columns that stand above the table where every row has the same. */
 const ALIKE: ReadonlySet<string> = new Set(['model', 'task', 'unparsed', 'n', 'shortfall']);

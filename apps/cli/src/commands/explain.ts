@@ -5,7 +5,7 @@ import { openCheckpoint } from '@kv/checkpoints';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { countText, wrapped } from '../columns.ts';
+import { countText, wrapColumns } from '../columns.ts';
 import { deviceRows, deviceTable, deviceText } from '../explain/device-table.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
@@ -106,7 +106,7 @@ function sheet(p: Prediction, length: number, width: number): string {
     ['on a GPU', gpuText(p.device)],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
-  return wrapped(
+  return wrapColumns(
     rows.map(([name, text]) => [pc.dim(name), text]),
     width,
   );

@@ -11,13 +11,13 @@ import {
   needleTable,
   writeWhole,
 } from '@kv/evaluation';
-import type { Mode, NeedleOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
+import type { Mode, NeedleRunOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { fitted, reflowed } from '../columns.ts';
+import { fitColumns, reflow } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, hostOnly } from '../engine.ts';
-import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { withFlagNames, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { budget, list, number, oneOf, whole } from '../option-values.ts';
@@ -29,7 +29,7 @@ import type { PolicyFlags } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
-interface Flags extends Omit<NeedleOptions, 'modes' | 'policies'>, PolicyFlags {
+interface Flags extends Omit<NeedleRunOptions, 'modes' | 'policies'>, PolicyFlags {
   readonly model: string;
   readonly mode: Mode | 'both';
   readonly out?: string;
@@ -96,7 +96,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       .option(...workersOption)
       .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')
       .option('--fresh', 'forget the results of earlier runs with these settings')
-      .action((flags: Flags, command: Command) => flagged(command, () => needle(flags, command))),
+      .action((flags: Flags, command: Command) => withFlagNames(command, () => needle(flags, command))),
     ['kv needle', 'policies x budgets x depths on the embedded model; Ctrl-C and go on later'],
     [
       "kv needle --policy 'snapkv(window=16,kernel=17,pooling=max)' --policy tova --budgets 32,25% --prompts 10",
@@ -145,10 +145,10 @@ export function needleText({ settings, rows }: NeedleTable, width: number): stri
     const ofMode = rows.filter(({ way }) => way.mode === mode);
     const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));
     const concluded = needleConclusion(rows, mode),
-      table = `${pc.bold(reflowed(modeTitles[mode], width))}\n${fitted([head, ...cells], right, width)}`;
-    return concluded === undefined ? table : `${table}\n${reflowed(plain(concluded), width)}`;
+      table = `${pc.bold(reflow(modeTitles[mode], width))}\n${fitColumns([head, ...cells], right, width)}`;
+    return concluded === undefined ? table : `${table}\n${reflow(plain(concluded), width)}`;
   });
-  return `${blocks.join('\n\n')}\n\n${pc.dim(reflowed([needleLegend, ...unfit(rows)].join('\n'), width))}`;
+  return `${blocks.join('\n\n')}\n\n${pc.dim(reflow([needleLegend, ...unfit(rows)].join('\n'), width))}`;
 }
 
 function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {

@@ -1,11 +1,11 @@
 import { entries, KvError, lookUp } from '@kv/core';
-import type { Description, Entry, Option } from '@kv/core';
+import type { Description, RegistryEntry, Option } from '@kv/core';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { wrap, wrapped } from '../columns.ts';
+import { wrap, wrapColumns } from '../columns.ts';
 import { withExamples } from '../help.ts';
-import { installed } from '../policy/installed.ts';
-import type { Installed } from '../policy/installed.ts';
+import { installedPieces } from '../policy/installed.ts';
+import type { InstalledPieces } from '../policy/installed.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -25,7 +25,7 @@ export const piecesCommand = (terminal: Terminal): Command =>
       )
       .action(async (name: string | undefined, { json, kind }: { readonly json?: true; readonly kind?: string }) => {
         const { stdout, stderr, cwd } = terminal;
-        const all = await installed(cwd);
+        const all = await installedPieces(cwd);
         for (const sentence of all.failed) stderr.write(`${sentence}\n`);
         const among = ofKind(entries(all.known), kind),
           exact = name !== undefined && among.some(({ factory }) => factory.description.name === name),
@@ -54,7 +54,7 @@ export const piecesCommand = (terminal: Terminal): Command =>
 const has = (name: string, part: string): boolean => name.toLowerCase().includes(part.toLowerCase());
 
 /** Those of a kind. @throws KvError for a kind that there is none of */
-function ofKind(all: readonly Entry[], kind: string | undefined): readonly Entry[] {
+function ofKind(all: readonly RegistryEntry[], kind: string | undefined): readonly RegistryEntry[] {
   const found = all.filter(({ factory }) => kind === undefined || factory.description.kind === kind);
   if (found.length > 0) return found;
   const kinds = [...new Set(all.map(({ factory }) => factory.description.kind))].sort();
@@ -62,7 +62,7 @@ function ofKind(all: readonly Entry[], kind: string | undefined): readonly Entry
 }
 
 /** Everything of a name: a method may stand beside a piece. @throws KvError for a name that there is not */
-function named({ known }: Installed, name: string, among: readonly Entry[]): readonly Entry[] {
+function named({ known }: InstalledPieces, name: string, among: readonly RegistryEntry[]): readonly RegistryEntry[] {
   const { description } = lookUp(known, name, true),
     found = among.filter(
       ({ factory }) =>
@@ -72,7 +72,7 @@ function named({ known }: Installed, name: string, among: readonly Entry[]): rea
   throw new KvError('--kind', `expected that of '${name}', ${description.kind}, got another`);
 }
 
-const record = ({ factory: { description }, package: from }: Entry, { versions }: Installed): object => {
+const record = ({ factory: { description }, package: from }: RegistryEntry, { versions }: InstalledPieces): object => {
   const { name, kind, says: about, source, signals: needs, takes, from: after, to: leaves, options } = description;
   const all = Object.entries(options);
   return {
@@ -104,17 +104,17 @@ const standard = ({ default: value, as }: Option<unknown>): unknown =>
   as ?? (typeof value === 'object' && value !== null && 'label' in value ? value.label : value);
 
 const ours = (from: string): boolean => from.startsWith('@kv/');
-function list(all: readonly Entry[], { versions }: Installed, width: number): string {
+function list(all: readonly RegistryEntry[], { versions }: InstalledPieces, width: number): string {
   const paragraph = (text: string): string => wrap(text, width).join('\n');
-  const section = (title: string, entries: readonly Entry[]): string => {
+  const section = (title: string, entries: readonly RegistryEntry[]): string => {
     const rows = entries.map(({ factory: { description }, package: from }) => [
       description.name,
       pc.dim(description.kind),
       `${description.says}${ours(from) ? '' : ` (${from}@${versions.get(from) ?? '0.0.0'})`}`,
     ]);
-    return `${pc.bold(paragraph(title))}\n${wrapped(rows, width)}`;
+    return `${pc.bold(paragraph(title))}\n${wrapColumns(rows, width)}`;
   };
-  const isMethod = ({ factory }: Entry): boolean => factory.description.kind === 'method',
+  const isMethod = ({ factory }: RegistryEntry): boolean => factory.description.kind === 'method',
     methods = all.filter(isMethod),
     pieces = all.filter((entry) => !isMethod(entry));
   return [
@@ -132,7 +132,11 @@ function list(all: readonly Entry[], { versions }: Installed, width: number): st
   ].join('\n');
 }
 
-function details({ factory: { description }, package: from }: Entry, { versions }: Installed, width: number): string {
+function details(
+  { factory: { description }, package: from }: RegistryEntry,
+  { versions }: InstalledPieces,
+  width: number,
+): string {
   const { name, kind, says, source, signals, options } = description;
   const rows = [
     ['source', source],
@@ -146,8 +150,8 @@ function details({ factory: { description }, package: from }: Entry, { versions 
   ]);
   return [
     wrap(`${name}, ${kind}: ${says}`, width).join('\n').replace(name, pc.bold(name)),
-    wrapped(rows, width),
-    ...(optionRows.length > 0 ? [wrapped(optionRows, width)] : []),
+    wrapColumns(rows, width),
+    ...(optionRows.length > 0 ? [wrapColumns(optionRows, width)] : []),
   ].join('\n');
 }
 const TAKES = { scorer: 'a scorer', scorers: 'scorers', terms: 'WEIGHT*SCORER, ...', policy: 'a policy' } as const;

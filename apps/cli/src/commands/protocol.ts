@@ -21,13 +21,21 @@ import {
   tuningIds,
   VERDICT,
 } from '@kv/evaluation';
-import type { ArmSummary, AskedModel, Bed, Confirmed, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
+import type {
+  ArmSummary,
+  PlanModel,
+  ModelRunner,
+  ConfirmationReport,
+  ConfirmationLog,
+  ProbeOutcome,
+  LoadedPlan,
+} from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { fitted } from '../columns.ts';
+import { fitColumns } from '../columns.ts';
 import { withExamples } from '../help.ts';
-import type { Example } from '../help.ts';
+import type { HelpExample } from '../help.ts';
 import { plain } from '../plain.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
@@ -111,9 +119,9 @@ export const protocolCommand = (terminal: Terminal): Command => {
         .join('\n')}\n${branchGate} Fewer than ${VERDICT} ids to confirm on are a screening, not a verdict. ${pLegend}`,
     );
 
-  const ledgerOf = (protocol: Protocolled): Ledger => openLedger(resolve(cwd, '.kv'), protocol);
+  const ledgerOf = (protocol: LoadedPlan): ConfirmationLog => openLedger(resolve(cwd, '.kv'), protocol);
 
-  async function bedOf({ plan, problems }: Protocolled, command: Command): Promise<Bed> {
+  async function bedOf({ plan, problems }: LoadedPlan, command: Command): Promise<ModelRunner> {
     const bench = await cellBench(command, terminal),
       found = new Map<string, ReturnType<typeof bench.subject>>();
     const subject = (name: string): ReturnType<typeof bench.subject> => {
@@ -138,7 +146,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
     };
   }
 
-  const steps: readonly (readonly [Command, Example])[] = [
+  const steps: readonly (readonly [Command, HelpExample])[] = [
     [split, ['kv protocol split --ids ids.json --json', 'both parts, for a plan']],
     [probing, ['kv protocol probe plan.json', 'try every weight on the ids to choose on']],
     [confirming, ['kv protocol confirm plan.json', 'run the chosen one on the others, once']],
@@ -157,7 +165,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
 
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(2)}`;
 const table = (on: Stream, head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  fitted([head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)), lineWidth(on));
+  fitColumns([head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)), lineWidth(on));
 const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): readonly string[] => [
   `${(100 * accuracy).toFixed(1)} %`,
   `${(100 * unparsed).toFixed(1)} %`,
@@ -189,7 +197,7 @@ function probeText({ ids, of, probes, models, lambda, gains, cells }: ProbeOutco
 }
 
 /** Which weights were asked, whatever they are called. */
-const modelsText = (models: readonly AskedModel[]): string =>
+const modelsText = (models: readonly PlanModel[]): string =>
   models.map(({ name, weights, engine }) => `${plain(name)}: weights ${weights} on ${engine}`).join('\n');
 
 /** Ids to choose on are a screening, however many. */
@@ -207,7 +215,10 @@ function tieText(gains: ProbeOutcome['gains']): string {
   return ` (${all}: of mean gains within half a point of the best the smallest weight is taken)`;
 }
 
-function confirmText({ verdict, config, look, models, lambda, ids, seeds, cells }: Confirmed, stdout: Stream): string {
+function confirmText(
+  { verdict, config, look, models, lambda, ids, seeds, cells }: ConfirmationReport,
+  stdout: Stream,
+): string {
   const rows = cells.flatMap(({ model, budget, base, candidate, matched, difference, low, high, p, bonferroni }) => [
     [plain(model), String(budget), 'base', ...armCells(base), '', '', '', ''],
     [

@@ -1,15 +1,15 @@
 import { KvError, maybe, text, texts } from '@kv/core';
-import type { Settled } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
 import { expectNamed } from '@kv/checkpoints';
 import { recorder, schemas } from '@kv/engine';
-import type { Generated, Model } from '@kv/models';
+import type { GenerateResult, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
-import { flagged } from '../experiment.ts';
+import { withFlagNames } from '../experiment.ts';
 import { engineOption, hostOnly } from '../engine.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
@@ -69,7 +69,7 @@ export const RUN = {
     'Print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy}).',
   ),
 };
-type RunOptions = Settled<typeof RUN> & { readonly model: string };
+type RunOptions = ResolvedOptions<typeof RUN> & { readonly model: string };
 
 /** What a prompt comes from. */
 const PROMPT =
@@ -154,7 +154,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const named = await resolvePolicy(options.policy, { cwd }),
     recorded = options.why && recorder(named),
     policy = recorded?.policy ?? named;
-  const under = await flagged(command, () => decodingUnder(policy, options, cwd));
+  const under = await withFlagNames(command, () => decodingUnder(policy, options, cwd));
   const decoding = { every, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };
   const looking = options.certify ? '--certify' : recorded && '--why',
@@ -212,7 +212,7 @@ function boundTo(model: Model, text: string): string {
 }
 
 const asJson = (
-  { text, tokens, report: { kept, bytes, times, policy, decodePolicy, certificates: found }, logits }: Generated,
+  { text, tokens, report: { kept, bytes, times, policy, decodePolicy, certificates: found }, logits }: GenerateResult,
   engine: string,
 ): object => ({
   text,

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { KvError, maybe, text, texts, whole } from '@kv/core';
-import type { Settled } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
@@ -45,7 +45,7 @@ export const SERVE = {
   ),
   grace: whole(10, 'seconds', 'How long a signal lets answers go on.'),
 };
-type ServeOptions = Settled<typeof SERVE> & { readonly model: string };
+type ServeOptions = ResolvedOptions<typeof SERVE> & { readonly model: string };
 
 /** `kv serve`: a server with the OpenAI protocol. `onStop` is called when a signal is its ordinary end. */
 export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { KvError, maybe, required, text, texts, withDefault } from '@kv/core';
-import type { Settled } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import { checkWritable, writeWhole } from '@kv/evaluation';
 import { generate } from '@kv/models';
@@ -38,7 +38,7 @@ export const TRACE = {
   detail: RUN.detail,
   out: maybe(text('', 'a file', 'Write all that was recorded as safetensors.')),
 };
-type Flags = Settled<typeof TRACE>;
+type Flags = ResolvedOptions<typeof TRACE>;
 
 /** What a prompt comes from. */
 const PROMPT = "a prompt in quotes (kv trace 'TEXT'), standard input, --prompt and --prompt-file";

@@ -1,9 +1,9 @@
 import type { Model } from '@kv/models';
 import { BLOCK, type Speed as Rates } from '../bench/measured.ts';
-import { timed } from '../bench/timed.ts';
+import { timeRun } from '../bench/timed.ts';
 
 /** Tokens a second, of a prompt of `promptTokens` and of what follows it. */
-export interface Speed extends Rates {
+export interface DoctorSpeed extends Rates {
   readonly promptTokens: number;
 }
 
@@ -14,7 +14,7 @@ const RUNS = 3;
 const ENOUGH = 1500;
 
 /** The best of a few runs: what else a machine does makes it slower, never faster. */
-export async function bestSpeed(model: Model, signal: AbortSignal): Promise<Speed> {
+export async function bestSpeed(model: Model, signal: AbortSignal): Promise<DoctorSpeed> {
   const { tokenizer, config } = model,
     text = tokenizer.encode('The boys walked on in silence, and the river was wide. ').ids,
     promptTokens = Math.min(PROMPT, Math.floor(config.maxPositions / 2)),
@@ -23,7 +23,7 @@ export async function bestSpeed(model: Model, signal: AbortSignal): Promise<Spee
     began = performance.now();
   const best = { promptTokens, prefill: 0, decode: 0 };
   for (let run = 0; run < RUNS && (run === 0 || performance.now() - began < ENOUGH); run++) {
-    const { prefill, decode } = await timed(model, ids, { steps, block: BLOCK, signal });
+    const { prefill, decode } = await timeRun(model, ids, { steps, block: BLOCK, signal });
     best.prefill = Math.max(best.prefill, prefill);
     best.decode = Math.max(best.decode, decode);
   }

@@ -1,20 +1,20 @@
 import type { AnySignal } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
-import type { Cost } from '@kv/gpu';
+import type { CompiledPolicy } from '@kv/core/engine';
+import type { DispatchCost } from '@kv/gpu';
 import { sum } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import { watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
-import { provided } from './provided.ts';
+import { providedZeros } from './provided.ts';
 
 /** What a policy costs on a GPU beside what the model costs. */
-export interface OnDevice {
-  readonly prefill: Cost;
+export interface DeviceCost {
+  readonly prefill: DispatchCost;
   /** Signals that the event reads: attention of a window of queries, sums. */
-  readonly score: Cost;
+  readonly score: DispatchCost;
   /** Scores to kept slots. */
-  readonly select: Cost;
-  readonly compact: Cost;
+  readonly select: DispatchCost;
+  readonly compact: DispatchCost;
   /** What score, select and compact take of prefill: of its operations, of its bytes, and of its time on `ADAPTER`. */
   readonly shares: { readonly operations: number; readonly bytes: number; readonly time: number };
   readonly sums: SumsShare | undefined;
@@ -32,9 +32,9 @@ interface SumsShare {
 
 /** An adapter that time is estimated for: operations a second in f32, bytes a second, seconds a dispatch. */
 const ADAPTER = { operations: 1e13, bytes: 5e11, dispatch: 5e-6 } as const;
-const NONE: Cost = { dispatches: 0, bytes: 0, operations: 0 };
+const NONE: DispatchCost = { dispatches: 0, bytes: 0, operations: 0 };
 
-const seconds = ({ operations, bytes, dispatches }: Cost): number =>
+const seconds = ({ operations, bytes, dispatches }: DispatchCost): number =>
   Math.max(operations / ADAPTER.operations, bytes / ADAPTER.bytes) + dispatches * ADAPTER.dispatch;
 
 /** Rows of the running sums that a layer keeps for these signals: 0 where none reads them. */
@@ -58,13 +58,13 @@ interface Question {
 
 /** What a device would record, and the operations of the event by name. */
 export async function onDevice(
-  policy: Compiled,
+  policy: CompiledPolicy,
   config: ModelConfig,
   { length, budget, events, multiplyAdds }: Question,
   costs: ShapeCosts,
-): Promise<{ readonly device: OnDevice; readonly calls: readonly string[] }> {
+): Promise<{ readonly device: DeviceCost; readonly calls: readonly string[] }> {
   const { score, select, compact, calls } = events
-    ? await costs.event(policy, { length, budget, provided })
+    ? await costs.event(policy, { length, budget, provided: providedZeros })
     : { score: NONE, select: NONE, compact: NONE, calls: [] };
   const prefill = { ...(await costs.prefill(length)), operations: 2 * multiplyAdds },
     event = [score, select, compact].reduce(sum);
@@ -80,7 +80,7 @@ export async function onDevice(
 }
 
 async function sumsShare(
-  { needs }: Compiled,
+  { needs }: CompiledPolicy,
   config: ModelConfig,
   length: number,
   costs: ShapeCosts,

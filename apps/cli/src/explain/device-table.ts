@@ -1,14 +1,14 @@
 import { compile } from '@kv/core/engine';
 import type { Budget, Policy } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { sum } from '@kv/engine-webgpu';
 import { windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf, policyNames } from '@kv/policies';
 import { colors as pc } from '../colors.ts';
-import { fitted, reflowed } from '../columns.ts';
+import { fitColumns, reflow } from '../columns.ts';
 import { plannedCosts, predict, secondPass } from './predict.ts';
-import type { OnDevice } from './device-cost.ts';
+import type { DeviceCost } from './device-cost.ts';
 
 /** What a policy looks at, by which its cost is judged. */
 type Kind = 'no attention' | 'window' | 'sums' | 'pass';
@@ -17,11 +17,11 @@ type Kind = 'no attention' | 'window' | 'sums' | 'pass';
 export interface DeviceRow {
   readonly name: string;
   readonly kind: Kind;
-  readonly device: OnDevice;
+  readonly device: DeviceCost;
 }
 
 /** A pass over the model or over all slots' attention, running sums, a window of queries, or none of these. */
-const kindOf = ({ needs }: Compiled, length: number): Kind =>
+const kindOf = ({ needs }: CompiledPolicy, length: number): Kind =>
   needs.some(
     (signal) =>
       secondPass(signal) ||
@@ -107,7 +107,7 @@ export function deviceText(rows: readonly DeviceRow[], layers: number, width: nu
   const titles = ['policy', 'reads', 'calls', 'MiB', 'bytes', 'ops', 'time', 'sums'],
     legend =
       "calls, MiB: dispatches a layer and bytes of an eviction (score, select, compact); bytes, ops, time: its shares of prefill's bytes, operations and time; sums: rows of running sums, and the bytes that they move for a token as shares of those of keys and values, where it waits for the next token and where an eviction follows at once";
-  return `${fitted([titles.map(pc.dim), ...cells], new Set([2, 3, 4, 5, 6]), width)}\n\n${pc.dim(reflowed(legend, width))}`;
+  return `${fitColumns([titles.map(pc.dim), ...cells], new Set([2, 3, 4, 5, 6]), width)}\n\n${pc.dim(reflow(legend, width))}`;
 }
 
 /** The same as a table in Markdown. */

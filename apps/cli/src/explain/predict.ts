@@ -1,14 +1,14 @@
 import { KvError } from '@kv/core';
 import type { AnySignal, Budget } from '@kv/core';
 import { allowanceOf, isState, planBudgets, signalKey } from '@kv/core/engine';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import { layersTogether, waits, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { keptSums, onDevice } from './device-cost.ts';
-import type { OnDevice } from './device-cost.ts';
+import type { DeviceCost } from './device-cost.ts';
 
 /**
  * What a policy will cost on a prompt, before anything runs. Bytes are those of f32 keys, f32 values and u32 positions.
@@ -40,7 +40,7 @@ export interface Prediction {
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
   /** The same on a GPU: dispatches, bytes and operations. */
-  readonly device: OnDevice;
+  readonly device: DeviceCost;
 }
 
 /** What a model of this shape would take on a device. */
@@ -48,7 +48,7 @@ export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeC
 
 /** @throws KvError for a length beyond the context, or a budget below what the policy forces */
 export async function predict(
-  policy: Compiled,
+  policy: CompiledPolicy,
   config: ModelConfig,
   length: number,
   given: Budget,
@@ -142,7 +142,7 @@ const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: 
 /** Whether a signal takes another pass over the model. */
 export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
 
-function passesOf({ needs }: Compiled, window: number): readonly string[] {
+function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] {
   const passes: string[] = [];
   if (window > 0)
     passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
@@ -153,7 +153,7 @@ function passesOf({ needs }: Compiled, window: number): readonly string[] {
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
 }
 
-function stateBytes({ needs }: Compiled, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
+function stateBytes({ needs }: CompiledPolicy, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
   return needs.filter(isState).reduce((sum, signal) => {
     const { kind, rows, width = 1 } = signal.state,
       columns = { slot: length, position: length, unit: 1, sequence: width }[kind];

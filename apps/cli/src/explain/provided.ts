@@ -1,9 +1,9 @@
-import type { AnySignal, At, Ops } from '@kv/core';
+import type { AnySignal, LayerContext, Ops } from '@kv/core';
 
 /** What a provider brings for a signal, from a file beside the model or another pass: zeros of its shape. */
-export function provided(
+export function providedZeros(
   { id }: AnySignal,
-  { layers, queryHeads: H, kvHeads: G, headDim: d, slots: n, length }: At,
+  { layers, queryHeads: H, kvHeads: G, headDim: d, slots: n, length }: LayerContext,
   ops: Ops,
 ): unknown {
   if (id === 'preRope')

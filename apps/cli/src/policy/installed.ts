@@ -7,7 +7,7 @@ import type { Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 
 /** What a manifest says: `"kv": { "pieces": true }`, or the subpath that exports them. */
-export interface Manifest {
+export interface PackageManifest {
   readonly name: string;
   readonly version?: string;
   readonly kv?: { readonly pieces?: true | string };
@@ -19,10 +19,10 @@ export interface Manifest {
 }
 interface Package {
   readonly folder: string;
-  readonly manifest: Manifest;
+  readonly manifest: PackageManifest;
 }
 /** Every piece and method that is installed, and the packages that could not be imported, each with a sentence. */
-export interface Installed {
+export interface InstalledPieces {
   readonly known: Registry;
   readonly versions: ReadonlyMap<string, string>;
   readonly failed: readonly string[];
@@ -32,13 +32,13 @@ export interface Installed {
 const CONDITIONS = import.meta.url.endsWith('.ts')
   ? ['@kv/source', 'node', 'import', 'default']
   : ['node', 'import', 'default'];
-const found = new Map<string, Promise<Installed>>();
+const found = new Map<string, Promise<InstalledPieces>>();
 
 /**
  * The catalogue, and the pieces of every package beside kv and the working folder, or of the workspace that kv is run
  * from, whose manifest says that it holds pieces. They are imported once; nothing of them is called.
  */
-export function installed(cwd: string): Promise<Installed> {
+export function installedPieces(cwd: string): Promise<InstalledPieces> {
   const known = found.get(cwd) ?? find(cwd);
   found.set(cwd, known);
   return known;
@@ -64,7 +64,7 @@ export async function catalogueWith(names: readonly string[] = [], cwd: string):
   return known;
 }
 
-async function find(cwd: string): Promise<Installed> {
+async function find(cwd: string): Promise<InstalledPieces> {
   const modules: Record<string, object> = {};
   const failed: string[] = [];
   const packages = packagesWithPieces(cwd);
@@ -129,16 +129,16 @@ function read(folder: string): readonly Package[] {
   const manifest = manifestOf(folder);
   return manifest?.kv?.pieces === true || typeof manifest?.kv?.pieces === 'string' ? [{ folder, manifest }] : [];
 }
-export function manifestOf(folder: string): Manifest | undefined {
+export function manifestOf(folder: string): PackageManifest | undefined {
   try {
-    return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+    return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as PackageManifest;
   } catch {
     return undefined;
   }
 }
 
 /** The file behind `.` or the subpath that the manifest names. */
-export function entryOf(folder: string, { kv, exports, main = 'index.js' }: Manifest): string {
+export function entryOf(folder: string, { kv, exports, main = 'index.js' }: PackageManifest): string {
   const subpath = typeof kv?.pieces === 'string' ? kv.pieces : '.';
   const target =
     isRecord(exports) && Object.keys(exports).some((key) => key.startsWith('.')) ? exports[subpath] : exports;

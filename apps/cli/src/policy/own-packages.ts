@@ -1,16 +1,16 @@
 import nodeModule from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { installed } from '../optional-package.ts';
+import { installedFolder } from '../optional-package.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 /** Folders that see kv's packages: kv's own, and that of the one whose dependencies the pieces are. */
-const seen = (): readonly string[] => [HERE, installed('@kv/policies', HERE) ?? []].flat();
+const seen = (): readonly string[] => [HERE, installedFolder('@kv/policies', HERE) ?? []].flat();
 
 /** A package of kv's own as kv sees it. */
 export const ownPackage = (name: string): string | undefined =>
   name.startsWith('@kv/')
-    ? seen().reduce<string | undefined>((found, from) => found ?? installed(name, from), undefined)
+    ? seen().reduce<string | undefined>((found, from) => found ?? installedFolder(name, from), undefined)
     : undefined;
 
 type Context = { readonly parentURL?: string };

@@ -3,9 +3,9 @@ import { lstatSync, readdirSync, readFileSync, realpathSync, statSync } from 'no
 import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KvError } from '@kv/core';
-import { installed } from '../optional-package.ts';
+import { installedFolder } from '../optional-package.ts';
 import { entryOf, manifestOf } from './installed.ts';
-import type { Manifest } from './installed.ts';
+import type { PackageManifest } from './installed.ts';
 
 /** Larger files, which no code is, go by their size and time. */
 const READ_WHOLE = 2 ** 26;
@@ -49,7 +49,7 @@ function read(folder: string): Code {
   if (!kv && (folder.includes(`${sep}node_modules${sep}`) || !isFile(fileURLToPath(entryOf(folder, manifest)))))
     return { text, needs: [] };
   const needs = Object.keys({ ...dependencies, ...peerDependencies }).flatMap(
-    (other) => installed(other, folder) ?? [],
+    (other) => installedFolder(other, folder) ?? [],
   );
   return {
     text: `${text}+${packageDigest(folder, manifest)}`,
@@ -58,7 +58,7 @@ function read(folder: string): Code {
 }
 
 /** A digest of the files that a package ships and loads: of `dist` and `src` those of its entry. */
-export function packageDigest(folder: string, manifest: Manifest): string {
+export function packageDigest(folder: string, manifest: PackageManifest): string {
   const within = (path: string): string => relative(folder, path).replaceAll(sep, '/'),
     first = (path: string): string => path.replace(/^\.\//, '').split('/')[0],
     entry = first(within(fileURLToPath(entryOf(folder, manifest)))),

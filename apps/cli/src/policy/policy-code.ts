@@ -2,15 +2,15 @@ import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KvError, parsePolicy } from '@kv/core';
 import { policyCalls } from '@kv/core/engine';
-import type { Names } from '@kv/evaluation';
+import type { RegistryOf } from '@kv/evaluation';
 import { webgpuFolder } from '../device.ts';
 import type { EngineChoice } from '../engine.ts';
-import { installed } from '../optional-package.ts';
+import { installedFolder } from '../optional-package.ts';
 import { installedFolders } from './installed.ts';
 import { ownPackage } from './own-packages.ts';
 import { moduleUrl } from './policy-module.ts';
 import { codeOf, contentOf, isFile, sha256 } from './package-code.ts';
-import { named, wordsIn } from './resolve-policy.ts';
+import { registryFor, wordsIn } from './resolve-policy.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const SCRIPT = /\.[cm]?[jt]s$/;
@@ -25,7 +25,7 @@ export async function policyCode(
   texts: Iterable<string>,
   cwd: string,
   engine: EngineChoice,
-  names: Names = (calls) => named(calls, cwd),
+  names: RegistryOf = (calls) => registryFor(calls, cwd),
 ): Promise<readonly string[]> {
   const packages = new Set<string>(),
     modules = new Map<string, string>();
@@ -53,12 +53,12 @@ export function packagesCode(packages: Iterable<string>, cwd: string, engine: En
     folderOf('@kv/evaluation', HERE),
     ...(gpu === undefined ? [] : [gpu]),
     // pieces of the catalogue are those that it imports
-    ...[...packages].map((name) => installed(name, policies) ?? installedHere.get(name) ?? folderOf(name, HERE)),
+    ...[...packages].map((name) => installedFolder(name, policies) ?? installedHere.get(name) ?? folderOf(name, HERE)),
   ]);
 }
 
 function folderOf(name: string, from: string): string {
-  const folder = installed(name, from);
+  const folder = installedFolder(name, from);
   if (folder === undefined) throw new KvError(name, `expected an installed package, got none beside ${from}`);
   return folder;
 }
@@ -89,7 +89,7 @@ function moduleDigest(entry: string): string {
     }
     for (const [, , name = ''] of source.matchAll(/\b(?:from|import|require)\b *\(? *(['"])([@\w][^'"\n]{0,256})\1/g)) {
       const from = /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name,
-        folder = installed(from, dirname(file)) ?? ownPackage(from);
+        folder = installedFolder(from, dirname(file)) ?? ownPackage(from);
       parts.set(from, folder === undefined ? '' : codeOf([folder]).join());
     }
   }

@@ -1,11 +1,11 @@
 import { KvError, parsePolicy } from '@kv/core';
 import { didYouMean, policyCalls } from '@kv/core/engine';
 import type { AnyFactory, Policy, Registry } from '@kv/core';
-import type { Arg, Call } from '@kv/core/engine';
+import type { Arg, PolicyCall } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import { catalogue } from '@kv/policies';
 import type { Command } from 'commander';
-import { installed } from './installed.ts';
+import { installedPieces } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';
 
 /**
@@ -16,7 +16,7 @@ import { looksLikePath, policyModule } from './policy-module.ts';
  */
 export async function resolvePolicy(text: string, { cwd }: { readonly cwd: string }): Promise<Policy> {
   const calls = policyCalls(text);
-  return parsePolicy(calls, await named(calls, cwd));
+  return parsePolicy(calls, await registryFor(calls, cwd));
 }
 
 /** @throws KvError for a budget that nobody was told to keep: without a policy all stays */
@@ -30,7 +30,7 @@ export function checkPolicyNamed(command: Command): void {
 }
 
 /**
- * The policy whose label a file holds, by names of the catalogue and of `named`, what the command line named. Nothing is
+ * The policy whose label a file holds, by names of the catalogue and of those that the command line named. Nothing is
  * imported.
  */
 export function policyOfFile(label: string, named: Registry = catalogue): Policy {
@@ -41,9 +41,9 @@ export function policyOfFile(label: string, named: Registry = catalogue): Policy
  * The catalogue and the modules that a text names, and what is installed where it names something else: a command runs
  * nothing of a folder that it was not asked for.
  */
-export async function named(calls: readonly Call[], cwd: string): Promise<Registry> {
+export async function registryFor(calls: readonly PolicyCall[], cwd: string): Promise<Registry> {
   const ours = wordsIn(calls).every((word) => looksLikePath(word) || inCatalogue(word));
-  const { known, failed } = ours ? { known: catalogue, failed: [] } : await installed(cwd);
+  const { known, failed } = ours ? { known: catalogue, failed: [] } : await installedPieces(cwd);
   const modules = new Map<string, AnyFactory>();
   for (const word of wordsIn(calls)) {
     const alone = calls.length === 1 && calls[0].name === word;
@@ -61,7 +61,7 @@ export async function named(calls: readonly Call[], cwd: string): Promise<Regist
 /** @throws KvError for a text that names a module: others have no such file */
 export async function checkNoModule(text: string, cwd: string): Promise<void> {
   const calls = policyCalls(text),
-    known = await named(calls, cwd),
+    known = await registryFor(calls, cwd),
     module = wordsIn(calls).find((word) => (known.get(word) ?? []).some((entry) => entry.package === word));
   if (module !== undefined)
     throw new KvError(
@@ -75,10 +75,10 @@ const inCatalogue = (word: string): boolean => {
 };
 
 /** Every name of a piece in the calls of a text. */
-export const wordsIn = (calls: readonly Call[]): readonly string[] => [
+export const wordsIn = (calls: readonly PolicyCall[]): readonly string[] => [
   ...new Set(calls.flatMap(namesIn).map((name) => name.slice(name.lastIndexOf('*') + 1).trim())),
 ];
-const namesIn = ({ name, args = [] }: Call): readonly string[] => [
+const namesIn = ({ name, args = [] }: PolicyCall): readonly string[] => [
   name,
   ...args.flatMap(({ key, calls }: Arg) =>
     key === undefined || calls.some((call) => call.args)

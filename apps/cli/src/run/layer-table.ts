@@ -1,6 +1,6 @@
 import type { RecordedEvent } from '@kv/engine';
 import { colors as pc } from '../colors.ts';
-import { fitted } from '../columns.ts';
+import { fitColumns } from '../columns.ts';
 
 const THIRDS = ['first', 'second', 'last'] as const;
 
@@ -25,7 +25,7 @@ export function layerTable(events: readonly RecordedEvent[], width: number): str
       ];
     });
   const head = ['layer', 'events', 'slots', 'kept', ...THIRDS.map((third) => `of ${third} third`)];
-  return fitted([head.map(pc.dim), ...rows], new Set(head.keys()), width);
+  return fitColumns([head.map(pc.dim), ...rows], new Set(head.keys()), width);
 }
 
 /** Positions that every KV head kept. */

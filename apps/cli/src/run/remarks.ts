@@ -1,4 +1,4 @@
-import type { Generated, Model } from '@kv/models';
+import type { GenerateResult, Model } from '@kv/models';
 import { CHAT_MODEL } from '../model-source.ts';
 
 /** Codes as the embedded model was trained to find them. */
@@ -6,7 +6,7 @@ const CODE = /[A-Z0-9]{6,10}/g;
 
 /** What a person should know of an answer, a line each on stderr: why it is empty, or that it cannot be any good. */
 export function remarks(
-  { text, tokens, report }: Pick<Generated, 'text' | 'tokens' | 'report'>,
+  { text, tokens, report }: Pick<GenerateResult, 'text' | 'tokens' | 'report'>,
   prompt: string,
   { chatTemplate }: Pick<Model, 'chatTemplate'>,
   { model, raw }: { readonly model: string; readonly raw: boolean },

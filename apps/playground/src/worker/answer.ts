@@ -4,10 +4,10 @@ import { decode, Sequence, type Budget, type Model } from '@kv/models';
 import { NEEDLE_STOP } from '@kv/tasks';
 import type { End, Frame } from '../messages.ts';
 import type { Computer } from './device.ts';
-import type { Fed } from './prompt.ts';
+import type { PromptParts } from './prompt.ts';
 
 /** One side's work. */
-export interface Task extends Fed {
+export interface SideTask extends PromptParts {
   readonly computer: Computer;
   readonly model: Model;
   readonly policy: Policy;
@@ -28,7 +28,7 @@ export async function* answer({
   signal,
   before,
   after,
-}: Task): AsyncGenerator<Frame | End> {
+}: SideTask): AsyncGenerator<Frame | End> {
   // A policy that asks for passes of the model (KVzip's repetition) has its cache on the host; all others leave it to
   // the engine.
   const { label, evicts, needs } = compile(policy),

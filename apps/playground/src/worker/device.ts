@@ -4,12 +4,12 @@ import type { OpenScope } from '@kv/gpu';
 import { gpuRuntime } from '@kv/engine-webgpu';
 import { cpuRuntime } from '@kv/models';
 import type { Runtime } from '@kv/models';
-import type { Device } from '../choice.ts';
-import type { Opened } from '../messages.ts';
+import type { DeviceChoice } from '../choice.ts';
+import type { DeviceInfo } from '../messages.ts';
 
 /** What runs a model and the pieces of its policies. */
 export interface Computer {
-  readonly opened: Opened;
+  readonly opened: DeviceInfo;
   /** @param exact in f32 throughout */
   readonly runtime: (exact: boolean) => Runtime;
   /** The device's operations, for pieces beside a cache on the host; end them after use. Absent on the CPU. */
@@ -21,7 +21,7 @@ export interface Computer {
  * WebGPU where it is wanted and pays; otherwise the CPU, and why. A software adapter is used only when asked for:
  * WebAssembly is faster.
  */
-export async function openComputer(wish: Device): Promise<Computer> {
+export async function openComputer(wish: DeviceChoice): Promise<Computer> {
   if (wish === 'cpu') return onCpu('it was chosen');
   const gpu = (navigator as { gpu?: GPU }).gpu;
   if (gpu === undefined)

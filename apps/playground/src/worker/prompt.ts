@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
-import type { Choice, Example } from '../choice.ts';
-import type { Prompt } from '../messages.ts';
+import type { RunChoice, NeedlePrompt } from '../choice.ts';
+import type { PromptSummary } from '../messages.ts';
 
 /** What a sequence is fed: before the eviction, and after it. */
-export interface Fed {
-  readonly prompt: Prompt;
+export interface PromptParts {
+  readonly prompt: PromptSummary;
   readonly before: readonly number[];
   readonly after: readonly number[];
 }
@@ -16,7 +16,7 @@ type Encoded = ReturnType<Model['tokenizer']['encode']>;
 /**
  * The prompt of a choice as tokens. @throws KvError for a text that is empty, or has no last line where one is wanted.
  */
-export async function promptOf({ tokenizer }: Model, { source, late }: Choice): Promise<Fed> {
+export async function promptOf({ tokenizer }: Model, { source, late }: RunChoice): Promise<PromptParts> {
   if (source.kind === 'needle') {
     const { document, question, value, valueTokens } = await exampleOf(tokenizer, source);
     return joined(
@@ -55,8 +55,8 @@ function joined(
   text: string,
   asked: string,
   late: boolean,
-  found: Pick<Prompt, 'value' | 'valueTokens'>,
-): Fed {
+  found: Pick<PromptSummary, 'value' | 'valueTokens'>,
+): PromptParts {
   const offsets = [
     ...document.offsets,
     ...question.offsets.map(([from, to]) => [text.length + from, text.length + to] as const),
@@ -72,7 +72,7 @@ let book: Promise<readonly string[]> | undefined;
 /** The same example, the same prompt. */
 async function exampleOf(
   { encode }: Model['tokenizer'],
-  { form, tokens, depth, seed }: Example,
+  { form, tokens, depth, seed }: NeedlePrompt,
 ): Promise<ReturnType<typeof needle>> {
   book ??= heldOutBook().then(sentencesOf);
   const sentences = await book.catch((error: unknown) => {

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { retain } from '@kv/cpu';
 import { allowanceOf, compile, expectObject } from '@kv/core/engine';
-import type { Budget, Policy, RetainedState, Tokens } from '@kv/core';
+import type { Budget, Policy, RetainState, Tokens } from '@kv/core';
 import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';
 import { textual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
@@ -22,7 +22,7 @@ interface Moment {
   /** 1 where it holds token 0 although the policy does not. */
   readonly beside: 0 | 1;
   /** What the policy of this label remembers. */
-  readonly state: RetainedState;
+  readonly state: RetainState;
   readonly label: string;
 }
 /** The last event of a sequence: what was proposed may not have been erased. */

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { f32, i32, join, kind, list, string, u32, writeGguf, type Value } from '@kv/model-testing/gguf-file';
+import { f32, i32, join, kind, list, string, u32, writeGguf, type GgufValueBytes } from '@kv/model-testing/gguf-file';
 
 const WIDTH = 32,
   FFN = 32,
@@ -9,7 +9,7 @@ const WIDTH = 32,
   WORDS = 8,
   NORMAL = 1;
 
-const metadata: readonly (readonly [string, Value])[] = [
+const metadata: readonly (readonly [string, GgufValueBytes])[] = [
   ['general.architecture', string('lfm2')],
   ['lfm2.block_count', u32(2)],
   ['lfm2.context_length', u32(512)],

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { blocksOf, imported, installed, runBlock } from '@kv/model-testing/readme';
+import { blocksOf, importedBy, installedBy, runBlock } from '@kv/model-testing/readme';
 import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
 import * as policies from '@kv/policies';
 import * as llama from 'node-llama-cpp';
@@ -25,7 +25,7 @@ const readme = new URL('../README.md', import.meta.url),
     .replace('budget: 2048', 'budget: 160');
 
 test('its first lines install what they import, and keep the sentence that says a code', async () => {
-  expect(imported(readme).toSorted()).toEqual(installed(readme).toSorted());
+  expect(importedBy(readme).toSorted()).toEqual(installedBy(readme).toSorted());
   const { sequence: made } = await runBlock(small, modules, ['sequence']),
     sequence = made as LlamaContextSequence,
     add = (text: string): Promise<void> => sequence.evaluateWithoutGeneratingNewTokens(sequence.model.tokenize(text));

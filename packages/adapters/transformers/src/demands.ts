@@ -1,12 +1,12 @@
 import { KvError, slotsOf } from '@kv/core';
 import { compile, expectBudget, isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { AnySignal, Budget, Policy } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
-import type { Shape } from './shape.ts';
+import type { CompiledPolicy } from '@kv/core/engine';
+import type { SessionShape } from './shape.ts';
 
 /** What a policy wants of the engine, found out before the first token. */
-export interface Demands {
-  readonly compiled: Compiled;
+export interface PolicyNeeds {
+  readonly compiled: CompiledPolicy;
   /** Queries to remember; 0 for none. */
   readonly window: number;
   readonly text: boolean;
@@ -24,7 +24,12 @@ const FREE = ['keys', 'values', 'positions'];
 const QUERIES = /^(?:queries|attention\.(?:window|last|max))$/;
 
 /** @throws KvError in one sentence for a policy that this engine cannot run, or that lacks a budget. */
-export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Shape, offers: Offers): Demands {
+export function demandsOf(
+  policy: Policy,
+  budget: Budget | undefined,
+  shape: SessionShape,
+  offers: Offers,
+): PolicyNeeds {
   const compiled = compile(policy),
     { label, steps, sizes } = compiled,
     step = compiled.hooks('step'),
@@ -74,7 +79,7 @@ export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Sha
 const windowOf = ({ id, args }: AnySignal): number => (id === 'attention.last' ? 1 : Number(args?.w ?? 0));
 
 /** Whether a plan of the policy's host allocators is uneven. */
-function planned(compiled: Compiled, budget: Budget, { layers, kvHeads }: Shape): boolean {
+function planned(compiled: CompiledPolicy, budget: Budget, { layers, kvHeads }: SessionShape): boolean {
   const slots = slotsOf(budget, 4096),
     full = Array.from({ length: layers }, () => new Array<number>(kvHeads).fill(4 * slots + 64)),
     { budgets } = planBudgets(compiled, slots, full);

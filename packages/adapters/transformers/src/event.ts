@@ -3,28 +3,28 @@ import { cpu } from '@kv/cpu';
 import { planBudgets } from '@kv/core/engine';
 import type { Backend, Cache, CacheLayer, HostArray, Policy, Rope } from '@kv/core';
 import type { Tensor } from '@huggingface/transformers';
-import type { Demands } from './demands.ts';
-import type { LayerCache, QueryRing, Record } from './record.ts';
+import type { PolicyNeeds } from './demands.ts';
+import type { SessionCache, SessionQueryRing, Record } from './record.ts';
 import { turner } from './rope.ts';
-import type { Shape } from './shape.ts';
-import { floats, gathered, onHost } from './tensors.ts';
+import type { SessionShape } from './shape.ts';
+import { floats, gatherSlots, onHost } from './tensors.ts';
 
 /** What events go by. */
-export interface Course {
+export interface EventPlan {
   readonly policy: Policy;
-  readonly demands: Demands;
-  readonly shape: Shape;
+  readonly demands: PolicyNeeds;
+  readonly shape: SessionShape;
   readonly rope: Rope | undefined;
   readonly backend: Backend | undefined;
 }
 
 /** A record as core's `retain` reads it. */
-function cacheOf(record: Record, { demands: { compiled }, shape, rope }: Course): Cache {
+function cacheOf(record: Record, { demands: { compiled }, shape, rope }: EventPlan): Cache {
   const { queryHeads, kvHeads, headDim: d } = shape,
     reads = (id: string): boolean =>
       [...compiled.needs, ...compiled.hooks('step').flatMap(({ needs }) => needs)].some((need) => need.id === id),
     attends = record.layers[0].queries !== undefined;
-  const layer = ({ key, value, positions, queries }: LayerCache): CacheLayer => {
+  const layer = ({ key, value, positions, queries }: SessionCache): CacheLayer => {
     const shaped = (tensor: Tensor): HostArray => ({ data: floats(tensor), shape: [kvHeads, record.slots, d] });
     return {
       positions: { data: flat(positions, record.slots), shape: [kvHeads, record.slots] },
@@ -52,13 +52,13 @@ function flat(rows: readonly Uint32Array[], n: number): Uint32Array {
 }
 
 /** The record after its policy's step hooks. */
-export async function stepped(record: Record, course: Course): Promise<Record> {
+export async function afterStep(record: Record, course: EventPlan): Promise<Record> {
   if (course.demands.compiled.hooks('step').length === 0) return record;
   const state = await advanceOn(backendOf(course), course.policy, cacheOf(await hosted(record), course));
   return { ...record, state };
 }
 
-const backendOf = ({ backend = cpu }: Course): Backend => backend;
+const backendOf = ({ backend = cpu }: EventPlan): Backend => backend;
 
 async function hosted(record: Record): Promise<Record> {
   const layers = record.layers.map(async (layer) => ({
@@ -70,7 +70,7 @@ async function hosted(record: Record): Promise<Record> {
 }
 
 /** The record after an event: kept slots alone, in every head as many. */
-export async function evicted(before: Record, course: Course): Promise<Record> {
+export async function afterEvent(before: Record, course: EventPlan): Promise<Record> {
   const { layers, kvHeads } = course.shape,
     { compiled } = course.demands,
     lengths = Array.from({ length: layers }, () => new Array<number>(kvHeads).fill(before.slots));
@@ -86,10 +86,10 @@ export async function evicted(before: Record, course: Course): Promise<Record> {
     });
   const kept = filled(slots, record.layers),
     [first] = kept.sets[0];
-  const compact = (layer: LayerCache, l: number): LayerCache => {
+  const compact = (layer: SessionCache, l: number): SessionCache => {
     const sets = kept.sets[l],
       positions = sets.map((set, g) => set.map((slot) => layer.positions[g][slot])),
-      moved = { key: gathered(layer.key, sets), value: gathered(layer.value, sets), positions };
+      moved = { key: gatherSlots(layer.key, sets), value: gatherSlots(layer.value, sets), positions };
     return together({ ...moved, ...(layer.queries && { queries: layer.queries }) }, sets, course);
   };
   const compacted = record.layers.map(compact);
@@ -109,7 +109,7 @@ export async function evicted(before: Record, course: Course): Promise<Record> {
  */
 function filled(
   slots: readonly (readonly Uint32Array[])[],
-  layers: readonly LayerCache[],
+  layers: readonly SessionCache[],
 ): { readonly sets: readonly (readonly Uint32Array[])[]; readonly notes: readonly string[] } {
   const longest = Math.max(...slots.flat().map(({ length }) => length));
   if (longest === 0) throw new KvError('withPolicy', 'expected a policy that keeps a slot at least, got none kept');
@@ -126,7 +126,7 @@ function filled(
 }
 
 /** Where the mask counts positions, kept keys stand at 0, 1, ..., and queries where the last slot that they see does. */
-function together(layer: LayerCache, sets: readonly Uint32Array[], { shape, rope }: Course): LayerCache {
+function together(layer: SessionCache, sets: readonly Uint32Array[], { shape, rope }: EventPlan): SessionCache {
   if (!shape.fromMask || !rope) return layer;
   const { headDim: d, kvHeads: G, queryHeads: H } = shape,
     turn = turner(rope),
@@ -135,7 +135,7 @@ function together(layer: LayerCache, sets: readonly Uint32Array[], { shape, rope
     data = key.data as Float32Array;
   for (const [g, set] of sets.entries()) for (const [to, from] of set.entries()) turn(data, (g * n + to) * d, from, to);
   if (!queries) return layer;
-  const moved: QueryRing = { ...queries, data: queries.data.slice(), rotations: queries.rotations.slice() };
+  const moved: SessionQueryRing = { ...queries, data: queries.data.slice(), rotations: queries.rotations.slice() };
   for (let h = 0; h < H; h++) {
     const set = sets[Math.floor((h * G) / H)];
     for (let i = 0; i < queries.count; i++) {

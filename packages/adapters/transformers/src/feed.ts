@@ -2,19 +2,19 @@ import { KvError } from '@kv/core';
 import type { Rope } from '@kv/core';
 import type { Tensor } from '@huggingface/transformers';
 import type { QueryOutput } from './graph/queries.ts';
-import type { QueryRing } from './record.ts';
+import type { SessionQueryRing } from './record.ts';
 import { turner } from './rope.ts';
-import type { Shape } from './shape.ts';
+import type { SessionShape } from './shape.ts';
 import { floats } from './tensors.ts';
 
 /** An output of the graph. @throws KvError for one that is not there */
-export function taken(outputs: { readonly [name: string]: Tensor }, name: string): Tensor {
+export function takeOutput(outputs: { readonly [name: string]: Tensor }, name: string): Tensor {
   if (outputs[name]) return outputs[name];
   throw new KvError('generate', `expected an output ${name} of the model's graph, got none`);
 }
 
 interface Remembering {
-  readonly shape: Shape;
+  readonly shape: SessionShape;
   readonly rope: Rope | undefined;
   readonly window: number;
   /** Where the first of the new queries stands. */
@@ -25,12 +25,12 @@ interface Remembering {
  * The last queries, of those before and those of a graph's output: `[1, m, H d]` (or more beside them in a row) or
  * heads first, scaled so that q·k / sqrt(d) is what the model's softmax takes.
  */
-export function remembered(
-  before: QueryRing | undefined,
+export function appendQueries(
+  before: SessionQueryRing | undefined,
   { layout, turned, scale }: QueryOutput,
   output: Tensor,
   { shape: { queryHeads: H, headDim: d }, rope, window, first }: Remembering,
-): QueryRing {
+): SessionQueryRing {
   const x = floats(output),
     m = layout === 'rows' ? output.dims[1] : x.length / (H * d),
     row = layout === 'rows' ? output.dims[2] : 0,

@@ -2,12 +2,12 @@ import { KvError } from '@kv/core';
 import { env } from '@huggingface/transformers';
 
 /** Reads a file that stands with a model's graph. @throws KvError naming the address where there is none */
-export type Read = (file: string) => Promise<Uint8Array>;
+export type FileReader = (file: string) => Promise<Uint8Array>;
 
 const isUrl = (name: string): boolean => /^https?:/.test(name);
 
 /** A model's files where transformers.js has them: a folder, its caches, its local models, a URL or the hub. */
-export function opener(name: string, options: { readonly [option: string]: unknown }): Read {
+export function opener(name: string, options: { readonly [option: string]: unknown }): FileReader {
   const { subfolder = 'onnx', revision = 'main', cache_dir: folder, local_files_only: atHome } = options,
     model = name.replace(/\/$/, '');
   return async (file) => {

@@ -9,7 +9,7 @@ interface Input {
   readonly shape?: readonly (number | string)[];
 }
 /** What is read of a loaded model of transformers.js. */
-export interface Loaded {
+export interface TransformersModel {
   readonly config: Fields;
   readonly sessions: Readonly<
     Record<string, { readonly inputNames: readonly string[]; readonly inputMetadata: readonly Input[] }>
@@ -17,7 +17,7 @@ export interface Loaded {
 }
 
 /** A decoder as its session shows it. */
-export interface Shape {
+export interface SessionShape {
   readonly layers: number;
   readonly queryHeads: number;
   readonly kvHeads: number;
@@ -31,7 +31,7 @@ export interface Shape {
 }
 
 /** @throws KvError for a model that is no decoder with a cache of attention alone, or whose layers see windows. */
-export function shapeOf({ config, sessions }: Partial<Loaded> = {}): Shape {
+export function shapeOf({ config, sessions }: Partial<TransformersModel> = {}): SessionShape {
   const refuse = (want: string, got: string): never => {
     throw new KvError('withPolicy', `expected ${want}, got ${got}`);
   };

@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
-import { opener, type Read } from './files.ts';
+import { opener, type FileReader } from './files.ts';
 import { queryOutputs, type QueryOutputs } from './graph/queries.ts';
 import { readGraph, withOutputs } from './graph/read.ts';
-import type { Loaded, Shape } from './shape.ts';
+import type { TransformersModel, SessionShape } from './shape.ts';
 
 /** Where a model came from: a folder, a name on the hub or a URL, with its load options; or the bytes of its graph. */
-export type Source =
+export type GraphSource =
   | string
   | Uint8Array
   | {
@@ -34,9 +34,9 @@ const SUFFIX: Readonly<Record<string, string>> = { fp32: '', q8: '_quantized' };
  * @throws KvError for a source that cannot be read and for a graph whose queries are not found.
  */
 export async function queryGraph(
-  source: Source,
-  { config, sessions }: Loaded,
-  shape: Shape,
+  source: GraphSource,
+  { config, sessions }: TransformersModel,
+  shape: SessionShape,
 ): Promise<{ readonly session: object; readonly outputs: QueryOutputs }> {
   if (config.attn_logit_softcapping != null)
     throw new KvError('source', 'expected a model without a soft cap on attention, got one with it');
@@ -66,14 +66,14 @@ export async function queryGraph(
 }
 
 /** Where transformers.js runs such a model; names of several devices leave the choice to ONNX Runtime. */
-function deviceOptions(device: string | undefined, { layers }: Shape): object {
+function deviceOptions(device: string | undefined, { layers }: SessionShape): object {
   if (device === undefined || /^(?:auto|gpu|webnn.*)$/.test(device)) return {};
   const cached = Array.from({ length: layers }, (_, l) => [`present.${l}.key`, `present.${l}.value`]).flat(),
     onDevice = { preferredOutputLocation: Object.fromEntries(cached.map((name) => [name, 'gpu-buffer'])) };
   return { executionProviders: [device], ...(device === 'webgpu' && onDevice) };
 }
 
-async function needed(read: Read | undefined, file: string): Promise<Uint8Array> {
+async function needed(read: FileReader | undefined, file: string): Promise<Uint8Array> {
   if (!/^[\w.-]+$/.test(file))
     throw new KvError('source', `expected files beside the graph, got ${JSON.stringify(file)}`);
   if (!read)

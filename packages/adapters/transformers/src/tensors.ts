@@ -15,7 +15,7 @@ export const floats = (tensor: Tensor): Float32Array =>
   (tensor.type === 'float32' ? tensor : tensor.to('float32')).data as Float32Array;
 
 /** Some slots of every head, `[1, G, kept, d]`; each head keeps as many. */
-export function gathered(tensor: Tensor, slots: readonly Uint32Array[]): Tensor {
+export function gatherSlots(tensor: Tensor, slots: readonly Uint32Array[]): Tensor {
   const [, heads, n, d] = tensor.dims,
     from = tensor.data as Numbers,
     kept = slots[0].length,

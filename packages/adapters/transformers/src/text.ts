@@ -8,7 +8,7 @@ export interface Decodes {
 /**
  * Ids, text and offsets (UTF-16) of a growing sequence; a token that holds a part of a character covers that character.
  */
-export class Text implements Tokens {
+export class SequenceText implements Tokens {
   readonly ids: number[] = [];
   readonly offsets: (readonly [number, number])[] = [];
   text = '';
@@ -53,8 +53,8 @@ export class Text implements Tokens {
   }
 
   /** A copy that goes its own way. */
-  fork(): Text {
-    const copy = new Text(this.#tokenizer);
+  fork(): SequenceText {
+    const copy = new SequenceText(this.#tokenizer);
     for (const [i, id] of this.ids.entries()) {
       copy.ids.push(id);
       copy.offsets.push(this.offsets[i]);

@@ -4,14 +4,14 @@ import type { Backend, Budget, Policy } from '@kv/core';
 import { AutoTokenizer, DynamicCache, Tensor } from '@huggingface/transformers';
 import type { PreTrainedModel } from '@huggingface/transformers';
 import { demandsOf } from './demands.ts';
-import { evicted, stepped, type Course } from './event.ts';
-import { remembered, taken } from './feed.ts';
+import { afterEvent, afterStep, type EventPlan } from './event.ts';
+import { appendQueries, takeOutput } from './feed.ts';
 import type { QueryOutputs } from './graph/queries.ts';
-import type { LayerCache, Record as Sequence } from './record.ts';
+import type { SessionCache, Record as Sequence } from './record.ts';
 import { ropeOf } from './rope.ts';
-import { shapeOf, type Loaded, type Shape } from './shape.ts';
-import { queryGraph, type Source } from './source.ts';
-import { Text, type Decodes } from './text.ts';
+import { shapeOf, type TransformersModel, type SessionShape } from './shape.ts';
+import { queryGraph, type GraphSource } from './source.ts';
+import { SequenceText, type Decodes } from './text.ts';
 
 export interface WithPolicyOptions {
   /** A policy, or its text: `'snapkv | caote | topK'`. */
@@ -28,7 +28,7 @@ export interface WithPolicyOptions {
    * Where the model came from, with the options that it was loaded with: policies that read queries need a graph that
    * gives them, which is made from it.
    */
-  readonly source?: Source;
+  readonly source?: GraphSource;
   /** Where pieces run. @defaultValue the CPU */
   readonly backend?: Backend;
 }
@@ -71,7 +71,7 @@ type Inputs = {
 } & { [name: string]: unknown };
 type Outputs = { [name: string]: Tensor };
 /** What is used of a model of transformers.js beside its public face. */
-interface Inner extends Loaded {
+interface Inner extends TransformersModel {
   _forward(self: unknown, inputs: Inputs): Promise<Outputs>;
   prepare_inputs_for_generation(ids: unknown, inputs: Inputs, config: unknown): Inputs;
 }
@@ -104,7 +104,7 @@ export async function withPolicy<M extends object = PreTrainedModel>(
     reader = demands.text ? (tokenizer ?? (await tokenizerOf(source))) : undefined;
   const graph = demands.window > 0 && source !== undefined ? await queryGraph(source, inner, shape) : undefined,
     turns = demands.rope || shape.fromMask,
-    course: Course = {
+    course: EventPlan = {
       policy,
       demands,
       shape,
@@ -128,12 +128,12 @@ const policyOf = async (policy: Policy | string): Promise<Policy> =>
   typeof policy === 'string' ? (await import('@kv/policies')).policy(policy) : policy;
 
 /** The folder or name of a source. */
-const nameOf = (source: Source | undefined): string | undefined => {
+const nameOf = (source: GraphSource | undefined): string | undefined => {
   const model = source instanceof Uint8Array || typeof source === 'string' ? source : source?.model;
   return typeof model === 'string' ? model : undefined;
 };
 
-async function tokenizerOf(source: Source | undefined): Promise<Decodes | undefined> {
+async function tokenizerOf(source: GraphSource | undefined): Promise<Decodes | undefined> {
   const name = nameOf(source),
     options = typeof source === 'object' && !(source instanceof Uint8Array) ? { ...source, model: undefined } : {};
   return name === undefined ? undefined : AutoTokenizer.from_pretrained(name, options);
@@ -150,7 +150,7 @@ interface Running {
 class Engine {
   readonly model: object;
   readonly #inner: Inner;
-  readonly #course: Course;
+  readonly #course: EventPlan;
   readonly #running: Running;
   readonly #sequences = new WeakMap<object, Sequence>();
   /** Inputs that a generation has fed once: what follows are its tokens. */
@@ -160,7 +160,7 @@ class Engine {
   #last: Sequence | undefined;
   readonly #holders = new WeakMap<Tensor, number>();
 
-  constructor(inner: Inner, course: Course, running: Running) {
+  constructor(inner: Inner, course: EventPlan, running: Running) {
     this.#inner = inner;
     this.#course = course;
     this.#running = running;
@@ -228,7 +228,7 @@ class Engine {
   }
 
   /** Caches that hold a device's tensors, more or fewer by now; what none holds is freed. */
-  #count(layers: readonly LayerCache[], by: number): void {
+  #count(layers: readonly SessionCache[], by: number): void {
     for (const tensor of layers.flatMap(({ key, value }) => [key, value])) {
       if (tensor.location !== 'gpu-buffer') continue;
       const holders = (this.#holders.get(tensor) ?? 0) + by;
@@ -247,7 +247,7 @@ class Engine {
     const sequence = this.#sequence(cache),
       budget =
         slots === undefined ? sequence.budget : allowanceOf(this.#course.demands.compiled, slots, sequence.ids.length);
-    this.#hold(cache, await evicted({ ...sequence, budget }, this.#course));
+    this.#hold(cache, await afterEvent({ ...sequence, budget }, this.#course));
   }
 
   async #prompt(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
@@ -271,7 +271,7 @@ class Engine {
       const fed = await this.#feed(sequence, ids.slice(from, from + size), inputs);
       outputs = fed.outputs;
       sequence = this.#freeing(sequence, fed.sequence);
-      if (!late || last) sequence = this.#freeing(sequence, await evicted(sequence, this.#course));
+      if (!late || last) sequence = this.#freeing(sequence, await afterEvent(sequence, this.#course));
     }
     return { sequence, outputs };
   }
@@ -279,9 +279,9 @@ class Engine {
   async #token(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
     const { every } = this.#running,
       fed = await this.#feed({ ...before, step: before.step + 1 }, ids, inputs);
-    let sequence = await stepped(fed.sequence, this.#course);
+    let sequence = await afterStep(fed.sequence, this.#course);
     if (every !== undefined && sequence.step % every === 0)
-      sequence = this.#freeing(sequence, await evicted(sequence, this.#course));
+      sequence = this.#freeing(sequence, await afterEvent(sequence, this.#course));
     return { sequence, outputs: fed.outputs };
   }
 
@@ -301,18 +301,18 @@ class Engine {
     });
     const text = before.text?.fork();
     for (const id of ids) text?.push(id);
-    const layers = before.layers.map((layer, l): LayerCache => {
+    const layers = before.layers.map((layer, l): SessionCache => {
       const queries =
         graph &&
-        remembered(layer.queries, graph.outputs[l], all[graph.outputs[l].name], {
+        appendQueries(layer.queries, graph.outputs[l], all[graph.outputs[l].name], {
           shape,
           rope,
           window: demands.window,
           first: shape.fromMask ? before.slots : first,
         });
       return {
-        key: taken(all, `present.${l}.key`),
-        value: taken(all, `present.${l}.value`),
+        key: takeOutput(all, `present.${l}.key`),
+        value: takeOutput(all, `present.${l}.value`),
         positions: layer.positions.map((row) => joined(row, positions)),
         ...(queries && { queries }),
       };
@@ -324,7 +324,7 @@ class Engine {
       slots: before.slots + ids.length,
       ...(text && { text }),
     };
-    return { sequence, outputs: { logits: taken(all, 'logits') } };
+    return { sequence, outputs: { logits: takeOutput(all, 'logits') } };
   }
 
   async #empty(cache: object): Promise<Sequence> {
@@ -339,7 +339,7 @@ class Engine {
       budget: { slots: 0 },
       promptLength: 0,
       step: 0,
-      ...(reader && { text: new Text(reader) }),
+      ...(reader && { text: new SequenceText(reader) }),
       state: new Map(),
       events: 0,
       notes: [],
@@ -379,7 +379,7 @@ class Engine {
 }
 
 /** Tensors by the names that a graph gives them. */
-const entries = (layers: readonly LayerCache[], prefix: 'present' | 'past_key_values'): Outputs =>
+const entries = (layers: readonly SessionCache[], prefix: 'present' | 'past_key_values'): Outputs =>
   Object.fromEntries(
     layers.flatMap(({ key, value }, l) => [
       [`${prefix}.${l}.key`, key],
@@ -401,7 +401,7 @@ function joined(a: Uint32Array, b: Uint32Array): Uint32Array {
   return out;
 }
 
-function emptyLayers({ layers, kvHeads, headDim, type }: Shape): LayerCache[] {
+function emptyLayers({ layers, kvHeads, headDim, type }: SessionShape): SessionCache[] {
   const none = (): Tensor =>
     new Tensor(type as 'float32', type === 'float32' ? new Float32Array(0) : new Uint16Array(0), [
       1,

@@ -1,5 +1,5 @@
 import * as transformers from '@huggingface/transformers';
-import { blocksOf, imported, installed, runBlock } from '@kv/model-testing/readme';
+import { blocksOf, importedBy, installedBy, runBlock } from '@kv/model-testing/readme';
 import { expect, test } from 'vitest';
 import * as adapter from '../src/index.ts';
 import { exported } from './exported.ts';
@@ -12,7 +12,7 @@ const readme = new URL('../README.md', import.meta.url),
   };
 
 test('its first lines install what they import, and run', async () => {
-  expect(imported(readme).toSorted()).toEqual(installed(readme).toSorted());
+  expect(importedBy(readme).toSorted()).toEqual(installedBy(readme).toSorted());
   const { folder } = await exported(),
     [code] = blocksOf(readme),
     small = code

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { AutoModelForCausalLM, AutoTokenizer, env } from '@huggingface/transformers';
 import { policy } from '@kv/policies';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { withPolicy, type Source } from '../src/index.ts';
+import { withPolicy, type GraphSource } from '../src/index.ts';
 import { exported } from './exported.ts';
 import { generated, TEXT, type Prompted } from './generated.ts';
 
@@ -44,7 +44,7 @@ const load = (revision?: string): ReturnType<typeof AutoModelForCausalLM.from_pr
     use_external_data_format: true,
     ...(revision && { revision }),
   });
-async function written(model: Awaited<ReturnType<typeof load>>, source: Source): Promise<readonly number[]> {
+async function written(model: Awaited<ReturnType<typeof load>>, source: GraphSource): Promise<readonly number[]> {
   const kept = await withPolicy(model, { policy: under, budget: 40, block: 24, source }),
     tokenizer = await AutoTokenizer.from_pretrained(folder);
   return generated(kept, tokenizer(TEXT) as Prompted, { max_new_tokens: 8 });
@@ -85,7 +85,7 @@ describe('a source by its name on the hub, with weights in files beside the grap
 
   test('what is nowhere is one sentence', async () => {
     const model = await load(),
-      kept = (source: Source): Promise<unknown> => withPolicy(model, { policy: under, budget: 40, source });
+      kept = (source: GraphSource): Promise<unknown> => withPolicy(model, { policy: under, budget: 40, source });
     await expect(kept('kv/other')).rejects.toThrow(
       'source: expected onnx/model.onnx of kv/other in its folder, in a cache or at http://127.0.0.1',
     );

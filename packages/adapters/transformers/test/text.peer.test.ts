@@ -4,7 +4,7 @@ import { createTokenizer } from '@kv/checkpoints';
 import { TokenText } from '@kv/engine';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Text } from '../src/text.ts';
+import { SequenceText } from '../src/text.ts';
 
 const texts = [
   'The capital ',
@@ -36,7 +36,7 @@ describe.each(['llama2', 'qwen2', 'gemma', 'smollm'])('%s', (name) => {
         (parts) => {
           const ids = parts.flatMap((part) => (typeof part === 'number' ? [part] : [...own.encode(part).ids])),
             want = new TokenText(own);
-          let text = new Text(library);
+          let text = new SequenceText(library);
           for (const id of ids) {
             want.push(id);
             text = text.fork();

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, shaper } from '@kv/core';
+import { compose, scoreTransform } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { each, scoreAllocatorLaws } from '@kv/laws';
@@ -36,7 +36,7 @@ test('agrees with the oracle, forced slots counted', () => {
       const budget = Math.min(n, c.budget),
         must = Math.min(forced, budget),
         mask = scores.flatMap((row) => row.map((_, i) => Number(i < must)));
-      const force = shaper('force', {}, ({ ops, scores: s }) => ({
+      const force = scoreTransform('force', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: Float32Array.from(mask), shape: [heads, n] }),
       }))();

@@ -1,10 +1,10 @@
-import type { Place, Tensor, WithRows } from '@kv/core';
+import type { StepContext, Tensor, WithRows } from '@kv/core';
 
 /**
  * Budgets `[rows, 1]` of a layer from those wanted for its KV heads, none above the slots that a head holds, none below
  * those that are forced in it.
  */
-export function layerBudgets({ ops, at, scores, forced }: Place & WithRows, wanted: readonly number[]): Tensor {
+export function layerBudgets({ ops, at, scores, forced }: StepContext & WithRows, wanted: readonly number[]): Tensor {
   const held = ops.sum(ops.fill(scores, 1)); // [rows, 1]
   const slots = Float32Array.from(wanted, (x) => Math.min(x, at.slots));
   const asked = ops.broadcast(ops.from({ data: slots, shape: [slots.length, 1] }), held.shape[0]);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, KvError, scorer, shaper } from '@kv/core';
+import { compose, KvError, scorer, scoreTransform } from '@kv/core';
 import { apply } from '@kv/cpu';
 import type { Piece, ProviderEngine, Signal } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
@@ -144,7 +144,7 @@ describe('lukv', () => {
       at = { kvHeads: 2, queryHeads: 2, slots: 50 };
     expect(apply(compose(flat, lukv()), { at, budgetCurve }).budgets).toEqual([50, 50]);
     expect(apply(compose(flat, lukv()), { at, budget: 0, budgetCurve }).budgets).toEqual([0, 0]);
-    const three = shaper('three', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 3) }))();
+    const three = scoreTransform('three', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 3) }))();
     expect(apply(compose(flat, three, lukv()), { at, budget: 10, budgetCurve }).budgets).toEqual([3, 3]);
   });
   test('a curve of another model is refused', async () => {

@@ -5,7 +5,7 @@ import { borderOfBest } from './search.ts';
 const LARGEST = 3.4e38;
 
 /** One layer's scores `[R, n]`, which of them compete (1), and how many of a row are taken before, `[R, 1]`. */
-export interface Competing {
+export interface CompetingSlots {
   readonly scores: Tensor;
   readonly open: Tensor;
   readonly sure: Tensor;
@@ -15,7 +15,7 @@ export interface Competing {
  * How many each row of each layer keeps, `[R, 1]`, where all layers' scores compete for `total` `[1, 1]`: what is sure,
  * then the best of all, of equal ones those of the first layer and row. O(150 L R n), no sort.
  */
-export function shareOfBest(ops: Ops, layers: readonly Competing[], total: Tensor): readonly Tensor[] {
+export function shareOfBest(ops: Ops, layers: readonly CompetingSlots[], total: Tensor): readonly Tensor[] {
   const over = (each: readonly Tensor[]): Tensor =>
     each.map((x) => ops.reduce('sum', x, 'rows')).reduce((a, b) => ops.add(a, b)); // [1, 1]
   const edge = (kind: 'min' | 'max', none: number): Tensor =>

@@ -1,11 +1,11 @@
-import { as, attentionWindow, count, number, odd, queries, scoreAllocator, weigher } from '@kv/core';
-import type { Place, Tensor } from '@kv/core';
+import { as, attentionWindow, count, number, odd, queries, scoreAllocator, weightScorer } from '@kv/core';
+import type { StepContext, Tensor } from '@kv/core';
 import { layerBudgets } from './share-out.ts';
 
 /** Queries tell how many there are, which may be fewer than the window has room for. */
 const moments = (window: number) =>
   [as('mean', attentionWindow(window)), as('squares', attentionWindow(window, 'squares')), queries(window)] as const;
-type Seen = Place & { readonly mean: Tensor; readonly squares: Tensor; readonly queries: Tensor };
+type Seen = StepContext & { readonly mean: Tensor; readonly squares: Tensor; readonly queries: Tensor };
 /**
  * Variance (over w - 1) of the weights that each slot receives from the w queries of the window: that of a single query
  * is 0.
@@ -28,7 +28,7 @@ const window = count(32, 'queries', 'Last queries that are looked at, whose own 
  *
  * @remarks Qin et al. 2025 (ICLR). Weights on query rows `[H, n]`; the window is forced. O(w H n d).
  */
-export const cakeScores = weigher(
+export const cakeScores = weightScorer(
   'cakeScores',
   {
     source,
@@ -50,7 +50,8 @@ export const cakeScores = weigher(
 );
 
 /** x^(1/τ) of positive numbers. */
-const root = ({ ops }: Place, x: Tensor, tau: number): Tensor => ops.exp(ops.div(ops.log(ops.max(x, 1e-30)), tau));
+const root = ({ ops }: StepContext, x: Tensor, tau: number): Tensor =>
+  ops.exp(ops.div(ops.log(ops.max(x, 1e-30)), tau));
 
 /**
  * CAKE's budgets: a layer gets slots by H^(1/tau1) · V^(1/tau2), the entropy of its window's attention (how widely it

@@ -1,5 +1,5 @@
 import { kernel, LOWEST, scoreAllocator } from '@kv/core';
-import type { Ops, Place, Tensor, WithRows } from '@kv/core';
+import type { Ops, StepContext, Tensor, WithRows } from '@kv/core';
 import { shareOfBest } from './border.ts';
 
 /** Scores in the order of their ranks, best first: `x` and `rank` `[r, n]` to `[r, n]`, 0 behind the valid slots. */
@@ -34,7 +34,7 @@ interface Composite {
   readonly slots: number;
 }
 
-function compositeOf({ ops, at: { slots }, scores, forced, banned }: Place & WithRows): Composite {
+function compositeOf({ ops, at: { slots }, scores, forced, banned }: StepContext & WithRows): Composite {
   const must = ops.max(ops.fill(scores, 0), forced);
   const free = ops.sub(1, ops.mul(ops.sub(1, must), banned));
   const best = ops.kernel(byRank, { x: scores, rank: ops.rank(ops.masked(scores, { forced, banned }), 'row') });

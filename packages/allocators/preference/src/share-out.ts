@@ -1,5 +1,5 @@
 import { kernel } from '@kv/core';
-import type { Place, Tensor, WithRows } from '@kv/core';
+import type { StepContext, Tensor, WithRows } from '@kv/core';
 
 /**
  * Whole budgets of the layers: floor plus its share of what the floors leave of the total, by weight, rounded down,
@@ -66,7 +66,7 @@ fn run(row: u32) {
  * holds or `most` allows. What a shorter head cannot hold goes to the others.
  */
 export function layerBudgets(
-  layers: readonly (Place & WithRows)[],
+  layers: readonly (StepContext & WithRows)[],
   weights: readonly Tensor[],
   window: number,
   most: number = Infinity,

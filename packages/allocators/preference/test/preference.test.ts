@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, shaper, weigher } from '@kv/core';
+import { compose, scoreTransform, weightScorer } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, planBudgets, runSteps } from '@kv/core/engine';
 import type { AnySignal, Piece, Tensor } from '@kv/core';
@@ -212,7 +212,9 @@ test('CAKE shares by entropy and variance of the window', () => {
         // rounding down in f32 may move single slots
         budgets(
           compose(
-            weigher('any', {}, ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }))(),
+            weightScorer('any', {}, ({ ops, at }) =>
+              ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
+            )(),
             cake({ window, tau2 }),
           ),
           on,
@@ -277,13 +279,13 @@ test('DynamicKV counts the best scores of the whole model, and keeps the sum', (
           vectors: 'spread',
           seed: 1,
         });
-        const given = weigher('given', {}, ({ ops, at }) =>
+        const given = weightScorer('given', {}, ({ ops, at }) =>
           ops.from({ data: Float32Array.from(rows[at.layer]), shape: [1, 8] }),
         )();
         const got = budgets(
           compose(
             given,
-            shaper('last', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 1) }))(),
+            scoreTransform('last', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 1) }))(),
             dynamickv({ window: 1, most: 100 }),
           ),
           on,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, mandatory, state, allocatorBy, onStep, scorer, selector, weigher } from '@kv/core';
+import { compose, mandatory, state, allocatorBy, onStep, scorer, selector, weightScorer } from '@kv/core';
 import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { ScoreAllocator } from '@kv/core';
@@ -102,7 +102,7 @@ test('m decoys are tolerated while K_p >= (m + 1) L, and compete by score beyond
 });
 
 test('forced slots beyond the budget are an error of the event, so the floor counts the pool and what `by` forces', () => {
-  const by = weigher('by', { floor: () => 2 }, ({ ops, at }) =>
+  const by = weightScorer('by', { floor: () => 2 }, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
   )();
   expect(compile(protectedPartition(by, { slots: 3 })).floor(100, 50)).toBe(5);
@@ -111,7 +111,7 @@ test('forced slots beyond the budget are an error of the event, so the floor cou
 
 test('the inner scorer brings its needs, hooks, checks and label', () => {
   const age = state('age', { kind: 'position', rows: 'model' });
-  const inner = weigher('aged', { needs: [age] }, ({ ops, age: a }) => ops.add(a, 0))();
+  const inner = weightScorer('aged', { needs: [age] }, ({ ops, age: a }) => ops.add(a, 0))();
   const hooked = {
     ...inner,
     atoms: [

@@ -1,6 +1,6 @@
 import { allocator } from '@kv/core';
 import { apportion } from '@kv/core/shared';
-import type { Plan } from '@kv/core';
+import type { BudgetPlan } from '@kv/core';
 import { beta, line, tenths } from './line.ts';
 
 /**
@@ -28,7 +28,10 @@ export const pyramidal = allocator(
     const shortest = plan.lengths.map((row) => Math.min(...row));
     const slots = Math.max(...shortest);
     const above = mean - plan.floor;
-    const fallback = (why: string): Plan => ({ ...plan, notes: [...plan.notes, `pyramidal: uniform budgets, ${why}`] });
+    const fallback = (why: string): BudgetPlan => ({
+      ...plan,
+      notes: [...plan.notes, `pyramidal: uniform budgets, ${why}`],
+    });
     if (layers < 2) return fallback('one layer only');
     if (above <= 0) return fallback(`a budget of ${tenths(mean)} leaves nothing above the ${plan.floor} forced slots`);
     if (slots < 2 * above) return fallback(`${slots} slots are fewer than 2 (M - W) = ${tenths(2 * above)}`);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compose, scorer } from '@kv/core';
 import { compile, planBudgets } from '@kv/core/engine';
-import type { Allocator, Plan } from '@kv/core';
+import type { Allocator, BudgetPlan } from '@kv/core';
 import { pyramidal, pyramidkv } from '../src/index.ts';
 import { authors, filled, kvpress } from './pyramidal.oracle.ts';
 
@@ -11,13 +11,13 @@ const forcing = (window: number) =>
   scorer('forcing', { floor: (_, n) => Math.min(n, window) }, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
   )();
-const planOf = (allocator: Allocator, { mean, window }: Case, layers: readonly number[], heads: number): Plan =>
+const planOf = (allocator: Allocator, { mean, window }: Case, layers: readonly number[], heads: number): BudgetPlan =>
   planBudgets(
     compile(compose(forcing(window), allocator)),
     mean,
     layers.map((slots) => new Array<number>(heads).fill(slots)),
   );
-const plan = (allocator: Allocator, given: Case, heads = 2): Plan =>
+const plan = (allocator: Allocator, given: Case, heads = 2): BudgetPlan =>
   planOf(allocator, given, new Array<number>(given.layers).fill(given.slots), heads);
 interface Case {
   readonly mean: number;

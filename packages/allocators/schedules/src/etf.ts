@@ -1,5 +1,5 @@
 import { freeze, oneOf, whole } from '@kv/core';
-import { left, power, reached } from './decay.ts';
+import { baseOption, power, reachOf } from './decay.ts';
 
 /**
  * ETF: in a layer of the top quarter, positions below ⌊(1 - ψ^(γ (ℓ - ℓ_s) / (N - ℓ_s))) t⌋, t the prompt's length,
@@ -14,7 +14,7 @@ export const etf = freeze(
     says: 'Early positions are no longer updated in the top quarter of the layers.',
     options: {
       sinks: whole(4, 'positions', 'First positions, never frozen.'),
-      psi: left(0.5, 'Share of the prompt that the top layer still updates; 1 freezes nothing.'),
+      psi: baseOption(0.5, 'Share of the prompt that the top layer still updates; 1 freezes nothing.'),
       gamma: power,
       reuse: oneOf(
         ['hidden', 'kv'],
@@ -24,5 +24,5 @@ export const etf = freeze(
     },
     copies: ({ reuse }) => reuse === 'kv',
   },
-  (at, { sinks, psi, gamma }) => ({ sinks, below: Math.floor(reached(at, psi, gamma) * at.promptLength) }),
+  (at, { sinks, psi, gamma }) => ({ sinks, below: Math.floor(reachOf(at, psi, gamma) * at.promptLength) }),
 );

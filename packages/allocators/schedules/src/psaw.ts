@@ -1,5 +1,5 @@
 import { hide, whole } from '@kv/core';
-import { left, power, reached } from './decay.ts';
+import { baseOption, power, reachOf } from './decay.ts';
 
 /**
  * PSAW: a query at position t of a layer in the top quarter sees the sinks and positions from ⌊(1 - φ^(α (ℓ - ℓ_s) / (N
@@ -15,13 +15,13 @@ export const psaw = hide(
     says: 'Windows that narrow towards the last layer.',
     options: {
       sinks: whole(4, 'positions', 'First positions, always visible.'),
-      phi: left(0.7, 'What is left of the window in the top layer; 1 hides nothing.'),
+      phi: baseOption(0.7, 'What is left of the window in the top layer; 1 hides nothing.'),
       alpha: power,
     },
     during: 'both',
   },
   ({ at }, { sinks, phi, alpha }) => {
-    const part = reached(at, phi, alpha);
+    const part = reachOf(at, phi, alpha);
     return { sinks, lower: (t) => Math.floor(part * t) };
   },
 );

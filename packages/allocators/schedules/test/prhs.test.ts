@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cpu } from '@kv/cpu';
-import type { At, Piece, FreezeHook, ViewHook } from '@kv/core';
+import type { LayerContext, Piece, FreezeHook, ViewHook } from '@kv/core';
 import { each, scheduleLaws } from '@kv/laws';
 import { etf, psaw } from '../src/index.ts';
 import { boundOracle } from './prhs.oracle.ts';
@@ -18,7 +18,7 @@ describe.each(
 function bounds(piece: Piece, layers: number, t: number): number[] {
   const [hook] = piece.atoms as readonly (ViewHook | FreezeHook)[];
   return Array.from({ length: layers }, (_, layer) => {
-    const at: At = {
+    const at: LayerContext = {
       layer,
       layers,
       queryHeads: 1,

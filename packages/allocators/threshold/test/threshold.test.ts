@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, scorer, selector, shaper } from '@kv/core';
+import { compose, scorer, selector, scoreTransform } from '@kv/core';
 import { apply } from '@kv/cpu';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { atLeast, simlayerkv, threshold } from '../src/index.ts';
@@ -41,7 +41,7 @@ test('every slot that reaches the bar stays, and no other, beside window and mas
       const must = Array.from({ length: Math.min(forced, n) }, (_, i) => i),
         not = Array.from({ length: Math.min(banned, n - must.length) }, (_, i) => must.length + i),
         mask = (set: readonly number[]) => Float32Array.from({ length: n }, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', {}, ({ ops, scores: s }) => ({
+      const masks = scoreTransform('masks', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: mask(must), shape: [1, n] }),
         banned: ops.from({ data: mask(not), shape: [1, n] }),

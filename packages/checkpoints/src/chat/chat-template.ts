@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
-import { object, show, type Fields } from '../read/fields.ts';
+import { object, show, type JsonFields } from '../read/fields.ts';
 import { globals, givenMessages, givenTools } from '../template/globals.ts';
 import { Renderer } from '../template/render.ts';
 import { parseTemplate } from '../template/syntax.ts';
-import { Text } from '../template/text.ts';
-import type { Value } from '../template/values.ts';
+import { TemplateText } from '../template/text.ts';
+import type { TemplateValue } from '../template/values.ts';
 import { RenderWork } from '../template/work.ts';
 
 /** One turn; templates may look at more fields than these (`tool_calls`, `name`). */
@@ -64,14 +64,14 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
   return templateOf((messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
     sentence(where, () => {
       const work = new RenderWork([messages, tools]);
-      const names = new Map<string, Value>([
+      const names = new Map<string, TemplateValue>([
         ...globals(work, (message) => refuse(message, where)),
         ['messages', givenMessages(messages)],
         ['tools', givenTools(tools)],
         ['documents', null],
         ['add_generation_prompt', addGenerationPrompt],
-        ['bos_token', new Text(bosToken)],
-        ['eos_token', new Text(eosToken)],
+        ['bos_token', new TemplateText(bosToken)],
+        ['eos_token', new TemplateText(eosToken)],
       ]);
       const { text, spans } = new Renderer(work).render(program, names);
       return {
@@ -108,12 +108,12 @@ export function readChatTemplate(
   { jinja, config, metadata }: ChatTemplateSources,
   where: string,
 ): ChatTemplate | undefined {
-  const fields: Fields = config == null ? {} : object(config, where, 'tokenizer_config.json');
+  const fields: JsonFields = config == null ? {} : object(config, where, 'tokenizer_config.json');
   const source = jinja ?? named(fields.chat_template, where) ?? ggufChatTemplate(metadata, where);
   if (source === undefined) return undefined;
   const own = (name: 'bos' | 'eos'): string => {
     const token = fields[`${name}_token`];
-    const text = typeof token === 'string' ? token : (token as Fields | null | undefined)?.content;
+    const text = typeof token === 'string' ? token : (token as JsonFields | null | undefined)?.content;
     if (typeof text === 'string') return text;
     const tokens = metadata?.get('tokenizer.ggml.tokens') as readonly unknown[] | undefined;
     return String(tokens?.[metadata?.get(`tokenizer.ggml.${name}_token_id`) as number] ?? '');

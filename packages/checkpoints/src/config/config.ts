@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
-import { boolean, integer, object, optional, positive, show, type Fields } from '../read/fields.ts';
+import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
@@ -143,7 +143,7 @@ export function checkHeads(queryHeads: number, kvHeads: number, headDim: number,
 }
 
 /** @throws KvError that lists the architectures. */
-function architectureOf(fields: Fields, where: string): ArchitectureName {
+function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   const value = fields.model_type;
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return value as ArchitectureName;
   throw unknownArchitecture(where, { field: 'model_type', known: Object.keys(architectures), got: value, fields });
@@ -163,7 +163,7 @@ export const turning = ({ unturned }: Architecture, layers: number, every = untu
   Array.from({ length: layers }, (_, l) => every === undefined || (l + 1) % every !== 0);
 
 /** `no_rope_layers` is 1 where a layer turns heads. */
-function turnsOf(kind: Architecture, fields: Fields, layers: number, where: string): readonly boolean[] {
+function turnsOf(kind: Architecture, fields: JsonFields, layers: number, where: string): readonly boolean[] {
   const { unturned } = kind,
     list = fields.no_rope_layers;
   if (unturned === undefined) return turning(kind, layers);
@@ -173,12 +173,12 @@ function turnsOf(kind: Architecture, fields: Fields, layers: number, where: stri
   throw new KvError(where, `no_rope_layers must be ${layers} of 0 and 1, got ${show(list)}`);
 }
 
-function scaleOf({ scale }: Architecture, fields: Fields, headDim: number, where: string): number {
+function scaleOf({ scale }: Architecture, fields: JsonFields, headDim: number, where: string): number {
   if (scale === 'attention_multiplier') return positive(fields, scale, where, 1);
   return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // a root is exact, a power differs by Node
 }
 
-function windowsOf(kind: Architecture, fields: Fields, layers: number, where: string): readonly number[] {
+function windowsOf(kind: Architecture, fields: JsonFields, layers: number, where: string): readonly number[] {
   const { windows, defaults } = kind,
     asked = windows === 'from' || windows === 'unturned';
   const wanted =
@@ -212,13 +212,13 @@ function layerTypes(value: unknown, layers: number, where: string): readonly unk
   throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(value)}`);
 }
 
-function softcap(fields: Fields, name: string, where: string, fallback: number | undefined): number | undefined {
+function softcap(fields: JsonFields, name: string, where: string, fallback: number | undefined): number | undefined {
   return fields[name] === null || (fields[name] === undefined && fallback === undefined)
     ? undefined
     : positive(fields, name, where, fallback);
 }
 
-function activationOf(fields: Fields, kind: Architecture, where: string): 'silu' | 'gelu' {
+function activationOf(fields: JsonFields, kind: Architecture, where: string): 'silu' | 'gelu' {
   const name = fields.hidden_activation == null ? 'hidden_act' : 'hidden_activation';
   const value = fields[name];
   if (value == null) return kind.activation;
@@ -228,7 +228,7 @@ function activationOf(fields: Fields, kind: Architecture, where: string): 'silu'
 }
 
 /** One id, a list or nothing. */
-function tokenIds(fields: Fields, name: string, vocab: number, where: string): readonly number[] {
+function tokenIds(fields: JsonFields, name: string, vocab: number, where: string): readonly number[] {
   const value = fields[name];
   const ids = value == null ? [] : Array.isArray(value) ? (value as unknown[]) : [value];
   return ids.map((id) => {

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type ModelConfig } from './config.ts';
-import { integer, optional, positive, show, type Fields } from '../read/fields.ts';
+import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
 import { ggufNames } from './names.ts';
@@ -13,7 +13,7 @@ import { unknownArchitecture } from './unknown-architecture.ts';
 /** A file's metadata with its architecture's prefix before every key. */
 interface Keys {
   readonly where: string;
-  readonly metadata: Fields;
+  readonly metadata: JsonFields;
   key(rest: string): string;
   has(rest: string): boolean;
   positive(rest: string, fallback?: number): number;
@@ -28,7 +28,7 @@ interface Keys {
  */
 export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const { tensors, name: where } = file,
-    metadata: Fields = Object.fromEntries(file.metadata);
+    metadata: JsonFields = Object.fromEntries(file.metadata);
   const name = architectureOf(metadata, where),
     kind = architectures[name],
     keys = keysOf(metadata, kind, where);
@@ -95,7 +95,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   };
 }
 
-function keysOf(metadata: Fields, { gguf }: Architecture, where: string): Keys {
+function keysOf(metadata: JsonFields, { gguf }: Architecture, where: string): Keys {
   const key = (rest: string): string => `${gguf}.${rest}`;
   return {
     where,
@@ -108,7 +108,7 @@ function keysOf(metadata: Fields, { gguf }: Architecture, where: string): Keys {
 }
 
 /** @throws KvError that lists the architectures. */
-function architectureOf(fields: Fields, where: string): ArchitectureName {
+function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   const field = 'general.architecture',
     got = fields[field];
   const found = Object.entries(architectures).find(([, { gguf }]) => gguf === got);
@@ -216,7 +216,7 @@ function positives(values: Float32Array, tensor: string, where: string): readonl
 }
 
 /** A special token of the vocabulary, if the file names it. */
-function id(metadata: Fields, name: string, vocab: number, where: string): number | undefined {
+function id(metadata: JsonFields, name: string, vocab: number, where: string): number | undefined {
   const key = `tokenizer.ggml.${name}_token_id`,
     value = metadata[key];
   if (value === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Architecture } from './architectures.ts';
-import { show, type Fields } from '../read/fields.ts';
+import { show, type JsonFields } from '../read/fields.ts';
 
 /** Keys behind the architecture's name that `configFromGguf` reads. */
 const read: ReadonlySet<string> = new Set([
@@ -119,7 +119,7 @@ const changing: readonly string[] = ['adapter.', 'clip.', 'diffusion.', 'xielu.'
  * change what is computed.
  * @throws KvError for the first that this decoder does not compute.
  */
-export function expectKnown(metadata: Fields, kind: Architecture, where: string): void {
+export function expectKnown(metadata: JsonFields, kind: Architecture, where: string): void {
   const { gguf } = kind,
     prefix = `${gguf}.`;
   const refuse = (key: string, plain: readonly unknown[]): never => {
@@ -139,7 +139,7 @@ export function expectKnown(metadata: Fields, kind: Architecture, where: string)
 }
 
 /** Values of a key that leave what is computed as it is; nothing where it is read, or without effect. */
-function plainOf(rest: string, metadata: Fields, kind: Architecture): readonly unknown[] | undefined {
+function plainOf(rest: string, metadata: JsonFields, kind: Architecture): readonly unknown[] | undefined {
   const own = <T>(table: Readonly<Record<string, T>>): T | undefined =>
     Object.hasOwn(table, rest) ? table[rest] : undefined;
   if (read.has(rest) || own(idle) !== undefined || beside.some((start) => rest.startsWith(start))) return undefined;

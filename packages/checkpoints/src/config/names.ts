@@ -1,7 +1,7 @@
 import { architectures, type ArchitectureName } from './architectures.ts';
 
 /** What a tensor of a decoder is called, without `.weight` or `.bias`. */
-export interface Names {
+export interface TensorNames {
   readonly embed: string;
   readonly norm: string;
   readonly head: string;
@@ -32,7 +32,7 @@ interface LayerNames {
 }
 
 /** The names of Hugging Face checkpoints. */
-export function huggingFaceNames(of: ArchitectureName): Names {
+export function huggingFaceNames(of: ArchitectureName): TensorNames {
   const { norms } = architectures[of];
   return {
     embed: 'model.embed_tokens',
@@ -63,7 +63,7 @@ export function huggingFaceNames(of: ArchitectureName): Names {
 }
 
 /** The names of GGUF files, the same for every architecture. */
-export const ggufNames: Names = {
+export const ggufNames: TensorNames = {
   embed: 'token_embd',
   norm: 'output_norm',
   head: 'output',

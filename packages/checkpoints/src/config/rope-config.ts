@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Architecture } from './architectures.ts';
-import { boolean, integer, object, optional, positive, show, type Fields } from '../read/fields.ts';
+import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
 
 /** How positions turn heads: pair i of `rotary / 2` by position * theta^(-2i / rotary) / divisor. */
 export interface RopeConfig {
@@ -66,12 +66,12 @@ interface Around {
  * window, where the architecture has two. @throws KvError naming the field, and the types that there are.
  */
 export function parseRope(
-  fields: Fields,
+  fields: JsonFields,
   { headDim, maxPositions, kind, where }: Around,
 ): { readonly rope: RopeConfig; readonly local?: RopeConfig } {
   const name = fields.rope_parameters == null ? 'rope_scaling' : 'rope_parameters';
   const all = fields[name] == null ? {} : object(fields[name], where, name),
-    part = (of: string): Fields => (all[of] == null ? {} : object(all[of], where, `${name}.${of}`)),
+    part = (of: string): JsonFields => (all[of] == null ? {} : object(all[of], where, `${name}.${of}`)),
     nested = kind.localTheta !== undefined && (all.full_attention != null || all.sliding_attention != null);
   const rope = nested ? part('full_attention') : all,
     inner = nested ? part('sliding_attention') : {};
@@ -79,7 +79,7 @@ export function parseRope(
     for (const field of Object.keys(of))
       if (of[field] != null && !known.has(field))
         throw new KvError(where, `${field} of ${name} must be absent, got ${show(of[field])}`);
-  const theta = (of: Fields, field: string, fallback: number): number =>
+  const theta = (of: JsonFields, field: string, fallback: number): number =>
     of.rope_theta == null ? positive(fields, field, where, fallback) : positive(of, 'rope_theta', where);
   const share = positive(rope.partial_rotary_factor == null ? fields : rope, 'partial_rotary_factor', where, 1);
   if (share > 1 || (share !== 1 && !kind.partialRotary))
@@ -103,8 +103,8 @@ export function parseRope(
 
 function scaled(
   plain: RopeConfig,
-  fields: Fields,
-  rope: Fields,
+  fields: JsonFields,
+  rope: JsonFields,
   { maxPositions, where }: Pick<Around, 'maxPositions' | 'where'>,
 ): RopeConfig {
   const { rotary } = plain,
@@ -168,7 +168,7 @@ export function yarn(
 /** What YaRN multiplies cos and sin by, so that attention is as sharp as in training. */
 export const yarnAttention = (factor: number, by = 1): number => (factor <= 1 ? 1 : 0.1 * by * Math.log(factor) + 1);
 
-function yarnFields(rope: Fields, maxPositions: number, where: string): Yarn {
+function yarnFields(rope: JsonFields, maxPositions: number, where: string): Yarn {
   const number = (name: string): number | undefined => (rope[name] == null ? undefined : positive(rope, name, where));
   const original = integer(rope, 'original_max_position_embeddings', where, maxPositions),
     factor = positive(rope, 'factor', where, maxPositions / original),
@@ -186,7 +186,7 @@ function yarnFields(rope: Fields, maxPositions: number, where: string): Yarn {
 }
 
 /** Long waves are slowed by `factor`, short ones not, those between in proportion: Llama 3.1's scaling. */
-function llama3({ theta, rotary }: RopeConfig, rope: Fields, where: string): number[] {
+function llama3({ theta, rotary }: RopeConfig, rope: JsonFields, where: string): number[] {
   const [factor, low, high] = [
     positive(rope, 'factor', where),
     positive(rope, 'low_freq_factor', where),
@@ -203,8 +203,8 @@ function llama3({ theta, rotary }: RopeConfig, rope: Fields, where: string): num
 
 function longrope(
   rotary: number,
-  fields: Fields,
-  rope: Fields,
+  fields: JsonFields,
+  rope: JsonFields,
   maxPositions: number,
   where: string,
 ): Partial<RopeConfig> {

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { show, type Fields } from '../read/fields.ts';
+import { show, type JsonFields } from '../read/fields.ts';
 
 /** What decoders are made of that none here has, by the fields of config.json or keys of GGUF files that say so. */
 const lacking: readonly (readonly [what: string, fields: readonly string[]])[] = [
@@ -27,7 +27,7 @@ export function unknownArchitecture(
     readonly field: string;
     readonly known: readonly string[];
     readonly got: unknown;
-    readonly fields: Fields;
+    readonly fields: JsonFields;
     /** Before every key of a GGUF file. */
     readonly prefix?: string;
   },

@@ -2,8 +2,8 @@ import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
 import { readGguf, type GgufFile } from './gguf.ts';
 import { closing, type OpenFile } from './safetensors-shards.ts';
-import type { Source } from '../read/source.ts';
-import { joined } from './tensor-file.ts';
+import type { ByteSource } from '../read/source.ts';
+import { joinFiles } from './tensor-file.ts';
 
 const maxParts = 1000;
 
@@ -14,7 +14,7 @@ const maxParts = 1000;
  * nothing is left open.
  */
 export async function openGguf(file: string, open: OpenFile): Promise<GgufFile> {
-  const sources: Source[] = [];
+  const sources: ByteSource[] = [];
   const part = async (name: string): Promise<GgufFile> => {
     const source = await open(name);
     if (source === undefined) throw new KvError(file, `expected a file ${name}, got none`);
@@ -44,7 +44,7 @@ export async function openGguf(file: string, open: OpenFile): Promise<GgufFile> 
           `expected part ${no} of ${count}, got split.no ${show(metadata.get('split.no'))} of split.count ${show(metadata.get('split.count'))}`,
         );
     });
-    const all = joined(first.name, parts);
+    const all = joinFiles(first.name, parts);
     const want = first.metadata.get('split.tensors.count');
     if (want !== undefined && want !== all.tensors.size)
       throw new KvError(

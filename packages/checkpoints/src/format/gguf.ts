@@ -3,12 +3,12 @@ import { show } from '../read/fields.ts';
 import { createCursor, short, type Cursor } from './gguf-cursor.ts';
 import { readMetadata, type GgufMetadata } from './gguf-metadata.ts';
 import { checkGgufLayout, readTensorInfos, type GgufTensor } from './gguf-tensors.ts';
-import type { Source } from '../read/source.ts';
-import { missing, type TensorFile } from './tensor-file.ts';
+import type { ByteSource } from '../read/source.ts';
+import { missing, type CheckpointTensors } from './tensor-file.ts';
 import { weightType } from './tensor-types.ts';
 
 /** A GGUF file: tensors with shapes row-major (ggml's dimensions reversed), and metadata. */
-export interface GgufFile extends TensorFile {
+export interface GgufFile extends CheckpointTensors {
   readonly metadata: GgufMetadata;
 }
 
@@ -30,7 +30,7 @@ const maxHeader = 2 ** 26;
  * @throws KvError in one sentence for another format or version, and for any length, count, type, shape or offset that
  * the file does not bear out.
  */
-export async function readGguf(source: Source): Promise<GgufFile> {
+export async function readGguf(source: ByteSource): Promise<GgufFile> {
   const where = source.name;
   const { metadata, tensors, data } = await readHeader(source);
   checkGgufLayout(tensors, source.size - data, where);
@@ -52,7 +52,7 @@ export async function readGguf(source: Source): Promise<GgufFile> {
  * How long a header is shows only while it is parsed: reads its beginning, eight times as much whenever that was too
  * short.
  */
-async function readHeader(source: Source): Promise<Header> {
+async function readHeader(source: ByteSource): Promise<Header> {
   for (let length = firstRead; ; length *= 8) {
     const bytes = await source.read(0, Math.min(length, source.size, maxHeader));
     try {

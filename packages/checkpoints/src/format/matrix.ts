@@ -49,7 +49,7 @@ export function stack(matrices: readonly Matrix[]): Matrix {
 }
 
 /** The matrix with bytes of its own: those that are a view of more, such as a whole file, are copied. */
-export function owned({ parts, ...shape }: Matrix): Matrix {
+export function ownBytes({ parts, ...shape }: Matrix): Matrix {
   return {
     ...shape,
     parts: parts.map(({ bytes, ...part }) => ({
@@ -85,7 +85,7 @@ export function denseRows({ inputs, outputs, parts }: Matrix, from: number, coun
  * Rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows: interleaved rotary pairs to halves, as
  * stored rows.
  */
-export function deinterleaved({ outputs, inputs, parts }: Matrix, headRows: number): Matrix {
+export function deinterleave({ outputs, inputs, parts }: Matrix, headRows: number): Matrix {
   const half = headRows / 2;
   const swapped = parts.map(({ type, rows, bytes }) => {
     const size = bytes.length / rows,

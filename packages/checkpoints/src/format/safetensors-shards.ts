@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
 import { object, show } from '../read/fields.ts';
 import { readSafetensors } from './safetensors.ts';
-import { readJson, type Source } from '../read/source.ts';
-import { closeAll, joined, type TensorFile } from './tensor-file.ts';
+import { readJson, type ByteSource } from '../read/source.ts';
+import { closeAll, joinFiles, type CheckpointTensors } from './tensor-file.ts';
 
 /** Opens a file beside the others by its plain name; undefined if there is none. */
-export type OpenFile = (file: string) => Promise<Source | undefined>;
+export type OpenFile = (file: string) => Promise<ByteSource | undefined>;
 
 const single = 'model.safetensors';
 const index = 'model.safetensors.index.json';
@@ -16,15 +16,15 @@ const maxShards = 1000;
  * @throws KvError for neither, for an index that disagrees with its shards, and for whatever `readSafetensors` refuses;
  * nothing is left open.
  */
-export async function openSafetensors(open: OpenFile, where: string): Promise<TensorFile> {
+export async function openSafetensors(open: OpenFile, where: string): Promise<CheckpointTensors> {
   const one = await open(single);
   if (one !== undefined) return closing([one], () => readSafetensors(one));
   const list = await open(index);
   if (list === undefined) throw new KvError(where, `expected ${single} or ${index}, got neither`);
   const homes = await readIndex(list).finally(() => list.close());
-  const sources: Source[] = [];
+  const sources: ByteSource[] = [];
   return closing(sources, async () => {
-    const shards = new Map<string, TensorFile>();
+    const shards = new Map<string, CheckpointTensors>();
     for (const file of new Set(homes.values())) {
       const source = await open(file);
       if (source === undefined) throw new KvError(list.name, `expected the shard ${file}, got no such file`);
@@ -34,12 +34,12 @@ export async function openSafetensors(open: OpenFile, where: string): Promise<Te
     for (const [tensor, file] of homes)
       if (shards.get(file)?.tensors.has(tensor) !== true)
         throw new KvError(list.name, `weight_map must name the shard of ${show(tensor)}, got ${file}, which lacks it`);
-    return joined(list.name, [...shards.values()]);
+    return joinFiles(list.name, [...shards.values()]);
   });
 }
 
 /** Which shard holds a tensor: the `weight_map` of an index. */
-async function readIndex(source: Source): Promise<ReadonlyMap<string, string>> {
+async function readIndex(source: ByteSource): Promise<ReadonlyMap<string, string>> {
   const where = source.name;
   const map = object(object(await readJson(source), where, 'the index').weight_map, where, 'weight_map');
   const homes = new Map<string, string>();
@@ -59,7 +59,7 @@ async function readIndex(source: Source): Promise<ReadonlyMap<string, string>> {
 }
 
 /** What `read` gives; if it fails, the sources are closed. */
-export async function closing<T>(sources: readonly Source[], read: () => Promise<T>): Promise<T> {
+export async function closing<T>(sources: readonly ByteSource[], read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import { object, show } from '../read/fields.ts';
 import { parseJson } from '../read/json.ts';
-import type { Source } from '../read/source.ts';
-import { missing, type TensorEntry, type TensorFile } from './tensor-file.ts';
+import type { ByteSource } from '../read/source.ts';
+import { missing, type TensorEntry, type CheckpointTensors } from './tensor-file.ts';
 import { weightType } from './tensor-types.ts';
 
 /** `[begin, end)` are bytes of the data part. */
@@ -43,7 +43,7 @@ const maxHeader = 100_000_000;
  * @throws KvError in one sentence for a header that is cut, no JSON, or disagrees with the file: types, shapes,
  * offsets, overlaps, gaps.
  */
-export async function readSafetensors(source: Source): Promise<TensorFile> {
+export async function readSafetensors(source: ByteSource): Promise<CheckpointTensors> {
   const where = source.name;
   if (source.size < 8) throw new KvError(where, `expected a safetensors file of at least 8 bytes, got ${source.size}`);
   const prefix = await source.read(0, 8);

@@ -13,7 +13,7 @@ export interface TensorEntry {
  * A checkpoint's tensors, whatever files they lie in: the headers are read and checked, the data is read one tensor at
  * a time.
  */
-export interface TensorFile {
+export interface CheckpointTensors {
   /** What messages call it. */
   readonly name: string;
   readonly tensors: ReadonlyMap<string, TensorEntry>;
@@ -26,14 +26,14 @@ export interface TensorFile {
 }
 
 /** What a checkpoint's tensors come to. */
-export interface Stored {
+export interface CheckpointSize {
   readonly bytes: number;
   /** Some weights are in blocks of codes. */
   readonly quantised: boolean;
 }
 
 /** What a file's tensors come to; those of types that are not read count for nothing. */
-export function storedOf({ tensors }: Pick<TensorFile, 'tensors'>): Stored {
+export function storedOf({ tensors }: Pick<CheckpointTensors, 'tensors'>): CheckpointSize {
   let [bytes, quantised] = [0, false];
   for (const { type, shape } of tensors.values()) {
     const layout = Object.hasOwn(tensorTypes, type) ? tensorTypes[type as TensorType] : undefined;
@@ -45,8 +45,8 @@ export function storedOf({ tensors }: Pick<TensorFile, 'tensors'>): Stored {
 }
 
 /** Several files as one. @throws KvError for a tensor that two of them hold. */
-export function joined(name: string, files: readonly TensorFile[]): TensorFile {
-  const homes = new Map<string, TensorFile>();
+export function joinFiles(name: string, files: readonly CheckpointTensors[]): CheckpointTensors {
+  const homes = new Map<string, CheckpointTensors>();
   for (const file of files)
     for (const tensor of file.tensors.keys()) {
       const other = homes.get(tensor);

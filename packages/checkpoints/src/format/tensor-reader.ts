@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
-import { dense, deinterleaved, type Matrix } from './matrix.ts';
-import type { TensorFile } from './tensor-file.ts';
+import { dense, deinterleave, type Matrix } from './matrix.ts';
+import type { CheckpointTensors } from './tensor-file.ts';
 import { notFinite, tensorTypes, weightType } from './tensor-types.ts';
 
 /** Reads when called. */
-export type Load<T> = () => Promise<T>;
+export type LazyRead<T> = () => Promise<T>;
 
 /** Reads tensors by name and shape; every request is checked against the header at once, and remembered. */
 export interface TensorReader {
@@ -13,9 +13,9 @@ export interface TensorReader {
    * A matrix `[outputs, inputs]` as stored; `interleaved` is the rows of a head whose pairs (2i, 2i + 1) are to become
    * (i, i + half).
    */
-  matrix(name: string, outputs: number, inputs: number, interleaved?: number | undefined): Load<Matrix>;
+  matrix(name: string, outputs: number, inputs: number, interleaved?: number | undefined): LazyRead<Matrix>;
   /** A vector, f32. */
-  vector(name: string, width: number, interleaved?: number | undefined): Load<Float32Array>;
+  vector(name: string, width: number, interleaved?: number | undefined): LazyRead<Float32Array>;
   /**
    * @throws KvError for a tensor of the file that was not asked for and is not `harmless`: one left out would change
    * the model silently.
@@ -27,9 +27,9 @@ export interface TensorReader {
  * @throws KvError from `matrix` and `vector` for a tensor that is missing or has another shape or type; from what they
  * return, for a number that is not finite.
  */
-export function tensorReader(file: TensorFile): TensorReader {
+export function tensorReader(file: CheckpointTensors): TensorReader {
   const asked = new Set<string>();
-  const read = (name: string, shape: readonly number[], interleaved?: number | undefined): Load<Matrix> => {
+  const read = (name: string, shape: readonly number[], interleaved?: number | undefined): LazyRead<Matrix> => {
     asked.add(name);
     const entry = file.tensors.get(name),
       want = JSON.stringify(shape);
@@ -50,7 +50,7 @@ export function tensorReader(file: TensorFile): TensorReader {
         bad = notFinite(type, bytes);
       if (bad >= 0) throw new KvError(file.name, `${name} must hold finite numbers, got one that is not at ${bad}`);
       const whole: Matrix = { outputs: rows, inputs, parts: [{ type, rows, bytes }] };
-      return interleaved === undefined ? whole : deinterleaved(whole, interleaved);
+      return interleaved === undefined ? whole : deinterleave(whole, interleaved);
     };
   };
   return {

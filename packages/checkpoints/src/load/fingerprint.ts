@@ -7,7 +7,7 @@ const PIECES = 64,
   BYTES = 64;
 
 /** What files call a checkpoint. */
-export interface Names {
+export interface FileIdentity {
   /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
   readonly fingerprint: string;
 }
@@ -16,7 +16,7 @@ export interface Names {
  * Checks that a file that names `of` is one of this checkpoint. `what` says what was expected, and `got` stands for it.
  * @throws KvError unless it is
  */
-export function expectNamed(where: string, { fingerprint }: Names, of: string, what: string, got = 'one'): void {
+export function expectNamed(where: string, { fingerprint }: FileIdentity, of: string, what: string, got = 'one'): void {
   if (of === fingerprint) return;
   const [own, other] = [fingerprint, of].map((name) => name.slice(0, 12));
   throw new KvError(where, `expected ${what} (fingerprint ${own}), got ${got} of another model (${other})`);
@@ -27,14 +27,14 @@ interface Fingerprint<W> {
   /** The weights; what is read through them is sampled. */
   readonly weights: W;
   /** Over the configuration and every sample so far. */
-  names(config: ModelConfig): Promise<Names>;
+  names(config: ModelConfig): Promise<FileIdentity>;
 }
 
 /**
  * Tells checkpoints apart without reading them twice: of every array that a decoder takes, its size and 4 KB spread
  * over it.
  */
-export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
+export function withFingerprint<W extends object>(weights: W): Fingerprint<W> {
   const samples = new Map<string, Uint8Array[]>();
   const note = <T>(name: string, value: T): T => {
     samples.set(name, [...sample(value)]);

@@ -2,7 +2,7 @@ import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
-import type { Fields } from '../read/fields.ts';
+import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
 
 /** Text files of a folder of the hub that say how its model is used. */
@@ -27,7 +27,7 @@ const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 export const wantedFiles = (
   { bosId, eosIds, maxPositions }: ModelConfig,
   text: (id: number) => string,
-  more: Fields = {},
+  more: JsonFields = {},
 ): Files => [
   ['generation_config.json', json({ ...(bosId !== undefined && { bos_token_id: bosId }), eos_token_id: eosIds })],
   [
@@ -72,7 +72,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
 };
 
 /** The config.json that `parseConfig` reads back to the same; a Llama with a sliding window is a Mistral there. */
-export function configJson(config: ModelConfig): Fields {
+export function configJson(config: ModelConfig): JsonFields {
   const { attention, biases, ropes } = config,
     { windows } = attention,
     window = windows.find(Number.isFinite),
@@ -125,7 +125,7 @@ export function configJson(config: ModelConfig): Fields {
   };
 }
 
-function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): Fields {
+function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): JsonFields {
   if (divisors === undefined) return { rope_theta: theta };
   if (long === undefined && divisors.every((d) => d === divisors[0]))
     return { rope_theta: theta, rope_scaling: { rope_type: 'linear', factor: divisors[0] } };

@@ -18,9 +18,9 @@ import {
   readJson,
   urlSource,
   type FileBlob,
-  type Source,
+  type ByteSource,
 } from '../read/source.ts';
-import { storedOf, type Stored, type TensorFile } from '../format/tensor-file.ts';
+import { storedOf, type CheckpointSize, type CheckpointTensors } from '../format/tensor-file.ts';
 import { checkpointWeights, type Weights } from './weights.ts';
 
 /**
@@ -29,7 +29,7 @@ import { checkpointWeights, type Weights } from './weights.ts';
 export interface Checkpoint {
   readonly config: ModelConfig;
   readonly weights: Weights;
-  readonly stored: Stored;
+  readonly stored: CheckpointSize;
   readonly tokenizer: Tokenizer;
   /**
    * Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not
@@ -133,7 +133,7 @@ async function folderFiles(
 
 /** The template of a folder: a file of its own, or a field of tokenizer_config.json. */
 async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoint['chatTemplate']> {
-  const read = async <T>(file: string, how: (source: Source) => Promise<T>): Promise<T | undefined> => {
+  const read = async <T>(file: string, how: (source: ByteSource) => Promise<T>): Promise<T | undefined> => {
     const source = await open(file);
     return source && use(source, how);
   };
@@ -148,7 +148,7 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
 
 /** What is read of an open file, with the file to close; if reading fails it is closed. */
 async function keepOpen(
-  file: TensorFile,
+  file: CheckpointTensors,
   read: () => Promise<Omit<Checkpoint, 'close' | 'stored'>>,
 ): Promise<Checkpoint> {
   try {
@@ -159,7 +159,7 @@ async function keepOpen(
   }
 }
 
-async function use<T>(source: Source, read: (source: Source) => Promise<T>): Promise<T> {
+async function use<T>(source: ByteSource, read: (source: ByteSource) => Promise<T>): Promise<T> {
   try {
     return await read(source);
   } finally {
@@ -174,7 +174,7 @@ const urlOf = (folder: string, file: string): URL => new URL(file, folder.endsWi
 const SMALL = /\.(?:json|jinja)$/;
 
 /** A file of a folder. @throws KvError if there is none. */
-async function open(folder: string, file: string, { files, ...options }: OpenOptions): Promise<Source> {
+async function open(folder: string, file: string, { files, ...options }: OpenOptions): Promise<ByteSource> {
   const { signal, maxBytes } = options,
     blobs = blobsOf(files);
   if (blobs) {
@@ -188,7 +188,7 @@ async function open(folder: string, file: string, { files, ...options }: OpenOpt
 }
 
 /** A file of a folder, or nothing if there is none. */
-async function openIfThere(folder: string, file: string, options: OpenOptions): Promise<Source | undefined> {
+async function openIfThere(folder: string, file: string, options: OpenOptions): Promise<ByteSource | undefined> {
   const blobs = blobsOf(options.files);
   const missing = blobs
     ? !blobs.has(file)

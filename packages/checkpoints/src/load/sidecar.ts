@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { expectNamed, type Names } from './fingerprint.ts';
+import { expectNamed, type FileIdentity } from './fingerprint.ts';
 import { builtin } from '../read/builtin.ts';
 import { download, isAbsent } from '../read/download.ts';
 import { embeddedFolder } from './embedded.ts';
@@ -17,7 +17,7 @@ const LONGEST_HEADER = 2 ** 16;
  */
 export function sidecars(
   model: string,
-  names: () => Names | undefined,
+  names: () => FileIdentity | undefined,
   file: (name: string) => Promise<Uint8Array | undefined> = (name) => sidecarFile(model, name),
 ): (name: string) => Promise<Uint8Array | undefined> {
   const files = new Map<string, Promise<Uint8Array | undefined>>();
@@ -69,7 +69,7 @@ async function read(path: string): Promise<Uint8Array | undefined> {
 }
 
 /** @throws KvError for a safetensors file whose metadata name the fingerprint of another model. */
-function checkOwner(bytes: Uint8Array, path: string, model: string, owner: Names): void {
+function checkOwner(bytes: Uint8Array, path: string, model: string, owner: FileIdentity): void {
   const of = fingerprintIn(bytes);
   if (of !== undefined) expectNamed(path, owner, of, `a file made for ${model}`);
 }

@@ -1,10 +1,10 @@
 import { architectures } from '../config/architectures.ts';
-import { joined } from '../read/joined.ts';
+import { concatArrays } from '../read/joined.ts';
 import type { ModelConfig } from '../config/config.ts';
 import { stack, type Matrix } from '../format/matrix.ts';
 import { ggufNames, huggingFaceNames } from '../config/names.ts';
-import type { TensorFile } from '../format/tensor-file.ts';
-import { tensorReader, type Load, type TensorReader } from '../format/tensor-reader.ts';
+import type { CheckpointTensors } from '../format/tensor-file.ts';
+import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
 
 /** Weights before a layer's attention. */
 export interface ProjectWeights {
@@ -60,7 +60,7 @@ export type CheckpointFormat = 'hugging-face' | 'gguf';
  * when it is read, one that holds a number that is not finite.
  */
 export const checkpointWeights = (
-  file: TensorFile,
+  file: CheckpointTensors,
   config: ModelConfig,
   format: CheckpointFormat = 'hugging-face',
 ): Weights => readWeights(tensorReader(file), config, format);
@@ -88,16 +88,16 @@ function readWeights(
     behind = norms !== 'before';
   const gguf = format === 'gguf',
     names = gguf ? ggufNames : huggingFaceNames(config.architecture);
-  const gain = (name: string, width: number): Load<Float32Array> => {
+  const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
     return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
   };
   const swap = gguf && interleavedInGguf ? d : undefined;
   /** Products of one input: [name, outputs, rows of a head in GGUF's interleaved order]. */
   type Parts = readonly (readonly [name: string, outputs: number, interleaved?: number | undefined])[];
-  const product = (parts: Parts, inputs: number): Load<Matrix> =>
+  const product = (parts: Parts, inputs: number): LazyRead<Matrix> =>
     stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
-  const bias = (has: boolean, parts: Parts): Load<Float32Array> | undefined =>
+  const bias = (has: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
     has ? inOne(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
 
   const layers = Array.from({ length: count }, (_, index) => {
@@ -152,23 +152,23 @@ function readWeights(
 }
 
 const stacked =
-  (loads: readonly Load<Matrix>[]): Load<Matrix> =>
+  (loads: readonly LazyRead<Matrix>[]): LazyRead<Matrix> =>
   async () =>
     stack(await Promise.all(loads.map((load) => load())));
 
 const inOne =
-  (loads: readonly Load<Float32Array>[]): Load<Float32Array> =>
+  (loads: readonly LazyRead<Float32Array>[]): LazyRead<Float32Array> =>
   async () =>
-    joined(await Promise.all(loads.map((load) => load())));
+    concatArrays(await Promise.all(loads.map((load) => load())));
 
 /** An object of what its properties load, all at once; a property that is undefined is left out. */
 function take<W extends object>(
-  loads: { readonly [K in keyof W]-?: Load<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
-): Load<W> {
+  loads: { readonly [K in keyof W]-?: LazyRead<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
+): LazyRead<W> {
   return async () =>
     Object.fromEntries(
       await Promise.all(
-        Object.entries<Load<unknown> | undefined>(loads).flatMap(([name, load]) =>
+        Object.entries<LazyRead<unknown> | undefined>(loads).flatMap(([name, load]) =>
           load ? [load().then((value) => [name, value])] : [],
         ),
       ),

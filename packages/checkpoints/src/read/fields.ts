@@ -1,17 +1,17 @@
 import { KvError } from '@kv/core';
 
 /** A JSON object whose values are not yet trusted. */
-export type Fields = Readonly<Record<string, unknown>>;
+export type JsonFields = Readonly<Record<string, unknown>>;
 
 /** @throws KvError unless `value` is a JSON object. */
-export function object(value: unknown, where: string, what: string): Fields {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
+export function object(value: unknown, where: string, what: string): JsonFields {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonFields;
   throw new KvError(where, `${what} must be a JSON object, got ${show(value)}`);
 }
 
 /** A positive integer of at most `most`. @throws KvError naming the field. */
 export function integer(
-  fields: Fields,
+  fields: JsonFields,
   name: string,
   where: string,
   fallback?: number,
@@ -28,12 +28,12 @@ export function integer(
 }
 
 /** A finite number above 0. @throws KvError naming the field. */
-export function positive(fields: Fields, name: string, where: string, fallback?: number): number {
+export function positive(fields: JsonFields, name: string, where: string, fallback?: number): number {
   return check(fields, name, where, fallback, 'a number above 0', (x) => Number.isFinite(x) && x > 0);
 }
 
 /** @throws KvError naming the field. */
-export function boolean(fields: Fields, name: string, where: string, fallback: boolean): boolean {
+export function boolean(fields: JsonFields, name: string, where: string, fallback: boolean): boolean {
   const value = fields[name] ?? fallback;
   if (typeof value === 'boolean') return value;
   throw new KvError(where, `${name} must be true or false, got ${show(value)}`);
@@ -51,7 +51,7 @@ export function show(value: unknown): string {
 }
 
 function check(
-  fields: Fields,
+  fields: JsonFields,
   name: string,
   where: string,
   fallback: number | undefined,

@@ -3,7 +3,7 @@ export const joinedBytes = (parts: readonly Uint8Array[]): Uint8Array<ArrayBuffe
   filled(new Uint8Array(lengthOf(parts)), parts);
 
 /** Numbers one behind the other; of one array alone that array. */
-export const joined = (parts: readonly Float32Array[]): Float32Array =>
+export const concatArrays = (parts: readonly Float32Array[]): Float32Array =>
   parts.length === 1 ? parts[0] : filled(new Float32Array(lengthOf(parts)), parts);
 
 const lengthOf = (parts: readonly { readonly length: number }[]): number =>

@@ -4,7 +4,7 @@ import { download, type DownloadOptions } from './download.ts';
 import { parseJson } from './json.ts';
 
 /** Bytes that can be read in pieces: a file, a URL, an array. */
-export interface Source {
+export interface ByteSource {
   /** What messages call it. */
   readonly name: string;
   /** Bytes in all. */
@@ -15,7 +15,7 @@ export interface Source {
 }
 
 /** A source over bytes in memory; `read` returns views. */
-export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): Source {
+export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): ByteSource {
   const all = bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes);
   return {
     name,
@@ -36,7 +36,7 @@ export interface FileBlob {
 }
 
 /** A source over a file that a person chose, or that a browser keeps: slices of it. */
-export function blobSource(blob: FileBlob, name: string): Source {
+export function blobSource(blob: FileBlob, name: string): ByteSource {
   const { size } = blob;
   return {
     name,
@@ -60,12 +60,12 @@ export function blobSource(blob: FileBlob, name: string): Source {
  * A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError for a
  * refusal, silence or too many bytes; the signal's reason when aborted
  */
-export async function urlSource(url: string | URL, options?: DownloadOptions): Promise<Source> {
+export async function urlSource(url: string | URL, options?: DownloadOptions): Promise<ByteSource> {
   return bytesSource(await download(url, options), String(url));
 }
 
 /** A source over a file (Node), read piece by piece through one handle. @throws KvError if it cannot be opened. */
-export async function fileSource(path: string): Promise<Source> {
+export async function fileSource(path: string): Promise<ByteSource> {
   const { open, stat } = builtin('node:fs/promises');
   const readable = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: NodeJS.ErrnoException) => {
@@ -94,7 +94,7 @@ export async function fileSource(path: string): Promise<Source> {
 }
 
 /** A source whose reads end with the signal's reason once it is aborted. */
-export function abortable(source: Source, signal: AbortSignal | undefined): Source {
+export function abortable(source: ByteSource, signal: AbortSignal | undefined): ByteSource {
   if (signal === undefined) return source;
   return {
     ...source,
@@ -115,7 +115,7 @@ const maxRead = 2 ** 30;
  * All of a source as JSON. @throws KvError if it is not JSON, nests deeply, names something twice or is longer than 128
  * MiB.
  */
-export async function readJson(source: Source): Promise<unknown> {
+export async function readJson(source: ByteSource): Promise<unknown> {
   if (source.size > maxJson)
     throw new KvError(source.name, `expected JSON of at most ${maxJson} bytes, got ${source.size}`);
   return parseJson(await source.read(0, source.size), source.name);

@@ -1,13 +1,13 @@
-import { Float, number, truthy, typeName, Undefined, type Keywords, type Value } from './values.ts';
-import { Text } from './text.ts';
+import { Float, number, truthy, typeName, UndefinedValue, type Keywords, type TemplateValue } from './values.ts';
+import { TemplateText } from './text.ts';
 
 /** What a function, a filter or a method is called with, read as Python reads it. */
 export class Arguments {
   readonly #name: string;
-  readonly #values: ReadonlyMap<string, Value>;
+  readonly #values: ReadonlyMap<string, TemplateValue>;
 
   /** @throws Error for more than `names` has, or others, or a name that is given twice */
-  constructor(name: string, names: readonly string[], args: readonly Value[], keywords: Keywords) {
+  constructor(name: string, names: readonly string[], args: readonly TemplateValue[], keywords: Keywords) {
     if (args.length > names.length)
       throw new Error(`${name}() takes at most ${names.length} arguments, got ${args.length}`);
     const values = new Map(args.map((value, i) => [names[i] as string, value]));
@@ -20,12 +20,12 @@ export class Arguments {
     this.#values = values;
   }
 
-  get(name: string): Value | undefined {
+  get(name: string): TemplateValue | undefined {
     return this.#values.get(name);
   }
 
   /** @throws Error where it is not given */
-  need(name: string): Value {
+  need(name: string): TemplateValue {
     const value = this.get(name);
     if (value === undefined) throw new Error(`${this.#name}() missing a required argument: '${name}'`);
     return value;
@@ -43,18 +43,18 @@ export class Arguments {
   }
 
   /** A text; undefined where it is not given, or None. @throws Error for what is none */
-  text(name: string): Text | undefined {
+  text(name: string): TemplateText | undefined {
     const value = this.get(name);
-    if (value === undefined || value === null || value instanceof Text) return value ?? undefined;
+    if (value === undefined || value === null || value instanceof TemplateText) return value ?? undefined;
     throw new Error(`${this.#name}() argument '${name}' must be str, not ${typeName(value)}`);
   }
 }
 
 /** @throws Error unless Python takes it for an index */
-export function whole(value: Value): number {
+export function whole(value: TemplateValue): number {
   const found = value instanceof Float ? undefined : number(value);
   if (found !== undefined) return found;
   throw new Error(
-    value instanceof Undefined ? value.what : `'${typeName(value)}' object cannot be interpreted as an integer`,
+    value instanceof UndefinedValue ? value.what : `'${typeName(value)}' object cannot be interpreted as an integer`,
   );
 }

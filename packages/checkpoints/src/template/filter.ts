@@ -1,8 +1,8 @@
 import type { Arguments } from './arguments.ts';
-import type { Value } from './values.ts';
+import type { TemplateValue } from './values.ts';
 import type { RenderWork } from './work.ts';
 
-export type Filter = (value: Value, given: Arguments, work: RenderWork) => Value;
+export type Filter = (value: TemplateValue, given: Arguments, work: RenderWork) => TemplateValue;
 
 /** A filter and the names of what it takes. */
-export type Named = readonly [names: readonly string[], filter: Filter];
+export type FilterEntry = readonly [names: readonly string[], filter: Filter];

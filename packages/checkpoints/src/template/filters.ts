@@ -1,30 +1,30 @@
 import { Arguments, whole } from './arguments.ts';
-import type { Filter, Named } from './filter.ts';
+import type { Filter, FilterEntry } from './filter.ts';
 import { itemOf, path } from './lookup.ts';
 import { percent } from './format.ts';
 import { json } from './json.ts';
 import { capitalize, lines, pad, strip } from './methods.ts';
 import { listFilters } from './list-filters.ts';
 import { test } from './tests.ts';
-import { escapeHtml, join, lengthOf, repeat, replace, Text, TextBuilder } from './text.ts';
+import { escapeHtml, join, lengthOf, repeat, replace, TemplateText, TextBuilder } from './text.ts';
 import {
   Dict,
   Float,
   Iter,
   iterate,
   number,
-  sized,
+  lengthOfValue,
   toText,
   truthy,
   Tuple,
   typeName,
-  Undefined,
+  UndefinedValue,
   type Keywords,
-  type Value,
+  type TemplateValue,
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
-const text = (change: (value: Text, given: Arguments, work: RenderWork) => Value): Filter => {
+const text = (change: (value: TemplateText, given: Arguments, work: RenderWork) => TemplateValue): Filter => {
   return (value, given, work) => change(toText(value, work), given, work);
 };
 
@@ -32,34 +32,35 @@ const text = (change: (value: Text, given: Arguments, work: RenderWork) => Value
 const WHOLE = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 const FLOAT = /^\s*[+-]?(?:(?:\d+(?:_\d+)*)(?:\.(?:\d+)?)?|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
 
-function asFloat(value: Value): number | undefined {
-  if (!(value instanceof Text)) return number(value);
+function asFloat(value: TemplateValue): number | undefined {
+  if (!(value instanceof TemplateText)) return number(value);
   const plain = value.text.trim().toLowerCase();
   if (/^[+-]?(?:inf|infinity|nan)$/.test(plain))
     return plain.includes('nan') ? Number.NaN : plain.startsWith('-') ? -Infinity : Infinity;
   return FLOAT.test(value.text) ? Number(value.text.replaceAll('_', '')) : undefined;
 }
 
-function toWhole(value: Value, given: Arguments): Value {
+function toWhole(value: TemplateValue, given: Arguments): TemplateValue {
   const base = given.whole('base', 10);
-  if (value instanceof Text && base !== 10) {
+  if (value instanceof TemplateText && base !== 10) {
     const digits = value.text
       .trim()
       .toLowerCase()
       .replace(/^0[xob]/, '');
     const known = '0123456789abcdefghijklmnopqrstuvwxyz'.slice(0, base);
     if (digits !== '' && [...digits].every((digit) => known.includes(digit))) return Number.parseInt(digits, base);
-  } else if (value instanceof Text && WHOLE.test(value.text)) return Number(value.text.replaceAll('_', ''));
+  } else if (value instanceof TemplateText && WHOLE.test(value.text)) return Number(value.text.replaceAll('_', ''));
   const found = asFloat(value);
   if (found !== undefined && Number.isFinite(found)) return Math.trunc(found);
-  if (value instanceof Undefined) throw new Error(value.what);
+  if (value instanceof UndefinedValue) throw new Error(value.what);
   return given.get('default') ?? 0;
 }
 
-function indent(value: Value, given: Arguments, work: RenderWork): Value {
-  if (!(value instanceof Text)) throw new Error(`unsupported operand type(s) for +=: '${typeName(value)}' and 'str'`);
+function indent(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
+  if (!(value instanceof TemplateText))
+    throw new Error(`unsupported operand type(s) for +=: '${typeName(value)}' and 'str'`);
   const width = given.get('width') ?? 4;
-  const by = width instanceof Text ? width : repeat(work, new Text(' '), whole(width));
+  const by = width instanceof TemplateText ? width : repeat(work, new TemplateText(' '), whole(width));
   const all = lines(new TextBuilder(work).add(value).add('\n').done(), false, work);
   const made = new TextBuilder(work);
   all.forEach((line, i) => {
@@ -71,13 +72,13 @@ function indent(value: Value, given: Arguments, work: RenderWork): Value {
 }
 
 /** Half to even, as Python rounds. */
-function round(value: Value, given: Arguments): Value {
+function round(value: TemplateValue, given: Arguments): TemplateValue {
   const [found, places] = [number(value), given.whole('precision', 0)];
   const method = given.text('method')?.text ?? 'common';
   if (!['common', 'ceil', 'floor'].includes(method)) throw new Error('method must be common, ceil or floor');
   if (found === undefined)
     throw new Error(
-      value instanceof Undefined ? value.what : `type ${typeName(value)} doesn't define __round__ method`,
+      value instanceof UndefinedValue ? value.what : `type ${typeName(value)} doesn't define __round__ method`,
     );
   const scale = 10 ** places;
   if (method !== 'common') return new Float((method === 'ceil' ? Math.ceil : Math.floor)(found * scale) / scale);
@@ -91,33 +92,33 @@ function round(value: Value, given: Arguments): Value {
   return value instanceof Float ? new Float(exact) : exact;
 }
 
-function tojson(value: Value, given: Arguments, work: RenderWork): Value {
+function tojson(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   const indent = given.get('indent') ?? null;
   const separators = given.get('separators') ?? null;
   const [item, key] = separators === null ? [] : iterate(separators, work);
-  if (separators !== null && !(item instanceof Text && key instanceof Text))
+  if (separators !== null && !(item instanceof TemplateText && key instanceof TemplateText))
     throw new Error('separators must be two texts');
   const by =
     indent === null
       ? undefined
-      : indent instanceof Text
+      : indent instanceof TemplateText
         ? indent.text
-        : repeat(work, new Text(' '), whole(indent)).text;
+        : repeat(work, new TemplateText(' '), whole(indent)).text;
   return json(
     value,
     {
       ascii: given.flag('ensure_ascii'),
       indent: by === undefined ? undefined : by,
-      item: (item as Text | undefined) ?? new Text(by === undefined ? ', ' : ','),
-      key: (key as Text | undefined) ?? new Text(': '),
+      item: (item as TemplateText | undefined) ?? new TemplateText(by === undefined ? ', ' : ','),
+      key: (key as TemplateText | undefined) ?? new TemplateText(': '),
       sorted: given.flag('sort_keys'),
     },
     work,
   );
 }
 
-function truncate(value: Text, given: Arguments, work: RenderWork): Value {
-  const [length, end] = [given.whole('length', 255), given.text('end') ?? new Text('...')];
+function truncate(value: TemplateText, given: Arguments, work: RenderWork): TemplateValue {
+  const [length, end] = [given.whole('length', 255), given.text('end') ?? new TemplateText('...')];
   const size = lengthOf(end.text);
   if (length < size) throw new Error(`expected length >= ${size}, got ${length}`);
   const leeway = given.get('leeway') ?? 5;
@@ -127,7 +128,7 @@ function truncate(value: Text, given: Arguments, work: RenderWork): Value {
   return new TextBuilder(work).add(value.slice(0, cut)).add(end).done();
 }
 
-const FILTERS: Readonly<Record<string, Named>> = {
+const FILTERS: Readonly<Record<string, FilterEntry>> = {
   ...listFilters,
   abs: [
     [],
@@ -141,13 +142,15 @@ const FILTERS: Readonly<Record<string, Named>> = {
   capitalize: [[], text((value, _, work) => capitalize(value, work).as(value.safe))],
   center: [
     ['width'],
-    text((value, given, work) => pad(value, given.whole('width', 80), new Text(' '), 'both', work).as(value.safe)),
+    text((value, given, work) =>
+      pad(value, given.whole('width', 80), new TemplateText(' '), 'both', work).as(value.safe),
+    ),
   ],
   default: [
     ['default_value', 'boolean'],
     (value, given) =>
-      value instanceof Undefined || (given.flag('boolean') && !truthy(value))
-        ? (given.get('default_value') ?? new Text(''))
+      value instanceof UndefinedValue || (given.flag('boolean') && !truthy(value))
+        ? (given.get('default_value') ?? new TemplateText(''))
         : value,
   ],
   escape: [[], text((value, _, work) => escapeHtml(work, value))],
@@ -157,7 +160,7 @@ const FILTERS: Readonly<Record<string, Named>> = {
     (value, given) => {
       const found = asFloat(value);
       if (found !== undefined) return new Float(found);
-      if (value instanceof Undefined) throw new Error(value.what);
+      if (value instanceof UndefinedValue) throw new Error(value.what);
       return given.get('default') ?? new Float(0);
     },
   ],
@@ -166,7 +169,7 @@ const FILTERS: Readonly<Record<string, Named>> = {
   items: [
     [],
     (value) => {
-      if (value instanceof Undefined) return new Iter(() => []);
+      if (value instanceof UndefinedValue) return new Iter(() => []);
       if (!(value instanceof Dict)) throw new Error('Can only get item pairs from a mapping.');
       return new Iter(() => value.entries().map((entry) => new Tuple(entry)));
     },
@@ -174,7 +177,7 @@ const FILTERS: Readonly<Record<string, Named>> = {
   length: [
     [],
     (value) => {
-      const size = value instanceof Text ? lengthOf(value.text) : sized(value);
+      const size = value instanceof TemplateText ? lengthOf(value.text) : lengthOfValue(value);
       if (size !== undefined) return size;
       throw new Error(`object of type '${typeName(value)}' has no len()`);
     },
@@ -185,7 +188,10 @@ const FILTERS: Readonly<Record<string, Named>> = {
     ['old', 'new', 'count'],
     text((value, given, work) => {
       work.spend(value.text.length);
-      const [old, by] = [given.need('old'), given.need('new')].map((one) => toText(one, work)) as [Text, Text];
+      const [old, by] = [given.need('old'), given.need('new')].map((one) => toText(one, work)) as [
+        TemplateText,
+        TemplateText,
+      ];
       const count = given.get('count') ?? null;
       return replace(work, value, old.text, by, count === null ? -1 : whole(count));
     }),
@@ -210,8 +216,8 @@ const FILTERS: Readonly<Record<string, Named>> = {
   truncate: [
     ['length', 'killwords', 'end', 'leeway'],
     (value, given, work) => {
-      if (value instanceof Text) return truncate(value, given, work);
-      if ((sized(value) ?? Infinity) <= given.whole('length', 255)) return value;
+      if (value instanceof TemplateText) return truncate(value, given, work);
+      if ((lengthOfValue(value) ?? Infinity) <= given.whole('length', 255)) return value;
       throw new Error(`object of type '${typeName(value)}' has no len()`);
     },
   ],
@@ -225,7 +231,7 @@ const FILTERS: Readonly<Record<string, Named>> = {
   join: [
     ['d', 'attribute'],
     (value, given, work) => {
-      const by = given.get('d') ?? new Text('');
+      const by = given.get('d') ?? new TemplateText('');
       const attribute = given.get('attribute');
       const all = iterate(value, work).map((item) => (attribute == null ? item : path(item, attribute, work)));
       return join(
@@ -241,21 +247,24 @@ const NAMES: Readonly<Record<string, string>> = { count: 'length', d: 'default',
 
 /** Filters that take what another filter, a test or a form takes. */
 const VARIADIC: Readonly<
-  Record<string, (value: Value, args: readonly Value[], keywords: Keywords, work: RenderWork) => Value>
+  Record<
+    string,
+    (value: TemplateValue, args: readonly TemplateValue[], keywords: Keywords, work: RenderWork) => TemplateValue
+  >
 > = {
   format: (value, args, keywords, work) => {
     const named = new Dict();
-    for (const [name, one] of keywords) named.set(new Text(name), one);
+    for (const [name, one] of keywords) named.set(new TemplateText(name), one);
     return percent(toText(value, work), keywords.size > 0 ? named : new Tuple(args), work);
   },
   map: (value, args, keywords, work) => {
     const [name, ...rest] = args;
     const attribute = keywords.get('attribute');
     const otherwise = keywords.get('default');
-    const each = (item: Value): Value => {
+    const each = (item: TemplateValue): TemplateValue => {
       if (attribute === undefined || args.length > 0) return filter(named(name, 'map'), item, rest, keywords, work);
       const found = path(item, attribute, work);
-      return found instanceof Undefined && otherwise !== undefined ? otherwise : found;
+      return found instanceof UndefinedValue && otherwise !== undefined ? otherwise : found;
     };
     return chosen(value, work, (items) => items.map(each));
   },
@@ -265,18 +274,18 @@ const VARIADIC: Readonly<
   rejectattr: select(false, true),
 };
 
-function named(name: Value | undefined, of: string): string {
-  if (name instanceof Text) return name.text;
+function named(name: TemplateValue | undefined, of: string): string {
+  if (name instanceof TemplateText) return name.text;
   throw new Error(`${of} requires a filter or test by name`);
 }
 
 function select(wanted: boolean, attribute: boolean) {
-  return (value: Value, args: readonly Value[], _: Keywords, work: RenderWork): Value => {
+  return (value: TemplateValue, args: readonly TemplateValue[], _: Keywords, work: RenderWork): TemplateValue => {
     const rest = [...args];
     const field = attribute ? rest.shift() : undefined;
     if (attribute && field === undefined) throw new Error('Missing parameter for attribute name');
     const [name, ...than] = rest;
-    const keeps = (item: Value): boolean => {
+    const keeps = (item: TemplateValue): boolean => {
       const own = field === undefined ? item : path(item, field, work);
       return (name === undefined ? truthy(own) : test(named(name, 'select'), own, than, work)) === wanted;
     };
@@ -285,22 +294,26 @@ function select(wanted: boolean, attribute: boolean) {
 }
 
 /** Nothing of what is false, None and undefined among it. */
-function chosen(value: Value, work: RenderWork, choose: (items: readonly Value[]) => readonly Value[]): Value {
+function chosen(
+  value: TemplateValue,
+  work: RenderWork,
+  choose: (items: readonly TemplateValue[]) => readonly TemplateValue[],
+): TemplateValue {
   return new Iter(() => (truthy(value) ? choose(iterate(value, work)) : []));
 }
 
 /** What a filter makes of a value. @throws Error for a filter that is not known */
 export function filter(
   name: string,
-  value: Value,
-  args: readonly Value[],
+  value: TemplateValue,
+  args: readonly TemplateValue[],
   keywords: Keywords,
   work: RenderWork,
-): Value {
+): TemplateValue {
   if (Object.hasOwn(VARIADIC, name)) return (VARIADIC[name] as (typeof VARIADIC)[string])(value, args, keywords, work);
   const own = Object.hasOwn(NAMES, name) ? (NAMES[name] as string) : name;
   if (!Object.hasOwn(FILTERS, own)) throw new Error(`No filter named '${name}'.`);
-  const [names, apply] = FILTERS[own] as Named;
+  const [names, apply] = FILTERS[own] as FilterEntry;
   return apply(value, new Arguments(name, names, args, keywords), work);
 }
 

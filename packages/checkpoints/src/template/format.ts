@@ -1,19 +1,19 @@
 import { whole } from './arguments.ts';
-import { concat, lengthOf, repeat, Text, TextBuilder } from './text.ts';
+import { concat, lengthOf, repeat, TemplateText, TextBuilder } from './text.ts';
 import {
   Dict,
   Float,
   floatText,
   number,
   repr,
-  sized,
+  lengthOfValue,
   toText,
   Tuple,
   typeName,
-  Undefined,
+  UndefinedValue,
   wholeText,
   type Keywords,
-  type Value,
+  type TemplateValue,
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
@@ -23,7 +23,12 @@ const WIDEST = 2 ** 16;
 const FIELD = /\{\{|\}\}|\{([^{}!:]*)(?:!([rsa]))?(?::([^{}]*))?\}|[{}]/g;
 
 /** Python's `str.format`, without forms inside of forms. @throws Error for a field that is not given */
-export function format(form: Text, args: readonly Value[], keywords: Keywords, work: RenderWork): Text {
+export function format(
+  form: TemplateText,
+  args: readonly TemplateValue[],
+  keywords: Keywords,
+  work: RenderWork,
+): TemplateText {
   const made = new TextBuilder(work);
   let [at, next] = [0, 0];
   for (const { 0: whole_, 1: name, 2: conversion, 3: spec, index } of form.text.matchAll(FIELD)) {
@@ -34,7 +39,7 @@ export function format(form: Text, args: readonly Value[], keywords: Keywords, w
     else if (name === undefined) throw new Error(`Single '${whole_}' encountered in format string`);
     else {
       const [key = '', ...rest] = name.split(/(?=[.[])/);
-      const value = rest.reduce<Value>(
+      const value = rest.reduce<TemplateValue>(
         (object, part) => part_(object, part),
         given(key === '' ? next++ : /^\d+$/.test(key) ? Number(key) : key, args, keywords),
       );
@@ -45,20 +50,20 @@ export function format(form: Text, args: readonly Value[], keywords: Keywords, w
   return made.add(form.slice(at)).done();
 }
 
-function given(key: number | string, args: readonly Value[], keywords: Keywords): Value {
+function given(key: number | string, args: readonly TemplateValue[], keywords: Keywords): TemplateValue {
   const value = typeof key === 'number' ? args[key] : keywords.get(key);
   if (value !== undefined) return value;
   throw new Error(typeof key === 'number' ? `Replacement index ${key} out of range` : `no field '${key}'`);
 }
 
-function part_(object: Value, part: string): Value {
+function part_(object: TemplateValue, part: string): TemplateValue {
   const key = part.startsWith('[') ? part.slice(1, -1) : part.slice(1);
-  const found = object instanceof Dict && part.startsWith('[') ? object.get(new Text(key)) : undefined;
+  const found = object instanceof Dict && part.startsWith('[') ? object.get(new TemplateText(key)) : undefined;
   if (found === undefined) throw new Error(`no field '${key}' in a form`);
   return found;
 }
 
-function reprOf(value: Value, work: RenderWork): Text {
+function reprOf(value: TemplateValue, work: RenderWork): TemplateText {
   const made = new TextBuilder(work);
   repr(value, made, work);
   return made.done();
@@ -67,25 +72,25 @@ function reprOf(value: Value, work: RenderWork): Text {
 const SPEC = /^(?:(.)?([<>^=]))?([+\- ]?)(#?)(0?)(\d*)([,_]?)(?:\.(\d+))?([a-zA-Z%]?)$/su;
 
 /** One value in the form that `spec` says. */
-function shape(value: Value, spec: string, work: RenderWork): Text {
+function shape(value: TemplateValue, spec: string, work: RenderWork): TemplateText {
   if (spec === '') return toText(value, work);
   const parts = SPEC.exec(spec);
   if (!parts) throw new Error(`Invalid format specifier '${spec.slice(0, 40)}'`);
   const [, fill, align, sign, , zero, width, group, precision, kind] = parts as unknown as (string | undefined)[];
   const found = number(value);
   if (Number(width ?? 0) > WIDEST || Number(precision ?? 0) > 100) throw new Error(`too wide a form '${spec}'`);
-  let body: Text;
-  if (value instanceof Text) {
+  let body: TemplateText;
+  if (value instanceof TemplateText) {
     if (kind !== '' && kind !== 's') throw new Error(`Unknown format code '${kind}' for object of type 'str'`);
     body =
       precision === undefined ? value : value.slice(0, [...value.text].slice(0, Number(precision)).join('').length);
   } else if (found !== undefined) {
     const digits = numberText(Math.abs(found), value instanceof Float, kind ?? '', precision, group ?? '');
-    body = new Text((found < 0 || Object.is(found, -0) ? '-' : sign === '-' ? '' : (sign ?? '')) + digits);
+    body = new TemplateText((found < 0 || Object.is(found, -0) ? '-' : sign === '-' ? '' : (sign ?? '')) + digits);
   } else throw new Error(`unsupported format string passed to ${typeName(value)}.__format__`);
   const missing = Math.max(0, Number(width ?? 0) - lengthOf(body.text));
   const how = align ?? (found === undefined ? '<' : zero ? '=' : '>');
-  const filler = new Text(fill ?? (zero ? '0' : ' '));
+  const filler = new TemplateText(fill ?? (zero ? '0' : ' '));
   if (how === '=') {
     const signs = /^[+\- ]/.test(body.text) ? 1 : 0;
     return concat(work, body.slice(0, signs), repeat(work, filler, missing), body.slice(signs));
@@ -135,7 +140,7 @@ function numberText(value: number, float: boolean, kind: string, precision: stri
 const PERCENT = /%(?:\(([^()]{0,256})\))?([-+ 0#]*)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
 
 /** Python's `%` on a text. @throws Error for fewer or more values than its form has */
-export function percent(form: Text, values: Value, work: RenderWork): Text {
+export function percent(form: TemplateText, values: TemplateValue, work: RenderWork): TemplateText {
   const made = new TextBuilder(work);
   const list = values instanceof Tuple ? values.items : [values];
   let [at, next, named] = [0, 0, false];
@@ -150,7 +155,8 @@ export function percent(form: Text, values: Value, work: RenderWork): Text {
       continue;
     }
     named ||= name !== undefined;
-    const value = name === undefined ? list[next++] : values instanceof Dict ? values.get(new Text(name)) : undefined;
+    const value =
+      name === undefined ? list[next++] : values instanceof Dict ? values.get(new TemplateText(name)) : undefined;
     if (value === undefined) throw new Error('not enough arguments for format string');
     const align = flags.includes('-') ? '<' : flags.includes('0') ? '' : '>';
     const size = `${flags.includes('+') ? '+' : ''}${flags.includes('0') && align === '' ? '0' : ''}${width}`;
@@ -166,7 +172,7 @@ export function percent(form: Text, values: Value, work: RenderWork): Text {
       const found = number(value);
       if (found === undefined)
         throw new Error(
-          value instanceof Undefined
+          value instanceof UndefinedValue
             ? value.what
             : `%${kind} format: a real number is required, not ${typeName(value)}`,
         );
@@ -181,7 +187,7 @@ export function percent(form: Text, values: Value, work: RenderWork): Text {
   if (
     !named &&
     next < list.length &&
-    (values instanceof Tuple || values instanceof Text || sized(values) === undefined)
+    (values instanceof Tuple || values instanceof TemplateText || lengthOfValue(values) === undefined)
   )
     throw new Error('not all arguments converted during string formatting');
   return made.add(form.slice(at)).done();

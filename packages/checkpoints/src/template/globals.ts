@@ -1,16 +1,16 @@
 import { Arguments, whole } from './arguments.ts';
-import { Text } from './text.ts';
+import { TemplateText } from './text.ts';
 import {
   Callable,
   Dict,
   Float,
   iterate,
   Namespace,
-  Range,
-  sized,
+  RangeValue,
+  lengthOfValue,
   toText,
   type Keywords,
-  type Value,
+  type TemplateValue,
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
@@ -18,7 +18,7 @@ import type { RenderWork } from './work.ts';
 const LIMITS = { range: 100_000, date: 2 ** 8 } as const;
 
 /** What transformers' environment knows by name; `refuse` is told what `raise_exception` says. */
-export function globals(work: RenderWork, refuse: (message: string) => never): Map<string, Value> {
+export function globals(work: RenderWork, refuse: (message: string) => never): Map<string, TemplateValue> {
   const functions: readonly Callable[] = [
     new Callable('range', range),
     new Callable('dict', (args, keywords) => dict(args, keywords, work)),
@@ -32,24 +32,24 @@ export function globals(work: RenderWork, refuse: (message: string) => never): M
       return made;
     }),
     new Callable('joiner', (args, keywords) => {
-      const by = new Arguments('joiner', ['sep'], args, keywords).get('sep') ?? new Text(', ');
+      const by = new Arguments('joiner', ['sep'], args, keywords).get('sep') ?? new TemplateText(', ');
       let used = false;
       return new Callable('joiner', () => {
         const before = used;
         used = true;
-        return before ? by : new Text('');
+        return before ? by : new TemplateText('');
       });
     }),
     new Callable('cycler', (items) => {
       let at = -1;
       if (items.length === 0) throw new Error('at least one item has to be provided');
-      const next = new Callable('next', () => items[++at % items.length] as Value);
+      const next = new Callable('next', () => items[++at % items.length] as TemplateValue);
       return new Callable('cycler', next.call, new Map([['next', next]]));
     }),
-    new Callable('strftime_now', ([form]) => new Text(strftime(new Date(), form))),
+    new Callable('strftime_now', ([form]) => new TemplateText(strftime(new Date(), form))),
     new Callable('raise_exception', ([message]) =>
       refuse(
-        message === undefined || (sized(message) !== undefined && !(message instanceof Text))
+        message === undefined || (lengthOfValue(message) !== undefined && !(message instanceof TemplateText))
           ? 'a list or a map'
           : toText(message, work).text,
       ),
@@ -58,16 +58,16 @@ export function globals(work: RenderWork, refuse: (message: string) => never): M
   return new Map(functions.map((one) => [one.name, one]));
 }
 
-function range(args: readonly Value[]): Value {
+function range(args: readonly TemplateValue[]): TemplateValue {
   const [first, second, third] = args.map(whole);
   if (first === undefined || args.length > 3) throw new Error(`range expected 1 to 3 arguments, got ${args.length}`);
   if (third === 0) throw new Error('range() arg 3 must not be zero');
-  const made = new Range(second === undefined ? 0 : first, second ?? first, third ?? 1);
+  const made = new RangeValue(second === undefined ? 0 : first, second ?? first, third ?? 1);
   if (made.length > LIMITS.range) throw new Error(`a range of ${made.length} items`);
   return made;
 }
 
-function dict([from, ...more]: readonly Value[], keywords: Keywords, work: RenderWork): Dict {
+function dict([from, ...more]: readonly TemplateValue[], keywords: Keywords, work: RenderWork): Dict {
   if (more.length > 0) throw new Error(`dict expected at most 1 argument, got ${more.length + 1}`);
   const made = new Dict();
   if (from instanceof Dict) for (const [key, value] of from.entries()) made.set(key, value);
@@ -78,12 +78,12 @@ function dict([from, ...more]: readonly Value[], keywords: Keywords, work: Rende
         throw new Error('dictionary update sequence takes pairs');
       made.set(key, value);
     }
-  for (const [key, value] of keywords) made.set(new Text(key), value);
+  for (const [key, value] of keywords) made.set(new TemplateText(key), value);
   return made;
 }
 
-function strftime(now: Date, form: Value | undefined): string {
-  if (!(form instanceof Text) || form.text.length > LIMITS.date)
+function strftime(now: Date, form: TemplateValue | undefined): string {
+  if (!(form instanceof TemplateText) || form.text.length > LIMITS.date)
     throw new Error(`a date in a form of other than ${LIMITS.date} characters at most`);
   const digits = (number: number, count = 2): string => String(number).padStart(count, '0');
   const english = (options: Intl.DateTimeFormatOptions): string => now.toLocaleDateString('en-US', options);
@@ -123,26 +123,29 @@ function strftime(now: Date, form: Value | undefined): string {
 const ROLES: readonly string[] = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython', 'model'];
 
 /** A conversation's messages: every text in them is given by it, but roles of the protocol. */
-export function givenMessages(messages: readonly unknown[]): Value {
+export function givenMessages(messages: readonly unknown[]): TemplateValue {
   return messages.map((message) => {
-    const made = given(message);
-    const role = made instanceof Dict ? made.get(new Text('role')) : undefined;
-    if (role instanceof Text && ROLES.includes(role.text)) (made as Dict).set(new Text('role'), new Text(role.text));
+    const made = fromConversation(message);
+    const role = made instanceof Dict ? made.get(new TemplateText('role')) : undefined;
+    if (role instanceof TemplateText && ROLES.includes(role.text))
+      (made as Dict).set(new TemplateText('role'), new TemplateText(role.text));
     return made;
   });
 }
 
 /** A value of JSON, its texts given by the conversation. @throws Error for what JSON has not */
-export function given(value: unknown): Value {
+export function fromConversation(value: unknown): TemplateValue {
   if (value === null || typeof value === 'boolean') return value;
-  if (typeof value === 'string') return Text.given(value);
+  if (typeof value === 'string') return TemplateText.given(value);
   if (typeof value === 'number') return Number.isInteger(value) ? value : new Float(value);
-  if (Array.isArray(value)) return value.map(given);
+  if (Array.isArray(value)) return value.map(fromConversation);
   if (typeof value !== 'object') throw new Error(`a conversation with a ${typeof value} in it`);
   const dict = new Dict();
-  for (const [name, inner] of Object.entries(value)) if (inner !== undefined) dict.set(Text.given(name), given(inner));
+  for (const [name, inner] of Object.entries(value))
+    if (inner !== undefined) dict.set(TemplateText.given(name), fromConversation(inner));
   return dict;
 }
 
 /** What a list of function signatures is to a template; None for none. */
-export const givenTools = (tools: readonly unknown[] | undefined): Value => (tools === undefined ? null : given(tools));
+export const givenTools = (tools: readonly unknown[] | undefined): TemplateValue =>
+  tools === undefined ? null : fromConversation(tools);

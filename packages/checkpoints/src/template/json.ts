@@ -1,5 +1,5 @@
-import { compareText, Text, TextBuilder } from './text.ts';
-import { Dict, Float, floatText, number, Tuple, typeName, wholeText, type Value } from './values.ts';
+import { compareText, TemplateText, TextBuilder } from './text.ts';
+import { Dict, Float, floatText, number, Tuple, typeName, wholeText, type TemplateValue } from './values.ts';
 import type { RenderWork } from './work.ts';
 
 /** Options of Python's `json.dumps`. */
@@ -7,24 +7,24 @@ export interface JsonOptions {
   readonly ascii: boolean;
   /** What a level is set in by; undefined for all on one line. */
   readonly indent: string | undefined;
-  readonly item: Text;
-  readonly key: Text;
+  readonly item: TemplateText;
+  readonly key: TemplateText;
   readonly sorted: boolean;
 }
 
 /** Python's `json.dumps`. @throws Error for what JSON has no form for */
-export function json(value: Value, options: JsonOptions, work: RenderWork): Text {
+export function json(value: TemplateValue, options: JsonOptions, work: RenderWork): TemplateText {
   const made = new TextBuilder(work);
   write(value, options, made, work, '\n');
   return made.done();
 }
 
-function write(value: Value, options: JsonOptions, made: TextBuilder, work: RenderWork, line: string): void {
+function write(value: TemplateValue, options: JsonOptions, made: TextBuilder, work: RenderWork, line: string): void {
   const { indent, item, key, sorted } = options;
   work.spend(1);
   const plain = scalar(value);
   if (plain !== undefined) made.add(plain);
-  else if (value instanceof Text) made.add(quoted(value, options.ascii, work));
+  else if (value instanceof TemplateText) made.add(quoted(value, options.ascii, work));
   else {
     const inner = indent === undefined ? '' : line + indent;
     const lines = (open: string, count: number, one: (at: number) => void, close: string): void => {
@@ -37,9 +37,10 @@ function write(value: Value, options: JsonOptions, made: TextBuilder, work: Rend
       if (count > 0 && indent !== undefined) made.add(line);
       made.add(close);
     };
-    const items = value instanceof Tuple ? value.items : Array.isArray(value) ? (value as readonly Value[]) : undefined;
+    const items =
+      value instanceof Tuple ? value.items : Array.isArray(value) ? (value as readonly TemplateValue[]) : undefined;
     if (items !== undefined) {
-      lines('[', items.length, (i) => write(items[i] as Value, options, made, work, inner), ']');
+      lines('[', items.length, (i) => write(items[i] as TemplateValue, options, made, work, inner), ']');
       return;
     }
     if (!(value instanceof Dict)) throw new Error(`Object of type ${typeName(value)} is not JSON serializable`);
@@ -49,7 +50,7 @@ function write(value: Value, options: JsonOptions, made: TextBuilder, work: Rend
       '{',
       named.length,
       (i) => {
-        const [name, one] = named[i] as readonly [Text, Value];
+        const [name, one] = named[i] as readonly [TemplateText, TemplateValue];
         made.add(quoted(name, options.ascii, work)).add(key);
         write(one, options, made, work, inner);
       },
@@ -58,7 +59,7 @@ function write(value: Value, options: JsonOptions, made: TextBuilder, work: Rend
   }
 }
 
-function scalar(value: Value): string | undefined {
+function scalar(value: TemplateValue): string | undefined {
   if (value === null) return 'null';
   if (typeof value === 'boolean') return String(value);
   if (typeof value === 'number') return wholeText(value);
@@ -67,11 +68,11 @@ function scalar(value: Value): string | undefined {
   return Number.isNaN(value.value) ? 'NaN' : value.value < 0 ? '-Infinity' : 'Infinity';
 }
 
-function keyOf(name: Value): Text {
-  if (name instanceof Text) return name;
+function keyOf(name: TemplateValue): TemplateText {
+  if (name instanceof TemplateText) return name;
   const plain = name === null || number(name) !== undefined ? scalar(name) : undefined;
   if (plain === undefined) throw new Error(`keys must be str, int, float, bool or None, not ${typeName(name)}`);
-  return new Text(plain);
+  return new TemplateText(plain);
 }
 
 const NAMED: Readonly<Record<string, string>> = {
@@ -84,7 +85,7 @@ const NAMED: Readonly<Record<string, string>> = {
   '"': '\\"',
 };
 
-function quoted(text: Text, ascii: boolean, work: RenderWork): Text {
+function quoted(text: TemplateText, ascii: boolean, work: RenderWork): TemplateText {
   const escaped = (char: string): string => NAMED[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
   const pattern = ascii ? /[\\"]|[^ -~]/g : /[\\"\x00-\x1f]/g;
   const inner = text.as(false).map(work, (part) => part.replace(pattern, escaped));

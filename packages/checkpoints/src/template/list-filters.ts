@@ -1,39 +1,44 @@
 import type { Arguments } from './arguments.ts';
-import type { Filter, Named } from './filter.ts';
+import type { Filter, FilterEntry } from './filter.ts';
 import { path } from './lookup.ts';
-import { join, Text } from './text.ts';
+import { join, TemplateText } from './text.ts';
 import {
   compare,
   Dict,
   equal,
   Float,
-  Group,
+  GroupTuple,
   hash,
   Iter,
   iterate,
   number,
-  sized,
+  lengthOfValue,
   Tuple,
   typeName,
-  Undefined,
-  type Value,
+  UndefinedValue,
+  type TemplateValue,
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
 /** A value without its capitals, unless case counts. */
-const folded = (value: Value, given: Arguments): Value =>
-  value instanceof Text && !given.flag('case_sensitive') ? new Text(value.text.toLowerCase()) : value;
+const folded = (value: TemplateValue, given: Arguments): TemplateValue =>
+  value instanceof TemplateText && !given.flag('case_sensitive') ? new TemplateText(value.text.toLowerCase()) : value;
 
 /** What an item is looked at by: a field of it, itself for none. */
-function key(item: Value, given: Arguments, work: RenderWork): Value {
+function key(item: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   const attribute = given.get('attribute') ?? null;
-  if (attribute instanceof Text && attribute.text.includes(','))
-    return attribute.text.split(',').map((one) => folded(path(item, new Text(one.trim()), work), given));
+  if (attribute instanceof TemplateText && attribute.text.includes(','))
+    return attribute.text.split(',').map((one) => folded(path(item, new TemplateText(one.trim()), work), given));
   return folded(attribute === null ? item : path(item, attribute, work), given);
 }
 
 /** Items in the order of what they are looked at by; those alike stay as they are. */
-function sorted(items: readonly Value[], by: (item: Value) => Value, reverse: boolean, work: RenderWork): Value[] {
+function sorted(
+  items: readonly TemplateValue[],
+  by: (item: TemplateValue) => TemplateValue,
+  reverse: boolean,
+  work: RenderWork,
+): TemplateValue[] {
   const keyed = items.map((item) => [by(item), item] as const);
   keyed.sort(([a], [b]) => (reverse ? compare(b, a, work) : compare(a, b, work)));
   return keyed.map(([, item]) => item);
@@ -43,23 +48,24 @@ const end =
   (wanted: (order: number) => boolean): Filter =>
   (value, given, work) => {
     const [first, ...rest] = iterate(value, work);
-    if (first === undefined) return new Undefined('No aggregated item, sequence was empty.');
+    if (first === undefined) return new UndefinedValue('No aggregated item, sequence was empty.');
     return rest.reduce(
       (best, item) => (wanted(compare(key(item, given, work), key(best, given, work), work)) ? item : best),
       first,
     );
   };
 
-function dictsort(value: Value, given: Arguments, work: RenderWork): Value {
+function dictsort(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   if (!(value instanceof Dict)) throw new Error(`'${typeName(value)}' object has no attribute 'items'`);
   const by = given.text('by')?.text ?? 'key';
   if (by !== 'key' && by !== 'value') throw new Error("You can only sort by either 'key' or 'value'");
   const pairs = value.entries().map((entry) => new Tuple(entry));
-  const item = (pair: Value): Value => folded((pair as Tuple).items[by === 'key' ? 0 : 1] as Value, given);
+  const item = (pair: TemplateValue): TemplateValue =>
+    folded((pair as Tuple).items[by === 'key' ? 0 : 1] as TemplateValue, given);
   return sorted(pairs, item, given.flag('reverse'), work);
 }
 
-function unique(value: Value, given: Arguments, work: RenderWork): Value {
+function unique(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   return new Iter(() => {
     const seen = new Set<unknown>();
     return iterate(value, work).filter((item) => {
@@ -69,23 +75,23 @@ function unique(value: Value, given: Arguments, work: RenderWork): Value {
   });
 }
 
-function groupby(value: Value, given: Arguments, work: RenderWork): Value {
+function groupby(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   const otherwise = given.get('default');
-  const own = (item: Value): Value => {
+  const own = (item: TemplateValue): TemplateValue => {
     const found = path(item, given.need('attribute'), work);
-    return found instanceof Undefined && otherwise !== undefined ? otherwise : found;
+    return found instanceof UndefinedValue && otherwise !== undefined ? otherwise : found;
   };
-  const groups: { key: Value; grouper: Value; items: Value[] }[] = [];
+  const groups: { key: TemplateValue; grouper: TemplateValue; items: TemplateValue[] }[] = [];
   for (const item of sorted(iterate(value, work), (one) => folded(own(one), given), false, work)) {
     const at = folded(own(item), given);
     const last = groups.at(-1);
     if (last !== undefined && equal(last.key, at, work)) last.items.push(item);
     else groups.push({ key: at, grouper: own(item), items: [item] });
   }
-  return groups.map(({ grouper, items }) => new Group([grouper, items]));
+  return groups.map(({ grouper, items }) => new GroupTuple([grouper, items]));
 }
 
-function batch(value: Value, given: Arguments, work: RenderWork): Value {
+function batch(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   return new Iter(() => {
     const [items, count, fill] = [iterate(value, work), given.whole('linecount', 1), given.get('fill_with') ?? null];
     if (count < 1) throw new Error('batch() takes a count of at least 1');
@@ -99,7 +105,7 @@ function batch(value: Value, given: Arguments, work: RenderWork): Value {
   });
 }
 
-function slices(value: Value, given: Arguments, work: RenderWork): Value {
+function slices(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   return new Iter(() => {
     const [items, count, fill] = [iterate(value, work), given.whole('slices', 1), given.get('fill_with') ?? null];
     if (count < 1) throw new Error('slice() takes a count of at least 1');
@@ -113,7 +119,7 @@ function slices(value: Value, given: Arguments, work: RenderWork): Value {
   });
 }
 
-function sum(value: Value, given: Arguments, work: RenderWork): Value {
+function sum(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   const attribute = given.get('attribute') ?? null;
   const items = iterate(value, work).map((item) => (attribute === null ? item : path(item, attribute, work)));
   return [given.get('start') ?? 0, ...items].reduce((total, item) => {
@@ -125,14 +131,14 @@ function sum(value: Value, given: Arguments, work: RenderWork): Value {
 }
 
 /** Jinja's filters of collections. */
-export const listFilters: Readonly<Record<string, Named>> = {
+export const listFilters: Readonly<Record<string, FilterEntry>> = {
   batch: [['linecount', 'fill_with'], batch],
   dictsort: [['case_sensitive', 'by', 'reverse'], dictsort],
   first: [
     [],
     (value, _, work) => {
       const [item] = iterate(value, work);
-      return item === undefined ? new Undefined('No first item, sequence was empty.') : item;
+      return item === undefined ? new UndefinedValue('No first item, sequence was empty.') : item;
     },
   ],
   last: [
@@ -140,7 +146,7 @@ export const listFilters: Readonly<Record<string, Named>> = {
     (value, _, work) => {
       if (value instanceof Iter) throw new Error("'generator' object is not reversible");
       const item = iterate(value, work).at(-1);
-      return item === undefined ? new Undefined('No last item, sequence was empty.') : item;
+      return item === undefined ? new UndefinedValue('No last item, sequence was empty.') : item;
     },
   ],
   groupby: [['attribute', 'default', 'case_sensitive'], groupby],
@@ -150,9 +156,9 @@ export const listFilters: Readonly<Record<string, Named>> = {
   reverse: [
     [],
     (value, _, work) => {
-      if (sized(value) === undefined && !(value instanceof Iter)) throw new Error('argument must be iterable');
+      if (lengthOfValue(value) === undefined && !(value instanceof Iter)) throw new Error('argument must be iterable');
       const items = [...iterate(value, work)].reverse();
-      return value instanceof Text ? join(work, '', items as Text[]) : new Iter(() => items);
+      return value instanceof TemplateText ? join(work, '', items as TemplateText[]) : new Iter(() => items);
     },
   ],
   slice: [['slices', 'fill_with'], slices],

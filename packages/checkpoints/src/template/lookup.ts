@@ -1,17 +1,17 @@
 import { methodOf } from './methods.ts';
-import { concat, lengthOf, starts, Text } from './text.ts';
+import { concat, lengthOf, starts, TemplateText } from './text.ts';
 import {
   Callable,
   Dict,
-  Group,
+  GroupTuple,
   Namespace,
   number,
   Float,
-  Range,
+  RangeValue,
   Tuple,
   typeName,
-  Undefined,
-  type Value,
+  UndefinedValue,
+  type TemplateValue,
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
@@ -19,29 +19,30 @@ import type { RenderWork } from './work.ts';
  * `object.key`, or `object[key]` unless `attribute`: methods come first in the one, items in the other. Undefined where
  * there is neither. @throws Error for a field of what is undefined itself
  */
-export function itemOf(object: Value, key: Value, attribute: boolean, work: RenderWork): Value {
-  if (object instanceof Undefined) throw new Error(object.what);
-  const item = (): Value | undefined => subscript(object, key);
-  const field = (): Value | undefined => (key instanceof Text ? fieldOf(object, key.text, work) : undefined);
+export function itemOf(object: TemplateValue, key: TemplateValue, attribute: boolean, work: RenderWork): TemplateValue {
+  if (object instanceof UndefinedValue) throw new Error(object.what);
+  const item = (): TemplateValue | undefined => subscript(object, key);
+  const field = (): TemplateValue | undefined =>
+    key instanceof TemplateText ? fieldOf(object, key.text, work) : undefined;
   for (const look of attribute ? [field, item] : [item, field]) {
     const found = look();
     if (found !== undefined) return found;
   }
   const name = object === null ? "'None'" : `'${typeName(object)} object'`;
-  return new Undefined(
-    key instanceof Text ? `${name} has no attribute '${key.text.slice(0, 60)}'` : `${name} has no such element`,
+  return new UndefinedValue(
+    key instanceof TemplateText ? `${name} has no attribute '${key.text.slice(0, 60)}'` : `${name} has no such element`,
   );
 }
 
-function fieldOf(object: Value, name: string, work: RenderWork): Value | undefined {
+function fieldOf(object: TemplateValue, name: string, work: RenderWork): TemplateValue | undefined {
   if (object instanceof Namespace) return object.fields.get(name);
   if (object instanceof Callable) return object.fields?.get(name);
-  if (object instanceof Group && name === 'grouper') return object.items[0];
-  if (object instanceof Group && name === 'list') return object.items[1];
+  if (object instanceof GroupTuple && name === 'grouper') return object.items[0];
+  if (object instanceof GroupTuple && name === 'list') return object.items[1];
   return methodOf(object, name, work);
 }
 
-function subscript(object: Value, key: Value): Value | undefined {
+function subscript(object: TemplateValue, key: TemplateValue): TemplateValue | undefined {
   if (object instanceof Dict) return Array.isArray(key) || key instanceof Dict ? undefined : object.get(key);
   const index = key instanceof Float ? undefined : number(key);
   if (index === undefined) return undefined;
@@ -49,33 +50,41 @@ function subscript(object: Value, key: Value): Value | undefined {
     const i = index < 0 ? length + index : index;
     return i >= 0 && i < length ? item(i) : undefined;
   };
-  if (Array.isArray(object)) return at(object.length, (i) => object[i] as Value);
-  if (object instanceof Tuple) return at(object.items.length, (i) => object.items[i] as Value);
-  if (object instanceof Range) return at(object.length, (i) => object.start + i * object.step);
-  if (!(object instanceof Text)) return undefined;
+  if (Array.isArray(object)) return at(object.length, (i) => object[i] as TemplateValue);
+  if (object instanceof Tuple) return at(object.items.length, (i) => object.items[i] as TemplateValue);
+  if (object instanceof RangeValue) return at(object.length, (i) => object.start + i * object.step);
+  if (!(object instanceof TemplateText)) return undefined;
   const begins = starts(object.text);
   return at(lengthOf(object.text), (i) => object.slice(begins?.[i] ?? i, begins?.[i + 1] ?? i + 1));
 }
 
 /** A field of a field of an item: `a.b.0`. */
-export function path(item: Value, attribute: Value, work: RenderWork): Value {
-  if (!(attribute instanceof Text)) return itemOf(item, attribute, false, work);
+export function path(item: TemplateValue, attribute: TemplateValue, work: RenderWork): TemplateValue {
+  if (!(attribute instanceof TemplateText)) return itemOf(item, attribute, false, work);
   work.spend(attribute.text.length);
   return attribute.text
     .split('.')
-    .reduce<Value>(
-      (found, part) => itemOf(found, /^\d+$/.test(part) ? Number(part) : new Text(part), false, work),
+    .reduce<TemplateValue>(
+      (found, part) => itemOf(found, /^\d+$/.test(part) ? Number(part) : new TemplateText(part), false, work),
       item,
     );
 }
 
 /** Python's slices. @throws Error for what has none */
-export function slice(object: Value, from: number | null, to: number | null, step: number, work: RenderWork): Value {
-  if (object instanceof Undefined) throw new Error(object.what);
+export function slice(
+  object: TemplateValue,
+  from: number | null,
+  to: number | null,
+  step: number,
+  work: RenderWork,
+): TemplateValue {
+  if (object instanceof UndefinedValue) throw new Error(object.what);
   if (step === 0) throw new Error('slice step cannot be zero');
-  const begins = object instanceof Text ? starts(object.text) : undefined;
+  const begins = object instanceof TemplateText ? starts(object.text) : undefined;
   const length =
-    object instanceof Text ? (begins?.length ?? object.text.length + 1) - 1 : (itemsOf(object)?.length ?? Number.NaN);
+    object instanceof TemplateText
+      ? (begins?.length ?? object.text.length + 1) - 1
+      : (itemsOf(object)?.length ?? Number.NaN);
   if (Number.isNaN(length)) throw new Error(`'${typeName(object)}' object is not subscriptable`);
   const [low, high] = step > 0 ? [0, length] : [-1, length - 1];
   const bound = (i: number): number => Math.min(high, Math.max(low, i < 0 ? i + length : i));
@@ -86,17 +95,18 @@ export function slice(object: Value, from: number | null, to: number | null, ste
   const count = Math.max(0, Math.ceil((stop - start) / step));
   work.made(count);
   const unit = (i: number): number => begins?.[i] ?? i;
-  if (object instanceof Text && step === 1)
+  if (object instanceof TemplateText && step === 1)
     return object.slice(unit(start), unit(Math.max(start, stop))).as(object.safe);
   const at = Array.from({ length: count }, (_, i) => start + i * step);
-  if (object instanceof Text) return concat(work, ...at.map((i) => object.slice(unit(i), unit(i + 1))));
-  const items = itemsOf(object) as readonly Value[];
-  const kept = at.map((i) => items[i] as Value);
+  if (object instanceof TemplateText) return concat(work, ...at.map((i) => object.slice(unit(i), unit(i + 1))));
+  const items = itemsOf(object) as readonly TemplateValue[];
+  const kept = at.map((i) => items[i] as TemplateValue);
   return object instanceof Tuple ? new Tuple(kept) : kept;
 }
 
-function itemsOf(object: Value): readonly Value[] | undefined {
+function itemsOf(object: TemplateValue): readonly TemplateValue[] | undefined {
   if (Array.isArray(object)) return object;
-  if (object instanceof Range) return Array.from({ length: object.length }, (_, i) => object.start + i * object.step);
+  if (object instanceof RangeValue)
+    return Array.from({ length: object.length }, (_, i) => object.start + i * object.step);
   return object instanceof Tuple ? object.items : undefined;
 }

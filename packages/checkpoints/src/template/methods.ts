@@ -1,25 +1,35 @@
 import { Arguments, whole } from './arguments.ts';
 import { format } from './format.ts';
-import { join, lengthOf, repeat, replace, starts, Text, concat } from './text.ts';
-import { Callable, Dict, equal, iterate, Tuple, typeName, View, type Keywords, type Value } from './values.ts';
+import { join, lengthOf, repeat, replace, starts, TemplateText, concat } from './text.ts';
+import {
+  Callable,
+  Dict,
+  equal,
+  iterate,
+  Tuple,
+  typeName,
+  DictView,
+  type Keywords,
+  type TemplateValue,
+} from './values.ts';
 import type { RenderWork } from './work.ts';
 
-type Method<T> = (self: T, args: readonly Value[], keywords: Keywords, work: RenderWork) => Value;
+type Method<T> = (self: T, args: readonly TemplateValue[], keywords: Keywords, work: RenderWork) => TemplateValue;
 
 /** The method of a value that a template may call; undefined where there is none. @throws Error for one that changes it */
-export function methodOf(value: Value, name: string, work: RenderWork): Callable | undefined {
+export function methodOf(value: TemplateValue, name: string, work: RenderWork): Callable | undefined {
   const bind = <T>(methods: ReadonlyMap<string, Method<T>>, self: T): Callable | undefined => {
     const method = methods.get(name);
     return method && new Callable(name, (args, keywords) => method(self, args, keywords, work));
   };
-  if (value instanceof Text) return bind(TEXT, value);
+  if (value instanceof TemplateText) return bind(TEXT, value);
   const changes = value instanceof Dict ? DICT_CHANGES : Array.isArray(value) ? LIST_CHANGES : [];
   if (changes.includes(name))
     return new Callable(name, () => {
       throw new Error(`${typeName(value)}.${name}() is not allowed: a template may not change what it is given`);
     });
   if (value instanceof Dict) return bind(DICT, value);
-  if (Array.isArray(value)) return bind(LIST, value as readonly Value[]);
+  if (Array.isArray(value)) return bind(LIST, value as readonly TemplateValue[]);
   return value instanceof Tuple ? bind(LIST, value.items) : undefined;
 }
 
@@ -38,7 +48,7 @@ const DICT = new Map<string, Method<Dict>>([
   [
     'keys',
     (self) =>
-      new View(
+      new DictView(
         'keys',
         self.entries().map(([key]) => key),
       ),
@@ -46,7 +56,7 @@ const DICT = new Map<string, Method<Dict>>([
   [
     'values',
     (self) =>
-      new View(
+      new DictView(
         'values',
         self.entries().map(([, value]) => value),
       ),
@@ -54,7 +64,7 @@ const DICT = new Map<string, Method<Dict>>([
   [
     'items',
     (self) =>
-      new View(
+      new DictView(
         'items',
         self.entries().map((entry) => new Tuple(entry)),
       ),
@@ -69,7 +79,7 @@ const DICT = new Map<string, Method<Dict>>([
   ],
 ]);
 
-const LIST = new Map<string, Method<readonly Value[]>>([
+const LIST = new Map<string, Method<readonly TemplateValue[]>>([
   ['copy', (self) => self],
   ['count', (self, [item], _, work) => self.filter((one) => equal(one, item ?? null, work)).length],
   [
@@ -87,7 +97,12 @@ const SPACE = /[\s\x1c-\x1f\x85]/u;
 const isSpace = (char: string): boolean => char !== '\ufeff' && SPACE.test(char);
 
 /** Without the characters at its ends that are of `chars`, white space for none. */
-export function strip(text: Text, chars: Text | undefined, ends: 'both' | 'left' | 'right', work: RenderWork): Text {
+export function strip(
+  text: TemplateText,
+  chars: TemplateText | undefined,
+  ends: 'both' | 'left' | 'right',
+  work: RenderWork,
+): TemplateText {
   work.spend(text.text.length);
   const own = chars && new Set(chars.text);
   const at = starts(text.text);
@@ -103,7 +118,13 @@ export function strip(text: Text, chars: Text | undefined, ends: 'both' | 'left'
 }
 
 /** Python's `str.split` and `rsplit`. */
-function split(text: Text, by: Text | undefined, most: number, fromRight: boolean, work: RenderWork): Text[] {
+function split(
+  text: TemplateText,
+  by: TemplateText | undefined,
+  most: number,
+  fromRight: boolean,
+  work: RenderWork,
+): TemplateText[] {
   work.spend(text.text.length);
   const cuts: [number, number][] = [];
   if (by === undefined)
@@ -141,7 +162,7 @@ function split(text: Text, by: Text | undefined, most: number, fromRight: boolea
   }
   const used = most < 0 ? cuts : fromRight ? cuts.slice(Math.max(0, cuts.length - most)) : cuts.slice(0, most);
   work.made(used.length);
-  const parts: Text[] = [];
+  const parts: TemplateText[] = [];
   for (const [start, end] of used) {
     parts.push(text.slice(from, start));
     from = end;
@@ -151,9 +172,9 @@ function split(text: Text, by: Text | undefined, most: number, fromRight: boolea
 }
 
 /** Lines as Python cuts them, without their ends unless `keep`. */
-export function lines(text: Text, keep: boolean, work: RenderWork): Text[] {
+export function lines(text: TemplateText, keep: boolean, work: RenderWork): TemplateText[] {
   work.spend(text.text.length);
-  const found: Text[] = [];
+  const found: TemplateText[] = [];
   let from = 0;
   for (const { 0: end, index } of text.text.matchAll(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g)) {
     found.push(text.slice(from, keep ? index + end.length : index));
@@ -165,7 +186,7 @@ export function lines(text: Text, keep: boolean, work: RenderWork): Text[] {
 }
 
 /** First letter in capitals, the rest small. */
-export function capitalize(text: Text, work: RenderWork): Text {
+export function capitalize(text: TemplateText, work: RenderWork): TemplateText {
   const first = text.text === '' ? 0 : (text.text.codePointAt(0) as number) > 0xffff ? 2 : 1;
   const up = text.slice(0, first).map(work, (part) => part.toUpperCase());
   return concat(
@@ -176,14 +197,20 @@ export function capitalize(text: Text, work: RenderWork): Text {
 }
 
 /** Python's `str.title`: letters behind letters are small, all others capitals. */
-function title(text: Text, work: RenderWork): Text {
+function title(text: TemplateText, work: RenderWork): TemplateText {
   return text.map(work, (part) =>
     part.replace(/(\p{L})(\p{L}*)/gu, (_, first: string, rest: string) => first.toUpperCase() + rest.toLowerCase()),
   );
 }
 
 /** In the middle, or at one end, of `width` characters. */
-export function pad(text: Text, width: number, fill: Text, side: 'left' | 'right' | 'both', work: RenderWork): Text {
+export function pad(
+  text: TemplateText,
+  width: number,
+  fill: TemplateText,
+  side: 'left' | 'right' | 'both',
+  work: RenderWork,
+): TemplateText {
   const missing = Math.max(0, width - lengthOf(text.text));
   if (lengthOf(fill.text) !== 1) throw new Error('The fill character must be exactly one character long');
   const before = side === 'right' ? missing : side === 'left' ? 0 : Math.floor(missing / 2) + (missing & width & 1);
@@ -191,37 +218,38 @@ export function pad(text: Text, width: number, fill: Text, side: 'left' | 'right
 }
 
 const spaced =
-  (side: 'left' | 'right' | 'both', name: string): Method<Text> =>
+  (side: 'left' | 'right' | 'both', name: string): Method<TemplateText> =>
   (self, args, keywords, work) => {
     const given = new Arguments(name, ['width', 'fillchar'], args, keywords);
-    return pad(self, whole(given.need('width')), given.text('fillchar') ?? new Text(' '), side, work);
+    return pad(self, whole(given.need('width')), given.text('fillchar') ?? new TemplateText(' '), side, work);
   };
 
 const stripped =
-  (ends: 'both' | 'left' | 'right', name: string): Method<Text> =>
+  (ends: 'both' | 'left' | 'right', name: string): Method<TemplateText> =>
   (self, args, keywords, work) =>
     strip(self, new Arguments(name, ['chars'], args, keywords).text('chars'), ends, work);
 
 const cut =
-  (fromRight: boolean, name: string): Method<Text> =>
+  (fromRight: boolean, name: string): Method<TemplateText> =>
   (self, args, keywords, work) => {
     const given = new Arguments(name, ['sep', 'maxsplit'], args, keywords);
     return split(self, given.text('sep'), given.whole('maxsplit', -1), fromRight, work);
   };
 
 const affix =
-  (name: 'startsWith' | 'endsWith'): Method<Text> =>
+  (name: 'startsWith' | 'endsWith'): Method<TemplateText> =>
   (self, [affixes, from, to], _, work) => {
     const part = span(self, from, to);
-    const all = affixes instanceof Tuple ? affixes.items : [affixes as Value];
+    const all = affixes instanceof Tuple ? affixes.items : [affixes as TemplateValue];
     return all.some((one) => {
-      if (!(one instanceof Text)) throw new Error(`${name.toLowerCase()} first arg must be str or a tuple of str`);
+      if (!(one instanceof TemplateText))
+        throw new Error(`${name.toLowerCase()} first arg must be str or a tuple of str`);
       work.spend(1);
       return part[name](one.text);
     });
   };
 
-function span(self: Text, from: Value | undefined, to: Value | undefined): string {
+function span(self: TemplateText, from: TemplateValue | undefined, to: TemplateValue | undefined): string {
   if (from === undefined) return self.text;
   const end = to == null ? undefined : whole(to);
   return [...self.text].slice(from === null ? 0 : whole(from), end).join('');
@@ -229,9 +257,9 @@ function span(self: Text, from: Value | undefined, to: Value | undefined): strin
 
 /** Where a text is in another, in characters; -1 for nowhere. */
 const found =
-  (last: boolean, needed: boolean): Method<Text> =>
+  (last: boolean, needed: boolean): Method<TemplateText> =>
   (self, [part, from, to], _, work) => {
-    if (!(part instanceof Text)) throw new Error('must be str');
+    if (!(part instanceof TemplateText)) throw new Error('must be str');
     work.spend(self.text.length);
     const within = span(self, from, to);
     const at = last ? within.lastIndexOf(part.text) : within.indexOf(part.text);
@@ -241,28 +269,28 @@ const found =
   };
 
 const parted =
-  (last: boolean): Method<Text> =>
+  (last: boolean): Method<TemplateText> =>
   (self, [by], _, work) => {
-    if (!(by instanceof Text) || by.text === '') throw new Error('empty separator');
+    if (!(by instanceof TemplateText) || by.text === '') throw new Error('empty separator');
     work.spend(self.text.length);
     const at = last ? self.text.lastIndexOf(by.text) : self.text.indexOf(by.text);
-    const none = new Text('');
+    const none = new TemplateText('');
     if (at < 0) return new Tuple(last ? [none, none, self] : [self, none, none]);
     return new Tuple([self.slice(0, at), self.slice(at, at + by.text.length), self.slice(at + by.text.length)]);
   };
 
 const all =
-  (pattern: RegExp): Method<Text> =>
+  (pattern: RegExp): Method<TemplateText> =>
   (self, _args, _keywords, work) => {
     work.spend(self.text.length);
     return pattern.test(self.text);
   };
 
-const cased = (change: (part: string) => string): Method<Text> => {
+const cased = (change: (part: string) => string): Method<TemplateText> => {
   return (self, _args, _keywords, work) => self.map(work, change);
 };
 
-const TEXT = new Map<string, Method<Text>>([
+const TEXT = new Map<string, Method<TemplateText>>([
   ['upper', cased((part) => part.toUpperCase())],
   ['lower', cased((part) => part.toLowerCase())],
   ['casefold', cased((part) => part.toLowerCase().replaceAll('ß', 'ss'))],
@@ -299,8 +327,8 @@ const TEXT = new Map<string, Method<Text>>([
   [
     'join',
     (self, [items], _, work) => {
-      const parts = iterate(items as Value, work).map((item, i) => {
-        if (item instanceof Text) return item;
+      const parts = iterate(items as TemplateValue, work).map((item, i) => {
+        if (item instanceof TemplateText) return item;
         throw new Error(`sequence item ${i}: expected str instance, ${typeName(item)} found`);
       });
       return join(work, self, parts);
@@ -314,18 +342,19 @@ const TEXT = new Map<string, Method<Text>>([
     'zfill',
     (self, [width], _, work) => {
       const sign = /^[+-]/.test(self.text) ? 1 : 0;
-      const body = pad(self.slice(sign), whole(width ?? null) - sign, new Text('0'), 'right', work);
+      const body = pad(self.slice(sign), whole(width ?? null) - sign, new TemplateText('0'), 'right', work);
       return concat(work, self.slice(0, sign), body);
     },
   ],
   [
     'removeprefix',
-    (self, [part]) => (part instanceof Text && self.text.startsWith(part.text) ? self.slice(part.text.length) : self),
+    (self, [part]) =>
+      part instanceof TemplateText && self.text.startsWith(part.text) ? self.slice(part.text.length) : self,
   ],
   [
     'removesuffix',
     (self, [part]) =>
-      part instanceof Text && part.text !== '' && self.text.endsWith(part.text)
+      part instanceof TemplateText && part.text !== '' && self.text.endsWith(part.text)
         ? self.slice(0, self.text.length - part.text.length)
         : self,
   ],
@@ -336,7 +365,7 @@ const TEXT = new Map<string, Method<Text>>([
   [
     'count',
     (self, [part], _, work) => {
-      if (!(part instanceof Text)) throw new Error('must be str');
+      if (!(part instanceof TemplateText)) throw new Error('must be str');
       work.spend(self.text.length);
       return part.text === '' ? lengthOf(self.text) + 1 : self.text.split(part.text).length - 1;
     },

@@ -1,5 +1,5 @@
 import { percent } from './format.ts';
-import { concat, escapeHtml, repeat, Text } from './text.ts';
+import { concat, escapeHtml, repeat, TemplateText } from './text.ts';
 import {
   compare,
   contains,
@@ -10,13 +10,18 @@ import {
   toText,
   Tuple,
   typeName,
-  Undefined,
-  type Value,
+  UndefinedValue,
+  type TemplateValue,
 } from './values.ts';
 import { ITEM, type RenderWork } from './work.ts';
 
 /** Whether `a operator b`, for an operator that compares; undefined for another. */
-export function comparison(operator: string, a: Value, b: Value, work: RenderWork): boolean | undefined {
+export function comparison(
+  operator: string,
+  a: TemplateValue,
+  b: TemplateValue,
+  work: RenderWork,
+): boolean | undefined {
   switch (operator) {
     case '==':
       return equal(a, b, work);
@@ -41,24 +46,25 @@ export function comparison(operator: string, a: Value, b: Value, work: RenderWor
 export const COMPARES: readonly string[] = ['==', '!=', '<', '<=', '>', '>=', 'in', 'not in'];
 
 /** What Python's operator makes of two values. @throws Error for values that it does not take */
-export function operate(operator: string, a: Value, b: Value, work: RenderWork): Value {
+export function operate(operator: string, a: TemplateValue, b: TemplateValue, work: RenderWork): TemplateValue {
   if (operator === '~') return concat(work, toText(a, work), toText(b, work));
-  if (operator === '%' && a instanceof Text) return percent(a, b, work);
-  for (const one of [a, b]) if (one instanceof Undefined) throw new Error(one.what);
+  if (operator === '%' && a instanceof TemplateText) return percent(a, b, work);
+  for (const one of [a, b]) if (one instanceof UndefinedValue) throw new Error(one.what);
   const [x, y] = [number(a), number(b)];
   if (x !== undefined && y !== undefined)
     return arithmetic(operator, x, y, a instanceof Float || b instanceof Float, typeName(a), typeName(b));
-  if (operator === '+' && a instanceof Text && b instanceof Text) {
+  if (operator === '+' && a instanceof TemplateText && b instanceof TemplateText) {
     if (!a.safe && !b.safe) return concat(work, a, b);
     return concat(work, escapeHtml(work, a), escapeHtml(work, b)).as(true);
   }
-  if (operator === '+' && Array.isArray(a) && Array.isArray(b)) return joined(a, b as readonly Value[], work);
+  if (operator === '+' && Array.isArray(a) && Array.isArray(b)) return joined(a, b as readonly TemplateValue[], work);
   if (operator === '+' && a instanceof Tuple && b instanceof Tuple) return new Tuple(joined(a.items, b.items, work));
   if (operator === '*') {
     const [many, times] = y === undefined ? [b, x] : [a, y];
     if (times !== undefined && !(a instanceof Float || b instanceof Float)) {
-      if (many instanceof Text) return repeat(work, many, times).as(many.safe);
-      const items = many instanceof Tuple ? many.items : Array.isArray(many) ? (many as readonly Value[]) : undefined;
+      if (many instanceof TemplateText) return repeat(work, many, times).as(many.safe);
+      const items =
+        many instanceof Tuple ? many.items : Array.isArray(many) ? (many as readonly TemplateValue[]) : undefined;
       if (items !== undefined) {
         work.made(items.length * Math.max(0, times));
         const all = Array.from({ length: Math.max(0, times) }, () => items).flat();
@@ -69,14 +75,14 @@ export function operate(operator: string, a: Value, b: Value, work: RenderWork):
   throw new Error(`unsupported operand type(s) for ${operator}: '${typeName(a)}' and '${typeName(b)}'`);
 }
 
-function joined(a: readonly Value[], b: readonly Value[], work: RenderWork): Value[] {
+function joined(a: readonly TemplateValue[], b: readonly TemplateValue[], work: RenderWork): TemplateValue[] {
   work.spend(ITEM);
   work.made(a.length + b.length);
   return [...a, ...b];
 }
 
-function arithmetic(operator: string, a: number, b: number, float: boolean, ofA: string, ofB: string): Value {
-  const made = (value: number, asFloat = float): Value => {
+function arithmetic(operator: string, a: number, b: number, float: boolean, ofA: string, ofB: string): TemplateValue {
+  const made = (value: number, asFloat = float): TemplateValue => {
     if (asFloat) return new Float(value);
     if (!Number.isFinite(value)) throw new Error('a whole number that is too large');
     return value === 0 ? 0 : value;
@@ -108,18 +114,18 @@ function arithmetic(operator: string, a: number, b: number, float: boolean, ofA:
 }
 
 /** `-value` and `+value`. */
-export function sign(operator: string, value: Value): Value {
+export function sign(operator: string, value: TemplateValue): TemplateValue {
   const found = number(value);
   if (found === undefined)
     throw new Error(
-      value instanceof Undefined ? value.what : `bad operand type for unary ${operator}: '${typeName(value)}'`,
+      value instanceof UndefinedValue ? value.what : `bad operand type for unary ${operator}: '${typeName(value)}'`,
     );
   const signed = operator === '-' ? -found : found;
   return value instanceof Float ? new Float(signed) : signed === 0 ? 0 : signed;
 }
 
 /** The values of an unpacking. @throws Error unless there are as many as names */
-export function unpack(value: Value, count: number, work: RenderWork): readonly Value[] {
+export function unpack(value: TemplateValue, count: number, work: RenderWork): readonly TemplateValue[] {
   const items = iterate(value, work);
   if (items.length === count) return items;
   throw new Error(

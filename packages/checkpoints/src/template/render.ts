@@ -1,9 +1,9 @@
 import { filter } from './filters.ts';
 import { itemOf, slice } from './lookup.ts';
 import { COMPARES, comparison, operate, sign, unpack } from './operators.ts';
-import { GROUP, NOT, TEST, TUPLE, type Node } from './syntax.ts';
+import { GROUP, NOT, TEST, TUPLE, type TemplateNode } from './syntax.ts';
 import { test } from './tests.ts';
-import { Text, TextBuilder } from './text.ts';
+import { TemplateText, TextBuilder } from './text.ts';
 import {
   Callable,
   Dict,
@@ -14,12 +14,12 @@ import {
   truthy,
   Tuple,
   typeName,
-  Undefined,
+  UndefinedValue,
   type Keywords,
-  type Value,
+  type TemplateValue,
 } from './values.ts';
 import { whole } from './arguments.ts';
-import { LoopState, Scope } from './scope.ts';
+import { LoopState, TemplateScope } from './scope.ts';
 import type { RenderWork } from './work.ts';
 
 /** How a block ended, where not at its end. */
@@ -30,24 +30,24 @@ const NO_KEYWORDS: Keywords = new Map();
 /** Renders a parsed template as Jinja does, and counts what it does. @throws Error for what Jinja refuses, or too much */
 export class Renderer {
   readonly #work: RenderWork;
-  readonly #uses = new WeakMap<Node, ReadonlySet<string>>();
+  readonly #uses = new WeakMap<TemplateNode, ReadonlySet<string>>();
 
   constructor(work: RenderWork) {
     this.#work = work;
   }
 
-  render(program: Node, names: ReadonlyMap<string, Value>): Text {
-    const scope = new Scope(undefined, names);
-    return this.#text(program.body, new Scope(scope));
+  render(program: TemplateNode, names: ReadonlyMap<string, TemplateValue>): TemplateText {
+    const scope = new TemplateScope(undefined, names);
+    return this.#text(program.body, new TemplateScope(scope));
   }
 
-  #text(nodes: readonly Node[], scope: Scope): Text {
+  #text(nodes: readonly TemplateNode[], scope: TemplateScope): TemplateText {
     const made = new TextBuilder(this.#work);
     this.#block(nodes, scope, made);
     return made.done();
   }
 
-  #block(nodes: readonly Node[], scope: Scope, out: TextBuilder): Ended {
+  #block(nodes: readonly TemplateNode[], scope: TemplateScope, out: TextBuilder): Ended {
     for (const node of nodes) {
       const ended = this.#statement(node, scope, out);
       if (ended !== undefined) return ended;
@@ -55,7 +55,7 @@ export class Renderer {
     return undefined;
   }
 
-  #statement(node: Node, scope: Scope, out: TextBuilder): Ended {
+  #statement(node: TemplateNode, scope: TemplateScope, out: TextBuilder): Ended {
     this.#work.step();
     switch (node.type) {
       case 'Comment':
@@ -70,7 +70,7 @@ export class Renderer {
       case 'Set':
         this.#assign(
           node.assignee,
-          node.value ? this.#value(node.value, scope) : this.#text(node.body, new Scope(scope)),
+          node.value ? this.#value(node.value, scope) : this.#text(node.body, new TemplateScope(scope)),
           scope,
         );
         return undefined;
@@ -89,7 +89,7 @@ export class Renderer {
         return undefined;
       }
       case 'FilterStatement':
-        out.add(toText(this.#filter(node.filter, this.#text(node.body, new Scope(scope)), scope), this.#work));
+        out.add(toText(this.#filter(node.filter, this.#text(node.body, new TemplateScope(scope)), scope), this.#work));
         return undefined;
       case 'Break':
         return 'break';
@@ -101,13 +101,13 @@ export class Renderer {
     }
   }
 
-  #loop(node: Node, scope: Scope, out: TextBuilder): Ended {
+  #loop(node: TemplateNode, scope: TemplateScope, out: TextBuilder): Ended {
     const chosen = node.iterable.type === 'SelectExpression';
     const source = this.#value(chosen ? node.iterable.lhs : node.iterable, scope);
     let items = iterate(source, this.#work);
     if (chosen)
       items = items.filter((item) => {
-        const own = new Scope(scope);
+        const own = new TemplateScope(scope);
         this.#assign(node.loopvar, item, own);
         return truthy(this.#value(node.iterable.test, own));
       });
@@ -115,7 +115,7 @@ export class Renderer {
     let empty = true;
     const state = new LoopState(items, this.#work);
     for (const item of items) {
-      const own = new Scope(scope);
+      const own = new TemplateScope(scope);
       this.#work.step();
       own.set('loop', state.next());
       this.#assign(node.loopvar, item, own);
@@ -123,14 +123,16 @@ export class Renderer {
       if (ended === 'break') break;
       if (ended === undefined) empty = false;
     }
-    return empty ? this.#block(node.defaultBlock, new Scope(scope), out) : undefined;
+    return empty ? this.#block(node.defaultBlock, new TemplateScope(scope), out) : undefined;
   }
 
-  #assign(target: Node, value: Value, scope: Scope): void {
+  #assign(target: TemplateNode, value: TemplateValue, scope: TemplateScope): void {
     if (target.type === 'Identifier') scope.set(target.value, value);
     else if (target.type === 'TupleLiteral') {
       const values = unpack(value, target.value.length, this.#work);
-      (target.value as readonly Node[]).forEach((one, i) => this.#assign(one, values[i] as Value, scope));
+      (target.value as readonly TemplateNode[]).forEach((one, i) =>
+        this.#assign(one, values[i] as TemplateValue, scope),
+      );
     } else if (target.type === 'MemberExpression') {
       const object = this.#value(target.object, scope);
       const name = String(target.property.value);
@@ -140,14 +142,14 @@ export class Renderer {
     } else throw new Error(`cannot assign to ${target.type}`);
   }
 
-  #value(node: Node, scope: Scope): Value {
+  #value(node: TemplateNode, scope: TemplateScope): TemplateValue {
     this.#work.step();
-    const value = (one: Node): Value => this.#value(one, scope);
+    const value = (one: TemplateNode): TemplateValue => this.#value(one, scope);
     switch (node.type) {
       case 'Identifier':
         return scope.get(node.value);
       case 'StringLiteral':
-        return new Text(node.value);
+        return new TemplateText(node.value);
       case 'IntegerLiteral':
         return node.value;
       case 'FloatLiteral':
@@ -177,25 +179,25 @@ export class Renderer {
         return this.#binary(node, scope);
       case 'SelectExpression':
         if (truthy(value(node.test))) return value(node.lhs);
-        return new Undefined('the inline if-expression evaluated to false and no else section was defined.');
+        return new UndefinedValue('the inline if-expression evaluated to false and no else section was defined.');
       case 'Ternary':
         return value(truthy(value(node.condition)) ? node.trueExpr : node.falseExpr);
     }
     throw new Error(`a ${node.type} where a value is expected`);
   }
 
-  #binary(node: Node, scope: Scope): Value {
+  #binary(node: TemplateNode, scope: TemplateScope): TemplateValue {
     const operator = node.operator.value as string;
-    const left = (): Value => this.#value(node.left, scope);
+    const left = (): TemplateValue => this.#value(node.left, scope);
     if (operator === 'and' || operator === 'or') {
       const first = left();
       return truthy(first) === (operator === 'and') ? this.#value(node.right, scope) : first;
     }
     if (!COMPARES.includes(operator)) return operate(operator, left(), this.#value(node.right, scope), this.#work);
     // `a < b < c` is `a < b and b < c`.
-    const chain: Node[] = [node];
-    for (let first = node.left as Node; isComparison(first); first = first.left) chain.unshift(first);
-    let before = this.#value((chain[0] as Node).left, scope);
+    const chain: TemplateNode[] = [node];
+    for (let first = node.left as TemplateNode; isComparison(first); first = first.left) chain.unshift(first);
+    let before = this.#value((chain[0] as TemplateNode).left, scope);
     for (const one of chain) {
       const after = this.#value(one.right, scope);
       if (comparison(one.operator.value, before, after, this.#work) !== true) return false;
@@ -204,28 +206,28 @@ export class Renderer {
     return true;
   }
 
-  #member(node: Node, scope: Scope): Value {
+  #member(node: TemplateNode, scope: TemplateScope): TemplateValue {
     const object = this.#value(node.object, scope);
     const { property } = node;
     if (!node.computed)
       return itemOf(
         object,
-        property.type === 'Identifier' ? new Text(property.value) : property.value,
+        property.type === 'Identifier' ? new TemplateText(property.value) : property.value,
         true,
         this.#work,
       );
     if (property.type !== 'SliceExpression') return itemOf(object, this.#value(property, scope), false, this.#work);
-    const bound = (one: Node | undefined): number | null => {
+    const bound = (one: TemplateNode | undefined): number | null => {
       const value = one === undefined ? null : this.#value(one, scope);
       return value === null ? null : whole(value);
     };
     return slice(object, bound(property.start), bound(property.stop), bound(property.step) ?? 1, this.#work);
   }
 
-  #arguments(nodes: readonly Node[], scope: Scope): [Value[], Map<string, Value>] {
-    const args: Value[] = [];
-    const keywords = new Map<string, Value>();
-    const name = (key: string, value: Value): void => {
+  #arguments(nodes: readonly TemplateNode[], scope: TemplateScope): [TemplateValue[], Map<string, TemplateValue>] {
+    const args: TemplateValue[] = [];
+    const keywords = new Map<string, TemplateValue>();
+    const name = (key: string, value: TemplateValue): void => {
       if (keywords.has(key)) throw new Error(`got multiple values for keyword argument '${key}'`);
       keywords.set(key, value);
     };
@@ -240,12 +242,12 @@ export class Renderer {
     return [args, keywords];
   }
 
-  #call(called: Value, args: readonly Value[], keywords: Keywords): Value {
+  #call(called: TemplateValue, args: readonly TemplateValue[], keywords: Keywords): TemplateValue {
     if (called instanceof Callable) return called.call(args, keywords);
-    throw new Error(called instanceof Undefined ? called.what : `'${typeName(called)}' object is not callable`);
+    throw new Error(called instanceof UndefinedValue ? called.what : `'${typeName(called)}' object is not callable`);
   }
 
-  #filter(node: Node, operand: Value, scope: Scope): Value {
+  #filter(node: TemplateNode, operand: TemplateValue, scope: TemplateScope): TemplateValue {
     const called = node.type === 'CallExpression';
     const name = String(called ? node.callee.value : node.value);
     if (name === GROUP) return operand;
@@ -257,13 +259,13 @@ export class Renderer {
   }
 
   /** A macro, or the body of a call, over the names that are known where it stands. */
-  #macro(node: Node, name: string, parameters: readonly Node[], defined: Scope): Callable {
+  #macro(node: TemplateNode, name: string, parameters: readonly TemplateNode[], defined: TemplateScope): Callable {
     const uses = this.#specials(node);
     const fail = (what: string): never => {
       throw new Error(`macro '${name}' ${what}`);
     };
     return new Callable(name, (args, keywords) => {
-      const scope = new Scope(defined);
+      const scope = new TemplateScope(defined);
       const rest = new Map(keywords);
       parameters.forEach((parameter, i) => {
         const own = parameter.type === 'Identifier' ? parameter.value : parameter.key.value;
@@ -271,18 +273,19 @@ export class Renderer {
         const given = i < args.length ? args[i] : rest.get(own);
         rest.delete(own);
         if (given !== undefined) scope.set(own, given);
-        else if (parameter.type === 'Identifier') scope.set(own, new Undefined(`parameter '${own}' was not provided`));
+        else if (parameter.type === 'Identifier')
+          scope.set(own, new UndefinedValue(`parameter '${own}' was not provided`));
         else scope.set(own, this.#value(parameter.value, scope));
       });
       if (uses.has('caller')) {
-        scope.set('caller', rest.get('caller') ?? new Undefined('No caller defined'));
+        scope.set('caller', rest.get('caller') ?? new UndefinedValue('No caller defined'));
         rest.delete('caller');
       }
       if (uses.has('varargs')) scope.set('varargs', new Tuple(args.slice(parameters.length)));
       else if (args.length > parameters.length) fail(`takes not more than ${parameters.length} argument(s)`);
       if (uses.has('kwargs')) {
         const dict = new Dict();
-        for (const [key, value] of rest) dict.set(new Text(key), value);
+        for (const [key, value] of rest) dict.set(new TemplateText(key), value);
         scope.set('kwargs', dict);
       } else if (rest.size > 0) fail(`takes no keyword argument '${[...rest.keys()][0]}'`);
       return this.#text(node.body, scope);
@@ -290,13 +293,13 @@ export class Renderer {
   }
 
   /** Which of the names that a macro has without naming them its body uses. */
-  #specials(node: Node): ReadonlySet<string> {
+  #specials(node: TemplateNode): ReadonlySet<string> {
     const known = this.#uses.get(node);
     if (known !== undefined) return known;
     const found = new Set<string>();
     const visit = (part: unknown): void => {
       if (typeof part !== 'object' || part === null) return;
-      const { type, value } = part as Node;
+      const { type, value } = part as TemplateNode;
       if (type === 'Identifier' && ['caller', 'varargs', 'kwargs'].includes(value)) found.add(value);
       for (const one of part instanceof Map ? [...part].flat() : Object.values(part)) visit(one);
     };
@@ -306,5 +309,5 @@ export class Renderer {
   }
 }
 
-const isComparison = (node: Node): boolean =>
+const isComparison = (node: TemplateNode): boolean =>
   node.type === 'BinaryExpression' && COMPARES.includes(node.operator.value);

@@ -1,7 +1,7 @@
-import { Callable, equal, Tuple, Undefined, type Value } from './values.ts';
+import { Callable, equal, Tuple, UndefinedValue, type TemplateValue } from './values.ts';
 import type { RenderWork } from './work.ts';
 
-const CONSTANTS: ReadonlyMap<string, Value> = new Map<string, Value>([
+const CONSTANTS: ReadonlyMap<string, TemplateValue> = new Map<string, TemplateValue>([
   ['true', true],
   ['True', true],
   ['false', false],
@@ -11,38 +11,38 @@ const CONSTANTS: ReadonlyMap<string, Value> = new Map<string, Value>([
 ]);
 
 /** Names of a block, above those of the blocks around it. */
-export class Scope {
-  readonly #around: Scope | undefined;
-  readonly #own: Map<string, Value>;
+export class TemplateScope {
+  readonly #around: TemplateScope | undefined;
+  readonly #own: Map<string, TemplateValue>;
 
-  constructor(around: Scope | undefined, names?: ReadonlyMap<string, Value>) {
+  constructor(around: TemplateScope | undefined, names?: ReadonlyMap<string, TemplateValue>) {
     this.#around = around;
     this.#own = new Map(names);
   }
 
-  get(name: string): Value {
+  get(name: string): TemplateValue {
     const constant = CONSTANTS.get(name);
     if (constant !== undefined) return constant;
-    for (let scope: Scope | undefined = this; scope !== undefined; scope = scope.#around) {
+    for (let scope: TemplateScope | undefined = this; scope !== undefined; scope = scope.#around) {
       const found = scope.#own.get(name);
       if (found !== undefined) return found;
     }
-    return new Undefined(`'${name.slice(0, 60)}' is undefined`);
+    return new UndefinedValue(`'${name.slice(0, 60)}' is undefined`);
   }
 
-  set(name: string, value: Value): void {
+  set(name: string, value: TemplateValue): void {
     this.#own.set(name, value);
   }
 }
 
 /** `loop` in a loop over `items`. */
 export class LoopState {
-  readonly #items: readonly Value[];
+  readonly #items: readonly TemplateValue[];
   readonly #work: RenderWork;
   #at = -1;
-  #last: Value | undefined;
+  #last: TemplateValue | undefined;
 
-  constructor(items: readonly Value[], work: RenderWork) {
+  constructor(items: readonly TemplateValue[], work: RenderWork) {
     [this.#items, this.#work] = [items, work];
   }
 
@@ -55,7 +55,7 @@ export class LoopState {
     return new Callable('loop', fail, { get: (name) => this.#field(name, at) });
   }
 
-  #field(name: string, at: number): Value | undefined {
+  #field(name: string, at: number): TemplateValue | undefined {
     const { length } = this.#items;
     switch (name) {
       case 'index':
@@ -77,13 +77,13 @@ export class LoopState {
       case 'depth0':
         return 0;
       case 'previtem':
-        return at > 0 ? (this.#items[at - 1] as Value) : new Undefined('there is no previous item');
+        return at > 0 ? (this.#items[at - 1] as TemplateValue) : new UndefinedValue('there is no previous item');
       case 'nextitem':
-        return at + 1 < length ? (this.#items[at + 1] as Value) : new Undefined('there is no next item');
+        return at + 1 < length ? (this.#items[at + 1] as TemplateValue) : new UndefinedValue('there is no next item');
       case 'cycle':
         return new Callable('cycle', (args) => {
           if (args.length === 0) throw new Error('no items for cycling given');
-          return args[at % args.length] as Value;
+          return args[at % args.length] as TemplateValue;
         });
       case 'changed':
         return new Callable('changed', (args) => {

@@ -3,7 +3,7 @@ import { isFilter } from './filters.ts';
 import { isTest } from './tests.ts';
 
 /** A node of a parsed template. */
-export interface Node {
+export interface TemplateNode {
   readonly type: string;
   // The library names fields by the type of the node, and exports none of these types.
   readonly [field: string]: any;
@@ -24,9 +24,9 @@ export const NOT = 'not ';
  * A template as the library's parser reads it, in Jinja's grammar: tests with arguments, chains of comparisons, the
  * precedence of `~`, and raw blocks are put in terms that the parser has. @throws Error for what is no template
  */
-export function parseTemplate(source: string): Node {
+export function parseTemplate(source: string): TemplateNode {
   const tokens = tokenize(withoutRaw(source), { lstrip_blocks: true, trim_blocks: true }) as Token[];
-  const program = regroup(parse(asFilters(asLists(tokens)) as Parameters<typeof parse>[0])) as Node;
+  const program = regroup(parse(asFilters(asLists(tokens)) as Parameters<typeof parse>[0])) as TemplateNode;
   checkNames(program, false);
   return program;
 }
@@ -176,9 +176,11 @@ function regroup(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node;
   if (Array.isArray(node)) return node.map(regroup);
   if (node instanceof Map) return new Map([...node].map(([key, value]) => [regroup(key), regroup(value)]));
-  const own = Object.fromEntries(Object.entries(node).map(([name, part]) => [name, regroup(part)])) as unknown as Node;
+  const own = Object.fromEntries(
+    Object.entries(node).map(([name, part]) => [name, regroup(part)]),
+  ) as unknown as TemplateNode;
   if (own.type !== 'BinaryExpression' || own.operator.value !== '~') return own;
-  const left = own.left as Node;
+  const left = own.left as TemplateNode;
   if (left.type !== 'BinaryExpression' || !['+', '-'].includes(left.operator.value)) return own;
   return { ...left, right: { ...own, left: left.right } };
 }
@@ -189,7 +191,7 @@ const HARD: readonly string[] = ['For', 'Macro', 'CallStatement', 'FilterStateme
 
 /** @throws Error for a filter or a test that Jinja does not know, unless it stands where it may never run. */
 function checkNames(node: unknown, soft: boolean): void {
-  const { type, filter } = (node ?? {}) as Partial<Node>;
+  const { type, filter } = (node ?? {}) as Partial<TemplateNode>;
   if (type === 'FilterExpression' || type === 'FilterStatement') {
     const name = String((filter.type === 'CallExpression' ? filter.callee : filter).value);
     if (!soft && !known(name))

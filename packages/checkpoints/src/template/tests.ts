@@ -1,4 +1,4 @@
-import { Text } from './text.ts';
+import { TemplateText } from './text.ts';
 import {
   Callable,
   compare,
@@ -7,22 +7,22 @@ import {
   equal,
   Float,
   number,
-  Range,
+  RangeValue,
   toText,
   Tuple,
-  Undefined,
-  View,
+  UndefinedValue,
+  DictView,
   Iter,
-  type Value,
+  type TemplateValue,
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
-type Test = (value: Value, args: readonly Value[], work: RenderWork) => boolean;
+type Test = (value: TemplateValue, args: readonly TemplateValue[], work: RenderWork) => boolean;
 
-const collection = (value: Value): boolean =>
-  value instanceof Text ||
+const collection = (value: TemplateValue): boolean =>
+  value instanceof TemplateText ||
   Array.isArray(value) ||
-  [Tuple, Dict, Range, View, Iter, Undefined].some(
+  [Tuple, Dict, RangeValue, DictView, Iter, UndefinedValue].some(
     (type) => value instanceof (type as new (...of: never[]) => unknown),
   );
 
@@ -40,9 +40,9 @@ const other = (text: string, change: (text: string) => string): string =>
 const ordered =
   (operator: string, holds: (order: number) => boolean): Test =>
   (value, [than], work) =>
-    holds(compare(value, than as Value, work, operator));
+    holds(compare(value, than as TemplateValue, work, operator));
 
-const same: Test = (value, [to], work) => equal(value, to as Value, work);
+const same: Test = (value, [to], work) => equal(value, to as TemplateValue, work);
 const [greater, least, less, most] = [
   ordered('>', (order) => order > 0),
   ordered('>=', (order) => order >= 0),
@@ -53,10 +53,10 @@ const [greater, least, less, most] = [
 /** Jinja's tests, with the arguments that each takes. */
 const TESTS: Readonly<Record<string, readonly [Test, number]>> = {
   boolean: [(value) => typeof value === 'boolean', 0],
-  callable: [(value) => value instanceof Callable || value instanceof Undefined, 0],
-  defined: [(value) => !(value instanceof Undefined), 0],
-  undefined: [(value) => value instanceof Undefined, 0],
-  divisibleby: [(value, [by]) => numberOf(value) % numberOf(by as Value) === 0, 1],
+  callable: [(value) => value instanceof Callable || value instanceof UndefinedValue, 0],
+  defined: [(value) => !(value instanceof UndefinedValue), 0],
+  undefined: [(value) => value instanceof UndefinedValue, 0],
+  divisibleby: [(value, [by]) => numberOf(value) % numberOf(by as TemplateValue) === 0, 1],
   even: [(value) => numberOf(value) % 2 === 0, 0],
   odd: [(value) => Math.abs(numberOf(value) % 2) === 1, 0],
   false: [(value) => value === false, 0],
@@ -65,34 +65,38 @@ const TESTS: Readonly<Record<string, readonly [Test, number]>> = {
   integer: [(value) => typeof value === 'number', 0],
   float: [(value) => value instanceof Float, 0],
   number: [(value) => number(value) !== undefined, 0],
-  string: [(value) => value instanceof Text, 0],
+  string: [(value) => value instanceof TemplateText, 0],
   mapping: [(value) => value instanceof Dict, 0],
   iterable: [collection, 0],
   sequence: [(value) => collection(value) && !(value instanceof Iter), 0],
   lower: [cased((text) => text.toLowerCase()), 0],
   upper: [cased((text) => text.toUpperCase()), 0],
-  escaped: [(value) => value instanceof Text && value.safe, 0],
-  in: [(value, [within], work) => contains(within as Value, value, work), 1],
-  sameas: [(value, [as]) => value === as || (value instanceof Text && as instanceof Text && value.text === as.text), 1],
+  escaped: [(value) => value instanceof TemplateText && value.safe, 0],
+  in: [(value, [within], work) => contains(within as TemplateValue, value, work), 1],
+  sameas: [
+    (value, [as]) =>
+      value === as || (value instanceof TemplateText && as instanceof TemplateText && value.text === as.text),
+    1,
+  ],
   ...{ eq: [same, 1], equalto: [same, 1], '==': [same, 1] },
   ...{ ne: [(...given) => !same(...given), 1], '!=': [(...given) => !same(...given), 1] },
   ...{ gt: [greater, 1], greaterthan: [greater, 1], '>': [greater, 1], ge: [least, 1], '>=': [least, 1] },
   ...{ lt: [less, 1], lessthan: [less, 1], '<': [less, 1], le: [most, 1], '<=': [most, 1] },
 };
 
-function numberOf(value: Value): number {
+function numberOf(value: TemplateValue): number {
   const found = number(value);
   if (found !== undefined) return found;
-  if (value instanceof Undefined) throw new Error(value.what);
+  if (value instanceof UndefinedValue) throw new Error(value.what);
   throw new Error('a test of a number, for what is none');
 }
 
 /** @throws Error for a test that Jinja does not know, or with other arguments than it takes */
-export function test(name: string, value: Value, args: readonly Value[], work: RenderWork): boolean {
+export function test(name: string, value: TemplateValue, args: readonly TemplateValue[], work: RenderWork): boolean {
   const found = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined;
   if (found === undefined) throw new Error(`No test named '${name}'.`);
   if (found[1] !== args.length) throw new Error(`test '${name}' takes ${found[1]} arguments, got ${args.length}`);
-  work.spend(value instanceof Text ? value.text.length : 1);
+  work.spend(value instanceof TemplateText ? value.text.length : 1);
   return found[0](value, args, work);
 }
 

@@ -4,7 +4,7 @@ import type { RenderWork } from './work.ts';
  * A text that knows which of its characters the conversation gave: `spans` are the `[from, to)` of those, in order,
  * apart from each other, one flat list. Whatever a template does to a text, the spans follow.
  */
-export class Text {
+export class TemplateText {
   readonly text: string;
   readonly spans: readonly number[];
   /** Whether `|safe` or `|escape` made it, so that what is joined to it is escaped (Python's `Markup`). */
@@ -17,38 +17,38 @@ export class Text {
   }
 
   /** A text that all comes from the conversation. */
-  static given(text: string): Text {
-    return new Text(text, text === '' ? NONE : [0, text.length]);
+  static given(text: string): TemplateText {
+    return new TemplateText(text, text === '' ? NONE : [0, text.length]);
   }
 
   /** The characters `[from, to)`, counted in UTF-16 units. */
-  slice(from: number, to = this.text.length): Text {
+  slice(from: number, to = this.text.length): TemplateText {
     if (from === 0 && to === this.text.length) return this;
-    if (this.spans === NONE || to <= from) return new Text(this.text.slice(from, to), NONE, this.safe);
+    if (this.spans === NONE || to <= from) return new TemplateText(this.text.slice(from, to), NONE, this.safe);
     const spans: number[] = [];
     for (let i = firstAfter(this.spans, from); i < this.spans.length && (this.spans[i] as number) < to; i += 2)
       spans.push(Math.max(this.spans[i] as number, from) - from, Math.min(this.spans[i + 1] as number, to) - from);
-    return new Text(this.text.slice(from, to), spans.length === 0 ? NONE : spans, this.safe);
+    return new TemplateText(this.text.slice(from, to), spans.length === 0 ? NONE : spans, this.safe);
   }
 
-  as(safe: boolean): Text {
-    return safe === this.safe ? this : new Text(this.text, this.spans, safe);
+  as(safe: boolean): TemplateText {
+    return safe === this.safe ? this : new TemplateText(this.text, this.spans, safe);
   }
 
   /** What `change` makes of the text where it makes nothing else of its characters one by one. */
-  map(work: RenderWork, change: (text: string) => string): Text {
+  map(work: RenderWork, change: (text: string) => string): TemplateText {
     const whole = change(this.text);
     if (this.spans === NONE || whole.length === this.text.length) {
       work.made(whole.length);
-      return new Text(whole, this.spans, this.safe);
+      return new TemplateText(whole, this.spans, this.safe);
     }
     const made = new TextBuilder(work);
-    for (const run of this.runs()) made.add(new Text(change(run.text), NONE), run.spans !== NONE);
+    for (const run of this.runs()) made.add(new TemplateText(change(run.text), NONE), run.spans !== NONE);
     return made.done(this.safe);
   }
 
   /** Its runs of given and of other characters. */
-  *runs(): Generator<Text> {
+  *runs(): Generator<TemplateText> {
     let at = 0;
     for (let i = 0; i < this.spans.length; i += 2) {
       const [from, to] = [this.spans[i] as number, this.spans[i + 1] as number];
@@ -85,7 +85,7 @@ export class TextBuilder {
   }
 
   /** With `given`, all of it counts as given by the conversation. @throws Error before a text becomes too long */
-  add(part: Text | string, given = false): this {
+  add(part: TemplateText | string, given = false): this {
     const { text, spans } = typeof part === 'string' ? { text: part, spans: NONE } : part;
     if (text === '') return this;
     this.#work.made(text.length + spans.length, this.#length);
@@ -102,20 +102,24 @@ export class TextBuilder {
     else this.#spans.push(start, end);
   }
 
-  done(safe = false): Text {
-    return new Text(this.#parts.join(''), this.#spans.length === 0 ? NONE : this.#spans, safe);
+  done(safe = false): TemplateText {
+    return new TemplateText(this.#parts.join(''), this.#spans.length === 0 ? NONE : this.#spans, safe);
   }
 }
 
 /** Texts behind each other. */
-export function concat(work: RenderWork, ...parts: readonly (Text | string)[]): Text {
+export function concat(work: RenderWork, ...parts: readonly (TemplateText | string)[]): TemplateText {
   const made = new TextBuilder(work);
   for (const part of parts) made.add(part);
   return made.done();
 }
 
 /** Texts with one between each two. */
-export function join(work: RenderWork, between: Text | string, parts: readonly (Text | string)[]): Text {
+export function join(
+  work: RenderWork,
+  between: TemplateText | string,
+  parts: readonly (TemplateText | string)[],
+): TemplateText {
   const made = new TextBuilder(work);
   parts.forEach((part, i) => {
     work.spend(1);
@@ -126,17 +130,23 @@ export function join(work: RenderWork, between: Text | string, parts: readonly (
 }
 
 /** A text again and again. @throws Error before it becomes too long */
-export function repeat(work: RenderWork, part: Text, times: number): Text {
-  if (part.text === '' || times <= 0) return new Text('');
+export function repeat(work: RenderWork, part: TemplateText, times: number): TemplateText {
+  if (part.text === '' || times <= 0) return new TemplateText('');
   work.made(part.text.length * times);
-  if (part.spans === NONE) return new Text(part.text.repeat(times));
+  if (part.spans === NONE) return new TemplateText(part.text.repeat(times));
   const made = new TextBuilder(work);
   for (let i = 0; i < times; i++) made.add(part);
   return made.done();
 }
 
 /** Python's `str.replace`: at most `count` of them, all for a negative one. */
-export function replace(work: RenderWork, text: Text, old: string, by: Text | string, count = -1): Text {
+export function replace(
+  work: RenderWork,
+  text: TemplateText,
+  old: string,
+  by: TemplateText | string,
+  count = -1,
+): TemplateText {
   const made = new TextBuilder(work);
   let [done, left] = [0, count < 0 ? Number.POSITIVE_INFINITY : count];
   if (old === '') {
@@ -200,7 +210,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 /** Text with the characters of HTML escaped, unless it is safe already. */
-export function escapeHtml(work: RenderWork, text: Text): Text {
+export function escapeHtml(work: RenderWork, text: TemplateText): TemplateText {
   if (text.safe) return text;
   return text.map(work, (part) => part.replace(/[&<>'"]/g, (char) => ESCAPES[char] as string)).as(true);
 }

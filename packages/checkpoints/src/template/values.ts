@@ -1,22 +1,22 @@
-import { compareText, concat, starts, Text, TextBuilder } from './text.ts';
+import { compareText, concat, starts, TemplateText, TextBuilder } from './text.ts';
 import { ITEM, type RenderWork } from './work.ts';
 
 /** What a template works with: Python's values, as far as templates meet them. Whole numbers are JavaScript's. */
-export type Value =
+export type TemplateValue =
   | null
   | boolean
   | number
   | Float
-  | Text
-  | readonly Value[]
+  | TemplateText
+  | readonly TemplateValue[]
   | Tuple
   | Dict
-  | Range
-  | View
+  | RangeValue
+  | DictView
   | Iter
   | Namespace
   | Callable
-  | Undefined;
+  | UndefinedValue;
 
 /** A number that Python prints with a point. */
 export class Float {
@@ -27,7 +27,7 @@ export class Float {
 }
 
 /** What a name or a field stands for that is not there; `what` is the complaint of whatever cannot do without. */
-export class Undefined {
+export class UndefinedValue {
   readonly what: string;
   constructor(what: string) {
     this.what = what;
@@ -35,17 +35,17 @@ export class Undefined {
 }
 
 export class Tuple {
-  readonly items: readonly Value[];
-  constructor(items: readonly Value[]) {
+  readonly items: readonly TemplateValue[];
+  constructor(items: readonly TemplateValue[]) {
     this.items = items;
   }
 }
 
 /** What `groupby` makes: a tuple whose items have names, too. */
-export class Group extends Tuple {}
+export class GroupTuple extends Tuple {}
 
 /** `range(...)`: as long as it says, without a list in memory until it is looped over. */
-export class Range {
+export class RangeValue {
   readonly start: number;
   readonly step: number;
   readonly length: number;
@@ -58,10 +58,10 @@ export class Range {
 }
 
 /** `keys()`, `values()` and `items()` of a dict. */
-export class View {
+export class DictView {
   readonly name: 'keys' | 'values' | 'items';
-  readonly items: readonly Value[];
-  constructor(name: View['name'], items: readonly Value[]) {
+  readonly items: readonly TemplateValue[];
+  constructor(name: DictView['name'], items: readonly TemplateValue[]) {
     this.name = name;
     this.items = items;
   }
@@ -69,11 +69,11 @@ export class View {
 
 /** A generator: made when it is first looped over, and empty after that. */
 export class Iter {
-  #make: (() => readonly Value[]) | undefined;
-  constructor(make: () => readonly Value[]) {
+  #make: (() => readonly TemplateValue[]) | undefined;
+  constructor(make: () => readonly TemplateValue[]) {
     this.#make = make;
   }
-  take(): readonly Value[] {
+  take(): readonly TemplateValue[] {
     const make = this.#make;
     this.#make = undefined;
     return make?.() ?? [];
@@ -82,17 +82,17 @@ export class Iter {
 
 /** `namespace(...)`, whose fields a template may set. */
 export class Namespace {
-  readonly fields = new Map<string, Value>();
+  readonly fields = new Map<string, TemplateValue>();
 }
 
-export type Keywords = ReadonlyMap<string, Value>;
+export type Keywords = ReadonlyMap<string, TemplateValue>;
 
 /** A function, a method or a macro. */
 export class Callable {
   readonly name: string;
-  readonly call: (args: readonly Value[], keywords: Keywords) => Value;
+  readonly call: (args: readonly TemplateValue[], keywords: Keywords) => TemplateValue;
   /** Fields of the object that it stands for, such as `loop`. */
-  readonly fields: { get(name: string): Value | undefined } | undefined;
+  readonly fields: { get(name: string): TemplateValue | undefined } | undefined;
   constructor(name: string, call: Callable['call'], fields?: Callable['fields']) {
     [this.name, this.call, this.fields] = [name, call, fields];
   }
@@ -100,29 +100,29 @@ export class Callable {
 
 /** A dict in order; keys keep where they come from. */
 export class Dict {
-  readonly #entries = new Map<unknown, readonly [Value, Value]>();
+  readonly #entries = new Map<unknown, readonly [TemplateValue, TemplateValue]>();
 
   get size(): number {
     return this.#entries.size;
   }
-  get(key: Value): Value | undefined {
+  get(key: TemplateValue): TemplateValue | undefined {
     return this.#entries.get(hash(key))?.[1];
   }
-  has(key: Value): boolean {
+  has(key: TemplateValue): boolean {
     return this.#entries.has(hash(key));
   }
-  set(key: Value, value: Value): void {
+  set(key: TemplateValue, value: TemplateValue): void {
     const at = hash(key);
     this.#entries.set(at, [this.#entries.get(at)?.[0] ?? key, value]);
   }
-  entries(): readonly (readonly [Value, Value])[] {
+  entries(): readonly (readonly [TemplateValue, TemplateValue])[] {
     return [...this.#entries.values()];
   }
 }
 
 /** What keys that Python holds for equal have in common. @throws Error for a key that can change */
-export function hash(key: Value): unknown {
-  if (key instanceof Text) return `t${key.text}`;
+export function hash(key: TemplateValue): unknown {
+  if (key instanceof TemplateText) return `t${key.text}`;
   if (key instanceof Float) return key.value;
   if (typeof key === 'boolean') return Number(key);
   if (key === null || typeof key === 'number') return key;
@@ -133,96 +133,96 @@ export function hash(key: Value): unknown {
 }
 
 /** What Python calls the type of a value. */
-export function typeName(value: Value): string {
+export function typeName(value: TemplateValue): string {
   if (value === null) return 'NoneType';
   if (typeof value === 'boolean') return 'bool';
   if (typeof value === 'number') return 'int';
   if (Array.isArray(value)) return 'list';
-  if (value instanceof View) return `dict_${value.name}`;
+  if (value instanceof DictView) return `dict_${value.name}`;
   const names: readonly [new (...of: never[]) => unknown, string][] = [
     [Float, 'float'],
-    [Text, 'str'],
+    [TemplateText, 'str'],
     [Tuple, 'tuple'],
     [Dict, 'dict'],
-    [Range, 'range'],
+    [RangeValue, 'range'],
     [Iter, 'generator'],
     [Namespace, 'Namespace'],
     [Callable, 'function'],
-    [Undefined, 'Undefined'],
+    [UndefinedValue, 'Undefined'],
   ];
   return names.find(([type]) => value instanceof type)?.[1] ?? 'object';
 }
 
 /** The number that a value is, if it is one; True is 1. */
-export function number(value: Value): number | undefined {
+export function number(value: TemplateValue): number | undefined {
   if (typeof value === 'number') return value;
   if (typeof value === 'boolean') return Number(value);
   return value instanceof Float ? value.value : undefined;
 }
 
 /** Items of a value that has a length, without looking at them. */
-export function sized(value: Value): number | undefined {
+export function lengthOfValue(value: TemplateValue): number | undefined {
   if (Array.isArray(value)) return value.length;
-  if (value instanceof Tuple || value instanceof View) return value.items.length;
+  if (value instanceof Tuple || value instanceof DictView) return value.items.length;
   if (value instanceof Dict) return value.size;
-  if (value instanceof Range) return value.length;
-  if (value instanceof Undefined) return 0;
-  return value instanceof Text ? value.text.length : undefined;
+  if (value instanceof RangeValue) return value.length;
+  if (value instanceof UndefinedValue) return 0;
+  return value instanceof TemplateText ? value.text.length : undefined;
 }
 
-export function truthy(value: Value): boolean {
-  return number(value) !== undefined ? number(value) !== 0 : value !== null && sized(value) !== 0;
+export function truthy(value: TemplateValue): boolean {
+  return number(value) !== undefined ? number(value) !== 0 : value !== null && lengthOfValue(value) !== 0;
 }
 
 /** What a loop goes over. @throws Error for what is no collection */
-export function iterate(value: Value, work: RenderWork): readonly Value[] {
+export function iterate(value: TemplateValue, work: RenderWork): readonly TemplateValue[] {
   const items = itemsOf(value);
   if (items === undefined) throw new Error(`'${typeName(value)}' object is not iterable`);
   work.spend(ITEM * items.length);
   return items;
 }
 
-function itemsOf(value: Value): readonly Value[] | undefined {
-  if (value instanceof Text) {
+function itemsOf(value: TemplateValue): readonly TemplateValue[] | undefined {
+  if (value instanceof TemplateText) {
     const at = starts(value.text);
     if (at === undefined) return Array.from(value.text, (_, i) => value.slice(i, i + 1).as(false));
     return at.slice(1).map((end, i) => value.slice(at[i], end).as(false));
   }
   if (Array.isArray(value)) return value;
-  if (value instanceof Tuple || value instanceof View) return value.items;
+  if (value instanceof Tuple || value instanceof DictView) return value.items;
   if (value instanceof Dict) return value.entries().map(([key]) => key);
-  if (value instanceof Range) return Array.from({ length: value.length }, (_, i) => value.start + i * value.step);
+  if (value instanceof RangeValue) return Array.from({ length: value.length }, (_, i) => value.start + i * value.step);
   if (value instanceof Iter) return value.take();
-  return value instanceof Undefined ? [] : undefined;
+  return value instanceof UndefinedValue ? [] : undefined;
 }
 
 /** Python's `==`. */
-export function equal(a: Value, b: Value, work: RenderWork): boolean {
+export function equal(a: TemplateValue, b: TemplateValue, work: RenderWork): boolean {
   work.spend(1);
-  if (a instanceof Text && b instanceof Text) return a.text === b.text;
+  if (a instanceof TemplateText && b instanceof TemplateText) return a.text === b.text;
   const [x, y] = [number(a), number(b)];
   if (x !== undefined || y !== undefined) return x === y;
   if (a === b) return true;
-  if (a instanceof Undefined) return b instanceof Undefined;
-  const alike = (one: readonly Value[], other: readonly Value[]): boolean =>
-    one.length === other.length && one.every((item, i) => equal(item, other[i] as Value, work));
-  if (Array.isArray(a)) return Array.isArray(b) && alike(a, b as readonly Value[]);
+  if (a instanceof UndefinedValue) return b instanceof UndefinedValue;
+  const alike = (one: readonly TemplateValue[], other: readonly TemplateValue[]): boolean =>
+    one.length === other.length && one.every((item, i) => equal(item, other[i] as TemplateValue, work));
+  if (Array.isArray(a)) return Array.isArray(b) && alike(a, b as readonly TemplateValue[]);
   if (a instanceof Tuple) return b instanceof Tuple && alike(a.items, b.items);
   if (a instanceof Dict)
     return (
       b instanceof Dict &&
       a.size === b.size &&
-      a.entries().every(([key, value]) => b.has(key) && equal(value, b.get(key) as Value, work))
+      a.entries().every(([key, value]) => b.has(key) && equal(value, b.get(key) as TemplateValue, work))
     );
-  if (a instanceof Range && b instanceof Range)
+  if (a instanceof RangeValue && b instanceof RangeValue)
     return a.length === b.length && (a.length === 0 || (a.start === b.start && (a.length === 1 || a.step === b.step)));
   return false;
 }
 
 /** Python's order: below 0 where `a < b`. @throws Error for values that have none; `operator` is what asks. */
-export function compare(a: Value, b: Value, work: RenderWork, operator = '<'): number {
+export function compare(a: TemplateValue, b: TemplateValue, work: RenderWork, operator = '<'): number {
   work.spend(1);
-  if (a instanceof Text && b instanceof Text) {
+  if (a instanceof TemplateText && b instanceof TemplateText) {
     work.spend(Math.min(a.text.length, b.text.length));
     return compareText(a.text, b.text);
   }
@@ -230,25 +230,25 @@ export function compare(a: Value, b: Value, work: RenderWork, operator = '<'): n
   if (x !== undefined && y !== undefined) return x < y ? -1 : x > y ? 1 : x === y ? 0 : Number.NaN;
   const lists =
     Array.isArray(a) && Array.isArray(b)
-      ? [a as readonly Value[], b as readonly Value[]]
+      ? [a as readonly TemplateValue[], b as readonly TemplateValue[]]
       : a instanceof Tuple && b instanceof Tuple
         ? [a.items, b.items]
         : undefined;
   if (lists !== undefined) {
-    const [one, other] = lists as [readonly Value[], readonly Value[]];
-    const at = one.findIndex((item, i) => i >= other.length || !equal(item, other[i] as Value, work));
+    const [one, other] = lists as [readonly TemplateValue[], readonly TemplateValue[]];
+    const at = one.findIndex((item, i) => i >= other.length || !equal(item, other[i] as TemplateValue, work));
     return at >= 0 && at < other.length
-      ? compare(one[at] as Value, other[at] as Value, work, operator)
+      ? compare(one[at] as TemplateValue, other[at] as TemplateValue, work, operator)
       : Math.sign(one.length - other.length);
   }
-  for (const one of [a, b]) if (one instanceof Undefined) throw new Error(one.what);
+  for (const one of [a, b]) if (one instanceof UndefinedValue) throw new Error(one.what);
   throw new Error(`'${operator}' not supported between instances of '${typeName(a)}' and '${typeName(b)}'`);
 }
 
 /** Whether Python's `in` finds it. */
-export function contains(container: Value, item: Value, work: RenderWork): boolean {
-  if (container instanceof Text) {
-    if (!(item instanceof Text))
+export function contains(container: TemplateValue, item: TemplateValue, work: RenderWork): boolean {
+  if (container instanceof TemplateText) {
+    if (!(item instanceof TemplateText))
       throw new Error(`'in <string>' requires string as left operand, not ${typeName(item)}`);
     work.spend(container.text.length);
     return container.text.includes(item.text);
@@ -258,18 +258,18 @@ export function contains(container: Value, item: Value, work: RenderWork): boole
 }
 
 /** Python's `str`. */
-export function toText(value: Value, work: RenderWork): Text {
-  if (value instanceof Text) return value;
-  if (value instanceof Undefined) return new Text('');
+export function toText(value: TemplateValue, work: RenderWork): TemplateText {
+  if (value instanceof TemplateText) return value;
+  if (value instanceof UndefinedValue) return new TemplateText('');
   const made = new TextBuilder(work);
   repr(value, made, work);
   return made.done();
 }
 
 /** Python's `repr`. @throws Error for what Python prints with an address */
-export function repr(value: Value, made: TextBuilder, work: RenderWork): void {
+export function repr(value: TemplateValue, made: TextBuilder, work: RenderWork): void {
   work.spend(1);
-  const list = (open: string, items: readonly Value[], close: string): void => {
+  const list = (open: string, items: readonly TemplateValue[], close: string): void => {
     made.add(open);
     items.forEach((item, i) => {
       if (i > 0) made.add(', ');
@@ -281,12 +281,12 @@ export function repr(value: Value, made: TextBuilder, work: RenderWork): void {
   else if (typeof value === 'boolean') made.add(value ? 'True' : 'False');
   else if (typeof value === 'number') made.add(wholeText(value));
   else if (value instanceof Float) made.add(floatText(value.value));
-  else if (value instanceof Undefined) made.add('Undefined');
-  else if (value instanceof Text) made.add(reprText(value, work));
-  else if (value instanceof Range) made.add(value.label);
-  else if (Array.isArray(value)) list('[', value as readonly Value[], ']');
+  else if (value instanceof UndefinedValue) made.add('Undefined');
+  else if (value instanceof TemplateText) made.add(reprText(value, work));
+  else if (value instanceof RangeValue) made.add(value.label);
+  else if (Array.isArray(value)) list('[', value as readonly TemplateValue[], ']');
   else if (value instanceof Tuple) list('(', value.items, value.items.length === 1 ? ',)' : ')');
-  else if (value instanceof View) list(`dict_${value.name}([`, value.items, '])');
+  else if (value instanceof DictView) list(`dict_${value.name}([`, value.items, '])');
   else if (value instanceof Dict) {
     made.add('{');
     value.entries().forEach(([key, inner], i) => {
@@ -317,7 +317,7 @@ export function floatText(value: number): string {
 
 const NAMED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\\': '\\\\' };
 
-function reprText(text: Text, work: RenderWork): Text {
+function reprText(text: TemplateText, work: RenderWork): TemplateText {
   const quote = text.text.includes("'") && !text.text.includes('"') ? '"' : "'";
   const hex = (char: string): string => {
     const code = char.codePointAt(0) as number;

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { object, show } from '../read/fields.ts';
 import { spaceAfter, spaceBefore } from './normalizer.ts';
-import type { Work } from './work.ts';
+import type { WorkLimit } from './work.ts';
 
 /** A token that is looked for in the text itself, before anything else happens to it. */
 export interface AddedToken {
@@ -84,7 +84,7 @@ export const isSpace = ({ content, special }: AddedToken): boolean =>
   !special && /^[\p{White_Space}\u2581]+$/u.test(content);
 
 /** How a text is cut at added tokens. */
-export interface Reading {
+export interface AddedTokenRules {
   /** Whether special tokens are read. */
   readonly parse: boolean;
   /** Whether the unit at `at` is of untrusted text, of which no token is read but white space. */
@@ -103,7 +103,7 @@ interface Node {
 export function cutter(
   tokens: readonly AddedToken[],
   form: (content: string) => string,
-): (text: string, reading: Reading, work: Work) => Generator<Section | undefined, void> {
+): (text: string, reading: AddedTokenRules, work: WorkLimit) => Generator<Section | undefined, void> {
   const root: Node = { next: new Map() };
   for (const token of tokens) {
     const content = form(token.content);
@@ -144,8 +144,8 @@ function longest(
   root: Node,
   text: string,
   start: number,
-  closed: Reading['closed'],
-  work: Work,
+  closed: AddedTokenRules['closed'],
+  work: WorkLimit,
 ): { token: AddedToken; end: number } | undefined {
   let best: { token: AddedToken; end: number } | undefined;
   let node = root.next.get(text.charCodeAt(start));

@@ -1,28 +1,28 @@
-import type { Paused } from './paused.ts';
-import type { Work } from './work.ts';
+import type { Pausable } from './paused.ts';
+import type { WorkLimit } from './work.ts';
 
 /**
  * A text and, for each of its UTF-16 units, the `[start, end)` of the original text that it stands for; empty for a
  * unit that nobody wrote.
  */
-export interface Aligned {
+export interface AlignedText {
   readonly text: string;
   readonly start: Uint32Array;
   readonly end: Uint32Array;
 }
 
 /** `text[from, to)` becomes `to`'s replacement; edits of one pass are in order and do not overlap. */
-export interface Edit {
+export interface TextEdit {
   readonly from: number;
   readonly to: number;
   readonly text: string;
 }
 
 /** What one normalizer makes of a text. */
-export type Step = (text: Aligned, work: Work) => Paused<Aligned>;
+export type NormalizerStep = (text: AlignedText, work: WorkLimit) => Pausable<AlignedText>;
 
 /** `text` as it stands at `at` in the original. */
-export function align(text: string, at: number): Aligned {
+export function align(text: string, at: number): AlignedText {
   const start = new Uint32Array(text.length);
   const end = new Uint32Array(text.length);
   for (let i = 0; i < text.length; i++) {
@@ -33,7 +33,7 @@ export function align(text: string, at: number): Aligned {
 }
 
 /** A part of an aligned text. */
-export function slice({ text, start, end }: Aligned, from: number, to: number): Aligned {
+export function slice({ text, start, end }: AlignedText, from: number, to: number): AlignedText {
   return { text: text.slice(from, to), start: start.subarray(from, to), end: end.subarray(from, to) };
 }
 
@@ -41,7 +41,7 @@ export function slice({ text, start, end }: Aligned, from: number, to: number): 
  * The text after the edits: every unit of a replacement stands for all that it replaces. @throws KvError before it
  * grows out of all proportion.
  */
-export function* edit(source: Aligned, edits: readonly Edit[], work: Work): Paused<Aligned> {
+export function* edit(source: AlignedText, edits: readonly TextEdit[], work: WorkLimit): Pausable<AlignedText> {
   if (edits.length === 0) return source;
   const length = edits.reduce((sum, { from, to, text }) => sum + text.length - (to - from), source.text.length);
   work.grown(length);
@@ -70,4 +70,4 @@ export function* edit(source: Aligned, edits: readonly Edit[], work: Work): Paus
 }
 
 /** Changes nothing. */
-export const asItIs: Step = (text, work) => edit(text, [], work);
+export const asItIs: NormalizerStep = (text, work) => edit(text, [], work);

@@ -1,13 +1,13 @@
 import { KvError } from '@kv/core';
-import { show, type Fields } from '../read/fields.ts';
+import { show, type JsonFields } from '../read/fields.ts';
 import { byWord, type Encoder } from './encoder.ts';
-import { join, type Rank } from './join.ts';
+import { join, type PairRank } from './join.ts';
 import { byteNames } from './token-bytes.ts';
-import type { Cut } from './words.ts';
+import type { WordCutter } from './words.ts';
 
 /** How a text becomes ids: cut into words, each written in bytes if `byteLevel`, its characters joined by merges. */
-export interface Words {
-  readonly cut: Cut;
+export interface WordSplitting {
+  readonly cut: WordCutter;
   readonly byteLevel: boolean;
 }
 
@@ -16,7 +16,7 @@ export interface Words {
  * left to a library, since none can pause in a long word.
  * @throws KvError for a merge that is none
  */
-export function bpeEncoder(model: Fields, { cut, byteLevel }: Words, where: string): Encoder {
+export function bpeEncoder(model: JsonFields, { cut, byteLevel }: WordSplitting, where: string): Encoder {
   const vocab = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>)),
     ranks = new Map((model.merges as readonly unknown[]).map((merge, rank) => [merged(merge, where), rank])),
     unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined,
@@ -30,7 +30,7 @@ export function bpeEncoder(model: Fields, { cut, byteLevel }: Words, where: stri
     const ids = bytes.length > 0 ? Array.from(encoder.encode(piece), (byte) => bytes[byte]) : [unknown];
     return ids.every((id) => id !== undefined) ? ids : unknown === undefined ? [] : [unknown];
   };
-  const rankOf: Rank = (text, start, middle, end) => ranks.get(pairOf(text.slice(start, end), middle - start));
+  const rankOf: PairRank = (text, start, middle, end) => ranks.get(pairOf(text.slice(start, end), middle - start));
   const encode: Encoder = function* (word, work, out) {
     const text = byteLevel ? byteNames(word) : word,
       id = whole ? vocab.get(text) : undefined;

@@ -1,14 +1,14 @@
-import type { Paused } from './paused.ts';
-import type { Work } from './work.ts';
-import type { Cut } from './words.ts';
+import type { Pausable } from './paused.ts';
+import type { WorkLimit } from './work.ts';
+import type { WordCutter } from './words.ts';
 
 /** Puts the ids of a text behind those in `out`. */
-export type Encoder = (text: string, work: Work, out: number[]) => Paused<void>;
+export type Encoder = (text: string, work: WorkLimit, out: number[]) => Pausable<void>;
 
 /** Picks the encoder of a text: of one with untrusted text it makes no added token but white space. */
-export type ByTrust = (untrusted: boolean) => Encoder;
+export type EncoderByTrust = (untrusted: boolean) => Encoder;
 /** The second is made when it is first needed. */
-export function byTrust(trusted: Encoder, untrusted: () => Encoder): ByTrust {
+export function byTrust(trusted: Encoder, untrusted: () => Encoder): EncoderByTrust {
   let made: Encoder | undefined;
   return (of) => (of ? (made ??= untrusted()) : trusted);
 }
@@ -17,7 +17,7 @@ export function byTrust(trusted: Encoder, untrusted: () => Encoder): ByTrust {
 const REMEMBERED = { words: 10_000, length: 256 } as const;
 
 /** Encodes the words of a text one by one. */
-export function byWord(encode: Encoder, cut: Cut): Encoder {
+export function byWord(encode: Encoder, cut: WordCutter): Encoder {
   const known = new Map<string, readonly number[]>();
   return function* (text, work, out) {
     for (const word of cut(text, work)) {

@@ -1,17 +1,17 @@
-import type { Fields } from '../read/fields.ts';
-import { GPT2_WORDS, split } from './pre-tokenizer.ts';
+import type { JsonFields } from '../read/fields.ts';
+import { GPT2_WORDS, splitAt } from './pre-tokenizer.ts';
 
 /**
  * How a GGUF file's `tokenizer.ggml.pre` cuts text, as pre-tokenizers of a tokenizer.json, and what else goes with the
  * name in llama.cpp.
  */
-export interface Words {
-  readonly cuts: readonly Fields[];
+export interface GgufWordRules {
+  readonly cuts: readonly JsonFields[];
   /** A word that is in the vocabulary is a token, whatever the merges make of it. */
   readonly ignoreMerges?: boolean;
   /** Whether a text starts with the beginning token unless the file says otherwise. */
   readonly addBos?: boolean;
-  readonly normalizer?: Fields;
+  readonly normalizer?: JsonFields;
 }
 
 const CONTRACTIONS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
@@ -43,11 +43,11 @@ const HAN_KANA = '[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+';
 const deepseek3 = (rest: string): string =>
   `[!"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_\`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+${rest}|\\s+(?!\\S)|\\s+`;
 
-const cut = (...regexes: string[]): Words => ({ cuts: regexes.map(split) });
+const cut = (...regexes: string[]): GgufWordRules => ({ cuts: regexes.map(splitAt) });
 const gpt2 = cut(GPT2_WORDS);
 const digits = cut('\\p{N}', GPT2_WORDS);
 const llama3 = cut(cl100k('\\p{N}{1,3}'));
-const llama3Whole: Words = { ...llama3, ignoreMerges: true, addBos: true };
+const llama3Whole: GgufWordRules = { ...llama3, ignoreMerges: true, addBos: true };
 const qwen2 = cut(cl100k('\\p{N}'));
 const o200k = cut(cased(`${CONTRACTIONS}?`, '\\p{N}{1,3}'));
 const deepseekV3 = cut('\\p{N}{1,3}', HAN_KANA, deepseek3('[\\r\\n]*|\\s*[\\r\\n]+'));
@@ -55,14 +55,15 @@ const bloom = ' ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+';
 const bailing = cut(
   `'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|${REST.replace('[\\r\\n]+', '[\\r\\n]')}`,
 );
-const named = (words: Words, ...names: string[]): [string, Words][] => names.map((name) => [name, words]);
+const named = (words: GgufWordRules, ...names: string[]): [string, GgufWordRules][] =>
+  names.map((name) => [name, words]);
 
 /**
  * Names as in llama.cpp's `llama-vocab.cpp`; its expressions, or those of the tokenizer.json that it adapts. Left out
  * are those that it cuts by functions of its own (kimi-k2, afmoe), at places of no width (superbpe, tiny_aya,
  * cohere2moe), not by bytes (gemma4, sarvam-moe, whitespace), and models of embeddings.
  */
-export const WORDS: ReadonlyMap<string, Words> = new Map<string, Words>([
+export const WORDS: ReadonlyMap<string, GgufWordRules> = new Map<string, GgufWordRules>([
   ['default', cut('[\\p{P}\\$\\+<=>\\^~\\|]+', GPT2_WORDS, '\\p{N}+', '[0-9][0-9][0-9]')],
   ...named(gpt2, 'gpt-2', 'phi-2', 'mpt', 'olmo', 'jais', 'trillion', 'granite-docling', 'exaone4', 'gigachat'),
   ...named(gpt2, 'a.x-4.0', 'mellum', 'modern-bert', 'jina-es', 'jina-de', 'jina-v2-es', 'jina-v2-de'),

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { show, type Fields } from '../read/fields.ts';
+import { show, type JsonFields } from '../read/fields.ts';
 import { createTokenizer } from './tokenizer.ts';
 import type { Tokenizer } from './interface.ts';
 import { checkLength, isSpace, type AddedToken } from './added.ts';
@@ -44,7 +44,7 @@ export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: str
  * The same tokenizer as the contents of a tokenizer.json, with every token in its vocabulary. @throws KvError as
  * `ggufTokenizer` does.
  */
-export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
   const llama = metadata.get('tokenizer.ggml.model') === 'llama',
     { model, ...json } = (llama ? sentencePieceJson : byteLevelJson)(metadata, where),
     { tokens } = vocabulary(metadata, where);
@@ -53,7 +53,7 @@ export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where:
     truncation: null,
     padding: null,
     ...json,
-    model: { ...(model as Fields), vocab: Object.fromEntries(tokens.map((token, id) => [token, id])) },
+    model: { ...(model as JsonFields), vocab: Object.fromEntries(tokens.map((token, id) => [token, id])) },
   };
 }
 
@@ -61,7 +61,7 @@ function byteLevel(metadata: ReadonlyMap<string, unknown>, where: string): Token
   return { ...createTokenizer(byteLevelJson(metadata, where), where), ...vocabulary(metadata, where).ids };
 }
 
-function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
   const { tokens, types, added, around } = vocabulary(metadata, where);
   const pre = metadata.get('tokenizer.ggml.pre') ?? 'default';
   const words = WORDS.get(pre as string);
@@ -94,13 +94,13 @@ function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): F
   };
 }
 
-const addedJson = ({ singleWord, ...token }: AddedToken): Fields => ({ ...token, single_word: singleWord });
+const addedJson = ({ singleWord, ...token }: AddedToken): JsonFields => ({ ...token, single_word: singleWord });
 
 /** Tokens that go around every text, as a post-processor. */
 function template(
   { before, after }: { readonly before: readonly number[]; readonly after: readonly number[] },
   tokens: readonly string[],
-): Fields {
+): JsonFields {
   const single = [...before.map(name), { Sequence: { id: 'A', type_id: 0 } }, ...after.map(name)];
   const special = Object.fromEntries(
     [...before, ...after].map((id) => [String(id), { id: String(id), ids: [id], tokens: [tokens[id]] }]),
@@ -108,7 +108,7 @@ function template(
   return { type: 'TemplateProcessing', single, pair: single, special_tokens: special };
 }
 
-function name(id: number): Fields {
+function name(id: number): JsonFields {
   return { SpecialToken: { id: String(id), type_id: 0 } };
 }
 
@@ -153,7 +153,7 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
  * SentencePiece as a list of merges, as transformers converts it: every cut of a piece into two pieces, likelier pieces
  * first.
  */
-function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
   const { tokens, types, added, around } = vocabulary(metadata, where),
     scores = scoresOf(metadata, tokens.length, where),
     unknown = id(metadata, 'unknown', tokens.length, where) ?? 0,

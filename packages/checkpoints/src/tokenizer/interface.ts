@@ -2,7 +2,7 @@
  * Token ids with, for each, the `[start, end)` of its text in UTF-16 code units; empty for tokens that the text does
  * not hold.
  */
-export interface Encoded {
+export interface TokenEncoding {
   readonly ids: readonly number[];
   readonly offsets: readonly (readonly [number, number])[];
 }
@@ -50,7 +50,7 @@ export interface Tokenizer {
    * of which it holds a part,
    * and all that a normalizer joined into one. Starts and ends never go back.
    */
-  encode(text: string, options?: EncodeOptions): Encoded;
+  encode(text: string, options?: EncodeOptions): TokenEncoding;
   /**
    * `encode(text, options).ids` in parts, each after a bounded number of steps, so that a long text may be read beside
    * other things, or given up. A part may be empty. What there is of one text stands in one generator: nothing else is

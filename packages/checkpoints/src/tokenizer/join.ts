@@ -1,8 +1,8 @@
-import type { Paused } from './paused.ts';
-import type { Work } from './work.ts';
+import type { Pausable } from './paused.ts';
+import type { WorkLimit } from './work.ts';
 
 /** Which of all pairs `text[start, middle)` and `text[middle, end)` is, the first to be joined at 0; `undefined`: none. */
-export type Rank = (text: string, start: number, middle: number, end: number) => number | undefined;
+export type PairRank = (text: string, start: number, middle: number, end: number) => number | undefined;
 
 /** Ranks and places in one number, in the order in which pairs are joined. */
 const PLACES = 2 ** 26;
@@ -11,7 +11,7 @@ const PLACES = 2 ** 26;
  * The pieces of a text once its characters are joined with their neighbours, pair by pair by rank, the leftmost of
  * equals: O(n log n) for n characters, of which each takes some 30 bytes until then. `take` gets them in order.
  */
-export function* join(text: string, rankOf: Rank, work: Work, take: (piece: string) => void): Paused<void> {
+export function* join(text: string, rankOf: PairRank, work: WorkLimit, take: (piece: string) => void): Pausable<void> {
   const starts = new Int32Array(text.length + 1);
   let count = 0;
   for (let at = 0; at < text.length; at += (text.codePointAt(at) as number) > 0xffff ? 2 : 1) {

@@ -1,13 +1,13 @@
 import { KvError } from '@kv/core';
-import { show, type Fields } from '../read/fields.ts';
-import { edit, type Edit, type Step } from './aligned.ts';
+import { show, type JsonFields } from '../read/fields.ts';
+import { edit, type TextEdit, type NormalizerStep } from './aligned.ts';
 import { literal, parts } from './parts.ts';
 
 /**
  * The `normalizer` of a tokenizer.json as a function that keeps, for each unit of its result, where it comes from.
  * @throws KvError naming a normalizer that is not known here.
  */
-export function normalizer(json: unknown, where: string): Step {
+export function normalizer(json: unknown, where: string): NormalizerStep {
   const steps = parts(json, 'normalizers', where).map((part) => step(part, where));
   return function* (text, work) {
     let aligned = text;
@@ -17,12 +17,12 @@ export function normalizer(json: unknown, where: string): Step {
 }
 
 /** Every `from` becomes `to`. */
-export function replaceAll(from: string, to: string): Step {
+export function replaceAll(from: string, to: string): NormalizerStep {
   return function* (source, work) {
     const { text } = source;
     // one unit for another stands where that stood
     if (from.length === 1 && to.length === 1) return { ...source, text: text.replaceAll(from, () => to) };
-    const edits: Edit[] = [];
+    const edits: TextEdit[] = [];
     for (let at = text.indexOf(from); at >= 0; at = text.indexOf(from, at + from.length)) {
       edits.push({ from: at, to: at + from.length, text: to });
       work.spend(4);
@@ -33,13 +33,13 @@ export function replaceAll(from: string, to: string): Step {
 }
 
 /** `prefix` before a text that has anything. */
-export function prepend(prefix: string): Step {
+export function prepend(prefix: string): NormalizerStep {
   return (source, work) => edit(source, source.text === '' ? [] : [{ from: 0, to: 0, text: prefix }], work);
 }
 
 const FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'] as const;
 
-function step(part: Fields, where: string): Step {
+function step(part: JsonFields, where: string): NormalizerStep {
   const form = FORMS.find((name) => name === part.type);
   if (form !== undefined) return unicode(form);
   const from = literal(part);
@@ -55,9 +55,9 @@ function step(part: Fields, where: string): Step {
   );
 }
 
-function matches(pattern: RegExp, replace: (found: string) => string): Step {
+function matches(pattern: RegExp, replace: (found: string) => string): NormalizerStep {
   return function* (source, work) {
-    const edits: Edit[] = [];
+    const edits: TextEdit[] = [];
     for (const { 0: found, index } of source.text.matchAll(pattern)) {
       const to = replace(found);
       if (to !== found) edits.push({ from: index, to: index + found.length, text: to });
@@ -68,7 +68,7 @@ function matches(pattern: RegExp, replace: (found: string) => string): Step {
   };
 }
 
-function strip(left: boolean, right: boolean): Step {
+function strip(left: boolean, right: boolean): NormalizerStep {
   return (source, work) => {
     const { text } = source;
     const from = left ? spaceAfter(text, 0) : 0;
@@ -99,11 +99,11 @@ export function spaceBefore(text: string, at: number, least: number): number {
  * A Unicode normal form, run by run: a run is a character and all that follows it as long as it is a mark
  * or changes when normalised together with what is before it (jamo, half-width sound marks).
  */
-function unicode(form: (typeof FORMS)[number]): Step {
+function unicode(form: (typeof FORMS)[number]): NormalizerStep {
   return function* (source, work) {
     const { text } = source;
     if (text.normalize(form) === text) return source;
-    const edits: Edit[] = [];
+    const edits: TextEdit[] = [];
     let [run, from] = ['', 0];
     const close = (): void => {
       const to = run.normalize(form);

@@ -1,9 +1,9 @@
-import type { Aligned } from './aligned.ts';
+import type { AlignedText } from './aligned.ts';
 import { SPACE } from './token-bytes.ts';
-import type { Work } from './work.ts';
+import type { WorkLimit } from './work.ts';
 
 /** The token for text outside the vocabulary, and how much of the text one stands for. */
-export interface Unknown {
+export interface UnknownToken {
   readonly id: number;
   readonly covers: 'run' | 'character' | 'byte';
 }
@@ -16,12 +16,12 @@ export interface Unknown {
  * A token that covers nothing that was written (a dummy prefix) is empty.
  */
 export function tokenOffsets(
-  source: Aligned,
+  source: AlignedText,
   ids: readonly number[],
   bytesOf: (id: number) => Uint8Array,
   spaces: boolean,
-  work: Work,
-  unknown?: Unknown,
+  work: WorkLimit,
+  unknown?: UnknownToken,
 ): [number, number][] {
   const { bytes, unit } = utf8(spaces ? source.text.replaceAll(SPACE, ' ') : source.text);
   const absent = new Set<number>();
@@ -94,7 +94,7 @@ function charEnd(unit: Uint32Array, at: number): number {
   return next;
 }
 
-function find(bytes: Uint8Array, token: Uint8Array, from: number, work: Work): number {
+function find(bytes: Uint8Array, token: Uint8Array, from: number, work: WorkLimit): number {
   const first = token[0];
   if (first === undefined) return from;
   for (

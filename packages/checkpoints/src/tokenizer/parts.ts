@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
-import { object, show, type Fields } from '../read/fields.ts';
+import { object, show, type JsonFields } from '../read/fields.ts';
 
 /**
  * A component of a tokenizer.json and, for a `Sequence`, its parts in order; none for null. @throws KvError for what is
  * neither.
  */
-export function parts(component: unknown, list: string, where: string): readonly Fields[] {
+export function parts(component: unknown, list: string, where: string): readonly JsonFields[] {
   if (component == null) return [];
   const fields = object(component, where, list);
   if (fields.type !== 'Sequence') return [fields];
@@ -20,7 +20,7 @@ export function parts(component: unknown, list: string, where: string): readonly
 const MOST = 64;
 
 /** The string that a `Replace` or `Split` looks for, if it looks for one. */
-export function literal(part: Fields): string | undefined {
-  const found = (part.pattern as Fields | null | undefined)?.String;
+export function literal(part: JsonFields): string | undefined {
+  const found = (part.pattern as JsonFields | null | undefined)?.String;
   return typeof found === 'string' && found !== '' ? found : undefined;
 }

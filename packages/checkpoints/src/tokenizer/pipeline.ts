@@ -1,29 +1,29 @@
 import { KvError } from '@kv/core';
-import type { Encoded, EncodeOptions, StreamDecoder, Tokenizer } from './interface.ts';
+import type { TokenEncoding, EncodeOptions, StreamDecoder, Tokenizer } from './interface.ts';
 import { checkAdded, cutter, type AddedToken } from './added.ts';
-import { align, slice, type Aligned, type Step } from './aligned.ts';
-import type { ByTrust } from './encoder.ts';
-import { tokenOffsets, type Unknown } from './offsets.ts';
-import { finish, type Paused } from './paused.ts';
-import type { Around } from './post-processor.ts';
-import { Work } from './work.ts';
+import { align, slice, type AlignedText, type NormalizerStep } from './aligned.ts';
+import type { EncoderByTrust } from './encoder.ts';
+import { tokenOffsets, type UnknownToken } from './offsets.ts';
+import { finish, type Pausable } from './paused.ts';
+import type { TokenAffixes } from './post-processor.ts';
+import { WorkLimit } from './work.ts';
 
 /** The steps from text to ids and back; each step keeps where its text comes from. */
-export interface Pipeline {
+export interface TokenizerPipeline {
   /** UTF-8 bytes of each token id; ids without a token are empty. */
   readonly bytes: readonly Uint8Array[];
   readonly added: readonly AddedToken[];
-  readonly normalize: Step;
+  readonly normalize: NormalizerStep;
   /** What a pre-tokenizer changes in a section of normalised text. */
-  readonly prepare: Step;
+  readonly prepare: NormalizerStep;
   /** The model: ids of a prepared section. */
-  readonly ids: ByTrust;
-  readonly unknown: Unknown | undefined;
+  readonly ids: EncoderByTrust;
+  readonly unknown: UnknownToken | undefined;
   /** Whether U+2581 stands for a space. */
   readonly spaces: boolean;
   /** Whether text starts with a space that nobody wrote, which decoding takes off. */
   readonly dummyPrefix: boolean;
-  readonly around: Around;
+  readonly around: TokenAffixes;
   readonly bosId?: number;
   readonly eosId?: number;
 }
@@ -50,7 +50,7 @@ function unfinished(bytes: Uint8Array): number {
 }
 
 /** A tokenizer from its steps. Errors are about `where`. */
-export function assemble(pipeline: Pipeline, where: string): Tokenizer {
+export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer {
   const { bytes, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
   const added = checkAdded(pipeline.added, where);
   const specials = new Map(added.flatMap(({ special, content, id }) => (special ? [[content, id]] : [])));
@@ -61,7 +61,7 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   );
   const normalCut = cutter(
     added.filter(({ normalized }) => normalized),
-    (content) => finish(normalize(align(content, 0), new Work(where, content.length))).text,
+    (content) => finish(normalize(align(content, 0), new WorkLimit(where, content.length))).text,
   );
   const bytesOf = (id: number): Uint8Array => {
     const token = bytes[id];
@@ -76,10 +76,10 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
     { parse = true, untrusted = [] }: EncodeOptions,
     out: number[],
     offsets?: [number, number][],
-  ): Paused<void> {
+  ): Pausable<void> {
     const closed = untrusted.length === 0 ? undefined : closedOf(text.length, untrusted, where),
       closedUnit = closed && ((at: number) => closed(at, at + 1));
-    const work = new Work(where, text.length);
+    const work = new WorkLimit(where, text.length);
     const put = (id: number, from: number, to: number): void => {
       out.push(id);
       offsets?.push([from, to]);
@@ -117,7 +117,7 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
       }
     }
   }
-  const encode = (text: string, options: EncodeOptions): Encoded => {
+  const encode = (text: string, options: EncodeOptions): TokenEncoding => {
     const own: { ids: number[]; offsets: [number, number][] } = { ids: [], offsets: [] };
     finish(encoding(text, options, own.ids, own.offsets));
     return own;
@@ -206,7 +206,7 @@ function closedOf(
 }
 
 /** Whether any unit of a section comes from untrusted text. */
-function holds({ start, end }: Aligned, closed: ((from: number, to: number) => boolean) | undefined): boolean {
+function holds({ start, end }: AlignedText, closed: ((from: number, to: number) => boolean) | undefined): boolean {
   if (closed === undefined) return false;
   for (let i = 0; i < start.length; i++) if (closed(start[i] as number, end[i] as number)) return true;
   return false;

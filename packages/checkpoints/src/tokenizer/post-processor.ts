@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
-import { object, show, type Fields } from '../read/fields.ts';
+import { object, show, type JsonFields } from '../read/fields.ts';
 import { tokenId } from './added.ts';
 import { parts } from './parts.ts';
 
 /** Ids that a tokenizer puts before and after a text. */
-export interface Around {
+export interface TokenAffixes {
   readonly before: readonly number[];
   readonly after: readonly number[];
 }
@@ -13,7 +13,7 @@ export interface Around {
  * What the `post_processor` of a tokenizer.json adds to a single text. @throws KvError naming a post-processor that is
  * not known here.
  */
-export function postProcessor(json: unknown, where: string): Around {
+export function postProcessor(json: unknown, where: string): TokenAffixes {
   return parts(json, 'processors', where)
     .map((part) => around(part, where))
     .reduce(
@@ -25,7 +25,7 @@ export function postProcessor(json: unknown, where: string): Around {
 /** Tokens that a template may put around a text. */
 const MOST = 64;
 
-function around(part: Fields, where: string): Around {
+function around(part: JsonFields, where: string): TokenAffixes {
   if (part.type === 'ByteLevel') return { before: [], after: [] };
   if (part.type === 'BertProcessing' || part.type === 'RobertaProcessing')
     return { before: [pairId(part.cls, where)], after: [pairId(part.sep, where)] };
@@ -59,7 +59,7 @@ function around(part: Fields, where: string): Around {
   return { before, after };
 }
 
-function idsOf(name: unknown, special: Fields, where: string): number[] {
+function idsOf(name: unknown, special: JsonFields, where: string): number[] {
   const ids =
     typeof name === 'string' && Object.hasOwn(special, name)
       ? object(special[name], where, 'special_tokens').ids

@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
-import { show, type Fields } from '../read/fields.ts';
-import { asItIs, type Step } from './aligned.ts';
-import type { Words } from './bpe.ts';
+import { show, type JsonFields } from '../read/fields.ts';
+import { asItIs, type NormalizerStep } from './aligned.ts';
+import type { WordSplitting } from './bpe.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { literal, parts } from './parts.ts';
 import { byteNames, SPACE } from './token-bytes.ts';
-import { inTurn, splitter, type Cut } from './words.ts';
+import { inTurn, splitter, type WordCutter } from './words.ts';
 
 /** GPT-2's words, which `ByteLevel` cuts a text into. */
 export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -14,8 +14,8 @@ export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\
  * A pre-tokenizer in two halves: what it adds to or changes in the text, which offsets must follow, and how the rest
  * cuts it.
  */
-export interface PreTokenizer extends Words {
-  readonly prepare: Step;
+export interface PreTokenizer extends WordSplitting {
+  readonly prepare: NormalizerStep;
 }
 
 /**
@@ -23,10 +23,10 @@ export interface PreTokenizer extends Words {
  * that is not known here, or whose expression cannot be matched.
  */
 export function preTokenizer(json: unknown, where: string): PreTokenizer {
-  let prepare: Step = asItIs;
-  const cuts: Cut[] = [];
+  let prepare: NormalizerStep = asItIs;
+  const cuts: WordCutter[] = [];
   let byteLevel = false;
-  const cut = (regex: string): void => void cuts.push(splitter(split(regex), where));
+  const cut = (regex: string): void => void cuts.push(splitter(splitAt(regex), where));
   parts(json, 'pretokenizers', where).forEach((part, at) => {
     // What stands behind `ByteLevel` cuts its alphabet.
     if (byteLevel) cuts.push((text) => [byteNames(text)]);
@@ -57,12 +57,12 @@ export function preTokenizer(json: unknown, where: string): PreTokenizer {
 }
 
 /** A pre-tokenizer that cuts at every match and keeps what lies between. */
-export function split(regex: string): Fields {
+export function splitAt(regex: string): JsonFields {
   return { type: 'Split', pattern: { Regex: regex }, behavior: 'Isolated', invert: false };
 }
 
-function splits(part: Fields): boolean {
-  if (literal(part) === undefined && typeof (part.pattern as Fields | null | undefined)?.Regex !== 'string')
+function splits(part: JsonFields): boolean {
+  if (literal(part) === undefined && typeof (part.pattern as JsonFields | null | undefined)?.Regex !== 'string')
     return false;
   return (
     part.behavior === 'Isolated' ||
@@ -71,7 +71,7 @@ function splits(part: Fields): boolean {
   );
 }
 
-function metaspace(part: Fields): Step {
+function metaspace(part: JsonFields): NormalizerStep {
   const scheme = part.add_prefix_space === false ? 'never' : (part.prepend_scheme ?? 'always');
   return function* (text, work) {
     const spaced = yield* replaceAll(' ', SPACE)(text, work);

@@ -1,5 +1,5 @@
 import { byWord, type Encoder } from './encoder.ts';
-import { join, type Rank } from './join.ts';
+import { join, type PairRank } from './join.ts';
 import { SPACE } from './token-bytes.ts';
 
 /**
@@ -22,7 +22,7 @@ export function spmEncoder(
   };
   const order = new Map([...new Set(Array.from(scores))].sort((a, b) => b - a).map((score, rank) => [score, rank])),
     ranks = new Map(Array.from(pieces, ([piece, id]) => [piece, order.get(scores[id] as number)]));
-  const rankOf: Rank = (text, start, _, end) => ranks.get(text.slice(start, end));
+  const rankOf: PairRank = (text, start, _, end) => ranks.get(text.slice(start, end));
   const encode: Encoder = (text, work, out) =>
     join(text, rankOf, work, (piece) => {
       const id = pieces.get(piece);

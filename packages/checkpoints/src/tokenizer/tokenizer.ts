@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { object, show, type Fields } from '../read/fields.ts';
+import { object, show, type JsonFields } from '../read/fields.ts';
 import { addedTokens, checkLength, isSpace, tokenId, type AddedToken } from './added.ts';
 import { bpeEncoder } from './bpe.ts';
 import { byTrust } from './encoder.ts';
@@ -74,7 +74,7 @@ const FIELDS: readonly string[] = [
 const NOTHING = new Uint8Array(0);
 
 /** The model and its vocabulary. @throws KvError unless it is a BPE whose merges are all there is to it. */
-function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
+function bpe(root: JsonFields, where: string): { model: JsonFields; vocab: JsonFields } {
   const model = object(root.model, where, 'model');
   if (model.type !== 'BPE')
     throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}`);
@@ -90,7 +90,7 @@ function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
  * The model without the words and merges that make an added token, white space aside: the same model where it has none,
  * as nearly all have.
  */
-function withoutAdded(model: Fields, vocab: Fields, added: readonly AddedToken[]): Fields {
+function withoutAdded(model: JsonFields, vocab: JsonFields, added: readonly AddedToken[]): JsonFields {
   const ids = new Set<unknown>(added.flatMap((token) => (isSpace(token) ? [] : [token.id])));
   const names = new Set(Object.keys(vocab).filter((name) => ids.has(vocab[name])));
   const merges = (model.merges as readonly unknown[]).filter(
@@ -104,7 +104,7 @@ function withoutAdded(model: Fields, vocab: Fields, added: readonly AddedToken[]
 }
 
 /** Whether a decoder takes a space off the beginning. */
-function dropsSpace(part: Fields): boolean {
+function dropsSpace(part: JsonFields): boolean {
   if (part.type === 'Strip') return part.content === ' ' && part.start !== 0;
   return part.type === 'Metaspace' && part.prepend_scheme !== 'never' && part.add_prefix_space !== false;
 }

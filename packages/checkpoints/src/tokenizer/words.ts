@@ -1,21 +1,21 @@
 import { KvError } from '@kv/core';
-import { show, type Fields } from '../read/fields.ts';
+import { show, type JsonFields } from '../read/fields.ts';
 import { matches } from './expression/matcher.ts';
-import { compile, type Program } from './expression/program.ts';
+import { compile, type RegexProgram } from './expression/program.ts';
 import { SplitPreTokenizer } from './library.ts';
-import type { Work } from './work.ts';
+import type { WorkLimit } from './work.ts';
 
 /** The longest expression, in characters: those of known models have 400 at most. */
 const LONGEST = 4096;
 
 /** Cuts a text into words; `undefined` is a pause. */
-export type Cut = (text: string, work: Work) => Iterable<string | undefined>;
+export type WordCutter = (text: string, work: WorkLimit) => Iterable<string | undefined>;
 
 /**
  * A `Split` of a tokenizer.json. Its expression, in the notation of Oniguruma, is put into that of JavaScript by the
  * library, and is matched here, where work is counted. @throws KvError for an expression that cannot be
  */
-export function splitter(part: Fields, where: string): Cut {
+export function splitter(part: JsonFields, where: string): WordCutter {
   const program = programOf(part, where);
   const only = part.behavior === 'Removed' || part.invert === true;
   return function* (text, work) {
@@ -34,7 +34,7 @@ export function splitter(part: Fields, where: string): Cut {
 }
 
 /** Cuts by each in turn. */
-export function inTurn([cut, ...others]: readonly Cut[]): Cut {
+export function inTurn([cut, ...others]: readonly WordCutter[]): WordCutter {
   if (cut === undefined) return (text) => (text === '' ? [] : [text]);
   if (others.length === 0) return cut;
   const then = inTurn(others);
@@ -45,7 +45,7 @@ export function inTurn([cut, ...others]: readonly Cut[]): Cut {
   };
 }
 
-function programOf(part: Fields, where: string): Program {
+function programOf(part: JsonFields, where: string): RegexProgram {
   const { String: text, Regex: regex } = part.pattern as { readonly String?: string; readonly Regex?: string };
   const source = regex ?? text ?? '';
   const wrong = (got: string): KvError =>

@@ -11,7 +11,7 @@ const PAUSE = 2 ** 17;
  * What one text may cost: counted, not timed, so that the same file and text end the same way on every machine, and set
  * by the text alone, so that no file can lift it.
  */
-export class Work {
+export class WorkLimit {
   readonly #where: string;
   readonly #length: number;
   #left: number;

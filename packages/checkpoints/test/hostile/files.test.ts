@@ -4,7 +4,7 @@ import { readGguf, type GgufFile } from '../../src/format/gguf.ts';
 import type { GgufValue } from '../../src/format/gguf-metadata.ts';
 import { openSafetensors } from '../../src/format/safetensors-shards.ts';
 import { readSafetensors } from '../../src/format/safetensors.ts';
-import type { TensorFile } from '../../src/format/tensor-file.ts';
+import type { CheckpointTensors } from '../../src/format/tensor-file.ts';
 import { tensorTypes, toFloat32, weightType, type TensorType } from '../../src/format/tensor-types.ts';
 import {
   bool,
@@ -19,14 +19,14 @@ import {
   u64,
   u8,
   writeGguf,
-  type Value,
+  type GgufValueBytes,
 } from '@kv/model-testing/gguf-file';
-import { writeSafetensors, type Written } from '@kv/model-testing/safetensors-file';
-import { hostile, inputs, outcome, patience, watched } from '@kv/model-testing/hostile/outcome';
-import { bending, bent, edge, jsonBytes, spoilt } from '@kv/model-testing/hostile/spoilt';
+import { writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
+import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
+import { bending, bent, edge, jsonBytes, spoil } from '@kv/model-testing/hostile/spoilt';
 
 /** Reads every tensor: each has the bytes that its shape needs, all together no more than the file. */
-async function readAll(file: TensorFile, size: number): Promise<void> {
+async function readAll(file: CheckpointTensors, size: number): Promise<void> {
   let total = 0;
   for (const [name, { type, shape }] of file.tensors) {
     const bytes = await outcome(() => file.bytes(name));
@@ -44,7 +44,7 @@ async function readAll(file: TensorFile, size: number): Promise<void> {
   expect(total).toBeLessThanOrEqual(size);
 }
 
-const written = (types: readonly string[]): fc.Arbitrary<Record<string, Written>> =>
+const written = (types: readonly string[]): fc.Arbitrary<Record<string, TensorBytes>> =>
   fc.dictionary(
     fc.constantFrom('a', 'b', 'c', '__proto__', 'model.embed_tokens.weight'),
     fc
@@ -52,7 +52,7 @@ const written = (types: readonly string[]): fc.Arbitrary<Record<string, Written>
       .map(({ dtype, shape }) => {
         const item = { F32: 4, F16: 2, BF16: 2, I64: 8, BOOL: 1 }[dtype]!;
         return {
-          dtype: dtype as Written['dtype'],
+          dtype: dtype as TensorBytes['dtype'],
           shape,
           bytes: new Uint8Array(item * shape.reduce((a, b) => a * b, 1)).fill(63),
         };
@@ -68,9 +68,9 @@ test(
   'safetensors: loads what its header says, or one sentence',
   async () => {
     await hostile(
-      spoilt(safetensors),
+      spoil(safetensors),
       async (bytes) => {
-        const { source, read } = watched(bytes, 'f');
+        const { source, read } = watchReads(bytes, 'f');
         const file = await outcome(() => readSafetensors(source));
         expect(read()).toBeLessThanOrEqual(bytes.length);
         if (file !== undefined) await readAll(file, bytes.length);
@@ -98,9 +98,9 @@ const shards = fc.tuple(written(['F32', 'F16']), written(['F32', 'F16'])).map(([
 });
 const sharded = shards.chain(({ index, files }) =>
   fc.tuple(
-    spoilt(bent(fc.constant<unknown>(index)).map(jsonBytes)),
+    spoil(bent(fc.constant<unknown>(index)).map(jsonBytes)),
     fc.constant(files[0]),
-    fc.oneof({ weight: 4, arbitrary: fc.constant(files[1]) }, { weight: 1, arbitrary: spoilt(fc.constant(files[1])) }),
+    fc.oneof({ weight: 4, arbitrary: fc.constant(files[1]) }, { weight: 1, arbitrary: spoil(fc.constant(files[1])) }),
   ),
 );
 
@@ -110,7 +110,7 @@ test(
     await hostile(
       sharded,
       async ([index, ...files]) => {
-        const opened: ReturnType<typeof watched>[] = [];
+        const opened: ReturnType<typeof watchReads>[] = [];
         const file = await outcome(() =>
           openSafetensors(async (name) => {
             expect(name).toMatch(/^[\w.-]+$/);
@@ -119,7 +119,7 @@ test(
                 ? index
                 : files[shardNames.indexOf(name as (typeof shardNames)[0])];
             if (bytes === undefined) return undefined;
-            opened.push(watched(bytes, name));
+            opened.push(watchReads(bytes, name));
             return opened.at(-1)!.source;
           }, 'F'),
         );
@@ -141,7 +141,7 @@ test(
 const seldom = <T>(lie: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
   fc.oneof({ weight: 12, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: lie });
 
-const scalar: fc.Arbitrary<Value> = fc.oneof(
+const scalar: fc.Arbitrary<GgufValueBytes> = fc.oneof(
   ...[
     fc.nat(255).map(u8),
     fc.nat(65_535).map(u16),
@@ -159,7 +159,7 @@ const scalar: fc.Arbitrary<Value> = fc.oneof(
     fc.record({ kind: fc.nat(15), bytes: fc.uint8Array({ maxLength: 12 }) }),
   ].map((arbitrary) => ({ weight: 1, arbitrary })),
 );
-const many: fc.Arbitrary<Value> = fc.oneof(
+const many: fc.Arbitrary<GgufValueBytes> = fc.oneof(
   fc
     .tuple(fc.array(fc.string({ maxLength: 6 }), { maxLength: 5 }), seldom(edge))
     .map(([texts, lie]) => list(kind.string, texts.map(string), lie ?? texts.length)),
@@ -169,7 +169,7 @@ const many: fc.Arbitrary<Value> = fc.oneof(
   fc
     .tuple(fc.nat(7), seldom(edge))
     .map(([depth, lie]) =>
-      Array.from({ length: depth }).reduce<Value>(
+      Array.from({ length: depth }).reduce<GgufValueBytes>(
         (inner) => list(kind.list, [inner], lie ?? 1),
         list(kind.u8, [u8(7)]),
       ),
@@ -250,9 +250,9 @@ test(
   'gguf: loads what its header says, or one sentence',
   async () => {
     await hostile(
-      spoilt(gguf),
+      spoil(gguf),
       async (bytes) => {
-        const { source, read } = watched(bytes, 'f');
+        const { source, read } = watchReads(bytes, 'f');
         const file: GgufFile | undefined = await outcome(() => readGguf(source));
         expect(read()).toBeLessThanOrEqual(bytes.length);
         if (file === undefined) return false;

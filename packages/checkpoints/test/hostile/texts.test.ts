@@ -4,8 +4,8 @@ import { parseConfig } from '../../src/config/config.ts';
 import { readJson } from '../../src/read/source.ts';
 import { createTokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { sharedJson } from '@kv/model-testing/shared';
-import { hostile, inputs, outcome, patience, watched } from '@kv/model-testing/hostile/outcome';
-import { bent, jsonBytes, spoilt } from '@kv/model-testing/hostile/spoilt';
+import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
+import { bent, jsonBytes, spoil } from '@kv/model-testing/hostile/spoilt';
 
 const configs = ['llama', 'qwen2', 'qwen3'].map((name) => sharedJson<object>(`data/goldens/${name}/config.json`));
 
@@ -19,9 +19,9 @@ test(
   'config.json: positive counts and no NaN, or one sentence',
   async () => {
     await hostile(
-      spoilt(bent(fc.constantFrom<unknown>(...configs)).map(jsonBytes)),
+      spoil(bent(fc.constantFrom<unknown>(...configs)).map(jsonBytes)),
       async (bytes) => {
-        const config = await outcome(async () => parseConfig(await readJson(watched(bytes, 'f').source), 'f'));
+        const config = await outcome(async () => parseConfig(await readJson(watchReads(bytes, 'f').source), 'f'));
         if (config === undefined) return false;
         const all = numbers(config);
         expect(all.filter((x) => !(x >= 0))).toEqual([]);
@@ -87,9 +87,9 @@ test(
   'tokenizer.json: ids below its size and offsets in the text, or one sentence',
   async () => {
     await hostile(
-      spoilt(bent(fc.constant<unknown>(tokenizer)).map(jsonBytes)),
+      spoil(bent(fc.constant<unknown>(tokenizer)).map(jsonBytes)),
       async (bytes) => {
-        const made = await outcome(async () => createTokenizer(await readJson(watched(bytes, 'f').source), 'f'));
+        const made = await outcome(async () => createTokenizer(await readJson(watchReads(bytes, 'f').source), 'f'));
         if (made === undefined) return false;
         const text = 'hello wörld <s>🥊';
         const encoded = await outcome(async () => made.encode(text));

@@ -1,8 +1,8 @@
 import { KvError } from '../tensor/errors.ts';
 import { mergeHooks } from '../piece/atoms.ts';
-import { labelled } from '../piece/labelled.ts';
+import { withLabel } from '../piece/labelled.ts';
 import { HAS, isPiece, NEEDS, otherProtocol, PHASES, PROTOCOL, readBy, TO_WEIGHTS } from '../piece/piece.ts';
-import type { AnyPiece, Checked, Fold, Id, Phase, Piece } from '../piece/piece.ts';
+import type { AnyPiece, CheckedPieces, ComposedPiece, IdentityPiece, Phase, Piece } from '../piece/piece.ts';
 
 const common = (a: readonly Phase[], b: readonly Phase[]): Phase[] => a.filter((p) => b.includes(p));
 const out = (a: Piece): readonly Phase[] => (a.to === 'same' ? a.from : [a.to]);
@@ -12,7 +12,7 @@ const named = (a: string, b: string): string => (a === '' ? b : b === '' ? a : `
 export const MOST_PIECES = 64;
 
 /** The unit of `compose`. */
-export const id: Id = /* @__PURE__ */ labelled({
+export const id: IdentityPiece = /* @__PURE__ */ withLabel({
   protocol: PROTOCOL,
   from: PHASES,
   to: 'same',
@@ -45,7 +45,7 @@ function join(a: Piece, b: Piece): Piece {
       `expected at most ${MOST_PIECES} steps and hooks in a policy, got ${count}: leave some out`,
     );
   const name = named(a.name, b.name);
-  return labelled({
+  return withLabel({
     protocol: PROTOCOL,
     name,
     label: named(a.label, b.label),
@@ -63,10 +63,10 @@ function join(a: Piece, b: Piece): Piece {
 export function compose<const P extends readonly AnyPiece[]>(
   ...pieces: number extends P['length']
     ? P
-    : Checked<P> extends infer C extends readonly unknown[]
+    : CheckedPieces<P> extends infer C extends readonly unknown[]
       ? { [K in keyof P]: K extends keyof C ? C[K] : P[K] }
       : never
-): Fold<P> {
+): ComposedPiece<P> {
   let acc: Piece = id;
   for (const [i, piece] of (pieces as readonly unknown[]).entries()) {
     const other = otherProtocol(piece, (piece as Piece | undefined)?.name ?? `argument ${i + 1}`);
@@ -78,7 +78,7 @@ export function compose<const P extends readonly AnyPiece[]>(
       );
     acc = join(acc, piece);
   }
-  return acc as Fold<P>;
+  return acc as ComposedPiece<P>;
 }
 
 const describe = (x: unknown): string =>

@@ -1,21 +1,21 @@
-import type { At, Cell, Draft, Ends, Hook, Step } from '../piece/atoms.ts';
+import type { LayerContext, StepInput, DraftSelection, ForcedEnds, Hook, Step } from '../piece/atoms.ts';
 import { runStep } from '../event/boundary.ts';
 import { LOWEST } from '../tensor/tensor.ts';
 import { factory } from '../piece/declare.ts';
-import type { About, Factory } from '../piece/declare.ts';
+import type { DeclarationFields, Factory } from '../piece/declare.ts';
 import { KvError } from '../tensor/errors.ts';
 import { forcerOf } from '../event/forced.ts';
-import { LATER, leaveBudgets, merged, onBudgetRows } from '../piece/kinds.ts';
-import type { Allotted, Place, WithRows } from '../piece/kinds.ts';
+import { LATER, leaveBudgets, mergeMasks, onBudgetRows } from '../piece/kinds.ts';
+import type { AllocatorOutput, StepContext, WithRows } from '../piece/kinds.ts';
 import type { Ops } from '../tensor/maths.ts';
-import type { Options, Settled } from '../piece/option.ts';
+import type { Options, ResolvedOptions } from '../piece/option.ts';
 import { endsOf, floorOf } from '../event/min-slots.ts';
 import { PROTOCOL } from '../piece/piece.ts';
-import type { Piece, Scored } from '../piece/piece.ts';
+import type { Piece, ScorePhase } from '../piece/piece.ts';
 import { union } from '../event/run.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-export type AnyScorer = Piece<'start', Scored>;
+export type AnyScorer = Piece<'start', ScorePhase>;
 /** Weights where every part gives weights, scores otherwise. */
 type Joined<P extends readonly AnyScorer[], N extends string> = Piece<
   'start',
@@ -35,14 +35,14 @@ export function inside(name: string, scorers: readonly AnyScorer[]) {
     needs: union(...all.map((s) => s.needs)),
     whole: all.some((s) => s.whole),
     reach: all.some((s) => s.reach === 'model') ? ('model' as const) : ('layer' as const),
-    ends: (budget: number): Ends => endsOf(all, budget),
+    ends: (budget: number): ForcedEnds => endsOf(all, budget),
     floor: (slots: number, budget: number): number => floorOf(all, slots, budget),
     open: all.some((s) => s.open === true),
     forcers: all.flatMap((s) => s.forcers ?? []),
     /** One draft a scorer and cell. */
-    run: (cells: readonly Cell[]): readonly (readonly Draft[])[] =>
+    run: (cells: readonly StepInput[]): readonly (readonly DraftSelection[])[] =>
       steps.map((chain) =>
-        chain.reduce<readonly Draft[]>(
+        chain.reduce<readonly DraftSelection[]>(
           (drafts, s) =>
             runStep(
               s,
@@ -54,7 +54,7 @@ export function inside(name: string, scorers: readonly AnyScorer[]) {
   };
 }
 
-type Join = (ops: Ops, terms: readonly (readonly [weight: number, scores: Tensor])[], at: At) => Tensor;
+type Join = (ops: Ops, terms: readonly (readonly [weight: number, scores: Tensor])[], at: LayerContext) => Tensor;
 /** The piece that joins scorers into one. */
 function combined(name: string, label: string, terms: readonly Term[], keepsWeights: boolean, join: Join): Piece {
   const { hooks, run, ...rest } = inside(
@@ -76,7 +76,7 @@ function combined(name: string, label: string, terms: readonly Term[], keepsWeig
           terms.map(([w], t) => [w, parts[t].scores as Tensor]),
           cell.at,
         );
-        return parts.reduce((draft, part) => merged({ ...cell, draft }, part), { ...cell.draft, scores });
+        return parts.reduce((draft, part) => mergeMasks({ ...cell, draft }, part), { ...cell.draft, scores });
       });
     },
   };
@@ -155,14 +155,14 @@ export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
  */
 export function allocatorBy<const N extends string, O extends Options = {}>(
   name: N,
-  declared: About<O> & {
-    readonly floor?: (options: Settled<O>, slots: number, budget: number) => number;
+  declared: DeclarationFields<O> & {
+    readonly floor?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
     /** It leaves budgets as they are, and forces or bans slots inside them. @defaultValue false */
     readonly forces?: boolean;
   },
-  run: (ctx: Place & WithRows & { readonly by: Tensor }, options: Settled<O>) => Allotted,
-): Factory<O, Piece<Scored | 'units', 'same', N>, [by: AnyScorer]> {
-  return factory<O, Piece<Scored | 'units', 'same', N>, [by: AnyScorer]>(
+  run: (ctx: StepContext & WithRows & { readonly by: Tensor }, options: ResolvedOptions<O>) => AllocatorOutput,
+): Factory<O, Piece<ScorePhase | 'units', 'same', N>, [by: AnyScorer]> {
+  return factory<O, Piece<ScorePhase | 'units', 'same', N>, [by: AnyScorer]>(
     name,
     declared,
     { kind: 'allocator', takes: 'scorer', from: LATER, to: 'same' },
@@ -181,7 +181,7 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
         run(cells) {
           const [drafts] = runInside(cells);
           return cells.map((outer, i) => {
-            const cell = { ...outer, draft: merged(outer, drafts[i]) };
+            const cell = { ...outer, draft: mergeMasks(outer, drafts[i]) };
             const { scores } = onBudgetRows({ ...outer, draft: { ...outer.draft, ...drafts[i] } });
             const { ops, at } = cell;
             return leaveBudgets(cell, run({ ops, at, ...onBudgetRows(cell), by: scores }, o), {

@@ -1,11 +1,11 @@
-import type { At } from '../piece/atoms.ts';
+import type { LayerContext } from '../piece/atoms.ts';
 import { rowsOf } from '../event/boundary.ts';
 import { factory } from '../piece/declare.ts';
 import type { Factory } from '../piece/declare.ts';
 import { KvError } from '../tensor/errors.ts';
 import { count, oneOf, whole } from '../piece/option.ts';
 import { PHASES, PROTOCOL } from '../piece/piece.ts';
-import type { Piece, View } from '../piece/piece.ts';
+import type { Piece, ViewPiece } from '../piece/piece.ts';
 import { compile, runEvent, union } from '../event/run.ts';
 import { positions, signalKey } from '../piece/signals.ts';
 
@@ -16,7 +16,7 @@ const options = {
 };
 
 /** Turns any policy that evicts into one that hides: at every decoded token it selects anew, and evicts nothing. */
-export const view: Factory<typeof options, View<'view'>, [policy: Piece<'start', 'kept'>]> = factory(
+export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'start', 'kept'>]> = factory(
   'view',
   { source: '@kv/core', says: 'Hides what a policy would evict, at every decoded token.', options },
   { kind: 'hook', takes: 'policy', from: PHASES, to: 'same' },
@@ -34,7 +34,11 @@ export const view: Factory<typeof options, View<'view'>, [policy: Piece<'start',
       );
     const [wrap] = inner.hooks('wrapSelect');
     const needs = union([positions], inner.needs, wrap?.needs ?? []);
-    const placed = (at: At): At => ({ ...at, selectRows: rows === 'query' ? at.queryHeads : at.kvHeads, budget });
+    const placed = (at: LayerContext): LayerContext => ({
+      ...at,
+      selectRows: rows === 'query' ? at.queryHeads : at.kvHeads,
+      budget,
+    });
     return {
       protocol: PROTOCOL,
       from: PHASES,

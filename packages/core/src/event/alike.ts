@@ -1,18 +1,18 @@
-import type { At, Cell, Draft, Recall, Step } from '../piece/atoms.ts';
+import type { LayerContext, StepInput, DraftSelection, Recall, Step } from '../piece/atoms.ts';
 
 /** Stop caching a step after this many consecutive misses. */
 const MISSES = 3;
 
-const numbers = new WeakMap<At, number>();
+const numbers = new WeakMap<LayerContext, number>();
 /** A layer's number; reading it here does not mark the step as dependent on the layer. */
-export const layerOf = (at: At): number => numbers.get(at) ?? at.layer;
+export const layerOf = (at: LayerContext): number => numbers.get(at) ?? at.layer;
 
 /** A copy of `at` that notes whether the layer's number is read. */
 interface Asking {
-  readonly at: At;
+  readonly at: LayerContext;
   asked: boolean;
 }
-function asking(at: At): Asking {
+function asking(at: LayerContext): Asking {
   const layer = {
       enumerable: true,
       get(): number {
@@ -21,7 +21,7 @@ function asking(at: At): Asking {
       },
     },
     // a spread would read the layer's number of a place that is such a copy itself
-    copy = Object.defineProperties({}, { ...Object.getOwnPropertyDescriptors(at), layer }) as At,
+    copy = Object.defineProperties({}, { ...Object.getOwnPropertyDescriptors(at), layer }) as LayerContext,
     note: Asking = { asked: false, at: copy };
   numbers.set(copy, layerOf(at));
   return note;
@@ -29,10 +29,10 @@ function asking(at: At): Asking {
 
 /** What a step read in a layer, and what it left there. */
 interface Left {
-  readonly at: At;
-  readonly given: Draft;
+  readonly at: LayerContext;
+  readonly given: DraftSelection;
   readonly values: readonly unknown[];
-  readonly drafts: readonly Draft[];
+  readonly drafts: readonly DraftSelection[];
 }
 /** Whether two records hold the same values under the same names, but for some names. */
 function sameFields<T extends object>(a: T, b: T, except: readonly (keyof T)[]): boolean {
@@ -42,7 +42,7 @@ function sameFields<T extends object>(a: T, b: T, except: readonly (keyof T)[]):
   );
 }
 /** Whether two drafts hold the same, not equal things. */
-const sameDraft = (a: Draft, b: Draft): boolean =>
+const sameDraft = (a: DraftSelection, b: DraftSelection): boolean =>
   a === b ||
   (sameFields(a, b, ['state', 'checks']) &&
     a.state.size === b.state.size &&
@@ -60,13 +60,13 @@ const sameDraft = (a: Draft, b: Draft): boolean =>
 export class StepCache implements Recall {
   /** How many layers in a row each step read something else in. */
   readonly #misses = new Map<Step, number>();
-  readonly #drafts = new Map<string, Draft>();
-  readonly #withForced = new Map<Draft, Draft>();
+  readonly #drafts = new Map<string, DraftSelection>();
+  readonly #withForced = new Map<DraftSelection, DraftSelection>();
   readonly #left = new Map<Step, Left>();
-  readonly #asking = new WeakMap<At, Asking>();
+  readonly #asking = new WeakMap<LayerContext, Asking>();
 
   /** The draft that layers of equal budgets start from. */
-  start(budgets: readonly number[], make: () => Draft): Draft {
+  start(budgets: readonly number[], make: () => DraftSelection): DraftSelection {
     const key = budgets.join(),
       draft = this.#drafts.get(key) ?? make();
     this.#drafts.set(key, draft);
@@ -74,13 +74,13 @@ export class StepCache implements Recall {
   }
 
   /** The draft that is selected from under a share. */
-  withForced(draft: Draft, make: () => Draft): Draft {
+  withForced(draft: DraftSelection, make: () => DraftSelection): DraftSelection {
     const made = this.#withForced.get(draft) ?? make();
     this.#withForced.set(draft, made);
     return made;
   }
 
-  left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[] {
+  left(step: Step, cell: StepInput, run: (cell: StepInput) => readonly DraftSelection[]): readonly DraftSelection[] {
     const misses = this.#misses.get(step) ?? 0;
     if (misses > MISSES) return run(cell);
     const values = step.needs.map((signal) => cell.read(signal)),

@@ -1,9 +1,9 @@
 import { exactSlotsOf, slotsOf } from '../piece/budget.ts';
-import type { Budget, Share } from '../piece/budget.ts';
+import type { Budget, BudgetShare } from '../piece/budget.ts';
 import { KvError } from '../tensor/errors.ts';
 
 /** What a policy evicts and forces, as budgets look at it. */
-export interface Forcing {
+export interface BudgetTraits {
   readonly label: string;
   /** The name for people: a method's name, else the label. */
   readonly called: string;
@@ -32,14 +32,14 @@ export interface Allowance {
   /** Slots of a share before they were rounded, and before what is forced raised them. */
   readonly asked?: number;
   /** The share that it is. */
-  readonly share?: Share;
+  readonly share?: BudgetShare;
 }
 
 /**
  * @throws KvError for what is no budget, for none under a policy that evicts to one, and for a number of slots that the
  * policy can never keep, however long the text: before anything runs.
  */
-export function expectBudget(policy: Forcing, budget: Budget | undefined, at = 'budget'): void {
+export function expectBudget(policy: BudgetTraits, budget: Budget | undefined, at = 'budget'): void {
   if (budget === undefined) {
     if (!policy.evicts || policy.sizes) return;
     throw new KvError(
@@ -61,7 +61,7 @@ export function expectBudget(policy: Forcing, budget: Budget | undefined, at = '
  *
  * @throws KvError as `expectBudget`
  */
-export function allowanceOf(policy: Forcing, budget: Budget, tokens: number, at = 'budget'): Allowance {
+export function allowanceOf(policy: BudgetTraits, budget: Budget, tokens: number, at = 'budget'): Allowance {
   expectBudget(policy, budget, at);
   const slots = slotsOf(budget, tokens);
   if (typeof budget === 'number') return { slots };
@@ -73,11 +73,11 @@ export function allowanceOf(policy: Forcing, budget: Budget, tokens: number, at 
 }
 
 /** What a report says where a share was raised to what is forced. */
-export const raisedText = (share: Share, forcers: readonly string[]): string =>
+export const raisedText = (share: BudgetShare, forcers: readonly string[]): string =>
   `kept more than ${share}, as ${forcers.join(' and ') || 'the policy'} force${forcers.length > 1 ? '' : 's'} more slots`;
 
 /** The same of an allowance, if it was raised. */
-export const raisedNote = (policy: Forcing, { slots, asked = slots, share }: Allowance): string | undefined =>
+export const raisedNote = (policy: BudgetTraits, { slots, asked = slots, share }: Allowance): string | undefined =>
   share === undefined || slots <= Math.max(1, Math.floor(asked))
     ? undefined
     : raisedText(share, policy.forcers(Number.MAX_SAFE_INTEGER, slots));
@@ -88,7 +88,7 @@ export const raisedNote = (policy: Forcing, { slots, asked = slots, share }: All
  * @param tokens of which a share is one
  * @param present tokens that there may be at an event
  */
-export function mostKept(policy: Forcing, budget: Budget, tokens: number, present: number = tokens): number {
+export function mostKept(policy: BudgetTraits, budget: Budget, tokens: number, present: number = tokens): number {
   const slots = slotsOf(budget, tokens);
   if (typeof budget === 'number') return slots;
   return Math.max(policy.least(present, slots), policy.open ? present : policy.floor(present, slots));

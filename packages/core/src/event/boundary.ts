@@ -1,10 +1,10 @@
 import { layerOf } from './alike.ts';
 import { outOfMemory } from '../tensor/out-of-memory.ts';
-import type { At, Cell, Check, Draft, Plan, Step } from '../piece/atoms.ts';
+import type { LayerContext, StepInput, Check, DraftSelection, BudgetPlan, Step } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import { forcersOf } from './forced.ts';
 import type { Ops } from '../tensor/maths.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 import { readOnly } from './read-only.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import { isState } from '../piece/state.ts';
@@ -17,13 +17,13 @@ import type { DType, Tensor } from '../tensor/tensor.ts';
 export const where = (name: string, layer?: number): string => (layer === undefined ? name : `${name}, layer ${layer}`);
 
 /** A value as errors show it, promises included. */
-export const promised = (x: unknown): string =>
+export const shownValue = (x: unknown): string =>
   typeof (x as { then?: unknown } | null | undefined)?.then === 'function'
     ? 'a promise: pieces are synchronous'
-    : shown(x);
+    : showValue(x);
 
 /** Runs what a piece brought. Whatever it throws becomes one error in its name. */
-export function guarded<T>(name: string, layer: number | undefined, run: () => T): T {
+export function runGuarded<T>(name: string, layer: number | undefined, run: () => T): T {
   try {
     return run();
   } catch (cause) {
@@ -34,12 +34,12 @@ export function guarded<T>(name: string, layer: number | undefined, run: () => T
 export function inNameOf(name: string, layer: number | undefined, error: unknown): KvError {
   const cause = outOfMemory(error);
   if (KvError.is(cause) && !/^(?:ops\b|cpu$|gpu$|event$|trace$)/.test(cause.at)) return cause;
-  const said = cause instanceof Error ? cause.message : `threw ${shown(cause)}, expected an Error`;
+  const said = cause instanceof Error ? cause.message : `threw ${showValue(cause)}, expected an Error`;
   return new KvError(where(name, layer), said);
 }
 
 /** The piece and layer that a value comes from, and the backend that it must be on. */
-export interface From {
+export interface ValueOrigin {
   readonly name: string;
   readonly layer: number;
   readonly ops: Ops;
@@ -60,13 +60,13 @@ const said = ({ dtype, shape }: Tensor): string => `${String(dtype)} [${shape.ma
 const fits = (lengths: Tensor, [rows]: readonly number[]): boolean =>
   lengths.shape.length === 1 && (rows === lengths.shape[0] || rows % lengths.shape[0] === 0);
 /** @throws KvError for anything but a tensor of that shape, of this backend, that is still there. */
-export function expectTensor({ name, layer, ops }: From, what: string, x: unknown, want: Shape): void {
+export function expectTensor({ name, layer, ops }: ValueOrigin, what: string, x: unknown, want: Shape): void {
   const { rows, columns, channels, dtype } = want,
     refuse = (got: string): KvError => {
       const sizes = [[...new Set(rows)].join(' | '), columns ?? 'n', channels ?? []].flat().join(', ');
       return new KvError(where(name, layer), `expected ${what} as ${dtype} [${sizes}], got ${got}`);
     };
-  if (!isTensor(x)) throw refuse(`${promised(x)}${typeof x === 'object' ? ' (ops.from makes tensors)' : ''}`);
+  if (!isTensor(x)) throw refuse(`${shownValue(x)}${typeof x === 'object' ? ' (ops.from makes tensors)' : ''}`);
   const { shape, dtype: type, lengths } = x;
   if (
     shape.length !== (channels === undefined ? 2 : 3) ||
@@ -77,66 +77,74 @@ export function expectTensor({ name, layer, ops }: From, what: string, x: unknow
   )
     throw refuse(said(x));
   if (lengths !== undefined && !(isTensor(lengths) && lengths.dtype === 'u32' && fits(lengths, shape)))
-    throw refuse(`one with lengths ${isTensor(lengths) ? said(lengths) : shown(lengths)}`);
-  guarded(name, layer, () => ops.own(x));
+    throw refuse(`one with lengths ${isTensor(lengths) ? said(lengths) : showValue(lengths)}`);
+  runGuarded(name, layer, () => ops.own(x));
 }
 /** @throws KvError for anything but an object, such as a promise. */
 export function expectObject(
-  { name, layer }: Pick<From, 'name'> & { readonly layer?: number },
+  { name, layer }: Pick<ValueOrigin, 'name'> & { readonly layer?: number },
   what: string,
   x: unknown,
 ): asserts x is object {
   if (typeof x !== 'object' || x === null || 'then' in x)
-    throw new KvError(where(name, layer), `expected ${what}, got ${promised(x)}`);
+    throw new KvError(where(name, layer), `expected ${what}, got ${shownValue(x)}`);
 }
 
 /** Rows and columns that a state may be written with. */
-function stateSizes({ state: { kind, rows, width = 1, dtype = 'f32' } }: State, at: At): Shape {
+function stateSizes({ state: { kind, rows, width = 1, dtype = 'f32' } }: State, at: LayerContext): Shape {
   const count = { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
     columns = { slot: at.slots, sequence: width, position: undefined, unit: undefined }[kind];
   return { rows: [count], dtype, ...(columns !== undefined && { columns }) };
 }
 /** @throws KvError for new state that is none of the states declared, or of another shape. */
 export function expectState(
-  from: From,
-  at: At,
+  from: ValueOrigin,
+  at: LayerContext,
   needs: readonly AnySignal[],
   state: unknown,
-  before: Draft['state'] = new Map(),
+  before: DraftSelection['state'] = new Map(),
 ): void {
   expectObject(from, 'new state by signal id, in a Map', state);
   if (!(state instanceof Map))
-    throw new KvError(where(from.name, from.layer), `expected new state by signal id, in a Map, got ${shown(state)}`);
+    throw new KvError(
+      where(from.name, from.layer),
+      `expected new state by signal id, in a Map, got ${showValue(state)}`,
+    );
   for (const [id, tensor] of state as ReadonlyMap<unknown, unknown>) {
     if (tensor !== undefined && before.get(id as string) === tensor) continue;
     const signal = needs.find((s): s is State => isState(s) && s.id === id);
     if (!signal)
-      throw new KvError(where(from.name, from.layer), `expected states that it declares, got one for ${shown(id)}`);
+      throw new KvError(where(from.name, from.layer), `expected states that it declares, got one for ${showValue(id)}`);
     expectTensor(from, `the state '${signal.as}'`, tensor, stateSizes(signal, at));
   }
 }
 
 /** Rows that scores and masks of a layer may have. */
-export const rowsOf = ({ queryHeads, kvHeads, selectRows }: At): readonly number[] => [
+export const rowsOf = ({ queryHeads, kvHeads, selectRows }: LayerContext): readonly number[] => [
   ...new Set([1, kvHeads, queryHeads, selectRows]),
 ];
 /** Rows that kept slots may have. */
-export const keptRows = ({ selectRows }: At): readonly number[] => [...new Set([1, selectRows])];
+export const keptRows = ({ selectRows }: LayerContext): readonly number[] => [...new Set([1, selectRows])];
 /** Whether a step replaced this field of the draft. */
-const own = (before: Draft, after: Draft, key: keyof Draft): boolean =>
+const own = (before: DraftSelection, after: DraftSelection, key: keyof DraftSelection): boolean =>
   after[key] !== undefined && after[key] !== before[key];
 
 /** What a step made of a draft, with the promises about its numbers as checks. @throws KvError naming piece and layer. */
-function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], made: unknown): Draft {
+function checked(
+  step: Step,
+  { at, ops, draft }: StepInput,
+  before: DraftSelection['state'],
+  made: unknown,
+): DraftSelection {
   const { name, weights, needs, kind, sizes, approximate, forcers = [name] } = step,
     { slots } = at,
     layer = layerOf(at),
     from = { name, layer, ops },
     refuse = (want: string, got: unknown): KvError =>
-      new KvError(where(name, layer), `expected ${want}, got ${promised(got)}`);
+      new KvError(where(name, layer), `expected ${want}, got ${shownValue(got)}`);
   if (typeof made !== 'object' || made === null || !('budgets' in made) || !('state' in made))
     throw refuse('a draft', made);
-  const after = made as Draft,
+  const after = made as DraftSelection,
     rows = rowsOf(at),
     { units, scores, unitScores } = after;
   for (const [key, what] of [
@@ -164,7 +172,7 @@ function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], m
     throw refuse('the checks of the pieces before it, and others behind them', after.checks);
   const promise = (x: Tensor, atLeast: number | undefined, rest: Pick<Check, 'want' | 'what'>): Check => ({
     ...rest,
-    bad: guarded(name, layer, () => ops.firstBad(x, atLeast)),
+    bad: runGuarded(name, layer, () => ops.firstBad(x, atLeast)),
     columns: x.shape[1],
     piece: name,
     layer,
@@ -175,7 +183,7 @@ function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], m
   if (units && units !== draft.units)
     checks.push(
       promise(
-        guarded(name, layer, () => ops.sub(units.count - 1, units.of)),
+        runGuarded(name, layer, () => ops.sub(units.count - 1, units.of)),
         0,
         { what: 'units', want: `below ${units.count}` },
       ),
@@ -192,36 +200,36 @@ function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], m
 }
 
 /** Runs a step over the cells of its layers, and checks what came of it. */
-export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
+export function runStep(step: Step, cells: readonly StepInput[]): readonly DraftSelection[] {
   if (step.reach === 'model') return runTogether(step, cells);
   return cells.flatMap((cell) =>
-    guarded(step.name, layerOf(cell.at), () => {
-      const run = (one: Cell): readonly Draft[] => runTogether(step, [one]);
+    runGuarded(step.name, layerOf(cell.at), () => {
+      const run = (one: StepInput): readonly DraftSelection[] => runTogether(step, [one]);
       return cell.known?.left(step, cell, run) ?? run(cell);
     }),
   );
 }
-function runTogether(step: Step, cells: readonly Cell[]): readonly Draft[] {
+function runTogether(step: Step, cells: readonly StepInput[]): readonly DraftSelection[] {
   const [first] = cells,
     layer = first ? layerOf(first.at) : 0,
     before = cells.map(({ draft }) => new Map(draft.state));
-  const made: unknown = guarded(step.name, layer, () => readOnly(step.name, cells, step.run));
+  const made: unknown = runGuarded(step.name, layer, () => readOnly(step.name, cells, step.run));
   if (!Array.isArray(made) || made.length !== cells.length)
     throw new KvError(
       where(step.name, layer),
-      `expected a draft for each of ${cells.length} layers, got ${Array.isArray(made) ? made.length : promised(made)}`,
+      `expected a draft for each of ${cells.length} layers, got ${Array.isArray(made) ? made.length : shownValue(made)}`,
     );
-  return cells.map((cell, i) => guarded(step.name, layerOf(cell.at), () => checked(step, cell, before[i], made[i])));
+  return cells.map((cell, i) => runGuarded(step.name, layerOf(cell.at), () => checked(step, cell, before[i], made[i])));
 }
 
 /** What an allocator made of budgets on the host. @throws KvError naming it, for anything but budgets within the total. */
-export function checkedPlan({ name, sizes, approximate }: Step, before: Plan, made: unknown): Plan {
+export function checkedPlan({ name, sizes, approximate }: Step, before: BudgetPlan, made: unknown): BudgetPlan {
   const refuse = (sentence: string): KvError => new KvError(name, sentence);
   if (typeof made !== 'object' || made === null || !('budgets' in made))
-    throw refuse(`expected budgets, got ${promised(made)}`);
-  const { budgets, notes = before.notes } = made as Plan;
+    throw refuse(`expected budgets, got ${shownValue(made)}`);
+  const { budgets, notes = before.notes } = made as BudgetPlan;
   if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string'))
-    throw refuse(`expected notes as an array of sentences, got ${shown(notes)}`);
+    throw refuse(`expected notes as an array of sentences, got ${showValue(notes)}`);
   const fits =
     Array.isArray(budgets) &&
     budgets.length === before.lengths.length &&
@@ -231,25 +239,25 @@ export function checkedPlan({ name, sizes, approximate }: Step, before: Plan, ma
       `expected budgets of ${before.lengths.length} layers with ${before.lengths[0]?.length ?? 0} heads, got another shape`,
     );
   for (const b of budgets.flat())
-    if (!Number.isSafeInteger(b) || b < 0) throw refuse(`expected whole numbers of slots, got ${promised(b)}`);
-  const total = (all: Plan['budgets']): number => all.flat().reduce((a, b) => a + b, 0);
+    if (!Number.isSafeInteger(b) || b < 0) throw refuse(`expected whole numbers of slots, got ${shownValue(b)}`);
+  const total = (all: BudgetPlan['budgets']): number => all.flat().reduce((a, b) => a + b, 0);
   if (!sizes && !approximate && total(budgets) > total(before.budgets))
     throw refuse(`expected at most the ${total(before.budgets)} slots that were asked for, got ${total(budgets)}`);
   return { ...before, budgets, notes };
 }
 
 /** Budgets of a layer's rows as they were read. @throws KvError naming who allotted them. */
-export function checkedBudgets(draft: Draft, layer: number, budgets: readonly number[]): void {
+export function checkedBudgets(draft: DraftSelection, layer: number, budgets: readonly number[]): void {
   const bad = budgets.find((b) => !Number.isInteger(b) || b < 0);
   if (bad !== undefined)
     throw new KvError(
       where(draft.allottedBy?.name ?? 'budget', layer),
-      `expected whole numbers of slots as budgets, got ${shown(bad)}`,
+      `expected whole numbers of slots as budgets, got ${showValue(bad)}`,
     );
 }
 
 /** Kept slots of one row as they were read. @throws KvError naming who selected them. */
-export function checkedSlots(draft: Draft, { layer, slots }: At, kept: ArrayLike<number>): void {
+export function checkedSlots(draft: DraftSelection, { layer, slots }: LayerContext, kept: ArrayLike<number>): void {
   for (let i = 0; i < kept.length; i++)
     if (!(kept[i] < slots) || (i > 0 && kept[i] <= kept[i - 1]))
       throw new KvError(

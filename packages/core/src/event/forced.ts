@@ -1,4 +1,4 @@
-import type { Draft } from '../piece/atoms.ts';
+import type { DraftSelection } from '../piece/atoms.ts';
 
 /** A piece that forces slots, with the numbers among its options: `snapkv(window=64,kernel=5)`. */
 export function forcerOf(name: string, options: Readonly<Record<string, unknown>>): string {
@@ -7,7 +7,7 @@ export function forcerOf(name: string, options: Readonly<Record<string, unknown>
 }
 
 /** The pieces that force slots of two drafts, each once; undefined if none does. */
-export const forcersOf = (...drafts: readonly Pick<Draft, 'forcedBy'>[]): readonly string[] | undefined => {
+export const forcersOf = (...drafts: readonly Pick<DraftSelection, 'forcedBy'>[]): readonly string[] | undefined => {
   const all = new Set(drafts.flatMap(({ forcedBy = [] }) => forcedBy));
   return all.size === 0 ? undefined : [...all];
 };

@@ -1,14 +1,33 @@
-import type { At, Cell, Check, CompactHook, Draft, FreezeHook, StepHook, ViewHook, Visible } from '../piece/atoms.ts';
-import { expectObject, expectState, expectTensor, guarded, inNameOf, promised, rowsOf, where } from './boundary.ts';
-import type { From } from './boundary.ts';
+import type {
+  LayerContext,
+  StepInput,
+  Check,
+  CompactHook,
+  DraftSelection,
+  FreezeHook,
+  StepHook,
+  ViewHook,
+  ViewBounds,
+} from '../piece/atoms.ts';
+import {
+  expectObject,
+  expectState,
+  expectTensor,
+  runGuarded,
+  inNameOf,
+  shownValue,
+  rowsOf,
+  where,
+} from './boundary.ts';
+import type { ValueOrigin } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { Ops } from '../tensor/maths.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 import { readOnly } from './read-only.ts';
 import { pacedEvent } from './run.ts';
-import type { Compiled } from './run.ts';
-import { signalReader, undeclared } from './steps.ts';
-import type { EventLayer, Paced } from './steps.ts';
+import type { CompiledPolicy } from './run.ts';
+import { signalReader, undeclaredSignals } from './steps.ts';
+import type { EventLayer, PacedSteps } from './steps.ts';
 import { signalKey } from '../piece/signals.ts';
 import type { AnySignal, ProviderEngine } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -17,43 +36,47 @@ import type { Tensor } from '../tensor/tensor.ts';
 
 /** One layer as hooks see it. */
 export interface HookPlace {
-  readonly at: At;
+  readonly at: LayerContext;
   readonly ops: Ops;
   read(signal: AnySignal): unknown;
 }
 type Named = Parameters<typeof signalReader>[0] & { readonly name: string };
 
-const cellOf = (hook: Named, { at, ops, read }: HookPlace, draft?: Draft): Cell => ({
+const cellOf = (hook: Named, { at, ops, read }: HookPlace, draft?: DraftSelection): StepInput => ({
   at,
   ops,
   draft: draft ?? { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] },
-  undeclared,
+  undeclared: undeclaredSignals,
   read: signalReader(hook, { read }),
 });
-const fromOf = ({ name }: Named, { at: { layer }, ops }: Pick<HookPlace, 'at' | 'ops'>): From => ({ name, layer, ops });
+const fromOf = ({ name }: Named, { at: { layer }, ops }: Pick<HookPlace, 'at' | 'ops'>): ValueOrigin => ({
+  name,
+  layer,
+  ops,
+});
 
 /** Positions are u32 where an engine compares them. */
 const MOST = 2 ** 32 - 1;
 /** The first whole position from x on. @throws KvError for what is no number */
-function position({ name, layer }: Pick<From, 'name' | 'layer'>, what: string, x: unknown): number {
+function position({ name, layer }: Pick<ValueOrigin, 'name' | 'layer'>, what: string, x: unknown): number {
   if (typeof x !== 'number' || Number.isNaN(x))
-    throw new KvError(where(name, layer), `expected ${what} as a position, got ${promised(x)}`);
+    throw new KvError(where(name, layer), `expected ${what} as a position, got ${shownValue(x)}`);
   return Math.min(MOST, Math.max(0, Math.ceil(x)));
 }
 
 /** What a view leaves visible in a layer now. @throws KvError naming view and layer */
-export function runView(hook: ViewHook, place: HookPlace): Visible {
+export function runView(hook: ViewHook, place: HookPlace): ViewBounds {
   const { at } = place,
     from = fromOf(hook, place),
     { name, layer } = from;
-  return guarded(name, layer, () => {
+  return runGuarded(name, layer, () => {
     const seen: unknown = readOnly(name, [cellOf(hook, place)], ([cell]) => hook.run(cell));
     expectObject(from, 'what stays visible', seen);
-    const { mask, sinks, lower, state, chosen, checks } = seen as Visible,
+    const { mask, sinks, lower, state, chosen, checks } = seen as ViewBounds,
       slots = { rows: rowsOf(at), columns: at.slots, dtype: 'f32' } as const;
     if (mask !== undefined) expectTensor(from, 'a mask', mask, slots);
     if (lower !== undefined && typeof lower !== 'function')
-      throw new KvError(where(name, layer), `expected lower as a function of a position, got ${shown(lower)}`);
+      throw new KvError(where(name, layer), `expected lower as a function of a position, got ${showValue(lower)}`);
     if (state !== undefined) expectState(from, at, hook.needs, state);
     if (chosen !== undefined) {
       expectObject(from, 'what the mask was chosen by', chosen);
@@ -69,7 +92,7 @@ export function runView(hook: ViewHook, place: HookPlace): Visible {
           position(
             from,
             'the first visible position',
-            guarded(name, layer, () => lower.call(seen, t)),
+            runGuarded(name, layer, () => lower.call(seen, t)),
           ),
       }),
       ...(state !== undefined && { state }),
@@ -82,7 +105,7 @@ export function runView(hook: ViewHook, place: HookPlace): Visible {
 /** New state of each place, as a step hook writes it. @throws KvError naming hook and layer */
 export function runStepHook(hook: StepHook, places: readonly HookPlace[]): readonly ReadonlyMap<string, Tensor>[] {
   const layer = places[0]?.at.layer ?? 0,
-    made: unknown = guarded(hook.name, layer, () =>
+    made: unknown = runGuarded(hook.name, layer, () =>
       readOnly(
         hook.name,
         places.map((place) => cellOf(hook, place)),
@@ -92,15 +115,15 @@ export function runStepHook(hook: StepHook, places: readonly HookPlace[]): reado
   if (!Array.isArray(made) || made.length !== places.length)
     throw new KvError(
       where(hook.name, layer),
-      `expected new state for each of ${places.length} layers, got ${Array.isArray(made) ? made.length : promised(made)}`,
+      `expected new state for each of ${places.length} layers, got ${Array.isArray(made) ? made.length : shownValue(made)}`,
     );
   for (const [i, place] of places.entries())
-    guarded(hook.name, place.at.layer, () => expectState(fromOf(hook, place), place.at, hook.needs, made[i]));
+    runGuarded(hook.name, place.at.layer, () => expectState(fromOf(hook, place), place.at, hook.needs, made[i]));
   return made as readonly ReadonlyMap<string, Tensor>[];
 }
 
 /** Keys and values `[G, n, d]` in the place of those that there are, and what is promised of their numbers. */
-export interface Replaced {
+export interface ReplacementCache {
   readonly keys?: Tensor | undefined;
   readonly values?: Tensor | undefined;
   readonly checks: readonly Check[];
@@ -109,16 +132,16 @@ export interface Replaced {
  * What a hook makes of keys and values before they are compacted, recorded before the event is read. @throws KvError
  * naming hook and layer
  */
-function runCompact(hook: CompactHook, place: HookPlace, draft: Draft): Replaced {
+function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection): ReplacementCache {
   const { at, ops } = place,
     from = fromOf(hook, place),
     { name, layer } = from,
     { kept } = draft;
   if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
-  return guarded(name, layer, () => {
+  return runGuarded(name, layer, () => {
     const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => hook.run(cell));
     expectObject(from, 'keys or values', made);
-    const { keys, values } = made as Replaced,
+    const { keys, values } = made as ReplacementCache,
       checks: Check[] = [];
     for (const [what, x] of Object.entries({ keys, values })) {
       if (x === undefined) continue;
@@ -131,19 +154,19 @@ function runCompact(hook: CompactHook, place: HookPlace, draft: Draft): Replaced
 }
 
 /** What the steps of an event left, and what becomes of keys and values before compaction, one list a layer. */
-export type RecordedEvent =
-  | { readonly drafts: readonly Draft[]; readonly made: readonly (readonly Replaced[])[] }
-  | { readonly drafts: readonly Draft[]; readonly error: unknown };
+export type EventRecord =
+  | { readonly drafts: readonly DraftSelection[]; readonly made: readonly (readonly ReplacementCache[])[] }
+  | { readonly drafts: readonly DraftSelection[]; readonly error: unknown };
 /**
  * Records an event: every step, then what the policy makes of keys and values, with its promises beside those of the
  * drafts. An error of the latter waits until what the steps left was judged. Gives way after every step and every such
  * hook of a layer, so that nobody waits longer than for one of them.
  */
-export function* recordEvent(policy: Compiled, layers: readonly EventLayer[], ops: Ops): Paced<RecordedEvent> {
+export function* recordEvent(policy: CompiledPolicy, layers: readonly EventLayer[], ops: Ops): PacedSteps<EventRecord> {
   const drafts = yield* pacedEvent(policy, layers, ops),
     hooks = policy.hooks('compact');
   try {
-    const made: Replaced[][] = [];
+    const made: ReplacementCache[][] = [];
     for (const [i, draft] of drafts.entries()) {
       made.push(hooks.map((hook) => runCompact(hook, { ...layers[i], ops }, draft)));
       if (hooks.length > 0) yield;
@@ -161,9 +184,9 @@ export function* recordEvent(policy: Compiled, layers: readonly EventLayer[], op
 }
 
 /** Positions of prompts that a layer takes from the one below. @throws KvError naming hook and layer */
-export function runFreeze(hook: FreezeHook, at: At): { readonly sinks: number; readonly below: number } {
+export function runFreeze(hook: FreezeHook, at: LayerContext): { readonly sinks: number; readonly below: number } {
   const from = { name: hook.name, layer: at.layer };
-  return guarded(hook.name, at.layer, () => {
+  return runGuarded(hook.name, at.layer, () => {
     const made: unknown = hook.run(at);
     expectObject(from, 'sinks and below', made);
     const { sinks, below } = made as { readonly sinks?: unknown; readonly below?: unknown };
@@ -186,6 +209,6 @@ export async function runProvider(
     throw abort?.aborted && cause === abort.reason ? cause : inNameOf(key, layer, cause);
   }
   if (value === undefined || value === null)
-    throw new KvError(where(key, layer), `expected a value from its provider, got ${shown(value)}`);
+    throw new KvError(where(key, layer), `expected a value from its provider, got ${showValue(value)}`);
   return value;
 }

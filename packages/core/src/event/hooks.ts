@@ -1,33 +1,33 @@
-import type { At, Atom, Cell, Inner, Reach, ViewHook, Visible } from '../piece/atoms.ts';
+import type { LayerContext, Atom, StepInput, WrappedSelection, Reach, ViewHook, ViewBounds } from '../piece/atoms.ts';
 import { expectObject } from './boundary.ts';
 import { factory } from '../piece/declare.ts';
-import type { About, Factory } from '../piece/declare.ts';
+import type { DeclarationFields, Factory } from '../piece/declare.ts';
 import { context, ofOptions, stateOf } from '../piece/kinds.ts';
-import type { By, Place, Reads } from '../piece/kinds.ts';
+import type { StepAuthor, StepContext, SignalReaders } from '../piece/kinds.ts';
 import { count, maybe } from '../piece/option.ts';
-import type { Options, Settled } from '../piece/option.ts';
+import type { Options, ResolvedOptions } from '../piece/option.ts';
 import { PHASES, PROTOCOL } from '../piece/piece.ts';
-import type { Hooked } from '../piece/piece.ts';
+import type { HookPiece } from '../piece/piece.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 type NewState = Readonly<Record<string, Tensor>>;
 /** What a declaration of a hook says. */
-export interface Hooking<O extends Options, S extends readonly AnySignal[]> extends About<O> {
+export interface HookDeclaration<O extends Options, S extends readonly AnySignal[]> extends DeclarationFields<O> {
   /** Signals that it reads. */
-  readonly needs?: S | ((options: Settled<O>) => S);
+  readonly needs?: S | ((options: ResolvedOptions<O>) => S);
   /** Hooks that come along. */
-  readonly beside?: (options: Settled<O>) => readonly Hooked[];
+  readonly beside?: (options: ResolvedOptions<O>) => readonly HookPiece[];
 }
 
 /** A factory of hooks; `atom` is what an engine runs. */
 function hook<N extends string, O extends Options, S extends readonly AnySignal[]>(
   name: N,
-  declared: Hooking<O, S>,
-  atom: (by: By, options: Settled<O>) => Atom,
-): Factory<O, Hooked<N>> {
-  const needsOf = (o: Settled<O>): readonly AnySignal[] => ofOptions(declared.needs ?? [], o);
-  return factory<O, Hooked<N>>(
+  declared: HookDeclaration<O, S>,
+  atom: (by: StepAuthor, options: ResolvedOptions<O>) => Atom,
+): Factory<O, HookPiece<N>> {
+  const needsOf = (o: ResolvedOptions<O>): readonly AnySignal[] => ofOptions(declared.needs ?? [], o);
+  return factory<O, HookPiece<N>>(
     name,
     declared,
     { kind: 'hook', from: PHASES, to: 'same' },
@@ -45,8 +45,11 @@ function hook<N extends string, O extends Options, S extends readonly AnySignal[
     needsOf,
   );
 }
-const read = <S>(cell: Cell, by: By, declared: { readonly needs?: S | object }): Place & Reads<S> =>
-  context(cell, by, declared) as unknown as Place & Reads<S>;
+const read = <S>(
+  cell: StepInput,
+  by: StepAuthor,
+  declared: { readonly needs?: S | object },
+): StepContext & SignalReaders<S> => context(cell, by, declared) as unknown as StepContext & SignalReaders<S>;
 const EMPTY: ReadonlyMap<string, Tensor> = new Map();
 
 /**
@@ -55,9 +58,9 @@ const EMPTY: ReadonlyMap<string, Tensor> = new Map();
  */
 export const onStep = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
-  declared: Hooking<O, S> & { readonly reach?: Reach },
-  run: (ctx: Place & Reads<S>, options: Settled<O>) => NewState,
-): Factory<O, Hooked<N>> =>
+  declared: HookDeclaration<O, S> & { readonly reach?: Reach },
+  run: (ctx: StepContext & SignalReaders<S>, options: ResolvedOptions<O>) => NewState,
+): Factory<O, HookPiece<N>> =>
   hook(name, declared, (by, o) => ({
     at: 'step',
     ...by,
@@ -68,9 +71,9 @@ export const onStep = <const N extends string, const S extends readonly AnySigna
 /** Declares what hides slots from a query and evicts nothing. */
 export const hide = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
-  declared: Hooking<O, S> & { readonly during: ViewHook['during'] },
-  run: (ctx: Place & Reads<S>, options: Settled<O>) => Visible,
-): Factory<O, Hooked<N>> =>
+  declared: HookDeclaration<O, S> & { readonly during: ViewHook['during'] },
+  run: (ctx: StepContext & SignalReaders<S>, options: ResolvedOptions<O>) => ViewBounds,
+): Factory<O, HookPiece<N>> =>
   hook(name, declared, (by, o) => ({
     at: 'view',
     ...by,
@@ -84,9 +87,9 @@ export const hide = <const N extends string, const S extends readonly AnySignal[
  */
 export const freeze = <const N extends string, O extends Options = {}>(
   name: N,
-  declared: Hooking<O, []> & { readonly copies?: (options: Settled<O>) => boolean },
-  run: (at: At, options: Settled<O>) => { readonly sinks: number; readonly below: number },
-): Factory<O, Hooked<N>> =>
+  declared: HookDeclaration<O, []> & { readonly copies?: (options: ResolvedOptions<O>) => boolean },
+  run: (at: LayerContext, options: ResolvedOptions<O>) => { readonly sinks: number; readonly below: number },
+): Factory<O, HookPiece<N>> =>
   hook(name, declared, (by, o) => ({
     at: 'freeze',
     ...by,
@@ -100,12 +103,12 @@ export const freeze = <const N extends string, O extends Options = {}>(
  */
 export const onCompact = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
-  declared: Hooking<O, S> & { readonly together?: boolean },
+  declared: HookDeclaration<O, S> & { readonly together?: boolean },
   run: (
-    ctx: Place & Reads<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined },
-    options: Settled<O>,
+    ctx: StepContext & SignalReaders<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined },
+    options: ResolvedOptions<O>,
   ) => { readonly keys?: Tensor; readonly values?: Tensor },
-): Factory<O, Hooked<N>> =>
+): Factory<O, HookPiece<N>> =>
   hook(name, declared, (by, o) => ({
     at: 'compact',
     ...by,
@@ -116,17 +119,17 @@ export const onCompact = <const N extends string, const S extends readonly AnySi
 /** Declares what stands around the policy inside a view: reuse an earlier set, or call `inner`. */
 export const wrapSelect = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
-  declared: Hooking<O, S>,
+  declared: HookDeclaration<O, S>,
   run: (
-    ctx: Place & Reads<S> & { inner(active?: Tensor): Inner },
-    options: Settled<O>,
+    ctx: StepContext & SignalReaders<S> & { inner(active?: Tensor): WrappedSelection },
+    options: ResolvedOptions<O>,
   ) => { readonly kept: Tensor; readonly state?: NewState | undefined },
-): Factory<O, Hooked<N>> =>
+): Factory<O, HookPiece<N>> =>
   hook(name, declared, (by, o) => ({
     at: 'wrapSelect',
     ...by,
     run(cell) {
-      const inner = (active?: Tensor): Inner => cell.inner(active),
+      const inner = (active?: Tensor): WrappedSelection => cell.inner(active),
         made = run(Object.assign(read<S>(cell, by, declared), { inner }), o);
       expectObject({ name, layer: cell.at.layer }, 'kept slots', made);
       return { kept: made.kept, state: stateOf(EMPTY, by, cell.at, made.state) };
@@ -139,7 +142,7 @@ export const wrapSelect = <const N extends string, const S extends readonly AnyS
  *
  * @remarks StreamingLLM's positions within the cache, Xiao et al. 2023, arXiv:2309.17453, over any policy.
  */
-export const rerotate: Factory<{}, Hooked<'rerotate'>> = onCompact(
+export const rerotate: Factory<{}, HookPiece<'rerotate'>> = onCompact(
   'rerotate',
   { source: 'Xiao et al. 2023, arXiv:2309.17453', says: 'Turns kept keys to consecutive positions.', together: true },
   () => ({}),
@@ -150,7 +153,7 @@ const timing = {
   every: maybe(count(1, 'tokens', 'An event every so many decoded tokens.')),
 };
 /** When events run: after each block of prefill, every so many decoded tokens; without it once, at the end of prefill. */
-export const cadence: Factory<typeof timing, Hooked<'cadence'>> = hook(
+export const cadence: Factory<typeof timing, HookPiece<'cadence'>> = hook(
   'cadence',
   { source: '@kv/core', says: 'When events run.', options: timing },
   (by, { block, every }) => ({

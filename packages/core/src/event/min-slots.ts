@@ -1,22 +1,22 @@
-import type { Ends, Step } from '../piece/atoms.ts';
-import { expectObject, guarded } from './boundary.ts';
+import type { ForcedEnds, Step } from '../piece/atoms.ts';
+import { expectObject, runGuarded } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 
 type Forcing = Pick<Step, 'name' | 'ends' | 'floor'>;
 
 /** @throws KvError naming the step, for anything but a whole number of slots */
 function slotsOf({ name }: Forcing, what: string, x: unknown): number {
   if (!Number.isSafeInteger(x) || (x as number) < 0)
-    throw new KvError(name, `expected a whole number of slots as its ${what}, got ${shown(x)}`);
+    throw new KvError(name, `expected a whole number of slots as its ${what}, got ${showValue(x)}`);
   return x as number;
 }
 
-function stepEnds(step: Forcing, budget: number): Required<Ends> {
+function stepEnds(step: Forcing, budget: number): Required<ForcedEnds> {
   if (!step.ends) return { first: 0, last: 0 };
-  const made: unknown = guarded(step.name, 0, () => step.ends?.(budget));
+  const made: unknown = runGuarded(step.name, 0, () => step.ends?.(budget));
   expectObject({ name: step.name }, 'ends', made);
-  const { first = 0, last = 0 } = made as Ends;
+  const { first = 0, last = 0 } = made as ForcedEnds;
   return { first: slotsOf(step, 'first ends', first), last: slotsOf(step, 'last ends', last) };
 }
 
@@ -25,7 +25,7 @@ function stepEnds(step: Forcing, budget: number): Required<Ends> {
  *
  * @throws KvError naming the step whose `ends` are no whole numbers
  */
-export function endsOf(steps: readonly Forcing[], budget: number): Required<Ends> {
+export function endsOf(steps: readonly Forcing[], budget: number): Required<ForcedEnds> {
   const all = steps.map((step) => stepEnds(step, budget));
   return { first: Math.max(0, ...all.map((e) => e.first)), last: Math.max(0, ...all.map((e) => e.last)) };
 }
@@ -47,7 +47,7 @@ export function floorOf(steps: readonly Forcing[], slots: number, budget: number
     const floor = slotsOf(
       step,
       'floor',
-      guarded(step.name, 0, () => step.floor?.(slots, budget)),
+      runGuarded(step.name, 0, () => step.floor?.(slots, budget)),
     );
     return Math.max(0, floor - Math.min(slots, certainSlots([step], budget)));
   };

@@ -1,6 +1,6 @@
 import type { Atom } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 import { otherProtocol } from '../piece/piece.ts';
 import type { Piece } from '../piece/piece.ts';
 
@@ -56,10 +56,10 @@ export function expectAtoms(policy: Piece, atoms: readonly unknown[]): asserts a
   const other = otherProtocol(policy, policy.label);
   if (other) throw new KvError('policy', other);
   if (typeof policy.label !== 'string')
-    throw new KvError('policy', `expected a label as a string, got ${shown(policy.label)}`);
+    throw new KvError('policy', `expected a label as a string, got ${showValue(policy.label)}`);
   for (const [i, atom] of atoms.entries()) {
     const refuse = (want: string, got: unknown): KvError =>
-      new KvError('policy', `expected ${want} in atom ${i + 1} of '${policy.label}', got ${shown(got)}`);
+      new KvError('policy', `expected ${want} in atom ${i + 1} of '${policy.label}', got ${showValue(got)}`);
     if (typeof atom !== 'object' || atom === null) throw refuse('an object', atom);
     const of = atom as Readonly<Record<string, unknown>>,
       fields = Object.hasOwn(SORTS, String(of['at'])) ? SORTS[of['at'] as Atom['at']] : undefined;

@@ -1,5 +1,5 @@
 import { layerOf } from './alike.ts';
-import type { Cell } from '../piece/atoms.ts';
+import type { StepInput } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { HostTensor } from '../tensor/host-tensor.ts';
 import type { Signal } from '../piece/signals.ts';
@@ -55,7 +55,7 @@ function note(given: Given[], what: string, x: unknown): void {
   if (x.lengths) note(given, `the lengths of ${what}`, x.lengths);
 }
 /** A cell that notes down what it gives to a piece. */
-function noting<C extends Cell>(cell: C, given: Given[]): C {
+function noting<C extends StepInput>(cell: C, given: Given[]): C {
   const { draft } = cell;
   for (const what of IN_DRAFT) note(given, what, draft[what]);
   note(given, 'units', draft.units?.of);
@@ -71,7 +71,11 @@ function noting<C extends Cell>(cell: C, given: Given[]): C {
 const IN_DRAFT = ['budgets', 'scores', 'forced', 'banned', 'unitScores', 'kept', 'active'] as const;
 
 /** Runs a piece over cells. @throws KvError naming the piece, if it wrote to a tensor that it was given. */
-export function readOnly<C extends Cell, T>(name: string, cells: readonly C[], run: (cells: readonly C[]) => T): T {
+export function readOnly<C extends StepInput, T>(
+  name: string,
+  cells: readonly C[],
+  run: (cells: readonly C[]) => T,
+): T {
   const given: Given[][] = cells.map(() => []);
   const expectSame = (): void => {
     for (const [i, all] of given.entries())

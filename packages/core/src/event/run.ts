@@ -1,19 +1,28 @@
 import { raisedNote } from './allowance.ts';
-import type { Allowance, Forcing } from './allowance.ts';
+import type { Allowance, BudgetTraits } from './allowance.ts';
 import { apportion } from '../tensor/apportion.ts';
-import { checkedPlan, expectObject, expectState, expectTensor, guarded, keptRows } from './boundary.ts';
+import { checkedPlan, expectObject, expectState, expectTensor, runGuarded, keptRows } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
 import { budgetHint } from './forced.ts';
-import type { At, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from '../piece/atoms.ts';
+import type {
+  LayerContext,
+  DraftSelection,
+  Hook,
+  WrappedSelection,
+  BudgetPlan,
+  Reach,
+  Step,
+  WrapSelectHook,
+} from '../piece/atoms.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { certainSlots, floorOf } from './min-slots.ts';
 import type { Piece, Policy } from '../piece/piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
 import { readOnly } from './read-only.ts';
 import { cellOf, pacedSteps, runSteps, starting } from './steps.ts';
-import type { EventLayer, Paced } from './steps.ts';
+import type { EventLayer, PacedSteps } from './steps.ts';
 import { sameSignal } from '../piece/signals.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -21,7 +30,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 
 /** A policy taken apart: what an engine looks at. */
-export interface Compiled extends Forcing {
+export interface CompiledPolicy extends BudgetTraits {
   readonly steps: readonly Step[];
   /** Signals of the event, each once. */
   readonly needs: readonly AnySignal[];
@@ -36,10 +45,10 @@ export interface Compiled extends Forcing {
 export const union = (...lists: readonly (readonly AnySignal[])[]): readonly AnySignal[] =>
   lists.flat().filter((s, i, all) => all.findIndex((t) => sameSignal(s, t)) === i);
 
-const compiled = new WeakMap<Piece | Policy, Compiled>();
+const compiled = new WeakMap<Piece | Policy, CompiledPolicy>();
 
 /** A policy taken apart: once, since pieces are immutable. @throws KvError for what is no piece */
-export function compile(policy: Piece | Policy): Compiled {
+export function compile(policy: Piece | Policy): CompiledPolicy {
   const known = compiled.get(policy);
   if (known) return known;
   expectPiece(policy);
@@ -54,11 +63,11 @@ export function expectPiece(policy: unknown): asserts policy is Piece {
     throw new KvError(
       'policy',
       otherProtocol(policy, 'the policy') ??
-        `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${typeof policy === 'string' ? readBy(policy) : shown(policy)}`,
+        `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${typeof policy === 'string' ? readBy(policy) : showValue(policy)}`,
     );
 }
 
-function takeApart(policy: Piece): Compiled {
+function takeApart(policy: Piece): CompiledPolicy {
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
     floor = (slots: number, budget: number): number => floorOf(steps, slots, budget),
@@ -100,17 +109,17 @@ function takeApart(policy: Piece): Compiled {
  * heads unequal.
  */
 export function planBudgets(
-  policy: Compiled,
+  policy: CompiledPolicy,
   allowed: number | Allowance,
   lengths: readonly (readonly number[])[],
-): Plan {
+): BudgetPlan {
   const allowance: Allowance = typeof allowed === 'number' ? { slots: allowed } : allowed,
     { slots: budget, share } = allowance;
   if (!Number.isInteger(budget) || budget < 0)
     throw new KvError('budget', `must be a whole number of slots per layer and KV head, at least 0, got ${budget}`);
   const most = Math.max(0, ...lengths.flat()),
     note = raisedNote(policy, allowance);
-  let plan: Plan = {
+  let plan: BudgetPlan = {
     budgets: lengths.map((heads) => heads.map(() => budget)),
     lengths,
     asked: note === undefined ? (allowance.asked ?? budget) : budget,
@@ -136,7 +145,7 @@ export function planBudgets(
     plan = checkedPlan(
       step,
       before,
-      guarded(step.name, 0, () => allot(given)),
+      runGuarded(step.name, 0, () => allot(given)),
     );
   }
   if (!scored)
@@ -166,25 +175,28 @@ export interface EventOptions {
   /** Stands around all steps: rows that it leaves out need no scores either. */
   readonly wrap?: WrapSelectHook | undefined;
   /** Rows of its slots: a view may show every query head its own. */
-  readonly wrappedRows?: (at: At) => readonly number[];
+  readonly wrappedRows?: (at: LayerContext) => readonly number[];
 }
 
 /** Records all steps of an event, and gives way after each of them in each layer. */
-export const pacedEvent = (policy: Compiled, layers: readonly EventLayer[], ops: Ops): Paced<readonly Draft[]> =>
-  pacedSteps(policy.steps, layers, ops, starting(layers, ops));
+export const pacedEvent = (
+  policy: CompiledPolicy,
+  layers: readonly EventLayer[],
+  ops: Ops,
+): PacedSteps<readonly DraftSelection[]> => pacedSteps(policy.steps, layers, ops, starting(layers, ops));
 
-/** Records all steps of an event at once; `settle` reads what came of it. */
+/** Records all steps of an event at once; `readDecisions` reads what came of it. */
 export function runEvent(
-  policy: Compiled,
+  policy: CompiledPolicy,
   layers: readonly EventLayer[],
   ops: Ops,
   { wrap, wrappedRows = keptRows }: EventOptions = {},
-): readonly Draft[] {
+): readonly DraftSelection[] {
   const start = starting(layers, ops);
   if (!wrap) return runSteps(policy.steps, layers, ops, start);
   return layers.map((layer, i) => {
     let done = start[i];
-    const inner = (active?: Tensor): Inner => {
+    const inner = (active?: Tensor): WrappedSelection => {
       done = runSteps(policy.steps, [layer], ops, [{ ...start[i], ...(active && { active }) }])[0];
       if (!done.kept || !done.scores)
         throw new KvError(wrap.name, `expected a policy that scores and selects inside it`);
@@ -192,7 +204,7 @@ export function runEvent(
     };
     const { at } = layer,
       from = { name: wrap.name, layer: at.layer, ops };
-    return guarded(wrap.name, at.layer, () => {
+    return runGuarded(wrap.name, at.layer, () => {
       const made: unknown = readOnly(wrap.name, [{ ...cellOf(layer, ops, start[i], wrap), inner }], ([cell]) =>
         wrap.run(cell),
       );

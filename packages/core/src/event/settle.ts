@@ -1,5 +1,5 @@
 import { raisedText } from './allowance.ts';
-import type { Check, Draft } from '../piece/atoms.ts';
+import type { Check, DraftSelection } from '../piece/atoms.ts';
 import type { Backend } from '../tensor/backend.ts';
 import { checkedBudgets, checkedSlots } from './boundary.ts';
 import { badNumber } from '../tensor/host-tensor.ts';
@@ -9,7 +9,7 @@ import type { EventLayer } from './steps.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 /** What an event decided, on the host. */
-export interface Settled {
+export interface EventDecision {
   /** Ascending slots, `[layer][kvHead]`. */
   readonly kept: readonly (readonly Uint32Array[])[];
   readonly budgets: readonly (readonly number[])[];
@@ -18,16 +18,21 @@ export interface Settled {
 }
 type Read = Awaited<ReturnType<Backend['read']>>;
 
-/** The tensors that `settled` wants to see, in one read. */
-export const toRead = (drafts: readonly Draft[]): readonly Tensor[] => [
+/** The tensors that `decisionsOf` wants to see, in one read. */
+export const toRead = (drafts: readonly DraftSelection[]): readonly Tensor[] => [
   ...drafts.flatMap(({ checks }) => checks.map(({ bad }) => bad)),
   ...drafts.map(({ budgets }) => budgets),
   ...drafts.map(({ kept, budgets }) => kept ?? budgets),
   ...drafts.flatMap(({ allotted = [] }) => allotted),
 ];
 
-/** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `settle` */
-export function settled(layers: readonly EventLayer[], drafts: readonly Draft[], read: Read, open = false): Settled {
+/** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `readDecisions` */
+export function decisionsOf(
+  layers: readonly EventLayer[],
+  drafts: readonly DraftSelection[],
+  read: Read,
+  open = false,
+): EventDecision {
   const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ columns: layers[i].at.slots, ...c })));
   expectPromises(
     checks.filter(({ late }) => !late),
@@ -106,7 +111,11 @@ function brokenBy({ bad, want, late }: Check): string {
 }
 
 /** Allocators that read scores share out what was asked for, and no more. */
-function checkedTotal(layers: readonly EventLayer[], drafts: readonly Draft[], budgets: Settled['budgets']): void {
+function checkedTotal(
+  layers: readonly EventLayer[],
+  drafts: readonly DraftSelection[],
+  budgets: EventDecision['budgets'],
+): void {
   const by = drafts.find((draft) => draft.allottedBy)?.allottedBy;
   if (!by?.bounded) return;
   const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
@@ -121,8 +130,8 @@ function checkedTotal(layers: readonly EventLayer[], drafts: readonly Draft[], b
  * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised),
  * budgets or slots that are none, or more forced slots than budget; each names piece, layer and slot.
  */
-export const settle = async (
+export const readDecisions = async (
   backend: Pick<Backend, 'read'>,
   layers: readonly EventLayer[],
-  drafts: readonly Draft[],
-): Promise<Settled> => settled(layers, drafts, await backend.read(toRead(drafts)));
+  drafts: readonly DraftSelection[],
+): Promise<EventDecision> => decisionsOf(layers, drafts, await backend.read(toRead(drafts)));

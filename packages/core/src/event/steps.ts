@@ -1,6 +1,6 @@
 import type { StepCache } from './alike.ts';
-import type { Above, At, Cell, Draft, Step } from '../piece/atoms.ts';
-import { guarded, runStep } from './boundary.ts';
+import type { ForcedAboveShare, LayerContext, StepInput, DraftSelection, Step } from '../piece/atoms.ts';
+import { runGuarded, runStep } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { range } from '../tensor/range.ts';
@@ -9,11 +9,11 @@ import type { AnySignal, Signal } from '../piece/signals.ts';
 
 /** One layer of an event, as an engine gives it. */
 export interface EventLayer {
-  readonly at: At;
+  readonly at: LayerContext;
   /** Slots to keep per row of the selection. */
   readonly budgets: readonly number[];
   /** Where they are a share. */
-  readonly above?: Above | undefined;
+  readonly above?: ForcedAboveShare | undefined;
   read(signal: AnySignal): unknown;
   /** What steps left in layers before, where their tensors last. */
   readonly known?: StepCache | undefined;
@@ -24,7 +24,7 @@ export const signalReader =
   (
     by: { readonly label: string; readonly needs: readonly AnySignal[] },
     layer: Pick<EventLayer, 'read'>,
-    state: Draft['state'] = new Map(),
+    state: DraftSelection['state'] = new Map(),
   ) =>
   <V>(signal: Signal<string, V>): V => {
     if (!by.needs.some((s) => sameSignal(s, signal)))
@@ -35,7 +35,7 @@ export const signalReader =
     return (state.get(signal.id) ?? layer.read(signal)) as V;
   };
 /** Getters that say which of core's signals a piece reads undeclared. They are a prototype: a Proxy would slow every read. */
-export const undeclared: object = /* @__PURE__ */ (() => {
+export const undeclaredSignals: object = /* @__PURE__ */ (() => {
   const getters = {};
   for (const as of [
     'keys',
@@ -55,41 +55,46 @@ export const undeclared: object = /* @__PURE__ */ (() => {
     });
   return getters;
 })();
-export const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<typeof signalReader>[0]): Cell => ({
+export const cellOf = (
+  layer: EventLayer,
+  ops: Ops,
+  draft: DraftSelection,
+  step: Parameters<typeof signalReader>[0],
+): StepInput => ({
   at: layer.at,
   ops,
   draft,
   known: layer.known,
-  undeclared,
+  undeclared: undeclaredSignals,
   read: signalReader(step, layer, draft.state),
 });
 
 /** Work that gives way now and then, for an engine to serve others meanwhile. */
-export type Paced<T> = Generator<void, T>;
+export type PacedSteps<T> = Generator<void, T>;
 /** Does all of it at once. */
-export function finish<T>(work: Paced<T>): T {
+export function finish<T>(work: PacedSteps<T>): T {
   for (;;) {
     const { done, value } = work.next();
     if (done) return value;
   }
 }
 
-type RunStep = (step: Step, cells: readonly Cell[]) => readonly Draft[];
+type RunStep = (step: Step, cells: readonly StepInput[]) => readonly DraftSelection[];
 /** Gives way after every step of a layer, or of all layers where the step reaches over the model. */
 export function* pacedSteps(
   steps: readonly Step[],
   layers: readonly EventLayer[],
   ops: Ops,
-  drafts: readonly Draft[],
+  drafts: readonly DraftSelection[],
   by: RunStep = runStep,
-): Paced<readonly Draft[]> {
+): PacedSteps<readonly DraftSelection[]> {
   let now = drafts;
   for (const step of steps) {
     const before = now,
-      cell = (i: number): Cell =>
+      cell = (i: number): StepInput =>
         cellOf(layers[i], ops, step.kind === 'selector' ? withForced(layers[i], ops, before[i]) : before[i], step),
       parts = step.reach === 'model' ? [range(0, layers.length)] : layers.map((_, i) => [i]),
-      next: Draft[] = [];
+      next: DraftSelection[] = [];
     for (const part of parts) {
       next.push(...by(step, Array.from(part, cell)));
       yield;
@@ -99,11 +104,11 @@ export function* pacedSteps(
   return now;
 }
 /** A draft that is selected from: under a share a head's budget has room for all of its forced slots. */
-function withForced({ at, above, known }: EventLayer, ops: Ops, draft: Draft): Draft {
+function withForced({ at, above, known }: EventLayer, ops: Ops, draft: DraftSelection): DraftSelection {
   const { budgets, forced } = draft;
   if (!above || !forced) return draft;
-  const make = (): Draft =>
-    guarded('budget', at.layer, () =>
+  const make = (): DraftSelection =>
+    runGuarded('budget', at.layer, () =>
       Object.freeze({
         ...draft,
         allotted: budgets,
@@ -113,10 +118,10 @@ function withForced({ at, above, known }: EventLayer, ops: Ops, draft: Draft): D
   return known?.withForced(draft, make) ?? make();
 }
 /** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
-export const runSteps = (...of: Parameters<typeof pacedSteps>): readonly Draft[] => finish(pacedSteps(...of));
+export const runSteps = (...of: Parameters<typeof pacedSteps>): readonly DraftSelection[] => finish(pacedSteps(...of));
 
 /** The draft an event starts from. */
-export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
+export const emptyDraft = (layer: EventLayer, ops: Ops): DraftSelection =>
   Object.freeze({
     budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }),
     state: new Map(),
@@ -124,8 +129,8 @@ export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
   });
 
 /** The drafts that layers start from. */
-export const starting = (layers: readonly EventLayer[], ops: Ops): readonly Draft[] =>
+export const starting = (layers: readonly EventLayer[], ops: Ops): readonly DraftSelection[] =>
   layers.map((layer) => {
-    const make = (): Draft => emptyDraft(layer, ops);
+    const make = (): DraftSelection => emptyDraft(layer, ops);
     return layer.known?.start(layer.budgets, make) ?? make();
   });

@@ -1,15 +1,15 @@
-import type { At, Draft } from '../piece/atoms.ts';
+import type { LayerContext, DraftSelection } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import { axesOf, sizesOf } from './input-shapes.ts';
 import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { expectBackend } from '../tensor/backend.ts';
 import type { Backend } from '../tensor/backend.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 import type { AnyPiece, Piece } from '../piece/piece.ts';
 import { compile, planBudgets } from '../event/run.ts';
-import { settled, toRead } from '../event/settle.ts';
-import type { Compiled } from '../event/run.ts';
+import { decisionsOf, toRead } from '../event/settle.ts';
+import type { CompiledPolicy } from '../event/run.ts';
 import { emptyDraft, runSteps } from '../event/steps.ts';
 import type { EventLayer } from '../event/steps.ts';
 import { signalKey } from '../piece/signals.ts';
@@ -18,7 +18,7 @@ import { isState } from '../piece/state.ts';
 import type { DenseArray, HostArray, Tensor } from '../tensor/tensor.ts';
 
 /** Plain numbers: an ndarray (or anything shaped like one), or numbers in arrays of arrays: rows, heads of rows. */
-export type Plain = HostArray | Nested;
+export type PlainArray = HostArray | Nested;
 type Nested = readonly (readonly number[])[] | readonly (readonly (readonly number[])[])[];
 /**
  * Signals under the names that the piece reads them by, or, where it reads two by one name, under their own:
@@ -26,15 +26,15 @@ type Nested = readonly (readonly number[])[] | readonly (readonly (readonly numb
  */
 export interface Inputs {
   /** Scores `[rows, n]` that a transform, allocator or selector starts from. */
-  readonly scores?: Plain;
+  readonly scores?: PlainArray;
   /** Slots to keep per KV head. @defaultValue all */
   readonly budget?: number;
   readonly tokens?: Tokens;
-  readonly at?: Partial<At>;
+  readonly at?: Partial<LayerContext>;
   /** Numbers, or a value that the piece reads on the host. */
   readonly [signal: string]: object | number | undefined;
 }
-export interface Applied {
+export interface ApplyResult {
   readonly scores?: DenseArray;
   /** Ascending slots per row. */
   readonly kept?: readonly (readonly number[])[];
@@ -71,22 +71,22 @@ function shapeOf(x: unknown, depth = 0): readonly number[] | undefined {
 }
 
 /** What a piece leaves, by its type: scores where it leaves or is given any, slots where it chooses. */
-export type AppliedBy<P extends AnyPiece> = P extends AnyPiece
-  ? Applied &
-      ([P['to']] extends ['kept'] ? Required<Pick<Applied, 'kept'>> : unknown) &
+export type ApplyResultOf<P extends AnyPiece> = P extends AnyPiece
+  ? ApplyResult &
+      ([P['to']] extends ['kept'] ? Required<Pick<ApplyResult, 'kept'>> : unknown) &
       ([P['to']] extends ['same']
         ? 'start' extends P['from'][number]
           ? unknown
-          : Required<Pick<Applied, 'scores'>>
+          : Required<Pick<ApplyResult, 'scores'>>
         : [P['to']] extends ['scores' | 'weights' | 'units' | 'kept']
-          ? Required<Pick<Applied, 'scores'>>
+          ? Required<Pick<ApplyResult, 'scores'>>
           : unknown)
   : never;
 
 interface Recorded {
   readonly layer: EventLayer;
-  readonly draft: Draft;
-  readonly compiled: Compiled;
+  readonly draft: DraftSelection;
+  readonly compiled: CompiledPolicy;
   readonly notes: readonly string[];
 }
 
@@ -127,7 +127,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
   const widths = [...named.values()].map(({ shape }) => shape[1] ?? 0);
   const slots = sizes.slots ?? (widths.length > 0 ? Math.max(...widths) : seen);
   const length = inputs.at?.length ?? Math.max(slots, seen);
-  const at: At = {
+  const at: LayerContext = {
     layer: 0,
     layers: 1,
     step: 0,
@@ -167,7 +167,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
 }
 
 /** The draft that a piece starts from, with the scores of its caller. */
-function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, ops: Ops): Draft {
+function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, ops: Ops): DraftSelection {
   const empty = emptyDraft(layer, ops);
   if (!array) return empty;
   const scores = ops.from(array, 'f32');
@@ -181,9 +181,9 @@ function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, 
   };
 }
 
-type Read = Parameters<typeof settled>[2];
-function applied({ layer, draft, notes }: Recorded, read: Read): Applied {
-  const all = settled([layer], [draft], read, draft.kept === undefined);
+type Read = Parameters<typeof decisionsOf>[2];
+function applied({ layer, draft, notes }: Recorded, read: Read): ApplyResult {
+  const all = decisionsOf([layer], [draft], read, draft.kept === undefined);
   const scores = draft.scores && read[read.length - 1];
   return {
     budgets: all.budgets[0],
@@ -200,15 +200,15 @@ const wanted = ({ draft }: Recorded): readonly Tensor[] => [
 /** A piece's run that is recorded: the tensors to read, and what their numbers say. */
 export interface RecordedApply<P extends AnyPiece> {
   readonly tensors: readonly Tensor[];
-  result(read: Read): AppliedBy<P>;
+  result(read: Read): ApplyResultOf<P>;
 }
 
 /** Records a piece's run over plain numbers of one layer. @throws KvError, see `applyOn` */
 export function recordApply<const P extends AnyPiece>(piece: P, inputs: Inputs, ops: Ops): RecordedApply<P> {
   if (typeof inputs !== 'object' || inputs === null)
-    throw new KvError('apply', `expected signals by name such as { attention }, got ${shown(inputs)}`);
+    throw new KvError('apply', `expected signals by name such as { attention }, got ${showValue(inputs)}`);
   const recorded = record(piece, inputs, ops);
-  return { tensors: wanted(recorded), result: (read) => applied(recorded, read) as AppliedBy<P> };
+  return { tensors: wanted(recorded), result: (read) => applied(recorded, read) as ApplyResultOf<P> };
 }
 
 /**
@@ -221,7 +221,7 @@ export async function applyOn<const P extends AnyPiece>(
   backend: Backend,
   piece: P,
   inputs: Inputs,
-): Promise<AppliedBy<P>> {
+): Promise<ApplyResultOf<P>> {
   expectBackend('applyOn', backend);
   const { tensors, result } = recordApply(piece, inputs, backend.ops);
   return result(await backend.read(tensors));

@@ -1,4 +1,4 @@
-import type { At } from '../piece/atoms.ts';
+import type { LayerContext } from '../piece/atoms.ts';
 import { kernel } from '../tensor/kernel.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { range } from '../tensor/range.ts';
@@ -13,13 +13,16 @@ import type { WindowBlock } from '../piece/window-blocks.ts';
 // What a host without an engine of ours can work out of arrays.
 
 /** Rows and columns of piece state in one layer. */
-export function stateShape({ kind, rows, width = 1 }: StateSpec, at: At): readonly [rows: number, columns: number] {
+export function stateShape(
+  { kind, rows, width = 1 }: StateSpec,
+  at: LayerContext,
+): readonly [rows: number, columns: number] {
   const count = { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows];
   return [count, { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind]];
 }
 
 /** State as an array of the size that the layer needs now; entries that were never written have the initial value. */
-export function stateArray(spec: StateSpec, at: At, before?: HostArray): HostArray {
+export function stateArray(spec: StateSpec, at: LayerContext, before?: HostArray): HostArray {
   const [rows, fresh] = stateShape(spec, at);
   const have = before?.shape[1] ?? 0;
   const columns = spec.kind === 'unit' ? Math.max(have, before ? 0 : fresh) : fresh;
@@ -59,7 +62,7 @@ fn run(index: u32) {
 
 interface Seen {
   readonly ops: Ops;
-  readonly at: At;
+  readonly at: LayerContext;
   readonly queries: Tensor;
   readonly keys: Tensor;
   readonly positions: Tensor;

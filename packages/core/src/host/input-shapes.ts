@@ -1,4 +1,4 @@
-import type { At } from '../piece/atoms.ts';
+import type { LayerContext } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import { isState } from '../piece/state.ts';
@@ -45,7 +45,7 @@ const along = ({ axes, shape }: Input, axis: string): number | undefined => {
 export function sizesOf(
   label: string,
   inputs: readonly Input[],
-  at: Partial<At>,
+  at: Partial<LayerContext>,
 ): { readonly slots: number | undefined; readonly kvHeads: number } {
   for (const { name, shape, axes } of inputs)
     if (axes && shape.length !== axes.length)

@@ -1,4 +1,4 @@
-import type { At, Draft } from '../piece/atoms.ts';
+import type { LayerContext, DraftSelection } from '../piece/atoms.ts';
 import { StepCache } from '../event/alike.ts';
 import { allowanceOf } from '../event/allowance.ts';
 import type { Allowance } from '../event/allowance.ts';
@@ -8,11 +8,11 @@ import { runStepHook } from '../event/hook-boundary.ts';
 import { countedPositions, isArray, sharers, stateArray, windowSignal } from './host-signals.ts';
 import { expectBackend } from '../tensor/backend.ts';
 import type { Backend } from '../tensor/backend.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 import type { Piece, Policy } from '../piece/piece.ts';
 import { compile, planBudgets, runEvent, union } from '../event/run.ts';
-import type { Compiled } from '../event/run.ts';
-import { settle } from '../event/settle.ts';
+import type { CompiledPolicy } from '../event/run.ts';
+import { readDecisions } from '../event/settle.ts';
 import type { EventLayer } from '../event/steps.ts';
 import { signalKey } from '../piece/signals.ts';
 import type { AnySignal, Tokens } from '../piece/signals.ts';
@@ -49,10 +49,10 @@ export interface Cache {
   /** For pieces that read text: sponsorship, rarity, sentences. */
   readonly tokens?: Tokens;
   /** What the last event or step left as `state`. */
-  readonly state?: RetainedState;
+  readonly state?: RetainState;
 }
 /** What pieces remember, by id and layer. */
-export type RetainedState = ReadonlyMap<string, HostArray>;
+export type RetainState = ReadonlyMap<string, HostArray>;
 
 export interface RetainOptions {
   /** Slots per layer and KV head on average, or a share of the tokens seen; or what `allowanceOf` made of either. */
@@ -60,7 +60,7 @@ export interface RetainOptions {
   /** Where an engine cannot drop slots of one head alone: all heads of a layer keep the same. @defaultValue 'own' */
   readonly heads?: 'own' | 'alike';
 }
-export interface Retained {
+export interface RetainResult {
   readonly label: string;
   /** Ascending slots, `[layer][kvHead]`. */
   readonly slots: readonly (readonly Uint32Array[])[];
@@ -70,7 +70,7 @@ export interface Retained {
   /** Fallbacks and roundings, in sentences. */
   readonly notes: readonly string[];
   /** For the next event or step. */
-  readonly state: RetainedState;
+  readonly state: RetainState;
   /** A layer's `[G, n, ...]` with the kept slots alone, `[G, longest, ...]`; what a shorter head lacks is 0. */
   compact(layer: number, x: HostArray): CompactArray;
 }
@@ -103,14 +103,14 @@ function hostOf(
   const shapes = layers.map((layer, l) => shapeOf(layer, l));
   for (const [kvHeads] of shapes)
     if (!Number.isInteger(queryHeads) || queryHeads < 1 || queryHeads % kvHeads !== 0)
-      throw new KvError('queryHeads', `expected a multiple of the ${kvHeads} KV heads, got ${shown(queryHeads)}`);
+      throw new KvError('queryHeads', `expected a multiple of the ${kvHeads} KV heads, got ${showValue(queryHeads)}`);
   const lengths = layers.map((layer, l) => layer.lengths ?? new Array<number>(shapes[l][0]).fill(shapes[l][1]));
   const length = seen(cache);
   /** Positions from 0 on, one tensor for all layers that hold them. */
   const counted = new Map<string, Tensor>();
   const made = layers.map((layer, l): EventLayer => {
     const [kvHeads, slots, headDim] = shapes[l];
-    const at: At = {
+    const at: LayerContext = {
       layer: l,
       layers: layers.length,
       queryHeads,
@@ -199,7 +199,7 @@ function shapeOf(
     if (x && (!isArray(x) || x.shape.length !== (name === 'positions' ? 2 : 3)))
       throw new KvError(
         `layers[${l}].${name}`,
-        `expected an array of rank ${name === 'positions' ? 2 : 3}, got ${isArray(x) ? `[${x.shape.join(', ')}]` : shown(x)}`,
+        `expected an array of rank ${name === 'positions' ? 2 : 3}, got ${isArray(x) ? `[${x.shape.join(', ')}]` : showValue(x)}`,
       );
   const [heads, slots] = first.shape;
   for (const [name, x] of Object.entries({ keys, values, positions }))
@@ -229,7 +229,7 @@ function seen({ layers, length }: Cache): number {
 
 /** Hooks that act between events, which only an engine can ask. */
 const OUTSIDE = ['view', 'freeze', 'wrapSelect', 'compact'] as const;
-function eventsOnly(policy: Piece | Policy, { layers }: Cache): Compiled {
+function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
   if (!Array.isArray(layers) || layers.length === 0) throw missing('layers', 'at least one layer');
   const compiled = compile(policy);
   const [acting] = OUTSIDE.flatMap((sort): readonly { readonly label: string }[] => compiled.hooks(sort));
@@ -257,7 +257,7 @@ export async function retainOn(
   policy: Policy,
   cache: Cache,
   { budget, heads = 'own' }: RetainOptions,
-): Promise<Retained> {
+): Promise<RetainResult> {
   expectBackend('retainOn', backend);
   const compiled = eventsOnly(policy, cache);
   const alike = heads === 'alike';
@@ -274,7 +274,7 @@ export async function retainOn(
     }),
   );
   const drafts = runEvent(compiled, layers, backend.ops);
-  const { kept, budgets, notes } = await settle(backend, layers, drafts);
+  const { kept, budgets, notes } = await readDecisions(backend, layers, drafts);
   const slots = kept.map((sets, l) => host.lengths[l].map((_, g) => perRow(sets, g, host.lengths[l].length)));
   const needs = union(compiled.needs, ...compiled.hooks('step').map((hook) => hook.needs));
   const states = await statesAfter(
@@ -300,10 +300,10 @@ const mean = (xs: readonly number[]): number => Math.round(xs.reduce((a, b) => a
  *
  * @throws KvError naming the layer and what it lacks.
  */
-export async function advanceOn(backend: Backend, policy: Policy, cache: Cache): Promise<RetainedState> {
+export async function advanceOn(backend: Backend, policy: Policy, cache: Cache): Promise<RetainState> {
   expectBackend('advanceOn', backend);
   const compiled = eventsOnly(policy, cache);
-  let state: RetainedState = cache.state ?? new Map();
+  let state: RetainState = cache.state ?? new Map();
   for (const hook of compiled.hooks('step')) {
     const { layers } = hostOf({ ...cache, state }, backend, compiled.label, hook.needs, 0, false);
     const written = runStepHook(
@@ -318,9 +318,9 @@ export async function advanceOn(backend: Backend, policy: Policy, cache: Cache):
 /** States as steps wrote them, on the host. */
 async function statesAfter(
   needs: readonly AnySignal[],
-  written: readonly Draft['state'][],
+  written: readonly DraftSelection['state'][],
   backend: Backend,
-): Promise<RetainedState> {
+): Promise<RetainState> {
   const all = written.flatMap((state, l) =>
     [...state].map(([id, tensor]) => {
       const signal = needs.find((s): s is State => isState(s) && s.id === id);
@@ -332,7 +332,7 @@ async function statesAfter(
   return new Map(all.map(({ key }, i) => [key, { data: read[i].data, shape: read[i].shape }]));
 }
 /** States of slots with the kept ones alone. */
-const compacted = (needs: readonly AnySignal[], state: RetainedState, slots: Retained['slots']): RetainedState =>
+const compacted = (needs: readonly AnySignal[], state: RetainState, slots: RetainResult['slots']): RetainState =>
   new Map(
     [...state].map(([key, x]) => {
       const signal = needs.find((s): s is State => isState(s) && key.startsWith(`${s.id} `));

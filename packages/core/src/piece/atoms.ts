@@ -1,4 +1,4 @@
-import type { Share } from './budget.ts';
+import type { BudgetShare } from './budget.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { sameSignal } from './signals.ts';
@@ -6,7 +6,7 @@ import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 /** Where a step stands. Everything here is known on the host. */
-export interface At {
+export interface LayerContext {
   readonly layer: number;
   readonly layers: number;
   readonly queryHeads: number;
@@ -37,7 +37,7 @@ export interface Units {
 }
 
 /** What one layer's event has worked out so far. */
-export interface Draft {
+export interface DraftSelection {
   /** f32 `[H | G | 1, n]`; higher = keep. The row count says whose rows they are. */
   readonly scores?: Tensor;
   /** 1 = must stay, counted inside the budget. */
@@ -83,11 +83,11 @@ export interface Check {
 }
 
 /** One layer in an event. */
-export interface Cell {
-  readonly at: At;
+export interface StepInput {
+  readonly at: LayerContext;
   readonly ops: Ops;
   read<V>(signal: Signal<string, V>): V;
-  readonly draft: Draft;
+  readonly draft: DraftSelection;
   readonly known?: Recall | undefined;
   /** What a piece finds signals in that it did not declare. */
   readonly undeclared?: object;
@@ -95,11 +95,11 @@ export interface Cell {
 /** What steps left where they ran before. */
 export interface Recall {
   /** What a step leaves in a cell: what it left before, if it cannot tell the two apart, else what `run` gives. */
-  left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[];
+  left(step: Step, cell: StepInput, run: (cell: StepInput) => readonly DraftSelection[]): readonly DraftSelection[];
 }
 
 /** Budgets of all layers and KV heads, on the host, before the scores are known. */
-export interface Plan {
+export interface BudgetPlan {
   /** Whole slots, `[L][G]`. */
   readonly budgets: readonly (readonly number[])[];
   /** Slots present, `[L][G]`. */
@@ -109,26 +109,26 @@ export interface Plan {
   /** Slots that the policy's own pieces force in every head. */
   readonly floor: number;
   /** Where they are a share. */
-  readonly above?: Above;
+  readonly above?: ForcedAboveShare;
   /** Notes for the report, such as a fallback or a rounding. */
   readonly notes: readonly string[];
 }
 
 /** How many of the first and of the last positions are forced. */
-export interface Ends {
+export interface ForcedEnds {
   readonly first?: number;
   readonly last?: number;
 }
 
 /** Slots that are forced beyond budgets that are a share stay, too. */
-export interface Above {
-  readonly share: Share;
+export interface ForcedAboveShare {
+  readonly share: BudgetShare;
   /** The most that may be forced in a head; what forces more fails the event. */
   readonly forced: number;
 }
 
 export type Reach = 'head' | 'layer' | 'model';
-export type Kind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector';
+export type StepKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector';
 interface AtomBase {
   readonly name: string;
   readonly label: string;
@@ -140,7 +140,7 @@ interface AtomBase {
  */
 export interface Step extends AtomBase {
   readonly at: 'event';
-  readonly kind: Kind;
+  readonly kind: StepKind;
   readonly reach: Reach;
   /** Cannot run block-wise: wants the whole prompt before it. */
   readonly whole: boolean;
@@ -150,12 +150,12 @@ export interface Step extends AtomBase {
    */
   floor?(slots: number, budget: number): number;
   /** First and last positions of every head that it forces whatever the text is, at this budget. */
-  ends?(budget: number): Ends;
+  ends?(budget: number): ForcedEnds;
   /** It may force more than its floor, by what the text is. */
   readonly open?: boolean;
   /** The pieces that force them, itself or those inside it, with their options. @defaultValue its name */
   readonly forcers?: readonly string[];
-  run(cells: readonly Cell[]): readonly Draft[];
+  run(cells: readonly StepInput[]): readonly DraftSelection[];
   /** It promises scores of at least 0. */
   readonly weights?: boolean;
   /** A transform that leaves every top-k as it is. */
@@ -167,20 +167,20 @@ export interface Step extends AtomBase {
   /** An allocator that leaves budgets as they are, and forces or bans slots inside them. */
   readonly forces?: boolean;
   /** Allocators that need no scores: budgets to budgets, on the host. */
-  plan?(plan: Plan): Plan;
+  plan?(plan: BudgetPlan): BudgetPlan;
 }
 
 /** After every decoded token: accumulators, decay, moving averages. Returns new state by signal id. */
 export interface StepHook extends AtomBase {
   readonly at: 'step';
   readonly reach: Reach;
-  run(cells: readonly Cell[]): readonly ReadonlyMap<string, Tensor>[];
+  run(cells: readonly StepInput[]): readonly ReadonlyMap<string, Tensor>[];
 }
 /**
  * What stays visible: `mask` 1 = visible, f32 `[H | G | 1, n]`; or sinks plus everything from `lower(t)` on, for a
  * query at position t.
  */
-export interface Visible {
+export interface ViewBounds {
   readonly mask?: Tensor;
   readonly sinks?: number;
   lower?(t: number): number;
@@ -198,7 +198,7 @@ export interface Visible {
 export interface ViewHook extends AtomBase {
   readonly at: 'view';
   readonly during: 'prefill' | 'decode' | 'both';
-  run(cell: Cell): Visible;
+  run(cell: StepInput): ViewBounds;
 }
 /**
  * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state. Their keys
@@ -207,7 +207,7 @@ export interface ViewHook extends AtomBase {
 export interface FreezeHook extends AtomBase {
   readonly at: 'freeze';
   readonly copies?: boolean;
-  run(at: At): { readonly sinks: number; readonly below: number };
+  run(at: LayerContext): { readonly sinks: number; readonly below: number };
 }
 /**
  * What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped
@@ -217,7 +217,7 @@ export interface FreezeHook extends AtomBase {
 export interface CompactHook extends AtomBase {
   readonly at: 'compact';
   readonly together?: boolean;
-  run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
+  run(cell: StepInput & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
 }
 /**
  * When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens.
@@ -228,7 +228,7 @@ export interface CadenceHook extends AtomBase {
   readonly every?: number;
 }
 /** The result of the policy inside a wrap: kept slots, and the scores that chose them. */
-export interface Inner {
+export interface WrappedSelection {
   readonly kept: Tensor;
   readonly scores: Tensor;
 }
@@ -238,7 +238,7 @@ export interface Inner {
  */
 export interface WrapSelectHook extends AtomBase {
   readonly at: 'wrapSelect';
-  run(cell: Cell & { inner(active?: Tensor): Inner }): {
+  run(cell: StepInput & { inner(active?: Tensor): WrappedSelection }): {
     readonly kept: Tensor;
     readonly state?: ReadonlyMap<string, Tensor>;
   };

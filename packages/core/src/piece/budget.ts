@@ -1,14 +1,14 @@
 import { KvError } from '../tensor/errors.ts';
-import { shown } from './option.ts';
+import { showValue } from './option.ts';
 import type { Option } from './option.ts';
 
 /** A share of the tokens seen, as `'25%'`. */
-export type Share = `${number}%`;
+export type BudgetShare = `${number}%`;
 /**
  * Slots per layer and KV head on average, or a share of the tokens seen. A number is a promise that nothing breaks; of a
  * share what the policy forces is kept even where that is more.
  */
-export type Budget = number | Share;
+export type Budget = number | BudgetShare;
 
 /** An option that is a budget; absent by default. */
 export const budgetOption = (says: string, otherwise?: string): Option<Budget | undefined> => ({
@@ -42,7 +42,7 @@ export function exactSlotsOf(budget: Budget, n: number): number {
   if (!(share > 0 && share <= 100))
     throw new KvError(
       'budget',
-      `must be a whole number of slots, or a share above 0% and up to 100%, got ${shown(budget)}`,
+      `must be a whole number of slots, or a share above 0% and up to 100%, got ${showValue(budget)}`,
     );
   return (n * share) / 100;
 }

@@ -1,14 +1,14 @@
 import { KvError } from '../tensor/errors.ts';
-import { labelled } from './labelled.ts';
-import { print, settle, shown } from './option.ts';
-import type { Chosen, Made, Options, Settled } from './option.ts';
+import { withLabel } from './labelled.ts';
+import { print, settle, showValue } from './option.ts';
+import type { OptionValues, LabelledPart, Options, ResolvedOptions } from './option.ts';
 import { isPiece, PROTOCOL } from './piece.ts';
 import type { Phase, Piece } from './piece.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal } from './signals.ts';
 
 /** The arguments of a piece before its options. */
-export type Takes = 'nothing' | 'scorer' | 'scorers' | 'terms' | 'policy';
+export type PieceArguments = 'nothing' | 'scorer' | 'scorers' | 'terms' | 'policy';
 /** The kinds of the algebra; a method is a composition under a name, any other word a part such as a detector. */
 export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector' | 'hook' | 'method';
 
@@ -22,7 +22,7 @@ export interface Description<O extends Options = Options> {
   /** What it does, in one sentence. */
   readonly says: string;
   readonly options: O;
-  readonly takes: Takes;
+  readonly takes: PieceArguments;
   /** What must stand before it, and what it leaves; absent of methods and parts. */
   readonly from?: readonly Phase[];
   readonly to?: Phase | 'same';
@@ -31,7 +31,7 @@ export interface Description<O extends Options = Options> {
 }
 type Call<O extends Options, P, I extends readonly unknown[]> = [keyof O] extends [never]
   ? (...inside: I) => P
-  : (...args: [...inside: I, options?: Chosen<O>]) => P;
+  : (...args: [...inside: I, options?: OptionValues<O>]) => P;
 /** A function that makes a piece, with the piece's description. */
 export type Factory<O extends Options, P, I extends readonly unknown[] = []> = Call<O, P, I> & {
   readonly description: Description<O>;
@@ -47,31 +47,37 @@ export function isFactory(x: unknown): x is AnyFactory {
 }
 
 /** What a declaration says beside its name. */
-export interface About<O extends Options> {
+export interface DeclarationFields<O extends Options> {
   /** @defaultValue '' for what is not published */
   readonly source?: string;
   readonly says?: string;
   readonly options?: O;
   /** Checks options against each other: a sentence about what is wrong, or nothing. */
-  readonly check?: (options: Settled<O>) => string | false | undefined;
+  readonly check?: (options: ResolvedOptions<O>) => string | false | undefined;
 }
 
 /** What `factory` adds to a declaration: kind, arguments and phases. */
 interface Role {
   readonly kind: Description['kind'];
-  readonly takes?: Takes;
+  readonly takes?: PieceArguments;
   readonly from?: readonly Phase[];
   readonly to?: Phase | 'same';
 }
 
-const WANTED: Readonly<Record<Takes, string>> = {
+const WANTED: Readonly<Record<PieceArguments, string>> = {
   nothing: 'options only',
   scorer: 'a scorer first',
   policy: 'a policy first',
   scorers: 'scorers',
   terms: 'pairs of a weight and a scorer',
 };
-const ARITY: Readonly<Record<Takes, number>> = { nothing: 0, scorer: 1, policy: 1, scorers: Infinity, terms: Infinity };
+const ARITY: Readonly<Record<PieceArguments, number>> = {
+  nothing: 0,
+  scorer: 1,
+  policy: 1,
+  scorers: Infinity,
+  terms: Infinity,
+};
 
 /**
  * A factory from a declaration and what it makes of settled options.
@@ -79,12 +85,12 @@ const ARITY: Readonly<Record<Takes, number>> = { nothing: 0, scorer: 1, policy: 
  * @param signals of what it makes, with its defaults.
  * @throws KvError, from the factory, in one sentence for arguments that do not fit.
  */
-export function factory<O extends Options, P extends Made | Piece, I extends readonly unknown[] = []>(
+export function factory<O extends Options, P extends LabelledPart | Piece, I extends readonly unknown[] = []>(
   name: string,
-  { source = '', says = '', options = {} as O, check }: About<O>,
+  { source = '', says = '', options = {} as O, check }: DeclarationFields<O>,
   { kind, takes = 'nothing', from, to }: Role,
-  make: (options: Settled<O>, label: string, ...inside: I) => P,
-  signals: (options: Settled<O>) => readonly AnySignal[] = () => [],
+  make: (options: ResolvedOptions<O>, label: string, ...inside: I) => P,
+  signals: (options: ResolvedOptions<O>) => readonly AnySignal[] = () => [],
 ): Factory<O, P, I> {
   const arity = ARITY[takes];
   const call = (...args: readonly unknown[]): P => {
@@ -96,12 +102,12 @@ export function factory<O extends Options, P extends Made | Piece, I extends rea
     const settled = settle(name, options, args[arity]);
     const wrong = check?.(settled);
     if (wrong) throw new KvError(name, wrong);
-    return labelled(make(settled, print(name, options, settled, inside.map(labelOf)), ...(inside as unknown as I)));
+    return withLabel(make(settled, print(name, options, settled, inside.map(labelOf)), ...(inside as unknown as I)));
   };
   const refused = (x: unknown): KvError => {
     if (takes === 'terms' && Array.isArray(x) && isPiece(x[1]))
-      return new KvError(name, `weight must be a finite number, got ${shown(x[0])}`);
-    const got = x === undefined ? 'nothing' : typeof x === 'function' ? `${shown(x)}: call it` : shown(x);
+      return new KvError(name, `weight must be a finite number, got ${showValue(x[0])}`);
+    const got = x === undefined ? 'nothing' : typeof x === 'function' ? `${showValue(x)}: call it` : showValue(x);
     return new KvError(name, `expected ${WANTED[takes]}, got ${got}`);
   };
   const description: Description<O> = {
@@ -128,8 +134,8 @@ const labelOf = (x: unknown): string => (Array.isArray(x) ? `${x[0]}*${(x[1] as 
 /** A method of a paper: a composition under a name, with the options that it passes on. */
 export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
   name: string,
-  about: About<O>,
-  make: (options: Settled<O>) => P,
+  about: DeclarationFields<O>,
+  make: (options: ResolvedOptions<O>) => P,
 ): Factory<O, P> =>
   factory<O, P>(
     name,
@@ -140,7 +146,7 @@ export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
   );
 
 /** Something that pieces take as an option, such as what finds anchors. */
-export interface Part<K extends string, F> extends Made<K> {
+export interface OptionPart<K extends string, F> extends LabelledPart<K> {
   readonly run: F;
   readonly signal?: AnySignal | undefined;
 }
@@ -149,11 +155,11 @@ export const partOf =
   <K extends string, F>(kind: K) =>
   <O extends Options = {}>(
     name: string,
-    about: About<O> & { readonly needs?: (options: Settled<O>) => AnySignal | undefined },
-    make: (options: Settled<O>) => F,
-  ): Factory<O, Part<K, F>> => {
-    const signal = (o: Settled<O>): AnySignal | undefined => about.needs?.(o);
-    return factory<O, Part<K, F>>(
+    about: DeclarationFields<O> & { readonly needs?: (options: ResolvedOptions<O>) => AnySignal | undefined },
+    make: (options: ResolvedOptions<O>) => F,
+  ): Factory<O, OptionPart<K, F>> => {
+    const signal = (o: ResolvedOptions<O>): AnySignal | undefined => about.needs?.(o);
+    return factory<O, OptionPart<K, F>>(
       name,
       about,
       { kind },

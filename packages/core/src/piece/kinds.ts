@@ -1,14 +1,24 @@
 import { layerOf } from '../event/alike.ts';
-import type { At, Cell, Draft, Ends, Kind, Plan, Reach, Step, Units } from './atoms.ts';
+import type {
+  LayerContext,
+  StepInput,
+  DraftSelection,
+  ForcedEnds,
+  StepKind,
+  BudgetPlan,
+  Reach,
+  Step,
+  Units,
+} from './atoms.ts';
 import { factory } from './declare.ts';
 import { forcerOf, forcersOf } from '../event/forced.ts';
-import type { About, Factory } from './declare.ts';
+import type { DeclarationFields, Factory } from './declare.ts';
 import { expectObject } from '../event/boundary.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { Mask, Ops } from '../tensor/maths.ts';
-import type { Options, Settled } from './option.ts';
+import type { Options, ResolvedOptions } from './option.ts';
 import { PROTOCOL } from './piece.ts';
-import type { Hooked, Phase, Piece, Scored } from './piece.ts';
+import type { HookPiece, Phase, Piece, ScorePhase } from './piece.ts';
 import { isState } from './state.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -21,13 +31,13 @@ type Named<S> = S extends readonly AnySignal[]
 type Keys<U> = U extends unknown ? keyof U : never;
 type Get<U, K> = U extends unknown ? (K extends keyof U ? U[K] : never) : never;
 /** Every signal under its name; optional where options decide whether it is read. */
-export type Reads<S, U = Named<S>> = { readonly [K in keyof U]: U[K] } & {
+export type SignalReaders<S, U = Named<S>> = { readonly [K in keyof U]: U[K] } & {
   readonly [K in Exclude<Keys<U>, keyof U>]?: Get<U, K>;
 };
 /** Operations, and where the step stands. */
-export interface Place {
+export interface StepContext {
   readonly ops: Ops;
-  readonly at: At;
+  readonly at: LayerContext;
   /** Rows inside a view that want scores, f32 `[rows, 1]`; absent: all. The others may be left out. */
   readonly active?: Tensor | undefined;
 }
@@ -58,7 +68,7 @@ export interface Selecting extends WithRows {
 type NewState = { readonly state?: Readonly<Record<string, Tensor>> | undefined };
 type NewMasks = { readonly forced?: Mask | undefined; readonly banned?: Mask | undefined };
 export type Scores = Tensor | ({ readonly scores: Tensor } & NewMasks & NewState);
-export type Cut = { readonly units: Units; readonly scores: Tensor };
+export type UnitCut = { readonly units: Units; readonly scores: Tensor };
 export type UnitScores =
   | Tensor
   | ({
@@ -66,21 +76,22 @@ export type UnitScores =
       /** Nothing stays forced. @defaultValue false */
       readonly release?: boolean;
     } & NewState);
-export type Allotted = { readonly budgets?: Tensor } & NewMasks & NewState;
+export type AllocatorOutput = { readonly budgets?: Tensor } & NewMasks & NewState;
 
 // What a declaration says.
 
-type OfOptions<O extends Options, T> = T | ((options: Settled<O>) => T);
-export interface Declared<O extends Options, S extends readonly AnySignal[], C, X> extends About<O> {
+type OfOptions<O extends Options, T> = T | ((options: ResolvedOptions<O>) => T);
+export interface PieceDeclaration<O extends Options, S extends readonly AnySignal[], C, X>
+  extends DeclarationFields<O> {
   /** Signals that it reads. */
   readonly needs?: OfOptions<O, S>;
   /** First and last positions that it forces in every head, whatever the text is, at a budget. */
-  readonly ends?: (options: Settled<O>, budget: number) => Ends;
+  readonly ends?: (options: ResolvedOptions<O>, budget: number) => ForcedEnds;
   /**
    * The most slots that it forces in a head, from the slots present and the budget asked for. @defaultValue those of
    * `ends`
    */
-  readonly floor?: (options: Settled<O>, slots: number, budget: number) => number;
+  readonly floor?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
   /** It may force more slots than its floor says, by what the text is. @defaultValue false */
   readonly open?: OfOptions<O, boolean>;
   /** It cannot run block-wise: it wants the whole prompt before it. @defaultValue false */
@@ -92,40 +103,40 @@ export interface Declared<O extends Options, S extends readonly AnySignal[], C, 
   /** An allocator whose sum only comes near what was asked for, as its paper has it. @defaultValue false */
   readonly approximate?: boolean;
   /** Hooks that come along. */
-  readonly beside?: (options: Settled<O>) => readonly Hooked[];
+  readonly beside?: (options: ResolvedOptions<O>) => readonly HookPiece[];
   /** Worked out once over all the layers of `reach`, and given to each as `shared`, with its own `index` among them. */
-  readonly across?: (layers: readonly (Place & Reads<S> & C)[], options: Settled<O>) => X;
+  readonly across?: (layers: readonly (StepContext & SignalReaders<S> & C)[], options: ResolvedOptions<O>) => X;
   /** @defaultValue 'model' beside `across`, else 'layer' */
   readonly reach?: OfOptions<O, Reach>;
 }
 type Run<O extends Options, S, C, X, R> = (
-  ctx: Place & Reads<S> & C & { readonly shared: X; readonly index: number },
-  options: Settled<O>,
+  ctx: StepContext & SignalReaders<S> & C & { readonly shared: X; readonly index: number },
+  options: ResolvedOptions<O>,
 ) => R;
 
 /** Who leaves something in a draft. */
-export interface By {
+export interface StepAuthor {
   readonly name: string;
   readonly label: string;
   readonly needs: readonly AnySignal[];
 }
 /** A kind of the algebra: what its equation reads of a draft, and what becomes of the draft. */
-interface Sort<C, R> {
-  readonly kind: Kind;
+interface KindDefinition<C, R> {
+  readonly kind: StepKind;
   readonly from: readonly Phase[];
   readonly to: Phase | 'same';
   /** Its scores are weights: at least 0. */
   readonly weights?: boolean;
-  read(cell: Cell): C;
-  leave(cell: Cell, result: R, by: By): Draft;
+  read(cell: StepInput): C;
+  leave(cell: StepInput, result: R, by: StepAuthor): DraftSelection;
 }
 
 /** The signals of a step, each under its name. */
 export function context(
-  cell: Cell,
-  { needs }: By,
+  cell: StepInput,
+  { needs }: StepAuthor,
   declared: { readonly needs?: unknown },
-): Place & Readonly<Record<string, unknown>> {
+): StepContext & Readonly<Record<string, unknown>> {
   const { ops, at, draft } = cell;
   return {
     // where options decide what is read, an equation may look for what they left out
@@ -137,20 +148,20 @@ export function context(
   };
 }
 
-export const ofOptions = <O extends Options, T>(x: OfOptions<O, T>, o: Settled<O>): T =>
-  typeof x === 'function' ? (x as (options: Settled<O>) => T)(o) : x;
+export const ofOptions = <O extends Options, T>(x: OfOptions<O, T>, o: ResolvedOptions<O>): T =>
+  typeof x === 'function' ? (x as (options: ResolvedOptions<O>) => T)(o) : x;
 
 /** The piece that a declaration makes of settled options. */
 function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
   name: string,
-  sort: Sort<C, R>,
-  declared: Declared<O, S, C, X>,
+  sort: KindDefinition<C, R>,
+  declared: PieceDeclaration<O, S, C, X>,
   run: Run<O, S, C, X, R>,
-  o: Settled<O>,
+  o: ResolvedOptions<O>,
   label: string,
 ): Piece {
   const { ends, floor, open = false, whole = false, monotone, sizes, approximate, across, reach, beside } = declared;
-  const by: By = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
+  const by: StepAuthor = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
   const step: Step = {
     at: 'event',
     kind: sort.kind,
@@ -168,8 +179,8 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     run(cells) {
       const layers = cells.map(
         (cell, index) =>
-          Object.assign(context(cell, by, declared), sort.read(cell), { index }) as unknown as Place &
-            Reads<S> &
+          Object.assign(context(cell, by, declared), sort.read(cell), { index }) as unknown as StepContext &
+            SignalReaders<S> &
             C & { readonly index: number },
       );
       const shared = across?.(layers, o) as X;
@@ -189,17 +200,18 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
 // Drafts in.
 
 /** What runs a step says which piece and layer. */
-const scoresOf = ({ draft: { scores } }: Cell): Tensor => {
+const scoresOf = ({ draft: { scores } }: StepInput): Tensor => {
   if (!scores) throw new Error('expected scores of a piece before it, got none');
   return scores;
 };
-const withScores = (cell: Cell): WithScores => {
+const withScores = (cell: StepInput): WithScores => {
   const { budgets, forced = 0, banned = 0 } = cell.draft;
   return { scores: scoresOf(cell), budgets, forced, banned };
 };
-const reduced = ({ ops, at }: Cell, kind: 'mean' | 'max', x: Tensor): Tensor => ops.reduceRows(kind, x, at.selectRows);
+const reduced = ({ ops, at }: StepInput, kind: 'mean' | 'max', x: Tensor): Tensor =>
+  ops.reduceRows(kind, x, at.selectRows);
 /** Rows as slots are selected: reduced over each group; one row for all heads stays one. */
-export function onSelectRows(cell: Cell): WithRows {
+export function onSelectRows(cell: StepInput): WithRows {
   const { scores, budgets, forced, banned } = withScores(cell);
   const mask = (x: Mask): Mask => x && reduced(cell, 'max', x);
   return {
@@ -211,7 +223,7 @@ export function onSelectRows(cell: Cell): WithRows {
   };
 }
 /** Rows as slots are allotted: the same, a row for every budget. */
-export function onBudgetRows(cell: Cell): WithRows {
+export function onBudgetRows(cell: StepInput): WithRows {
   const { ops } = cell;
   const rows = cell.draft.budgets.shape[0];
   const { scores, rawScores, budgets, forced, banned } = onSelectRows(cell);
@@ -224,7 +236,7 @@ export function onBudgetRows(cell: Cell): WithRows {
     banned: banned && each(banned),
   };
 }
-const withUnits = (cell: Cell): WithUnits => {
+const withUnits = (cell: StepInput): WithUnits => {
   const { units, unitScores } = cell.draft;
   if (!units || !unitScores) throw new Error('expected units of a piece before it, got none');
   return { ...withScores(cell), units, unitScores };
@@ -232,20 +244,20 @@ const withUnits = (cell: Cell): WithUnits => {
 
 // Drafts out.
 
-const draftOf = (draft: { readonly [K in keyof Draft]: Draft[K] | undefined }): Draft =>
-  Object.fromEntries(Object.entries(draft).filter(([, v]) => v !== undefined)) as unknown as Draft;
-const joined = ({ ops, draft }: Cell, { forced = 0, banned = 0 }: NewMasks): Partial<Draft> =>
+const draftOf = (draft: { readonly [K in keyof DraftSelection]: DraftSelection[K] | undefined }): DraftSelection =>
+  Object.fromEntries(Object.entries(draft).filter(([, v]) => v !== undefined)) as unknown as DraftSelection;
+const joined = ({ ops, draft }: StepInput, { forced = 0, banned = 0 }: NewMasks): Partial<DraftSelection> =>
   ({
     forced: ops.union(draft.forced ?? 0, forced) || undefined,
     banned: ops.union(draft.banned ?? 0, banned) || undefined,
-  }) as Partial<Draft>;
+  }) as Partial<DraftSelection>;
 /** New state by signal id, beside what the draft holds. */
 export function stateOf(
-  state: Draft['state'],
-  { name, needs }: By,
-  at: At,
+  state: DraftSelection['state'],
+  { name, needs }: StepAuthor,
+  at: LayerContext,
   next: NewState['state'] = {},
-): Draft['state'] {
+): DraftSelection['state'] {
   expectObject({ name, layer: layerOf(at) }, 'new state by name', next);
   const own = Object.entries(next).map(([as, tensor]) => {
     const signal = needs.find((s) => isState(s) && s.as === as);
@@ -264,34 +276,39 @@ export function stateOf(
   return new Map([...state, ...own]);
 }
 /** What an equation gave, as an object; a tensor alone stands for `key`. */
-function fields<R extends object>({ name }: By, { at }: Cell, key: string, result: R | Tensor): Exclude<R, Tensor> {
+function fields<R extends object>(
+  { name }: StepAuthor,
+  { at }: StepInput,
+  key: string,
+  result: R | Tensor,
+): Exclude<R, Tensor> {
   expectObject({ name, layer: layerOf(at) }, key, result);
   // numbers of the host too: what checks the tensor says what they are
   return ('shape' in result || 'length' in result ? { [key]: result } : result) as Exclude<R, Tensor>;
 }
-const leaveScores = (cell: Cell, result: Scores, by: By): Draft => {
+const leaveScores = (cell: StepInput, result: Scores, by: StepAuthor): DraftSelection => {
   const { scores, state, ...masks } = fields(by, cell, 'scores', result);
   const { draft } = cell;
   return draftOf({ ...draft, scores, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
 };
-const leaveUnits = (cell: Cell, result: Cut, by: By): Draft => {
+const leaveUnits = (cell: StepInput, result: UnitCut, by: StepAuthor): DraftSelection => {
   const { units, scores } = fields(by, cell, 'units', result);
   return { ...cell.draft, units, unitScores: scores };
 };
-const leaveUnitScores = (cell: Cell, result: UnitScores, by: By): Draft => {
+const leaveUnitScores = (cell: StepInput, result: UnitScores, by: StepAuthor): DraftSelection => {
   const { unitScores, release, state } = fields(by, cell, 'unitScores', result);
   const { draft } = cell;
   const forced = release ? undefined : draft.forced;
   return draftOf({ ...draft, unitScores, forced, state: stateOf(draft.state, by, cell.at, state) });
 };
-export const leaveBudgets = (cell: Cell, result: Allotted, by: By): Draft => {
+export const leaveBudgets = (cell: StepInput, result: AllocatorOutput, by: StepAuthor): DraftSelection => {
   const { draft } = cell;
   const { budgets = draft.budgets, state, ...masks } = fields(by, cell, 'budgets', result);
   return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
 };
-const leaveKept = ({ draft }: Cell, kept: Tensor): Draft => ({ ...draft, kept });
+const leaveKept = ({ draft }: StepInput, kept: Tensor): DraftSelection => ({ ...draft, kept });
 /** A draft with the masks, state and checks of another one of the same cell. */
-export const merged = (cell: Cell, part: Draft): Draft => {
+export const mergeMasks = (cell: StepInput, part: DraftSelection): DraftSelection => {
   const { draft } = cell;
   return draftOf({
     ...draft,
@@ -311,16 +328,16 @@ const nothing = { read: () => ({}) };
 const written = { read: withScores };
 const selecting = {
   leave: leaveKept,
-  read: (cell: Cell): Selecting => {
+  read: (cell: StepInput): Selecting => {
     const { units, unitScores } = cell.draft;
     return { ...onSelectRows(cell), units, unitScores: unitScores && reduced(cell, 'mean', unitScores) };
   },
 };
 const SORTS = {
   scorer: { kind: 'scorer', from: START, to: 'scores', ...nothing, ...scores },
-  weigher: { kind: 'scorer', from: START, to: 'weights', ...nothing, ...weights },
+  weightScorer: { kind: 'scorer', from: START, to: 'weights', ...nothing, ...weights },
   transform: { kind: 'transform', from: SCORED, to: 'scores', ...written, ...scores },
-  shaper: { kind: 'transform', from: SCORED, to: 'same', ...written, ...scores },
+  scoreTransform: { kind: 'transform', from: SCORED, to: 'same', ...written, ...scores },
   normaliser: { kind: 'transform', from: SCORED, to: 'weights', ...written, ...weights },
   weightTransform: { kind: 'transform', from: ['weights'], to: 'weights', ...written, ...weights },
   unit: { kind: 'unit', from: SCORED, to: 'units', ...written, leave: leaveUnits },
@@ -330,7 +347,7 @@ const SORTS = {
   selector: { kind: 'selector', from: LATER, to: 'kept', ...selecting },
   weightSelector: { kind: 'selector', from: ['weights'], to: 'kept', ...selecting },
   unitSelector: { kind: 'selector', from: ['units'], to: 'kept', ...selecting },
-} as const satisfies Record<string, Sort<any, any>>;
+} as const satisfies Record<string, KindDefinition<any, any>>;
 
 /** Declares a piece of one kind: its name, what is true of it, and its equation. */
 export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
@@ -340,11 +357,11 @@ export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
   X = undefined,
 >(
   name: N,
-  declared: Declared<O, S, C, X>,
+  declared: PieceDeclaration<O, S, C, X>,
   run: Run<O, S, C, X, R>,
 ) => Factory<O, Piece<F, T, N>>;
 const author =
-  (sort: Sort<any, any>): Author<any, any, any, any> =>
+  (sort: KindDefinition<any, any>): Author<any, any, any, any> =>
   (name, declared, run) =>
     factory(
       name,
@@ -357,25 +374,27 @@ const author =
 /** A scorer: signals to scores `[H | G | 1, n]`, higher = keep. */
 export const scorer: Author<'start', 'scores', {}, Scores> = author(SORTS.scorer);
 /** A scorer whose scores are weights: at least 0, checked at every event. */
-export const weigher: Author<'start', 'weights', {}, Scores> = author(SORTS.weigher);
+export const weightScorer: Author<'start', 'weights', {}, Scores> = author(SORTS.weightScorer);
 /** A transform of scores that may leave negative ones. */
-export const transform: Author<Scored, 'scores', WithScores, Scores> = author(SORTS.transform);
+export const transform: Author<ScorePhase, 'scores', WithScores, Scores> = author(SORTS.transform);
 /** A transform that keeps weights weights. */
-export const shaper: Author<Scored, 'same', WithScores, Scores> = author(SORTS.shaper);
+export const scoreTransform: Author<ScorePhase, 'same', WithScores, Scores> = author(SORTS.scoreTransform);
 /** A transform of any scores into weights, checked at every event. */
-export const normaliser: Author<Scored, 'weights', WithScores, Scores> = author(SORTS.normaliser);
+export const normaliser: Author<ScorePhase, 'weights', WithScores, Scores> = author(SORTS.normaliser);
 /** A transform of weights into weights (CAOTE), checked at every event. */
 export const weightTransform: Author<'weights', 'weights', WithScores, Scores> = author(SORTS.weightTransform);
 /** A unit: a partition of slots and a score for each block. */
-export const unit: Author<Scored, 'units', WithScores, Cut> = author(SORTS.unit);
+export const unit: Author<ScorePhase, 'units', WithScores, UnitCut> = author(SORTS.unit);
 /** Unit scores to unit scores. */
 export const unitTransform: Author<'units', 'units', WithUnits, UnitScores> = author(SORTS.unitTransform);
 /** An allocator that reads scores: budgets `[selectRows, 1]` to budgets, or slots forced or banned inside them. */
-export const scoreAllocator: Author<Scored | 'units', 'same', WithRows, Allotted> = author(SORTS.scoreAllocator);
+export const scoreAllocator: Author<ScorePhase | 'units', 'same', WithRows, AllocatorOutput> = author(
+  SORTS.scoreAllocator,
+);
 /** An allocator that needs weights: it reads how much of them its slots hold. */
-export const weightAllocator: Author<'weights', 'same', WithRows, Allotted> = author(SORTS.weightAllocator);
+export const weightAllocator: Author<'weights', 'same', WithRows, AllocatorOutput> = author(SORTS.weightAllocator);
 /** A selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
-export const selector: Author<Scored | 'units', 'kept', Selecting, Tensor> = author(SORTS.selector);
+export const selector: Author<ScorePhase | 'units', 'kept', Selecting, Tensor> = author(SORTS.selector);
 /** A selector that needs weights. */
 export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(SORTS.weightSelector);
 /** A selector that needs units. */
@@ -385,9 +404,9 @@ const PLANNED: readonly Phase[] = ['start', ...LATER];
 /** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */
 export const allocator = <const N extends string, O extends Options = {}>(
   name: N,
-  declared: About<O> & Pick<Declared<O, readonly AnySignal[], unknown, unknown>, 'approximate'>,
-  plan: (plan: Plan, options: Settled<O>) => Plan,
-): Factory<O, Piece<'start' | Scored | 'units', 'same', N>> =>
+  declared: DeclarationFields<O> & Pick<PieceDeclaration<O, readonly AnySignal[], unknown, unknown>, 'approximate'>,
+  plan: (plan: BudgetPlan, options: ResolvedOptions<O>) => BudgetPlan,
+): Factory<O, Piece<'start' | ScorePhase | 'units', 'same', N>> =>
   factory(name, declared, { kind: 'allocator', from: PLANNED, to: 'same' }, (o, label) => {
     const step: Step = {
       at: 'event',

@@ -13,4 +13,4 @@ const PRINTED = {
 };
 
 /** What is made of fields, which text and Node's console print by its label. */
-export const labelled = <T extends Labelled>(fields: T): T => Object.assign(Object.create(PRINTED) as object, fields);
+export const withLabel = <T extends Labelled>(fields: T): T => Object.assign(Object.create(PRINTED) as object, fields);

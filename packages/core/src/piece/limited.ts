@@ -8,7 +8,7 @@ import { primitivesOf, withMaths } from '../tensor/maths.ts';
  *
  * @throws KvError, from the operation, in one sentence
  */
-export function limited(backend: Backend, most: number): Backend {
+export function limitOperations(backend: Backend, most: number): Backend {
   const { ops } = backend,
     inner = primitivesOf(ops);
   return {

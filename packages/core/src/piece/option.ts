@@ -3,7 +3,7 @@ import { didYouMean } from './nearest.ts';
 import { excerpt } from '../text/policy-calls.ts';
 
 /** What an option may be, as data: its check, its sentence, its field in a form and its text all follow from it. */
-export type Form =
+export type OptionForm =
   | {
       readonly sort: 'number';
       readonly want: string;
@@ -30,7 +30,7 @@ export type Form =
 
 /** One option as data. */
 export interface Option<T> {
-  readonly form: Form;
+  readonly form: OptionForm;
   readonly default: T;
   /** What it means, in one sentence. */
   readonly says: string;
@@ -44,9 +44,9 @@ export interface Option<T> {
 export type Options = Readonly<Record<string, Option<any>>>;
 type ValueOf<O> = O extends Option<infer T> ? T : never;
 /** Every option with its value. */
-export type Settled<O extends Options> = { readonly [K in keyof O]: ValueOf<O[K]> };
+export type ResolvedOptions<O extends Options> = { readonly [K in keyof O]: ValueOf<O[K]> };
 /** Options as a caller writes them. */
-export type Chosen<O extends Options> = {
+export type OptionValues<O extends Options> = {
   readonly [K in keyof O as O[K] extends { readonly required: true } ? never : K]?: ValueOf<O[K]> | undefined;
 } & { readonly [K in keyof O as O[K] extends { readonly required: true } ? K : never]: ValueOf<O[K]> };
 
@@ -116,7 +116,7 @@ export const shareOrCount = (fallback: number, of: string, says: string): Option
 /** A number, or a word that stands for one. */
 export const orWord = <const W extends string>({ form, ...rest }: Option<number>, word: W): Option<number | W> => ({
   ...rest,
-  form: { ...form, want: `${form.want}, or '${word}'`, words: [word] } as Form,
+  form: { ...form, want: `${form.want}, or '${word}'`, words: [word] } as OptionForm,
 });
 export const flag = (fallback: boolean, says: string): Option<boolean> => ({
   default: fallback,
@@ -136,7 +136,7 @@ export const oneOf = <const W extends string>(words: readonly W[], fallback: NoI
   form: { sort: 'word', want: words.map((w) => `'${w}'`).join(' or '), words },
 });
 /** Something declared elsewhere: a value in code, its name in text. */
-export const part = <T extends Made>(fallback: T, says: string): Option<T> => ({
+export const part = <T extends LabelledPart>(fallback: T, says: string): Option<T> => ({
   default: fallback,
   says,
   form: { sort: 'part', want: `a ${fallback.kind}`, kind: fallback.kind },
@@ -171,16 +171,16 @@ export const withDefault = <T>(option: Option<T>, fallback: T): Option<T> => ({ 
 export const sameAs = <T>(name: string, option: Option<T>): Option<T> => ({ ...option, as: name });
 
 /** What a factory made, as options and texts see it. */
-export interface Made<K extends string = string> {
+export interface LabelledPart<K extends string = string> {
   readonly kind: K;
   readonly label: string;
 }
-export const isMade = (x: unknown): x is Made =>
+export const isMade = (x: unknown): x is LabelledPart =>
   typeof x === 'object' && x !== null && 'label' in x && typeof x.label === 'string' && 'kind' in x;
 
 const NONE = Symbol('does not fit');
 /** The value of an option in its one form, or `NONE`. */
-function formed(form: Form, x: unknown): unknown {
+function formed(form: OptionForm, x: unknown): unknown {
   switch (form.sort) {
     case 'number':
       return (typeof x === 'string' && form.words?.includes(x)) || (typeof x === 'number' && inRange(form, x))
@@ -201,7 +201,7 @@ function formed(form: Form, x: unknown): unknown {
 /** Whole numbers end before it: devices count in 32 bits. */
 const COUNTED = 2 ** 32;
 function inRange(
-  { least, most, open, whole: isWhole, wholeFrom = Infinity, odd: isOdd }: Extract<Form, { sort: 'number' }>,
+  { least, most, open, whole: isWhole, wholeFrom = Infinity, odd: isOdd }: Extract<OptionForm, { sort: 'number' }>,
   x: number,
 ): boolean {
   const inside =
@@ -215,7 +215,7 @@ function inRange(
 }
 
 /** Whether it is a whole number's size alone that does not fit, of which the sentence of its bounds says nothing. */
-const tooMany = (form: Form, x: unknown): boolean =>
+const tooMany = (form: OptionForm, x: unknown): boolean =>
   form.sort === 'number' &&
   form.most === Infinity &&
   !form.want.includes('2^32') &&
@@ -223,7 +223,7 @@ const tooMany = (form: Form, x: unknown): boolean =>
   Number(x) >= COUNTED;
 
 /** A value as an error shows it. */
-export function shown(x: unknown): string {
+export function showValue(x: unknown): string {
   if (typeof x === 'string') return `'${x.length > 60 ? `${x.slice(0, 60)}…` : x}'`;
   if (typeof x === 'function') return `the function ${x.name || '(anonymous)'}`;
   if (Array.isArray(x)) return 'an array';
@@ -237,31 +237,31 @@ export function shown(x: unknown): string {
  *
  * @throws KvError in one sentence for anything but an object, an unknown option, or a value that does not fit.
  */
-export const settle = <O extends Options>(at: string, options: O, chosen: unknown): Settled<O> =>
+export const settle = <O extends Options>(at: string, options: O, chosen: unknown): ResolvedOptions<O> =>
   read(at, options, chosen, (name, option, x) => {
     const made = formed(option.form, x);
     if (made === NONE) throw new KvError(at, `${name} ${misfit(option, x)}`);
     return made;
   });
 /** The same of a function's own options, each refused under its own name. */
-export const settleOwn = <O extends Options>(at: string, options: O, chosen: Chosen<O>): Settled<O> =>
-  read(at, options, chosen, fitted);
+export const settleOwn = <O extends Options>(at: string, options: O, chosen: OptionValues<O>): ResolvedOptions<O> =>
+  read(at, options, chosen, fitValue);
 
 /** The value of one option in its one form. @throws KvError for what does not fit */
-export function fitted<T>(at: string, option: Option<T>, x: unknown): T {
+export function fitValue<T>(at: string, option: Option<T>, x: unknown): T {
   const made = formed(option.form, x);
   if (made === NONE) throw new KvError(at, misfit(option, x));
   return made as T;
 }
 const misfit = ({ form }: Option<unknown>, x: unknown): string =>
-  `must be ${form.want}${tooMany(form, x) ? ' below 2^32' : ''}, got ${shown(x)}`;
+  `must be ${form.want}${tooMany(form, x) ? ' below 2^32' : ''}, got ${showValue(x)}`;
 
 function read<O extends Options>(
   at: string,
   options: O,
   chosen: unknown,
   fit: (name: string, option: Option<unknown>, x: unknown) => unknown,
-): Settled<O> {
+): ResolvedOptions<O> {
   const names = Object.keys(options);
   const [first] = names;
   if (
@@ -270,7 +270,7 @@ function read<O extends Options>(
   ) {
     const such =
       first === undefined ? 'no options' : `options as an object such as { ${first}: ${example(options[first])} }`;
-    throw new KvError(at, `expected ${such}, got ${shown(chosen)}`);
+    throw new KvError(at, `expected ${such}, got ${showValue(chosen)}`);
   }
   const by = (chosen ?? {}) as Readonly<Record<string, unknown>>;
   expectOptions<object>(at, options, by);
@@ -281,7 +281,7 @@ function read<O extends Options>(
     else if (option.required) throw new KvError(at, `expected ${name}, ${option.form.want}, got none`);
     else out[name] = option.as === undefined ? option.default : out[option.as];
   }
-  return out as Settled<O>;
+  return out as ResolvedOptions<O>;
 }
 /** @throws KvError for what is no object, and for an option that is not a field of `known`, which hold all there are. */
 export function expectOptions<O extends object>(
@@ -291,17 +291,17 @@ export function expectOptions<O extends object>(
 ): void {
   const names = Object.keys(known);
   if (typeof chosen !== 'object' || chosen === null || Array.isArray(chosen))
-    throw new KvError(at, `expected options as an object such as { ${names[0]}: … }, got ${shown(chosen)}`);
+    throw new KvError(at, `expected options as an object such as { ${names[0]}: … }, got ${showValue(chosen)}`);
   const unknown = Object.keys(chosen).find((k) => !names.includes(k));
   if (unknown === undefined) return;
   const near = didYouMean(unknown, names);
   throw new KvError(at, `has no option ${excerpt(unknown)}${near || `: it has ${names.join(', ') || 'none'}`}`);
 }
 const example = ({ default: value, form }: Option<unknown>): string =>
-  value === undefined ? (form.sort === 'number' ? '1' : '…') : shown(value);
+  value === undefined ? (form.sort === 'number' ? '1' : '…') : showValue(value);
 
 /** A value as policy text writes it: bare where it reads back as itself, else in quotes. */
-export function printed(x: unknown): string {
+export function printValue(x: unknown): string {
   if (isMade(x)) return x.label;
   if (typeof x !== 'string') return typeof x === 'object' || typeof x === 'function' ? `<${typeof x}>` : String(x);
   return BARE.test(x) && !LOOKS.test(x) ? x : JSON.stringify(x);
@@ -322,7 +322,7 @@ export function print(
     ([key, { as, default: fallback }]) =>
       settled[key] !== undefined && !same(settled[key], as === undefined ? fallback : settled[as]),
   );
-  const args = [...inside, ...changed.map(([key]) => `${key}=${printed(settled[key])}`)];
+  const args = [...inside, ...changed.map(([key]) => `${key}=${printValue(settled[key])}`)];
   return args.length === 0 ? name : `${name}(${args.join(',')})`;
 }
 const same = (a: unknown, b: unknown): boolean => a === b || (isMade(a) && isMade(b) && a.label === b.label);

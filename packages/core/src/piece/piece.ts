@@ -6,7 +6,7 @@ export const PROTOCOL = 1;
 
 /** What a draft holds so far. Weights are scores of at least 0. */
 export type Phase = 'start' | 'scores' | 'weights' | 'units' | 'kept';
-export type Scored = 'scores' | 'weights';
+export type ScorePhase = 'scores' | 'weights';
 export const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 
 /**
@@ -27,26 +27,26 @@ export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase
 }
 export type AnyPiece = Piece<any, any, any>;
 
-export type Id = Piece<Phase, 'same', ''>;
+export type IdentityPiece = Piece<Phase, 'same', ''>;
 export type Scorer<N extends string = string> = Piece<'start', 'scores', N>;
 /** A scorer of weights: scores of at least 0. */
-export type Weigher<N extends string = string> = Piece<'start', 'weights', N>;
-export type Transform<N extends string = string> = Piece<Scored, 'scores', N>;
+export type WeightScorer<N extends string = string> = Piece<'start', 'weights', N>;
+export type Transform<N extends string = string> = Piece<ScorePhase, 'scores', N>;
 /** A transform that keeps weights weights and scores scores. */
-export type Shaper<N extends string = string> = Piece<Scored, 'same', N>;
+export type ScoreTransform<N extends string = string> = Piece<ScorePhase, 'same', N>;
 /** A transform whose result is at least 0 whatever it is given. */
-export type Normaliser<N extends string = string> = Piece<Scored, 'weights', N>;
+export type Normaliser<N extends string = string> = Piece<ScorePhase, 'weights', N>;
 /** A transform that needs weights and leaves weights. */
 export type WeightTransform<N extends string = string> = Piece<'weights', 'weights', N>;
-export type Unit<N extends string = string> = Piece<Scored, 'units', N>;
+export type Unit<N extends string = string> = Piece<ScorePhase, 'units', N>;
 export type UnitTransform<N extends string = string> = Piece<'units', 'units', N>;
-export type Allocator<N extends string = string> = Piece<'start' | Scored | 'units', 'same', N>;
+export type Allocator<N extends string = string> = Piece<'start' | ScorePhase | 'units', 'same', N>;
 /** An allocator that reads scores. */
-export type ScoreAllocator<N extends string = string> = Piece<Scored | 'units', 'same', N>;
-export type Selector<N extends string = string> = Piece<Scored | 'units', 'kept', N>;
+export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units', 'same', N>;
+export type Selector<N extends string = string> = Piece<ScorePhase | 'units', 'kept', N>;
 /** Something that acts outside the event: hides, freezes, times, counts. */
-export type Hooked<N extends string = string> = Piece<Phase, 'same', N>;
-export type View<N extends string = string> = Hooked<N>;
+export type HookPiece<N extends string = string> = Piece<Phase, 'same', N>;
+export type ViewPiece<N extends string = string> = HookPiece<N>;
 /** What an engine runs: something that ends in kept slots, or only hides, freezes or times. */
 export type Policy = Piece<'start', 'kept'> | Piece<Phase, 'same'>;
 
@@ -69,7 +69,8 @@ export const HAS = {
 } as const;
 type Has = typeof HAS;
 /** What to do about scores where weights are needed. */
-export const TO_WEIGHTS = ': put softmax or minMax between them, or declare with weigher() what is always at least 0';
+export const TO_WEIGHTS =
+  ': put softmax or minMax between them, or declare with weightScorer() what is always at least 0';
 export const NEEDS = {
   start: 'an empty draft',
   scores: 'scores',
@@ -104,18 +105,21 @@ type Join<A extends AnyPiece, B extends AnyPiece> = A['to'] extends 'same'
   : Piece<From<A>, B['to'] extends 'same' ? A['to'] : B['to'], Named<A, B>>;
 
 /** The arguments themselves, with the sentence in the place of the first one that does not fit. */
-export type Checked<P extends readonly unknown[], Acc extends AnyPiece = Id> = P extends readonly [
+export type CheckedPieces<P extends readonly unknown[], Acc extends AnyPiece = IdentityPiece> = P extends readonly [
   infer H extends AnyPiece,
   ...infer R,
 ]
   ? Fits<Acc, H> extends true
-    ? [H, ...Checked<R, Join<Acc, H>>]
+    ? [H, ...CheckedPieces<R, Join<Acc, H>>]
     : [Why<Acc, H>, ...R]
   : [];
-export type Fold<P extends readonly unknown[], Acc extends AnyPiece = Id> = number extends P['length']
+export type ComposedPiece<
+  P extends readonly unknown[],
+  Acc extends AnyPiece = IdentityPiece,
+> = number extends P['length']
   ? Piece
   : P extends readonly [infer H extends AnyPiece, ...infer R]
-    ? Fold<R, Join<Acc, H>>
+    ? ComposedPiece<R, Join<Acc, H>>
     : Acc;
 
 export const isPiece = (value: unknown): value is Piece =>

@@ -6,16 +6,16 @@ export type Args = Readonly<Record<string, number | string>>;
  * `free`: already in the cache. `window`: a pass over the last queries. `pass`: a statistic over every query, or
  * another forward pass. `artifact`: a file beside the model.
  */
-export type Cost = 'free' | 'window' | 'pass' | 'artifact';
+export type SignalCost = 'free' | 'window' | 'pass' | 'artifact';
 
 /** Something an engine offers and a piece reads, compared by `id` and `args`; in a piece it goes by the name `as`. */
 export interface Signal<As extends string = string, Value = Tensor> {
   readonly id: string;
   readonly as: As;
   readonly args?: Args;
-  readonly cost: Cost;
+  readonly cost: SignalCost;
   /** A provider published with the signal, for what no engine knows by itself (KVzip's reconstruction pass). */
-  readonly provide?: Provider<Value>;
+  readonly provide?: SignalProvider<Value>;
   /** The provider asks for `hiddenNumbers`: what those are made of is remembered while tokens pass. */
   readonly hidden?: true;
   /** Present in the type only: what a piece is given. */
@@ -24,7 +24,7 @@ export interface Signal<As extends string = string, Value = Tensor> {
 export type AnySignal = Signal<string, any>;
 
 /** Tokens `first` to `end` of a sequence, whose queries from `from` on are looked at together. */
-export interface Stretch {
+export interface QueryRange {
   readonly first: number;
   readonly from: number;
   readonly end: number;
@@ -32,7 +32,7 @@ export interface Stretch {
   readonly inside: boolean;
 }
 /** A stretch's attention, reduced where it was computed: its size does not grow with the sequence. */
-export interface FoldedStretch {
+export interface FoldedQueryRange {
   readonly ops: Ops;
   /**
    * Of a stretch whose queries are all there and that is not `inside`: mean over heads of what its queries give its
@@ -77,9 +77,9 @@ export interface ProviderEngine {
    */
   attentionStretches?(
     layer: number,
-    stretches: readonly Stretch[],
+    stretches: readonly QueryRange[],
     strongest: { readonly most: number; readonly above: number },
-    record: (folded: FoldedStretch, stretch: Stretch) => readonly Tensor[],
+    record: (folded: FoldedQueryRange, stretch: QueryRange) => readonly Tensor[],
   ): Promise<readonly (readonly Float32Array[])[]>;
   /**
    * A number for every token of the sequence so far, by position, evicted ones included, from its hidden state behind
@@ -88,7 +88,7 @@ export interface ProviderEngine {
    */
   hiddenNumbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Promise<Float32Array>;
 }
-export type Provider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
+export type SignalProvider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
 
 /** Token ids, text and exact offsets (UTF-16) of the whole sequence, evicted tokens included; index = position. */
 export interface Tokens {

@@ -1,12 +1,12 @@
 import { LOWEST } from '../tensor/tensor.ts';
 import { kernel } from '../tensor/kernel.ts';
-import { normaliser, shaper, transform, weightTransform } from './kinds.ts';
-import type { Place } from './kinds.ts';
+import { normaliser, scoreTransform, transform, weightTransform } from './kinds.ts';
+import type { StepContext } from './kinds.ts';
 import type { Factory } from './declare.ts';
 import { flag, odd, oneOf, whole } from './option.ts';
 import { positions } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import type { Normaliser, Shaper, Transform, WeightTransform } from './piece.ts';
+import type { Normaliser, ScoreTransform, Transform, WeightTransform } from './piece.ts';
 
 const source = '@kv/core';
 
@@ -16,7 +16,7 @@ const pooling = {
   except: whole(0, 'slots', 'Last slots that stay as they are.'),
 };
 /** 1-D pooling along slots, stride 1, same length, zero padding counted in the mean. */
-export const pool: Factory<typeof pooling, Shaper<'pool'>> = shaper(
+export const pool: Factory<typeof pooling, ScoreTransform<'pool'>> = scoreTransform(
   'pool',
   { source, says: 'Pools scores over neighbouring slots.', options: pooling },
   ({ ops, scores }, options) => ops.pool(scores, options),
@@ -71,14 +71,14 @@ export const log1p: Factory<{}, WeightTransform<'log1p'>> = weightTransform(
 
 const grouping = { kind: oneOf(['mean', 'max', 'sum'], 'mean', 'What stands for the heads of a group.') };
 /** Query rows to KV rows over each GQA group, at this place and in this way instead of by the first consumer's mean. */
-export const reduceHeads: Factory<typeof grouping, Shaper<'reduceHeads'>> = shaper(
+export const reduceHeads: Factory<typeof grouping, ScoreTransform<'reduceHeads'>> = scoreTransform(
   'reduceHeads',
   { source, says: 'Joins the query heads of each GQA group.', options: grouping },
   ({ ops, at, scores }, { kind }) => ops.reduceRows(kind, scores, at.kvHeads),
 );
 
 /** One row a layer: the mean over its heads, aligned by position where heads hold different tokens. */
-export const perLayer: Factory<{}, Shaper<'perLayer'>> = shaper(
+export const perLayer: Factory<{}, ScoreTransform<'perLayer'>> = scoreTransform(
   'perLayer',
   { source, says: 'One row of scores for all heads of a layer.', needs: [positions] },
   (ctx) => layerMean(ctx, ctx.scores),
@@ -92,7 +92,7 @@ const joining = { kind: oneOf(['max', 'mean'], 'max', 'What stands for the rows 
  * @remarks Where some rows hold every token and others a window of them, those rows alone score: what stands for 18
  * rows is no measure for what stands for 3.
  */
-export const perModel: Factory<typeof joining, Shaper<'perModel'>> = shaper(
+export const perModel: Factory<typeof joining, ScoreTransform<'perModel'>> = scoreTransform(
   'perModel',
   {
     source,
@@ -130,7 +130,7 @@ const forcing = {
   prompt: flag(false, 'All of the prompt stays too: only generated tokens go.'),
 };
 /** Forces sinks (the first positions) and recents (the last positions), inside the budget. */
-export const mandatory: Factory<typeof forcing, Shaper<'mandatory'>> = shaper(
+export const mandatory: Factory<typeof forcing, ScoreTransform<'mandatory'>> = scoreTransform(
   'mandatory',
   {
     source,
@@ -151,7 +151,7 @@ export const mandatory: Factory<typeof forcing, Shaper<'mandatory'>> = shaper(
  * position's
  * mean over the heads that still hold it.
  */
-export function layerMean({ ops, at, positions: p }: Place & { readonly positions: Tensor }, x: Tensor): Tensor {
+export function layerMean({ ops, at, positions: p }: StepContext & { readonly positions: Tensor }, x: Tensor): Tensor {
   if (x.shape[0] === 1) return x;
   return at.aligned ? ops.reduce('mean', x, 'rows') : ops.kernel(meanByPosition, { x, positions: p });
 }

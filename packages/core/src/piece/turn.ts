@@ -7,7 +7,7 @@ import type { Tensor } from '../tensor/tensor.ts';
  * Vectors turned by rotary position embedding, or turned back: x `[r, n, d]` by row `index[r', i]` of cos and sin `[1,
  * N, half]`; channels from 2 half on stay.
  */
-export const turned = kernel({
+export const rotateKernel = kernel({
   id: 'turned',
   inputs: { x: 'f32', cos: 'f32', sin: 'f32', index: 'u32' },
   params: { back: 'u32' },
@@ -30,8 +30,8 @@ fn run(index_: u32) {
   ref: (inputs, { back }, out) => turnVectors(inputs, back !== 0, out),
 });
 
-type Turned = Parameters<typeof turned.ref>[0];
-/** Vectors of `turned` on the host, to `out`. */
+type Turned = Parameters<typeof rotateKernel.ref>[0];
+/** Vectors of `rotateKernel` on the host, to `out`. */
 export function turnVectors({ x, cos, sin, index }: Turned, back: boolean, out: Float32Array | Uint32Array): void {
   const [r = 0, n = 0, d = 0] = x.shape,
     [, N = 1, half = 0] = cos.shape,
@@ -70,7 +70,7 @@ export function turn(
   const { cos, sin } = angles(positions),
     shape = [1, positions.length, rotary / 2];
   return ops.kernel(
-    turned,
+    rotateKernel,
     { x, cos: ops.from({ data: cos, shape }), sin: ops.from({ data: sin, shape }), index },
     { back: back ? 1 : 0 },
   );

@@ -1,4 +1,4 @@
-import type { Place } from './kinds.ts';
+import type { StepContext } from './kinds.ts';
 import { countBelow } from '../tensor/count-below.ts';
 import { LOWEST } from '../tensor/tensor.ts';
 import { kernel } from '../tensor/kernel.ts';
@@ -6,7 +6,7 @@ import type { Kernel, Products } from '../tensor/kernel.ts';
 import { range } from '../tensor/range.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-type Seen = Place & { readonly queries: Tensor; readonly keys: Tensor };
+type Seen = StepContext & { readonly queries: Tensor; readonly keys: Tensor };
 /** Neighbouring queries of the observation window. */
 export interface WindowBlock {
   /** Divided by √d, `[H c, d]`: those of a query head follow each other, oldest first. */

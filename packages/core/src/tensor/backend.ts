@@ -1,6 +1,6 @@
 import { KvError } from './errors.ts';
 import type { Ops } from './maths.ts';
-import { shown } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
 import type { Tensor } from './tensor.ts';
 
 /** Where tensors live: operations that record, and the one asynchronous read an event makes. */
@@ -22,5 +22,5 @@ export interface Backend {
 /** @throws KvError where a backend is expected and something else, or nothing, is given. */
 export function expectBackend(at: string, backend: Backend): void {
   if (typeof backend !== 'object' || backend === null || typeof backend.read !== 'function' || !backend.ops)
-    throw new KvError(at, `expected a backend such as 'cpu' of @kv/cpu, got ${shown(backend)}`);
+    throw new KvError(at, `expected a backend such as 'cpu' of @kv/cpu, got ${showValue(backend)}`);
 }

@@ -36,7 +36,7 @@ export const namedCalls = (inner: Ops, onCall: (name: string) => void): Ops =>
   });
 
 /** What operations took so far. */
-export interface Work {
+export interface OperationCount {
   /** Primitive operations, those of combined ones each. */
   calls: number;
   /** Numbers of their tensors, given and made. */
@@ -46,8 +46,8 @@ export interface Work {
 }
 
 /** The same operations, which add up what they take. */
-export function countedOps(inner: Ops): { readonly ops: Ops; readonly work: Work } {
-  const work: Work = { calls: 0, numbers: 0, operations: 0 };
+export function countedOps(inner: Ops): { readonly ops: Ops; readonly work: OperationCount } {
+  const work: OperationCount = { calls: 0, numbers: 0, operations: 0 };
   const ops = wrapped(inner, (name, call) => (...args) => {
     const made = call(...args),
       own = sizeOf(made.shape),

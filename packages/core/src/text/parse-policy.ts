@@ -1,12 +1,12 @@
 import { compose, MOST_PIECES } from '../compose/compose.ts';
 import type { AnyFactory } from '../piece/declare.ts';
 import { KvError } from '../tensor/errors.ts';
-import { shown } from '../piece/option.ts';
-import type { Form } from '../piece/option.ts';
+import { showValue } from '../piece/option.ts';
+import type { OptionForm } from '../piece/option.ts';
 import { isPiece } from '../piece/piece.ts';
 import type { AnyPiece, Piece, Policy } from '../piece/piece.ts';
 import { excerpt, policyCalls, printCalls } from './policy-calls.ts';
-import type { Arg, Call } from './policy-calls.ts';
+import type { Arg, PolicyCall } from './policy-calls.ts';
 import { lookUp } from './registry.ts';
 import type { Registry } from './registry.ts';
 
@@ -18,7 +18,7 @@ import type { Registry } from './registry.ts';
  * @remarks The text names what the registry holds, and nothing is imported.
  * @throws KvError with what was expected: names, options of a name, a selector at the end, or at most 64 pieces.
  */
-export function parsePolicy(text: string | readonly Call[], known: Registry): Policy {
+export function parsePolicy(text: string | readonly PolicyCall[], known: Registry): Policy {
   const calls = typeof text === 'string' ? policyCalls(text) : text;
   const piece = chain(calls, namesOf(known), true);
   if (!piece.from.includes('start'))
@@ -52,7 +52,7 @@ function namesOf(known: Registry): Names {
 }
 
 /** @param whole the calls are all of a text, and not inside brackets. */
-function chain(calls: readonly Call[], names: Names, whole = false): Piece {
+function chain(calls: readonly PolicyCall[], names: Names, whole = false): Piece {
   const pieces = calls.map((call): AnyPiece => {
     if (call.name.trim() === '')
       throw new KvError('policy', `expected the name of a method or piece, got ${excerpt(printCalls([call]))}`);
@@ -71,7 +71,7 @@ function chain(calls: readonly Call[], names: Names, whole = false): Piece {
 }
 
 /** What a factory makes of the arguments of a call. */
-function made({ name, args = [] }: Call, factory: AnyFactory, names: Names): unknown {
+function made({ name, args = [] }: PolicyCall, factory: AnyFactory, names: Names): unknown {
   const { takes, options } = factory.description;
   const inside: unknown[] = [];
   const chosen = new Map<string, unknown>();
@@ -100,19 +100,24 @@ function made({ name, args = [] }: Call, factory: AnyFactory, names: Names): unk
     return factory(...inside, ...(chosen.size > 0 ? [Object.fromEntries(chosen)] : []));
   } catch (cause) {
     if (KvError.is(cause)) throw cause;
-    const said = cause instanceof Error ? `${cause.name}: ${cause.message}` : shown(cause);
+    const said = cause instanceof Error ? `${cause.name}: ${cause.message}` : showValue(cause);
     throw new KvError(name, `expected a piece from these options, got ${said}`);
   }
 }
 
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
-const numberOf = ({ name, quoted }: Call): number | string =>
+const numberOf = ({ name, quoted }: PolicyCall): number | string =>
   !quoted && NUMBER.test(name) && Number.isFinite(Number(name)) ? Number(name) : name;
-const flagOf = ({ name, quoted }: Call): boolean | string =>
+const flagOf = ({ name, quoted }: PolicyCall): boolean | string =>
   !quoted && (name === 'true' || name === 'false') ? name === 'true' : name;
 
 /** By the form of the option; without one by the look of the text. What does not fit, the factory refuses. */
-function optionValue(at: string, { key, calls: [first, ...more] }: Arg, form: Form | undefined, names: Names): unknown {
+function optionValue(
+  at: string,
+  { key, calls: [first, ...more] }: Arg,
+  form: OptionForm | undefined,
+  names: Names,
+): unknown {
   if (form?.sort === 'part' && more.length === 0) return made(first, names.find(first.name), names);
   if (more.length > 0 || first.args)
     throw new KvError(at, `${key} must be ${form?.want ?? 'one value'}, got ${excerpt(printCalls([first, ...more]))}`);
@@ -123,7 +128,7 @@ function optionValue(at: string, { key, calls: [first, ...more] }: Arg, form: Fo
 }
 
 /** `WEIGHT*SCORER`. */
-function term(at: string, calls: readonly Call[], names: Names): readonly [weight: number, scorer: Piece] {
+function term(at: string, calls: readonly PolicyCall[], names: Names): readonly [weight: number, scorer: Piece] {
   const [first, ...rest] = calls;
   const [, weight = '', name = ''] = /^([^*]*)\*([^]*)$/.exec(first.name) ?? [];
   if (first.quoted || !NUMBER.test(weight.trim()) || name.trim() === '')

@@ -1,7 +1,7 @@
 import { KvError } from '../tensor/errors.ts';
 
 /** A name and what stands in brackets behind it: a piece with its arguments, or, without brackets, a value. */
-export interface Call {
+export interface PolicyCall {
   readonly name: string;
   /** The name stood in double quotes, as a JSON string: a text, whatever it looks like. */
   readonly quoted?: true;
@@ -11,7 +11,7 @@ export interface Call {
 /** One argument: calls with `∘` between them, behind `key=` or alone. */
 export interface Arg {
   readonly key?: string;
-  readonly calls: readonly Call[];
+  readonly calls: readonly PolicyCall[];
 }
 
 /** Enough for any policy that runs; what reads the calls may recurse, and compare each with each. */
@@ -25,7 +25,7 @@ const AROUND = 24;
  *
  * @throws KvError in one sentence for any other text. Takes time linear in its length.
  */
-export function policyCalls(text: string): readonly Call[] {
+export function policyCalls(text: string): readonly PolicyCall[] {
   let at = 0,
     names = 0;
   const refuse = (expected: string): KvError => new KvError('policy', `expected ${expected}, got ${excerpt(text)}`);
@@ -79,9 +79,9 @@ export function policyCalls(text: string): readonly Call[] {
     }
   };
   // Outside all brackets nothing but a bracket, a quote, | or ∘ ends a name: it may be the path of a module.
-  const head = (depth: number): Call =>
+  const head = (depth: number): PolicyCall =>
     eat('"') ? { name: quoted(), quoted: true } : { name: match(depth === 0 ? /[^()"|∘]*/y : /[^()=,"|∘]*/y).trim() };
-  const call = (depth: number): Call => {
+  const call = (depth: number): PolicyCall => {
     const first = head(depth);
     if (first.name === '' && !first.quoted) throw nothing(depth);
     if (++names > LIMITS.names) throw refuse(`at most ${LIMITS.names} names and values`);
@@ -92,7 +92,7 @@ export function policyCalls(text: string): readonly Call[] {
     while (eat(mark)) all.push(read());
     return all;
   };
-  const chain = (depth: number): readonly Call[] => several('∘|', () => call(depth));
+  const chain = (depth: number): readonly PolicyCall[] => several('∘|', () => call(depth));
   const arg = (depth: number): Arg => {
     const start = at,
       { name, quoted: text } = head(depth);
@@ -114,7 +114,7 @@ export function policyCalls(text: string): readonly Call[] {
 }
 
 /** Writes what `policyCalls` reads back. */
-export const printCalls = (calls: readonly Call[]): string =>
+export const printCalls = (calls: readonly PolicyCall[]): string =>
   calls
     .map(
       ({ name, quoted, args }) =>

@@ -5,19 +5,19 @@ import { didYouMean } from '../piece/nearest.ts';
 import { excerpt } from './policy-calls.ts';
 
 /** A declared thing, and the package that exports it. */
-export interface Entry {
+export interface RegistryEntry {
   readonly factory: AnyFactory;
   readonly package: string;
 }
 /** What texts may name: what packages declare, by name. */
-export type Registry = ReadonlyMap<string, readonly Entry[]>;
+export type Registry = ReadonlyMap<string, readonly RegistryEntry[]>;
 
 /**
  * Every declared export of modules, by the names of their packages. Exports are recognised by their description;
  * nothing of them is called.
  */
 export function registry(modules: Readonly<Record<string, object>>, beside: Registry = new Map()): Registry {
-  const found = new Map<string, readonly Entry[]>(beside);
+  const found = new Map<string, readonly RegistryEntry[]>(beside);
   for (const [name, module] of Object.entries(modules))
     for (const factory of Object.values(module).filter(isFactory)) {
       const before = found.get(factory.description.name) ?? [];
@@ -28,7 +28,7 @@ export function registry(modules: Readonly<Record<string, object>>, beside: Regi
 }
 
 /** Everything of a registry, in the order of its packages. */
-export const entries = (known: Registry): readonly Entry[] => [...known.values()].flat();
+export const entries = (known: Registry): readonly RegistryEntry[] => [...known.values()].flat();
 
 /**
  * What a name stands for: `name`, or `package:name` where two packages hold it. Alone in a text it is rather a method;

@@ -6,12 +6,12 @@ import {
   selector,
   unit,
   unitTransform,
-  weigher,
+  weightScorer,
   weightTransform,
 } from '@kv/core';
 
-export const snapkv = weigher('snapkv', { needs: [attentionWindow(4)] }, ({ attention }) => attention);
-export const rarity = weigher('rarity', { needs: [attentionWindow(4)] }, ({ attention }) => attention);
+export const snapkv = weightScorer('snapkv', { needs: [attentionWindow(4)] }, ({ attention }) => attention);
+export const rarity = weightScorer('rarity', { needs: [attentionWindow(4)] }, ({ attention }) => attention);
 export const knorm = scorer('knorm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)));
 export const caote = weightTransform('caote', {}, ({ scores }) => scores);
 export const chunks = unit('chunks', {}, ({ ops, scores }) => ({

@@ -16,11 +16,11 @@ export const WRONG: readonly (readonly [source: string, sentence: string])[] = [
   ],
   [
     'knorm(), caote()',
-    "'caote' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weigher() what is always at least 0",
+    "'caote' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weightScorer() what is always at least 0",
   ],
   [
     'snapkv(), zScore(), caote()',
-    "'caote' needs weights (scores of at least 0), but 'snapkv ∘ zScore' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weigher() what is always at least 0",
+    "'caote' needs weights (scores of at least 0), but 'snapkv ∘ zScore' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weightScorer() what is always at least 0",
   ],
   [
     'snapkv(), chunks(), caote()',
@@ -32,11 +32,11 @@ export const WRONG: readonly (readonly [source: string, sentence: string])[] = [
   ['snapkv(), topK(), pool()', "'pool' needs scores, but 'snapkv ∘ topK' before it leaves kept slots"],
   [
     'knorm(), normalize()',
-    "'normalize' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weigher() what is always at least 0",
+    "'normalize' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weightScorer() what is always at least 0",
   ],
   [
     'knorm(), log1p()',
-    "'log1p' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weigher() what is always at least 0",
+    "'log1p' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative: put softmax or minMax between them, or declare with weightScorer() what is always at least 0",
   ],
   [
     'compose(snapkv(), caote()), compose(knorm(), topK())',

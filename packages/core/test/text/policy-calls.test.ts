@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { policyCalls, printCalls } from '@kv/core/engine';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Arg, Call } from '@kv/core/engine';
+import type { Arg, PolicyCall } from '@kv/core/engine';
 
 const bare = fc.stringMatching(/^[a-zA-Z0-9@./*-][\w./@* -]{0,10}$/).map((name) => name.trim());
 const head = fc.oneof(
@@ -10,7 +10,7 @@ const head = fc.oneof(
   fc.record({ name: fc.string({ unit: 'binary' }), quoted: fc.constant(true as const) }),
 );
 const key = fc.stringMatching(/^[a-zA-Z]\w{0,10}$/);
-const { chain } = fc.letrec<{ chain: readonly Call[]; call: Call; arg: Arg }>((tie) => ({
+const { chain } = fc.letrec<{ chain: readonly PolicyCall[]; call: PolicyCall; arg: Arg }>((tie) => ({
   chain: fc.array(tie('call'), { minLength: 1, maxLength: 3 }),
   call: fc.oneof(
     { maxDepth: 4 },
@@ -40,7 +40,7 @@ describe('policyCalls', () => {
   test('gives calls that print and read as themselves, or one sentence, for any text', () =>
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.stringMatching(/^[a-z(),="∘| \\*1.]{0,30}$/)), (text) => {
-        let calls: readonly Call[];
+        let calls: readonly PolicyCall[];
         try {
           calls = policyCalls(text);
         } catch (error) {
@@ -51,7 +51,7 @@ describe('policyCalls', () => {
       }),
       { numRuns: 500 },
     ));
-  test.each<[string, readonly Call[]]>([
+  test.each<[string, readonly PolicyCall[]]>([
     ['full', [{ name: 'full' }]],
     ['observed()', [{ name: 'observed', args: [] }]],
     [

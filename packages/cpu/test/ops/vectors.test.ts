@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { causalDot, dotWith, gram, inverse, placeInUnit, quadratic, turned } from '@kv/core/shared';
+import { causalDot, dotWith, gram, inverse, placeInUnit, quadratic, rotateKernel } from '@kv/core/shared';
 import { plainProducts } from '@kv/cpu/engine';
 import { LOWEST } from '@kv/core';
 import type { Ops, Products, Tensor } from '@kv/core';
@@ -197,7 +197,7 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
         both((ops) => {
           const index = ops.from({ data: Uint32Array.from({ length: rows * n }, (_, i) => i % 11), shape: [rows, n] });
           const [cos, sin] = [ops.add(tensor(table), 5), tensor(table)]; // a cosine that is never 0
-          return ops.div(ops.kernel(turned, { x: tensor(x), cos, sin, index }, { back }), 50); // products sum to 52 at most
+          return ops.div(ops.kernel(rotateKernel, { x: tensor(x), cos, sin, index }, { back }), 50); // products sum to 52 at most
         });
       },
     ));

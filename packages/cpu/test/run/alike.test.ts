@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compose, keys, mandatory, positions, scorer, shaper, sum, transform } from '@kv/core';
+import { compose, keys, mandatory, positions, scorer, scoreTransform, sum, transform } from '@kv/core';
 import { cpu } from '@kv/cpu';
-import { compile, StepCache, runEvent, settle } from '@kv/core/engine';
-import type { Cell, Draft, Piece } from '@kv/core';
+import { compile, StepCache, runEvent, readDecisions } from '@kv/core/engine';
+import type { StepInput, DraftSelection, Piece } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { topK } from './pieces.ts';
 import { at, ops } from './engine.ts';
@@ -19,7 +19,7 @@ const sized = scorer('sized', { needs: [keys] }, ({ ops: o, keys: k }) => o.norm
 const numbered = scorer('numbered', { needs: [positions] }, ({ ops: o, at: { layer }, positions: p }) =>
   o.less(layer, p),
 );
-const budgeted = shaper('budgeted', {}, ({ ops: o, scores, budgets }) =>
+const budgeted = scoreTransform('budgeted', {}, ({ ops: o, scores, budgets }) =>
   o.add(scores, o.reduce('max', budgets, 'rows')),
 );
 const lifted = transform('lifted', { needs: [positions] }, ({ ops: o, scores, positions: p, at: place }) =>
@@ -63,8 +63,8 @@ const keepsTheSame = (make: () => StepCache) =>
     const compiled = compile(policy),
       known = make(),
       parts = [all.slice(0, cut), all.slice(cut)].map((part) => runEvent(compiled, knowing(known, part), ops));
-    expect((await settle(cpu, all, parts.flat())).kept).toEqual(
-      (await settle(cpu, all, runEvent(compiled, all, ops))).kept,
+    expect((await readDecisions(cpu, all, parts.flat())).kept).toEqual(
+      (await readDecisions(cpu, all, runEvent(compiled, all, ops))).kept,
     );
   });
 
@@ -73,13 +73,17 @@ test('what a step left in a layer serves only layers where it reads the same', (
 
 /** Takes what any layer before left, if what it looks at is the same. */
 class Careless extends StepCache {
-  readonly #all = new Map<Step, { readonly cell: Cell; readonly drafts: readonly Draft[] }>();
-  readonly #same: (step: Step, a: Cell, b: Cell) => boolean;
-  constructor(same: (step: Step, a: Cell, b: Cell) => boolean) {
+  readonly #all = new Map<Step, { readonly cell: StepInput; readonly drafts: readonly DraftSelection[] }>();
+  readonly #same: (step: Step, a: StepInput, b: StepInput) => boolean;
+  constructor(same: (step: Step, a: StepInput, b: StepInput) => boolean) {
     super();
     this.#same = same;
   }
-  override left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[] {
+  override left(
+    step: Step,
+    cell: StepInput,
+    run: (cell: StepInput) => readonly DraftSelection[],
+  ): readonly DraftSelection[] {
     const before = this.#all.get(step);
     if (before && this.#same(step, before.cell, cell)) return before.drafts;
     const drafts = run(cell);
@@ -87,15 +91,17 @@ class Careless extends StepCache {
     return drafts;
   }
 }
-const same = (a: Draft, b: Draft): boolean => a === b || (a.scores === b.scores && a.budgets === b.budgets);
-const sameValues = ({ needs }: Step, a: Cell, b: Cell): boolean => needs.every((s) => a.read(s) === b.read(s));
+const same = (a: DraftSelection, b: DraftSelection): boolean =>
+  a === b || (a.scores === b.scores && a.budgets === b.budgets);
+const sameValues = ({ needs }: Step, a: StepInput, b: StepInput): boolean =>
+  needs.every((s) => a.read(s) === b.read(s));
 test.each([
   ['minds neither values nor drafts', () => true],
-  ['minds drafts alone', (_: Step, a: Cell, b: Cell) => same(a.draft, b.draft)],
+  ['minds drafts alone', (_: Step, a: StepInput, b: StepInput) => same(a.draft, b.draft)],
   ['minds values alone', sameValues],
   [
     'never minds who asks for the number of a layer',
-    (step: Step, a: Cell, b: Cell) => same(a.draft, b.draft) && sameValues(step, a, b),
+    (step: Step, a: StepInput, b: StepInput) => same(a.draft, b.draft) && sameValues(step, a, b),
   ],
 ] as const)('a mutant that %s is caught', async (_, takes) => {
   const { failed } = await fc.check(

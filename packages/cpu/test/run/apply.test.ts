@@ -12,14 +12,14 @@ import {
   scoreAllocator,
   scorer,
   transform,
-  weigher,
+  weightScorer,
   weightTransform,
 } from '@kv/core';
 import { apply, cpu } from '@kv/cpu';
 import { topK } from './pieces.ts';
 
 const knorm = scorer('knorm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))();
-const last = weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
+const last = weightScorer('last', { needs: [attentionLast] }, ({ attention }) => attention)();
 const drift = weightTransform('drift', { needs: [values] }, ({ ops, scores, values: v }) =>
   ops.distance(ops.matmul(ops.simplex(scores), v), v),
 )();

@@ -1,10 +1,10 @@
 import { cpu } from '@kv/cpu';
-import { compile, runEvent, settle } from '@kv/core/engine';
-import type { AnySignal, At, Ops, Piece, Tensor } from '@kv/core';
+import { compile, runEvent, readDecisions } from '@kv/core/engine';
+import type { AnySignal, LayerContext, Ops, Piece, Tensor } from '@kv/core';
 import type { EventLayer, SettledEvent } from '@kv/core/engine';
 
 export const ops: Ops = cpu.ops;
-export const at = (more: Partial<At> = {}): At => ({
+export const at = (more: Partial<LayerContext> = {}): LayerContext => ({
   layer: 0,
   layers: 1,
   queryHeads: 1,
@@ -28,7 +28,7 @@ export const matrix = (rows: readonly (readonly number[])[], lengths?: readonly 
 /** One layer that gives the signals by id, and counts what is read. */
 export function layer(
   signals: Readonly<Record<string, unknown>>,
-  more: Partial<At> = {},
+  more: Partial<LayerContext> = {},
   budgets?: readonly number[],
 ): EventLayer & { readonly reads: string[] } {
   const place = at(more),
@@ -45,5 +45,5 @@ export function layer(
 }
 /** A whole event on the CPU, settled. */
 export async function event(policy: Piece, ...layers: readonly EventLayer[]): Promise<SettledEvent> {
-  return settle(cpu, layers, runEvent(compile(policy), layers, ops));
+  return readDecisions(cpu, layers, runEvent(compile(policy), layers, ops));
 }

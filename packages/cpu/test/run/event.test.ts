@@ -17,24 +17,24 @@ import {
   scorer,
   selector,
   transform,
-  weigher,
+  weightScorer,
   whole,
 } from '@kv/core';
 import { cpu } from '@kv/cpu';
-import { compile, planBudgets, runEvent, runSteps, settle, signalKey } from '@kv/core/engine';
-import type { AnySignal, Piece, Plan, Tensor } from '@kv/core';
+import { compile, planBudgets, runEvent, runSteps, readDecisions, signalKey } from '@kv/core/engine';
+import type { AnySignal, Piece, BudgetPlan, Tensor } from '@kv/core';
 import * as pieces from './pieces.ts';
 import { at, event, layer, matrix, ops } from './engine.ts';
 
-const last = () => weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
+const last = () => weightScorer('last', { needs: [attentionLast] }, ({ attention }) => attention)();
 const topK = pieces.topK;
 
 describe('signals', () => {
   test('the needs of a policy are the union, each once, also with equal arguments', () => {
     const piece = compose(
       sum(
-        weigher('a', { needs: [attentionWindow(8), keys] }, ({ attention }) => attention)(),
-        weigher('b', { needs: [attentionWindow(8), attentionWindow(4)] }, ({ attention }) => attention)(),
+        weightScorer('a', { needs: [attentionWindow(8), keys] }, ({ attention }) => attention)(),
+        weightScorer('b', { needs: [attentionWindow(8), attentionWindow(4)] }, ({ attention }) => attention)(),
       ),
       transform('c', { needs: [values, keys] }, ({ scores }) => scores)(),
       topK(),
@@ -132,7 +132,7 @@ describe('settle', () => {
       (await event(compose(last(), topK()), layer({ 'attention.last': matrix([[1, 2, NaN, NaN]], [2]) }))).kept,
     ).toEqual([[Uint32Array.of(0, 1)]]));
   test('more forced slots than budget are an error that names layer and head', async () => {
-    const forcing = weigher('forcing', { needs: [attentionLast] }, ({ ops: o, attention }) => ({
+    const forcing = weightScorer('forcing', { needs: [attentionLast] }, ({ ops: o, attention }) => ({
       scores: attention,
       forced: o.lastSlots(attention, 3),
     }))();
@@ -209,7 +209,7 @@ describe('settle', () => {
       layer({ 'attention.last': matrix([[1, 2, 3, 4]]) }),
       layer({ 'attention.last': matrix([[1, 2, 3, 4]]) }, { layer: 1 }),
     ];
-    await settle(
+    await readDecisions(
       {
         ...cpu,
         read: (t) => {
@@ -226,7 +226,7 @@ describe('settle', () => {
 
 describe('query rows', () => {
   test('a selector means scores and unites masks over each group', async () => {
-    const mask = weigher('mask', { needs: [attentionLast] }, ({ attention }) => ({
+    const mask = weightScorer('mask', { needs: [attentionLast] }, ({ attention }) => ({
       scores: attention,
       forced: matrix([
         [0, 0, 0, 0],
@@ -254,7 +254,7 @@ describe('query rows', () => {
 
 describe('masks and floors', () => {
   const forcing = (name: string, slot: number) =>
-    weigher(name, { floor: () => 1, needs: [attentionLast] }, ({ attention }) => ({
+    weightScorer(name, { floor: () => 1, needs: [attentionLast] }, ({ attention }) => ({
       scores: attention,
       forced: ops.atLeast(matrix([[0, 1, 2, 3].map((i) => Number(i === slot))]), 1),
     }))();
@@ -280,7 +280,7 @@ describe('masks and floors', () => {
     expect(compile(sum(last())).reach).toBe('layer');
     expect(
       compile(
-        compose(weigher('whole', { whole: true }, ({ ops: o }) => o.from({ data: [1], shape: [1, 1] }))(), topK()),
+        compose(weightScorer('whole', { whole: true }, ({ ops: o }) => o.from({ data: [1], shape: [1, 1] }))(), topK()),
       ).whole,
     ).toBe(true);
   });
@@ -306,7 +306,7 @@ describe('masks and floors', () => {
 
 describe('state', () => {
   const count = state('count', { kind: 'slot', rows: 'kv' });
-  const counting = weigher('counting', { needs: [attentionLast, count] }, ({ ops: o, attention, count: c }) => ({
+  const counting = weightScorer('counting', { needs: [attentionLast, count] }, ({ ops: o, attention, count: c }) => ({
     scores: attention,
     state: { count: o.add(c, 1) },
   }))();
@@ -330,7 +330,7 @@ describe('state', () => {
     expect(() =>
       runEvent(
         compile(
-          weigher('sly', { needs: [attentionLast, count] }, ({ attention }) => ({
+          weightScorer('sly', { needs: [attentionLast, count] }, ({ attention }) => ({
             scores: attention,
             state: { other: attention },
           }))(),
@@ -418,7 +418,7 @@ describe('planBudgets', () => {
       atoms: [
         {
           ...pieces.pyramidal().atoms[0],
-          plan: (p: Plan) => ({
+          plan: (p: BudgetPlan) => ({
             ...p,
             budgets: p.budgets.map((h, l) => h.map((b) => b + (l === 0 ? by : -by))),
             notes: [...p.notes, `by ${by}`],

@@ -8,15 +8,15 @@ import {
   positions,
   scorer,
   values,
-  weigher,
+  weightScorer,
   weightTransform,
 } from '@kv/core';
 import { apply } from '@kv/cpu';
-import type { Applied, AppliedBy, DenseArray, Piece, Policy } from '@kv/core';
+import type { ApplyResult, ApplyResultOf, DenseArray, Piece, Policy } from '@kv/core';
 import { best, chunks, pyramidal, topK } from './pieces.ts';
 
 const knorm = scorer('knorm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))(),
-  last = weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)(),
+  last = weightScorer('last', { needs: [attentionLast] }, ({ attention }) => attention)(),
   late = scorer('late', { needs: [keys, positions] }, ({ ops, keys: k, positions: p }) => ops.add(ops.norm(k), p))(),
   drift = weightTransform('drift', { needs: [values] }, ({ ops, scores, values: v }) =>
     ops.distance(ops.matmul(ops.simplex(scores), v), v),
@@ -95,16 +95,16 @@ test('what a piece leaves is there, by its type', () => {
   expectTypeOf(apply(mandatory(), { scores: [[1, 0]] }).scores).toEqualTypeOf<DenseArray>();
   const cut = compose(last, chunks()),
     ranked = compose(last, chunks(), best());
-  expectTypeOf<AppliedBy<typeof cut>['scores']>().toEqualTypeOf<DenseArray>();
-  expectTypeOf<AppliedBy<typeof ranked>['scores']>().toEqualTypeOf<DenseArray>();
+  expectTypeOf<ApplyResultOf<typeof cut>['scores']>().toEqualTypeOf<DenseArray>();
+  expectTypeOf<ApplyResultOf<typeof ranked>['scores']>().toEqualTypeOf<DenseArray>();
   expectTypeOf(apply(compose(last, pyramidal(), topK()), { attention: [[1, 0]] }).kept).toEqualTypeOf<
     readonly (readonly number[])[]
   >();
-  expectTypeOf(apply(last, { attention: [[1]] }).kept).toEqualTypeOf<Applied['kept']>();
-  expectTypeOf(apply(pyramidal(), { budget: 2, at: { slots: 4 } }).scores).toEqualTypeOf<Applied['scores']>();
-  expectTypeOf(apply(id, {}).scores).toEqualTypeOf<Applied['scores']>();
-  expectTypeOf(apply(knorm as Piece, { keys: cache }).scores).toEqualTypeOf<Applied['scores']>();
-  expectTypeOf(apply(compose(knorm, topK()) as Policy, { keys: cache }).kept).toEqualTypeOf<Applied['kept']>();
+  expectTypeOf(apply(last, { attention: [[1]] }).kept).toEqualTypeOf<ApplyResult['kept']>();
+  expectTypeOf(apply(pyramidal(), { budget: 2, at: { slots: 4 } }).scores).toEqualTypeOf<ApplyResult['scores']>();
+  expectTypeOf(apply(id, {}).scores).toEqualTypeOf<ApplyResult['scores']>();
+  expectTypeOf(apply(knorm as Piece, { keys: cache }).scores).toEqualTypeOf<ApplyResult['scores']>();
+  expectTypeOf(apply(compose(knorm, topK()) as Policy, { keys: cache }).kept).toEqualTypeOf<ApplyResult['kept']>();
   // and by what it is
   expect(apply(knorm, { keys: cache }).scores.shape).toEqual([1, 3]);
   expect(apply(mandatory(), { scores: [[1, 0]] }).scores.shape).toEqual([1, 2]);

@@ -1,5 +1,5 @@
 import { advance, retain } from '@kv/cpu';
-import type { Budget, HostArray, Policy, Retained, RetainedState } from '@kv/core';
+import type { Budget, HostArray, Policy, RetainResult, RetainState } from '@kv/core';
 
 /** Shapes of a toy transformer: one vector a token, projected by fixed numbers. */
 export interface Toy {
@@ -26,7 +26,7 @@ const array = (rows: readonly (readonly (readonly number[])[])[]): HostArray => 
 /** An engine of its own: it holds a cache in nested lists, and knows policies by `retain` and `advance` alone. */
 export class NaiveHost {
   length = 0;
-  private state: RetainedState = new Map();
+  private state: RetainState = new Map();
   private readonly layers: Layer[];
   private readonly toy: Toy;
   private readonly policy: Policy;
@@ -78,7 +78,7 @@ export class NaiveHost {
   async step(): Promise<void> {
     this.state = await advance(this.policy, this.cache);
   }
-  async evict(budget: Budget): Promise<Retained> {
+  async evict(budget: Budget): Promise<RetainResult> {
     const kept = await retain(this.policy, this.cache, { budget });
     for (const [l, layer] of this.layers.entries())
       for (const [g, slots] of kept.slots[l].entries()) {

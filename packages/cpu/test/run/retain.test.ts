@@ -19,7 +19,7 @@ import {
   tokens,
   transform,
   values,
-  weigher,
+  weightScorer,
 } from '@kv/core';
 import { advance, retain } from '@kv/cpu';
 import type { HostArray, Policy } from '@kv/core';
@@ -28,11 +28,11 @@ import { keptByWindow } from './retain.oracle.ts';
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 const window = (w: number) =>
-  weigher('window', { needs: [attentionWindow(w)] }, ({ ops, attention }) => ({
+  weightScorer('window', { needs: [attentionWindow(w)] }, ({ ops, attention }) => ({
     scores: attention,
     forced: ops.lastSlots(attention, w),
   }))();
-const last = weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
+const last = weightScorer('last', { needs: [attentionLast] }, ({ attention }) => attention)();
 const fixed = (n: number, seed: number): Float32Array =>
   Float32Array.from({ length: n }, (_, i) => Math.sin(seed + i * 1.7) * 2);
 const array = (shape: readonly number[], seed: number): HostArray => ({
@@ -160,7 +160,7 @@ describe('retain', () => {
     expect([...two.slots[0][0]]).toEqual([0, 1]);
   });
   test('what an engine knows by itself goes by the key of its signal', async () => {
-    const sums = weigher('sums', { needs: [attentionAccumulated] }, ({ attention }) => attention)();
+    const sums = weightScorer('sums', { needs: [attentionAccumulated] }, ({ attention }) => attention)();
     const layer = {
       values: array([1, 3, 2], 1),
       signals: { 'attention.accumulated': { data: [1, 3, 2, 1, 3, 2], shape: [2, 3] } },
@@ -214,7 +214,7 @@ describe('what a cache lacks is said before anything runs', () => {
     ));
   test('a statistic', () =>
     wanting(
-      compose(weigher('h', { needs: [attentionAccumulated] }, ({ attention }) => attention)(), topK()),
+      compose(weightScorer('h', { needs: [attentionAccumulated] }, ({ attention }) => attention)(), topK()),
       { queryHeads, layers },
       "layers[0]: expected signals['attention.accumulated'], which 'h ∘ topK' reads, got none",
     ));

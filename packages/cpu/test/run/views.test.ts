@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { attentionLast, compose, state, view, onStep, scorer, weigher, wrapSelect } from '@kv/core';
+import { attentionLast, compose, state, view, onStep, scorer, weightScorer, wrapSelect } from '@kv/core';
 import { readCpu } from '@kv/cpu';
 import { compile, runEvent } from '@kv/core/engine';
 import type { Tensor, ViewHook } from '@kv/core';
 import { topK } from './pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
 
-const last = weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
+const last = weightScorer('last', { needs: [attentionLast] }, ({ attention }) => attention)();
 const slots = ops.from({ data: Uint32Array.of(0, 1, 2, 3), shape: [1, 4] });
 const signals: Readonly<Record<string, unknown>> = {
   'attention.last': matrix([

@@ -2,7 +2,7 @@ import { angleFrequencies, finishProgram, headProgram, projectProgram } from '@k
 import type { Program } from '@kv/engine';
 import type { ModelConfig, RopeConfig, Weights } from '@kv/checkpoints';
 import { dense, matrixOf } from '@kv/checkpoints';
-import { graphWriter, types, type GraphWriter, type Stored } from '../graph.ts';
+import { graphWriter, types, type GraphWriter, type ExternalData } from '../graph.ts';
 import { fits, fusedAttention, plainAttention, slotCount } from './attention-nodes.ts';
 import type { WeightForm } from '../product.ts';
 import { body, type AngleNames } from '../program-graph.ts';
@@ -17,7 +17,7 @@ export interface DecoderGraphOptions {
   /** One node of `com.microsoft` a layer (heads of a multiple of 8 numbers), or products and a softmax. */
   readonly attention: 'fused' | 'plain';
   /** Takes large tensors into a file beside the model. */
-  readonly store?: ((bytes: Uint8Array) => Stored | undefined) | undefined;
+  readonly store?: ((bytes: Uint8Array) => ExternalData | undefined) | undefined;
 }
 
 const BATCH = 'batch_size',

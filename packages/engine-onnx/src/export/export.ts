@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import { expectOptions } from '@kv/core/engine';
 import { builtin, embeddedFolder, openCheckpoint, type Checkpoint } from '@kv/checkpoints';
-import type { Fields, ModelConfig } from '@kv/checkpoints';
-import type { Stored } from '../graph.ts';
+import type { JsonFields, ModelConfig } from '@kv/checkpoints';
+import type { ExternalData } from '../graph.ts';
 import { decoderGraph } from './decoder-graph.ts';
 
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or as the checkpoint's own blocks have them. */
@@ -165,7 +165,7 @@ function partsIn(folder: string): Parts {
 
 /** config.json with what transformers.js must know of files beside models, and nothing that an older one said of it. */
 function withExternal(text: string, external: Readonly<Record<string, number>>): string {
-  const { 'transformers.js_config': _, ...fields } = JSON.parse(text) as Fields;
+  const { 'transformers.js_config': _, ...fields } = JSON.parse(text) as JsonFields;
   const config =
     Object.keys(external).length > 0 ? { 'transformers.js_config': { use_external_data_format: external } } : {};
   return `${JSON.stringify({ ...fields, ...config }, null, 2)}\n`;
@@ -175,7 +175,7 @@ function withExternal(text: string, external: Readonly<Record<string, number>>):
 function besideFiles(
   parts: Parts,
   model: string,
-): { readonly names: readonly string[]; store(bytes: Uint8Array): Stored | undefined } {
+): { readonly names: readonly string[]; store(bytes: Uint8Array): ExternalData | undefined } {
   const names: string[] = [];
   let size = 0;
   return {

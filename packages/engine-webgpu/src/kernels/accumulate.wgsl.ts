@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { LOWEST } from '../wgsl/visible.ts';
 
 /**
@@ -7,7 +7,7 @@ import { LOWEST } from '../wgsl/visible.ts';
  * head, or over the `fold` heads of a group. Scores `[m, heads, stride_of_scores]` and lse `[heads, m]` as split
  * attention left them.
  */
-export const accumulate: Kernel<
+export const accumulate: GpuKernel<
   'scores' | 'lse' | 'sums',
   'scores_at' | 'score_stride' | 'lse_at' | 'm' | 'heads' | 'fold' | 'slots' | 'stride'
 > = {

@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one channel of one of m new slots of one of G heads, `k` and `v` `[G, m, size]`, goes after that head's
@@ -6,7 +6,7 @@ import type { Kernel } from '@kv/gpu';
  * with it the slot's position, `added [m]`, to `positions [G, capacity]`. `next [G]` becomes the lengths that there are
  * then.
  */
-export const append: Kernel<
+export const append: GpuKernel<
   'k' | 'v' | 'added' | 'lengths' | 'keys' | 'values' | 'positions' | 'next',
   'm' | 'size' | 'capacity'
 > = {

@@ -1,11 +1,11 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { ORDERED } from '../wgsl/ordered.ts';
 
 /**
  * One workgroup: where the largest number of a row of `width` stands, ties to the lower place; NaN is below everything,
  * so that a row of NaN gives 0. Works on bits.
  */
-export const argmax: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = {
+export const argmax: GpuKernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = {
   id: 'model:argmax',
   buffers: { x: 'u32', out: ['u32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },

@@ -1,7 +1,14 @@
 import { KvError } from '@kv/core';
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
-import { LOWEST, scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
+import type { GpuKernel } from '@kv/gpu';
+import {
+  LOWEST,
+  scoreBuffers,
+  scoreScalars,
+  visibilitySource,
+  type ScoreBuffer,
+  type ScoreKind,
+} from '../wgsl/visible.ts';
 
 /** Threads of a workgroup, slots of a tile of keys, channels that are staged at a time. */
 const THREADS = 128,
@@ -47,7 +54,7 @@ export function mostRows(headDim: number): AttentionKind['rows'] {
  */
 export const attention: (
   kind: AttentionKind,
-) => Kernel<
+) => GpuKernel<
   'q' | 'keys' | 'values' | ScoreBuffer | 'out' | 'past' | 'sums',
   | keyof typeof scoreScalars
   | 'own'
@@ -136,7 +143,7 @@ export const attention: (
     threads: THREADS,
     per: 'group',
     source: /* wgsl */ `
-${seen(kind)}
+${visibilitySource(kind)}
 ${
   adds
     ? /* wgsl */ `fn was_seen(g: u32, j: u32) -> bool {

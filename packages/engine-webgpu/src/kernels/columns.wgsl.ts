@@ -1,9 +1,9 @@
 import type { WindowStatistic } from '@kv/core';
 import { asksSeen } from '@kv/engine';
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
-import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
+import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 export const COLUMN_SLOTS: number = SLOTS;
 
@@ -36,7 +36,7 @@ const TERM: Readonly<Record<ColumnOf, string>> = {
  */
 export const columnSums: (
   kind: ColumnKind,
-) => Kernel<
+) => GpuKernel<
   'q' | 'keys' | ScoreBuffer | 'lse' | 'columns',
   keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'over'
 > = variants((kind) => {
@@ -58,7 +58,7 @@ export const columnSums: (
     per: 'group',
     operations: ({ heads, last, slots }) => heads * last * slots * (2 * d + (of === 'sum' || of === 'max' ? 4 : 6)),
     source: /* wgsl */ `
-${seen(kind)}
+${visibilitySource(kind)}
 ${STAGES}
 fn both(a: f32, b: f32) -> f32 { return ${of === 'max' ? 'max(a, b)' : 'a + b'}; }
 fn run(group: u32, lane: u32) {

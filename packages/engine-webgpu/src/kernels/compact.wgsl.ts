@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /** Channels of one workgroup. */
 export const COMPACT_CHANNELS = 32;
@@ -12,7 +12,7 @@ const HELD = 8;
  * of `kept [rows / group, stride]`.
  * Elements are words of 32 bits of any type.
  */
-export const compact: Kernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = {
+export const compact: GpuKernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = {
   id: 'model:compact',
   buffers: { kept: 'u32', counts: 'u32', data: ['u32', 'write'] },
   scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32' },
@@ -46,7 +46,7 @@ fn run(group: u32, lane: u32) {
  * One element: one channel of slot i of one row of `out [rows, slots, channels]`, slot `kept[row, i]` of `data`, for i
  * below `counts[row]`; all else as in `compact`.
  */
-export const gather: Kernel<
+export const gather: GpuKernel<
   'kept' | 'counts' | 'data' | 'out',
   'capacity' | 'channels' | 'stride' | 'group' | 'slots'
 > = {

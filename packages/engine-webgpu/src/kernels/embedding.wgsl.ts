@@ -1,5 +1,5 @@
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 
 /**
@@ -8,7 +8,7 @@ import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
  */
 export const embedding: (
   form: WeightFormat,
-) => Kernel<'ids' | 'weights' | 'scales' | 'out', 'octets' | 'width' | 'first' | 'rows' | 'scale'> = variants(
+) => GpuKernel<'ids' | 'weights' | 'scales' | 'out', 'octets' | 'width' | 'first' | 'rows' | 'scale'> = variants(
   (form) => {
     const { buffers, source } = weightsOf(form);
     return {

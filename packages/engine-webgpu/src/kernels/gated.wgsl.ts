@@ -1,5 +1,5 @@
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /** With a sigmoid, as 0.5 (1 + tanh u) = 1 / (1 + e^-2u); exponents stop before they overflow. */
 const ACTIVATION = {
@@ -10,8 +10,8 @@ const ACTIVATION = {
 /**
  * One element: activation(gate) * up of rows `[gate | up]`, to `[m, width]`; gelu is the tanh form (arXiv 1606.08415).
  */
-export const gated: (activation: 'silu' | 'gelu') => Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = variants(
-  (activation) => ({
+export const gatedKernel: (activation: 'silu' | 'gelu') => GpuKernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> =
+  variants((activation) => ({
     id: `model:gated:${activation}`,
     buffers: { x: 'f32', out: ['f32', 'write'] },
     scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
@@ -21,5 +21,4 @@ fn run(index: u32) {
   let g = x[at];
   out[index] = ${ACTIVATION[activation]} * x[at + params.width];
 }`,
-  }),
-);
+  }));

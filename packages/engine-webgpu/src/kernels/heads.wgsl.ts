@@ -1,5 +1,5 @@
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one number of `heads` heads of `size` from rows of x, to `h * head_step + r * row_step + i`: rows in
@@ -9,7 +9,7 @@ import type { Kernel } from '@kv/gpu';
  */
 export const heads: (
   turned: boolean,
-) => Kernel<
+) => GpuKernel<
   'x' | 'cosines' | 'sines' | 'out',
   'x_at' | 'x_stride' | 'heads' | 'size' | 'rotary' | 'head_step' | 'row_step'
 > = variants((turned) => ({

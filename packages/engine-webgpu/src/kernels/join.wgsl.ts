@@ -1,5 +1,5 @@
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { LOWEST } from '../wgsl/visible.ts';
 
 /**
@@ -10,7 +10,7 @@ import { LOWEST } from '../wgsl/visible.ts';
  */
 export const join: (kind: {
   readonly leaves: boolean;
-}) => Kernel<'parts' | 'out' | 'q' | 'past', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = variants(
+}) => GpuKernel<'parts' | 'out' | 'q' | 'past', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = variants(
   ({ leaves }) => ({
     id: `model:join:${leaves}`,
     buffers: { parts: 'f32', out: ['f32', 'write'], ...(leaves && { q: 'f32', past: ['f32', 'write'] as const }) },

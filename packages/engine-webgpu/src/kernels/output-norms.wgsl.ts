@@ -1,6 +1,6 @@
 import type { OutputNorm } from '@kv/engine';
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { TOTAL } from '../wgsl/total.ts';
 import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 
@@ -17,7 +17,7 @@ export const outputNorms: (
   form: WeightFormat,
   headDim: number,
   p: OutputNorm,
-) => Kernel<
+) => GpuKernel<
   'values' | 'lengths' | 'weights' | 'scales' | 'out',
   'heads' | 'kv_heads' | 'capacity' | 'slots' | 'rows' | 'octets' | 'join'
 > = variants((form, d, p) => {

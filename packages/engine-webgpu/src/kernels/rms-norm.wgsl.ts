@@ -1,11 +1,11 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { TOTAL } from '../wgsl/total.ts';
 
 /**
  * One workgroup: one run of `size` numbers of a row (the row, or one head of it): x / sqrt(mean(x²) + eps) * gain, to
  * `[m, runs * size]`.
  */
-export const rmsNorm: Kernel<'x' | 'gain' | 'out', 'x_at' | 'x_stride' | 'runs' | 'size' | 'eps'> = {
+export const rmsNorm: GpuKernel<'x' | 'gain' | 'out', 'x_at' | 'x_stride' | 'runs' | 'size' | 'eps'> = {
   id: 'model:rms-norm',
   buffers: { x: 'f32', gain: 'f32', out: ['f32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', runs: 'u32', size: 'u32', eps: 'f32' },

@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one pair of channels (i, i + half) of one of `slots` slots of `x [rows, size, channels]`, in place:
@@ -6,7 +6,7 @@ import type { Kernel } from '@kv/gpu';
  * the one that its second says. cosines and sines `[positions, half]`; of a factor in them only the direction is taken.
  * What stays where it is keeps its bits.
  */
-export const rotate: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = {
+export const rotate: GpuKernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = {
   id: 'model:rotate',
   buffers: { turns: 'u32', cosines: 'f32', sines: 'f32', x: ['f32', 'write'] },
   scalars: { slots: 'u32', size: 'u32', channels: 'u32', half: 'u32' },

@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { ORDERED } from '../wgsl/ordered.ts';
 
 /**
@@ -11,7 +11,7 @@ import { ORDERED } from '../wgsl/ordered.ts';
  * a counter, no state), so that a step's draw does not depend on those before it. NaN is never drawn, a row of NaN
  * gives 0. Sums have one order: the same bits every time.
  */
-export const sample: Kernel<
+export const sample: GpuKernel<
   'x' | 'out',
   'x_at' | 'x_stride' | 'width' | 'top_k' | 'seed' | 'step' | 'temperature' | 'top_p'
 > = {

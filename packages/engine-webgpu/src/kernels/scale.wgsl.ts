@@ -1,7 +1,7 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /** One element: x * by of rows of `width`, to `[m, width]`. */
-export const scale: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width' | 'by'> = {
+export const scale: GpuKernel<'x' | 'out', 'x_at' | 'x_stride' | 'width' | 'by'> = {
   id: 'model:scale',
   buffers: { x: 'f32', out: ['f32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32', by: 'f32' },

@@ -1,11 +1,11 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size,
  * channels]`, the first from `first` to `to`; both go
  * round at the end of a row, as rings do; x begins at `x_at`. Elements are words of 32 bits of any type.
  */
-export const slots: Kernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = {
+export const slots: GpuKernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = {
   id: 'model:slots',
   buffers: { x: 'u32', out: ['u32', 'write'] },
   scalars: { x_at: 'u32', slots: 'u32', channels: 'u32', first: 'u32', size: 'u32', to: 'u32', out_size: 'u32' },
@@ -23,7 +23,7 @@ fn run(index: u32) {
  * One element: one slot of `data [rows, capacity]` becomes `value` (its bits) unless it is one of the row's first
  * `counts [rows / group]`.
  */
-export const rest: Kernel<'counts' | 'data', 'capacity' | 'group' | 'value'> = {
+export const rest: GpuKernel<'counts' | 'data', 'capacity' | 'group' | 'value'> = {
   id: 'model:rest',
   buffers: { counts: 'u32', data: ['u32', 'write'] },
   scalars: { capacity: 'u32', group: 'u32', value: 'u32' },

@@ -1,7 +1,7 @@
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
-import { scoreBuffers, scoreScalars, seen, type ScoreBuffer } from '../wgsl/visible.ts';
+import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer } from '../wgsl/visible.ts';
 
 export const STRONGEST_QUERIES: number = QUERIES;
 
@@ -25,7 +25,7 @@ export interface StrongestKind {
  */
 export const strongest: (
   kind: StrongestKind,
-) => Kernel<
+) => GpuKernel<
   'q' | 'keys' | ScoreBuffer | 'lse' | 'best' | 'mean',
   keyof typeof scoreScalars | 'lse_at' | 'slots' | 'first' | 'above' | 'row' | 'width'
 > = variants(({ headDim: d, most, inside }) => ({
@@ -42,7 +42,7 @@ export const strongest: (
   threads: SLOTS,
   per: 'group',
   source: /* wgsl */ `
-${seen({ masked: false })}
+${visibilitySource({ masked: false })}
 ${STAGES}
 var<workgroup> means: array<f32, ${QUERIES * SLOTS}>;
 var<private> places: array<u32, ${most}>;

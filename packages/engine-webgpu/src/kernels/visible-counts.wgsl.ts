@@ -1,6 +1,6 @@
 import { variants } from '../variants.ts';
-import type { Kernel } from '@kv/gpu';
-import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
+import type { GpuKernel } from '@kv/gpu';
+import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 /**
  * One thread for each query head and each of the last `last` of m queries: how many slots of its KV head it sees. To
@@ -10,13 +10,13 @@ import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } fr
  */
 export const visibleCounts: (
   kind: ScoreKind,
-) => Kernel<ScoreBuffer | 'lse' | 'out', keyof typeof scoreScalars | 'last' | 'lse_at'> = variants((kind) => ({
+) => GpuKernel<ScoreBuffer | 'lse' | 'out', keyof typeof scoreScalars | 'last' | 'lse_at'> = variants((kind) => ({
   id: `model:visible-counts:${kind.masked}`,
   buffers: { ...scoreBuffers(kind), lse: 'f32', out: ['f32', 'write'] },
   scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32' },
   threads: 64,
   source: /* wgsl */ `
-${seen(kind)}
+${visibilitySource(kind)}
 fn slots_below(g: u32, limit: u32) -> u32 {
   var low = 0u;
   var high = lengths[g];

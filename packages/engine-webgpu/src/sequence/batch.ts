@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { Meeting, Seat } from '@kv/engine';
+import { BatchBarrier, BatchSlot } from '@kv/engine';
 import type { BatchGroup, Decoder, FeedOptions, Output } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { FEW_ROWS } from '../linear.ts';
@@ -21,10 +21,10 @@ interface BatchRequest {
 }
 
 /** One sequence's place in a batch of tokens. */
-export class DeviceBatchSlot extends Seat<BatchRequest> {
-  readonly #meeting: Meeting<BatchRequest>;
+export class DeviceBatchSlot extends BatchSlot<BatchRequest> {
+  readonly #meeting: BatchBarrier<BatchRequest>;
 
-  constructor(meeting: Meeting<BatchRequest>) {
+  constructor(meeting: BatchBarrier<BatchRequest>) {
     super(meeting);
     this.#meeting = meeting;
   }
@@ -44,7 +44,7 @@ export function groupOf(decoder: Decoder<DeviceRunnable>): BatchGroup {
   const group: BatchGroup = {
     key: decoder,
     open(count) {
-      const meeting = new Meeting<BatchRequest>(count, (riders) => void passAll(riders));
+      const meeting = new BatchBarrier<BatchRequest>(count, (riders) => void passAll(riders));
       return Array.from({ length: count }, () => new DeviceBatchSlot(meeting));
     },
   };

@@ -1,7 +1,7 @@
 import { runFreeze } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { Course } from '@kv/engine';
+import type { ActivePolicy } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { chunkOf, type TokenChunk } from './token-chunk.ts';
@@ -18,7 +18,7 @@ export interface ComputedRows {
  */
 export function computedRows(
   memory: DeviceState,
-  course: Course,
+  course: ActivePolicy,
   l: number,
   { at, m }: TokenChunk,
 ): ComputedRows | undefined {

@@ -1,7 +1,7 @@
-import { finish, isState, recordEvent, settle } from '@kv/core/engine';
-import type { AnySignal, At, Plan, Tensor } from '@kv/core';
-import type { Draft } from '@kv/core';
-import type { Compiled, EventLayer, RecordedEvent } from '@kv/core/engine';
+import { finish, isState, recordEvent, readDecisions } from '@kv/core/engine';
+import type { AnySignal, LayerContext, BudgetPlan, Tensor } from '@kv/core';
+import type { DraftSelection } from '@kv/core';
+import type { CompiledPolicy, EventLayer, EventRecord } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult, EventTimes } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
@@ -11,7 +11,7 @@ import type { DeviceStates } from './states.ts';
 
 /** One layer that an event is about. */
 export interface EventSubject {
-  readonly at: At;
+  readonly at: LayerContext;
   readonly layer: DeviceLayer;
   readonly read: (signal: AnySignal) => unknown;
 }
@@ -27,22 +27,22 @@ export interface EventContext {
 export interface RecordedLayer {
   readonly layer: DeviceLayer;
   readonly place: EventLayer;
-  readonly draft: Draft;
+  readonly draft: DraftSelection;
 }
 
 /** What a policy decides about some layers, as tensors that are not read yet. */
-export interface EventDecision {
+export interface DeviceEventDecision {
   readonly places: readonly EventLayer[];
-  readonly replaced: RecordedEvent;
+  readonly replaced: EventRecord;
 }
 
 /** Records every step of a policy over these layers. */
 export function decide(
-  policy: Compiled,
+  policy: CompiledPolicy,
   subjects: readonly EventSubject[],
-  plan: Plan,
+  plan: BudgetPlan,
   { scope: { ops }, times }: EventContext,
-): EventDecision {
+): DeviceEventDecision {
   const started = performance.now(),
     places = subjects.map(
       ({ at, read }): EventLayer => ({
@@ -60,9 +60,9 @@ export function decide(
  * is recorded. Nothing changes before the read has passed every check.
  */
 export async function runOnDevice(
-  policy: Compiled,
+  policy: CompiledPolicy,
   subjects: readonly EventSubject[],
-  plan: Plan,
+  plan: BudgetPlan,
   stage: EventContext,
 ): Promise<EventResult> {
   const { scope, times } = stage,
@@ -71,7 +71,7 @@ export async function runOnDevice(
   const recorded = subjects.map(
     ({ layer }, i): RecordedLayer => ({ layer, place: places[i], draft: replaced.drafts[i] }),
   );
-  return settled(scope, recorded, times, (slots, confirm) => {
+  return readEvents(scope, recorded, times, (slots, confirm) => {
     if ('error' in replaced) throw replaced.error;
     return stage.change(async () => {
       const counts = slots.map((lists) => lists.map(({ length }) => length));
@@ -83,12 +83,12 @@ export async function runOnDevice(
 
 /**
  * Records one layer's event with its compaction at once: it keeps what its plan allows, so no read is needed.
- * `settled` reads what came of it, from copies in `commands`' scope.
+ * `readEvents` reads what came of it, from copies in `commands`' scope.
  */
 export function recordOnDevice(
-  policy: Compiled,
+  policy: CompiledPolicy,
   subject: EventSubject,
-  decision: EventDecision,
+  decision: DeviceEventDecision,
   stage: EventContext,
   commands: Commands,
 ): RecordedLayer {
@@ -97,7 +97,7 @@ export function recordOnDevice(
     replaced,
   } = decision;
   compact(policy, [subject], decision, stage, [place.budgets]);
-  const copy = (x: Tensor): Tensor => copied(commands, x),
+  const copy = (x: Tensor): Tensor => recordCopy(commands, x),
     { budgets, checks, kept, state } = replaced.drafts[0];
   return {
     layer: subject.layer,
@@ -112,18 +112,18 @@ export function recordOnDevice(
 }
 
 /** Records a copy that the scope of `commands` owns. */
-export function copied(commands: Commands, x: Tensor): Tensor {
+export function recordCopy(commands: Commands, x: Tensor): Tensor {
   const out = commands.make(x.shape, x.dtype),
     all = { shape: [1, x.shape.reduce((a, b) => a * b, 1)] };
   encodeSlots(commands, { ...x, ...all }, { ...out, ...all }, all.shape[1]);
-  return { ...out, ...(x.lengths && { lengths: copied(commands, x.lengths) }) };
+  return { ...out, ...(x.lengths && { lengths: recordCopy(commands, x.lengths) }) };
 }
 
 /**
  * Reads what events decided, in one read, and tells their layers, in `passed` if it is given. @throws KvError for a
  * check that failed.
  */
-export async function settled(
+export async function readEvents(
   scope: Pick<Scope, 'read' | 'ops' | 'name'>,
   recorded: readonly RecordedLayer[],
   times: EventTimes,
@@ -131,7 +131,7 @@ export async function settled(
     confirm(),
 ): Promise<EventResult> {
   const started = performance.now(),
-    { kept, budgets, notes } = await settle(
+    { kept, budgets, notes } = await readDecisions(
       scope,
       recorded.map(({ place }) => place),
       recorded.map(({ draft }) => draft),
@@ -149,7 +149,7 @@ export async function settled(
  * Whether what an event keeps is known to be what its plan allows at most: no allocator looks at the scores, and nothing
  * more may be forced under a share.
  */
-export const bounded = ({ steps }: Compiled, { above, budgets, lengths }: Plan): boolean =>
+export const isBounded = ({ steps }: CompiledPolicy, { above, budgets, lengths }: BudgetPlan): boolean =>
   steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined) &&
   budgets.every((heads, l) => heads.every((slots, g) => slots >= Math.min(above?.forced ?? 0, lengths[l][g])));
 
@@ -158,9 +158,9 @@ export const bounded = ({ steps }: Compiled, { above, budgets, lengths }: Plan):
  * @throws what making new keys or values threw
  */
 export function compact(
-  policy: Compiled,
+  policy: CompiledPolicy,
   subjects: readonly EventSubject[],
-  { replaced }: EventDecision,
+  { replaced }: DeviceEventDecision,
   { scope: { commands }, shared }: EventContext,
   counts: readonly (readonly number[])[],
 ): void {

@@ -1,6 +1,6 @@
 import { runView } from '@kv/core/engine';
-import type { AnySignal, At, Tensor } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { AnySignal, LayerContext, Tensor } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Scope } from '@kv/gpu';
 
 /** Checks of what a view's pieces promised about numbers on the device. */
@@ -19,9 +19,9 @@ export interface HiddenSlots {
 
 /** What the policy's views hide in a layer now: masks stay on the device, joined where all mark. */
 export function hiddenSlots(
-  policy: Compiled,
+  policy: CompiledPolicy,
   phase: 'prefill' | 'decode',
-  at: At,
+  at: LayerContext,
   read: (signal: AnySignal) => unknown,
   { ops }: Scope,
   write: (needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>) => void,

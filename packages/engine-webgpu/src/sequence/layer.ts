@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
-import type { LayerSnapshot, Watch } from '@kv/engine';
+import type { LayerSnapshot, ObservationPlan } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import { DeviceCache } from './cache.ts';
@@ -41,7 +41,7 @@ export class DeviceLayer {
   }
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
-  watch({ window, accumulated, block }: Watch): void {
+  watch({ window, accumulated, block }: ObservationPlan): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.#config;
     if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#device);
     if (this.cache.rebased) this.ring?.markRotations();

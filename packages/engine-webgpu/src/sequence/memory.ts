@@ -1,30 +1,30 @@
 import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
-import type { AnySignal, Plan } from '@kv/core';
+import type { AnySignal, BudgetPlan } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
 import { joinEvents, SequenceMemory, watchOf } from '@kv/engine';
 import type {
   EventResult,
   MemoryOptions,
-  Ahead,
+  SpeculativeSteps,
   BatchGroup,
-  Course,
+  ActivePolicy,
   Decoder,
   EventTimes,
   FeedResult,
   FeedOptions,
   MemoryModel,
-  Place,
+  LayerSlots,
   Snapshot,
 } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { speculativeSteps } from './speculative-steps.ts';
 import {
-  bounded,
+  isBounded,
   decide,
   recordOnDevice,
   runOnDevice,
-  settled,
+  readEvents,
   writeStates,
   type RecordedLayer,
   type EventContext,
@@ -47,7 +47,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   /** State of rows `model`. */
   shared: DeviceStates;
   readonly decoder: Decoder<DeviceRunnable>;
-  readonly ahead: Ahead = speculativeSteps(this);
+  readonly ahead: SpeculativeSteps = speculativeSteps(this);
   readonly #gpu: Recordable;
   readonly #scope: OpenScope;
 
@@ -113,7 +113,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     });
   }
 
-  protected place(layer: number): Place {
+  protected place(layer: number): LayerSlots {
     const { cache, aligned } = this.layers[layer];
     return {
       slots: cache.length,
@@ -165,7 +165,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
         ...options,
         eventFollows: true,
         afterLayer: async (l) => {
-          if (bounded(policy, plan))
+          if (isBounded(policy, plan))
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
                 const [given] = await runProviders(this, policy, [l], own.commands, () => {});
@@ -180,7 +180,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
         },
       });
       try {
-        const event = bounded(policy, plan) ? await settled(scope, waiting, times) : joinEvents(read);
+        const event = isBounded(policy, plan) ? await readEvents(scope, waiting, times) : joinEvents(read);
         return { output, event };
       } catch (error) {
         output.release();
@@ -189,7 +189,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     });
   }
 
-  protected async runStepHooks(course: Course): Promise<void> {
+  protected async runStepHooks(course: ActivePolicy): Promise<void> {
     const hooks = course.policy.hooks('step');
     await this.#gpu.scope((scope) => {
       for (const hook of hooks) {
@@ -205,9 +205,9 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   }
 
   protected runEvent(
-    course: Course,
+    course: ActivePolicy,
     layers: readonly number[],
-    plan: Plan,
+    plan: BudgetPlan,
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult> {
@@ -283,7 +283,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     this.#scope.end();
   }
 
-  #subject(course: Course, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): EventSubject {
+  #subject(course: ActivePolicy, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): EventSubject {
     const read = this.reader(l, scope),
       layer = this.layers[l];
     settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys

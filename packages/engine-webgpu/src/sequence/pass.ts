@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
-import type { Course, FeedOptions, Output } from '@kv/engine';
+import type { ActivePolicy, FeedOptions, Output } from '@kv/engine';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { attendLayer } from './layer-attention.ts';
@@ -8,7 +8,7 @@ import { writeStates } from './event.ts';
 import { computedRows, move, pick, type ComputedRows } from './computed-rows.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputOf } from './output.ts';
-import { embedded, type TokenChunk } from './token-chunk.ts';
+import { recordEmbedding, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 import { hiddenSlots, type HiddenSlots, type ViewChecks } from './hidden-slots.ts';
 
@@ -44,7 +44,7 @@ export async function devicePass(
     scope = memory.open(),
     { commands } = scope;
   try {
-    const parts = embedded(memory, commands, ids),
+    const parts = recordEmbedding(memory, commands, ids),
       checks: ViewChecks[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
       before = freezing?.copies ? new Map<TokenChunk, KeysValues>() : undefined;
@@ -162,7 +162,7 @@ function project(
   commands: Commands,
   l: number,
   part: TokenChunk,
-  freezing: Course | undefined,
+  freezing: ActivePolicy | undefined,
   before: Map<TokenChunk, KeysValues> | undefined,
 ): Projection {
   const { cache, ring } = memory.layers[l],

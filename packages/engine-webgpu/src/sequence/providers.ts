@@ -1,7 +1,7 @@
 import { id, KvError } from '@kv/core';
 import { compile, runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Commands } from '@kv/gpu';
 import { makeRoom } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
@@ -16,7 +16,7 @@ import { foldStretches } from './stretches.ts';
  */
 export async function runProviders(
   memory: DeviceState,
-  policy: Compiled,
+  policy: CompiledPolicy,
   layers: readonly number[],
   commands: Commands,
   onPass: () => void,

@@ -13,7 +13,7 @@ import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
 /** What signals are computed from. */
-export interface SignalSource {
+export interface DeviceSignalSource {
   readonly layer: DeviceLayer;
   readonly index: number;
   readonly config: ModelConfig;
@@ -31,7 +31,7 @@ export interface SignalSource {
 }
 
 /** A reader of one layer's signals as they are now; each is recorded once. */
-export function deviceReader(source: SignalSource): (signal: AnySignal) => unknown {
+export function deviceReader(source: DeviceSignalSource): (signal: AnySignal) => unknown {
   const done = new Map<string, unknown>();
   return (signal) => {
     const key = signalKey(signal);
@@ -73,7 +73,7 @@ const OFFERED = [
   'values.output',
 ];
 
-function compute(signal: AnySignal, source: SignalSource): unknown {
+function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   const {
       layer,
       shared,
@@ -144,7 +144,7 @@ function compute(signal: AnySignal, source: SignalSource): unknown {
 }
 
 /** |v W_O|_p of every slot's value, `[H, n]`. */
-function outputNormsOf({ layer: { cache }, commands, ops, output }: SignalSource, p: OutputNorm): Tensor {
+function outputNormsOf({ layer: { cache }, commands, ops, output }: DeviceSignalSource, p: OutputNorm): Tensor {
   const sums = encodeOutputNorms(commands, cache, output(), cache.length, p);
   return p === 1 ? sums : ops.map('sqrt', sums);
 }
@@ -155,7 +155,7 @@ export function settleSums({
   config,
   index,
   commands,
-}: Pick<SignalSource, 'layer' | 'config' | 'index' | 'commands'>): void {
+}: Pick<DeviceSignalSource, 'layer' | 'config' | 'index' | 'commands'>): void {
   const { waiting } = layer;
   if (waiting) addWaiting(commands, layer, attentionOf(layer, config, index, waiting.past, waiting.past));
 }
@@ -203,7 +203,7 @@ export function attentionOf(
  */
 function ofWindow(
   signal: AnySignal,
-  { layer, index, config, counters, commands }: SignalSource,
+  { layer, index, config, counters, commands }: DeviceSignalSource,
   lengths: { readonly lengths?: Tensor },
 ): Tensor {
   const { ring, cache } = layer,

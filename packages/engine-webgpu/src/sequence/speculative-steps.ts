@@ -1,5 +1,5 @@
 import type { Tensor } from '@kv/core';
-import type { Ahead } from '@kv/engine';
+import type { SpeculativeSteps } from '@kv/engine';
 import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
@@ -11,7 +11,7 @@ import { attentionOf } from './signals.ts';
  * Steps of a sequence that holds a cache and no observations, on ids that only the device knows. A slot is written after
  * those in use and counts once its token is known, so a rollback only resets the lengths.
  */
-export function speculativeSteps(memory: DeviceState): Ahead {
+export function speculativeSteps(memory: DeviceState): SpeculativeSteps {
   const next = (): number => memory.rotations(Uint32Array.of(memory.length))[0];
   return {
     room(policy) {

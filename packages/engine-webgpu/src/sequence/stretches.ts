@@ -1,10 +1,10 @@
-import type { ProviderEngine, Stretch, Tensor } from '@kv/core';
+import type { ProviderEngine, QueryRange, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeAttention, encodeColumns } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
-import { copied } from './event.ts';
+import { recordCopy } from './event.ts';
 import type { DeviceState } from './device-state.ts';
 import { embedFrom, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
@@ -22,7 +22,7 @@ interface ProjectedChunk {
 export async function foldStretches(
   memory: DeviceState,
   layer: number,
-  stretches: readonly Stretch[],
+  stretches: readonly QueryRange[],
   strongest: FoldArguments[2],
   record: FoldArguments[3],
 ): Promise<readonly (readonly Float32Array[])[]> {
@@ -91,7 +91,7 @@ function fold(
   copy: DeviceState,
   l: number,
   parts: readonly TokenChunk[],
-  stretch: Stretch,
+  stretch: QueryRange,
   strongest: FoldArguments[2],
   record: FoldArguments[3],
   outer: Commands,
@@ -130,7 +130,7 @@ function fold(
       strongest: { ...best, shape: best.shape.slice(1) },
       ...(mean && from === first && { mean: { ...mean, shape: [1, size, size] } }),
     };
-    return record(folded, stretch).map((x) => copied(outer, x));
+    return record(folded, stretch).map((x) => recordCopy(outer, x));
   } finally {
     inner.end();
   }

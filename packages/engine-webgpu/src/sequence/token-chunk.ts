@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { expectIds } from '@kv/engine';
-import { joined } from '@kv/checkpoints';
+import { concatArrays } from '@kv/checkpoints';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 
@@ -37,7 +37,7 @@ export function anglesOf(
     const own = rows.map(([{ decoder, rotaryLength }, positions]) => decoder.angles(layer, positions, rotaryLength)),
       [{ rotary }] = own,
       upload = (of: 'cos' | 'sin'): Tensor =>
-        commands.upload(joined(own.map((angles) => angles[of])), [count, rotary / 2]);
+        commands.upload(concatArrays(own.map((angles) => angles[of])), [count, rotary / 2]);
     const angles = { rotary, cos: upload('cos'), sin: upload('sin') };
     known.set(rope, angles);
     return angles;
@@ -85,7 +85,7 @@ export function embedFrom(
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
-export function embedded(memory: DeviceState, commands: Commands, ids: readonly number[]): TokenChunk[] {
+export function recordEmbedding(memory: DeviceState, commands: Commands, ids: readonly number[]): TokenChunk[] {
   expectIds(ids, memory.model.config.vocab);
   return embedFrom(memory, commands, ids, memory.length);
 }

@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/gpu';
+import type { GpuKernel } from '@kv/gpu';
 
 /** What follows a product before its numbers are written. */
 export interface LinearEnd {
@@ -21,7 +21,10 @@ export const linearScalars = {
   residual_stride: 'u32',
 } as const;
 
-export type LinearKernel = Kernel<'x' | 'weights' | 'scales' | 'bias' | 'residual' | 'out', keyof typeof linearScalars>;
+export type LinearKernel = GpuKernel<
+  'x' | 'weights' | 'scales' | 'bias' | 'residual' | 'out',
+  keyof typeof linearScalars
+>;
 
 export const linearBuffers = ({
   bias,

@@ -43,7 +43,7 @@ export const scoreBuffers = ({
  * `window` or more positions
  * back, in one of the pairs, or 0 in the mask, whose rows are those of query heads, of KV heads, or one.
  */
-export const seen = ({ masked, single = false }: ScoreKind): string => /* wgsl */ `${TANH}
+export const visibilitySource = ({ masked, single = false }: ScoreKind): string => /* wgsl */ `${TANH}
 fn position_of(r: u32) -> u32 { return ${single ? 'params.own' : 'rows[r * (1u + 2u * params.views)]'}; }
 fn is_seen(r: u32, h: u32, g: u32, j: u32) -> bool {
   let own = position_of(r);

@@ -3,7 +3,7 @@ import type { WindowStatistic } from '@kv/core';
 import { blockRows } from './block-rows.ts';
 import type { RowEngine, ScoreRows } from './row-engine.ts';
 import { hider } from './visible.ts';
-import type { Visible } from './visible.ts';
+import type { SlotVisibility } from './visible.ts';
 import { countBelow } from '@kv/core/shared';
 import { asksSeen, weighs } from './window-statistic.ts';
 import type { CacheView } from '../cache/layer-cache.ts';
@@ -46,7 +46,7 @@ interface Common {
   /** Scores become `cap * tanh(score / cap)` before anything is hidden (Gemma 2, arXiv 2408.00118, section 2). */
   readonly softcap?: number;
   /** Several views hide what any of them hides. */
-  readonly visible?: Visible | readonly Visible[];
+  readonly visible?: SlotVisibility | readonly SlotVisibility[];
   readonly counters?: AttentionCounters;
   /** What computes. @defaultValue plain loops */
   readonly engine?: RowEngine | undefined;

@@ -4,7 +4,7 @@ import { countBelow } from '@kv/core/shared';
 import type { ScoreRows } from './row-engine.ts';
 
 /** What queries may see beside causality; all of it at once, and the query's own slot always. */
-export interface Visible {
+export interface SlotVisibility {
   /** 1 where a slot is visible, `[rows, n]`: rows are query heads, KV heads or one, n the longest head's slots. */
   readonly mask?: Uint8Array;
   /** Positions below this are visible whatever `lower` says. @defaultValue 0 */
@@ -14,7 +14,7 @@ export interface Visible {
 }
 
 /** Hides slots of one query row by writing -Infinity over its scores of [0, hi). */
-export type Hide = (
+export type SlotMasker = (
   scores: ScoreRows,
   row: number,
   queryPosition: number,
@@ -27,18 +27,19 @@ export type Hide = (
  * What several views hide in this cache: what any of them hides. @throws KvError if a mask fits neither rows nor slots.
  */
 export function hider(
-  visible: Visible | readonly Visible[] | undefined,
+  visible: SlotVisibility | readonly SlotVisibility[] | undefined,
   cache: CacheView,
   queryHeads: number,
-): Hide | undefined {
+): SlotMasker | undefined {
   const views = visible === undefined ? [] : isList(visible) ? visible : [visible];
   const hides = views.flatMap((view) => one(view, cache, queryHeads) ?? []);
   return hides.length === 0 ? undefined : (...row) => hides.forEach((hide) => hide(...row));
 }
 
-const isList = (visible: Visible | readonly Visible[]): visible is readonly Visible[] => Array.isArray(visible);
+const isList = (visible: SlotVisibility | readonly SlotVisibility[]): visible is readonly SlotVisibility[] =>
+  Array.isArray(visible);
 
-function one(visible: Visible, cache: CacheView, queryHeads: number): Hide | undefined {
+function one(visible: SlotVisibility, cache: CacheView, queryHeads: number): SlotMasker | undefined {
   if (visible.mask === undefined && visible.lower === undefined) return undefined;
   const { mask, sinks = 0, lower } = visible;
   const n = cache.lengths.reduce((a, b) => Math.max(a, b), 0);

@@ -1,13 +1,19 @@
 import type { WindowStatistic } from '@kv/core';
 
 /** Adds what n weights of a query, from `at` on, count to the sums of their slots; `seen` slots are visible to it. */
-export type Weigh = (weights: Float32Array, at: number, n: number, seen: number, sums: Float64Array) => void;
+export type WeightAccumulator = (
+  weights: Float32Array,
+  at: number,
+  n: number,
+  seen: number,
+  sums: Float64Array,
+) => void;
 
 /** Whether it asks how many slots a query sees. */
 export const asksSeen = (of: string | undefined): boolean => of === 'votes' || of === 'normalized';
 
 /** By statistic: what a weight counts. */
-export const weighs: Readonly<Record<WindowStatistic, Weigh>> = {
+export const weighs: Readonly<Record<WindowStatistic, WeightAccumulator>> = {
   squares: (weights, at, n, _, sums) => {
     for (let j = 0; j < n; j++) {
       const a = weights[at + j];

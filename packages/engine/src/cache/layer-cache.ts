@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { countBelow } from '@kv/core/shared';
 import { copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './storage.ts';
-import type { Turn } from './turn.ts';
+import type { RotateVector } from './turn.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Slots } from '../memory/snapshot.ts';
 
@@ -162,7 +162,7 @@ export class LayerCache implements CacheView {
    * turned on from where
    * they were (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
-  rebase(next: number, turn: Turn): void {
+  rebase(next: number, turn: RotateVector): void {
     const rotations = this.#markRotations();
     for (let g = 0; g < this.heads; g++)
       for (let i = 0, n = this.lengths[g]; i < n; i++) {

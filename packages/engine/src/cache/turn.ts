@@ -1,7 +1,7 @@
 import type { Angles } from '../decoder/program.ts';
 
 /** Turns the head vector x[at ..) from one position to another, in place. */
-export type Turn = (x: Float32Array, at: number, from: number, to: number) => void;
+export type RotateVector = (x: Float32Array, at: number, from: number, to: number) => void;
 
 /**
  * Rotations compose: a vector turned by position p is turned on by R(q) R(p)⁻¹. The angles are the model's own, so
@@ -11,7 +11,7 @@ export type Turn = (x: Float32Array, at: number, from: number, to: number) => vo
  *
  * @param positions every position that will be turned from or to
  */
-export function turner(angles: (positions: Uint32Array) => Angles, positions: Iterable<number>): Turn {
+export function turner(angles: (positions: Uint32Array) => Angles, positions: Iterable<number>): RotateVector {
   const known = Uint32Array.from(new Set(positions)),
     row = new Map(Array.from(known, (position, i) => [position, i]));
   const { rotary, cos, sin } = angles(known),

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ModelConfig, Matrix, Weights } from '@kv/checkpoints';
-import { denseRows, owned } from '@kv/checkpoints';
+import { denseRows, ownBytes } from '@kv/checkpoints';
 import { createAngles } from './angles.ts';
 import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
 import { finishProgram, headProgram, projectProgram } from './programs.ts';
@@ -113,12 +113,12 @@ export async function createDecoder<R extends PreparedProgram>(
         finishProgram(l, config, rest),
         l + 1 < count ? await projecting(l + 1) : undefined,
       );
-      const output = finish.stored?.('output') ?? rowsOf(owned(rest.output));
+      const output = finish.stored?.('output') ?? rowsOf(ownBytes(rest.output));
       layers.push({ project, finish, norm: gains[l], output });
       project = next ?? project;
     }
     const norm = await weights.norm(),
-      stored = owned(await weights.embed());
+      stored = ownBytes(await weights.embed());
     const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
       held = config.tied ? head.stored?.('head') : undefined,
       row = held ?? rowsOf(stored);

@@ -5,7 +5,7 @@ const activations = {
 } as const;
 
 /** activation(gate) * up, in f64, of rows `[gate | up]`: f32 `[rows, 2 * ffn]` to a new `[rows, ffn]`. */
-export function gated(activation: keyof typeof activations, gateUp: Float32Array, ffn: number): Float32Array {
+export function gatedActivation(activation: keyof typeof activations, gateUp: Float32Array, ffn: number): Float32Array {
   const rows = gateUp.length / (2 * ffn),
     act = activations[activation],
     out = new Float32Array(rows * ffn);

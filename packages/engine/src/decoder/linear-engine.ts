@@ -3,7 +3,7 @@ import { toHeads, turnRows } from './heads.ts';
 import type { Angles, Engine, Instruction } from './program.ts';
 import { addBias, rmsNorm, columns } from './rows.ts';
 import { dense } from '@kv/checkpoints';
-import { gated } from './gated.ts';
+import { gatedActivation } from './gated.ts';
 
 /** Computes a value of m rows from those that instruction reads. */
 type Step = (read: (id: number) => Float32Array, m: number, angles: Angles | undefined) => Float32Array;
@@ -56,7 +56,7 @@ function step(instruction: Instruction, program: string): Step {
     case 'heads':
       return (read, m) => toHeads(read(x.id), m, instruction.headDim);
     case 'gated':
-      return (read) => gated(instruction.activation, read(x.id), out.width);
+      return (read) => gatedActivation(instruction.activation, read(x.id), out.width);
     case 'add':
       return (read) => {
         const y = read(instruction.y.id);

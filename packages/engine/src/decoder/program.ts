@@ -1,7 +1,7 @@
 import type { Matrix } from '@kv/checkpoints';
 
 /** A value of a program: m rows of `width` f32 numbers, a row a token. */
-export interface Rows {
+export interface RowsValue {
   readonly id: number;
   readonly width: number;
 }
@@ -15,40 +15,52 @@ export type Instruction =
    * `x / sqrt(mean(x²) + eps) * gain`, for each run of `gain.length` numbers of a row by itself (a row, or each head of
    * it).
    */
-  | { readonly op: 'rmsNorm'; readonly x: Rows; readonly gain: Float32Array; readonly eps: number; readonly out: Rows }
+  | {
+      readonly op: 'rmsNorm';
+      readonly x: RowsValue;
+      readonly gain: Float32Array;
+      readonly eps: number;
+      readonly out: RowsValue;
+    }
   /** `x Wᵀ + bias` */
   | {
       readonly op: 'linear';
       readonly name: string;
-      readonly x: Rows;
+      readonly x: RowsValue;
       readonly weight: Matrix;
       readonly bias?: Float32Array;
-      readonly out: Rows;
+      readonly out: RowsValue;
     }
   /** `x[:, from : from + out.width]` */
-  | { readonly op: 'columns'; readonly x: Rows; readonly from: number; readonly out: Rows }
+  | { readonly op: 'columns'; readonly x: RowsValue; readonly from: number; readonly out: RowsValue }
   /**
    * Every head of a row turned by the row's position: the first `rotary` numbers (all of them by default) as pairs (i,
    * i + rotary / 2), the rest as they are. Layers may turn by different angles, and one without positions has none of
    * these.
    */
-  | { readonly op: 'rope'; readonly x: Rows; readonly headDim: number; readonly rotary?: number; readonly out: Rows }
+  | {
+      readonly op: 'rope';
+      readonly x: RowsValue;
+      readonly headDim: number;
+      readonly rotary?: number;
+      readonly out: RowsValue;
+    }
   /** Rows `[gate | up]` to `activation(gate) * up`; gelu is the tanh form. */
-  | { readonly op: 'gated'; readonly x: Rows; readonly activation: 'silu' | 'gelu'; readonly out: Rows }
-  | { readonly op: 'add'; readonly x: Rows; readonly y: Rows; readonly out: Rows }
+  | { readonly op: 'gated'; readonly x: RowsValue; readonly activation: 'silu' | 'gelu'; readonly out: RowsValue }
+  | { readonly op: 'add'; readonly x: RowsValue; readonly y: RowsValue; readonly out: RowsValue }
   /** `x * by` */
-  | { readonly op: 'scale'; readonly x: Rows; readonly by: number; readonly out: Rows }
+  | { readonly op: 'scale'; readonly x: RowsValue; readonly by: number; readonly out: RowsValue }
   /** `cap * tanh(x / cap)` */
-  | { readonly op: 'softcap'; readonly x: Rows; readonly cap: number; readonly out: Rows }
+  | { readonly op: 'softcap'; readonly x: RowsValue; readonly cap: number; readonly out: RowsValue }
   /** `[m, H * d]` to `[H, m, d]`: the layout of queries, keys and values; only ever an output. */
-  | { readonly op: 'heads'; readonly x: Rows; readonly headDim: number; readonly out: Rows };
+  | { readonly op: 'heads'; readonly x: RowsValue; readonly headDim: number; readonly out: RowsValue };
 
 /** A straight line of instructions. */
 export interface Program {
   readonly name: string;
-  readonly inputs: readonly Rows[];
+  readonly inputs: readonly RowsValue[];
   readonly instructions: readonly Instruction[];
-  readonly outputs: readonly Rows[];
+  readonly outputs: readonly RowsValue[];
 }
 
 /**
@@ -84,7 +96,7 @@ export interface Runnable extends PreparedProgram {
 export type WeightRows = (from: number, count: number) => Float32Array;
 
 /** What attention is like in every layer. */
-export interface Heads {
+export interface HeadLayout {
   readonly queryHeads: number;
   readonly kvHeads: number;
   readonly headDim: number;
@@ -106,7 +118,7 @@ export interface Engine<R extends PreparedProgram = Runnable> {
    * to before `next` has run.
    */
   prepareLayer?(
-    heads: Heads,
+    heads: HeadLayout,
     finish: Program,
     next: Program | undefined,
   ): Promise<readonly [finish: R, next: R | undefined]>;

@@ -1,21 +1,21 @@
 import type { ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
-import type { Instruction, Program, Rows } from './program.ts';
+import type { Instruction, Program, RowsValue } from './program.ts';
 
 /** Writes a program: each call adds one instruction and gives its result. */
 function writer(): {
   readonly instructions: Instruction[];
-  value(width: number): Rows;
+  value(width: number): RowsValue;
   /** `x` itself where there is no gain. */
-  norm(x: Rows, gain: Float32Array | undefined, eps: number): Rows;
-  linear(name: string, x: Rows, weight: Matrix, bias?: Float32Array): Rows;
-  add(x: Rows, y: Rows): Rows;
+  norm(x: RowsValue, gain: Float32Array | undefined, eps: number): RowsValue;
+  linear(name: string, x: RowsValue, weight: Matrix, bias?: Float32Array): RowsValue;
+  add(x: RowsValue, y: RowsValue): RowsValue;
   /** `x` itself for 1. */
-  scale(x: Rows, by: number): Rows;
+  scale(x: RowsValue, by: number): RowsValue;
 } {
   const instructions: Instruction[] = [];
   let id = 0;
-  const value = (width: number): Rows => ({ id: id++, width });
-  const put = <I extends Instruction>(instruction: I): Rows => {
+  const value = (width: number): RowsValue => ({ id: id++, width });
+  const put = <I extends Instruction>(instruction: I): RowsValue => {
     instructions.push(instruction);
     return instruction.out;
   };
@@ -40,7 +40,7 @@ export function projectProgram(
   const x = value(hidden),
     { rotary } = ropes[layer];
   const fused = write.linear('qkv', write.norm(x, norm, normEps), qkv, bias);
-  const heads = (from: number, count: number, gain: Float32Array | undefined, turn: boolean): Rows => {
+  const heads = (from: number, count: number, gain: Float32Array | undefined, turn: boolean): RowsValue => {
     let part = value(count * headDim);
     instructions.push({ op: 'columns', x: fused, from: from * headDim, out: part });
     part = write.norm(part, gain, normEps);
@@ -65,7 +65,7 @@ export function finishProgram(
   weights: FinishWeights,
 ): Program {
   const { instructions, value, ...write } = writer();
-  const after = (y: Rows, gain: Float32Array | undefined): Rows =>
+  const after = (y: RowsValue, gain: Float32Array | undefined): RowsValue =>
     write.scale(write.norm(y, gain, normEps), residualScale);
   const x = value(hidden),
     attended = value(H * headDim);

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Settled } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
@@ -14,7 +14,7 @@ import { DECODE, GENERATE } from '../options.ts';
 import type { Chunk, DecodeOptions, Finish, GenerateOptions } from '../options.ts';
 import { StopText } from './stop-text.ts';
 
-export interface Generated {
+export interface GenerateResult {
   /**
    * What follows the prompt's text: the two are the text of all ids, so a word that begins behind a space begins with
    * it, and a character that the prompt's ids leave incomplete comes first.
@@ -25,7 +25,7 @@ export interface Generated {
   readonly logits?: readonly Float32Array[];
 }
 /** A generation in progress: await it for the result, or iterate over it for the tokens as they come. */
-export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk> {}
+export interface Generation extends PromiseLike<GenerateResult>, AsyncIterable<Chunk> {}
 
 /**
  * Answers a prompt over a cache that the policy keeps at its budget.
@@ -41,13 +41,13 @@ export const generate = (model: Model, options: GenerateOptions): Generation => 
  * A generation that may be awaited and iterated over, by several at once: whoever is furthest asks for the next token,
  * and it ends when nobody is left who reads it.
  */
-function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
+function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation {
   const chunks: Chunk[] = [];
-  let generator: AsyncGenerator<Chunk, Generated> | undefined,
+  let generator: AsyncGenerator<Chunk, GenerateResult> | undefined,
     asked: Promise<void> | undefined,
-    end: { readonly generated: Promise<Generated> } | undefined,
+    end: { readonly generated: Promise<GenerateResult> } | undefined,
     readers = 0;
-  const finish = (generated: Promise<Generated>): void => {
+  const finish = (generated: Promise<GenerateResult>): void => {
     generated.catch(() => {}); // whoever reads it is told
     end ??= { generated };
   };
@@ -64,7 +64,7 @@ function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
       asked = undefined;
     }
   };
-  async function* read(): AsyncGenerator<Chunk, Generated> {
+  async function* read(): AsyncGenerator<Chunk, GenerateResult> {
     readers++;
     try {
       for (let at = 0; ; ) {
@@ -82,8 +82,8 @@ function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
     finish(Promise.reject(new KvError('generate', `expected a generation that was read to its end, ${left}`)));
     await generator?.return(undefined as never); // its end is known already
   };
-  let result: Promise<Generated> | undefined;
-  const drained = async (): Promise<Generated> => {
+  let result: Promise<GenerateResult> | undefined;
+  const drained = async (): Promise<GenerateResult> => {
     const all = read();
     for (;;) {
       const next = await all.next();
@@ -96,7 +96,7 @@ function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
   };
 }
 
-async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, Generated> {
+async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
   const options = await withPolicies(settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, block, logits, backend, signal, certify } = options,
     decodePolicy = decodingPolicy(options);
@@ -160,8 +160,8 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
 }
 
 /** Options whose policies are made of pieces. */
-type Made = Omit<Settled<typeof GENERATE>, 'policy' | 'decodePolicy'> & Policies;
-async function withPolicies({ policy, decodePolicy, ...rest }: Settled<typeof GENERATE>): Promise<Made> {
+type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy'> & Policies;
+async function withPolicies({ policy, decodePolicy, ...rest }: ResolvedOptions<typeof GENERATE>): Promise<Made> {
   return {
     ...rest,
     ...(policy !== undefined && { policy: await policyOf(policy) }),
@@ -181,7 +181,7 @@ export async function* decode(sequence: Sequence, options: DecodeOptions = {}): 
 
 async function* decodeWith(
   sequence: Sequence,
-  options: Settled<typeof DECODE>,
+  options: ResolvedOptions<typeof DECODE>,
   onChunk: (chunk: Chunk) => void,
   onStep: () => Promise<void>,
 ): AsyncGenerator<Chunk, Finish> {

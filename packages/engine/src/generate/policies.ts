@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 
 /** Under what a prompt is read and tokens are generated. */
 export interface Policies {
@@ -13,7 +13,7 @@ export interface Policies {
 }
 
 /** Tokens between two events while tokens are generated, as the policy says. */
-export const everyOf = ({ hooks }: Pick<Compiled, 'hooks'>): number | undefined => hooks('cadence')[0]?.every;
+export const everyOf = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): number | undefined => hooks('cadence')[0]?.every;
 
 /**
  * The policy that tokens are generated under, where it is not what the prompt is read under.

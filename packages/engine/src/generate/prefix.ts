@@ -1,10 +1,10 @@
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
-import type { Chosen } from '@kv/core';
+import type { OptionValues } from '@kv/core';
 import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
 
-export interface PrefixOptions extends Chosen<typeof PREFIX_STORE> {}
+export interface PrefixOptions extends OptionValues<typeof PREFIX_STORE> {}
 
 /** Caches of prompts that others begin with. */
 export interface PrefixStore {

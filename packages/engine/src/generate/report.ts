@@ -1,7 +1,7 @@
-import { expectObject, guarded, runFreeze } from '@kv/core/engine';
+import { expectObject, runGuarded, runFreeze } from '@kv/core/engine';
 import { numbersOf } from '../host/event.ts';
 import { evicts, mostOf } from '../memory/course.ts';
-import type { Course } from '../memory/course.ts';
+import type { ActivePolicy } from '../memory/course.ts';
 import type { DecodeOptions, Finish } from '../options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import type { Bytes, Sequence } from '../sequence/sequence.ts';
@@ -75,12 +75,12 @@ export function report(
 
 /** @throws KvError for an observer that fails, or concludes no object. */
 function concluded(observer: Observer, run: Parameters<Observer['conclude']>[0]): object {
-  const said: unknown = guarded('observer', undefined, () => observer.conclude(run));
+  const said: unknown = runGuarded('observer', undefined, () => observer.conclude(run));
   expectObject({ name: 'observer' }, 'an object as its conclusion', said);
   return said;
 }
 
-const named = ({ policy: { label } }: Course): string => (label === '' ? 'full' : label);
+const named = ({ policy: { label } }: ActivePolicy): string => (label === '' ? 'full' : label);
 
 /** Positions of the prompt whose keys each layer took from the one below. */
 function frozen(sequence: Sequence): number[] {

@@ -1,15 +1,15 @@
-import { isState, recordEvent, settle } from '@kv/core/engine';
-import type { AnySignal, At, Backend, Plan, State } from '@kv/core';
-import type { Compiled, EventLayer, Replaced } from '@kv/core/engine';
+import { isState, recordEvent, readDecisions } from '@kv/core/engine';
+import type { AnySignal, LayerContext, Backend, BudgetPlan, State } from '@kv/core';
+import type { CompiledPolicy, EventLayer, ReplacementCache } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../memory/course.ts';
 import type { LayerMemory } from './layer.ts';
-import type { Common } from './provide.ts';
+import type { EventSignals } from './provide.ts';
 import type { StateStore } from './store.ts';
 import { inTurns } from '../yield-to-events.ts';
 
 /** One layer that an event is about. */
-export interface Subject {
-  readonly at: At;
+export interface HostEventLayer {
+  readonly at: LayerContext;
   readonly memory: LayerMemory;
   readonly read: (signal: AnySignal) => unknown;
 }
@@ -18,7 +18,7 @@ export interface Subject {
 interface Stage {
   readonly backend: Backend;
   readonly shared: StateStore;
-  readonly common: Common;
+  readonly common: EventSignals;
   readonly room: number;
   readonly times: EventTimes;
   /** Runs what must not end in the middle. */
@@ -32,9 +32,9 @@ interface Stage {
  * @param room slots per head that will be wanted soon: storage keeps that much.
  */
 export async function runSubjects(
-  policy: Compiled,
-  subjects: readonly Subject[],
-  plan: Plan,
+  policy: CompiledPolicy,
+  subjects: readonly HostEventLayer[],
+  plan: BudgetPlan,
   { backend, shared, common, room, times, change }: Stage,
 ): Promise<EventResult> {
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({
@@ -47,7 +47,7 @@ export async function runSubjects(
   });
   const { drafts } = replaced;
   const scored = performance.now();
-  const settled = await settle(backend, layers, drafts);
+  const settled = await readDecisions(backend, layers, drafts);
   if ('error' in replaced) throw replaced.error;
   const read = performance.now();
   await change(async () => {
@@ -93,7 +93,7 @@ export async function writeState(
 }
 
 /** Puts keys and values into the place of those that there are. */
-async function replace(made: readonly Replaced[], { cache }: LayerMemory, backend: Backend): Promise<void> {
+async function replace(made: readonly ReplacementCache[], { cache }: LayerMemory, backend: Backend): Promise<void> {
   for (const { keys, values } of made)
     for (const [tensor, target] of [
       [keys, cache.keys],

@@ -1,13 +1,13 @@
 import { runFreeze } from '@kv/core/engine';
-import type { At } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { LayerContext } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Projection } from './decoder.ts';
 
 /**
  * Rows of a block that a layer really computes: all but those that ETF freezes. `keep` rows at the end are never
  * frozen.
  */
-export function liveRows(policy: Compiled, at: At, positions: Uint32Array, keep: number): Uint32Array {
+export function liveRows(policy: CompiledPolicy, at: LayerContext, positions: Uint32Array, keep: number): Uint32Array {
   const hook = policy.hooks('freeze')[0];
   const all = Uint32Array.from(positions, (_, i) => i);
   if (!hook) return all;

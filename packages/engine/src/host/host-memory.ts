@@ -1,17 +1,24 @@
 import { KvError } from '@kv/core';
-import { limited } from '@kv/core/engine';
+import { limitOperations } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
-import type { AnySignal, Backend, Plan } from '@kv/core';
+import type { AnySignal, Backend, BudgetPlan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
 import { joinEvents } from '../memory/course.ts';
-import type { Course, EventResult, EventTimes } from '../memory/course.ts';
-import type { AttentionCounters, BatchGroup, FeedResult, FeedOptions, Observing, Output } from '../memory/memory.ts';
+import type { ActivePolicy, EventResult, EventTimes } from '../memory/course.ts';
+import type {
+  AttentionCounters,
+  BatchGroup,
+  FeedResult,
+  FeedOptions,
+  ObservationRequest,
+  Output,
+} from '../memory/memory.ts';
 import type { MemoryOptions } from '../memory/runtime.ts';
 import { SequenceMemory } from '../memory/sequence-memory.ts';
-import type { MemoryModel, Place } from '../memory/sequence-memory.ts';
+import type { MemoryModel, LayerSlots } from '../memory/sequence-memory.ts';
 import type { Snapshot } from '../memory/snapshot.ts';
 import type { Observer } from '../memory/observer.ts';
 import type { HostDecoder } from './decoder.ts';
@@ -19,14 +26,14 @@ import { keptPositions, numbersOf, runSubjects } from './event.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
-import { provided } from './observe.ts';
+import { runProviders } from './observe.ts';
 import { pass } from './pass.ts';
 import type { PassOptions } from './pass.ts';
 import { commonOf, reader } from './provide.ts';
-import type { Common } from './provide.ts';
+import type { EventSignals } from './provide.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
-import type { Chosen } from './visibility.ts';
+import type { ViewSelection } from './visibility.ts';
 import { watchOf } from '../memory/watch.ts';
 import { beforeEvent, showViews } from './show-observer.ts';
 
@@ -58,7 +65,7 @@ export class HostMemory extends SequenceMemory implements HostState {
   shared: StateStore;
   /** What providers make of hidden states, where one asks for them. */
   hidden: HiddenNumbers | undefined;
-  readonly observing: Observing = {
+  readonly observing: ObservationRequest = {
     show: (observer) => {
       this.#observer = observer;
     },
@@ -66,7 +73,7 @@ export class HostMemory extends SequenceMemory implements HostState {
   };
   #observer: Observer | undefined;
   /** Of the block that passes, where events follow its layers. */
-  #common: Common | undefined;
+  #common: EventSignals | undefined;
 
   constructor(
     decoder: HostDecoder,
@@ -74,7 +81,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     backend: Backend,
     { passes = layerPasses, mostOperations, ...options }: HostMemoryOptions = {},
   ) {
-    super(model, mostOperations === undefined ? backend : limited(backend, mostOperations), options);
+    super(model, mostOperations === undefined ? backend : limitOperations(backend, mostOperations), options);
     [this.decoder, this.#passes] = [decoder, passes];
     Object.assign(this.counters, passes.counters);
     const { config } = model,
@@ -98,7 +105,7 @@ export class HostMemory extends SequenceMemory implements HostState {
   reader(
     layer: number,
     provided: ReadonlyMap<string, unknown> = new Map(),
-    common?: Common,
+    common?: EventSignals,
   ): (signal: AnySignal) => unknown {
     const {
       shared,
@@ -152,7 +159,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     for (const state of states) this.shared.restore(state);
   }
 
-  protected place(layer: number): Place {
+  protected place(layer: number): LayerSlots {
     const memory = this.layers[layer],
       { cache, aligned } = memory;
     return {
@@ -179,7 +186,7 @@ export class HostMemory extends SequenceMemory implements HostState {
 
   protected async pass(ids: readonly number[], { evict, place, ...options }: FeedOptions): Promise<FeedResult> {
     const events: EventResult[] = [];
-    const seen = new Map<number, readonly Chosen[]>(),
+    const seen = new Map<number, readonly ViewSelection[]>(),
       watched = this.#observer && options.phase === 'decode';
     if (evict && this.backend.lasting) this.#common = commonOf(this.backend);
     const logits = await this.#passes
@@ -187,7 +194,7 @@ export class HostMemory extends SequenceMemory implements HostState {
         ...options,
         place,
         ...(watched && {
-          seen: (l: number, visible: readonly Chosen[]) => {
+          seen: (l: number, visible: readonly ViewSelection[]) => {
             seen.set(l, visible);
           },
         }),
@@ -222,19 +229,19 @@ export class HostMemory extends SequenceMemory implements HostState {
     return this.layers[layer].states.first(id, row);
   }
 
-  protected runStepHooks(course: Course): Promise<void> {
+  protected runStepHooks(course: ActivePolicy): Promise<void> {
     return runStepHooks(this, course);
   }
 
   protected async runEvent(
-    course: Course,
+    course: ActivePolicy,
     layers: readonly number[],
-    plan: Plan,
+    plan: BudgetPlan,
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult> {
     const { backend, shared } = this,
-      given = await provided(this, course.policy, layers, onPass),
+      given = await runProviders(this, course.policy, layers, onPass),
       common = this.#common ?? commonOf(backend);
     const subjects = layers.map((l, i) => ({
       at: this.at(l, course),

@@ -7,8 +7,8 @@ import { QueryRing } from './query-ring.ts';
 import type { LayerSnapshot } from '../memory/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
 import { StateStore } from './store.ts';
-import { TakenColumns } from './window-columns.ts';
-import type { Watch } from '../memory/watch.ts';
+import { WindowStatsCache } from './window-columns.ts';
+import type { ObservationPlan } from '../memory/watch.ts';
 
 /** One layer of one sequence: its cache and what events want remembered about it. */
 export class LayerMemory {
@@ -18,7 +18,7 @@ export class LayerMemory {
   accumulated?: SlotRows;
   block?: SlotRows;
   /** Statistics of the last queries over the cache as it is. */
-  readonly taken: TakenColumns;
+  readonly taken: WindowStatsCache;
   states: StateStore;
   /** Every head holds the same positions. */
   aligned = true;
@@ -30,12 +30,12 @@ export class LayerMemory {
   ) {
     this.cache = cache ?? new LayerCache(config.kvHeads, config.headDim, ledger, 'cache', store);
     this.states = new StateStore(config, ledger);
-    this.taken = new TakenColumns(ledger);
+    this.taken = new WindowStatsCache(ledger);
   }
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
   watch(
-    { window, accumulated, block }: Watch,
+    { window, accumulated, block }: ObservationPlan,
     { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig,
     ledger: Ledger,
   ): void {

@@ -1,6 +1,6 @@
 import { runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { attentionWeights } from '../attention/attention.ts';
 import type { AttendOptions } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
@@ -13,9 +13,9 @@ import { notRemembered } from '../memory/watch.ts';
  * Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is
  * compacted.
  */
-export async function provided(
+export async function runProviders(
   memory: HostState,
-  policy: Compiled,
+  policy: CompiledPolicy,
   layers: readonly number[],
   onPass: () => void,
 ): Promise<Map<string, unknown>[]> {

@@ -1,7 +1,7 @@
 import type { AttentionStats } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import type { Course } from '../memory/course.ts';
-import type { BatchPlace } from '../memory/memory.ts';
+import type { ActivePolicy } from '../memory/course.ts';
+import type { BatchMembership } from '../memory/memory.ts';
 import type { HostDecoder, Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
@@ -9,22 +9,22 @@ import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import type { SlotRows } from './slot-rows.ts';
 import { visibleNow } from './visibility.ts';
-import type { Chosen } from './visibility.ts';
+import type { ViewSelection } from './visibility.ts';
 
 export interface PassOptions {
   readonly phase: 'prefill' | 'decode';
-  readonly course: Course;
+  readonly course: ActivePolicy;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   /** An event follows at once: what it wants of the last queries is taken while they attend. */
   readonly eventFollows?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** A place among memories of one group that are fed at the same time. */
-  readonly place?: BatchPlace | undefined;
+  readonly place?: BatchMembership | undefined;
   /** Called for all layers in turn, at most `layersTogether` at once: where a layer-wise event evicts. */
   afterLayers?(layers: readonly number[]): Promise<void>;
   /** Is shown what views leave visible in a layer. */
-  seen?(layer: number, visible: readonly Chosen[]): void;
+  seen?(layer: number, visible: readonly ViewSelection[]): void;
 }
 
 /** Of a block that a layer freezes whole. */

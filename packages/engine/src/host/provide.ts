@@ -11,7 +11,7 @@ import { notRemembered, statisticOf, sumRows, windowOf } from '../memory/watch.t
 import type { RowEngine } from '../attention/row-engine.ts';
 
 /** What signals are computed from. */
-export interface Source {
+export interface SignalSource {
   readonly memory: LayerMemory;
   /** State of rows `model`. */
   readonly shared: StateStore;
@@ -30,24 +30,24 @@ export interface Source {
   /** Results of providers, computed before, by signal key. */
   readonly provided: ReadonlyMap<string, unknown>;
   /** What the layers of its event have in common. */
-  readonly common?: Common;
+  readonly common?: EventSignals;
 }
 /** What the layers of a block of tokens have in common: of what reads nothing else one result serves them all. */
-export interface Common {
+export interface EventSignals {
   readonly known?: StepCache | undefined;
   /** States of rows `model`, until one is written. */
   readonly states: Map<string, Tensor>;
   /** Positions without a gap, by where they begin and end in each head. */
   readonly positions: Map<string, Tensor>;
 }
-export const commonOf = ({ lasting }: Backend): Common => ({
+export const commonOf = ({ lasting }: Backend): EventSignals => ({
   states: new Map(),
   positions: new Map(),
   ...(lasting && { known: new StepCache() }),
 });
 
 /** A reader of one layer's signals as they are now; each is computed once. */
-export function reader(source: Source): (signal: AnySignal) => unknown {
+export function reader(source: SignalSource): (signal: AnySignal) => unknown {
   const done = new Map<string, unknown>();
   return (signal) => {
     const key = signalKey(signal);
@@ -58,7 +58,7 @@ export function reader(source: Source): (signal: AnySignal) => unknown {
 
 function compute(
   signal: AnySignal,
-  { memory, shared, tokens, ops, counters, attention, common, ...model }: Source,
+  { memory, shared, tokens, ops, counters, attention, common, ...model }: SignalSource,
 ): unknown {
   const { cache, accumulated, block, ring } = memory;
   const { heads: G, headDim: d, capacity, length: n } = cache;

@@ -1,4 +1,4 @@
-import type { Turn } from '../cache/turn.ts';
+import type { RotateVector } from '../cache/turn.ts';
 import { countBelow } from '@kv/core/shared';
 import type { CacheView } from '../cache/layer-cache.ts';
 import { toHeads } from '../decoder/heads.ts';
@@ -109,7 +109,7 @@ export class QueryRing {
   }
 
   /** Follows a rebased cache: in each head a query stands where the last slot that it may see stands. */
-  rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: Turn): void {
+  rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: RotateVector): void {
     const H = this.#heads,
       d = this.#dim;
     const rotations = this.markRotations(),

@@ -4,7 +4,7 @@ import { scratchBytes } from '@kv/cpu/engine';
 import type { Backend } from '@kv/core';
 import { createDecoder } from '../decoder/decoder.ts';
 import { embeddingsOf } from '../memory/runtime.ts';
-import type { Model, ModelParts, Running, Runtime } from '../memory/runtime.ts';
+import type { Model, ModelParts, RunningModel, Runtime } from '../memory/runtime.ts';
 import { hostDecoder } from './decoder.ts';
 import type { HostDecoder, HostEngine } from './decoder.ts';
 import { HostMemory } from './host-memory.ts';
@@ -17,7 +17,7 @@ export interface HostOptions {
 }
 
 /** A model whose caches are on the host. */
-export interface HostRunning extends Running {
+export interface HostRunning extends RunningModel {
   readonly decoder: HostDecoder;
 }
 

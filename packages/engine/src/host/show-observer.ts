@@ -1,9 +1,9 @@
 import { attentionLast, keys, queries } from '@kv/core';
-import { guarded } from '@kv/core/engine';
+import { runGuarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { SequenceMemory } from '../memory/sequence-memory.ts';
 import type { Observer, ObservedRow } from '../memory/observer.ts';
-import type { Chosen } from './visibility.ts';
+import type { ViewSelection } from './visibility.ts';
 
 type Positions = readonly (readonly number[])[];
 /** A memory whose states can be looked at. */
@@ -85,7 +85,7 @@ export async function beforeEvent(
 export async function showViews(
   observer: Observer,
   memory: Looked,
-  seen: ReadonlyMap<number, readonly Chosen[]>,
+  seen: ReadonlyMap<number, readonly ViewSelection[]>,
 ): Promise<void> {
   const held = memory.kept(),
     are = await now(memory, [...seen.keys()]),
@@ -141,12 +141,12 @@ function show(
       state: (id) => memory.stateOf(place.layer, id, head),
       ...(by && { by }),
     };
-    guarded('observer', place.layer, () => observer.row(row));
+    runGuarded('observer', place.layer, () => observer.row(row));
   }
 }
 
 /** One query head's row of what a view chose by, if it has one. */
-function chosenBy(by: Chosen['by'], head: number, heads: number, slots: number, n: number): ObservedRow['by'] {
+function chosenBy(by: ViewSelection['by'], head: number, heads: number, slots: number, n: number): ObservedRow['by'] {
   if (!by || by.scores.length !== heads * slots || by.active?.[head] === 0) return undefined;
   const { scores, forced } = by,
     rows = forced ? forced.length / slots : 0,

@@ -1,10 +1,10 @@
 import { runStepHook } from '@kv/core/engine';
-import type { Course } from '../memory/course.ts';
+import type { ActivePolicy } from '../memory/course.ts';
 import { writeState } from './event.ts';
 import type { HostState } from './host-state.ts';
 
 /** Runs what the policy does after every decoded token: in each layer, or once for hooks that reach over the model. */
-export async function runStepHooks(memory: HostState, course: Course): Promise<void> {
+export async function runStepHooks(memory: HostState, course: ActivePolicy): Promise<void> {
   const { ops } = memory.backend;
   for (const hook of course.policy.hooks('step')) {
     const layers = hook.reach === 'model' ? [0] : [...memory.layers.keys()];

@@ -1,13 +1,13 @@
 import { expectPromises, runView } from '@kv/core/engine';
-import type { AnySignal, At, Backend, Tensor } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
-import type { Visible } from '../attention/visible.ts';
+import type { AnySignal, LayerContext, Backend, Tensor } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
+import type { SlotVisibility } from '../attention/visible.ts';
 
 /**
  * What a view hides, and what it chose by: for slots `[rows, n]`, the scores, and 1 where forced; `active` 0 where a
  * row chose nothing.
  */
-export interface Chosen extends Visible {
+export interface ViewSelection extends SlotVisibility {
   readonly by?: {
     readonly scores: Float32Array;
     readonly forced?: Float32Array | undefined;
@@ -20,15 +20,15 @@ export interface Chosen extends Visible {
  * what it was chosen by.
  */
 export async function visibleNow(
-  policy: Compiled,
+  policy: CompiledPolicy,
   phase: 'prefill' | 'decode',
-  at: At,
+  at: LayerContext,
   read: (signal: AnySignal) => unknown,
   backend: Backend,
   write: (needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>) => Promise<void>,
   judged: boolean,
-): Promise<readonly Chosen[]> {
-  const out: Chosen[] = [];
+): Promise<readonly ViewSelection[]> {
+  const out: ViewSelection[] = [];
   for (const hook of policy.hooks('view')) {
     if (hook.during !== 'both' && hook.during !== phase) continue;
     const { mask, sinks, lower, state, chosen, checks = [] } = runView(hook, { at, ops: backend.ops, read });

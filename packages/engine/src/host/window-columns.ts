@@ -1,6 +1,6 @@
 import { signalKey } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { WindowColumns } from '../attention/attention.ts';
 import type { Ledger } from '../ledger.ts';
 import type { QueryRing } from './query-ring.ts';
@@ -10,7 +10,7 @@ import { statisticOf, windowOf } from '../memory/watch.ts';
  * What an event wants to know of the last queries, taken while their attention is computed: good until the cache
  * changes. Counted in the ledger under `statistics`.
  */
-export class TakenColumns {
+export class WindowStatsCache {
   readonly #ledger: Ledger;
   readonly #columns = new Map<string, WindowColumns>();
   readonly #means = new WeakSet<Float32Array>();
@@ -26,7 +26,7 @@ export class TakenColumns {
    * of those that `able` takes, and where `coming` of the m are not in the ring yet.
    */
   ask(
-    { needs }: Compiled,
+    { needs }: CompiledPolicy,
     ring: QueryRing | undefined,
     m: number,
     heads: number,

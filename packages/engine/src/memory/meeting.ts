@@ -1,7 +1,7 @@
-import type { BatchPlace } from './memory.ts';
+import type { BatchMembership } from './memory.ts';
 
 /** Some who wait for one another: what they bring is taken once all who are still there have brought something. */
-export class Meeting<A> {
+export class BatchBarrier<A> {
   readonly #take: (asks: readonly A[]) => void;
   #waiting: A[] = [];
   #present: number;
@@ -26,11 +26,11 @@ export class Meeting<A> {
 }
 
 /** One who leaves a meeting once. */
-export class Seat<A> implements BatchPlace {
-  readonly #meeting: Meeting<A>;
+export class BatchSlot<A> implements BatchMembership {
+  readonly #meeting: BatchBarrier<A>;
   #left = false;
 
-  constructor(meeting: Meeting<A>) {
+  constructor(meeting: BatchBarrier<A>) {
     this.#meeting = meeting;
   }
 

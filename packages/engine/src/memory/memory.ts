@@ -1,8 +1,8 @@
-import type { AnySignal, At, Backend, Plan, Tensor } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { AnySignal, LayerContext, Backend, BudgetPlan, Tensor } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
-import type { Draw } from '../sampling.ts';
-import type { Course, EventResult, EventTimes } from './course.ts';
+import type { SamplingRule } from '../sampling.ts';
+import type { ActivePolicy, EventResult, EventTimes } from './course.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { TokenText } from './text.ts';
 import type { Observer } from './observer.ts';
@@ -21,12 +21,12 @@ export interface AttentionCounters {
 /** How a block of tokens is fed. */
 export interface FeedOptions {
   readonly phase: 'prefill' | 'decode';
-  readonly course: Course;
+  readonly course: ActivePolicy;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   /** Every layer is back at its budget before the next one starts. */
   readonly evict?: {
-    readonly plan: Plan;
+    readonly plan: BudgetPlan;
     readonly times: EventTimes;
     /** Of a layer nothing is remembered behind its event. */
     readonly forget?: boolean;
@@ -36,11 +36,11 @@ export interface FeedOptions {
   /** Ends the block within a layer, and the memory with it. */
   readonly signal?: AbortSignal | undefined;
   /** A place among memories of one group that are fed at the same time. */
-  readonly place?: BatchPlace | undefined;
+  readonly place?: BatchMembership | undefined;
 }
 
 /** One memory's place where products take the rows of several. */
-export interface BatchPlace {
+export interface BatchMembership {
   /** The others wait for it no longer. May be called again. */
   leave(): void;
 }
@@ -50,7 +50,7 @@ export interface BatchGroup {
   /** The same for memories of one group. */
   readonly key: object;
   /** So many places. */
-  open(count: number): readonly BatchPlace[];
+  open(count: number): readonly BatchMembership[];
 }
 
 /** What became of a block: its logits, and what was kept where `evict` was asked for. */
@@ -72,20 +72,20 @@ export interface Output {
   readonly logits?: readonly Float32Array[];
   read(): Promise<readonly Float32Array[]>;
   /** The id that follows the newest row: that of its largest logit, ties to the lower id, or a drawn one. */
-  next(draw?: Draw): Promise<number>;
+  next(draw?: SamplingRule): Promise<number>;
   /** `next`, where a step may start on it before it is known. */
-  ask?(draw?: Draw): PendingId;
+  ask?(draw?: SamplingRule): PendingId;
   /** Nobody asks any more. */
   release(): void;
 }
 
 /** Steps in flight: they start before the host knows their tokens, and show on the host once they are committed. */
-export interface Ahead {
+export interface SpeculativeSteps {
   /**
    * How many may be in flight, since the host has no say in them: no hook runs, nothing is remembered beside the cache,
    * whose storage has room.
    */
-  room(policy: Compiled): number;
+  room(policy: CompiledPolicy): number;
   /** Starts one more, behind `before` that are in flight, on the id that the last of them gives. */
   start(asked: PendingId, before: number): Output;
   /** Counts the oldest one: it was fed this token. */
@@ -95,7 +95,7 @@ export interface Ahead {
 }
 
 /** What shows an observer what events drop and views hide. */
-export interface Observing {
+export interface ObservationRequest {
   /** From now on, this one; nobody without one. */
   show(observer: Observer | undefined): void;
   /** The sum of a state over all layers, or nothing where no piece keeps it. */
@@ -137,7 +137,7 @@ export interface Memory {
   lengths(more?: number): number[][];
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][];
-  at(layer: number, course: Course): At;
+  at(layer: number, course: ActivePolicy): LayerContext;
   /** @throws KvError once it was destroyed, or something broke off in the middle of a change */
   expectWhole(): void;
   /** So many more tokens are to be the prompt's. */
@@ -150,15 +150,15 @@ export interface Memory {
   reader(layer: number): (signal: AnySignal) => unknown;
   feed(ids: readonly number[], options: FeedOptions): Promise<FeedResult>;
   /** What the policy does after every decoded token. */
-  afterStep(course: Course): Promise<void>;
+  afterStep(course: ActivePolicy): Promise<void>;
   /**
    * One event over these layers, and `onPass` for every pass of a provider. Nothing changes before every check has
    * passed.
    */
   event(
-    course: Course,
+    course: ActivePolicy,
     layers: readonly number[],
-    plan: Plan,
+    plan: BudgetPlan,
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult>;
@@ -176,8 +176,8 @@ export interface Memory {
   /** Gives everything back, at the latest when calls in progress have ended; may be called again. */
   destroy(): void;
   /** Steps ahead of their tokens. */
-  readonly ahead?: Ahead;
-  readonly observing?: Observing;
+  readonly ahead?: SpeculativeSteps;
+  readonly observing?: ObservationRequest;
   /** Present where a row's result does not depend on the rows beside it, to the bit. */
   readonly group?: BatchGroup | undefined;
 }

@@ -1,5 +1,5 @@
 import type { Backend, Embeddings } from '@kv/core';
-import type { ChatTemplate, ModelConfig, Stored, Weights, Names, Tokenizer } from '@kv/checkpoints';
+import type { ChatTemplate, ModelConfig, CheckpointSize, Weights, FileIdentity, Tokenizer } from '@kv/checkpoints';
 import type { Decoder } from '../decoder/decoder.ts';
 import type { Memory } from './memory.ts';
 
@@ -15,7 +15,7 @@ export interface ModelParts {
 export interface ModelSource extends ModelParts {
   readonly weights: Weights;
   /** What the file's tensors come to, where there is a file. */
-  readonly stored?: Stored;
+  readonly stored?: CheckpointSize;
 }
 
 export interface MemoryOptions {
@@ -35,7 +35,7 @@ export interface MemoryOptions {
 }
 
 /** A model that is ready to be fed. */
-export interface Running {
+export interface RunningModel {
   /** What runs it, where its runtime chooses by the model. @defaultValue the runtime's name */
   readonly engine?: string;
   /** An empty memory. */
@@ -50,14 +50,14 @@ export interface Running {
 }
 
 /** Where models run: weights go in, memories come out. */
-export interface Runtime<M extends Running = Running> {
+export interface Runtime<M extends RunningModel = RunningModel> {
   /** What reports call it, such as `wasm`, `onnxruntime-node, f32, 2 threads` or `webgpu, ADAPTER`. */
   readonly name: string;
   start(source: ModelSource): Promise<M>;
 }
 
 /** A loaded language model. */
-export interface Model extends Running, ModelParts, Names {
+export interface Model extends RunningModel, ModelParts, FileIdentity {
   readonly name: string;
   /** The name of its runtime. */
   readonly engine: string;

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import { isOverwritten, outOfMemory } from '@kv/core/engine';
-import type { AnySignal, At, Backend, Embeddings, Plan } from '@kv/core';
+import type { AnySignal, LayerContext, Backend, Embeddings, BudgetPlan } from '@kv/core';
 import { expectIds } from '../decoder/decoder.ts';
 import { turns, yieldToEvents } from '../yield-to-events.ts';
 import { Ledger } from '../ledger.ts';
-import type { Course, EventResult, EventTimes } from './course.ts';
+import type { ActivePolicy, EventResult, EventTimes } from './course.ts';
 import type { AttentionCounters, FeedResult, FeedOptions, Memory } from './memory.ts';
 import { expectRoom, makeRoom } from './room.ts';
 import type { MemoryOptions, ModelParts } from './runtime.ts';
@@ -15,7 +15,7 @@ import { TokenText } from './text.ts';
 const spareOf = (window: number): number => Math.floor(window / 8);
 
 /** What a layer holds. */
-export interface Place {
+export interface LayerSlots {
   /** Slots of the longest head. */
   readonly slots: number;
   /** Every head holds the same positions. */
@@ -104,7 +104,7 @@ export abstract class SequenceMemory implements Memory {
     if (this.length === 0) this.rotaryLength = more;
   }
 
-  at(layer: number, { budget }: Course): At {
+  at(layer: number, { budget }: ActivePolicy): LayerContext {
     const { layers, queryHeads, kvHeads, headDim } = this.model.config,
       { slots, aligned } = this.place(layer);
     const { decoded: step, promptLength, length } = this;
@@ -174,7 +174,7 @@ export abstract class SequenceMemory implements Memory {
     return this.#places().map(({ kept }) => kept());
   }
 
-  #places(): readonly Place[] {
+  #places(): readonly LayerSlots[] {
     return Array.from({ length: this.model.config.layers }, (_, l) => this.place(l));
   }
 
@@ -207,7 +207,7 @@ export abstract class SequenceMemory implements Memory {
     });
   }
 
-  async afterStep(course: Course): Promise<void> {
+  async afterStep(course: ActivePolicy): Promise<void> {
     this.expectWhole();
     if (course.policy.hooks('step').length > 0) await this.change('a step', () => this.runStepHooks(course));
   }
@@ -318,7 +318,7 @@ export abstract class SequenceMemory implements Memory {
 
   /** Turns kept keys, and what is remembered of queries, so that every head's slots end before rotation `next`. */
   protected abstract move(next: number): void;
-  protected abstract place(layer: number): Place;
+  protected abstract place(layer: number): LayerSlots;
   /** Lets go of the first so many slots of each head, `[kvHead]`. */
   protected abstract dropFirst(layer: number, count: readonly number[]): void;
   /** It holds caches and nothing beside them. */
@@ -332,12 +332,12 @@ export abstract class SequenceMemory implements Memory {
   abstract watch(needs: readonly AnySignal[]): void;
   abstract unwatch(): void;
   abstract reader(layer: number): (signal: AnySignal) => unknown;
-  protected abstract runStepHooks(course: Course): Promise<void>;
+  protected abstract runStepHooks(course: ActivePolicy): Promise<void>;
   /** An event; what it changes, it changes in `change`. */
   protected abstract runEvent(
-    course: Course,
+    course: ActivePolicy,
     layers: readonly number[],
-    plan: Plan,
+    plan: BudgetPlan,
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult>;

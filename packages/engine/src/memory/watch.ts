@@ -5,7 +5,7 @@ import type { SumRows } from './snapshot.ts';
 import { weighs } from '../attention/window-statistic.ts';
 
 /** What a layer must remember while tokens pass, so that an event can read its signals afterwards. */
-export interface Watch {
+export interface ObservationPlan {
   /** Queries to keep. */
   readonly window: number;
   /** Sums of query heads serve whoever reads those of KV heads. */
@@ -40,7 +40,7 @@ export function statisticOf(signal: AnySignal): 'max' | WindowStatistic | undefi
 }
 
 /** The least memory that serves all these signals. */
-export const watchOf = (needs: readonly AnySignal[]): Watch => ({
+export const watchOf = (needs: readonly AnySignal[]): ObservationPlan => ({
   window: Math.max(0, ...needs.map(windowOf)),
   accumulated: needs.reduce<SumRows | undefined>(
     (rows, s) => (s.id !== 'attention.accumulated' || rows === 'query' ? rows : sumRows(s)),

@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
 import type { SavedArrays } from './file.ts';
 import type { CacheShape } from './layout.ts';
-import type { Manifest } from './manifest.ts';
+import type { SavedManifest } from './manifest.ts';
 
 /** Checks how a manifest's counts go together with the model's. @throws KvError naming what does not. */
 export function checkCounts(
-  { tokens, shift, layers, promptLength }: Manifest,
+  { tokens, shift, layers, promptLength }: SavedManifest,
   { layers: L, kvHeads: G }: CacheShape,
   where: string,
 ): void {
@@ -35,7 +35,7 @@ export function checkCounts(
  * and place.
  */
 export function checkNumbers(
-  { tokens, shift, layers }: Manifest,
+  { tokens, shift, layers }: SavedManifest,
   arrays: SavedArrays,
   { vocab }: CacheShape,
   where: string,

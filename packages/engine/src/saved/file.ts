@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { object, notJson } from '@kv/checkpoints';
 import { bytesOf, headerOf, layoutOf, type CacheShape, type SavedTensor } from './layout.ts';
-import { parseManifest, type Manifest } from './manifest.ts';
+import { parseManifest, type SavedManifest } from './manifest.ts';
 
 /** Numbers of a saved cache by tensor name. */
 export type SavedArrays = ReadonlyMap<string, Float32Array | Uint32Array>;
@@ -10,7 +10,7 @@ export type SavedArrays = ReadonlyMap<string, Float32Array | Uint32Array>;
 const maxHeader = 2 ** 24;
 
 /** The bytes of a saved cache: a safetensors file, little-endian. */
-export function writeSaved(manifest: Manifest, arrays: SavedArrays, shape: CacheShape): Uint8Array {
+export function writeSaved(manifest: SavedManifest, arrays: SavedArrays, shape: CacheShape): Uint8Array {
   const tensors = layoutOf(manifest, shape),
     header = headerOf(manifest, tensors);
   const file = new Uint8Array(8 + header.length + tensors.reduce((total, tensor) => total + bytesOf(tensor), 0));
@@ -35,8 +35,8 @@ export function writeSaved(manifest: Manifest, arrays: SavedArrays, shape: Cache
 export function readSaved(
   bytes: Uint8Array,
   where: string,
-  accept: (manifest: Manifest) => CacheShape,
-): { readonly manifest: Manifest; readonly arrays: SavedArrays } {
+  accept: (manifest: SavedManifest) => CacheShape,
+): { readonly manifest: SavedManifest; readonly arrays: SavedArrays } {
   const size = bytes.length < 8 ? 0 : Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
   if (size === 0 || size > Math.min(maxHeader, bytes.length - 8))
     throw new KvError(where, `expected a saved cache, got ${bytes.length} bytes with a header of ${size}`);

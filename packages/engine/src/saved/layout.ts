@@ -1,5 +1,5 @@
 import { stateRows } from '../host/store.ts';
-import type { Manifest, SavedState } from './manifest.ts';
+import type { SavedManifest, SavedState } from './manifest.ts';
 
 /** The shape of a model as far as its cache shows it. */
 export interface CacheShape {
@@ -21,7 +21,7 @@ const sum = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0)
 
 /** The tensors that a file of this manifest holds, in the order of their bytes: nothing else may be in it. */
 export function layoutOf(
-  { tokens, logits, shift, layers, states }: Manifest,
+  { tokens, logits, shift, layers, states }: SavedManifest,
   shape: CacheShape,
 ): readonly SavedTensor[] {
   const { queryHeads: H, kvHeads: G, headDim: d, vocab } = shape,
@@ -58,7 +58,7 @@ export function layoutOf(
 export const bytesOf = ({ shape }: SavedTensor): number => shape.reduce((product, n) => product * n, 4);
 
 /** The header of a safetensors file of these tensors, padded to eight bytes: a manifest has exactly one. */
-export function headerOf(manifest: Manifest, tensors: readonly SavedTensor[]): Uint8Array {
+export function headerOf(manifest: SavedManifest, tensors: readonly SavedTensor[]): Uint8Array {
   const header: Record<string, unknown> = { __metadata__: { format: 'kv-cache', kv: JSON.stringify(manifest) } };
   let at = 0;
   for (const tensor of tensors)

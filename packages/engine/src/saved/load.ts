@@ -1,20 +1,20 @@
 import { id } from '@kv/core';
 import { allowanceOf, compile, isState, settleOwn, union } from '@kv/core/engine';
-import type { Chosen } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { OptionValues } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed } from '@kv/checkpoints';
 import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
-import { notRemembered, watchOf, type Watch } from '../memory/watch.ts';
+import { notRemembered, watchOf, type ObservationPlan } from '../memory/watch.ts';
 import { courseOf, type EventBudget, type EventResult } from '../memory/course.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { LayerSnapshot, Snapshot, StoredState } from '../memory/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
 import { readSaved, type SavedArrays } from './file.ts';
-import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
+import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 
-export interface LoadCacheOptions extends Chosen<typeof LOAD_CACHE> {}
+export interface LoadCacheOptions extends OptionValues<typeof LOAD_CACHE> {}
 
 /**
  * A sequence from the bytes of `saveCache`, or from a file of them.
@@ -58,13 +58,13 @@ export async function loadCache(
 }
 
 /** The budget that the sequence had. */
-const savedBudget = ({ budget, share }: Manifest): EventBudget | undefined =>
+const savedBudget = ({ budget, share }: SavedManifest): EventBudget | undefined =>
   budget === null
     ? undefined
     : { slots: budget, ...(share && { share: share.of, asked: share.asked, ...(share.follows && { follows: true }) }) };
 
 /** What the last event allowed and kept; nothing where a layer has seen none. */
-function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | undefined {
+function lastEvent({ layers }: SavedManifest, arrays: SavedArrays): EventResult | undefined {
   const events = layers.flatMap(({ event }) => event ?? []);
   if (events.length < layers.length) return undefined;
   return {
@@ -75,7 +75,7 @@ function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | und
   };
 }
 
-function snapshotOf(manifest: Manifest, arrays: SavedArrays): Snapshot {
+function snapshotOf(manifest: SavedManifest, arrays: SavedArrays): Snapshot {
   const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
     whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
@@ -119,7 +119,7 @@ function snapshotOf(manifest: Manifest, arrays: SavedArrays): Snapshot {
 }
 
 /** The policy, if all that it reads of the past is there. */
-function remembered(policy: Compiled, manifest: Manifest): Compiled {
+function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPolicy {
   const saved = new Map(
     [...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]),
   );
@@ -137,7 +137,7 @@ function remembered(policy: Compiled, manifest: Manifest): Compiled {
 }
 
 /** Whether what `watch` asks for has been remembered. */
-const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): boolean =>
+const remembers = (layer: SavedLayer, { window, accumulated, block }: ObservationPlan): boolean =>
   (layer.ring?.window ?? 0) >= window &&
   (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) &&
   (!block || layer.block);

@@ -1,6 +1,6 @@
 import { KvError, slotsOf } from '@kv/core';
-import type { Share, StateSpec } from '@kv/core';
-import { object, show, type Fields } from '@kv/checkpoints';
+import type { BudgetShare, StateSpec } from '@kv/core';
+import { object, show, type JsonFields } from '@kv/checkpoints';
 
 /** One state of a piece: what it is and how many columns it has. */
 export interface SavedState {
@@ -23,14 +23,14 @@ export interface SavedLayer {
 }
 
 /** All of a saved cache but its numbers. */
-export interface Manifest {
+export interface SavedManifest {
   readonly version: 1;
   /** Fingerprint of the model whose keys and values these are. */
   readonly model: string;
   readonly policy: string;
   readonly budget: number | null;
   /** Of a budget that is a share: the share, and its slots before they were rounded; `follows`: of all tokens so far. */
-  readonly share?: { readonly of: Share; readonly asked: number; readonly follows: boolean };
+  readonly share?: { readonly of: BudgetShare; readonly asked: number; readonly follows: boolean };
   /** Rotary positions that the sequence uses. */
   readonly window: number;
   readonly tokens: number;
@@ -56,7 +56,7 @@ const MOST = 2 ** 31 - 1;
  * Reads a manifest field by field, so that what comes out has the writer's fields in the writer's order. @throws
  * KvError naming the field.
  */
-export function parseManifest(value: unknown, where: string): Manifest {
+export function parseManifest(value: unknown, where: string): SavedManifest {
   const fields = object(value, where, 'the manifest');
   if (fields.version !== 1)
     throw new KvError(where, `expected a saved cache of version 1, got version ${show(fields.version)}`);
@@ -79,17 +79,17 @@ export function parseManifest(value: unknown, where: string): Manifest {
   };
 }
 
-function parseShare(value: unknown, where: string): NonNullable<Manifest['share']> {
+function parseShare(value: unknown, where: string): NonNullable<SavedManifest['share']> {
   const fields = object(value, where, 'share'),
     of = text(fields, 'of', where),
     asked = finite(fields, 'asked', where);
   try {
-    slotsOf(of as Share, 1);
+    slotsOf(of as BudgetShare, 1);
   } catch {
     throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
   }
   if (asked < 0 || !of.endsWith('%')) throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
-  return { of: of as Share, asked, follows: fields.follows === true };
+  return { of: of as BudgetShare, asked, follows: fields.follows === true };
 }
 
 function parseLayer(value: unknown, where: string): SavedLayer {
@@ -125,37 +125,37 @@ function parseState(value: unknown, where: string): SavedState {
 const isCount = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MOST;
 
-function count(fields: Fields, name: string, where: string): number {
+function count(fields: JsonFields, name: string, where: string): number {
   const value = fields[name];
   if (isCount(value)) return value;
   throw new KvError(where, `${name} must be a whole number from 0 to ${MOST}, got ${show(value)}`);
 }
 
-function counts(fields: Fields, name: string, where: string): readonly number[] {
+function counts(fields: JsonFields, name: string, where: string): readonly number[] {
   const list = items(fields, name, where);
   if (list.every(isCount)) return list;
   throw new KvError(where, `${name} must hold whole numbers from 0 to ${MOST}, got ${show(list)}`);
 }
 
-function items(fields: Fields, name: string, where: string): readonly unknown[] {
+function items(fields: JsonFields, name: string, where: string): readonly unknown[] {
   const value = fields[name];
   if (Array.isArray(value)) return value as readonly unknown[];
   throw new KvError(where, `${name} must be a list, got ${show(value)}`);
 }
 
-function text(fields: Fields, name: string, where: string): string {
+function text(fields: JsonFields, name: string, where: string): string {
   const value = fields[name];
   if (typeof value === 'string') return value;
   throw new KvError(where, `${name} must be text, got ${show(value)}`);
 }
 
-function finite(fields: Fields, name: string, where: string): number {
+function finite(fields: JsonFields, name: string, where: string): number {
   const value = fields[name];
   if (typeof value === 'number' && Number.isFinite(value)) return value;
   throw new KvError(where, `${name} must be a finite number, got ${show(value)}`);
 }
 
-function word<T extends string>(fields: Fields, name: string, words: readonly T[], where: string): T {
+function word<T extends string>(fields: JsonFields, name: string, words: readonly T[], where: string): T {
   const found = words.find((each) => each === fields[name]);
   if (found !== undefined) return found;
   throw new KvError(where, `${name} must be ${words.join(', ')}, got ${show(fields[name])}`);

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Sequence } from '../sequence/sequence.ts';
 import type { StoredState } from '../memory/snapshot.ts';
 import { writeSaved } from './file.ts';
-import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
+import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 
 /**
  * A sequence as the bytes of a safetensors file: cache, token ids, and what later events read of the past. What is
@@ -69,7 +69,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null, // `kept` is of it
     };
   });
-  const manifest: Manifest = {
+  const manifest: SavedManifest = {
     version: 1,
     model: fingerprint,
     policy: policy.label,

@@ -14,18 +14,18 @@ export class Outputs {
   }
 
   /** This, in the place of what there was. */
-  put(output?: Output): void {
+  replace(output?: Output): void {
     for (const before of this.#all) {
       const others = shared.get(before) ?? 0;
       if (others > 0) shared.set(before, others - 1);
       else before.release();
     }
     [this.#all, this.logits] = [[], []];
-    if (output) this.add(output);
+    if (output) this.append(output);
   }
 
   /** And this, of rows behind those. */
-  add(output: Output): void {
+  append(output: Output): void {
     this.#all = [...this.#all, output];
     if (output.logits) this.logits = [...this.logits, ...output.logits];
   }

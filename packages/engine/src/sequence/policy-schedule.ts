@@ -1,11 +1,11 @@
 import { id, KvError } from '@kv/core';
 import { allowanceOf, compile, expectBudget, planBudgets, raisedNote } from '@kv/core/engine';
-import type { Budget, Plan, Policy } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { Budget, BudgetPlan, Policy } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import {
   courseOf,
   decodingBy,
-  type Course,
+  type ActivePolicy,
   type EventBudget,
   type EventResult,
   type EventTimes,
@@ -20,7 +20,7 @@ interface EventCounts {
 
 /** The policy of a sequence, the budgets of its events, and the events themselves. */
 export class PolicySchedule {
-  course: Course = courseOf(compile(id), undefined);
+  course: ActivePolicy = courseOf(compile(id), undefined);
   readonly notes: string[] = [];
   readonly #memory: Memory;
   readonly #counts: EventCounts;
@@ -36,7 +36,7 @@ export class PolicySchedule {
    * finds its own size.
    */
   allowance(
-    policy: Compiled,
+    policy: CompiledPolicy,
     budget: Budget | undefined,
     tokens: number,
     at: 'budget' | 'decodeBudget' = 'budget',
@@ -53,10 +53,10 @@ export class PolicySchedule {
    *
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
-  decoding(policy: Policy, budget: Budget | undefined): Course {
+  decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
     const next = compile(policy),
       allowance = this.allowance(next, budget, this.#memory.length, 'decodeBudget');
-    const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
+    const moves = ({ hooks }: CompiledPolicy): boolean => hooks('compact').some(({ together }) => together);
     if (allowance === undefined) expectBudget(next, undefined, 'decodeBudget');
     if (moves(this.course.policy) && !moves(next))
       throw new KvError(
@@ -82,7 +82,7 @@ export class PolicySchedule {
   }
 
   /** Budgets of an event, or nothing where every head already fits. */
-  plan(lengths: readonly (readonly number[])[]): Plan | undefined {
+  plan(lengths: readonly (readonly number[])[]): BudgetPlan | undefined {
     const budget = this.course.budget!, // there where the course evicts
       plan = planBudgets(this.course.policy, budget, lengths);
     if (this.course.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
@@ -104,7 +104,7 @@ export class PolicySchedule {
     );
   }
 
-  done({ notes }: Plan, last: EventResult): void {
+  done({ notes }: BudgetPlan, last: EventResult): void {
     this.#counts.events++;
     this.course = { ...this.course, last };
     this.note(...notes, ...last.notes);
@@ -120,7 +120,7 @@ export class PolicySchedule {
  * Whether a policy can act only when the whole prompt is there, which may come in blocks. What a file beside the model
  * says is there before.
  */
-export const waits = ({ whole, reach, needs }: Compiled, inBlocks = true): boolean =>
+export const waits = ({ whole, reach, needs }: CompiledPolicy, inBlocks = true): boolean =>
   (whole && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));

@@ -1,6 +1,6 @@
 import { attentionLast, KvError } from '@kv/core';
 import { compile, settleOwn, union } from '@kv/core/engine';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { expectIds } from '../decoder/decoder.ts';
 import { courseOf, evicts, type EventTimes } from '../memory/course.ts';
 import type { FeedOptions, Memory, Output } from '../memory/memory.ts';
@@ -16,7 +16,7 @@ import type { Outputs } from './outputs.ts';
 import { waits, type PolicySchedule } from './policy-schedule.ts';
 
 /** What a prompt is fed to: the parts of a sequence. */
-export interface Fed {
+export interface FeedOutcome {
   readonly model: Model;
   readonly memory: Memory;
   readonly schedule: PolicySchedule;
@@ -34,7 +34,7 @@ export interface Fed {
  * @param gather whether the logits of all parts are kept, or those of the newest part
  */
 export async function* prefill(
-  sequence: Fed,
+  sequence: FeedOutcome,
   ids: readonly number[],
   options: PrefillingOptions,
   gather: boolean,
@@ -75,7 +75,7 @@ export async function* prefill(
       `${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`,
     );
   const most = watchOf(acts ? needs : []).block ? size : (part ?? size);
-  outputs.put();
+  outputs.replace();
   let fed = 0;
   try {
     for await (fed of feedBlocks(sequence, ids, size, { part: most, rows, signal, acts, late, forget, gather }))
@@ -87,7 +87,7 @@ export async function* prefill(
 
 /** Feeds a prompt part by part of its blocks, with the events that these end in. */
 async function* feedBlocks(
-  sequence: Fed,
+  sequence: FeedOutcome,
   ids: readonly number[],
   size: number,
   {
@@ -119,8 +119,8 @@ async function* feedBlocks(
       whole = part.length === end - size * Math.floor(from / size),
       after = ids.length - to,
       eventFollows = acts && to === end && (late ? after === 0 : !whole);
-    if (!gather) outputs.put();
-    outputs.add(
+    if (!gather) outputs.replace();
+    outputs.append(
       await feed(sequence, part, Math.max(0, rows - after), {
         evict: acts && !late && whole,
         eventFollows,
@@ -139,7 +139,7 @@ async function* feedBlocks(
 
 /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
 export async function feed(
-  { memory, schedule, times }: Pick<Fed, 'memory' | 'schedule' | 'times'>,
+  { memory, schedule, times }: Pick<FeedOutcome, 'memory' | 'schedule' | 'times'>,
   ids: readonly number[],
   rows: number,
   {
@@ -163,7 +163,7 @@ export async function feed(
 }
 
 /** @throws KvError where frozen tokens would take keys from a layer that turns them otherwise. */
-function expectAlike({ hooks, called }: Compiled, { config: { ropes, attention } }: Model): void {
+function expectAlike({ hooks, called }: CompiledPolicy, { config: { ropes, attention } }: Model): void {
   const [hook] = hooks('freeze'),
     other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
   if (!hook?.copies || other <= 0) return;

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import type { Course } from '../memory/course.ts';
+import type { ActivePolicy } from '../memory/course.ts';
 import type { Memory } from '../memory/memory.ts';
 
 /**
@@ -11,7 +11,7 @@ import type { Memory } from '../memory/memory.ts';
  */
 export async function scoresOf(
   memory: Memory,
-  course: Course,
+  course: ActivePolicy,
   policy: Policy,
   layer: number,
 ): Promise<readonly Float32Array[]> {

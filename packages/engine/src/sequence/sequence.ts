@@ -1,15 +1,15 @@
 import { KvError } from '@kv/core';
 import { allowanceOf, compile, settleOwn } from '@kv/core/engine';
-import type { Backend, Budget, Chosen, Policy } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { Backend, Budget, OptionValues, Policy } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
-import type { Draw } from '../sampling.ts';
+import type { SamplingRule } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectIds } from '../decoder/decoder.ts';
-import { courseOf, evicts, measured } from '../memory/course.ts';
-import type { Course, EventTimes } from '../memory/course.ts';
-import type { BatchPlace, Memory } from '../memory/memory.ts';
+import { courseOf, evicts, atLength } from '../memory/course.ts';
+import type { ActivePolicy, EventTimes } from '../memory/course.ts';
+import type { BatchMembership, Memory } from '../memory/memory.ts';
 import { expectRoom } from '../memory/room.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { Snapshot } from '../memory/snapshot.ts';
@@ -19,11 +19,11 @@ import { APPEND, SEQUENCE } from '../options.ts';
 import type { PrefillingOptions, PrefillOptions } from '../options.ts';
 import { Outputs } from './outputs.ts';
 import { PolicySchedule } from './policy-schedule.ts';
-import { feed, prefill, type Fed } from './prefill.ts';
+import { feed, prefill, type FeedOutcome } from './prefill.ts';
 import { scoresOf } from './scores.ts';
 import { Speculation } from './speculation.ts';
 
-export interface SequenceOptions extends Chosen<typeof SEQUENCE> {}
+export interface SequenceOptions extends OptionValues<typeof SEQUENCE> {}
 /** Bytes of everything that a sequence holds: cache, rings, statistics, states. */
 export interface Bytes {
   readonly allocated: number;
@@ -87,11 +87,11 @@ export class Sequence {
     return this.#schedule.notes;
   }
   /** What it goes by now. */
-  get course(): Course {
+  get course(): ActivePolicy {
     return this.#schedule.course;
   }
   /** What its events, views and step hooks go by now. */
-  get policy(): Compiled {
+  get policy(): CompiledPolicy {
     return this.course.policy;
   }
   get ledger(): Ledger {
@@ -138,7 +138,7 @@ export class Sequence {
   }
 
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
-  async append(ids: readonly number[], options: Chosen<typeof APPEND> = {}): Promise<void> {
+  async append(ids: readonly number[], options: OptionValues<typeof APPEND> = {}): Promise<void> {
     const { rows } = settleOwn('append', APPEND, options);
     const started = performance.now();
     this.memory.expectWhole();
@@ -146,7 +146,7 @@ export class Sequence {
     expectRoom(this.memory, ids.length, 'prompt');
     this.#speculation.rollback();
     this.memory.prompted(ids.length);
-    this.#outputs.put(await feed(this.#fed, ids, rows));
+    this.#outputs.replace(await feed(this.#fed, ids, rows));
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
   }
@@ -180,7 +180,7 @@ export class Sequence {
    * Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event.
    * @param place among sequences that are fed at the same time: `stepTogether`
    */
-  async step(token: number, every?: number, place?: BatchPlace): Promise<void> {
+  async step(token: number, every?: number, place?: BatchMembership): Promise<void> {
     const memory = this.memory,
       started = performance.now();
     memory.expectWhole();
@@ -188,10 +188,10 @@ export class Sequence {
     expectRoom(memory, 1, 'generation');
     this.counts.steps++;
     const eventFollows = every !== undefined && evicts(this.course) && (memory.decoded + 1) % every === 0;
-    if (eventFollows) this.#schedule.course = measured(this.course, this.length + 1);
+    if (eventFollows) this.#schedule.course = atLength(this.course, this.length + 1);
     const committed = eventFollows ? undefined : this.#speculation.commit(token);
     if (!committed) this.#speculation.rollback();
-    this.#outputs.put(
+    this.#outputs.replace(
       committed ??
         (await memory.feed([token], { phase: 'decode', course: this.course, rows: 1, eventFollows, place })).output,
     );
@@ -273,7 +273,7 @@ export class Sequence {
    * none starts that one follows.
    */
   async next(
-    draw?: Draw,
+    draw?: SamplingRule,
     { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {},
   ): Promise<number> {
     this.memory.expectWhole();
@@ -301,7 +301,7 @@ export class Sequence {
   }
 
   /** Takes what was saved of another sequence, into one that was not fed. */
-  resume(saved: Snapshot, course: Course, logits: readonly Float32Array[]): void {
+  resume(saved: Snapshot, course: ActivePolicy, logits: readonly Float32Array[]): void {
     this.memory.expectWhole();
     this.memory.restore(saved);
     this.#schedule.course = course;
@@ -310,12 +310,12 @@ export class Sequence {
 
   destroy(): void {
     this.#speculation.rollback();
-    this.#outputs.put();
+    this.#outputs.replace();
     this.memory.destroy();
   }
 
   /** What a prompt is fed to. */
-  get #fed(): Fed {
+  get #fed(): FeedOutcome {
     const { model, memory, counts, times } = this;
     return {
       ...{ model, memory, counts, times, schedule: this.#schedule, outputs: this.#outputs },

@@ -1,4 +1,4 @@
-import type { Draw } from '../sampling.ts';
+import type { SamplingRule } from '../sampling.ts';
 import type { Memory, PendingId, Output } from '../memory/memory.ts';
 
 /**
@@ -14,7 +14,7 @@ export class Speculation {
   readonly #outputs: Output[] = [];
   /** The id that each of them is fed, and the one that the last gives. */
   #asked: PendingId[] = [];
-  #draw: Draw | undefined;
+  #draw: SamplingRule | undefined;
   /** The first of these ids, once known. */
   #token: number | undefined;
 
@@ -24,7 +24,11 @@ export class Speculation {
   }
 
   /** The id that follows `newest`; before it is waited for, up to `most` steps behind it are in flight. */
-  async next(newest: Output & Required<Pick<Output, 'ask'>>, draw: Draw | undefined, most: number): Promise<number> {
+  async next(
+    newest: Output & Required<Pick<Output, 'ask'>>,
+    draw: SamplingRule | undefined,
+    most: number,
+  ): Promise<number> {
     if (!this.#draws(draw)) this.rollback();
     this.#draw = draw;
     const ahead = this.#memory.ahead!; // an output that can be asked is of a memory that can start steps
@@ -44,7 +48,7 @@ export class Speculation {
   }
 
   /** Whether the ids of steps in flight are drawn by these options. */
-  #draws({ temperature, topP, seed }: Partial<Draw> = {}): boolean {
+  #draws({ temperature, topP, seed }: Partial<SamplingRule> = {}): boolean {
     return (
       this.#asked.length > 0 &&
       this.#draw?.temperature === temperature &&

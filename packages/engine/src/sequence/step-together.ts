@@ -2,7 +2,7 @@ import type { BatchGroup } from '../memory/memory.ts';
 import type { Sequence } from './sequence.ts';
 
 /** One sequence's step: the token that it is fed, and an event every so many. */
-export interface Step {
+export interface SequenceStep {
   readonly sequence: Sequence;
   readonly token: number;
   readonly every?: number | undefined;
@@ -14,7 +14,7 @@ export interface Step {
  * elsewhere the steps run one by one.
  * @returns by step, in order: nothing, or what it failed with
  */
-export async function stepTogether(steps: readonly Step[]): Promise<readonly (Error | undefined)[]> {
+export async function stepTogether(steps: readonly SequenceStep[]): Promise<readonly (Error | undefined)[]> {
   const failures: (Error | undefined)[] = steps.map(() => undefined);
   const groups = new Map<object, { readonly group: BatchGroup | undefined; readonly at: number[] }>();
   for (const [i, { sequence }] of steps.entries()) {

@@ -2,8 +2,8 @@ import { certificate } from '@kv/certificates';
 import type { Sequence } from '@kv/models';
 import type { Problem } from '@kv/tasks';
 import { mean } from '../numbers.ts';
-import { retained } from '../sequences.ts';
-import type { Kept } from '../sequences.ts';
+import { retainedShare } from '../sequences.ts';
+import type { KeptPositions } from '../sequences.ts';
 
 /** Parts of the prompt that a map of what was kept has. */
 export const BINS = 32;
@@ -60,15 +60,15 @@ export function watch(sequence: Sequence): () => Pick<Evidence, 'dropped' | 'lea
 }
 
 /** What is kept of a prompt of so many tokens before the answer begins. */
-export const keptOf = (kept: Kept, length: number, answer: readonly number[]): Evidence => ({
+export const keptOf = (kept: KeptPositions, length: number, answer: readonly number[]): Evidence => ({
   ...(answer.length > 0 && {
     depth: answer[0] / Math.max(1, length - 1),
-    answerKept: retained(kept, answer),
+    answerKept: retainedShare(kept, answer),
   }),
   map: mapOf(kept, length),
 });
 
-function mapOf(kept: Kept, length: number): string {
+function mapOf(kept: KeptPositions, length: number): string {
   const bin = (position: number): number => Math.min(BINS - 1, Math.floor((position * BINS) / Math.max(1, length))),
     sizes = new Float64Array(BINS);
   for (let i = 0; i < length; i++) sizes[bin(i)]++;

@@ -5,7 +5,7 @@ import type { Problem } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
 import { digest } from '../jobs/store.ts';
 import { policyOf } from '../policies.ts';
-import type { Naming } from '../policies.ts';
+import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { isRead, readIds } from './perplexity.ts';
 import { cellId, cellResult, CELLS } from './types.ts';
@@ -28,7 +28,7 @@ export interface CellOptions extends CellWork {
 export async function cellExperiment(
   subject: Subject,
   { name, tasks, generating, policies, cells }: CellOptions,
-  { code }: Pick<Naming, 'code'> = {},
+  { code }: Pick<PolicyNaming, 'code'> = {},
 ): Promise<Experiment<Cell, CellResult, readonly CellResult[]>> {
   const asked = new Set(cells.map(({ task, problem }) => JSON.stringify([task, problem])));
   for (const [task, problems] of Object.entries(tasks))
@@ -99,7 +99,7 @@ export async function cellsOf(
   ways: readonly { readonly policy: string; readonly budgets: readonly Budget[] }[],
   problems: readonly { readonly task: string; readonly id: string }[],
   seeds: readonly number[],
-  names: Naming['names'],
+  names: PolicyNaming['names'],
 ): Promise<readonly Cell[]> {
   const all = await Promise.all(
     ways.map(async ({ policy, budgets }) =>

@@ -6,12 +6,12 @@ import { checkShape } from '../files/read-json.ts';
 import type { OwnWork } from '../jobs/experiment.ts';
 import type { Runner } from '../jobs/pool.ts';
 import { digest } from '../jobs/store.ts';
-import type { Naming } from '../policies.ts';
+import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { checkFits } from './experiment.ts';
 import { problemsOf } from './run-cell.ts';
 import { AllGenerating, cellId, cellResult, CELLS, OneBudget } from './types.ts';
-import type { Came, Cell, CellResult, GeneratingOptions } from './types.ts';
+import type { CellOutcome, Cell, CellResult, GeneratingOptions } from './types.ts';
 
 /** A cell with all that a worker needs beside its model and its pieces. It names no file and no address. */
 export interface CellJob {
@@ -86,7 +86,7 @@ const MOST_CHARACTERS = 256;
 export async function checkCellJob(
   value: unknown,
   subject: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
-  code: NonNullable<Naming['code']>,
+  code: NonNullable<PolicyNaming['code']>,
 ): Promise<CellJob> {
   checkShape(value, Job, 'job');
   const job = value as CellJob, // budgets match their pattern
@@ -108,9 +108,9 @@ export async function checkCellJob(
 /** A worker's word for a cell, scored here. @throws KvError in one sentence where it has another shape */
 export function cameOf(value: unknown, cell: Cell, problem: Problem): CellResult {
   checkShape(value, CameShape, `result of ${cellId(cell)}`);
-  const { answer, tokens, slots, bytes, evidence } = value as Came,
+  const { answer, tokens, slots, bytes, evidence } = value as CellOutcome,
     { dropped, least, overlap, depth, answerKept, map } = evidence,
-    extent = ({ mean, peak }: Came['slots']): Came['slots'] => ({ mean, peak });
+    extent = ({ mean, peak }: CellOutcome['slots']): CellOutcome['slots'] => ({ mean, peak });
   // in the order in which a run here has them: equal results have equal bytes
   return cellResult(cell, problem, {
     answer,
@@ -139,7 +139,7 @@ interface Asked {
  */
 export function elsewhere(
   ask: (job: CellJob) => Promise<Asked>,
-  code: NonNullable<Naming['code']>,
+  code: NonNullable<PolicyNaming['code']>,
 ): (work: OwnWork) => Runner<Cell, CellResult> {
   const codes = new Map<string, Promise<readonly string[]>>();
   let last: Promise<unknown> = Promise.resolve();

@@ -31,7 +31,7 @@ const ROWS = 64;
  * Mean -ln p of every token after the prompt, each given those before it over the cache as it then is, nats.
  * `slots` of a layer and KV head: after the prompt and after every token but the last, which is not fed.
  */
-export async function read(
+export async function readPerplexity(
   sequence: Sequence,
   next: readonly number[],
   policy: Policy,

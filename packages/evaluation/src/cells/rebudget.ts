@@ -7,7 +7,7 @@ export const MATCHED = 0.05;
 export const Within = Type.Number({ exclusiveMinimum: 0, maximum: MATCHED });
 
 /** A budget whose mean cache was measured. */
-export interface Rebudgeted {
+export interface BudgetMatch {
   readonly budget: number;
   readonly mean: number;
   /** Whether the mean is within the share that was asked for. */
@@ -30,7 +30,7 @@ export async function rebudget(
   start: number,
   within: number,
   measure: (budget: number) => Promise<number>,
-): Promise<Rebudgeted> {
+): Promise<BudgetMatch> {
   const tried = new Map<number, number>(),
     off = (budget: number): number => Math.abs(tried.get(budget)! - target); // asked of tried ones
   let budget = Math.max(1, Math.round(start));

@@ -7,7 +7,7 @@ import { policyOf } from '../policies.ts';
 import { slotsNow, using } from '../sequences.ts';
 import type { Bench } from '../subject.ts';
 import { answerTokens, keptOf, watch } from './evidence.ts';
-import { isRead, read, readIds } from './perplexity.ts';
+import { isRead, readPerplexity, readIds } from './perplexity.ts';
 import { cellId, cellResult } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions, Tasks } from './types.ts';
 
@@ -60,7 +60,7 @@ export async function runCell(
     if (text) {
       const kept = keptOf(sequence.kept(), ids.length, []),
         next = text.ids.slice(text.from),
-        { nats, slots } = await read(sequence, next, policy, evicts ? every : undefined);
+        { nats, slots } = await readPerplexity(sequence, next, policy, evicts ? every : undefined);
       return result(sequence, {
         answer: String(nats),
         tokens: next.length,

@@ -70,12 +70,12 @@ export interface CellResult extends Cell {
 }
 
 /** What a run of a cell gives: the rest of its result follows from this, the cell and its problem. */
-export type Came = Pick<CellResult, 'answer' | 'tokens' | 'slots' | 'bytes' | 'evidence'>;
+export type CellOutcome = Pick<CellResult, 'answer' | 'tokens' | 'slots' | 'bytes' | 'evidence'>;
 
 export const cellResult = (
   cell: Cell,
   problem: Problem,
-  { answer, tokens, slots, bytes, evidence }: Came,
+  { answer, tokens, slots, bytes, evidence }: CellOutcome,
 ): CellResult => ({ id: cellId(cell), ...cell, answer, ...grade(answer, problem), tokens, slots, bytes, evidence });
 
 /** The options of these among others. */

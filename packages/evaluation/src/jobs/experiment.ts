@@ -6,7 +6,7 @@ import type { Runner } from './pool.ts';
 import { lockStore, openStore, storePath } from './store.ts';
 
 /** What jobs are about, as plain data that a thread can be handed. */
-export interface Work {
+export interface ExperimentWork {
   /** Names the experiment in what a command tells of it. */
   readonly kind: string;
 }
@@ -25,7 +25,7 @@ export type OwnWork =
  * @typeParam T what all results come to
  * @typeParam W what the jobs are about
  */
-export interface Experiment<J, R, T, W extends Work = OwnWork> {
+export interface Experiment<J, R, T, W extends ExperimentWork = OwnWork> {
   /** Begins the name of the file of its results. */
   readonly name: string;
   /** What results depend on: the same settings, the same file. */
@@ -36,7 +36,7 @@ export interface Experiment<J, R, T, W extends Work = OwnWork> {
   conclude(results: readonly R[]): T;
 }
 
-export interface RunOptions<J, R, W extends Work = OwnWork> {
+export interface RunOptions<J, R, W extends ExperimentWork = OwnWork> {
   /** What runs jobs: `here(bench)` or `threads(program, data)`. */
   readonly start: (work: W) => Runner<J, R>;
   /** How many of them at once. @defaultValue 1 */
@@ -63,7 +63,7 @@ export interface RunOptions<J, R, W extends Work = OwnWork> {
  * Runs what is left of an experiment. @returns nothing where the signal was aborted
  * @throws what the first failing job throws, and before any job KvError where results could not be kept
  */
-export async function runExperiment<J, R, T, W extends Work = OwnWork>(
+export async function runExperiment<J, R, T, W extends ExperimentWork = OwnWork>(
   experiment: Experiment<J, R, T, W>,
   options: RunOptions<J, R, W>,
 ): Promise<T | undefined> {
@@ -92,7 +92,7 @@ export async function runExperiment<J, R, T, W extends Work = OwnWork>(
 }
 
 /** Runs what the store does not have yet. */
-async function runLeft<J, R, T, W extends Work>(
+async function runLeft<J, R, T, W extends ExperimentWork>(
   { name, settings, work, left, conclude }: Experiment<J, R, T, W>,
   { start, size = 1, folder, fresh, onStart, onResult }: RunOptions<J, R, W>,
   signal: AbortSignal,

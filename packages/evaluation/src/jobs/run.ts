@@ -5,11 +5,11 @@ import type { Cell } from '../cells/types.ts';
 import { runJob } from '../needle/run-job.ts';
 import type { NeedleJob } from '../needle/settings.ts';
 import type { Bench } from '../subject.ts';
-import type { OwnWork, Work } from './experiment.ts';
+import type { OwnWork, ExperimentWork } from './experiment.ts';
 import type { Runner } from './pool.ts';
 
 /** Opens what runs the jobs of some work on a bench. */
-export type JobsOf<W extends Work> = (work: W, bench: Bench) => Promise<(job: unknown) => Promise<unknown>>;
+export type JobsOf<W extends ExperimentWork> = (work: W, bench: Bench) => Promise<(job: unknown) => Promise<unknown>>;
 
 /** Runs the jobs of this package's own experiments. */
 const ownJobs: JobsOf<OwnWork> = async (work, bench) => {
@@ -37,7 +37,7 @@ export const stopping = ({ model, names }: Bench, signal: AbortSignal): Bench =>
  * @param jobsOf opens an experiment of another kind. @defaultValue the experiments of this package
  */
 export const here =
-  <W extends Work = OwnWork>(bench: Bench, jobsOf = ownJobs as unknown as JobsOf<W>) =>
+  <W extends ExperimentWork = OwnWork>(bench: Bench, jobsOf = ownJobs as unknown as JobsOf<W>) =>
   <J, R>(work: W): Runner<J, R> => {
     const stop = new AbortController(),
       run = jobsOf(work, stopping(bench, stop.signal));

@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { KvError } from '@kv/core';
 import { acquireLock } from '@kv/hub/lock';
-import { asSentence, checkWritable, syncFolder, told, withFile, writeAll } from './whole-file.ts';
+import { asSentence, checkWritable, syncFolder, withFileErrors, withFile, writeAll } from './whole-file.ts';
 
 /** Grows when results change their meaning: older files are then left alone. */
 const FORMAT = 2;
@@ -76,7 +76,7 @@ export function openStore<R>({
   const path = storePath(folder, name, settings),
     called = relative(process.cwd(), path);
   let cut = false;
-  const there = told(called, () => {
+  const there = withFileErrors(called, () => {
     if (fresh) rmSync(path, { force: true });
     return existsSync(path) ? readResults<R>(path, called, strict) : { found: [], damaged: 0 };
   });
@@ -85,7 +85,7 @@ export function openStore<R>({
     ...there,
     ready: () => checkWritable(path, called, { folder: true }),
     add: (result) =>
-      told(called, () => {
+      withFileErrors(called, () => {
         const isNew = withFile(path, 'a+', 0o600, (file) => {
           if (!cut) cutTorn(file, path);
           cut = true;
@@ -105,10 +105,10 @@ export function openStore<R>({
  */
 export function foundStores<R>(folder: string, name: string): ReadonlyMap<string, readonly R[]> {
   const file = new RegExp(`^${name}-[0-9a-f]{12}\\.jsonl$`),
-    files = told(relative(process.cwd(), folder), () => (existsSync(folder) ? readdirSync(folder) : [])),
+    files = withFileErrors(relative(process.cwd(), folder), () => (existsSync(folder) ? readdirSync(folder) : [])),
     read = (path: string): readonly [string, readonly R[]] => {
       const called = relative(process.cwd(), path);
-      return [path, told(called, () => readResults<R>(path, called, true)).found];
+      return [path, withFileErrors(called, () => readResults<R>(path, called, true)).found];
     };
   return new Map(files.filter((one) => file.test(one)).map((one) => read(join(folder, one))));
 }

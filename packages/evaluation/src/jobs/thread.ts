@@ -1,6 +1,6 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import type { Bench } from '../subject.ts';
-import type { OwnWork, Work } from './experiment.ts';
+import type { OwnWork, ExperimentWork } from './experiment.ts';
 import type { Runner } from './pool.ts';
 import { here } from './run.ts';
 import type { JobsOf } from './run.ts';
@@ -22,8 +22,8 @@ interface Started<D, W> {
 /** Runs jobs in threads; `program` is a module that calls `serve`, `data` what its `open` is handed, a copy. */
 export const threads =
   (program: URL, data: unknown) =>
-  <J, R>(work: Work): Runner<J, R> => {
-    const worker = new Worker(program, { workerData: { work, data } satisfies Started<unknown, Work> });
+  <J, R>(work: ExperimentWork): Runner<J, R> => {
+    const worker = new Worker(program, { workerData: { work, data } satisfies Started<unknown, ExperimentWork> });
     const send = (message: ToThread): void => worker.postMessage(message);
     let waiting: Waiting<R> | undefined;
     worker.on('message', (message: FromThread) => {
@@ -52,7 +52,10 @@ export const threads =
  * The thread's side of `threads`: opens a bench and runs the jobs that the thread is handed, until it is stopped.
  * @param jobsOf as in `here`
  */
-export function serve<D, W extends Work = OwnWork>(open: (data: D) => Promise<Bench>, jobsOf?: JobsOf<W>): void {
+export function serve<D, W extends ExperimentWork = OwnWork>(
+  open: (data: D) => Promise<Bench>,
+  jobsOf?: JobsOf<W>,
+): void {
   const port = parentPort;
   if (!port) throw new Error('serve: expected to be called in a thread, got the main one');
   const { work, data } = workerData as Started<D, W>,

@@ -4,7 +4,7 @@ import type { RunOptions } from './experiment.ts';
  * The same runners, and the seconds that a job took, as a share of all of them: so many jobs run at once. The first job
  * of each is run once more before, untimed: it waits for the model, and for code that is not compiled yet.
  */
-export function timed<J, R>(
+export function withTimes<J, R>(
   { start, size = 1 }: Pick<RunOptions<J, R>, 'start' | 'size'>,
   now: () => number = () => performance.now(),
 ): Required<Pick<RunOptions<J, R>, 'start' | 'size'>> & { readonly seconds: (job: J) => number } {

@@ -12,7 +12,7 @@ const SHARED = 0o644;
  */
 export function writeWhole(path: string, data: string | Uint8Array, name: string, mode: number = SHARED): void {
   const part = partOf(path);
-  told(name, () => {
+  withFileErrors(name, () => {
     try {
       withFile(part, 'w', mode, (file) => {
         writeAll(file, data);
@@ -32,7 +32,7 @@ export function writeWhole(path: string, data: string | Uint8Array, name: string
  * @throws KvError about `name` with what to do
  */
 export function checkWritable(path: string, name: string, { folder = false } = {}): void {
-  told(name, () => {
+  withFileErrors(name, () => {
     if (folder) mkdirSync(dirname(path), { recursive: true });
     if (isFolder(path)) throw Object.assign(new Error(), { code: 'EISDIR', syscall: 'open' });
     const part = partOf(path);
@@ -58,7 +58,7 @@ export function withFile<T>(path: string, flags: string, mode: number, use: (fil
 }
 
 /** What the file system says, as a sentence with what to do. */
-export function told<T>(name: string, work: () => T): T {
+export function withFileErrors<T>(name: string, work: () => T): T {
   try {
     return work();
   } catch (error) {

@@ -7,11 +7,11 @@ import { parseJson } from '@kv/checkpoints';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { checkShape, fileBytes } from '../files/read-json.ts';
-import { told } from '../jobs/whole-file.ts';
+import { withFileErrors } from '../jobs/whole-file.ts';
 import { mean } from '../numbers.ts';
-import { grouped, intervalOf } from '../grouped.ts';
+import { groupBy, intervalOf } from '../grouped.ts';
 import { stringsOf } from './python.ts';
-import { cleaned, Config, CountedMetrics, FILES, percentOf, rulerGrader, RulerMetrics } from './shape.ts';
+import { cleanAnswer, Config, CountedMetrics, FILES, percentOf, rulerGrader, RulerMetrics } from './shape.ts';
 
 /** What another library measured, in the columns of our rows. */
 export interface OtherRow {
@@ -37,7 +37,7 @@ interface Graded {
 
 /** kvpress' result folders in a folder, or the one that it is, as rows. @throws KvError in one sentence */
 export async function readKvpress(path: string, called: string): Promise<readonly OtherRow[]> {
-  const folders = told(called, () => resultFolders(path)),
+  const folders = withFileErrors(called, () => resultFolders(path)),
     rows: OtherRow[] = [];
   if (folders.length === 0)
     throw new KvError(called, `expected result folders of kvpress, with ${Object.values(FILES).join(', ')}, got none`);
@@ -73,7 +73,7 @@ async function rowsOf(path: string, called: string): Promise<readonly OtherRow[]
     return [{ ...way, task: name, samples: lines.length, accuracy: whole, unparsed }];
   }
   const graded = lines.map((line, i) => gradedOf(config, line, `${join(called, FILES.predictions)}, row ${i + 1}`));
-  const rows = [...grouped(graded, ({ task }) => task)].map(([task, some]): OtherRow & { readonly own: string } => ({
+  const rows = [...groupBy(graded, ({ task }) => task)].map(([task, some]): OtherRow & { readonly own: string } => ({
     ...way,
     own: task,
     task: task === '' ? name : `${name}/${task}`,
@@ -143,7 +143,7 @@ function gradedOf({ dataset }: Settings, line: Readonly<Record<string, string>>,
     if (!answers?.length)
       throw new KvError(place, `expected a list of answers, got ${JSON.stringify(answer.slice(0, 60))}`);
     if (task === '') throw new KvError(place, 'expected a task, got none');
-    return { ...asked, task, score: grade(cleaned(said), { grader: rulerGrader(task), answers }).score };
+    return { ...asked, task, score: grade(cleanAnswer(said), { grader: rulerGrader(task), answers }).score };
   }
   if (dataset === 'math500' || dataset === 'aime25') {
     const parts = said.split('boxed{'), // as they are graded there: up to the first brace that closes

@@ -26,7 +26,7 @@ export const RulerMetrics = Type.Record(text, Type.Object({ string_match: Type.N
 export const CountedMetrics = Type.Object({ accuracy: share, total: Type.Integer({ minimum: 1 }) });
 
 /** kvpress' clean-up of a RULER answer: control characters go, where RULER makes line breaks of them. */
-export const cleaned = (answer: string): string =>
+export const cleanAnswer = (answer: string): string =>
   answer
     .trim()
     .replace(/[\x00-\x1f]/g, '')

@@ -4,12 +4,12 @@ import type { Encode, Problem } from '@kv/tasks';
 import type { CellResult, Tasks } from '../cells/types.ts';
 import { isRead } from '../cells/perplexity.ts';
 import { mean } from '../numbers.ts';
-import { grouped } from '../grouped.ts';
+import { groupBy } from '../grouped.ts';
 import { csv } from '../sweep/table.ts';
 import { nameOf } from '../sweep/sweep.ts';
 import type { Sweep } from '../sweep/sweep.ts';
 import { numpyStrings, pythonFloat } from './python.ts';
-import { cleaned, FILES, percentOf, rulerGrader } from './shape.ts';
+import { cleanAnswer, FILES, percentOf, rulerGrader } from './shape.ts';
 
 /** Policies that are a press of kvpress' registry, option for option. */
 const PRESSES: Readonly<Record<string, string>> = {
@@ -71,10 +71,12 @@ export async function kvpressFiles(
         { answers } = problem,
         // RULER's tasks as kvpress grades them
         graded =
-          set.dataset === 'ruler' ? grade(cleaned(answer), { grader: rulerGrader(set.task), answers }).score : score;
+          set.dataset === 'ruler'
+            ? grade(cleanAnswer(answer), { grader: rulerGrader(set.task), answers }).score
+            : score;
       return { ...set, policy, budget, seed, problem, answer, score: graded, removed: removedOf(budget, length) };
     });
-  const runs = grouped(answered, ({ dataset, dir, policy, budget, seed }) =>
+  const runs = groupBy(answered, ({ dataset, dir, policy, budget, seed }) =>
     JSON.stringify([dataset, dir, policy, budget ?? null, seed]),
   );
   return [...runs.values()].flatMap((cells) => {
@@ -167,7 +169,7 @@ function removedOf(budget: CellResult['budget'], length: number): number {
 function metricsText(dataset: string, answers: readonly Answered[]): string {
   const right = (some: typeof answers): number => mean(some.map(({ score }) => score));
   if (dataset === 'ruler') {
-    const tasks = [...grouped(answers, ({ task }) => task)].sort(([a], [b]) => (a < b ? -1 : 1)),
+    const tasks = [...groupBy(answers, ({ task }) => task)].sort(([a], [b]) => (a < b ? -1 : 1)),
       parts = tasks.map(
         ([task, some]) =>
           `${JSON.stringify(task)}: {\n        "string_match": ${pythonFloat(percentOf(right(some)))}\n    }`,

@@ -1,4 +1,4 @@
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { layersTogether, waits, watchOf, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 
@@ -11,7 +11,7 @@ type Slots = readonly (readonly number[])[];
  * its event; or all layers at once where the policy waits for the prompt's end. As `kv run` does it.
  */
 export function peakOf(
-  policy: Compiled,
+  policy: CompiledPolicy,
   config: ModelConfig,
   length: number,
   { whole, cut, slotBytes }: { readonly whole: Slots; readonly cut: Slots; readonly slotBytes: number },

@@ -1,5 +1,5 @@
 /** What one way made of one prompt. */
-export interface Answer {
+export interface NeedleAnswer {
   /** Index into the ways. */
   readonly way: number;
   readonly answer: string;
@@ -20,12 +20,12 @@ export interface NeedleResult {
   readonly depth: number;
   readonly trial: number;
   readonly value: string;
-  readonly outcomes: readonly Answer[];
-  readonly example?: Example;
+  readonly outcomes: readonly NeedleAnswer[];
+  readonly example?: NeedleSample;
 }
 
 /** The text of one prompt and, for each way, how many layers and KV heads kept each token. */
-export interface Example {
+export interface NeedleSample {
   readonly text: string;
   readonly offsets: readonly (readonly [number, number])[];
   readonly valueTokens: readonly number[];

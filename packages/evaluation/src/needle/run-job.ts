@@ -1,17 +1,17 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { Sequence } from '@kv/models';
 import { answerRules, needle } from '@kv/tasks';
 import type { Needle } from '@kv/tasks';
 import { policyOf } from '../policies.ts';
-import { greedy, retained, using } from '../sequences.ts';
-import type { Kept } from '../sequences.ts';
+import { greedy, retainedShare, using } from '../sequences.ts';
+import type { KeptPositions } from '../sequences.ts';
 import type { Bench, Subject } from '../subject.ts';
 import { peakOf } from './peak.ts';
-import type { Answer, NeedleResult } from './results.ts';
+import type { NeedleAnswer, NeedleResult } from './results.ts';
 import { waysOf } from './settings.ts';
-import type { Mode, NeedleJob, NeedleSettings, Way } from './settings.ts';
+import type { Mode, NeedleJob, NeedleSettings, NeedleArm } from './settings.ts';
 
 /** What a job needs that all jobs share. */
 export interface NeedleBench extends Bench {
@@ -53,7 +53,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
     prompt = promptOf(model, settings, sentences, job);
   const { document, question, documentIds, questionIds, offsets, valueTokens, value } = prompt,
     { layers, kvHeads } = model.config,
-    outcomes: Answer[] = [],
+    outcomes: NeedleAnswer[] = [],
     kept: string[] = [];
   for (const mode of settings.modes)
     await using(new Sequence(model), async (whole) => {
@@ -65,7 +65,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
           await using(block === undefined ? whole.fork() : new Sequence(model), async (fork) => {
             if (block === undefined) await fork.evict(policies[policy], budget ?? '100%');
             else await fork.prefill(ids, blockwise(policies[policy], budget, block));
-            const held = retained(fork.kept(), valueTokens),
+            const held = retainedShare(fork.kept(), valueTokens),
               peak = block === undefined ? peakOfFork(whole, fork, compiled[policy]) : fork.bytes().peak;
             if (mode === 'agnostic') await fork.append(questionIds);
             if (example) kept[way] = countsOf(fork.kept(), documentIds.length + questionIds.length);
@@ -96,7 +96,7 @@ async function answer(
   sequence: Sequence,
   { value }: Needle,
   { asking }: NeedleSettings,
-): Promise<Pick<Answer, 'answer' | 'hit' | 'tokens' | 'ms'>> {
+): Promise<Pick<NeedleAnswer, 'answer' | 'hit' | 'tokens' | 'ms'>> {
   // what only events read, of all policies, is let go, as `kv run` does
   if ((sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0) sequence.settle();
   const rule = answerRules[asking],
@@ -109,26 +109,26 @@ async function answer(
 const slotsOf = (sequence: Sequence): number[][] => sequence.kept().map((heads) => heads.map(({ length }) => length));
 
 /** @see peakOf */
-function peakOfFork(whole: Sequence, fork: Sequence, policy: Compiled): number {
+function peakOfFork(whole: Sequence, fork: Sequence, policy: CompiledPolicy): number {
   const slots = slotsOf(whole),
     slotBytes = whole.ledger.entry('cache').live / slots.flat().reduce((a, b) => a + b, 0);
   return peakOf(policy, whole.model.config, whole.length, { whole: slots, cut: slotsOf(fork), slotBytes });
 }
 /** Mean while answering, and the most at any time; a longer answer may have come to more than the prompt did. */
-function bytesOf(fork: Sequence, peak: number): Pick<Answer, 'mean' | 'peak'> {
+function bytesOf(fork: Sequence, peak: number): Pick<NeedleAnswer, 'mean' | 'peak'> {
   const { meanDecode, live } = fork.bytes();
   return { mean: meanDecode || live, peak: Math.max(peak, live) };
 }
 
 /** What evicts nothing passes in one block. */
-const blockwise = (policy: Policy, budget: Way['budget'], block: number | undefined) => ({
+const blockwise = (policy: Policy, budget: NeedleArm['budget'], block: number | undefined) => ({
   policy,
   budget,
   block: budget === undefined ? undefined : block,
 });
 
 /** How many rows hold each position, a byte each, base64. */
-function countsOf(kept: Kept, length: number): string {
+function countsOf(kept: KeptPositions, length: number): string {
   const counts = new Uint8Array(length);
   for (const position of kept.flat(2)) if (position < length && counts[position] < 255) counts[position]++;
   return Buffer.from(counts).toString('base64');

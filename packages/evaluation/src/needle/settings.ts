@@ -1,15 +1,15 @@
 import type { Budget } from '@kv/models';
-import type { Asking, NeedleForm } from '@kv/tasks';
+import type { QuestionStyle, NeedleForm } from '@kv/tasks';
 
 /**
  * `aware`: the question is inside the prompt before the eviction. `agnostic`: the document is evicted first, then asked
  * about.
  */
 export type Mode = 'aware' | 'agnostic';
-export type Form = NeedleForm | 'both';
+export type NeedleFormChoice = NeedleForm | 'both';
 
 /** What a needle table asks. */
-export interface NeedleOptions {
+export interface NeedleRunOptions {
   /** As texts; `full` is always among them. */
   readonly policies: readonly string[];
   readonly budgets: readonly Budget[];
@@ -22,8 +22,8 @@ export interface NeedleOptions {
   readonly seed: number;
   readonly modes: readonly Mode[];
   /** `both`: codes and numbers in turn. */
-  readonly form: Form;
-  readonly asking: Asking;
+  readonly form: NeedleFormChoice;
+  readonly asking: QuestionStyle;
   /** Other facts of the same form in the text. */
   readonly distractors: number;
   /** Prefill in blocks of so many tokens, each followed by an event. @defaultValue one shot */
@@ -34,7 +34,7 @@ export interface NeedleOptions {
  * Policies with windows below the smallest budget; wide pooling, since the question's attention falls on the first
  * token of a value alone.
  */
-export const needleDefaults: NeedleOptions = {
+export const needleDefaults: NeedleRunOptions = {
   policies: [
     'full',
     'streaming',
@@ -59,7 +59,7 @@ export const needleDefaults: NeedleOptions = {
 };
 
 /** Everything that a result depends on. */
-export interface NeedleSettings extends NeedleOptions {
+export interface NeedleSettings extends NeedleRunOptions {
   /**
    * What results come from: packages with their versions and digests, modules with a digest of their files; and files
    * beside the model that policies read, with a digest of each.
@@ -72,7 +72,7 @@ export interface NeedleSettings extends NeedleOptions {
 }
 
 /** One way of keeping the cache, asked in one mode. */
-export interface Way {
+export interface NeedleArm {
   /** Index into the policies of the settings. */
   readonly policy: number;
   /** Undefined where nothing is evicted. */
@@ -83,15 +83,18 @@ export interface Way {
 }
 
 /** What ways depend on of a compiled policy. */
-export interface Keeps {
+export interface RetentionBounds {
   readonly evicts: boolean;
   least(slots: number, budget: number): number;
 }
 
 /** Every way of the settings, in the order in which results list them; `compiled` are its policies. */
-export const waysOf = ({ policies, budgets, modes }: NeedleSettings, compiled: readonly Keeps[]): readonly Way[] =>
+export const waysOf = (
+  { policies, budgets, modes }: NeedleSettings,
+  compiled: readonly RetentionBounds[],
+): readonly NeedleArm[] =>
   modes.flatMap((mode) =>
-    policies.flatMap((_, policy): readonly Way[] => {
+    policies.flatMap((_, policy): readonly NeedleArm[] => {
       const { evicts, least } = compiled[policy];
       if (!evicts) return [{ policy, mode }];
       return budgets.map((budget) => {

@@ -1,8 +1,8 @@
 import { wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { mean, sum } from '../numbers.ts';
-import type { Answer, NeedleResult } from './results.ts';
-import type { NeedleSettings, Way } from './settings.ts';
+import type { NeedleAnswer, NeedleResult } from './results.ts';
+import type { NeedleSettings, NeedleArm } from './settings.ts';
 
 /** Right answers of some prompts. */
 export interface Accuracy {
@@ -15,7 +15,7 @@ export interface Accuracy {
 
 /** One way over all its prompts. */
 export interface NeedleRow {
-  readonly way: Way;
+  readonly way: NeedleArm;
   readonly policy: string;
   readonly accuracy: Accuracy;
   /** In the order of the settings' depths. */
@@ -30,22 +30,22 @@ export interface NeedleRow {
   readonly speed: number | undefined;
 }
 
-const accuracy = (answers: readonly Answer[]): Accuracy => {
+const accuracy = (answers: readonly NeedleAnswer[]): Accuracy => {
   const n = answers.length,
     hits = answers.filter(({ hit }) => hit).length;
   return { hits, n, share: hits / n || 0, interval: wilson(hits, n) };
 };
-const rate = (answers: readonly Answer[]): number =>
+const rate = (answers: readonly NeedleAnswer[]): number =>
   sum(answers.map(({ tokens }) => tokens)) / sum(answers.map(({ ms }) => ms));
 
 /** One row a way; results of a job that ran twice count once. */
 export function summarise(
   { policies, depths }: NeedleSettings,
-  ways: readonly Way[],
+  ways: readonly NeedleArm[],
   results: readonly NeedleResult[],
 ): readonly NeedleRow[] {
   const once = [...new Map(results.map((result) => [result.id, result])).values()];
-  const of = (way: number, depth?: number): readonly Answer[] =>
+  const of = (way: number, depth?: number): readonly NeedleAnswer[] =>
     once
       .filter((result) => depth === undefined || result.depth === depth)
       .flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.way === way));

@@ -1,23 +1,23 @@
 import { KvError } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import { filesOf } from '../sidecar-files.ts';
 import type { Experiment } from '../jobs/experiment.ts';
 import { policyOf } from '../policies.ts';
-import type { Naming } from '../policies.ts';
+import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import type { NeedleResult } from './results.ts';
 import { promptOf } from './run-job.ts';
 import { jobsOf, needleDefaults, waysOf } from './settings.ts';
-import type { NeedleJob, NeedleOptions, NeedleSettings, Way } from './settings.ts';
+import type { NeedleJob, NeedleRunOptions, NeedleSettings, NeedleArm } from './settings.ts';
 import { summarise } from './summary.ts';
 import type { NeedleRow } from './summary.ts';
 
 /** What a needle experiment comes to. */
 export interface NeedleTable {
   readonly settings: NeedleSettings;
-  readonly ways: readonly Way[];
+  readonly ways: readonly NeedleArm[];
   /** One a way, in their order. */
   readonly rows: readonly NeedleRow[];
   readonly results: readonly NeedleResult[];
@@ -30,8 +30,8 @@ export interface NeedleTable {
  */
 export async function needleTable(
   { name, engine, fingerprint, config, tokenizer, sidecar }: Subject,
-  options: Partial<NeedleOptions> = {},
-  { names, code }: Naming = {},
+  options: Partial<NeedleRunOptions> = {},
+  { names, code }: PolicyNaming = {},
 ): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
   const { policies: asked, ...rest } = { ...needleDefaults, ...options },
     { tokens, asking } = rest,
@@ -74,7 +74,7 @@ export async function needleTable(
 }
 
 /** Ways that do not fit are left out of a table, but for one where no other is left. */
-function checkFits(ways: readonly Way[], compiled: readonly Compiled[]): void {
+function checkFits(ways: readonly NeedleArm[], compiled: readonly CompiledPolicy[]): void {
   const cut = ways.flatMap((way) => (way.budget === undefined ? [] : [{ ...way, budget: way.budget }])),
     [first] = cut;
   if (first?.forced === undefined || cut.some(({ forced }) => forced === undefined)) return;

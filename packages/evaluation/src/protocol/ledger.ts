@@ -2,7 +2,7 @@ import { join, relative } from 'node:path';
 import { KvError } from '@kv/core';
 import { digest, foundStores, lockStore, openStore } from '../jobs/store.ts';
 import type { ConfirmOutcome, ProbeOutcome } from './outcomes.ts';
-import type { Protocolled } from './plan.ts';
+import type { LoadedPlan } from './plan.ts';
 
 /** What happened to a set of ids to confirm on, in order. */
 type Entry =
@@ -20,7 +20,7 @@ interface Look {
 }
 
 /** Remembers, for the ids of one problem file, what was chosen and every look at ids to confirm on. */
-export interface Ledger {
+export interface ConfirmationLog {
   readonly path: string;
   /** The newest probe of a plan. */
   probed(plan: string): ProbeOutcome | undefined;
@@ -63,7 +63,7 @@ const chained = (lines: readonly Line[], called: string): string =>
  * kill cut off. Lines removed from its end are not seen. Looks are counted in every ledger of the folder.
  * @throws KvError where one cannot be read, with the line
  */
-export function openLedger(folder: string, { confirm, texts }: Pick<Protocolled, 'confirm' | 'texts'>): Ledger {
+export function openLedger(folder: string, { confirm, texts }: Pick<LoadedPlan, 'confirm' | 'texts'>): ConfirmationLog {
   const own = confirm.map((id) => texts.get(id)!), // a plan names each of its texts
     called = (path: string): string => relative(process.cwd(), path),
     opened = () => {

@@ -1,7 +1,7 @@
 import type { ArmSummary, ConfirmCell } from './statistics.ts';
 
 /** One candidate weight on ids to choose on. */
-export interface Probed extends ArmSummary {
+export interface ProbeSummary extends ArmSummary {
   readonly lambda: number;
   /** Slots at which its mean cache is the base's. */
   readonly slots: number;
@@ -10,7 +10,7 @@ export interface Probed extends ArmSummary {
 }
 
 /** A model of a plan as it was asked. */
-export interface AskedModel {
+export interface PlanModel {
   readonly name: string;
   /** What names its weights, whatever it is called. */
   readonly weights: string;
@@ -18,7 +18,7 @@ export interface AskedModel {
 }
 
 /** How a weight was chosen. */
-export interface Chosen {
+export interface WeightChoice {
   /** On so many ids, of those there are to choose on. */
   readonly ids: number;
   readonly of: number;
@@ -27,9 +27,9 @@ export interface Chosen {
 }
 
 /** What ids to choose on said. */
-export interface ProbeOutcome extends Chosen {
+export interface ProbeOutcome extends WeightChoice {
   readonly plan: string;
-  readonly models: readonly AskedModel[];
+  readonly models: readonly PlanModel[];
   /** Absent where no weight has the base's mean cache in every cell. */
   readonly lambda?: number;
   /** Mean over cells, and whether the mean caches are matched in all of them. */
@@ -38,7 +38,7 @@ export interface ProbeOutcome extends Chosen {
     readonly model: string;
     readonly budget: number;
     readonly base: ArmSummary;
-    readonly arms: readonly Probed[];
+    readonly arms: readonly ProbeSummary[];
   }[];
 }
 
@@ -49,16 +49,16 @@ export interface ConfirmOutcome {
   readonly config: string;
   /** The first look at these problems is 1. */
   readonly look: number;
-  readonly models: readonly AskedModel[];
+  readonly models: readonly PlanModel[];
   readonly lambda: number;
-  readonly chosen: Chosen;
+  readonly chosen: WeightChoice;
   readonly ids: number;
   readonly seeds: readonly number[];
   readonly cells: readonly ConfirmCell[];
 }
 
 /** A confirmation as it is told: a look after the first confirms nothing, and says so first. */
-export interface Confirmed extends ConfirmOutcome {
+export interface ConfirmationReport extends ConfirmOutcome {
   readonly verdict: string;
   /** How many of its problems were looked at before. */
   readonly seen: number;

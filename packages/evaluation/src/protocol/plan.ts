@@ -41,7 +41,7 @@ export const Protocol = Type.Object(
 export type ProtocolPlan = Static<typeof Protocol>;
 
 /** A plan with the problems that it names. */
-export interface Protocolled {
+export interface LoadedPlan {
   readonly plan: ProtocolPlan & Required<Pick<ProtocolPlan, 'seeds' | 'within'>>;
   readonly problems: readonly Problem[];
   readonly dev: readonly string[];
@@ -53,7 +53,7 @@ export interface Protocolled {
 }
 
 /** Reads a plan and its problems. @throws KvError in one sentence */
-export function readProtocol(path: string, called: string): Protocolled {
+export function readProtocol(path: string, called: string): LoadedPlan {
   const read = readJson(path, called, Protocol),
     plan = { seeds: [0, 1, 2], within: 0.01, ...read },
     names = plan.models.map((one) => one.name);
@@ -88,7 +88,7 @@ const plainText = (text: string): string =>
     .replace(/(?<!\p{Nd}) | (?!\p{Nd})/gu, '');
 
 /** What names each problem's text, by id. @throws KvError for two problems that are one under two ids */
-function textsOf(problems: readonly Problem[], called: string): Protocolled['texts'] {
+function textsOf(problems: readonly Problem[], called: string): LoadedPlan['texts'] {
   const ids = new Map<string, string>();
   for (const { id, context, question } of problems) {
     const text = digest({ asked: plainText(`${context}\n${question}`) }),
@@ -121,7 +121,7 @@ export const candidateAt = ({ candidate }: Pick<ProtocolPlan, 'candidate'>, lamb
  */
 export function tuningIds(
   ids: readonly string[],
-  { dev, confirm }: Pick<Protocolled, 'dev' | 'confirm'>,
+  { dev, confirm }: Pick<LoadedPlan, 'dev' | 'confirm'>,
   from: string,
 ): readonly string[] {
   const [known, held] = [new Set(dev), new Set(confirm)];

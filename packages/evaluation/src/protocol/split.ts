@@ -4,7 +4,7 @@ import Type from 'typebox';
 import { readJson } from '../files/read-json.ts';
 
 /** Ids to choose on, and ids to confirm on. */
-export interface Split {
+export interface IdSplit {
   readonly dev: readonly string[];
   readonly confirm: readonly string[];
 }
@@ -13,7 +13,7 @@ export interface Split {
 export const isDev = (id: string): boolean => BigInt(`0x${createHash('md5').update(id).digest('hex')}`) % 5n < 2n;
 
 /** Splits ids in their order. @remarks As the alpha paper (set-conditioned diversity) splits, section 4.2: MATH-500 becomes 201 and 299. */
-export const splitIds = (ids: readonly string[]): Split => ({
+export const splitIds = (ids: readonly string[]): IdSplit => ({
   dev: ids.filter(isDev),
   confirm: ids.filter((id) => !isDev(id)),
 });

@@ -76,14 +76,14 @@ export interface ConfirmCell {
 }
 
 /** What is known of a cell before its statistics. */
-export interface Sampled extends Pick<ConfirmCell, 'model' | 'role' | 'budget'> {
+export interface CellSample extends Pick<ConfirmCell, 'model' | 'role' | 'budget'> {
   readonly candidateBudget: number;
   readonly base: readonly CellResult[];
   readonly candidate: readonly CellResult[];
 }
 
 /** Cluster bootstrap of 10,000 over the problems of each cell, and Bonferroni over all of them. */
-export function confirmCells(sampled: readonly Sampled[], within: number): readonly ConfirmCell[] {
+export function confirmCells(sampled: readonly CellSample[], within: number): readonly ConfirmCell[] {
   const cells = sampled.map(({ model, role, budget, candidateBudget, base, candidate }) => {
     const clusters = pairedByProblem(candidate, base),
       [a, b] = [armSummary(base), armSummary(candidate)];
@@ -104,7 +104,7 @@ export function confirmCells(sampled: readonly Sampled[], within: number): reado
 
 export type Branch = 'A' | 'B' | 'C';
 /** The branch of the rule that was fixed before, with each condition; cells that are not matched meet none. */
-export interface Decision {
+export interface ProtocolDecision {
   /** Absent where a cell's mean caches are not matched: memory may be what makes the difference. */
   readonly branch?: Branch;
   /** At least one primary cell gains, at p < .05. */
@@ -129,7 +129,7 @@ const LEVEL = 0.05;
  */
 export function decide(
   cells: readonly Pick<ConfirmCell, 'role' | 'matched' | 'difference' | 'p' | 'bonferroni'>[],
-): Decision {
+): ProtocolDecision {
   const of = (role: Role): typeof cells => cells.filter((cell) => cell.role === role),
     gains = ({ matched, difference }: (typeof cells)[number], p: number): boolean =>
       matched && difference > 0 && p < LEVEL,

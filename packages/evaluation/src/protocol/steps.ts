@@ -4,29 +4,36 @@ import { rebudget } from '../cells/rebudget.ts';
 import type { Cell, CellResult } from '../cells/types.ts';
 import { digest } from '../jobs/store.ts';
 import { mean } from '../numbers.ts';
-import type { Naming } from '../policies.ts';
-import type { Ledger } from './ledger.ts';
+import type { PolicyNaming } from '../policies.ts';
+import type { ConfirmationLog } from './ledger.ts';
 import { branchMeanings } from './help.ts';
-import type { AskedModel, Chosen, Confirmed, ConfirmOutcome, Probed, ProbeOutcome } from './outcomes.ts';
+import type {
+  PlanModel,
+  WeightChoice,
+  ConfirmationReport,
+  ConfirmOutcome,
+  ProbeSummary,
+  ProbeOutcome,
+} from './outcomes.ts';
 import { standing } from '../standing.ts';
 import { candidateAt } from './plan.ts';
-import type { Protocolled } from './plan.ts';
+import type { LoadedPlan } from './plan.ts';
 import { armSummary, chosenLambda, confirmCells, decide, notMatched } from './statistics.ts';
-import type { ArmSummary, Decision, Sampled } from './statistics.ts';
+import type { ArmSummary, ProtocolDecision, CellSample } from './statistics.ts';
 
 /** The name of the one task of a plan. */
 export const TASK = 'problems';
 
 /** What answers: a model by its name in the plan. */
-export interface Bed extends Pick<Naming, 'names'> {
+export interface ModelRunner extends Pick<PolicyNaming, 'names'> {
   /** What names a model's weights, and what runs it. */
-  readonly identity: (model: string) => Promise<Omit<AskedModel, 'name'>>;
+  readonly identity: (model: string) => Promise<Omit<PlanModel, 'name'>>;
   readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 }
 
 /** The models of a plan by their weights. @throws KvError for one that stands there under two names */
-async function modelsOf({ plan }: Protocolled, { identity }: Bed, step: string): Promise<readonly AskedModel[]> {
-  const models: AskedModel[] = [];
+async function modelsOf({ plan }: LoadedPlan, { identity }: ModelRunner, step: string): Promise<readonly PlanModel[]> {
+  const models: PlanModel[] = [];
   for (const { name } of plan.models) {
     const one = { name, ...(await identity(name)) },
       twin = models.find(({ weights }) => weights === one.weights);
@@ -45,10 +52,10 @@ async function modelsOf({ plan }: Protocolled, { identity }: Bed, step: string):
  * @throws KvError for a problem that was confirmed on before, under whatever id, or one model under two names
  */
 export async function probe(
-  protocol: Protocolled,
+  protocol: LoadedPlan,
   ids: readonly string[],
-  bed: Bed,
-  ledger: Ledger,
+  bed: ModelRunner,
+  ledger: ConfirmationLog,
 ): Promise<ProbeOutcome> {
   const { plan, texts, hash, dev } = protocol,
     { names, run } = bed;
@@ -67,7 +74,7 @@ export async function probe(
   for (const { name: model } of plan.models)
     for (const budget of plan.budgets) {
       const base = armSummary(await answers(model, plan.base, budget)),
-        arms: Probed[] = [];
+        arms: ProbeSummary[] = [];
       for (const lambda of plan.lambdas) {
         const policy = candidateAt(plan, lambda),
           at = async (slots: number): Promise<ArmSummary> => armSummary(await answers(model, policy, slots)),
@@ -106,7 +113,7 @@ export async function probe(
 }
 
 /** What a reader of a result has to know of how its weight was chosen; nothing where all ids were asked once. */
-function chosenText({ ids, of, probes }: Chosen): string | undefined {
+function chosenText({ ids, of, probes }: WeightChoice): string | undefined {
   const told = [
     ...(ids < of ? [`on ${ids} of ${of} ids to choose on`] : []),
     ...(probes > 1 ? [`by probe ${probes} of these problems`] : []),
@@ -123,7 +130,11 @@ const joined = (...clauses: readonly (string | undefined)[]): string =>
  * the number of this look. A look after the first, by any plan at any of these problems, is no confirmation.
  * @throws KvError before a probe that chose a weight, or for a model of other weights than that one asked
  */
-export async function confirm(protocol: Protocolled, bed: Bed, ledger: Ledger): Promise<Confirmed> {
+export async function confirm(
+  protocol: LoadedPlan,
+  bed: ModelRunner,
+  ledger: ConfirmationLog,
+): Promise<ConfirmationReport> {
   const { plan, hash, confirm: ids } = protocol,
     { names, run } = bed,
     probed = ledger.probed(hash);
@@ -153,7 +164,7 @@ export async function confirm(protocol: Protocolled, bed: Bed, ledger: Ledger): 
     });
   if (written) return told(written, at);
   const problems = ids.map((id) => ({ task: TASK, id })),
-    sampled: Sampled[] = [];
+    sampled: CellSample[] = [];
   for (const [i, { model, budget }] of cells.entries()) {
     const answers = async (policy: string, at: number): Promise<readonly CellResult[]> =>
       run(model, await cellsOf([{ policy, budgets: [at] }], problems, plan.seeds, names));
@@ -190,16 +201,16 @@ export async function confirm(protocol: Protocolled, bed: Bed, ledger: Ledger): 
 }
 
 /** Which look at the problems to confirm on comes next, and how many of them were looked at before. */
-type Look = Pick<Confirmed, 'look' | 'seen'>;
+type Look = Pick<ConfirmationReport, 'look' | 'seen'>;
 /** The next look; what a kill left begun of this configuration is that look, not one before it. */
-function lookAt({ confirm: ids, texts }: Protocolled, ledger: Ledger, config?: string): Look {
+function lookAt({ confirm: ids, texts }: LoadedPlan, ledger: ConfirmationLog, config?: string): Look {
   const before = ledger.looks().filter((look) => look.config !== config),
     held = new Set(before.flatMap((one) => one.texts));
   return { look: before.length + 1, seen: ids.filter((id) => held.has(texts.get(id)!)).length };
 }
 
 /** A confirmation as it is told at a look. */
-function told(outcome: ConfirmOutcome, { look, seen }: Look): Confirmed {
+function told(outcome: ConfirmOutcome, { look, seen }: Look): ConfirmationReport {
   const before = look > 1 ? `${seen} of these ${outcome.ids} problems were looked at before` : undefined,
     verdict = joined(lookText(look), before, chosenText(outcome.chosen), notMatched(outcome.cells));
   return { verdict, ...outcome, look, seen };
@@ -208,7 +219,7 @@ function told(outcome: ConfirmOutcome, { look, seen }: Look): Confirmed {
 /** What a look at ids to confirm on is worth. */
 const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' : ''}look ${look} at these ids`;
 
-interface Branched extends Decision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
+interface Branched extends ProtocolDecision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
   /** The branch and its meaning, after what makes it no confirmation; or that mean caches are not matched. */
   readonly verdict: string;
   readonly standing: ReturnType<typeof standing>;
@@ -218,7 +229,7 @@ interface Branched extends Decision, Pick<ConfirmOutcome, 'config' | 'models' | 
 }
 
 /** The branch that a plan's newest confirmation comes to. @throws KvError before one */
-export function branch({ hash }: Protocolled, ledger: Ledger): Branched {
+export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched {
   const confirmed = ledger.confirmed(hash);
   if (!confirmed)
     throw new KvError(

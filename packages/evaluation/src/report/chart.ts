@@ -1,18 +1,18 @@
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { grouped } from '../grouped.ts';
-import type { Group } from './groups.ts';
+import { groupBy } from '../grouped.ts';
+import type { SweepGroup } from './groups.ts';
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 60, 12, 10, 34];
 
 /** Accuracy against mean bytes, a line a policy with the band of its intervals. */
-export function chart(groups: readonly Group[], title: string): string {
+export function chart(groups: readonly SweepGroup[], title: string): string {
   const most = Math.max(...groups.map(({ meanBytes }) => meanBytes)),
     read = groups.some(({ row }) => row.perplexity),
     top = read ? Math.max(...groups.map(({ interval }) => interval.high)) || 1 : 1,
     x = (bytes: number): string => (LEFT + ((WIDTH - LEFT - RIGHT) * bytes) / most).toFixed(1),
     y = (share: number): string => (TOP + (HEIGHT - TOP - BOTTOM) * (1 - share / top)).toFixed(1),
-    policies = [...grouped(groups, ({ row }) => row.policy)];
+    policies = [...groupBy(groups, ({ row }) => row.policy)];
   const lines = policies.map(([policy, of], i) => {
     const some = [...of].sort((a, b) => a.meanBytes - b.meanBytes),
       line = some.map(({ meanBytes, row }) => `${x(meanBytes)},${y(row.accuracy)}`).join(' '),

@@ -9,7 +9,7 @@ import { pairedByProblem } from '../protocol/statistics.ts';
 import type { SweepAnswers, SweepRow } from '../sweep/run.ts';
 
 /** A row of a sweep with the cells behind it. */
-export interface Group {
+export interface SweepGroup {
   readonly row: SweepRow;
   readonly cells: readonly CellResult[];
   readonly interval: Interval;
@@ -17,7 +17,7 @@ export interface Group {
 }
 
 /** The rows of a sweep, each with its cells. */
-export const groupsOf = ({ rows, samples }: SweepAnswers): readonly Group[] =>
+export const groupsOf = ({ rows, samples }: SweepAnswers): readonly SweepGroup[] =>
   rows.map((row) => {
     const budget: Budget | undefined = row.slots ?? row.budget,
       cells = samples[row.model].filter(
@@ -32,15 +32,15 @@ export const groupsOf = ({ rows, samples }: SweepAnswers): readonly Group[] =>
   });
 
 /** The rows that one is compared with: what evicts nothing, of the same model and task. */
-export const wholeOf = (group: Group, all: readonly Group[]): Group | undefined =>
+export const wholeOf = (group: SweepGroup, all: readonly SweepGroup[]): SweepGroup | undefined =>
   all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
 
 /** Whether a budget held every prompt and answer. */
-export const evictedNothing = ({ row }: Group, { row: whole }: Group): boolean =>
+export const evictedNothing = ({ row }: SweepGroup, { row: whole }: SweepGroup): boolean =>
   row.meanSlots === whole.meanSlots && row.peakSlots === whole.peakSlots;
 
 /** A row against the full cache, paired by problem: scores, or nats a token of a text that is read. */
-export const against = (group: Group, whole: Group): ReturnType<typeof pairedTest> =>
+export const against = (group: SweepGroup, whole: SweepGroup): ReturnType<typeof pairedTest> =>
   pairedTest(pairedByProblem(group.cells, whole.cells, group.row.perplexity && natsOf));
 
 /** Why answers were wrong, as counts. */
@@ -59,7 +59,7 @@ export interface Failures {
 }
 
 /** Tells wrong answers by what certificates tell for sure: how many heads held the answer's tokens when it began. */
-export function failures(group: Group, whole: Group | undefined): Failures {
+export function failures(group: SweepGroup, whole: SweepGroup | undefined): Failures {
   const right = new Map(whole?.cells.map(({ problem, seed, score }) => [JSON.stringify([problem, seed]), score])),
     count = { wrong: 0, beyond: 0, all: 0, some: 0, none: 0, unknown: 0 };
   for (const { problem, seed, score, evidence } of group.cells) {

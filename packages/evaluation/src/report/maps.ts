@@ -1,17 +1,17 @@
 import { BINS } from '../cells/evidence.ts';
 import { mean } from '../numbers.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { grouped } from '../grouped.ts';
-import type { Group } from './groups.ts';
+import { groupBy } from '../grouped.ts';
+import type { SweepGroup } from './groups.ts';
 
 const DEPTHS = 5;
 /** A policy's name and budget. */
-export const wayText = ({ row: { policy, budget } }: Group): string =>
+export const wayText = ({ row: { policy, budget } }: SweepGroup): string =>
   budget === undefined ? policy : `${policy} at ${budget}`;
 
 /** Right answers by depth of the answer in the prompt and by budget, a panel a policy; nothing where none stands in it. */
-export function depths(groups: readonly Group[]): string {
-  const panels = [...grouped(groups, ({ row }) => row.policy)].map(([policy, of]) => {
+export function depths(groups: readonly SweepGroup[]): string {
+  const panels = [...groupBy(groups, ({ row }) => row.policy)].map(([policy, of]) => {
     const lines = of.map(({ row, cells }) => {
       const squares = Array.from({ length: DEPTHS }, (_, d) => {
         const some = cells.filter(
@@ -33,7 +33,7 @@ export function depths(groups: readonly Group[]): string {
 }
 
 /** What heads kept of the prompt: a row a layer and KV head from the first layer down, mean of all cells. */
-export function keptMaps(groups: readonly Group[]): string {
+export function keptMaps(groups: readonly SweepGroup[]): string {
   const figures = groups.flatMap((group) => {
     const maps = group.cells.flatMap(({ evidence: { map } }) =>
       map === undefined ? [] : [Buffer.from(map, 'base64')],

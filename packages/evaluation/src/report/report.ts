@@ -8,12 +8,12 @@ import type { Sweep } from '../sweep/sweep.ts';
 import { otherTable } from './beside.ts';
 import { chart } from './chart.ts';
 import { conditions } from './conditions.ts';
-import { grouped } from '../grouped.ts';
+import { groupBy } from '../grouped.ts';
 import { failures, groupsOf, wholeOf } from './groups.ts';
-import type { Group } from './groups.ts';
+import type { SweepGroup } from './groups.ts';
 import { depths, keptMaps, wayText } from './maps.ts';
 import { style } from './style.ts';
-import { declared, verdicts } from './verdicts.ts';
+import { contrastSentences, verdicts } from './verdicts.ts';
 
 /** What a report says of the run beside its numbers. */
 export interface ReportFacts {
@@ -40,7 +40,7 @@ export function sweepReport(
   { command, sweep, versions, hashes, redact = (text) => text }: ReportFacts,
 ): string {
   const groups = groupsOf(outcome),
-    tasks = [...grouped(groups, ({ row }) => JSON.stringify([row.model, row.task])).values()];
+    tasks = [...groupBy(groups, ({ row }) => JSON.stringify([row.model, row.task])).values()];
   const parts = tasks.map((some) => {
     const { model, task } = some[0].row,
       read = some.some(({ row }) => row.perplexity),
@@ -72,7 +72,7 @@ ${certificateTable(some, groups, title, sweep)}</section>`;
 <main>
 <h1>What the cache keeps, and what it costs</h1>
 <p>${escapeHtml(conditions(shown))}</p>
-${declared(outcome.contrasts ?? [])}<section><h2>What came out</h2>
+${contrastSentences(outcome.contrasts ?? [])}<section><h2>What came out</h2>
 ${verdicts(groups, outcome.contrasts ?? [], sweep.part)}</section>
 ${parts.join('\n')}
 ${otherTable(outcome.beside ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}<dt>sweep</dt><dd><pre>${escapeHtml(JSON.stringify(shown, undefined, 2))}</pre></dd></dl></section>
@@ -87,7 +87,12 @@ const known = (numbers: readonly (number | undefined)[], digits = 1): string => 
 };
 
 /** Dropped mass, overlap with the best set, the answer's tokens, and how wrong answers came about, a line a row. */
-function certificateTable(groups: readonly Group[], all: readonly Group[], title: string, { every }: Sweep): string {
+function certificateTable(
+  groups: readonly SweepGroup[],
+  all: readonly SweepGroup[],
+  title: string,
+  { every }: Sweep,
+): string {
   const head = [
     'policy',
     'right',

@@ -6,7 +6,7 @@ import { contrastText } from '../sweep/contrasts.ts';
 import type { SweepContrast } from '../sweep/contrasts.ts';
 import { atText, comparedLegend, comparedText } from './compared.ts';
 import { against, evictedNothing, wholeOf } from './groups.ts';
-import type { Group } from './groups.ts';
+import type { SweepGroup } from './groups.ts';
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)}`;
 const ppl = (x: number): string => x.toPrecision(4);
@@ -14,7 +14,7 @@ export const between = ({ low, high }: { readonly low: number; readonly high: nu
   `[${percent(low)}, ${percent(high)}]`;
 
 /** A sentence a declared contrast; nothing without any. */
-export const declared = (contrasts: readonly SweepContrast[]): string =>
+export const contrastSentences = (contrasts: readonly SweepContrast[]): string =>
   contrasts.length === 0
     ? ''
     : `<section><h2>Declared contrasts</h2>
@@ -24,7 +24,7 @@ export const declared = (contrasts: readonly SweepContrast[]): string =>
 
 /** A sentence a row, intervals in each; p is two-sided, Bonferroni over all sentences that compare. */
 export function verdicts(
-  groups: readonly Group[],
+  groups: readonly SweepGroup[],
   contrasts: readonly SweepContrast[],
   part?: Parameters<typeof standing>[1],
 ): string {

@@ -4,7 +4,7 @@ import type { PairedDifference } from '@kv/tasks';
 import { agree } from '../cells/rebudget.ts';
 import { atText, comparedText } from '../report/compared.ts';
 import { against, groupsOf } from '../report/groups.ts';
-import type { Group } from '../report/groups.ts';
+import type { SweepGroup } from '../report/groups.ts';
 import { standing } from '../standing.ts';
 import type { SweepAnswers, SweepRow } from './run.ts';
 import type { Sweep } from './sweep.ts';
@@ -45,7 +45,7 @@ export function sweepContrasts(
     adjusted = bonferroni(found.map(({ p }) => p));
   return found.map((contrast, i) => ({ ...contrast, bonferroni: adjusted[i] }));
 
-  function measured(one: Group, two: Group): Omit<SweepContrast, 'bonferroni'> {
+  function measured(one: SweepGroup, two: SweepGroup): Omit<SweepContrast, 'bonferroni'> {
     const { model, task, problems, budget, meanSlots, perplexity } = one.row;
     return {
       model,
@@ -64,12 +64,12 @@ export function sweepContrasts(
 }
 
 /** Rows of one model and task at one budget; what evicts nothing has none and is compared with all. */
-const comparable = ({ row: one }: Group, { row: two }: Group): boolean =>
+const comparable = ({ row: one }: SweepGroup, { row: two }: SweepGroup): boolean =>
   one.model === two.model &&
   one.task === two.task &&
   (one.budget === two.budget || one.budget === undefined || two.budget === undefined);
 
-const sideOf = ({ row: { policy, budget, slots } }: Group): Side => ({
+const sideOf = ({ row: { policy, budget, slots } }: SweepGroup): Side => ({
   policy,
   ...(budget !== undefined && { budget }),
   ...(slots !== undefined && { slots }),

@@ -9,7 +9,7 @@ import { isRead, natsOf } from '../cells/perplexity.ts';
 import { cellId, generatingOf } from '../cells/types.ts';
 import type { Cell, CellResult, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
-import type { Naming } from '../policies.ts';
+import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { byProblem, intervalOf } from '../grouped.ts';
 import { mean } from '../numbers.ts';
@@ -72,7 +72,7 @@ export async function sweepModel(
   sweep: Sweep,
   tasks: Tasks,
   answers: Answers,
-  names: Naming['names'],
+  names: PolicyNaming['names'],
 ): Promise<{ readonly rows: readonly SweepRow[]; readonly samples: readonly CellResult[] }> {
   const { seeds = [0], match } = sweep,
     within = match?.within ?? 0.01,
@@ -125,7 +125,11 @@ function perplexityOf(results: readonly CellResult[]): Perplexity {
 }
 
 /** Every policy at every budget on every task, one that evicts nothing once. */
-async function waysOf({ policies, budgets }: Sweep, tasks: Tasks, names: Naming['names']): Promise<readonly Way[]> {
+async function waysOf(
+  { policies, budgets }: Sweep,
+  tasks: Tasks,
+  names: PolicyNaming['names'],
+): Promise<readonly Way[]> {
   const evicting = await Promise.all(
     policies.map(async (text) => {
       const policy = compile(await policyOf(text, names));
@@ -162,7 +166,7 @@ export async function checkAsked(
   sweep: Sweep,
   subject: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
   tasks: Tasks,
-  names: Naming['names'],
+  names: PolicyNaming['names'],
 ): Promise<void> {
   await waysOf(sweep, tasks, names);
   for (const task of Object.keys(tasks)) {
@@ -189,7 +193,7 @@ export async function sweepCost(
   tasks: Tasks,
   problems: number,
   time: (cells: readonly Cell[]) => Promise<readonly number[]>,
-  names: Naming['names'],
+  names: PolicyNaming['names'],
 ): Promise<SweepCost> {
   const { seeds = [0], match } = sweep,
     matching = { cells: 0, seconds: 0 },

@@ -2,7 +2,7 @@ import { dirname, resolve } from 'node:path';
 import { KvError, slotsOf } from '@kv/core';
 import type { Budget } from '@kv/models';
 import type { Encode, GeneratedTask, Problem } from '@kv/tasks';
-import { generated, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
+import { generateProblems, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { Within } from '../cells/rebudget.ts';
@@ -10,7 +10,7 @@ import { Generating, OneBudget } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
 import { policyOf } from '../policies.ts';
-import type { Naming } from '../policies.ts';
+import type { PolicyNaming } from '../policies.ts';
 import { readText, windows } from './text.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 10_000 });
@@ -130,7 +130,7 @@ function checkShare(budget: Budget, at: string): void {
 }
 
 /** @throws KvError that names the first policy of a sweep that is none */
-export async function checkPolicies({ policies }: Sweep, called: string, names?: Naming['names']): Promise<void> {
+export async function checkPolicies({ policies }: Sweep, called: string, names?: PolicyNaming['names']): Promise<void> {
   for (const [i, text] of policies.entries())
     await policyOf(text, names).catch((cause: unknown) => {
       if (!KvError.is(cause)) throw cause;
@@ -161,7 +161,7 @@ export async function sweepTasks(
               problems: task.problems,
             })
           : made(called, () =>
-              generated(task.task, {
+              generateProblems(task.task, {
                 encode,
                 sentences,
                 tokens: task.tokens,

@@ -56,16 +56,16 @@ const taking = (takes: Description['takes']): readonly AnyFactory[] =>
 const plain = taking('nothing').map((factory) => factory(...smaller(factory)) as Piece);
 const leaving = (to: Phase): readonly AnyScorer[] =>
   plain.filter((p) => p.from.join() === 'start' && p.to === to) as readonly AnyScorer[];
-const [weigher, other] = leaving('weights'),
+const [weightScorer, other] = leaving('weights'),
   [scorer] = leaving('scores');
 /** What stands inside combinations: two scorers of weights, or one whose scores may be negative. */
 const terms: readonly (readonly (readonly [weight: number, scorer: AnyScorer])[])[] = [
   [
-    [1, weigher],
+    [1, weightScorer],
     [2, other],
   ],
   [
-    [1, weigher],
+    [1, weightScorer],
     [-0.5, scorer],
   ],
 ];

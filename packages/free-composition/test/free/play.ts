@@ -1,7 +1,7 @@
 import { attentionMax } from '@kv/core';
 import { cpu } from '@kv/cpu';
-import { compile, planBudgets, runEvent, settle, signalKey } from '@kv/core/engine';
-import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor, Draft } from '@kv/core';
+import { compile, planBudgets, runEvent, readDecisions, signalKey } from '@kv/core/engine';
+import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor, DraftSelection } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 import type { Layer, Scene } from '@kv/laws';
@@ -68,7 +68,7 @@ function marked(
   });
 }
 
-/** One event of a policy that evicts, and its compaction. @throws KvError of a piece, or for what `settle` found. */
+/** One event of a policy that evicts, and its compaction. @throws KvError of a piece, or for what `readDecisions` found. */
 export async function event(
   policy: Policy,
   scene: Scene,
@@ -86,7 +86,7 @@ export async function event(
     (layer, l): EventLayer => ({ ...layer, at: { ...layer.at, budget }, budgets: plan.budgets[l] }),
   );
   const drafts = runEvent(compiled, layers, ops),
-    { kept, budgets } = await settle(backend, layers, drafts);
+    { kept, budgets } = await readDecisions(backend, layers, drafts);
   const folded = compiled.hooks('compact').flatMap((hook) =>
     layers.flatMap(({ at, read }, l) =>
       Object.values(
@@ -134,7 +134,11 @@ export async function visible(policy: Policy, scene: Scene, backend: Backend = c
   const { ops } = backend,
     layers = await staged(scene, ops, needsOf(policy));
   const masks = layers.flatMap(({ at, read }, l) => {
-    const draft: Draft = { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] };
+    const draft: DraftSelection = {
+      budgets: ops.from({ data: [at.budget], shape: [1, 1] }),
+      state: new Map(),
+      checks: [],
+    };
     return compile(policy)
       .hooks('view')
       .flatMap((hook) => {

@@ -1,4 +1,4 @@
-import { shaper, unitTransform } from '@kv/core';
+import { scoreTransform, unitTransform } from '@kv/core';
 import type { Ops, Piece, Tensor } from '@kv/core';
 import type { Scene } from '@kv/laws';
 import { hostRunning } from '@kv/engine';
@@ -22,7 +22,7 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
       noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
     return ops.add(x, ops.mul(noise, ops.mul(ops.reduce('max', ops.map('abs', x), 'slots'), TIE)));
   };
-  const slots = shaper('shaken', {}, ({ ops, scores }) => shake(ops, scores))();
+  const slots = scoreTransform('shaken', {}, ({ ops, scores }) => shake(ops, scores))();
   const units = unitTransform('shaken', {}, ({ ops, unitScores }) => shake(ops, unitScores))();
   return ({ to, atoms }) => {
     const kind = atoms[0]?.at === 'event' ? atoms[0].kind : undefined;

@@ -1,4 +1,4 @@
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 const KINDS = {
   dot: ['a_get(from_a + c * params.a_slot_step) * y', 'sum'],
@@ -14,7 +14,7 @@ const KINDS = {
  * For every vector of `b [r', n, d]`: its inner product with, or distance from, the vector of its row in `a [r, d]`; or
  * its norm.
  */
-export const alongChannels = (kind: keyof typeof KINDS): Kernel => ({
+export const alongChannels = (kind: keyof typeof KINDS): GpuKernel => ({
   id: `along-channels:${kind}`,
   buffers: {
     ...((kind === 'dot' || kind === 'distance') && { a: { view: 'number' } as const }),

@@ -1,5 +1,5 @@
 import type { Binary, Unary } from '@kv/core';
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 import { IS_NAN } from './fold.wgsl.ts';
 
 /** For each operand in order: a tensor in the shape of the result, one that is broadcast, or a number from the host. */
@@ -7,7 +7,12 @@ export type OperandKind = 'whole' | 'broadcast' | 'number';
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** `expression` of a, b and c at every element of the broadcast shape, f32. */
-export function elementwise(id: string, operands: readonly OperandKind[], expression: string, functions = ''): Kernel {
+export function elementwise(
+  id: string,
+  operands: readonly OperandKind[],
+  expression: string,
+  functions = '',
+): GpuKernel {
   const named = operands.map((kind, i) => [NAMES[i], kind] as const);
   const tensors = named.filter(([, kind]) => kind !== 'number'),
     hosts = named.filter(([, kind]) => kind === 'number');

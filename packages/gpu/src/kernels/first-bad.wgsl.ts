@@ -1,5 +1,5 @@
 import { THREADS } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 /** Order of f32 numbers as u32: -0 and +0 the same. Works on bits, where NaN, infinities and subnormals are safe. */
 export const ORDERED: string = /* wgsl */ `
@@ -12,7 +12,7 @@ fn ordered(bits: u32) -> u32 {
  * Per row: 1 + the flat index of the first valid entry that is NaN, infinite or ordered below `lowest`, or the largest
  * u32.
  */
-export const firstBad: Kernel = {
+export const firstBad: GpuKernel = {
   id: 'first-bad',
   buffers: { x: { view: 'bits', ragged: true }, output: ['u32', 'write'] },
   scalars: { lowest: 'u32' },
@@ -34,7 +34,7 @@ fn run(group: u32, lane: u32) {
 };
 
 /** The first row's that found something, else 0. */
-export const firstOf: Kernel = {
+export const firstOf: GpuKernel = {
   id: 'first-of',
   buffers: { found: 'u32', output: ['u32', 'write'] },
   scalars: { size: 'u32' },

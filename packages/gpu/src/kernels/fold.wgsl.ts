@@ -1,6 +1,6 @@
 import type { Reduction } from '@kv/core';
 import { THREADS } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 /** The lowest finite f32, as WGSL writes it. */
 export const LOWEST = '-0x1.fffffep+127f';
@@ -36,7 +36,7 @@ const finish = (kind: Reduction, again: (f: string) => string): string => {
  * One thread folds `size` elements of x that stand `step` apart: rows, channels, the query heads of a KV head, or
  * (`valid`) the valid slots of a channel. Sums go by 32 elements, so that none grows long.
  */
-export const foldThread = (kind: Reduction): Kernel => {
+export const foldThread = (kind: Reduction): GpuKernel => {
   const folds: string[] = [];
   const again = (f: string): string => {
     folds.push(/* wgsl */ `fn fold${folds.length}(from_: u32, size: u32, rough: f32, mean: f32) -> f32 {
@@ -100,7 +100,7 @@ fn ${name}(lane: u32, mine: f32) -> f32 {
 export const TREE: Readonly<Record<'sum' | 'max', string>> = { sum: 'a + b', max: JOIN.max[1] };
 
 /** One workgroup folds the valid slots of one row. */
-export const foldSlots = (kind: Reduction): Kernel => {
+export const foldSlots = (kind: Reduction): GpuKernel => {
   const folds: string[] = [];
   const again = (f: string): string => {
     folds.push(/* wgsl */ `fn fold${folds.length}(lane: u32, from_: u32, size: u32, rough: f32, mean: f32) -> f32 {

@@ -1,5 +1,5 @@
 import { THREADS } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
 /**
@@ -8,7 +8,7 @@ import { LOWEST } from './fold.wgsl.ts';
  * row, walks over all slots by tiles and looks into those that hold one of its groups: near O(n) where groups are
  * sorted.
  */
-export const groupSlots = (kind: 'mean' | 'sum' | 'max'): Kernel => ({
+export const groupSlots = (kind: 'mean' | 'sum' | 'max'): GpuKernel => ({
   id: `group-slots:${kind}`,
   buffers: { x: { view: 'number', ragged: true }, groups: { view: 'index', ragged: true }, output: ['f32', 'write'] },
   scalars: { groups_count: 'u32' },

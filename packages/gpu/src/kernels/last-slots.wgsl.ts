@@ -1,7 +1,7 @@
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 /** 1 in the last `window` valid slots of each row, else 0. */
-export const lastSlots: Kernel = {
+export const lastSlots: GpuKernel = {
   id: 'last-slots',
   buffers: { like: { view: 'shape', ragged: true }, output: ['f32', 'write'] },
   scalars: { window: 'u32' },

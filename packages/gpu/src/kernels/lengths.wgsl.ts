@@ -1,7 +1,7 @@
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 /** Lengths of x for `rows` rows: those of the KV heads for each query head, or the slots where x is not ragged. */
-export const lengths: Kernel = {
+export const lengths: GpuKernel = {
   id: 'lengths',
   buffers: { x: { view: 'shape', ragged: true }, output: ['u32', 'write'] },
   scalars: {},

@@ -1,7 +1,7 @@
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 /** 1 at the slots that `kept` names, in an output that is 0 before; every thread writes the same number. */
-export const mark: Kernel = {
+export const mark: GpuKernel = {
   id: 'mark',
   buffers: { kept: { view: 'index', ragged: true }, output: ['f32', 'write'] },
   scalars: { size: 'u32' },

@@ -1,10 +1,10 @@
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 /**
  * `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. A workgroup owns 64 channels of a row; 4 lanes share the slots,
  * 32 at a time, so that no sum grows long.
  */
-export const matmul: Kernel = {
+export const matmul: GpuKernel = {
   id: 'matmul',
   buffers: { a: { view: 'number', ragged: true }, b: { view: 'number', ragged: true }, output: ['f32', 'write'] },
   scalars: {},

@@ -1,11 +1,11 @@
 import { THREADS } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 import { IS_NAN, LOWEST, tree, TREE } from './fold.wgsl.ts';
 
 /**
  * Each row over its valid slots: x / Σx, or exp(x - max) / Σ; without mass uniform; 0 beyond them. One workgroup a row.
  */
-export const normaliseRows = (softmax: boolean): Kernel => ({
+export const normaliseRows = (softmax: boolean): GpuKernel => ({
   id: softmax ? 'softmax' : 'simplex',
   buffers: { x: { view: 'number', ragged: true }, output: ['f32', 'write'] },
   scalars: {},

@@ -1,8 +1,8 @@
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
 /** Pooling along slots over all but the last `except` valid ones, which keep their number; 0 beyond them. */
-export const pool = (kind: 'mean' | 'max'): Kernel => ({
+export const pool = (kind: 'mean' | 'max'): GpuKernel => ({
   id: `pool:${kind}`,
   buffers: { x: { view: 'number', ragged: true }, output: ['f32', 'write'] },
   scalars: { half: 'u32', except: 'u32', width: 'f32' },

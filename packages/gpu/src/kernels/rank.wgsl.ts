@@ -1,5 +1,5 @@
 import { THREADS } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
 /** Pairs that one workgroup sorts in its own memory: two a thread. */
@@ -14,7 +14,7 @@ const PAIRS = /* wgsl */ `
 fn after(ka: u32, pa: u32, kb: u32, pb: u32) -> bool { return ka > kb || (ka == kb && pa > pb); }`;
 
 /** Writes the pairs of `segments` rows, or of all rows as one segment; place = slot * rows + row there. */
-export const rankPairs: Kernel = {
+export const rankPairs: GpuKernel = {
   id: 'rank-pairs',
   buffers: { x: { view: 'bits', ragged: true }, keys: ['u32', 'write'], places: ['u32', 'write'] },
   scalars: { size: 'u32', joint: 'u32' },
@@ -32,7 +32,7 @@ fn run(index: u32) {
 };
 
 /** One exchange of the network: pairs `gap` apart in blocks of `block`. */
-export const rankStep: Kernel = {
+export const rankStep: GpuKernel = {
   id: 'rank-step',
   buffers: { keys: ['u32', 'write'], places: ['u32', 'write'] },
   scalars: { size: 'u32', block: 'u32', gap: 'u32' },
@@ -48,7 +48,7 @@ fn run(index: u32) {
 };
 
 /** All exchanges within 512 pairs: for every block from `first` to `last`, gaps from at most 256 down to 1. */
-export const rankLocal: Kernel = {
+export const rankLocal: GpuKernel = {
   id: 'rank-local',
   buffers: { keys: ['u32', 'write'], places: ['u32', 'write'] },
   scalars: { size: 'u32', first: 'u32', last: 'u32' },
@@ -81,7 +81,7 @@ fn run(group: u32, lane: u32) {
 };
 
 /** The place in the order to the slot that has it, 0 where no valid slot is. */
-export const rankPlaces: Kernel = {
+export const rankPlaces: GpuKernel = {
   id: 'rank-places',
   buffers: { keys: 'u32', places: 'u32', output: ['f32', 'write'] },
   scalars: { rows: 'u32', slots: 'u32', size: 'u32', joint: 'u32' },

@@ -1,5 +1,5 @@
 import { THREADS } from '../kernel.ts';
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
 /** Over a row's slots: to count, four of the histogram, to write; and the writes. */
@@ -10,7 +10,7 @@ const PASSES = 7;
  * histogram passes of 8 bits, and writes kept slots in ascending order, of equal keys the lower slots. Integer atomics
  * only.
  */
-export const select: Kernel = {
+export const select: GpuKernel = {
   id: 'select',
   buffers: {
     scores: { view: 'bits', ragged: true },

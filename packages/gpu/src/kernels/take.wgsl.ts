@@ -1,10 +1,10 @@
-import type { Kernel } from '../kernel.ts';
+import type { GpuKernel } from '../kernel.ts';
 
 /**
  * `table[row, index[row, slot]]`, bits as they are; 0 beyond the valid slots. A kernel cannot throw: an index beyond
  * the table gives NaN (all ones in u32), which the next check meets.
  */
-export const take: Kernel = {
+export const take: GpuKernel = {
   id: 'take',
   buffers: { table: { view: 'bits' }, index: { view: 'index', ragged: true }, output: ['u32', 'write'] },
   scalars: { size: 'u32', bad: 'u32' },

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { sizeOf, takesLengths } from '@kv/core/engine';
 import type { Kernel as PieceKernel, Tensor, Primitives } from '@kv/core';
 import type { Commands } from '../commands.ts';
-import { dispatch, THREADS, type Kernel } from '../kernel.ts';
+import { dispatch, THREADS, type GpuKernel } from '../kernel.ts';
 import { bytesOf, sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
 import { lengthsFor } from './ragged.ts';
@@ -35,7 +35,7 @@ fn best(lane: u32, key: u32, place: u32) -> u32 {
 }`;
 
 /** The kernel that a piece brings, in the form of those of this package: the shapes of its inputs come before its parameters. */
-function compiled({ id, inputs, params, output, ragged, wgsl, per }: PieceKernel): Kernel {
+function compiled({ id, inputs, params, output, ragged, wgsl, per }: PieceKernel): GpuKernel {
   const names = Object.keys(inputs),
     own = names.map((x) => `${x}_shape = vec3<u32>(params.${x}_x, params.${x}_y, params.${x}_z); `),
     shapes = names.map((x) => `var<private> ${x}_shape: vec3<u32>;`);
@@ -57,7 +57,7 @@ function compiled({ id, inputs, params, output, ragged, wgsl, per }: PieceKernel
   };
 }
 
-const known = new WeakMap<PieceKernel, Kernel>();
+const known = new WeakMap<PieceKernel, GpuKernel>();
 
 /** Kernels that pieces bring: `run` with the bindings that its declaration promises. */
 export function kernelOp(

@@ -1,9 +1,9 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '../commands.ts';
-import { dispatch, type Kernel, type Space } from '../kernel.ts';
+import { dispatch, type GpuKernel, type Space } from '../kernel.ts';
 
-interface Call {
+interface DispatchCall {
   /** Of the result. */
   readonly space: Space;
   /** Elements or workgroups. @defaultValue the whole space */
@@ -15,6 +15,6 @@ interface Call {
 /** Records a kernel over rows, slots and channels. */
 export const run = (
   commands: Commands,
-  kernel: Kernel,
-  { space, count = sizeOf(space), buffers, scalars = {} }: Call,
+  kernel: GpuKernel,
+  { space, count = sizeOf(space), buffers, scalars = {} }: DispatchCall,
 ): void => dispatch(commands, kernel, buffers, scalars, count, { space });

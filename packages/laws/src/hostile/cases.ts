@@ -1,15 +1,15 @@
 import { KvError } from '@kv/core';
 import type { Policy, Tensor } from '@kv/core';
 import { changes, givers, overwrites } from './givers.ts';
-import type { Give, Giver, When } from './givers.ts';
+import type { FaultSupplier, FaultPoint, FailurePoint } from './givers.ts';
 import { anything, lifetimes, tensors } from './wrong.ts';
-import type { Wrong } from './wrong.ts';
+import type { FaultyValue } from './wrong.ts';
 
 /** A policy with a piece that returns something faulty. */
 export interface HostileCase {
   /** The piece, what it returns, and the fault in it. */
   readonly name: string;
-  readonly when: When;
+  readonly when: FailurePoint;
   /** Made anew for each run; a KvError that it throws counts like one of the engine. */
   policy(): Policy;
   /** The fault appears at the second event or token only. */
@@ -32,7 +32,7 @@ const HELD = 'where tensors are never given back, an old one is as good as a new
 
 /** Every wrong shape, type, number and lifetime, in every place where a piece or hook gives something to an engine. */
 export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOptions): readonly HostileCase[] {
-  const all = ({ takes, when, wide = false, numbers = [] }: Giver): readonly Wrong[] => [
+  const all = ({ takes, when, wide = false, numbers = [] }: FaultPoint): readonly FaultyValue[] => [
     ...anything.filter(({ name }) => when !== 'policy' || !name.startsWith('throws')), // nothing of it runs
     ...(takes === 'tensor' ? [...tensors(!wide), ...lifetimes(foreign)] : []),
     ...numbers,
@@ -76,7 +76,7 @@ export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOp
 }
 
 /** Returns the fault in the last layer, after the others have run. */
-function giving(wrong: Wrong): Give {
+function giving(wrong: FaultyValue): FaultSupplier {
   let before: unknown;
   return ((good, where) => {
     if (where.at && where.at.layer < where.at.layers - 1) return good;
@@ -84,7 +84,7 @@ function giving(wrong: Wrong): Give {
     const given = before ?? good;
     before ??= good;
     return wrong.of(given, where);
-  }) as Give;
+  }) as FaultSupplier;
 }
 
 /** Judges what an engine made of a case. @throws RangeError unless it failed with the one sentence that is due */
@@ -103,7 +103,7 @@ export function judgeHostile({ name, when, harmless }: HostileCase, error: unkno
 }
 const PIECE = /^hostile(?:, layer \d+)?: /;
 /** What an error must name: the piece, and the layer where there is one. */
-const BY: Readonly<Record<When, RegExp>> = {
+const BY: Readonly<Record<FailurePoint, RegExp>> = {
   policy: /^(?:policy|event|retain|plain(?:, layer \d+)?): /,
   event: PIECE,
   provider: PIECE,

@@ -13,7 +13,7 @@ import {
   scoreAllocator,
   scorer,
   selector,
-  shaper,
+  scoreTransform,
   state,
   transform,
   unit,
@@ -21,21 +21,21 @@ import {
   unitTransform,
   values,
   view,
-  weigher,
+  weightScorer,
   weightAllocator,
   weightSelector,
   weightTransform,
   wrapSelect,
 } from '@kv/core';
-import type { AnySignal, At, Ops, Piece, Policy, Scorer, Signal, Tensor } from '@kv/core';
-import type { Atom, Cell, Draft } from '@kv/core';
-import { content, counts, slots, spoilt } from './wrong.ts';
-import type { Where, Wrong } from './wrong.ts';
+import type { AnySignal, LayerContext, Ops, Piece, Policy, Scorer, Signal, Tensor } from '@kv/core';
+import type { Atom, StepInput, DraftSelection } from '@kv/core';
+import { content, counts, slots, spoiltValues } from './wrong.ts';
+import type { FaultContext, FaultyValue } from './wrong.ts';
 
 /** The correct value, or a fault in its place. */
-export type Give = (good: unknown, where: Where) => never;
+export type FaultSupplier = (good: unknown, where: FaultContext) => never;
 /** When a piece runs, and what a failure leaves of the sequence. */
-export type When =
+export type FailurePoint =
   /** Before anything runs: the sequence stays as it was. */
   | 'policy'
   /** In an event, before anything is compacted: the sequence stays as it was. */
@@ -50,38 +50,38 @@ export type When =
   | 'decode'
   | 'prefill';
 /** A place where a piece gives something to an engine. */
-export interface Giver {
+export interface FaultPoint {
   readonly name: string;
-  readonly when: When;
+  readonly when: FailurePoint;
   readonly takes: 'tensor' | 'anything';
   /** A tensor may have any number of columns. @defaultValue false */
   readonly wide?: boolean;
   /** Numbers that it might hold. @defaultValue none */
-  readonly numbers?: readonly Wrong[];
+  readonly numbers?: readonly FaultyValue[];
   /** What is no fault here, by the name of what is wrong, and why. */
   readonly harmless?: Readonly<Record<string, string>>;
-  policy(give: Give): Policy;
+  policy(give: FaultSupplier): Policy;
 }
 
-const even = ({ ops, at }: Where, rows = at.kvHeads, columns = at.slots): Tensor =>
+const even = ({ ops, at }: FaultContext, rows = at.kvHeads, columns = at.slots): Tensor =>
   ops.from({
     data: Float32Array.from({ length: rows * columns }, (_, i) => 1 + ((i * 7) % columns)),
     shape: [rows, columns],
   });
 const zeros = (ops: Ops, shape: readonly number[], dtype?: 'u32'): Tensor =>
   ops.from({ data: new Float32Array(shape.reduce((a, b) => a * b, 1)), shape }, dtype);
-const maskOf = ({ ops, at }: Where): Tensor => zeros(ops, [1, at.slots]);
-const first = ({ ops, at }: Where, n: number): Tensor =>
+const maskOf = ({ ops, at }: FaultContext): Tensor => zeros(ops, [1, at.slots]);
+const first = ({ ops, at }: FaultContext, n: number): Tensor =>
   ops.from(
     { data: Uint32Array.from({ length: at.selectRows * n }, (_, i) => i % n), shape: [at.selectRows, n] },
     'u32',
   );
 
 const plain = scorer('plain', {}, (ctx) => even(ctx))();
-const weights = weigher('weights', {}, (ctx) => even(ctx))();
+const weights = weightScorer('weights', {}, (ctx) => even(ctx))();
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 const byUnits = unitSelector('byUnits', {}, ({ ops, at, budgets, scores }) => ops.select(scores, budgets) ?? at)();
-const halves = ({ ops, at }: Where) => ({
+const halves = ({ ops, at }: FaultContext) => ({
   of: ops.from(
     { data: Uint32Array.from({ length: at.slots }, (_, i) => (2 * i < at.slots ? 0 : 1)), shape: [1, at.slots] },
     'u32',
@@ -103,22 +103,22 @@ const CLAMPED = 'a place that is no whole position stands for the next one that 
 const places = { Infinity: CLAMPED, '-Infinity': CLAMPED, '-1': CLAMPED, '1.5': CLAMPED };
 const EMPTY = 'an empty object changes nothing';
 
-const scoring = (name: string, policy: (give: Give) => Policy, atLeast0: boolean): Giver => ({
+const scoring = (name: string, policy: (give: FaultSupplier) => Policy, atLeast0: boolean): FaultPoint => ({
   name: `${name}, scores`,
   when: 'event',
   takes: 'tensor',
-  numbers: atLeast0 ? spoilt : content(NaN, Infinity, -Infinity),
+  numbers: atLeast0 ? spoiltValues : content(NaN, Infinity, -Infinity),
   policy,
 });
-const budgets = (name: string, policy: (give: Give) => Policy): Giver => ({
+const budgets = (name: string, policy: (give: FaultSupplier) => Policy): FaultPoint => ({
   name: `${name}, budgets`,
   when: 'event',
   takes: 'tensor',
-  numbers: [...spoilt, ...content(1.5, 1e9)],
+  numbers: [...spoiltValues, ...content(1.5, 1e9)],
   harmless: optional,
   policy,
 });
-const keeping = (name: string, policy: (give: Give) => Policy): Giver => ({
+const keeping = (name: string, policy: (give: FaultSupplier) => Policy): FaultPoint => ({
   name: `${name}, kept slots`,
   when: 'event',
   takes: 'tensor',
@@ -129,34 +129,38 @@ const keeping = (name: string, policy: (give: Give) => Policy): Giver => ({
 });
 
 /** A step as it may be written without our declarations. */
-function raw(change: (draft: Draft, where: Where) => unknown): Policy {
+function raw(change: (draft: DraftSelection, where: FaultContext) => unknown): Policy {
   const atoms = plain.atoms.map((atom): Atom => {
     if (atom.at !== 'event') return atom;
-    const run = (cells: readonly Cell[]): readonly Draft[] =>
-      atom.run(cells).map((draft, i) => change(draft, cells[i]) as Draft);
+    const run = (cells: readonly StepInput[]): readonly DraftSelection[] =>
+      atom.run(cells).map((draft, i) => change(draft, cells[i]) as DraftSelection);
     return { ...atom, name: 'hostile', label: 'hostile', run };
   });
   return compose({ ...plain, name: 'hostile', label: 'hostile', atoms } as Scorer, topK);
 }
 /** The atoms of a policy with one that was changed. */
-function malformed(field: string, give: Give): Policy {
+function malformed(field: string, give: FaultSupplier): Policy {
   const [atom, ...rest] = inner.atoms;
   return {
     ...inner,
-    atoms: [{ ...atom, [field]: give(atom[field as 'name'], {} as Where) }, ...rest],
+    atoms: [{ ...atom, [field]: give(atom[field as 'name'], {} as FaultContext) }, ...rest],
   } as Policy;
 }
 
 /** Every kind of piece and hook, in every place where it gives something. */
-export const givers: readonly Giver[] = [
+export const givers: readonly FaultPoint[] = [
   scoring('scorer', (give) => compose(scorer('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), false),
-  scoring('weigher', (give) => compose(weigher('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), true),
+  scoring('weightScorer', (give) => compose(weightScorer('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), true),
   scoring(
     'transform',
     (give) => compose(plain, transform('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK),
     false,
   ),
-  scoring('shaper', (give) => compose(plain, shaper('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), false),
+  scoring(
+    'scoreTransform',
+    (give) => compose(plain, scoreTransform('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK),
+    false,
+  ),
   scoring(
     'normaliser',
     (give) => compose(plain, normaliser('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK),
@@ -168,11 +172,11 @@ export const givers: readonly Giver[] = [
     true,
   ),
   ...(['forced', 'banned'] as const).map(
-    (mask): Giver => ({
+    (mask): FaultPoint => ({
       name: `scorer, ${mask} slots`,
       when: 'event',
       takes: 'tensor',
-      numbers: spoilt,
+      numbers: spoiltValues,
       harmless: { ...optional, null: NOTHING, ...masks },
       policy: (give) =>
         compose(scorer('hostile', {}, (ctx) => ({ scores: even(ctx), [mask]: give(maskOf(ctx), ctx) }))(), topK),
@@ -182,7 +186,7 @@ export const givers: readonly Giver[] = [
     name: 'scorer, a state',
     when: 'event',
     takes: 'tensor',
-    numbers: spoilt,
+    numbers: spoiltValues,
     harmless: owned,
     policy: (give) =>
       compose(
@@ -207,7 +211,8 @@ export const givers: readonly Giver[] = [
     takes: 'anything',
     numbers: counts,
     harmless: { ...optional, null: NOTHING, 'a number': 'it is one' },
-    policy: (give) => compose(scorer('hostile', { floor: () => give(0, {} as Where) }, (ctx) => even(ctx))(), topK),
+    policy: (give) =>
+      compose(scorer('hostile', { floor: () => give(0, {} as FaultContext) }, (ctx) => even(ctx))(), topK),
   },
   {
     name: 'unit, units of slots',
@@ -287,7 +292,7 @@ export const givers: readonly Giver[] = [
     name: 'allocator, a plan',
     when: 'event',
     takes: 'anything',
-    policy: (give) => compose(plain, allocator('hostile', {}, (plan) => give(plan, {} as Where))(), topK),
+    policy: (give) => compose(plain, allocator('hostile', {}, (plan) => give(plan, {} as FaultContext))(), topK),
   },
   {
     name: 'allocator, a budget',
@@ -299,7 +304,7 @@ export const givers: readonly Giver[] = [
         plain,
         allocator('hostile', {}, ({ budgets: [[, ...heads], ...rest], ...plan }) => ({
           ...plan,
-          budgets: [[give(1, {} as Where), ...heads], ...rest],
+          budgets: [[give(1, {} as FaultContext), ...heads], ...rest],
         }))(),
         topK,
       ),
@@ -313,7 +318,7 @@ export const givers: readonly Giver[] = [
         plain,
         allocator('hostile', {}, ({ budgets: [layer, ...rest], ...plan }) => ({
           ...plan,
-          budgets: [give(layer, {} as Where), ...rest],
+          budgets: [give(layer, {} as FaultContext), ...rest],
         }))(),
         topK,
       ),
@@ -324,7 +329,7 @@ export const givers: readonly Giver[] = [
     takes: 'anything',
     harmless: { ...optional, 'an empty array': NOTHING },
     policy: (give) =>
-      compose(plain, allocator('hostile', {}, (plan) => ({ ...plan, notes: give([], {} as Where) }))(), topK),
+      compose(plain, allocator('hostile', {}, (plan) => ({ ...plan, notes: give([], {} as FaultContext) }))(), topK),
   },
   keeping('selector', (give) =>
     compose(plain, selector('hostile', {}, (ctx) => give(first(ctx, ctx.at.budget), ctx))()),
@@ -341,11 +346,11 @@ export const givers: readonly Giver[] = [
       ['values', values],
     ] as const
   ).map(
-    ([name, signal]): Giver => ({
+    ([name, signal]): FaultPoint => ({
       name: `compaction, ${name}`,
       when: 'compact',
       takes: 'tensor',
-      numbers: spoilt,
+      numbers: spoiltValues,
       harmless: { ...optional, 'a negative number': 'keys and values may be negative' },
       policy: (give) =>
         compose(
@@ -367,7 +372,7 @@ export const givers: readonly Giver[] = [
     name: 'view, a mask',
     when: 'decode',
     takes: 'tensor',
-    numbers: spoilt,
+    numbers: spoiltValues,
     harmless: { ...optional, ...masks },
     policy: (give) => hide('hostile', { during: 'decode' }, (ctx) => ({ mask: give(even(ctx), ctx) }))() as Policy,
   },
@@ -466,27 +471,27 @@ export const givers: readonly Giver[] = [
       }) as Policy,
   },
   ...(['sinks', 'below'] as const).map(
-    (name): Giver => ({
+    (name): FaultPoint => ({
       name: `freeze, ${name}`,
       when: 'prefill',
       takes: 'anything',
       numbers: counts,
       harmless: { ...places, 'a number': 'it is one' },
       policy: (give) =>
-        freeze('hostile', {}, (at) => ({ sinks: 1, below: 2, [name]: give(2, { at } as Where) }))() as Policy,
+        freeze('hostile', {}, (at) => ({ sinks: 1, below: 2, [name]: give(2, { at } as FaultContext) }))() as Policy,
     }),
   ),
   {
     name: 'freeze, all that it leaves',
     when: 'prefill',
     takes: 'anything',
-    policy: (give) => freeze('hostile', {}, (at) => give({ sinks: 1, below: 2 }, { at } as Where))() as Policy,
+    policy: (give) => freeze('hostile', {}, (at) => give({ sinks: 1, below: 2 }, { at } as FaultContext))() as Policy,
   },
   {
     name: 'step hook, a state',
     when: 'step',
     takes: 'tensor',
-    numbers: spoilt,
+    numbers: spoiltValues,
     harmless: owned,
     policy: (give) => {
       const after = onStep('hostile', { needs: [kept] }, (ctx) => ({ kept: give(even(ctx), ctx) }));
@@ -520,7 +525,7 @@ export const givers: readonly Giver[] = [
         id: 'hostile',
         as: 'given',
         cost: 'pass',
-        provide: async (_, layer) => give(5, { at: { layer, layers: 2 } as At } as Where),
+        provide: async (_, layer) => give(5, { at: { layer, layers: 2 } as LayerContext } as FaultContext),
       };
       return compose(scorer('plain', { needs: [signal] }, (ctx) => even(ctx))(), topK);
     },
@@ -545,7 +550,7 @@ export const givers: readonly Giver[] = [
     policy: (give) => raw(({ state: all, ...draft }, where) => ({ ...draft, state: give(all, where) })),
   },
   ...['at', 'name', 'label', 'needs', 'kind', 'reach', 'floor', 'run'].map(
-    (field): Giver => ({
+    (field): FaultPoint => ({
       name: `an atom, its ${field}`,
       when: 'policy',
       takes: 'anything',
@@ -561,13 +566,13 @@ export const givers: readonly Giver[] = [
     name: 'a policy, its atoms',
     when: 'policy',
     takes: 'anything',
-    policy: (give) => ({ ...inner, atoms: give(inner.atoms, {} as Where) }) as Policy,
+    policy: (give) => ({ ...inner, atoms: give(inner.atoms, {} as FaultContext) }) as Policy,
   },
   {
     name: 'a policy',
     when: 'policy',
     takes: 'anything',
-    policy: (give) => give(inner, {} as Where) as Policy,
+    policy: (give) => give(inner, {} as FaultContext) as Policy,
   },
 ];
 /** Pieces that write to what they may only read. */
@@ -642,7 +647,7 @@ const spoils = (signal: AnySignal): (() => Policy) => {
   return () => compose(piece(), topK);
 };
 /** Pieces that write to tensors that they are given, where those lie on the host. */
-export const overwrites: readonly (readonly [name: string, when: When, policy: () => Policy])[] = [
+export const overwrites: readonly (readonly [name: string, when: FailurePoint, policy: () => Policy])[] = [
   ['keys', 'event', spoils(keys)],
   ['values', 'event', spoils(values)],
   ['positions', 'event', spoils(positions)],
@@ -725,7 +730,7 @@ export const overwrites: readonly (readonly [name: string, when: When, policy: (
       ) as Policy,
   ],
 ];
-function changing(change: (cell: Cell) => unknown): Policy {
+function changing(change: (cell: StepInput) => unknown): Policy {
   const shape: Piece = plain;
   const atoms = shape.atoms.map(
     (atom): Atom =>
@@ -734,7 +739,7 @@ function changing(change: (cell: Cell) => unknown): Policy {
             ...atom,
             name: 'hostile',
             label: 'hostile',
-            run: (cells: readonly Cell[]): readonly Draft[] => {
+            run: (cells: readonly StepInput[]): readonly DraftSelection[] => {
               cells.forEach(change);
               return atom.run(cells);
             },

@@ -1,20 +1,20 @@
-import type { At, HostArray, Ops, Tensor } from '@kv/core';
+import type { LayerContext, HostArray, Ops, Tensor } from '@kv/core';
 
 /** Where a piece stands when it gives something. */
-export interface Where {
+export interface FaultContext {
   readonly ops: Ops;
-  readonly at: At;
+  readonly at: LayerContext;
 }
 /** A fault: a value in place of the correct one. */
-export interface Wrong {
+export interface FaultyValue {
   readonly name: string;
   /** What is given in the place of `good`; what it throws, the piece throws. */
-  of(good: unknown, where: Where): unknown;
+  of(good: unknown, where: FaultContext): unknown;
   /** It comes at the second event only, after a correct first one. */
   readonly late?: boolean;
 }
 /** Faults that fit any place. */
-export const anything: readonly Wrong[] = [
+export const anything: readonly FaultyValue[] = [
   { name: 'undefined', of: () => undefined },
   { name: 'null', of: () => null },
   { name: 'a number', of: () => 5 },
@@ -27,8 +27,8 @@ export const anything: readonly Wrong[] = [
   { name: 'a promise', of: (good) => Promise.resolve(good) },
   ...thrown(),
 ];
-function thrown(): readonly Wrong[] {
-  const throws = (name: string, x: unknown): Wrong => ({
+function thrown(): readonly FaultyValue[] {
+  const throws = (name: string, x: unknown): FaultyValue => ({
     name: `throws ${name}`,
     of: () => {
       throw x;
@@ -42,22 +42,25 @@ function thrown(): readonly Wrong[] {
   ];
 }
 
-const sized = ({ dtype }: Tensor, sizes: readonly number[], { ops }: Where): Tensor =>
+const sized = ({ dtype }: Tensor, sizes: readonly number[], { ops }: FaultContext): Tensor =>
   ops.from(numbers(sizes, dtype === 'u32' ? 0 : 1), dtype);
 const numbers = (shape: readonly number[], x: number): HostArray => ({
   data: new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(x),
   shape,
 });
-const shaped = (name: string, sizes: (shape: readonly number[], at: At) => readonly number[]): Wrong => ({
+const shaped = (
+  name: string,
+  sizes: (shape: readonly number[], at: LayerContext) => readonly number[],
+): FaultyValue => ({
   name,
   of: (good, where) => sized(good as Tensor, sizes((good as Tensor).shape, where.at), where),
 });
-const handle = (name: string, of: (good: Tensor, where: Where) => object): Wrong => ({
+const handle = (name: string, of: (good: Tensor, where: FaultContext) => object): FaultyValue => ({
   name,
   of: (good, where) => of(good as Tensor, where),
 });
 /** Tensors of a wrong shape or type; those of any number of columns are told by `columns: false`. */
-export const tensors = (columns: boolean): readonly Wrong[] => [
+export const tensors = (columns: boolean): readonly FaultyValue[] => [
   shaped('rank 1', ([, n = 1]) => [n]),
   shaped('another rank', (shape) => (shape.length === 3 ? shape.slice(0, 2) : [...shape, 2])),
   shaped('no rows', ([, ...rest]) => [0, ...rest]),
@@ -96,14 +99,14 @@ export const tensors = (columns: boolean): readonly Wrong[] => [
   },
 ];
 /** Tensors of another backend, or of a scope that has ended. */
-export function lifetimes(foreign: Tensor): readonly Wrong[] {
+export function lifetimes(foreign: Tensor): readonly FaultyValue[] {
   return [
     handle('a tensor of another backend', (good) => ({ ...foreign, shape: good.shape, dtype: good.dtype })),
     { name: 'a tensor of an earlier event', late: true, of: (good) => good },
   ];
 }
 /** The same numbers but for the last one. */
-export const content = (...values: readonly number[]): readonly Wrong[] =>
+export const content = (...values: readonly number[]): readonly FaultyValue[] =>
   values.map((x) => ({
     name: Number.isFinite(x) && x < 0 ? 'a negative number' : String(x),
     of: (good, { ops }) => {
@@ -112,10 +115,10 @@ export const content = (...values: readonly number[]): readonly Wrong[] =>
       return ops.from({ shape, data: Float32Array.from(data, (y, i) => (i === data.length - 1 ? x : y)) }, dtype);
     },
   }));
-export const spoilt: readonly Wrong[] = content(NaN, Infinity, -Infinity, -1);
+export const spoiltValues: readonly FaultyValue[] = content(NaN, Infinity, -Infinity, -1);
 
 /** Kept slots `[rows, n]` that cannot be; `budget` of them were asked for. */
-export const slots: readonly Wrong[] = (
+export const slots: readonly FaultyValue[] = (
   [
     ['a slot that does not exist', (list, n) => [...list.slice(1), n]],
     ['a negative slot', (list) => [...list.slice(1), -1]],
@@ -142,7 +145,7 @@ export const slots: readonly Wrong[] = (
   },
 }));
 /** Numbers that are no position or count. */
-export const counts: readonly Wrong[] = [NaN, Infinity, -Infinity, -1, 1.5].map((x) => ({
+export const counts: readonly FaultyValue[] = [NaN, Infinity, -Infinity, -1, 1.5].map((x) => ({
   name: String(x),
   of: () => x,
 }));

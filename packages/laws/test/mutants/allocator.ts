@@ -1,5 +1,5 @@
 import { allocator as makeAllocator } from '@kv/core';
-import type { Allocator, Plan } from '@kv/core';
+import type { Allocator, BudgetPlan } from '@kv/core';
 import { allocator } from '../../src/allocator.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
@@ -11,7 +11,12 @@ interface Head {
   readonly i: number;
 }
 /** Takes `by` from the first head that may give and gives it to the first other one that may take. */
-const move = (plan: Plan, by: number, gives: (h: Head) => boolean, takes: ((h: Head) => boolean) | undefined): Plan => {
+const move = (
+  plan: BudgetPlan,
+  by: number,
+  gives: (h: Head) => boolean,
+  takes: ((h: Head) => boolean) | undefined,
+): BudgetPlan => {
   const heads = plan.budgets
     .flatMap((row, l) => row.map((b, g) => ({ b, n: plan.lengths[l][g], l, g })))
     .map((h, i) => ({ ...h, floor: Math.min(plan.floor, h.n), i }));
@@ -25,7 +30,7 @@ const move = (plan: Plan, by: number, gives: (h: Head) => boolean, takes: ((h: H
     ),
   };
 };
-const made = (name: string, plan: (plan: Plan) => Plan): Allocator => makeAllocator(name, {}, plan)();
+const made = (name: string, plan: (plan: BudgetPlan) => BudgetPlan): Allocator => makeAllocator(name, {}, plan)();
 const spare =
     (by: number) =>
     ({ b, floor }: Head): boolean =>

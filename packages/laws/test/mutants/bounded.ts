@@ -1,26 +1,26 @@
-import { count, keys, odd, weigher } from '@kv/core';
+import { count, keys, odd, weightScorer } from '@kv/core';
 import type { AnyFactory, Piece } from '@kv/core';
-import { bounded } from '../../src/bounded.ts';
-import type { Optioned } from '../../src/bounded.ts';
+import { boundedClaims } from '../../src/bounded.ts';
+import type { OptionSubject } from '../../src/bounded.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
 
-const of = (factory: AnyFactory): Optioned => ({
+const of = (factory: AnyFactory): OptionSubject => ({
   options: factory.description.options,
   make: (chosen) => factory(chosen) as Piece,
 });
 /** Numbers of an array that no machine has room for are refused before it is made. */
 const MOST = 2 ** 22;
 
-export const boundedOptions: Field = field('bounded options', bounded, {
+export const boundedOptions: Field = field('bounded options', boundedClaims, {
   good: of(
-    weigher('smooth', { options: { kernel: odd(5, 'Width.') }, needs: [keys] }, ({ ops, keys: k }, { kernel }) =>
+    weightScorer('smooth', { options: { kernel: odd(5, 'Width.') }, needs: [keys] }, ({ ops, keys: k }, { kernel }) =>
       ops.pool(ops.norm(k), { kernel, kind: 'mean' }),
     ),
   ),
   mutants: {
     work: of(
-      weigher(
+      weightScorer(
         'padded',
         { options: { width: count(3, 'slots', 'Width.') }, needs: [keys] },
         ({ ops, keys: k }, { width }) => {

@@ -1,6 +1,6 @@
 import { LOWEST, max as largest, sum as total, weighted as weighing, scorer } from '@kv/core';
 import type { Piece } from '@kv/core';
-import { max, sum, weighted } from '../../src/combination.ts';
+import { max, sum, weightedClaims } from '../../src/combination.ts';
 import type { Combination, WeightedCombination } from '../../src/combination.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
@@ -33,7 +33,7 @@ export const maxima: Field = field('max', max, {
 });
 
 const weighs = (f: WeightedCombination): WeightedCombination => f;
-export const weightedSums: Field = field('weighted', weighted, {
+export const weightedSums: Field = field('weighted', weightedClaims, {
   good: weighing as WeightedCombination,
   mutants: {
     zero: weighs((...t) => (t.length === 0 ? constant(1) : weighing(...t))),

@@ -1,5 +1,5 @@
 import { kernel, scoreAllocator as makeAllocator } from '@kv/core';
-import type { Kernel, Place, ScoreAllocator, Tensor, WithRows } from '@kv/core';
+import type { Kernel, StepContext, ScoreAllocator, Tensor, WithRows } from '@kv/core';
 import { scoreAllocator } from '../../src/score-allocator.ts';
 import type { AnyScoreAllocator, ScoreAllocatorOptions } from '../../src/score-allocator.ts';
 import { field, memory, peek, sizes, withPadding } from './field.ts';
@@ -36,7 +36,7 @@ const move = (
 const made = (
   name: string,
   moved: Kernel,
-  when: (ctx: Place & WithRows) => Tensor | number = () => 1,
+  when: (ctx: StepContext & WithRows) => Tensor | number = () => 1,
 ): ScoreAllocator =>
   makeAllocator(name, {}, (ctx) => {
     const { ops, scores, budgets, forced } = ctx,

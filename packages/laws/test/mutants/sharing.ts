@@ -1,6 +1,6 @@
 import { positions, state, wrapSelect, kernel } from '@kv/core';
 import { sharing } from '../../src/sharing.ts';
-import type { Sharing } from '../../src/sharing.ts';
+import type { SharingFactory } from '../../src/sharing.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
 
@@ -21,7 +21,7 @@ const later = kernel({
 });
 /** Reuses the set of the step before wherever there is one and the threshold is at most 1. */
 const reuse =
-  (name: string, { always = false, blank = false, shifts = false } = {}): Sharing =>
+  (name: string, { always = false, blank = false, shifts = false } = {}): SharingFactory =>
   (threshold) =>
     wrapSelect(name, { needs: [positions, mask, have] }, ({ ops, mask: old, have: there, inner }) => {
       const reused = ops.mul(blank ? ops.fill(there, 1) : there, always || threshold <= 1 ? 1 : 0);

@@ -24,7 +24,7 @@ export const patience: number = process.env.KV_FUZZ === undefined ? 120_000 : 4 
  * A file in memory that fails, not as a file would, when it is asked for bytes that it does not have: a reader must
  * know before.
  */
-export function watched(
+export function watchReads(
   bytes: Uint8Array,
   name: string,
 ): { readonly source: Source; readonly read: () => number; readonly open: () => boolean } {

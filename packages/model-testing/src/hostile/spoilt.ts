@@ -90,7 +90,7 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
 );
 
 /** The bytes, half the time after one to three edits: flips, digits, counts, cuts, pieces more or less or elsewhere. */
-export function spoilt(bytes: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
+export function spoil(bytes: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
   return fc
     .tuple(bytes, fc.oneof(fc.constant([]), fc.array(edits, { minLength: 1, maxLength: 3 })))
     .map(([file, list]) => list.reduce((at, edit) => edit(at), file));

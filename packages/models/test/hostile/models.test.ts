@@ -7,9 +7,20 @@ import { configFromGguf, openGguf, ggufTokenizer } from '@kv/checkpoints';
 import { loadCache, loadModel, saveCache, Sequence } from '../../src/index.ts';
 import { headerOf, layoutOf, parseManifest } from '@kv/engine';
 import { fixture } from '@kv/model-testing/fixture';
-import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type Value } from '@kv/model-testing/gguf-file';
-import { hostile, inputs, outcome, patience, watched } from '@kv/model-testing/hostile/outcome';
-import { bending, bent, spoilt } from '@kv/model-testing/hostile/spoilt';
+import {
+  bool,
+  f32,
+  i32,
+  join,
+  kind,
+  list,
+  string,
+  u32,
+  writeGguf,
+  type GgufValueBytes,
+} from '@kv/model-testing/gguf-file';
+import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
+import { bending, bent, spoil } from '@kv/model-testing/hostile/spoilt';
 
 const tokens = [
   '<unk>',
@@ -48,7 +59,7 @@ const metadata = {
 };
 
 /** A JSON value as metadata; what GGUF has no kind for becomes text. */
-function value(from: unknown): Value {
+function value(from: unknown): GgufValueBytes {
   if (typeof from === 'number')
     return Number.isInteger(from) && Math.abs(from) < 2 ** 31 ? (from < 0 ? i32 : u32)(from) : f32(from);
   if (typeof from === 'boolean') return bool(Number(from));
@@ -74,10 +85,10 @@ test(
   'gguf metadata: a configuration without a NaN and a tokenizer whose ids are its tokens, or one sentence',
   async () => {
     await hostile(
-      spoilt(ggufModel),
+      spoil(ggufModel),
       async (bytes) => {
         const file = await outcome(() =>
-          openGguf('m.gguf', async (name) => (name === 'm.gguf' ? watched(bytes, name).source : undefined)),
+          openGguf('m.gguf', async (name) => (name === 'm.gguf' ? watchReads(bytes, name).source : undefined)),
         );
         if (file === undefined) return false;
         const config = await outcome(() => configFromGguf(file)),
@@ -136,7 +147,7 @@ test(
       return join(length, head, body);
     };
     await hostile(
-      spoilt(bent(fc.constant<unknown>(JSON.parse(header.__metadata__.kv))).map(written)),
+      spoil(bent(fc.constant<unknown>(JSON.parse(header.__metadata__.kv))).map(written)),
       async (bytes) => {
         const loaded = await outcome(() => loadCache(model, bytes));
         if (loaded === undefined) return false;

@@ -3,9 +3,9 @@ import { cpu } from '@kv/cpu';
 import type { AnyFactory, AnyPiece, AnySignal, Ops, Option, Piece, Policy } from '@kv/core';
 import { countedOps } from '@kv/core/engine';
 import { scratchBytes } from '@kv/cpu/engine';
-import type { Work } from '@kv/core/engine';
+import type { OperationCount } from '@kv/core/engine';
 import { boundedLaws, each } from '@kv/laws';
-import type { Layer, Optioned } from '@kv/laws';
+import type { Layer, OptionSubject } from '@kv/laws';
 import { loadModel, Sequence } from '@kv/models';
 import { keydiff } from '@kv/scorers-keys';
 import { knorm } from '@kv/scorers-knorm';
@@ -69,7 +69,7 @@ const inner: Readonly<Record<AnyFactory['description']['takes'], readonly (reado
   ],
   policy: [[policy('knorm')]],
 };
-function subject(factory: AnyFactory): Optioned | undefined {
+function subject(factory: AnyFactory): OptionSubject | undefined {
   const { options, takes } = factory.description;
   for (const before of inner[takes])
     try {
@@ -107,7 +107,7 @@ describe('hooks take no more than slots allow, whatever their options say', asyn
   const model = await loadModel('embedded'),
     ids = Array.from({ length: 24 }, (_, i) => (i * 7) % 50);
   /** Work of a prompt with an event, and of four tokens with one each. */
-  async function taken(piece: Piece): Promise<Work & { readonly scratch: number }> {
+  async function taken(piece: Piece): Promise<OperationCount & { readonly scratch: number }> {
     const { ops, work } = countedOps(cpu.ops),
       before = scratchBytes(),
       policy = (

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { registry, shaper } from '@kv/core';
+import { registry, scoreTransform } from '@kv/core';
 import { readCpu } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { generate } from '../../src/index.ts';
@@ -81,7 +81,7 @@ async function scoresOf(
   layer: number,
 ): Promise<readonly (readonly number[])[]> {
   const rows: number[][] = [];
-  const spy = shaper('spy', {}, ({ at, scores }) => {
+  const spy = scoreTransform('spy', {}, ({ at, scores }) => {
     const {
       data,
       shape: [count = 0, n = 0],

@@ -1,5 +1,5 @@
 import { allowanceOf, compile, expectBudget, mostKept, planBudgets } from '@kv/core/engine';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Budget } from '@kv/core';
 import { slotsOf } from '@kv/core';
 import { policy as policyOf, policyNames } from '@kv/policies';
@@ -25,7 +25,7 @@ const shares = fc.integer({ min: 1, max: 100 }).map((percent): `${number}%` => `
 const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
 
 /** First and last positions that every head must hold. */
-function ends({ steps }: Compiled, slots: number): { first: number; last: number } {
+function ends({ steps }: CompiledPolicy, slots: number): { first: number; last: number } {
   const all = steps.flatMap((step) => step.ends?.(slots) ?? []);
   return {
     first: Math.max(0, ...all.map(({ first = 0 }) => first)),

@@ -1,4 +1,4 @@
-import { attentionBlock, oneOf, shareOrCount, weigher } from '@kv/core';
+import { attentionBlock, oneOf, shareOrCount, weightScorer } from '@kv/core';
 import { groupMean, rows, sumsOf } from './sums.ts';
 
 const recentSlots = (recent: number, budget: number): number => (recent < 1 ? Math.floor(budget * recent) : recent);
@@ -10,7 +10,7 @@ const recentSlots = (recent: number, budget: number): number => (recent < 1 ? Ma
  * n]`, the mean over the group; carried across events and compacted with the cache; never normalised by age. Costs a
  * statistic over every query.
  */
-export const h2o = weigher(
+export const h2o = weightScorer(
   'h2o',
   {
     source: 'Zhang et al. 2023, arXiv:2306.14048',

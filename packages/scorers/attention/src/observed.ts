@@ -1,4 +1,4 @@
-import { positions, weigher } from '@kv/core';
+import { positions, weightScorer } from '@kv/core';
 import { groupMean, rows, sumsOf } from './sums.ts';
 
 /**
@@ -7,7 +7,7 @@ import { groupMean, rows, sumsOf } from './sums.ts';
  * @remarks kvpress' ObservedAttention, related to H2O: A_p / (length - p) for position p. Weights on query rows `[H,
  * n]`, or with `rows: 'kv'` on KV rows `[G, n]`, the mean over the group. Costs a statistic over every query.
  */
-export const observed = weigher(
+export const observed = weightScorer(
   'observed',
   {
     source: 'kvpress',

@@ -1,4 +1,4 @@
-import { attentionWindow, count, odd, oneOf, weigher } from '@kv/core';
+import { attentionWindow, count, odd, oneOf, weightScorer } from '@kv/core';
 
 /**
  * SnapKV: mean attention that a slot receives from the last w queries, pooled along the slots before the window.
@@ -6,7 +6,7 @@ import { attentionWindow, count, odd, oneOf, weigher } from '@kv/core';
  * @remarks Li et al. 2024, arXiv:2404.14469. Weights on query rows `[H, n]`; pooled per query head, so any head
  * reduction comes after. O(H w n d). The window keeps its raw column means, and stays by mask.
  */
-export const snapkv = weigher(
+export const snapkv = weightScorer(
   'snapkv',
   {
     source: 'Li et al. 2024, arXiv:2404.14469',

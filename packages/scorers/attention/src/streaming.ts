@@ -1,4 +1,4 @@
-import { positions, weigher, whole } from '@kv/core';
+import { positions, weightScorer, whole } from '@kv/core';
 
 /**
  * StreamingLLM: the first positions (sinks) stay, and of the others the most recent.
@@ -6,7 +6,7 @@ import { positions, weigher, whole } from '@kv/core';
  * @remarks Xiao et al. 2023, arXiv:2309.17453, with original positions kept. The score is the position itself, so it
  * reads no attention. Weights on KV rows `[G, n]`.
  */
-export const streaming = weigher(
+export const streaming = weightScorer(
   'streaming',
   {
     source: 'Xiao et al. 2023, arXiv:2309.17453',

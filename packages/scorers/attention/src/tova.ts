@@ -1,4 +1,4 @@
-import { attentionLast, flag, layerMean, positions, weigher } from '@kv/core';
+import { attentionLast, flag, layerMean, positions, weightScorer } from '@kv/core';
 
 /**
  * TOVA: the newest query's attention, averaged over all heads of the layer, which then keep the same tokens.
@@ -6,7 +6,7 @@ import { attentionLast, flag, layerMean, positions, weigher } from '@kv/core';
  * @remarks Oren et al. 2024, arXiv:2401.06104. Weights on one layer row `[1, n]`, aligned by position where heads hold
  * different tokens. O(H n d).
  */
-export const tova = weigher(
+export const tova = weightScorer(
   'tova',
   {
     source: 'Oren et al. 2024, arXiv:2401.06104',

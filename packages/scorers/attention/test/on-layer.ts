@@ -1,11 +1,11 @@
 import { cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
-import type { AnySignal, Piece, Tensor, Draft } from '@kv/core';
+import type { AnySignal, Piece, Tensor, DraftSelection } from '@kv/core';
 import type { Layer } from '@kv/laws';
 
 const { ops } = cpu;
 /** The draft that a piece leaves on one layer of a random cache, ragged where the cache is. */
-export function onLayer(piece: Piece, { at, lengths, attention, positions }: Layer): Draft {
+export function onLayer(piece: Piece, { at, lengths, attention, positions }: Layer): DraftSelection {
   const put = (data: Float32Array | Uint32Array, rows: number): Tensor =>
     ops.from(
       { data, shape: [rows, at.slots] },

@@ -1,4 +1,4 @@
-import { count, keys, positions, queries, values, weigher } from '@kv/core';
+import { count, keys, positions, queries, values, weightScorer } from '@kv/core';
 import { blockAttention, overWindow } from '@kv/core/shared';
 import { squaredErrors } from './squared-errors.ts';
 
@@ -9,7 +9,7 @@ import { squaredErrors } from './squared-errors.ts';
  * @remarks openreview MqfNzH3TVH, with the formula of kvpress' issue 284. Weights on query rows `[H, n]`; the window is
  * forced. A squared distance in the space of values, so heads may be compared. O(w H n d).
  */
-export const dropkv = weigher(
+export const dropkv = weightScorer(
   'dropkv',
   {
     source: 'DropKV, openreview MqfNzH3TVH',

@@ -1,4 +1,4 @@
-import { keys, number, positions, rope, weigher } from '@kv/core';
+import { keys, number, positions, rope, weightScorer } from '@kv/core';
 import { gram, inverse, quadratic, range, turn } from '@kv/core/shared';
 
 /**
@@ -8,7 +8,7 @@ import { gram, inverse, quadratic, range, turn } from '@kv/core/shared';
  * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), exact: kvpress sketches the d channels to 48 random
  * ones. Weights in 0 .. 1 on KV rows `[G, n]`. One d x d matrix a head, O(G n d² + G d³); reads no attention.
  */
-export const leverage = weigher(
+export const leverage = weightScorer(
   'leverage',
   {
     source: 'Chari and Van Durme 2025, arXiv:2507.08143',

@@ -1,4 +1,4 @@
-import { count, keys, KvError, odd, positions, queries, values, weigher } from '@kv/core';
+import { count, keys, KvError, odd, positions, queries, values, weightScorer } from '@kv/core';
 import { range } from '@kv/core/shared';
 import { chunkMass, fromChunks } from './chunk-mass.ts';
 
@@ -11,7 +11,7 @@ import { chunkMass, fromChunks } from './chunk-mass.ts';
  * layer. O(H n chunk d).
  * @throws KvError in an event where the sequence is longer than `window`.
  */
-export const noncausal = weigher(
+export const noncausal = weightScorer(
   'noncausal',
   {
     source: 'Chari and Van Durme 2025, arXiv:2507.08143',

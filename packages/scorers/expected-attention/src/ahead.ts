@@ -1,6 +1,6 @@
 import { count } from '@kv/core';
 import { range, turn } from '@kv/core/shared';
-import type { Ops, Option, Place, Rope, Tensor } from '@kv/core';
+import type { Ops, Option, StepContext, Rope, Tensor } from '@kv/core';
 
 /** Each of them is turned to, so that there is an end: 8 times what the papers take. */
 export const future: Option<number> = count(512, 'positions', 'Positions ahead over which the rotation is averaged.', {
@@ -24,7 +24,7 @@ function meanOf(rows: Float32Array, count: number): Float32Array {
  * and sin; `transposed` by Rᵀ, so that x·R y = Rᵀ x·y.
  */
 export function ahead(
-  { ops, at, rope: model }: Place & { readonly rope: Rope },
+  { ops, at, rope: model }: StepContext & { readonly rope: Rope },
   future: number,
 ): (x: Tensor, transposed?: boolean) => Tensor {
   const { cos, sin } = model.angles(range(at.length, future)),
@@ -44,16 +44,16 @@ export function ahead(
  * What is known of past queries before rotation: themselves `[H, w, d]`, the share of each in their mean `[1, w]`, and
  * that mean `[H, d]`.
  */
-export interface Past {
+export interface PastQueries {
   readonly before: Tensor;
   readonly shares: Tensor;
   readonly mean: Tensor;
 }
 /** The queries kept, turned back; those of the first `sinks` positions do not count. */
 export function past(
-  { ops, at, queries: q, rope: model }: Place & { readonly queries: Tensor; readonly rope: Rope },
+  { ops, at, queries: q, rope: model }: StepContext & { readonly queries: Tensor; readonly rope: Rope },
   sinks: number,
-): Past {
+): PastQueries {
   const [, w = 1] = q.shape,
     first = Math.max(0, at.length - w),
     skip = Math.min(w - 1, Math.max(0, sinks - first));

@@ -1,4 +1,4 @@
-import { count, keys, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
+import { count, keys, LOWEST, number, positions, queries, rope, values, weightScorer, whole } from '@kv/core';
 import { gram, inverse, quadratic } from '@kv/core/shared';
 import { ahead, future, origin, past } from './ahead.ts';
 
@@ -13,7 +13,7 @@ const EPSILON = 1e-6;
  * @remarks arXiv:2604.25975, as kvpress' CapPress has it, mean over the head group. Weights on KV rows `[G, n]`, at
  * most 1; sinks are forced. One d x d matrix a query head, O(H n d² + H d³), and a ring of `window` queries a layer.
  */
-export const cap = weigher(
+export const cap = weightScorer(
   'cap',
   {
     source: 'Yang et al. 2026, arXiv:2604.25975',

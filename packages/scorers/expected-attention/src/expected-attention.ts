@@ -1,6 +1,19 @@
-import { count, flag, keys, KvError, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
+import {
+  count,
+  flag,
+  keys,
+  KvError,
+  LOWEST,
+  number,
+  positions,
+  queries,
+  rope,
+  values,
+  weightScorer,
+  whole,
+} from '@kv/core';
 import { gram, quadratic } from '@kv/core/shared';
-import type { Ends, Place, Rope, Scores, Settled, Tensor } from '@kv/core';
+import type { ForcedEnds, StepContext, Rope, Scores, ResolvedOptions, Tensor } from '@kv/core';
 import { ahead, future, origin, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
 
@@ -12,9 +25,9 @@ const options = {
   valueNorm: flag(true, 'Multiplies by the length of the value.'),
   epsilon: number(0, 'Added to the weights before that.', { least: 0 }),
 };
-const ends = ({ sinks: first }: Settled<typeof options>): Ends => ({ first });
+const ends = ({ sinks: first }: ResolvedOptions<typeof options>): ForcedEnds => ({ first });
 
-type Seen = Place & {
+type Seen = StepContext & {
   readonly rope: Rope;
   readonly keys: Tensor;
   readonly values: Tensor;
@@ -28,7 +41,7 @@ function expected(
   ctx: Seen,
   mean: Tensor,
   spread: Tensor | undefined,
-  { sinks, valueNorm, epsilon, future }: Settled<typeof options>,
+  { sinks, valueNorm, epsilon, future }: ResolvedOptions<typeof options>,
 ): Scores {
   const { ops, at, keys, values: v, positions: p } = ctx;
   const d = mean.shape[1];
@@ -49,7 +62,7 @@ function expected(
  * @remarks Devoto et al. 2025, arXiv:2510.00636, as kvpress has it. Weights on KV rows `[G, n]`. O(H n d²), and a ring
  * of `window` queries a layer.
  */
-export const expectedAttention = weigher(
+export const expectedAttention = weightScorer(
   'expectedAttention',
   {
     source,
@@ -81,7 +94,7 @@ export const expectedAttention = weigher(
  * n d²); keeps no queries.
  * @throws KvError in an event where the statistics are of another shape.
  */
-export const expectedAttentionStats = weigher(
+export const expectedAttentionStats = weightScorer(
   'expectedAttentionStats',
   {
     source,

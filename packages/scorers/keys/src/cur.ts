@@ -1,4 +1,4 @@
-import { count, kernel, keys, oneOf, positions, values, weigher, whole } from '@kv/core';
+import { count, kernel, keys, oneOf, positions, values, weightScorer, whole } from '@kv/core';
 import type { Tensor } from '@kv/core';
 
 /**
@@ -8,7 +8,7 @@ import type { Tensor } from '@kv/core';
  * @remarks Sengupta et al. 2025, arXiv:2509.15038, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1;
  * sinks score 1 instead. Reads no attention, and keys and values once. O(G n (d + window)).
  */
-export const cur = weigher(
+export const cur = weightScorer(
   'cur',
   {
     source: 'Sengupta et al. 2025, arXiv:2509.15038',

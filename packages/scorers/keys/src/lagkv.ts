@@ -1,4 +1,4 @@
-import { count, flag, keys, values, weigher, whole } from '@kv/core';
+import { count, flag, keys, values, weightScorer, whole } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import { lagScores, lagSpread } from './lag.ts';
 
@@ -10,7 +10,7 @@ import { lagScores, lagSpread } from './lag.ts';
  * and the rest after it score 1; a row of fewer than `sinks + 2 lag` slots scores by recency. Reads no attention, and
  * keys and values once. O(G n (d + lag)).
  */
-export const lagkv = weigher(
+export const lagkv = weightScorer(
   'lagkv',
   {
     source: 'Liang et al. 2025, arXiv:2504.04704',

@@ -20,7 +20,7 @@ test('agrees with the float64 oracle to an ulp', () => {
   );
 });
 
-test('is no weigher, and becomes one through softmax', () => {
+test('is no weightScorer, and becomes one through softmax', () => {
   expect(knorm().to).toBe('scores');
   expect(compose(knorm(), softmax()).to).toBe('weights');
 });

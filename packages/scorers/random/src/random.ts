@@ -1,4 +1,4 @@
-import { number, positions, weigher } from '@kv/core';
+import { number, positions, weightScorer } from '@kv/core';
 import { uniformHash } from '@kv/core/shared';
 
 /**
@@ -6,7 +6,7 @@ import { uniformHash } from '@kv/core/shared';
  *
  * @remarks Weights on KV rows `[G, n]`. Not a generator: a slot keeps its number over events, block sizes and backends.
  */
-export const random = weigher(
+export const random = weightScorer(
   'random',
   {
     source: 'the floor for comparison',

@@ -1,4 +1,4 @@
-import { positions, tokens, weigher } from '@kv/core';
+import { positions, tokens, weightScorer } from '@kv/core';
 import { counts } from './counts.ts';
 
 /**
@@ -7,7 +7,7 @@ import { counts } from './counts.ts';
  * @remarks The penalty of Transactional Attention, eq. 1 and 3, which leaves F open ("penalizes frequent tokens"); the
  * share is ours. Weights in (0, 1] on KV rows `[G, n]`; evicted tokens count, as in `rarity`.
  */
-export const frequency = weigher(
+export const frequency = weightScorer(
   'frequency',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 1',

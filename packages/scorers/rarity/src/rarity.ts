@@ -1,4 +1,4 @@
-import { oneOf, positions, tokens, weigher } from '@kv/core';
+import { oneOf, positions, tokens, weightScorer } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import { counts } from './counts.ts';
 
@@ -15,7 +15,7 @@ const FORMS = {
  * 1/(1 + ln 2)] on KV rows `[G, n]`; needs ids only, O(N). The context is everything seen so far: the paper counts over
  * all n input ids, so evicted tokens count too.
  */
-export const rarity = weigher(
+export const rarity = weightScorer(
   'rarity',
   {
     source: 'CrystalCache, eq. 21',

@@ -1,4 +1,4 @@
-import { layerMean, positions, weigher } from '@kv/core';
+import { layerMean, positions, weightScorer } from '@kv/core';
 import type { Signal } from '@kv/core';
 
 /**
@@ -20,7 +20,7 @@ export const rereading: Signal<'attention'> = {
  * `agg_group=mean`). Weights on KV rows `[G, n]`. Costs a second prefill, and runs once the whole prompt is there.
  * Composite tokens are budgets: `compositeTokens()` behind it.
  */
-export const kvcompose = weigher(
+export const kvcompose = weightScorer(
   'kvcompose',
   {
     source: 'Akulov et al. 2025, arXiv:2509.05165',

@@ -1,4 +1,4 @@
-import { flag, outputLengths, positions, weigher, whole } from '@kv/core';
+import { flag, outputLengths, positions, weightScorer, whole } from '@kv/core';
 import type { ProviderEngine, Signal } from '@kv/core';
 
 /**
@@ -31,7 +31,7 @@ const repeating = ({ encode, ids }: ProviderEngine): readonly number[] => [
  * of 2,000 tokens. `plus` is KVzip+ (Jégou and Jeblick 2026, arXiv:2601.07891), as kvpress'
  * `kvzip_plus_normalization` has it: the largest over queries and heads of a |v W_O|_2 / |h|_2.
  */
-export const kvzip = weigher(
+export const kvzip = weightScorer(
   'kvzip',
   {
     source: 'Kim et al. 2025, arXiv:2505.23416',

@@ -1,4 +1,4 @@
-import { attentionLast, weigher } from '@kv/core';
+import { attentionLast, weightScorer } from '@kv/core';
 
 /**
  * The attention weights of the newest query themselves: inside `view` the true top-k of every query, the best that
@@ -7,7 +7,7 @@ import { attentionLast, weigher } from '@kv/core';
  * @remarks The oracle that PrHS (Zhang et al.) measures against. Weights on query rows `[H, n]`. Reads every key, so it
  * saves nothing: a yardstick.
  */
-export const exact = weigher(
+export const exact = weightScorer(
   'exact',
   { source: 'PrHS (CIS, PSAW, ETF)', says: "The newest query's attention itself.", needs: [attentionLast] },
   ({ attention }) => attention,

@@ -1,9 +1,9 @@
 import { count, maybe, value } from '@kv/core';
-import { compiled, detector, expression, positionsOf } from './detector.ts';
-import type { Finder } from './detector.ts';
+import { compilePattern, detector, expression, positionsOf } from './detector.ts';
+import type { MatchFinder } from './detector.ts';
 import { explicitKeys } from './regex.ts';
 
-const isFinder = (x: unknown): x is Finder => typeof x === 'function';
+const isFinder = (x: unknown): x is MatchFinder => typeof x === 'function';
 const isPlace = (x: unknown): x is (position: number) => boolean => typeof x === 'function';
 
 /**
@@ -34,7 +34,7 @@ export const allowed = detector(
     },
   },
   ({ find = explicitKeys, pattern, place, most = Infinity }) => {
-    const given = pattern === undefined ? undefined : compiled(pattern);
+    const given = pattern === undefined ? undefined : compilePattern(pattern);
     const may = given && new RegExp(given.source, given.flags.replace(/[gy]/g, ''));
     return (tokens) => {
       const seen = new Map<string, number>();

@@ -1,14 +1,14 @@
 import { partOf, text } from '@kv/core';
-import type { AnySignal, HostArray, Option, Part, Place, Signal, Tokens } from '@kv/core';
+import type { AnySignal, HostArray, Option, OptionPart, StepContext, Signal, Tokens } from '@kv/core';
 
 /**
  * Positions of anchors in a text, ascending: tokens after which something worth keeping follows. Sees the whole
  * sequence so far, evicted tokens included, and the value of the signal that its part names.
  */
-export type Find = (tokens: Tokens, beside?: unknown) => readonly number[];
-export type Detector = Part<'detector', Find>;
+export type AnchorFinder = (tokens: Tokens, beside?: unknown) => readonly number[];
+export type Detector = OptionPart<'detector', AnchorFinder>;
 /** Declares what finds anchors. */
-export const detector = partOf<'detector', Find>('detector');
+export const detector = partOf<'detector', AnchorFinder>('detector');
 
 type Reader = { readonly signal?: AnySignal | undefined };
 /** The signal that a part reads beside text, among a piece's needs; its value goes by a name that only the part knows. */
@@ -19,13 +19,13 @@ export const besideOf = (ctx: object, { signal }: Reader): unknown =>
   signal && (ctx as Readonly<Record<string, unknown>>)[signal.as];
 
 /** A place where a pattern matched: the text, from which character it stands, and the token in which it ends. */
-export interface Match {
+export interface PatternMatch {
   readonly text: string;
   readonly start: number;
   readonly position: number;
 }
 /** Matches in the order of the text. */
-export type Finder = (tokens: Tokens) => readonly Match[];
+export type MatchFinder = (tokens: Tokens) => readonly PatternMatch[];
 
 /** Characters before the end of what was searched that are searched again: a match there may have been cut off. */
 const OVERLAP = 256;
@@ -34,16 +34,16 @@ const OVERLAP = 256;
  * A finder from a pattern. It searches a sequence that grows from where it stopped, so every character once; matches
  * are at most 256 characters long.
  */
-export function finding(pattern: RegExp): Finder {
+export function finding(pattern: RegExp): MatchFinder {
   const every = new RegExp(pattern.source, [...new Set([...pattern.flags, 'g'])].join(''));
-  const known = new WeakMap<Tokens, { readonly size: number; readonly found: readonly Match[] }>();
+  const known = new WeakMap<Tokens, { readonly size: number; readonly found: readonly PatternMatch[] }>();
   return (tokens) => {
     const { text, offsets } = tokens,
       before = known.get(tokens),
       from = before && before.size <= text.length ? Math.max(0, before.size - OVERLAP) : 0;
     if (before?.size === text.length) return before.found;
     const kept = (before?.found ?? []).filter(({ start, text: said }) => start + said.length <= from),
-      found: Match[] = [...kept];
+      found: PatternMatch[] = [...kept];
     every.lastIndex = kept.reduce(
       (end, { start, text: said }) => Math.max(end, start + said.length),
       Math.max(0, from - OVERLAP),
@@ -62,7 +62,7 @@ export function finding(pattern: RegExp): Finder {
 }
 
 /** Positions of matches, each once. */
-export const positionsOf = (matches: readonly Match[]): readonly number[] =>
+export const positionsOf = (matches: readonly PatternMatch[]): readonly number[] =>
   [...new Set(matches.map((m) => m.position))].sort((a, b) => a - b);
 
 /** `/source/flags`, or the source alone, as a regular expression; undefined for what is none. */
@@ -83,7 +83,7 @@ export const expression = (fallback: string, says: string): Option<string | RegE
     return pattern && (pattern.flags === '' ? pattern.source : String(pattern));
   });
 /** The regular expression of a settled option. */
-export const compiled = (pattern: string | RegExp): RegExp => expressionOf(pattern) ?? /(?!)/;
+export const compilePattern = (pattern: string | RegExp): RegExp => expressionOf(pattern) ?? /(?!)/;
 
 /** The last token of every match of a pattern, of 256 characters at most. Offsets and matches count in UTF-16 units. */
 export const matching = detector(
@@ -94,7 +94,7 @@ export const matching = detector(
     options: { pattern: expression('password:', 'What to look for.') },
   },
   ({ pattern }) => {
-    const find = finding(compiled(pattern));
+    const find = finding(compilePattern(pattern));
     return (tokens) => positionsOf(find(tokens));
   },
 );
@@ -117,7 +117,7 @@ const known = new WeakMap<object, WeakMap<Tokens, HostArray>>();
  * grows, as every layer asks for the same.
  */
 export function byPosition(
-  { at: { length }, tokens }: Place & { readonly tokens: Tokens },
+  { at: { length }, tokens }: StepContext & { readonly tokens: Tokens },
   owner: object,
   fill: (data: Float32Array) => void,
 ): HostArray {
@@ -134,7 +134,7 @@ export function byPosition(
 
 /** The anchors that a piece's detector finds, as 1 and 0 by position. */
 export const anchorRow = (
-  ctx: Place & { readonly tokens: Tokens },
+  ctx: StepContext & { readonly tokens: Tokens },
   options: { readonly anchors: Detector },
 ): HostArray =>
   byPosition(ctx, options, (data) => {

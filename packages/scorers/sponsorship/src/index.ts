@@ -1,11 +1,11 @@
 export { allowed } from './allowlist.ts';
 export { detector, finding, matching } from './detector.ts';
-export type { Detector, Find, Finder, Match } from './detector.ts';
+export type { Detector, AnchorFinder, MatchFinder, PatternMatch } from './detector.ts';
 export { confidence, DETECTOR_FILE, detectorFile, readDetector } from './detector-file.ts';
 export type { DetectorWeights } from './detector-file.ts';
 export { embedding } from './embedding.ts';
 export { learned, learnedRank, ranker } from './learned.ts';
-export type { Rank, Ranker } from './learned.ts';
+export type { AnchorRank, Ranker } from './learned.ts';
 export { learnRank } from './learn-rank.ts';
 export { pension } from './pension.ts';
 export { recency } from './recency.ts';

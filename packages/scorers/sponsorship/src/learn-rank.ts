@@ -1,8 +1,8 @@
-import { number, part, positions, tokens, weigher } from '@kv/core';
+import { number, part, positions, tokens, weightScorer } from '@kv/core';
 import { beside, besideOf, byPosition } from './detector.ts';
 import { aging, freshness } from './freshness.ts';
 import { learnedRank } from './learned.ts';
-import { vouched, vouchingOptions } from './vouching.ts';
+import { vouchFor, vouchingOptions } from './vouching.ts';
 
 /**
  * LearnRank: anchors vouch as much as they are sure, V_j = Σ f_i 0.8^(j - i) over i < j <= i + L with f_i > 0.3.
@@ -10,7 +10,7 @@ import { vouched, vouchingOptions } from './vouching.ts';
  * @remarks Transactional Attention, eq. 5. Weights on KV rows `[G, n]`. The paper prints no strength: 15, sponsorship's, is ours; with 1 a voucher
  * falls below recency within three tokens.
  */
-export const learnRank = weigher(
+export const learnRank = weightScorer(
   'learnRank',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 5',
@@ -29,6 +29,6 @@ export const learnRank = weigher(
       const f = rank.run(ctx.tokens, besideOf(ctx, rank));
       for (let i = 0; i < Math.min(data.length, f.length); i++) data[i] = f[i] > above ? f[i] : 0;
     });
-    return vouched(ctx, sure, o);
+    return vouchFor(ctx, sure, o);
   },
 );

@@ -1,14 +1,14 @@
 import { KvError, number, partOf, value } from '@kv/core';
-import type { Part, Signal, Tokens } from '@kv/core';
+import type { OptionPart, Signal, Tokens } from '@kv/core';
 import { detector } from './detector.ts';
 import { confidence, DETECTOR_FILE, readDetector } from './detector-file.ts';
 import type { DetectorWeights } from './detector-file.ts';
 
 /** How surely each token is an anchor, 0 .. 1 by position, from the text and the value of the signal it names. */
-export type Rank = (tokens: Tokens, beside?: unknown) => ArrayLike<number>;
-export type Ranker = Part<'ranker', Rank>;
+export type AnchorRank = (tokens: Tokens, beside?: unknown) => ArrayLike<number>;
+export type Ranker = OptionPart<'ranker', AnchorRank>;
 /** Declares what says how surely each token is an anchor. */
-export const ranker = partOf<'ranker', Rank>('ranker');
+export const ranker = partOf<'ranker', AnchorRank>('ranker');
 
 const weights = value(
   'the bytes of a detector',

@@ -1,4 +1,4 @@
-import { as, attentionLast, number, onStep, state, weigher } from '@kv/core';
+import { as, attentionLast, number, onStep, state, weightScorer } from '@kv/core';
 
 const options = { rate: number(0.9, 'What is left of the average after a token.', { least: 0, most: 1 }) };
 const needs = ({ rate }: { readonly rate: number }) =>
@@ -20,7 +20,7 @@ const pensioning = onStep('pensioning', { options, needs }, ({ ops, started, pas
  * @remarks Transactional Attention, eq. 1, which gives neither rate nor start: both are ours. Weights on query rows
  * `[H, n]`.
  */
-export const pension = weigher(
+export const pension = weightScorer(
   'pension',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 1',

@@ -1,5 +1,5 @@
 import { detector, finding, positionsOf } from './detector.ts';
-import type { Finder } from './detector.ts';
+import type { MatchFinder } from './detector.ts';
 
 const NAME =
   'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?';
@@ -29,7 +29,7 @@ const forms = (name: string): RegExp =>
   );
 
 /** Where the explicit keys of `regex` stand, with their text. */
-export const explicitKeys: Finder = finding(forms(NAME));
+export const explicitKeys: MatchFinder = finding(forms(NAME));
 
 /**
  * Explicit keys, such as `key:`, `"password":`, `Authorization:`, `session_id=`, `API_KEY =`, `code is:`, `magic X
@@ -54,7 +54,7 @@ export const regex = detector(
  *
  * @remarks A keyword may be followed by up to 24 more letters, digits, dots or dashes before its colon or equals sign.
  */
-export function keywords(list: readonly string[]): Finder {
+export function keywords(list: readonly string[]): MatchFinder {
   const quoted = (word: string): string => word.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'),
     longest = [...new Set(list.map((w) => w.toLowerCase()))]
       .filter((w) => w !== '')

@@ -1,5 +1,5 @@
 import { detector, finding, positionsOf } from './detector.ts';
-import type { Finder } from './detector.ts';
+import type { MatchFinder } from './detector.ts';
 import { explicitKeys } from './regex.ts';
 
 /** Verbs by which a speaker hands something over or asks to keep it, in their forms. */
@@ -11,7 +11,7 @@ const TO = '(?: (?:to )?(?:me|you|him|her|us|them|everyone|(?:the|my|your|our) t
   WHAT = '(?: that)?(?: (?:this|these|the|my|your|our|his|her|their)(?: [a-z]+)?)?(?: (?:is|was|are))?';
 
 /** Where communication verbs stand, with whom and what they name. */
-export const communication: Finder = finding(
+export const communication: MatchFinder = finding(
   new RegExp(String.raw`(?<![\p{L}\p{N}])(?:${VERBS})(?!['’\p{L}\p{N}])${TO}${WHAT}(?:[,:]["“']?)?`, 'iu'),
 );
 

@@ -1,8 +1,8 @@
-import { part, positions, tokens, weigher } from '@kv/core';
+import { part, positions, tokens, weightScorer } from '@kv/core';
 import { anchorRow, beside } from './detector.ts';
 import { aging, freshness } from './freshness.ts';
 import { regex } from './regex.ts';
-import { vouched, vouchingOptions } from './vouching.ts';
+import { vouchFor, vouchingOptions } from './vouching.ts';
 
 /**
  * Sponsorship: anchors such as `password:` vouch for the L tokens after them, V_j = Σ B_i 0.8^(j - i) over anchors i <
@@ -12,7 +12,7 @@ import { vouched, vouchingOptions } from './vouching.ts';
  * vouches also when it is evicted itself. B_i counts from B down by `decay` a generated token, not a prefill block.
  * Reads no attention.
  */
-export const sponsorship = weigher(
+export const sponsorship = weightScorer(
   'sponsorship',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 2',
@@ -21,5 +21,5 @@ export const sponsorship = weigher(
     needs: ({ decay, anchors }) => [tokens, positions, freshness(decay), ...beside(anchors)],
     beside: ({ decay }) => [aging({ decay })],
   },
-  (ctx, o) => vouched(ctx, anchorRow(ctx, o), o),
+  (ctx, o) => vouchFor(ctx, anchorRow(ctx, o), o),
 );

@@ -1,9 +1,9 @@
-import { part, positions, tokens, weigher } from '@kv/core';
+import { part, positions, tokens, weightScorer } from '@kv/core';
 import { anchorRow, beside } from './detector.ts';
 import { regex } from './regex.ts';
 
 /** Anchor status, S = 1 on anchors and 0 elsewhere. Transactional Attention, eq. 1. Weights on KV rows `[G, n]`. */
-export const structure = weigher(
+export const structure = weightScorer(
   'structure',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 1',

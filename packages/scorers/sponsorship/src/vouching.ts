@@ -1,5 +1,5 @@
 import { count, number } from '@kv/core';
-import type { HostArray, Place, Tensor } from '@kv/core';
+import type { HostArray, StepContext, Tensor } from '@kv/core';
 import { aging } from './freshness.ts';
 import { vouchers } from './vouchers.ts';
 
@@ -14,8 +14,8 @@ export const vouchingOptions = (strength: number) => ({
 });
 
 /** `strength` times what the row by position says of every anchor, spread over the tokens after it. */
-export const vouched = (
-  { ops, positions, fresh }: Place & { readonly positions: Tensor; readonly fresh: Tensor },
+export const vouchFor = (
+  { ops, positions, fresh }: StepContext & { readonly positions: Tensor; readonly fresh: Tensor },
   anchors: HostArray,
   { reach, strength }: { readonly reach: number; readonly strength: number },
 ): Tensor =>

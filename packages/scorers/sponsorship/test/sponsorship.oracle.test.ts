@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, isState } from '@kv/core/engine';
-import type { Tensor, Cell } from '@kv/core';
+import type { Tensor, StepInput } from '@kv/core';
 import { detector, learnRank, pension, ranker, recency, sponsorship, structure } from '../src/index.ts';
 import { vouchersOracle } from './sponsorship.oracle.ts';
 
@@ -55,7 +55,7 @@ test('budgets decay once a generated token, for tokens that were there, and star
   const state = hook.needs.find(isState)!;
   expect(state.state).toMatchObject({ kind: 'position', rows: 'model', init: 1 });
   const after = (fresh: Tensor): Tensor =>
-    hook.run([{ ops: cpu.ops, at: {}, draft: {}, read: () => fresh } as unknown as Cell])[0].get(state.id)!;
+    hook.run([{ ops: cpu.ops, at: {}, draft: {}, read: () => fresh } as unknown as StepInput])[0].get(state.id)!;
   // two tokens generated
   const prompt = after(after(cpu.ops.from({ data: Float32Array.of(1, 1, 1, 1), shape: [1, 4] })));
   // position 4 has aged once, 5 and 6 are new
@@ -125,7 +125,7 @@ test('a pension starts with the newest attention and moves by 1 - rate with ever
           at: {},
           draft: {},
           read: (s: { id: string }) => state.get(s.id) ?? put(...attention),
-        } as unknown as Cell,
+        } as unknown as StepInput,
       ])[0],
     );
     attention.forEach((a, slot) => {

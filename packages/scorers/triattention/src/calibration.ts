@@ -3,7 +3,7 @@ import type { PreRope } from './pre-rope.ts';
 /**
  * Queries of one layer as attention reads them, `[H, m, d]`, with the angles that turned them, cos and sin `[m, half]`.
  */
-export interface Turned {
+export interface RotatedQueries {
   readonly q: Float32Array;
   readonly cos: Float32Array;
   readonly sin: Float32Array;
@@ -16,7 +16,7 @@ export interface Turned {
  * @remarks TriAttention's calibration: E[q] and E[|q_f|] over all tokens alike, after any norm of the queries and
  * before rotation.
  */
-export function calibration(heads: number, dim: number): { add(turned: Turned): void; take(): PreRope } {
+export function calibration(heads: number, dim: number): { add(turned: RotatedQueries): void; take(): PreRope } {
   const mean = new Float64Array(heads * dim);
   let size = new Float64Array(0),
     count = 0,

@@ -1,4 +1,4 @@
-import { count, odd, weigher } from '@kv/core';
+import { count, odd, weightScorer } from '@kv/core';
 import { blockAttention, overWindow } from '@kv/core/shared';
 import { lastQueries } from './last-queries.ts';
 
@@ -10,7 +10,7 @@ import { lastQueries } from './last-queries.ts';
  * rows `[G, n]`; the window is forced. The paper weighs by the size of the value in the output: put `outputShare()`
  * behind it. O(w H n d).
  */
-export const defensive = weigher(
+export const defensive = weightScorer(
   'defensive',
   {
     source: 'Feng et al. 2025, arXiv:2510.13334',

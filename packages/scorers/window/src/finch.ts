@@ -1,5 +1,5 @@
-import { attentionWindow, count, keys, KvError, positions, queries, text, tokens, weigher } from '@kv/core';
-import type { At, Tokens } from '@kv/core';
+import { attentionWindow, count, keys, KvError, positions, queries, text, tokens, weightScorer } from '@kv/core';
+import type { LayerContext, Tokens } from '@kv/core';
 import { windowSignal } from '@kv/core/shared';
 
 const normalized = (question: number) => attentionWindow(question, 'normalized');
@@ -14,7 +14,7 @@ const normalized = (question: number) => attentionWindow(question, 'normalized')
  * its last place in the prompt, softmax(q·k / √d) without soft caps or sliding windows; the delimiter itself is context.
  * @throws KvError where the prompt has no delimiter, nothing behind it, or more than `question` tokens.
  */
-export const finch = weigher(
+export const finch = weightScorer(
   'finch',
   {
     source: 'Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716',
@@ -43,7 +43,12 @@ export const finch = weigher(
 );
 
 /** Tokens of the prompt that end behind the last place of the delimiter. */
-function behind({ text: all, offsets }: Tokens, { promptLength }: At, delimiter: string, most: number): number {
+function behind(
+  { text: all, offsets }: Tokens,
+  { promptLength }: LayerContext,
+  delimiter: string,
+  most: number,
+): number {
   const prompt = offsets.slice(0, promptLength),
     end = prompt.at(-1)?.[1] ?? 0,
     from = all.slice(0, end).lastIndexOf(delimiter),

@@ -1,4 +1,4 @@
-import { count, LOWEST, odd, weigher } from '@kv/core';
+import { count, LOWEST, odd, weightScorer } from '@kv/core';
 import { causalDot, overWindow } from '@kv/core/shared';
 import { lastQueries } from './last-queries.ts';
 
@@ -9,7 +9,7 @@ import { lastQueries } from './last-queries.ts';
  * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`, 0 in the window, which is forced. O(w H n
  * d).
  */
-export const importance = weigher(
+export const importance = weightScorer(
   'importance',
   {
     source: 'Cai et al. 2025, arXiv:2505.24133',

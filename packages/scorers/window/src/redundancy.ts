@@ -1,4 +1,4 @@
-import { kernel, keys, number, weigher } from '@kv/core';
+import { kernel, keys, number, weightScorer } from '@kv/core';
 import { dotWith, range } from '@kv/core/shared';
 
 /** Slots that all of a row are compared with together; most have met a near one among these. */
@@ -74,7 +74,7 @@ function vectorsOf(x: Float32Array, d: number, slots: Uint32Array): Float32Array
  * negative weight. No n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding
  * near-duplicates takes O(G n² d) at worst, and memory O(n).
  */
-export const redundancy = weigher(
+export const redundancy = weightScorer(
   'redundancy',
   {
     source: 'Cai et al. 2025, arXiv:2505.24133',

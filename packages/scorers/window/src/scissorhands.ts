@@ -1,4 +1,4 @@
-import { attentionWindow, count, weigher, whole } from '@kv/core';
+import { attentionWindow, count, weightScorer, whole } from '@kv/core';
 
 /**
  * Scissorhands: in how many of the last w steps a slot received more than the mean weight, 1 / (slots that the query
@@ -7,7 +7,7 @@ import { attentionWindow, count, weigher, whole } from '@kv/core';
  * @remarks Liu et al. 2023, arXiv:2305.17118 (persistence of importance). Weights in 0 .. 1 on query rows `[H, n]`. The
  * paper's history is 400 steps, and its larger budgets in later layers are an allocator's work. O(w H n d).
  */
-export const scissorhands = weigher(
+export const scissorhands = weightScorer(
   'scissorhands',
   {
     source: 'Liu et al. 2023, arXiv:2305.17118',

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, count, positions, shaper, sum, unit } from '@kv/core';
+import { compose, count, positions, scoreTransform, sum, unit } from '@kv/core';
 import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, selectorLaws } from '@kv/laws';
@@ -69,7 +69,7 @@ test('agrees with algorithm 1: B - 2 to B slots, protected units whole where the
           scores.flatMap((_s, i) => (Math.floor(i / per) === u ? [i] : [])),
         );
         const means = groups.map((g) => Math.fround(g.reduce((a, i) => a + scores[i], 0) / g.length));
-        const sinks = shaper('sinks', {}, ({ ops, scores: s }) => ({
+        const sinks = scoreTransform('sinks', {}, ({ ops, scores: s }) => ({
           scores: s,
           forced: ops.from({ data: Float32Array.from(scores, (_, i) => Number(i < first)), shape: [1, n] }),
         }))();

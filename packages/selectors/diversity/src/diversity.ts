@@ -1,20 +1,24 @@
 import { number, oneOf, positions, sameAs, selector, share, values } from '@kv/core';
-import type { At, Place, Tensor } from '@kv/core';
+import type { LayerContext, StepContext, Tensor } from '@kv/core';
 import { greedyOrder } from './greedy.ts';
 import { ownSignatures, signatureTable } from './signatures.ts';
-import type { Held } from './signatures.ts';
+import type { LayerValues } from './signatures.ts';
 
-interface Course {
+interface DiversityOptions {
   readonly lambda: number;
   readonly last: number;
   readonly decay: number;
 }
 /** λ of one layer at one step. */
-const lambdaAt = ({ layer, layers, step }: At, { lambda, last, decay }: Course): number =>
+const lambdaAt = ({ layer, layers, step }: LayerContext, { lambda, last, decay }: DiversityOptions): number =>
   (lambda + (layers > 1 ? ((last - lambda) * layer) / (layers - 1) : 0)) * decay ** step;
 
 /** What signatures are made of, where λ is not 0 throughout. */
-const heldIn = ({ ops, values: v, positions: p }: Place & { values?: Tensor; positions?: Tensor }): Held | undefined =>
+const heldIn = ({
+  ops,
+  values: v,
+  positions: p,
+}: StepContext & { values?: Tensor; positions?: Tensor }): LayerValues | undefined =>
   v && p && { ops, values: v, positions: p };
 
 /**

@@ -5,14 +5,14 @@ import type { Ops, Tensor } from '@kv/core';
 const EPSILON = 1e-8;
 
 /** Values and positions of one layer, `[G, n, d]` and u32 `[G, n]`. */
-export interface Held {
+export interface LayerValues {
   readonly ops: Ops;
   readonly values: Tensor;
   readonly positions: Tensor;
 }
 
 /** Values of each slot's own KV head with unit length, `[G, n, d]`. */
-export const ownSignatures = ({ ops, values }: Held): Tensor =>
+export const ownSignatures = ({ ops, values }: LayerValues): Tensor =>
   ops.scale(values, ops.div(1, ops.add(ops.norm(values), EPSILON)));
 
 /**
@@ -21,7 +21,7 @@ export const ownSignatures = ({ ops, values }: Held): Tensor =>
  *
  * @remarks Eq. 1. Where all heads hold the token it is the paper's mean over layers and heads.
  */
-export function signatureTable(layers: readonly Held[], length: number): Tensor {
+export function signatureTable(layers: readonly LayerValues[], length: number): Tensor {
   const { ops, values } = layers[0],
     d = values.shape[2];
   const start = ops.from({ data: new Float32Array(length * d), shape: [1, length, d] });

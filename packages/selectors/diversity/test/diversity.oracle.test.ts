@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { compose, shaper, zScore } from '@kv/core';
+import { compose, scoreTransform, zScore } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps, traceOps } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
@@ -37,7 +37,7 @@ function given({ n, d, heads, seed, forced, banned }: Case) {
     must = order.slice(0, forced).sort((a, b) => a - b),
     not = order.slice(must.length, must.length + banned);
   const mask = (set: readonly number[]): Float32Array => Float32Array.from(s, (_, i) => Number(set.includes(i)));
-  const masks = shaper('masks', {}, ({ ops, scores }) => ({
+  const masks = scoreTransform('masks', {}, ({ ops, scores }) => ({
     scores,
     forced: ops.from({ data: mask(must), shape: [1, n] }),
     banned: ops.from({ data: mask(not), shape: [1, n] }),

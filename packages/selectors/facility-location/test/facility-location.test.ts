@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, scorer, shaper } from '@kv/core';
+import { compose, scorer, scoreTransform } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { each, kernelLaws, selectorLaws } from '@kv/laws';
 import { facilityLocation, greedyCover } from '../src/index.ts';
@@ -44,7 +44,7 @@ test('agrees with plain greedy in float64, under masks and GQA', () => {
       const must = sorted(order.slice(0, forced));
       const not = order.slice(must.length, must.length + banned);
       const mask = (set: readonly number[]) => Float32Array.from(order, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', {}, ({ ops, scores: s }) => ({
+      const masks = scoreTransform('masks', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: mask(must), shape: [1, n] }),
         banned: ops.from({ data: mask(not), shape: [1, n] }),
@@ -160,7 +160,7 @@ test('of like slots one is kept: top-k would keep both of the larger weights', (
   expect(apply(facilityLocation(), { scores: [[3, 2.9, 1]], values, budget: 2 }).kept).toEqual([[0, 2]]);
 });
 test('a banned slot is covered all the same, by what is like it', () => {
-  const ban = shaper('ban', {}, ({ ops, scores }) => ({
+  const ban = scoreTransform('ban', {}, ({ ops, scores }) => ({
     scores,
     banned: ops.from({ data: Float32Array.of(1, 0, 0), shape: [1, 3] }),
   }));

@@ -1,7 +1,7 @@
 import { count, positions, share, state, whole, wrapSelect } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import { leaders, overlaps, rowsOfLeaders } from './heads.ts';
-import { layerOverlaps, listed, ofLayer } from './layers.ts';
+import { layerOverlaps, listKernel, ofLayer } from './layers.ts';
 
 const sets = state('hshare.sets', { kind: 'position', rows: 'query' });
 const has = state('hshare.has', { kind: 'sequence', rows: 'query' });
@@ -108,7 +108,7 @@ export const sharedSets = wrapSelect(
           layers > 0 &&
           layer + 1 < L && {
             'hshare.layers.sets': ops.kernel(
-              listed,
+              listKernel,
               { list: ops.select(held, size), count: size, before: others() },
               place,
             ),

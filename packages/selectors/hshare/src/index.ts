@@ -1,3 +1,3 @@
 export { sharedSets } from './hshare.ts';
 export { leaders, overlaps, rowsOfLeaders } from './heads.ts';
-export { layerOverlaps, listed, ofLayer } from './layers.ts';
+export { layerOverlaps, listKernel, ofLayer } from './layers.ts';

@@ -6,7 +6,7 @@ import { kernel } from '@kv/core';
  * @remarks `list` u32 `[H, N]`, of which row h counts `count[h]` entries; `width` = B, entries that a head has room
  * for.
  */
-export const listed = kernel({
+export const listKernel = kernel({
   id: 'hshare-listed',
   inputs: { list: 'u32', count: 'f32', before: 'f32' },
   params: { layer: 'u32', width: 'u32' },
@@ -35,7 +35,7 @@ fn run(index: u32) {
  * `before` `[1, L L]` plus, for this layer i and every j < i, how many positions their sets have in common, over all
  * heads.
  *
- * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listed` leaves them.
+ * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listKernel` leaves them.
  */
 export const layerOverlaps = kernel({
   id: 'hshare-layer-overlaps',
@@ -70,7 +70,7 @@ fn run(index: u32) {
 
 /**
  * `sets` `[H, N]`, or, where `offset` `[1, 1]` is below 0, those of the layer that lies so far from this one, from
- * `lists` as `listed` leaves them. O(H N log B).
+ * `lists` as `listKernel` leaves them. O(H N log B).
  */
 export const ofLayer = kernel({
   id: 'hshare-of-layer',

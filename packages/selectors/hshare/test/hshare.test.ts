@@ -6,7 +6,7 @@ import { compile, isState } from '@kv/core/engine';
 import type { Piece, Signal, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
-import { layerOverlaps, leaders, listed, ofLayer, overlaps, rowsOfLeaders, sharedSets } from '../src/index.ts';
+import { layerOverlaps, leaders, listKernel, ofLayer, overlaps, rowsOfLeaders, sharedSets } from '../src/index.ts';
 import { hshareOracle } from './hshare.oracle.ts';
 
 describe('sharedSets', () => {
@@ -73,7 +73,7 @@ const marks = ({ rows, slots, seed }: { readonly rows: number; readonly slots: n
 });
 describe('listed', () => {
   each(
-    kernelLaws(listed, {
+    kernelLaws(listKernel, {
       make: (size) => ({
         inputs: {
           list: {

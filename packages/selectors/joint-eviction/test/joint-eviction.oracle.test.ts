@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compose, shaper } from '@kv/core';
+import { compose, scoreTransform } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { plainProducts } from '@kv/cpu/engine';
 import type { Tensor } from '@kv/core';
@@ -80,7 +80,7 @@ test('agrees with the greedy float64 oracle that recomputes every output, under 
         budget = Math.max(c.budget, must.length);
       const mask = (set: readonly number[]): Float32Array =>
         Float32Array.from(order, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', {}, ({ ops, scores }) => ({
+      const masks = scoreTransform('masks', {}, ({ ops, scores }) => ({
         scores,
         forced: ops.from({ data: mask(must), shape: [1, c.n] }),
         banned: ops.from({ data: mask(not), shape: [1, c.n] }),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compose, shaper } from '@kv/core';
+import { compose, scoreTransform } from '@kv/core';
 import { apply } from '@kv/cpu';
 import { topK } from '../src/index.ts';
 import { topKOracle } from './top-k.oracle.ts';
@@ -26,7 +26,7 @@ test('agrees with the float64 oracle under masks, for every budget that covers t
         banned = some.slice(cut),
         room = Math.max(budget, forced.length);
       const mask = (set: readonly number[]): Float32Array => Float32Array.from(row, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', {}, ({ ops, scores: s }) => ({
+      const masks = scoreTransform('masks', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: mask(forced), shape: [1, row.length] }),
         banned: ops.from({ data: mask(banned), shape: [1, row.length] }),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compose, positions, shaper, unit } from '@kv/core';
+import { compose, positions, scoreTransform, unit } from '@kv/core';
 import { apply } from '@kv/cpu';
 import { each, selectorLaws } from '@kv/laws';
 import { wholeUnits } from '../src/index.ts';
@@ -57,7 +57,7 @@ test('agrees with the oracle under masks', () => {
         room = Math.max(budget, forced.length),
         count = Math.ceil(n / size);
       const mask = (set: readonly number[]): Float32Array => Float32Array.from(row, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', {}, ({ ops, scores }) => ({
+      const masks = scoreTransform('masks', {}, ({ ops, scores }) => ({
         scores,
         forced: ops.from({ data: mask(forced), shape: [1, n] }),
         banned: ops.from({ data: mask(banned), shape: [1, n] }),

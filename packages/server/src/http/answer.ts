@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Model } from '@kv/models';
 import { chatLogprobs, completionLogprobs } from '../protocol/logprobs.ts';
-import type { Scored } from '../protocol/logprobs.ts';
+import type { ScoredToken } from '../protocol/logprobs.ts';
 import { refusalOf } from '../protocol/refusal.ts';
-import type { Finish } from '../run/choice.ts';
-import type { Event, Usage } from '../run/job.ts';
+import type { StopReason } from '../run/choice.ts';
+import type { JobEvent, Usage } from '../run/job.ts';
 
 /** What the answer to a request is made of. */
-export interface Answer {
+export interface ResponseSource {
   readonly kind: 'chat' | 'completion';
   readonly model: Pick<Model, 'tokenizer'>;
   readonly name: string;
@@ -25,14 +25,14 @@ export interface Answer {
 interface Piece {
   readonly index: number;
   readonly text: string;
-  readonly scored: readonly Scored[];
-  readonly finish: Finish | null;
+  readonly scored: readonly ScoredToken[];
+  readonly finish: StopReason | null;
 }
 
 /** Events of a request as pieces of its choices, and in the end what it took. */
 async function* pieces(
-  { model: { tokenizer }, n, prompts }: Answer,
-  events: AsyncIterable<Event>,
+  { model: { tokenizer }, n, prompts }: ResponseSource,
+  events: AsyncIterable<JobEvent>,
   usage: Usage[],
 ): AsyncGenerator<Piece, void> {
   const begun = prompts.map(() => false),
@@ -76,7 +76,7 @@ const usageOf = (all: readonly Usage[]): object => {
   };
 };
 /** What the caches went by, what events noted, and which cache an echoed prompt was scored under. */
-const kvOf = ({ policy, budget, logprobs, prompts }: Answer, usage: readonly Usage[]): object => ({
+const kvOf = ({ policy, budget, logprobs, prompts }: ResponseSource, usage: readonly Usage[]): object => ({
   policy,
   ...(budget !== undefined && { budget }),
   ...(usage.some(({ notes }) => notes.size > 0) && { notes: [...new Set(usage.flatMap(({ notes }) => [...notes]))] }),
@@ -86,14 +86,17 @@ const kvOf = ({ policy, budget, logprobs, prompts }: Answer, usage: readonly Usa
     }),
 });
 
-const head = ({ kind, name }: Answer, streamed: boolean): object => ({
+const head = ({ kind, name }: ResponseSource, streamed: boolean): object => ({
   id: `${kind === 'chat' ? 'chatcmpl' : 'cmpl'}-${randomUUID()}`,
   object: kind === 'completion' ? 'text_completion' : streamed ? 'chat.completion.chunk' : 'chat.completion',
   created: Math.floor(Date.now() / 1000),
   model: name,
 });
 
-const logprobsOf = ({ kind, logprobs, model: { tokenizer } }: Answer, scored: readonly Scored[]): object | null =>
+const logprobsOf = (
+  { kind, logprobs, model: { tokenizer } }: ResponseSource,
+  scored: readonly ScoredToken[],
+): object | null =>
   !logprobs || (scored.length === 0 && kind === 'completion')
     ? null
     : kind === 'chat'
@@ -101,10 +104,14 @@ const logprobsOf = ({ kind, logprobs, model: { tokenizer } }: Answer, scored: re
       : completionLogprobs(tokenizer, scored);
 
 /** The whole answer. @throws Refusal where a job failed */
-export async function wholeAnswer(answer: Answer, events: AsyncIterable<Event>): Promise<object> {
+export async function wholeAnswer(answer: ResponseSource, events: AsyncIterable<JobEvent>): Promise<object> {
   const usage: Usage[] = [],
     choices = answer.prompts.flatMap(() =>
-      Array.from({ length: answer.n }, () => ({ text: '', scored: [] as Scored[], finish: null as Finish | null })),
+      Array.from({ length: answer.n }, () => ({
+        text: '',
+        scored: [] as ScoredToken[],
+        finish: null as StopReason | null,
+      })),
     );
   for await (const { index, text, scored, finish } of pieces(answer, events, usage)) {
     const choice = choices[index];
@@ -126,7 +133,10 @@ export async function wholeAnswer(answer: Answer, events: AsyncIterable<Event>):
 }
 
 /** The answer as server-sent events; a failure is one more of them. */
-export async function* streamedAnswer(answer: Answer, events: AsyncIterable<Event>): AsyncGenerator<string, void> {
+export async function* streamedAnswer(
+  answer: ResponseSource,
+  events: AsyncIterable<JobEvent>,
+): AsyncGenerator<string, void> {
   const usage: Usage[] = [],
     same = head(answer, true),
     spoken = new Set<number>();

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Observed } from '../run/job.ts';
+import type { SchedulerObserver } from '../run/job.ts';
 import type { Scheduler } from '../run/scheduler.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -7,7 +7,7 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 /** What is counted, as Prometheus reads it. */
 export interface Metrics {
   readonly registry: Registry;
-  readonly observed: Observed;
+  readonly observed: SchedulerObserver;
   answered(route: string, status: number): void;
   firstToken(seconds: number): void;
   watch(scheduler: Scheduler): void;

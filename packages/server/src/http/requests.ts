@@ -70,7 +70,7 @@ export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
     throw new Refusal(`there is nothing at ${request.method} ${pathOf(request).slice(0, 100)}`, { status: 404 });
   });
   app.setErrorHandler<FastifyError>((error, request, reply) => {
-    const refusal = refused(error, request, bodyBytes);
+    const refusal = refusalFor(error, request, bodyBytes);
     if (refusal.status >= 500 && refusal !== (error as unknown)) request.log.error({ err: error }, 'a request failed');
     if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
     if (refusal.status === 401) reply.header('www-authenticate', 'Bearer');
@@ -79,7 +79,7 @@ export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
 }
 
 /** What went wrong as a refusal, whatever it is. */
-export function refused(error: FastifyError, { headers }: FastifyRequest, bodyBytes: number): Refusal {
+export function refusalFor(error: FastifyError, { headers }: FastifyRequest, bodyBytes: number): Refusal {
   try {
     if (error instanceof Refusal) return error;
     if (error.validation !== undefined) {

@@ -2,11 +2,11 @@ import { randomInt } from 'node:crypto';
 import { entries, KvError, parsePolicy } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Policy, Registry } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
-import type { Answering } from '../run/choice.ts';
-import type { Way } from '../run/way.ts';
+import type { AnswerLimits } from '../run/choice.ts';
+import type { SequencePolicy } from '../run/way.ts';
 import { POLICY } from '../options.ts';
 import { Refusal } from './refusal.ts';
 import type { CommonRequest } from './schema.ts';
@@ -45,7 +45,7 @@ export function wayOf(
   request: CommonRequest,
   defaults: Defaults,
   { config: { maxPositions } }: Pick<Model, 'config'>,
-): Way & { readonly of: Policy | undefined } {
+): SequencePolicy & { readonly of: Policy | undefined } {
   const asked = EXTENSIONS.find((field) => request[field] !== undefined);
   if (defaults.fixed && asked !== undefined)
     throw new Refusal(`'${asked}' is fixed by the operator of this server`, { param: asked, code: 'fixed_policy' });
@@ -71,7 +71,7 @@ export function wayOf(
 }
 
 /** @throws Refusal for a budget that the policy lacks or can never keep */
-function expectKept(policy: Compiled, budget: Budget | undefined): void {
+function expectKept(policy: CompiledPolicy, budget: Budget | undefined): void {
   try {
     expectBudget(policy, budget, "'budget'");
   } catch (cause) {
@@ -100,7 +100,7 @@ export function answeringOf(
   request: CommonRequest,
   fallback: number,
   most: number,
-): Omit<Answering, 'logprobs' | 'stopAtEos'> {
+): Omit<AnswerLimits, 'logprobs' | 'stopAtEos'> {
   const { stop = [], temperature = 1, top_p: topP = 1, max_tokens, max_completion_tokens, n = 1, best_of } = request;
   if (best_of !== undefined && best_of !== n)
     throw new Refusal(`'best_of' must be ${n}, as many as 'n', since no choices are thrown away, got ${best_of}`, {

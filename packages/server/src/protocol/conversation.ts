@@ -1,12 +1,12 @@
 import type { ChatMessage } from '@kv/models';
 import { Refusal } from './refusal.ts';
-import type { ChatRequest, Message } from './schema.ts';
+import type { ChatRequest, RequestMessage } from './schema.ts';
 
 /** A conversation as a chat template writes it. */
 type Render = (messages: readonly ChatMessage[]) => string;
 
 /** Roles that may have a field, where not all may. */
-const ROLES: Readonly<Partial<Record<keyof Message, string>>> = {
+const ROLES: Readonly<Partial<Record<keyof RequestMessage, string>>> = {
   refusal: 'assistant',
   annotations: 'assistant',
   tool_calls: 'assistant',
@@ -31,7 +31,7 @@ export function conversation({ messages }: ChatRequest, render: Render | undefin
   }
   return messages.map((message, i) => {
     for (const [field, role] of Object.entries(ROLES))
-      if (message[field as keyof Message] !== undefined && message.role !== role)
+      if (message[field as keyof RequestMessage] !== undefined && message.role !== role)
         throw new Refusal(`'messages[${i}].${field}' is expected in a message of the role '${role}' alone`, {
           param: `messages[${i}].${field}`,
         });
@@ -52,7 +52,7 @@ export function conversation({ messages }: ChatRequest, render: Render | undefin
 function called({
   id,
   function: { name, arguments: text = '{}' },
-}: NonNullable<Message['tool_calls']>[number]): object {
+}: NonNullable<RequestMessage['tool_calls']>[number]): object {
   return { ...(id !== undefined && { id }), type: 'function', function: { name, arguments: objectOr(text) } };
 }
 

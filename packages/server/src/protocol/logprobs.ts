@@ -46,7 +46,7 @@ export interface CompletionLogprobs {
 }
 
 /** A token of an answer: where its text begins and, but for the first of a prompt, how likely it was. */
-export interface Scored {
+export interface ScoredToken {
   readonly id: number;
   readonly offset: number;
   readonly likelihood?: Likelihood | undefined;
@@ -58,8 +58,8 @@ export function promptScores(
   from: number,
   rows: readonly Float32Array[],
   count: number,
-): readonly Scored[] {
-  const scored: Scored[] = from === 0 ? [{ id: ids[0], offset: 0 }] : [];
+): readonly ScoredToken[] {
+  const scored: ScoredToken[] = from === 0 ? [{ id: ids[0], offset: 0 }] : [];
   for (const [i, row] of rows.slice(0, ids.length - 1 - from).entries()) {
     const id = ids[from + i + 1];
     scored.push({ id, offset: 0, likelihood: likelihood(row, id, count) });
@@ -67,7 +67,7 @@ export function promptScores(
   return scored;
 }
 
-export const completionLogprobs = (tokenizer: Tokenizer, scored: readonly Scored[]): CompletionLogprobs => ({
+export const completionLogprobs = (tokenizer: Tokenizer, scored: readonly ScoredToken[]): CompletionLogprobs => ({
   tokens: scored.map(({ id }) => tokenText(tokenizer, id)),
   token_logprobs: scored.map(({ likelihood: of }) => of?.logprob ?? null),
   top_logprobs: scored.map(({ id, likelihood: of }) => {
@@ -79,7 +79,7 @@ export const completionLogprobs = (tokenizer: Tokenizer, scored: readonly Scored
 });
 
 /** `logprobs` of a chat's answer. */
-export const chatLogprobs = (tokenizer: Tokenizer, scored: readonly Scored[]): object => {
+export const chatLogprobs = (tokenizer: Tokenizer, scored: readonly ScoredToken[]): object => {
   const one = ({ id, logprob }: { readonly id: number; readonly logprob: number }): object => ({
     token: tokenText(tokenizer, id),
     logprob,

@@ -5,7 +5,7 @@ import { Refusal } from './refusal.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
 
 /** A prompt as the model reads it. */
-export interface Prompt {
+export interface PromptTokens {
   readonly ids: readonly number[];
   /** The text it was given as; absent for ids. */
   readonly text?: string;
@@ -17,9 +17,9 @@ export async function completionPrompts(
   vocab: number,
   reader: TextReader,
   limits: PromptLimits,
-): Promise<readonly Prompt[]> {
+): Promise<readonly PromptTokens[]> {
   const all = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt,
-    prompts: Prompt[] = [];
+    prompts: PromptTokens[] = [];
   for (const [i, one] of (all as readonly (string | readonly number[])[]).entries()) {
     const param = all.length === 1 ? 'prompt' : `prompt[${i}]`,
       read =
@@ -35,7 +35,7 @@ export async function completionPrompts(
 }
 
 /** A conversation as a prompt, and the text that ends an answer where the model has no token for it. */
-export interface ChatPrompt extends Prompt {
+export interface ChatPrompt extends PromptTokens {
   readonly stop: readonly string[];
 }
 

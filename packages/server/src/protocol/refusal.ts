@@ -69,4 +69,4 @@ export function refusalOf(cause: unknown): Refusal {
 }
 
 /** Nobody is there to read the answer. */
-export const cancelled = (): Refusal => new Refusal('the request was cancelled', { status: 499 });
+export const cancelledRefusal = (): Refusal => new Refusal('the request was cancelled', { status: 499 });

@@ -193,7 +193,7 @@ const message = Type.Object(
   },
   { additionalProperties: false, description: 'an object with role and content' },
 );
-export type Message = Static<typeof message>;
+export type RequestMessage = Static<typeof message>;
 
 /** `POST /v1/chat/completions`. */
 export const chatRequest = Type.Object(

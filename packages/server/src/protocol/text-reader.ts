@@ -1,5 +1,5 @@
 import type { EncodeOptions, Tokenizer } from '@kv/models';
-import { cancelled, Refusal } from './refusal.ts';
+import { cancelledRefusal, Refusal } from './refusal.ts';
 
 /** A text, and how it is read. */
 export interface PromptText {
@@ -74,7 +74,7 @@ export class TextReader {
     const ids: number[] = [];
     const rest = async (): Promise<void> => {
       await this.#rest();
-      if (signal?.aborted) throw cancelled();
+      if (signal?.aborted) throw cancelledRefusal();
     };
     this.#since += text.length;
     if (this.#since > SHORT) await rest();

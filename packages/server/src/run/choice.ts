@@ -1,29 +1,29 @@
 import { sampler } from '@kv/models';
 import { StopText } from '@kv/engine';
-import type { DecodeOptions, Draw, Sequence, StreamDecoder } from '@kv/models';
+import type { DecodeOptions, SamplingRule, Sequence, StreamDecoder } from '@kv/models';
 import { likelihood } from '../protocol/logprobs.ts';
-import type { Scored } from '../protocol/logprobs.ts';
+import type { ScoredToken } from '../protocol/logprobs.ts';
 
 /** How answers are drawn and where they end. */
-export interface Answering extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'temperature' | 'topP' | 'seed'> {
+export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'temperature' | 'topP' | 'seed'> {
   /** Likeliest tokens beside each; absent where nobody asks how likely tokens were. */
   readonly logprobs?: number | undefined;
 }
 type Given<K extends keyof DecodeOptions> = { readonly [k in K]: NonNullable<DecodeOptions[k]> };
-export type Finish = 'stop' | 'length';
+export type StopReason = 'stop' | 'length';
 
 /** Text that is certain now, and what became of a choice. */
-export interface Said {
+export interface TokenEvent {
   readonly choice: number;
   readonly text: string;
-  readonly scored?: readonly Scored[];
+  readonly scored?: readonly ScoredToken[];
   /** The token of it, where there is one. */
   readonly tokens: number;
-  readonly finish?: Finish;
+  readonly finish?: StopReason;
 }
 
 /** One answer in the making: which token follows, and what of its text is certain. */
-export class Choice {
+export class AnswerChoice {
   readonly index: number;
   readonly sequence: Sequence;
   /** The token to be fed next. */
@@ -32,12 +32,12 @@ export class Choice {
   promised: number;
   #made = 0;
   #offset: number;
-  readonly #answering: Answering;
-  readonly #draw: Draw | undefined;
+  readonly #answering: AnswerLimits;
+  readonly #draw: SamplingRule | undefined;
   readonly #stream: StreamDecoder;
   readonly #stops: StopText;
 
-  constructor(index: number, sequence: Sequence, answering: Answering, promised: number, offset: number) {
+  constructor(index: number, sequence: Sequence, answering: AnswerLimits, promised: number, offset: number) {
     [this.index, this.sequence, this.#answering, this.promised, this.#offset] = [
       index,
       sequence,
@@ -53,7 +53,7 @@ export class Choice {
   }
 
   /** Takes the token that follows; it is to be fed unless the choice is finished. */
-  async next(): Promise<Said> {
+  async next(): Promise<TokenEvent> {
     const { maxNewTokens, stopAtEos, logprobs } = this.#answering,
       { config } = this.sequence.model;
     if (this.#made === maxNewTokens) return this.#end('length');
@@ -77,7 +77,7 @@ export class Choice {
     return (await this.sequence.readLogits()).at(-1)!; // it was fed
   }
 
-  #end(finish: Finish): Said {
+  #end(finish: StopReason): TokenEvent {
     const text = this.#stops.end(this.#stream.end());
     return { choice: this.index, text, tokens: 0, finish: this.#stops.stopped ? 'stop' : finish };
   }

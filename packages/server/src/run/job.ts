@@ -1,16 +1,16 @@
 import type { Sequence } from '@kv/models';
 import type { Policy } from '@kv/core';
-import type { Scored } from '../protocol/logprobs.ts';
+import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
-import type { Answering, Choice, Said } from './choice.ts';
-import type { Way } from './way.ts';
+import type { AnswerLimits, AnswerChoice, TokenEvent } from './choice.ts';
+import type { SequencePolicy } from './way.ts';
 
 /** One prompt and the answers that are asked for. */
-export interface Asked {
+export interface SequenceRequest {
   readonly ids: readonly number[];
   readonly policy: Policy | undefined;
-  readonly way: Way;
-  readonly answering: Answering;
+  readonly way: SequencePolicy;
+  readonly answering: AnswerLimits;
   /** Answers over one prompt. */
   readonly n: number;
   /** The prompt's tokens are scored too, with so many likeliest beside each. */
@@ -39,18 +39,18 @@ export interface Usage {
 }
 
 /** What the jobs of a request say as they go. */
-export type Event = { readonly job: number } & (
-  | { readonly what: 'prompt'; readonly scored: readonly Scored[] }
-  | ({ readonly what: 'said' } & Said)
+export type JobEvent = { readonly job: number } & (
+  | { readonly what: 'prompt'; readonly scored: readonly ScoredToken[] }
+  | ({ readonly what: 'said' } & TokenEvent)
   | { readonly what: 'end'; readonly usage: Usage }
 );
 
 /** A prompt that is waiting, being read, or being answered. */
 export interface Job {
-  readonly asked: Asked;
+  readonly asked: SequenceRequest;
   /** Its place among those of a request, who end together where one fails. */
   readonly index: number;
-  readonly events: Channel<Event>;
+  readonly events: Channel<JobEvent>;
   ended: boolean;
   readonly since: number;
   /** Bytes that it waits for, or holds while its prompt is read. */
@@ -60,7 +60,7 @@ export interface Job {
   sequence?: Sequence;
   reading?: AsyncGenerator<number, void>;
   usage?: Usage;
-  choices: Choice[];
+  choices: AnswerChoice[];
   /** When its reader fell behind. */
   behind?: number | undefined;
 }
@@ -82,7 +82,7 @@ export interface SchedulerOptions {
 }
 
 /** What the scheduler tells those who count. */
-export interface Observed {
+export interface SchedulerObserver {
   step?(sequences: number, milliseconds: number): void;
   part?(tokens: number, milliseconds: number): void;
   waited?(milliseconds: number): void;

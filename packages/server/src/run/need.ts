@@ -1,24 +1,24 @@
 import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { waits, watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
-import type { Asked } from './job.ts';
-import type { Way } from './way.ts';
+import type { SequenceRequest } from './job.ts';
+import type { SequencePolicy } from './way.ts';
 
 /** Signals that are remembered while a sequence goes this way. */
-const remembered = ({ policy }: Way): readonly AnySignal[] =>
+const remembered = ({ policy }: SequencePolicy): readonly AnySignal[] =>
   policy ? [...policy.needs, ...[...policy.hooks('view'), ...policy.hooks('step')].flatMap(({ needs }) => needs)] : [];
 
 /** The policy, where its events evict. */
-const evicting = ({ policy, budget }: Way): Compiled | undefined =>
+const evicting = ({ policy, budget }: SequencePolicy): CompiledPolicy | undefined =>
   policy?.evicts && (budget !== undefined || policy.sizes) ? policy : undefined;
 
 /** Whether every head keeps as many slots as the budget says. */
-const even = ({ steps, sizes }: Compiled): boolean => !sizes && steps.every(({ kind }) => kind !== 'allocator');
+const even = ({ steps, sizes }: CompiledPolicy): boolean => !sizes && steps.every(({ kind }) => kind !== 'allocator');
 
 /** Whether nothing of a prompt need be there but its cache: it may begin with a cache that another prompt left. */
-export function beginsAnywhere(way: Way, rest: number): boolean {
+export function beginsAnywhere(way: SequencePolicy, rest: number): boolean {
   const needs = remembered(way),
     { window, accumulated, block } = watchOf(needs);
   const hooks = way.policy && [...way.policy.hooks('view'), ...way.policy.hooks('step'), ...way.policy.hooks('freeze')];
@@ -33,7 +33,7 @@ export function beginsAnywhere(way: Way, rest: number): boolean {
 }
 
 /** Most slots of a layer's longest head while a prompt of so many tokens is read. */
-export function slotsReading(way: Way, tokens: number): number {
+export function slotsReading(way: SequencePolicy, tokens: number): number {
   const policy = evicting(way),
     { budget, block = policy?.hooks('cadence')[0]?.block } = way;
   if (!policy || waits(policy) || !even(policy) || block === undefined || budget === undefined) return tokens;
@@ -44,7 +44,7 @@ export function slotsReading(way: Way, tokens: number): number {
  * Slots that a head with so many may gain while so many tokens follow a prompt: all of them, or what is left of the
  * budget and the tokens between two events.
  */
-export function slotsGained(way: Way, slots: number, prompt: number, tokens: number): number {
+export function slotsGained(way: SequencePolicy, slots: number, prompt: number, tokens: number): number {
   const policy = evicting(way),
     { budget, every = policy?.hooks('cadence')[0]?.every } = way;
   if (!policy || !even(policy) || every === undefined || budget === undefined) return tokens;
@@ -56,7 +56,7 @@ export function bytesFor(
   { queryHeads: H, kvHeads: G, headDim: d, hidden: D }: ModelConfig,
   slots: readonly number[],
   tokens: number,
-  way: Way,
+  way: SequencePolicy,
 ): number {
   const needs = remembered(way),
     { window, accumulated, block } = watchOf(needs),
@@ -75,7 +75,7 @@ export function bytesFor(
 }
 
 /** Bytes that a prompt and its answers may hold at most, while it is read or while they are generated. */
-export function needOf({ ids, way, answering, n }: Asked, config: ModelConfig): number {
+export function needOf({ ids, way, answering, n }: SequenceRequest, config: ModelConfig): number {
   const layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
     all = ids.length + answering.maxNewTokens,
     read = slotsReading(way, ids.length),
@@ -101,7 +101,7 @@ export function scratchBytes(
  * Bytes of what is said of a prompt until its reader has it: ids, text, and, where tokens are scored, the likeliest
  * beside each, as objects and as JSON. Of a stream no more is there than its reader may be behind.
  */
-export function saidBytes({ ids, answering, n, scorePrompt, streamed }: Asked, ahead: number): number {
+export function saidBytes({ ids, answering, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
   const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 200 * (count + 1)),
     answers = streamed ? Math.min(n * answering.maxNewTokens, ahead + n) : n * answering.maxNewTokens,
     prompts = scorePrompt === undefined ? 0 : (streamed ? 1 : n) * ids.length;

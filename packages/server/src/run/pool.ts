@@ -7,7 +7,7 @@ const REQUESTS = 1 / 8;
  * One budget of bytes: what is promised to sequences, with the prefixes that are kept where there is room beside that,
  * and what is promised to requests for their text and what is said to them.
  */
-export class Pool {
+export class MemoryBudget {
   /** Most bytes of caches, and of requests beside them. */
   readonly limit: number;
   readonly requestLimit: number;

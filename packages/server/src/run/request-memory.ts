@@ -1,17 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { cancelled, Refusal } from '../protocol/refusal.ts';
+import { cancelledRefusal, Refusal } from '../protocol/refusal.ts';
 import type { Job } from './job.ts';
-import type { Pool } from './pool.ts';
+import type { MemoryBudget } from './pool.ts';
 import { closing } from './refusals.ts';
 
 /** Bytes of requests beside their caches: text that is not read yet, and what is said and not taken. */
 export class RequestMemory {
-  readonly #pool: Pool;
+  readonly #pool: MemoryBudget;
   readonly #kept = new Set<Job>();
   /** Nothing more is waited for. */
   closing = false;
 
-  constructor(pool: Pool) {
+  constructor(pool: MemoryBudget) {
     this.#pool = pool;
   }
 
@@ -28,7 +28,7 @@ export class RequestMemory {
       );
     while (!this.#pool.takeRequest(bytes)) {
       if (this.closing) throw closing();
-      if (signal.aborted) throw cancelled();
+      if (signal.aborted) throw cancelledRefusal();
       await delay(20);
     }
     let held = bytes;

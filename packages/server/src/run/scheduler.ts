@@ -3,13 +3,13 @@ import { createPrefixStore, Sequence } from '@kv/models';
 import { stepTogether } from '@kv/engine';
 import type { Model, PrefixStore } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
-import { cancelled, Refusal, refusalOf } from '../protocol/refusal.ts';
+import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
 import { Channel } from './channel.ts';
-import { Choice } from './choice.ts';
-import type { Said } from './choice.ts';
-import type { Asked, Event, Job, Observed, SchedulerOptions } from './job.ts';
+import { AnswerChoice } from './choice.ts';
+import type { TokenEvent } from './choice.ts';
+import type { SequenceRequest, JobEvent, Job, SchedulerObserver, SchedulerOptions } from './job.ts';
 import { beginsAnywhere, bytesFor, needOf, saidBytes, scratchBytes, slotsGained } from './need.ts';
-import { Pool } from './pool.ts';
+import { MemoryBudget } from './pool.ts';
 import { closing, noMemory, notRead, queueFull, saysTooMuch, tookTooLong } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
@@ -21,13 +21,13 @@ const MOST_OPERATIONS = 2 ** 33;
  * and what all of them hold is promised beforehand.
  */
 export class Scheduler {
-  readonly pool: Pool;
+  readonly pool: MemoryBudget;
   readonly prefixes: PrefixStore;
   readonly requests: RequestMemory;
   readonly scratch: number;
   readonly #model: Model;
   readonly #options: SchedulerOptions;
-  readonly #observed: Observed;
+  readonly #observed: SchedulerObserver;
   readonly #waiting: Job[] = [];
   readonly #reading: Job[] = [];
   readonly #answering: Job[] = [];
@@ -36,7 +36,7 @@ export class Scheduler {
   #closing = false;
   #cut = false;
 
-  constructor(model: Model, options: SchedulerOptions, observed: Observed = {}) {
+  constructor(model: Model, options: SchedulerOptions, observed: SchedulerObserver = {}) {
     [this.#model, this.#options, this.#observed] = [model, options, observed];
     this.scratch = scratchBytes(model.config, options.part, options.running);
     const limit = options.memory - this.scratch;
@@ -45,7 +45,7 @@ export class Scheduler {
         'memory',
         `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
       );
-    this.pool = new Pool(limit);
+    this.pool = new MemoryBudget(limit);
     this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit, mostOperations: MOST_OPERATIONS });
     this.pool.prefixes = this.prefixes;
     this.requests = new RequestMemory(this.pool);
@@ -74,10 +74,10 @@ export class Scheduler {
    * for one that never fits
    * @returns what they say; each ends in an `end`
    */
-  submit(all: readonly Asked[]): AsyncIterable<Event> {
+  submit(all: readonly SequenceRequest[]): AsyncIterable<JobEvent> {
     if (this.#closing) throw closing();
     const { queue, memory, running } = this.#options;
-    const events = new Channel<Event>();
+    const events = new Channel<JobEvent>();
     const jobs = all.map((asked, index): Job => {
       const need = needOf(asked, this.#model.config);
       const said = saidBytes(asked, this.#options.ahead);
@@ -132,7 +132,7 @@ export class Scheduler {
     this.prefixes.destroy();
   }
 
-  #choices(): readonly Choice[] {
+  #choices(): readonly AnswerChoice[] {
     return this.#answering.flatMap(({ choices }) => choices);
   }
 
@@ -179,7 +179,7 @@ export class Scheduler {
       now = performance.now();
     for (const job of [...this.#waiting, ...this.#reading, ...this.#answering])
       if (this.#cut) this.#fail(job, closing());
-      else if (job.events.ended || job.asked.signal.aborted) this.#fail(job, cancelled());
+      else if (job.events.ended || job.asked.signal.aborted) this.#fail(job, cancelledRefusal());
       else if (now - job.since > requestMs) this.#fail(job, tookTooLong(requestMs));
   }
 
@@ -273,13 +273,13 @@ export class Scheduler {
     delete job.sequence;
     this.#answering.push(job);
     for (let i = 0; i < n; i++)
-      job.choices.push(new Choice(i, i === 0 ? sequence : sequence.fork(), answering, promised, asked.offset));
+      job.choices.push(new AnswerChoice(i, i === 0 ? sequence : sequence.fork(), answering, promised, asked.offset));
   }
 
   /** The next token of every answer of these jobs, and one step for all that go on. */
   async #step(jobs: readonly Job[]): Promise<void> {
     const started = performance.now(),
-      going: { job: Job; choice: Choice }[] = [];
+      going: { job: Job; choice: AnswerChoice }[] = [];
     const asked = jobs.flatMap((job) => job.choices.map((choice) => ({ job, choice, next: choice.next() })));
     const nexts = await Promise.allSettled(asked.map(({ next }) => next)); // at once: a device is waited for once
     for (const [i, next] of nexts.entries()) {
@@ -312,7 +312,7 @@ export class Scheduler {
     if (alive.length > 0) this.#observed.step?.(alive.length, performance.now() - started);
   }
 
-  #say(job: Job, choice: Choice, said: Said): void {
+  #say(job: Job, choice: AnswerChoice, said: TokenEvent): void {
     const { usage } = job;
     if (!usage) return;
     usage.completionTokens += said.tokens;
@@ -326,7 +326,7 @@ export class Scheduler {
   }
 
   /** A choice is through: counts what it kept and gives back what it held. */
-  #leave(job: Job, choice: Choice, keep: boolean): void {
+  #leave(job: Job, choice: AnswerChoice, keep: boolean): void {
     const { sequence } = choice,
       { usage } = job,
       kept = sequence.memory

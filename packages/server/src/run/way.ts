@@ -1,9 +1,9 @@
-import type { Compiled } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 
 /** What a sequence is to go by. */
-export interface Way {
-  readonly policy?: Compiled | undefined;
+export interface SequencePolicy {
+  readonly policy?: CompiledPolicy | undefined;
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   /** Tokens between two events while tokens are generated. */

@@ -1,5 +1,5 @@
 import { fit } from '../fit.ts';
-import type { Made, Material } from '../material.ts';
+import type { NewProblem, Material } from '../material.ts';
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz';
 const GIVEN = 4;
@@ -8,7 +8,7 @@ const GIVEN = 4;
  * A problem that is worked out step by step, as many steps as `tokens` allows, at most 22: digits, sums and differences
  * mod 10, in random order. Every step reads the variable before it and any earlier one, so that each is needed.
  */
-export function chain({ encode, tokens, draw }: Material): Made {
+export function chain({ encode, tokens, draw }: Material): NewProblem {
   const most = LETTERS.length - GIVEN,
     start = draw.below(LETTERS.length),
     name = (i: number): string => LETTERS[(start + i) % LETTERS.length],
@@ -20,7 +20,7 @@ export function chain({ encode, tokens, draw }: Material): Made {
     })),
     order = draw.sample([...Array(LETTERS.length).keys()], LETTERS.length);
 
-  const build = (steps: number): { context: string; question: string; made: Made } => {
+  const build = (steps: number): { context: string; question: string; made: NewProblem } => {
     const count = GIVEN + steps,
       values = [...given],
       lines = given.map((value, i) => `${name(i)}${value};`),

@@ -1,5 +1,5 @@
 import { fit } from '../fit.ts';
-import type { Made, Material } from '../material.ts';
+import type { NewProblem, Material } from '../material.ts';
 import type { Random } from '../random.ts';
 import { TOPICS } from '../topics.ts';
 import { between, code, distinct, letters } from '../values.ts';
@@ -18,8 +18,8 @@ function hidden(
   what: string,
   { encode, sentences, tokens, draw }: Material,
   statements: readonly Hidden[],
-  asked: Pick<Made, 'question' | 'answers' | 'maxNewTokens'> & Partial<Made>,
-): Made {
+  asked: Pick<NewProblem, 'question' | 'answers' | 'maxNewTokens'> & Partial<NewProblem>,
+): NewProblem {
   const from = draw.below(sentences.length),
     { context, question } = fit(what, encode, { tokens, maxNewTokens: asked.maxNewTokens }, (size) => {
       const prose = Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]);
@@ -43,7 +43,7 @@ function placed(prose: readonly string[], statements: readonly Hidden[]): string
 /** CrystalCache, appendix B: a fact at the start, then mentions that name its topic (`high`) or do not (`low`). */
 export const association =
   (density: 'high' | 'low') =>
-  (material: Material): Made => {
+  (material: Material): NewProblem => {
     const { fact, question, name } = material.draw.pick(TOPICS),
       value = String(between(material.draw, 1000, 9999)),
       mention = (i: number): string =>
@@ -64,7 +64,7 @@ export const association =
 /** A tool call hands a credential over; a later call needs it. */
 export const credentials =
   (length: 12 | 32) =>
-  (material: Material): Made => {
+  (material: Material): NewProblem => {
     const value = code(material.draw, length);
     return hidden(
       'tool',
@@ -112,7 +112,7 @@ const FORMATS: readonly (readonly [name: string, text: string, question: string,
 ];
 
 /** A credential in a tool call, HTTP headers, a stack trace, INI, JSON, YAML and a shell's variables, in turn. */
-export function formats(material: Material): Made {
+export function formats(material: Material): NewProblem {
   const { draw, trial } = material,
     [, text, question, stop] = FORMATS[trial % FORMATS.length],
     value = code(draw, 12);
@@ -142,7 +142,7 @@ const PLACES = [
 /** One code is asked for among decoys of the same form under other names. */
 export const confusers =
   (decoys: 5 | 10) =>
-  (material: Material): Made => {
+  (material: Material): NewProblem => {
     const { draw, trial } = material,
       [asked, ...others] = draw.sample(PLACES, decoys + 1),
       values = distinct(decoys + 1, () => code(draw, 8)),
@@ -165,7 +165,7 @@ export const confusers =
   };
 
 /** An API key, an endpoint and a token, apart from each other: all three are asked for. */
-export function slots(material: Material): Made {
+export function slots(material: Material): NewProblem {
   const { draw } = material,
     [key, endpoint, token] = [
       code(draw, 12),
@@ -192,7 +192,7 @@ export function slots(material: Material): Made {
 const INJECTED = ['password', 'api_key', 'secret', 'session_id', 'auth_token', 'Authorization'];
 
 /** One credential that counts, and twelve injected lines that only look like one. */
-export function anchors(material: Material): Made {
+export function anchors(material: Material): NewProblem {
   const { draw, trial } = material,
     value = code(draw, 8),
     fake = (draw: Random, i: number): Hidden => ({

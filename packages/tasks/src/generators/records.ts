@@ -1,5 +1,5 @@
 import { fit } from '../fit.ts';
-import type { Made, Material } from '../material.ts';
+import type { NewProblem, Material } from '../material.ts';
 import { between, uuid } from '../values.ts';
 
 /** Names of lines, as `adjective-noun` would be; growing with the number of lines that is tried. */
@@ -14,7 +14,7 @@ function growing(make: () => string): (count: number) => readonly string[] {
 }
 
 /** LongEval: numbers of lines, one of which is asked for by its name. */
-export function lines({ encode, sentences, tokens, draw }: Material): Made {
+export function lines({ encode, sentences, tokens, draw }: Material): NewProblem {
   const words = [...new Set(sentences.flatMap((sentence) => sentence.toLowerCase().match(/\b[a-z]{4,10}\b/g) ?? []))],
     names = growing(() => `${draw.pick(words)}-${draw.pick(words)}`),
     numbers = growing(() => String(between(draw, 1, 50_000))),
@@ -34,7 +34,7 @@ export function lines({ encode, sentences, tokens, draw }: Material): Made {
 }
 
 /** Lost in the middle: pairs of UUIDs as JSON, one of which is asked for by its key. */
-export function keyValue({ encode, tokens, draw }: Material): Made {
+export function keyValue({ encode, tokens, draw }: Material): NewProblem {
   const ids = growing(() => uuid(draw)),
     share = draw.next(),
     maxNewTokens = 64;

@@ -1,7 +1,7 @@
 import { fit } from '../fit.ts';
-import type { Made, Material } from '../material.ts';
+import type { NewProblem, Material } from '../material.ts';
 import type { Random } from '../random.ts';
-import { between, distinct, letters, listed, shuffled, uuid } from '../values.ts';
+import { between, distinct, letters, listText, shuffle, uuid } from '../values.ts';
 
 type Kind = 'words' | 'numbers' | 'uuids';
 /** What RULER's configuration says of a needle task. */
@@ -47,15 +47,15 @@ function atDepths(
 /** RULER's needles: facts of keys and values in noise, prose or other facts. Words are those of the text. */
 export const needles =
   ({ haystack, keys, values, k, v, q }: NeedleArgs) =>
-  ({ encode, sentences, tokens, draw }: Material): Made => {
+  ({ encode, sentences, tokens, draw }: Material): NewProblem => {
     const make = drawing(draw, wordsOf(sentences)),
       fact = (key: string, value: string): string => `One of the special magic ${values} for ${key} is: ${value}.`,
       names = distinct(Math.max(k, q), make[keys]),
       all = distinct(names.length * v, make[values]),
       facts = names.map((key, i) => ({ key, values: all.slice(i * v, (i + 1) * v) })),
       asked = facts.slice(0, q),
-      query = listed(asked.map(({ key }) => key)),
-      statements = shuffled(
+      query = listText(asked.map(({ key }) => key)),
+      statements = shuffle(
         draw,
         facts.flatMap((one) => one.values.map((value) => fact(one.key, value))),
       ),
@@ -96,7 +96,7 @@ function chain(draw: Random, names: readonly string[]): { readonly value: string
 }
 
 /** RULER's variable tracking: one chain of four hops in noise, after an example. */
-export function vt({ encode, tokens, draw }: Material): Made {
+export function vt({ encode, tokens, draw }: Material): NewProblem {
   const hops = 4,
     maxNewTokens = 30,
     asked = (value: string): string =>
@@ -125,10 +125,10 @@ export function vt({ encode, tokens, draw }: Material): Made {
 }
 
 /** RULER's common words: ten that stand often among words that stand seldom, after an example; no longer than the text has words. */
-export function cwe({ encode, sentences, tokens, draw }: Material): Made {
+export function cwe({ encode, sentences, tokens, draw }: Material): NewProblem {
   const short = tokens < 4096,
     [often, seldom] = short ? [6, 1] : [30, 3],
-    words = shuffled(draw, wordsOf(sentences)),
+    words = shuffle(draw, wordsOf(sentences)),
     common = words.slice(0, 10),
     maxNewTokens = 120,
     head =
@@ -141,7 +141,7 @@ export function cwe({ encode, sentences, tokens, draw }: Material): Made {
     times: readonly [number, number],
     order: Random,
   ): string =>
-    shuffled(order, [
+    shuffle(order, [
       ...frequent.flatMap((word) => Array.from({ length: times[0] }, () => word)),
       ...rare.flatMap((word) => Array.from({ length: times[1] }, () => word)),
     ])
@@ -158,14 +158,14 @@ export function cwe({ encode, sentences, tokens, draw }: Material): Made {
 }
 
 /** RULER's frequent words: made-up words whose counts fall as k^-2; the dots are the most frequent. */
-export function fwe({ encode, tokens, draw }: Material): Made {
+export function fwe({ encode, tokens, draw }: Material): NewProblem {
   const words = distinct(Math.max(8, Math.floor(tokens / 50)), () =>
       letters(draw, 6, [...'abcdefghijklmnopqrstuvwxyz']),
     ),
     zeta = Math.PI ** 2 / 6,
     maxNewTokens = 50;
   const { context, question } = fit('fwe', encode, { tokens, maxNewTokens, least: 60 }, (size) => ({
-    context: `Read the following coded text and track the frequency of each coded word. Find the three most frequently appeared coded words. ${shuffled(
+    context: `Read the following coded text and track the frequency of each coded word. Find the three most frequently appeared coded words. ${shuffle(
       draw,
       ['...', ...words].flatMap((word, i) =>
         Array.from({ length: Math.floor(size / ((i + 1) ** 2 * zeta)) }, () => word),

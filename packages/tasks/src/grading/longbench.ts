@@ -35,7 +35,7 @@ export function countShare(answer: string, truth: string): number {
 }
 
 /** The same for the number of "Paragraph 12". */
-export const retrieved = (answer: string, truth: string): number =>
+export const retrievalScore = (answer: string, truth: string): number =>
   countShare(answer, /Paragraph (\d+)/.exec(truth)?.[1] ?? truth);
 
 /** 1 / n where n classes stand in the answer and the true one is among them. */

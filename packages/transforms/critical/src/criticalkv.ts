@@ -1,4 +1,4 @@
-import { number, outputNorms, shaper, share } from '@kv/core';
+import { number, outputNorms, scoreTransform, share } from '@kv/core';
 
 /**
  * CriticalKV: the best ⌊first · B⌋ slots of a head by their scores stay; all others are scored anew, (s + epsilon)
@@ -8,7 +8,7 @@ import { number, outputNorms, shaper, share } from '@kv/core';
  * B is the head's budget as it stands: behind an allocator, that one's. The norms cost the layer's output product over
  * every slot.
  */
-export const criticalkv = shaper(
+export const criticalkv = scoreTransform(
   'criticalkv',
   {
     source: 'Feng et al. 2025, arXiv:2502.03805',

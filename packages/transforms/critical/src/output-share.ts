@@ -1,4 +1,4 @@
-import { layerMean, outputNorms, positions, shaper } from '@kv/core';
+import { layerMean, outputNorms, positions, scoreTransform } from '@kv/core';
 
 /**
  * Scores times how much more a slot's value weighs in the layer's output through this KV head than through the others:
@@ -7,7 +7,7 @@ import { layerMean, outputNorms, positions, shaper } from '@kv/core';
  * @remarks Feng et al. 2025, arXiv:2510.13334 (DefensiveKV), as its code has it, up to the number of heads. Scores on
  * KV rows `[G, n]`; weights stay weights.
  */
-export const outputShare = shaper(
+export const outputShare = scoreTransform(
   'outputShare',
   {
     source: 'Feng et al. 2025, arXiv:2510.13334',

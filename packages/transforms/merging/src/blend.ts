@@ -4,7 +4,7 @@ import type { WasmMemory } from '@kv/core';
 export type Blend = (x: Float32Array, d: number, into: Uint32Array, w: Float32Array, out: Float32Array) => void;
 
 /** By plain loops in f64. */
-export const blended: Blend = (x, d, into, w, out) => {
+export const blendReference: Blend = (x, d, into, w, out) => {
   const sums = new Float64Array(x),
     mass = new Float64Array(w.length).fill(1);
   for (let e = 0; e < w.length; e++) {

@@ -1,5 +1,5 @@
 import { kernel } from '@kv/core';
-import { blendBy, blended } from './blend.ts';
+import { blendBy, blendReference } from './blend.ts';
 import type { Blend } from './blend.ts';
 import { kernelBytes } from './fold-bytes.ts';
 
@@ -64,7 +64,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = values.shape;
     return 2 * G * n * n * d;
   },
-  ref({ values: v, into, w }, _, out, lengths, _products, blend: Blend = blended) {
+  ref({ values: v, into, w }, _, out, lengths, _products, blend: Blend = blendReference) {
     const [G = 0, n = 0, d = 0] = v.shape;
     for (let g = 0; g < G; g++) {
       const [first, end] = [g * n, (g + 1) * n];

@@ -1,10 +1,10 @@
 import { count, flag, positions, unit } from '@kv/core';
-import type { Place, Tensor, Units } from '@kv/core';
+import type { StepContext, Tensor, Units } from '@kv/core';
 
 export const size = count(10, 'positions', 'Positions in a chunk.');
 
 /** The chunk of every slot, cut by position. */
-export function cut({ ops, at }: Place, p: Tensor, positionsEach: number): Units {
+export function cutChunks({ ops, at }: StepContext, p: Tensor, positionsEach: number): Units {
   const byPosition = new Uint32Array(at.length);
   for (let i = 0; i < byPosition.length; i++) byPosition[i] = Math.floor(i / positionsEach);
   const of = ops.take(ops.from({ data: byPosition, shape: [1, at.length] }), p);
@@ -35,7 +35,7 @@ export const chunks = unit(
   },
   (ctx, { size: each, shared }) => {
     const { ops, at, scores, positions: p } = ctx;
-    const units = cut(ctx, p, each);
+    const units = cutChunks(ctx, p, each);
     const mean = ops.groupSlots('mean', scores, units.of, units.count); // [rows, chunks]
     const heads = ops.reduceRows('mean', mean, at.kvHeads);
     return { units, scores: shared ? ops.reduce('sum', heads, 'rows') : mean };

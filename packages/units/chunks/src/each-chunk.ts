@@ -1,16 +1,16 @@
 import { count, kernel, KvError, positions, PROTOCOL } from '@kv/core';
 import { signalKey } from '@kv/core/engine';
-import { factory, inside, merged, range } from '@kv/core/shared';
+import { factory, inside, mergeMasks, range } from '@kv/core/shared';
 import type {
   AnyScorer,
   AnySignal,
-  At,
-  Cell,
-  Draft,
+  LayerContext,
+  StepInput,
+  DraftSelection,
   Factory,
   Piece,
   Rope,
-  Scored,
+  ScorePhase,
   Signal,
   Step,
   Tensor,
@@ -22,7 +22,7 @@ interface Chunk {
   readonly start: number;
   readonly end: number;
 }
-type Own = (x: unknown, chunk: Chunk, cell: Cell, slots: Tensor) => unknown;
+type Own = (x: unknown, chunk: Chunk, cell: StepInput, slots: Tensor) => unknown;
 const taken: Own = (x, _, { ops }, slots) => ops.take(x as Tensor, slots);
 /** What a chunk has of each signal. */
 const OWN: Readonly<Record<string, Own>> = {
@@ -48,7 +48,7 @@ const OWN: Readonly<Record<string, Own>> = {
 const own = ({ id }: AnySignal): Own | undefined => (Object.hasOwn(OWN, id) ? OWN[id] : undefined);
 
 /** A chunk's place: as of a sequence by itself, with its share of the budget. */
-function placeOf(at: At, { start, end }: Chunk, slots: number): At {
+function placeOf(at: LayerContext, { start, end }: Chunk, slots: number): LayerContext {
   const length = end - start;
   return {
     ...at,
@@ -60,7 +60,7 @@ function placeOf(at: At, { start, end }: Chunk, slots: number): At {
 }
 
 /** The cell of a chunk: `of` is the chunk of every slot. */
-function cellOf(cell: Cell, of: Tensor, chunk: Chunk, index: number): Cell {
+function cellOf(cell: StepInput, of: Tensor, chunk: Chunk, index: number): StepInput {
   const { ops, at, draft } = cell,
     whole = at.aligned && at.slots === at.length,
     length = chunk.end - chunk.start;
@@ -127,14 +127,14 @@ fn run(index: u32) {
 });
 
 /** The chunk of every slot, u32 in the shape of its positions. */
-function chunkOf({ ops, at, read }: Cell, size: number): Tensor {
+function chunkOf({ ops, at, read }: StepInput, size: number): Tensor {
   const table = Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / size));
   return ops.take(ops.from({ data: table, shape: [1, at.length] }, 'u32'), read(positions));
 }
 
 /** What the chunks say of all slots; 0 where one says nothing, undefined where none does. */
 function joined(
-  { ops, at: { slots } }: Cell,
+  { ops, at: { slots } }: StepInput,
   unitOf: Tensor,
   parts: readonly (Tensor | undefined)[],
 ): Tensor | undefined {
@@ -148,7 +148,7 @@ function joined(
 }
 
 /** A chunk's scores, those of forced slots above all others of their row. */
-const scoresOf = ({ ops }: Cell, { scores, forced }: Draft): Tensor | undefined =>
+const scoresOf = ({ ops }: StepInput, { scores, forced }: DraftSelection): Tensor | undefined =>
   scores && forced ? ops.where(forced, ops.add(ops.reduce('max', scores, 'slots'), 1), scores) : scores;
 
 /** Chunks of a sequence at most: each is scored by itself. */
@@ -166,7 +166,7 @@ const options = {
  * would have received alone no engine knows. O(n) beside what the scorer costs.
  * @throws KvError for a scorer of attention, queries, their statistics or state.
  */
-export const eachChunk: Factory<typeof options, Piece<'start', Scored, 'eachChunk'>, [scorer: AnyScorer]> = factory(
+export const eachChunk: Factory<typeof options, Piece<'start', ScorePhase, 'eachChunk'>, [scorer: AnyScorer]> = factory(
   'eachChunk',
   {
     source: 'Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716',
@@ -198,7 +198,7 @@ export const eachChunk: Factory<typeof options, Piece<'start', Scored, 'eachChun
             end: Math.min(length, (i + 1) * each),
           }));
         const units = cells.map((cell) => chunkOf(cell, each)),
-          drafts: readonly (readonly Draft[])[] = chunks.map(
+          drafts: readonly (readonly DraftSelection[])[] = chunks.map(
             (chunk, c) => run(cells.map((cell, i) => cellOf(cell, units[i], chunk, c)))[0],
           );
         return cells.map((cell, i) => {
@@ -213,11 +213,11 @@ export const eachChunk: Factory<typeof options, Piece<'start', Scored, 'eachChun
               units[i],
               parts.map((part) => part.banned),
             );
-          const draft = parts.reduce<Draft>(
-            (before, { forced: _, banned: __, forcedBy: ___, ...part }) => merged({ ...cell, draft: before }, part),
+          const draft = parts.reduce<DraftSelection>(
+            (before, { forced: _, banned: __, forcedBy: ___, ...part }) => mergeMasks({ ...cell, draft: before }, part),
             cell.draft,
           );
-          return merged(
+          return mergeMasks(
             { ...cell, draft: { ...draft, ...(scores && { scores }) } },
             {
               ...cell.draft,

@@ -1,7 +1,7 @@
 import { count, layerMean, LOWEST, positions, transform } from '@kv/core';
 import { placeInUnit } from '@kv/core/shared';
 import type { Mask, Ops, Tensor } from '@kv/core';
-import { cut, size } from './chunks.ts';
+import { cutChunks, size } from './chunks.ts';
 
 /** kvpress adds it to sums and inside the logarithm. */
 const EPSILON = 1e-8;
@@ -32,7 +32,7 @@ export const entropyGate = transform(
   (ctx, { size, low }) => {
     const { ops, at, scores, forced, positions: p } = ctx;
     const each = Math.min(size, at.length); // places are whole numbers that f32 holds
-    const { of, count: chunks } = cut(ctx, p, each);
+    const { of, count: chunks } = cutChunks(ctx, p, each);
     const G = at.kvHeads;
     const over = (kind: 'sum' | 'mean' | 'max', x: Tensor): Tensor => ops.groupSlots(kind, x, of, chunks);
     const best = bestWhere(ops, ops.reduceRows('mean', scores, G), forced && ops.reduceRows('max', forced, G));

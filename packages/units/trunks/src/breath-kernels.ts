@@ -4,7 +4,7 @@ import { kernel } from '@kv/core';
  * What was known of the first entries, where it was written (at least 0), and `fresh` for the others. Both `[1, n]`, of
  * any lengths.
  */
-export const carried = kernel({
+export const carryKernel = kernel({
   id: 'breath-carried',
   inputs: { before: 'f32', fresh: 'f32' },
   output: { shape: ({ fresh }) => fresh },

@@ -1,6 +1,6 @@
 import { count, keys, onStep, positions, share, state, unitTransform, whole } from '@kv/core';
-import type { Ops, Place, State, Tensor } from '@kv/core';
-import { carried, holding, resonance } from './breath-kernels.ts';
+import type { Ops, StepContext, State, Tensor } from '@kv/core';
+import { carryKernel, holding, resonance } from './breath-kernels.ts';
 import { coAttention } from './co-attention.ts';
 import { alpha, relief, unitsByPosition } from './crystallization.ts';
 import { centralities, unitGraph } from './graph.ts';
@@ -22,7 +22,7 @@ const edges = remembered('edges', 'unit');
 const held = remembered('held', 'unit');
 
 /** 1 where more than half of what a unit still holds has a small key in the first layer, `[1, units]`. */
-function activity({ ops, at }: Place, units: number, table: Uint32Array, k: Tensor, p: Tensor): Tensor {
+function activity({ ops, at }: StepContext, units: number, table: Uint32Array, k: Tensor, p: Tensor): Tensor {
   const byPlace = (x: Tensor): Tensor => ops.groupRows('sum', ops.groupSlots('sum', x, p, at.length), 1); // [1, N]
   const here = ops.norm(k);
   const heads = byPlace(ops.fill(here, 1));
@@ -103,7 +103,7 @@ export const breath = unitTransform(
       const a = ends(graph.a);
       const b = ends(graph.b);
       const kept = (before: Tensor, fresh: Tensor): Tensor =>
-        breathes ? ops.kernel(carried, { before, fresh }) : fresh;
+        breathes ? ops.kernel(carryKernel, { before, fresh }) : fresh;
       const m = kept(first.impact, ops.groupRows('mean', ops.float(unitScores), 1));
       const before = kept(first.strength, row(centralities(graph, units.count)));
       const weight = kept(first.edges, row(graph.weight.length > 0 ? graph.weight : [0]));

@@ -1,4 +1,4 @@
-import { positions, shaper, share } from '@kv/core';
+import { positions, scoreTransform, share } from '@kv/core';
 
 /**
  * Uniform coverage: a share of the budget goes to evenly spaced positions, whatever their scores.
@@ -7,7 +7,7 @@ import { positions, shaper, share } from '@kv/core';
  * so far, those that are still held; beside `branchDissolution({ protect: 'slots' })`, or whole trunks would be
  * protected.
  */
-export const coverage = shaper(
+export const coverage = scoreTransform(
   'coverage',
   {
     source: 'CrystalCache, section 8',

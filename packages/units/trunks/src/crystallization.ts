@@ -1,10 +1,10 @@
 import { KvError, number, unitTransform } from '@kv/core';
-import type { Place, Tensor, WithUnits } from '@kv/core';
+import type { StepContext, Tensor, WithUnits } from '@kv/core';
 import { coAttention } from './co-attention.ts';
 import type { CoAttention } from './edges.ts';
 import { centralities, unitGraph } from './graph.ts';
 
-type Crystal = Place & Pick<WithUnits, 'units' | 'unitScores' | 'forced'>;
+type Crystal = StepContext & Pick<WithUnits, 'units' | 'unitScores' | 'forced'>;
 
 /** Weight of M, the unit's own content, against D. */
 export const alpha = number(1, "Weight of a unit's own content against its place in the graph.", { least: 0 });

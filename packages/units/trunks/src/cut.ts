@@ -1,4 +1,4 @@
-import type { At, Tokens } from '@kv/core';
+import type { LayerContext, Tokens } from '@kv/core';
 import type { CoAttention } from './edges.ts';
 
 /** Tokens from `start` up to, not including, `end`. */
@@ -12,7 +12,7 @@ export interface Span {
  * event cut stays cut so when more tokens come.
  */
 export function stretches(
-  { length, promptLength, step }: Pick<At, 'length' | 'promptLength' | 'step'>,
+  { length, promptLength, step }: Pick<LayerContext, 'length' | 'promptLength' | 'step'>,
   run: number,
 ): readonly Span[] {
   const prompt = Math.min(promptLength, length),
@@ -104,7 +104,7 @@ export function trunkSpans(
 const known = new WeakMap<Tokens, Map<string, { readonly of: string; readonly value: unknown }>>();
 
 /** What `make` makes of a text under a name, once while it is made `of` the same: every layer asks for it. */
-export function remembered<T>(tokens: Tokens, name: string, of: readonly unknown[], make: () => T): T {
+export function memoise<T>(tokens: Tokens, name: string, of: readonly unknown[], make: () => T): T {
   const made = known.get(tokens) ?? new Map<string, { readonly of: string; readonly value: unknown }>(),
     before = made.get(name),
     key = of.join();

@@ -9,11 +9,11 @@ export interface CoAttention {
 }
 
 export const CHUNK = 1024,
-  WITHIN: Strongest = { most: 8, above: 0.3 },
-  ACROSS: Strongest = { most: 4, above: 0.02 };
+  WITHIN: EdgeLimit = { most: 8, above: 0.3 },
+  ACROSS: EdgeLimit = { most: 4, above: 0.02 };
 const HEADS = 3;
 
-export interface Strongest {
+export interface EdgeLimit {
   readonly most: number;
   readonly above: number;
 }
@@ -22,7 +22,7 @@ export interface Best {
   readonly weight: number[];
 }
 /** Keeps the `most` heaviest, the first of equals. */
-export function offer({ to, weight }: Best, j: number, w: number, { most, above }: Strongest): void {
+export function offer({ to, weight }: Best, j: number, w: number, { most, above }: EdgeLimit): void {
   if (!(w > above) || (weight.length === most && !(w > weight[most - 1]))) return;
   let at = weight.length;
   while (at > 0 && w > weight[at - 1]) at--;
@@ -106,7 +106,7 @@ function tile(x: Float64Array, stride: number, a: number, b: number, length: num
 }
 
 /** Where queries stand: chunks of the prompt, then what was generated. */
-export interface Stretch {
+export interface QueryChunk {
   /** @defaultValue 1024 */
   readonly chunk?: number;
   /** Tokens of the prompt. @defaultValue all */
@@ -123,7 +123,7 @@ export interface Collector {
  * Takes the attention rows of queries in order and leaves edges and saliency. Generated tokens have edges to all tokens
  * that they read, and no cosines.
  */
-export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): Collector {
+export function collector({ chunk = CHUNK, prompt = Infinity }: QueryChunk = {}): Collector {
   const best: Best[] = [],
     saliency: number[] = [];
   let start = 0,

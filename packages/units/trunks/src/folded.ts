@@ -1,4 +1,4 @@
-import type { FoldedStretch, ProviderEngine, Stretch, Tensor } from '@kv/core';
+import type { FoldedQueryRange, ProviderEngine, QueryRange, Tensor } from '@kv/core';
 import { ACROSS, attendedMost, CHUNK, flat, WITHIN } from './edges.ts';
 import type { Best, CoAttention } from './edges.ts';
 import { strongest } from './strongest.ts';
@@ -11,8 +11,8 @@ export interface FoldedCollector {
 }
 
 /** Chunks of the prompt from `from` on, then of generated tokens. */
-function stretches(from: number, end: number, prompt: number, chunk: number): readonly Stretch[] {
-  const out: Stretch[] = [];
+function stretches(from: number, end: number, prompt: number, chunk: number): readonly QueryRange[] {
+  const out: QueryRange[] = [];
   for (let at = from; at < end; ) {
     const base = at < prompt ? 0 : prompt,
       first = base + Math.floor((at - base) / chunk) * chunk,
@@ -24,7 +24,7 @@ function stretches(from: number, end: number, prompt: number, chunk: number): re
 }
 
 /** Cosines of a chunk's mean attention rows: of each row the eight largest. CrystalCache, section 3.2. */
-function cosines({ ops, mean }: FoldedStretch): readonly Tensor[] {
+function cosines({ ops, mean }: FoldedQueryRange): readonly Tensor[] {
   if (!mean) return [];
   const [, n = 0] = mean.shape,
     unit = ops.scale(mean, ops.div(1, ops.add(ops.norm(mean), 1e-8)));

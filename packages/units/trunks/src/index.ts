@@ -1,5 +1,5 @@
 export { breath } from './breath.ts';
-export { carried, holding, resonance } from './breath-kernels.ts';
+export { carryKernel, holding, resonance } from './breath-kernels.ts';
 export { coAttention } from './co-attention.ts';
 export { coverage } from './coverage.ts';
 export { centrality, crystallization, standout } from './crystallization.ts';

@@ -1,4 +1,4 @@
-import { normaliser, number, positions, weigher } from '@kv/core';
+import { normaliser, number, positions, weightScorer } from '@kv/core';
 import { coAttention } from './co-attention.ts';
 
 const LEAST = 0.1;
@@ -10,7 +10,7 @@ const MOST = 20;
  *
  * @remarks CrystalCache, eq. 11. Weights in [0.005, 1] on KV rows `[G, n]`. Costs the first layer once more.
  */
-export const saliency = weigher(
+export const saliency = weightScorer(
   'saliency',
   {
     source: 'CrystalCache, eq. 11',

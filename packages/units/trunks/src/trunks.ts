@@ -1,8 +1,8 @@
 import { count, number, positions, tokens, unit, whole } from '@kv/core';
 import { orWord, placeInUnit } from '@kv/core/shared';
-import type { Cut, Place, Tensor } from '@kv/core';
+import type { UnitCut, StepContext, Tensor } from '@kv/core';
 import { coAttention } from './co-attention.ts';
-import { byPosition, firstEdges, parts, remembered, sentenceSpans, stretches, trunkSpans } from './cut.ts';
+import { byPosition, firstEdges, parts, memoise, sentenceSpans, stretches, trunkSpans } from './cut.ts';
 import type { Span } from './cut.ts';
 
 /** Generated tokens that are cut together: CrystalCache's breath interval. */
@@ -12,10 +12,10 @@ const TOP = 3;
 
 /** Units from spans of positions, each scored by the mean of its `most` highest scores. */
 function cut(
-  { ops, at, scores, positions: p }: Place & { readonly scores: Tensor; readonly positions: Tensor },
+  { ops, at, scores, positions: p }: StepContext & { readonly scores: Tensor; readonly positions: Tensor },
   spans: readonly Span[],
   most = TOP,
-): Cut {
+): UnitCut {
   const table = byPosition(spans, at.length);
   const units = Math.max(1, spans.length);
   const of = ops.take(ops.from({ data: table, shape: [1, at.length] }, 'u32'), p); // [G, n]
@@ -44,7 +44,7 @@ export const sentences = unit(
   },
   (ctx, { maxSize, top }) => {
     const { length, promptLength, step } = ctx.at;
-    const spans = remembered(ctx.tokens, 'sentences', [length, promptLength, step, maxSize], () =>
+    const spans = memoise(ctx.tokens, 'sentences', [length, promptLength, step, maxSize], () =>
       parts(
         stretches(ctx.at, RUN).flatMap((part) => sentenceSpans(ctx.tokens, part)),
         maxSize || Infinity,

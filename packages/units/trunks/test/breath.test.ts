@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { compose, mandatory } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
-import type { AnySignal, At, Tensor, Cell, Draft } from '@kv/core';
+import type { AnySignal, LayerContext, Tensor, StepInput, DraftSelection } from '@kv/core';
 import { each, kernelLaws, unitLaws } from '@kv/laws';
 import type { LawOptions } from '@kv/laws';
-import { breath, carried, coAttention, collector, holding, resonance, trunks } from '../src/index.ts';
+import { breath, carryKernel, coAttention, collector, holding, resonance, trunks } from '../src/index.ts';
 import { stretches } from '../src/cut.ts';
 import { activeOracle, breatheOracle, stepOracle } from './breath.oracle.ts';
 import type { Grove } from './breath.oracle.ts';
@@ -22,7 +22,7 @@ describe.each([
 ])('breath every %s', (_, piece) => {
   each(unitLaws(compose(trunks({ maxSize: 4 }), piece), { signals, runs: 25 }), test);
 });
-describe.each([carried, holding])('$id', (kernel) => {
+describe.each([carryKernel, holding])('$id', (kernel) => {
   each(kernelLaws(kernel), test);
 });
 describe('breath-resonance', () => {
@@ -66,7 +66,7 @@ class Bench {
     this.slots = Array.from({ length: prompt }, (_, i) => i);
   }
   norm = (head: number, p: number): number => 0.2 + noise(this.seed + head)(p) ** 3 * 8;
-  get at(): At {
+  get at(): LayerContext {
     const n = this.slots.length;
     return {
       layer: 0,
@@ -101,7 +101,7 @@ class Bench {
       });
     return ops.from({ data: Uint32Array.from([...this.slots, ...this.slots]), shape: [2, n] }, 'u32');
   };
-  event(policy: ReturnType<typeof build>): Draft {
+  event(policy: ReturnType<typeof build>): DraftSelection {
     const { at, read } = this,
       layer = { at, read, budgets: [at.slots, at.slots] },
       n = at.slots;
@@ -118,7 +118,7 @@ class Bench {
     this.step++;
     for (const hook of compile(policy).hooks('step'))
       hook
-        .run([{ at: this.at, ops: cpu.ops, draft: {}, read: this.read } as unknown as Cell])[0]
+        .run([{ at: this.at, ops: cpu.ops, draft: {}, read: this.read } as unknown as StepInput])[0]
         .forEach((t, id) => this.states.set(id, t));
   }
   state = (name: string): number[] => Array.from(readCpu(this.states.get(`state.breath.${name}`)!).data);

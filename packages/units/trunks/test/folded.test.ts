@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { cpu } from '@kv/cpu';
-import type { ProviderEngine, Stretch } from '@kv/core';
+import type { ProviderEngine, QueryRange } from '@kv/core';
 import { collector, foldedCollector } from '../src/index.ts';
 import { noise } from './given.ts';
 
@@ -20,7 +20,7 @@ function engine(all: readonly (readonly Float32Array[])[], length: number, promp
   const H = all.length,
     mean = (q: number, i: number): number => all.reduce((sum, head) => sum + (head[q][i] ?? 0), 0) / H;
   const range = (from: number, end: number): number[] => Array.from({ length: end - from }, (_, i) => from + i);
-  const fold = ({ first, from, end, inside }: Stretch, { most, above }: { most: number; above: number }) => {
+  const fold = ({ first, from, end, inside }: QueryRange, { most, above }: { most: number; above: number }) => {
     const size = end - first,
       tensor = (data: readonly number[], ...shape: number[]) => cpu.ops.from({ data: Float32Array.from(data), shape });
     const links = range(from, end).flatMap((q) => {

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { compose } from '@kv/core';
 import { apply, cpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
-import type { Piece, Draft } from '@kv/core';
+import type { Piece, DraftSelection } from '@kv/core';
 import { centrality, coAttention, collector, coverage, saliency, standout, trunks } from '../src/index.ts';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { asSignal, noise, randomEdges, randomTokens, sentencesOf } from './given.ts';
@@ -52,7 +52,7 @@ function draftOf(
   tokens: ReturnType<typeof randomTokens>,
   edges: ReturnType<typeof randomEdges>,
   scores: readonly number[],
-): Draft {
+): DraftSelection {
   const at = {
     layer: 0,
     layers: 1,

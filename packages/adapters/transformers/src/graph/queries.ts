@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import type { Shape } from '../shape.ts';
-import type { Graph, Node } from './read.ts';
+import type { SessionShape } from '../shape.ts';
+import type { Graph, GraphNode } from './read.ts';
 
 /** Where a graph gives a layer's queries. */
 export interface QueryOutput {
@@ -22,9 +22,9 @@ const LAYOUT = ['Transpose', 'Unsqueeze', 'Expand', 'Reshape', 'Identity', 'Cast
 const NUMBER = ['Constant', 'Sqrt', 'Pow', 'Reciprocal'];
 
 /** @throws KvError naming the layer whose attention is of another kind. */
-export function queryOutputs(graph: Graph, { layers, headDim, scale }: Shape): QueryOutputs {
+export function queryOutputs(graph: Graph, { layers, headDim, scale }: SessionShape): QueryOutputs {
   const makers = new Map(graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const))),
-    readers = new Map<string, Node[]>();
+    readers = new Map<string, GraphNode[]>();
   for (const node of graph.nodes)
     for (const name of node.inputs) readers.set(name, [...(readers.get(name) ?? []), node]);
   return Array.from({ length: layers }, (_, l) => {
@@ -39,7 +39,7 @@ export function queryOutputs(graph: Graph, { layers, headDim, scale }: Shape): Q
   });
 }
 
-function fused({ type, inputs: [name], attributes }: Node, headDim: number): QueryOutput {
+function fused({ type, inputs: [name], attributes }: GraphNode, headDim: number): QueryOutput {
   const capped = attributes.get('softcap') ?? 0;
   if (capped !== 0 || attributes.get('rotary_interleaved'))
     throw new KvError(
@@ -58,8 +58,8 @@ function fused({ type, inputs: [name], attributes }: Node, headDim: number): Que
 function plain(
   key: string,
   { constants }: Graph,
-  makers: ReadonlyMap<string, Node>,
-  readers: ReadonlyMap<string, readonly Node[]>,
+  makers: ReadonlyMap<string, GraphNode>,
+  readers: ReadonlyMap<string, readonly GraphNode[]>,
   scale: number,
 ): QueryOutput | undefined {
   const maker = makers.get(key),
@@ -78,7 +78,7 @@ function plain(
   return undefined;
 }
 
-function unscaled(name: string, constants: ReadonlySet<string>, makers: ReadonlyMap<string, Node>): string {
+function unscaled(name: string, constants: ReadonlySet<string>, makers: ReadonlyMap<string, GraphNode>): string {
   const maker = makers.get(name),
     number = (input: string): boolean => constants.has(input) || NUMBER.includes(makers.get(input)?.type ?? ''),
     [a, b] = maker?.inputs ?? [];

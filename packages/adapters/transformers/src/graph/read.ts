@@ -1,7 +1,7 @@
 import { fields, message, text } from './protobuf.ts';
 
 /** A node of an ONNX graph. */
-export interface Node {
+export interface GraphNode {
   readonly type: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
@@ -10,7 +10,7 @@ export interface Node {
 }
 /** What is read of an ONNX model; tensors stay where they lie. */
 export interface Graph {
-  readonly nodes: readonly Node[];
+  readonly nodes: readonly GraphNode[];
   readonly constants: ReadonlySet<string>;
   /** Files beside the model that hold tensors. */
   readonly files: readonly string[];
@@ -18,7 +18,7 @@ export interface Graph {
 
 /** @throws KvError for bytes that are no ONNX model. */
 export function readGraph(model: Uint8Array): Graph {
-  const nodes: Node[] = [],
+  const nodes: GraphNode[] = [],
     constants = new Set<string>(),
     files = new Set<string>();
   for (const { number, bytes: graph } of fields(model)) {
@@ -32,7 +32,7 @@ export function readGraph(model: Uint8Array): Graph {
   return { nodes, constants, files: [...files] };
 }
 
-function readNode(bytes: Uint8Array): Node {
+function readNode(bytes: Uint8Array): GraphNode {
   const inputs: string[] = [],
     outputs: string[] = [],
     attributes = new Map<string, number>();

@@ -1,8 +1,8 @@
-import type { Work } from '../work.ts';
-import { OP, WIDTH, type Program } from './program.ts';
+import type { WorkLimit } from '../work.ts';
+import { OP, WIDTH, type RegexProgram } from './program.ts';
 
 /** `[start, end)` of a match in UTF-16 code units. */
-export type Match = readonly [start: number, end: number];
+export type RegexMatch = readonly [start: number, end: number];
 
 /**
  * The matches of an expression in a text without lone surrogates, as `matchAll` finds them: leftmost first, of those
@@ -12,10 +12,10 @@ export type Match = readonly [start: number, end: number];
  * `undefined` is a pause.
  */
 export function* matches(
-  { code, sets, runs, loops, first }: Program,
+  { code, sets, runs, loops, first }: RegexProgram,
   text: string,
-  work: Work,
-): Generator<Match | undefined, void> {
+  work: WorkLimit,
+): Generator<RegexMatch | undefined, void> {
   const { length } = text;
   const memory = remembering(runs, loops, length);
   for (let at = 0; at <= length; ) {
@@ -49,9 +49,9 @@ interface Memory {
   readonly tail: Int32Array;
 }
 
-interface Attempt extends Pick<Program, 'code' | 'sets'> {
+interface Attempt extends Pick<RegexProgram, 'code' | 'sets'> {
   readonly text: string;
-  readonly work: Work;
+  readonly work: WorkLimit;
   readonly memory: Memory;
 }
 
@@ -210,7 +210,7 @@ function attempt(what: Attempt, entry: number, start: number): number {
   }
 }
 
-function isNext(set: Program['sets'][number] | undefined, text: string, at: number): boolean {
+function isNext(set: RegexProgram['sets'][number] | undefined, text: string, at: number): boolean {
   return at >= 0 && at < text.length && set?.has(text.codePointAt(at) as number) === true;
 }
 

@@ -21,7 +21,7 @@ export const OP = {
 export const WIDTH = 5;
 
 /** An expression as instructions. */
-export interface Program {
+export interface RegexProgram {
   readonly code: Int32Array;
   readonly sets: readonly CharSet[];
   /** How many `run` and `loop` instructions there are. */
@@ -38,7 +38,7 @@ const LONGEST = 2 ** 14;
  * Compiles an expression with the flags `gu`. @throws Error for what takes more than a position to remember (back
  * references, looking back further than a character) and for a program of more than `LONGEST` instructions
  */
-export function compile({ source }: RegExp): Program {
+export function compile({ source }: RegExp): RegexProgram {
   const { alternatives } = new RegExpParser({ ecmaVersion: 2025 }).parsePattern(source, 0, source.length, true);
   const code: number[] = [];
   const sets: CharSet[] = [];

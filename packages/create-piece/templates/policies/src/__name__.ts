@@ -1,7 +1,7 @@
-import { compose, method, selector, values, weigher } from '@kv/core';
+import { compose, method, selector, values, weightScorer } from '@kv/core';
 
 /** Value norm, `|v_t|`: tokens with long value vectors stay. Scores on KV rows `[G, n]`, f32, at least 0. O(G n d). */
-export const __camel__Norm = weigher(
+export const __camel__Norm = weightScorer(
   '__camel__Norm',
   { source: 'authors, year, identifier, equation', says: 'Tokens with long value vectors stay.', needs: [values] },
   ({ ops, values: v }) => ops.norm(v),

@@ -1,10 +1,14 @@
 import { modeTitles } from '../columns.ts';
-import type { Example, NeedleResult } from '../results.ts';
+import type { NeedleSample, NeedleResult } from '../results.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml, inlineJson } from './escape.ts';
 
 /** One text, every token shaded by how many layers and heads kept it, with selectors of policy, budget and mode. */
-export function keptText({ settings, ways }: NeedleTable, { value, outcomes }: NeedleResult, example: Example): string {
+export function keptText(
+  { settings, ways }: NeedleTable,
+  { value, outcomes }: NeedleResult,
+  example: NeedleSample,
+): string {
   const { rows, kept, valueTokens } = example;
   const answers = ways
     .map((_, way) => outcomes.find((outcome) => outcome.way === way))
@@ -45,7 +49,7 @@ ${select(
 }
 
 /** A span for every token; a space before a word belongs to its token. */
-function tokens({ text, offsets, valueTokens }: Example): string {
+function tokens({ text, offsets, valueTokens }: NeedleSample): string {
   const value = new Set(valueTokens);
   return offsets
     .map(([start, end], i) =>

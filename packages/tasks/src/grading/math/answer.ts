@@ -2,15 +2,15 @@ import type { Expression } from './expression.ts';
 import { NoFormula, parseFormula } from './parse.ts';
 
 /** What an answer says. */
-export type Answer =
+export type MathAnswer =
   | { readonly kind: 'value'; readonly value: Expression }
   /** In any order, each once: {1, 2}, "1, 2", 1 ± 2. */
-  | { readonly kind: 'set'; readonly items: readonly Answer[] }
+  | { readonly kind: 'set'; readonly items: readonly MathAnswer[] }
   /** In this order: points, vectors, and intervals by their brackets. */
-  | { readonly kind: 'tuple'; readonly brackets: string; readonly items: readonly Answer[] }
-  | { readonly kind: 'union'; readonly items: readonly Answer[] }
+  | { readonly kind: 'tuple'; readonly brackets: string; readonly items: readonly MathAnswer[] }
+  | { readonly kind: 'union'; readonly items: readonly MathAnswer[] }
   /** Rows of entries; a determinant is told from a matrix by its lines. */
-  | { readonly kind: 'matrix'; readonly lines: boolean; readonly rows: readonly (readonly Answer[])[] }
+  | { readonly kind: 'matrix'; readonly lines: boolean; readonly rows: readonly (readonly MathAnswer[])[] }
   /** `less` is below `more`, or they are equal or not. `name`: what stands alone on the left. */
   | {
       readonly kind: 'relation';
@@ -26,7 +26,7 @@ const LONGEST = 2000;
 const MOST = 60;
 
 /** What a plain answer says, undefined where it is nothing that is known here. */
-export function answerOf(text: string): Answer | undefined {
+export function answerOf(text: string): MathAnswer | undefined {
   if (text.length > LONGEST) return undefined;
   try {
     return read(text, 0);
@@ -36,10 +36,10 @@ export function answerOf(text: string): Answer | undefined {
   }
 }
 
-function read(given: string, depth: number): Answer {
+function read(given: string, depth: number): MathAnswer {
   if (depth > 8) throw new NoFormula();
   const text = given.trim().replace(/^[a-zA-Z] ?\\in(?![a-zA-Z]) ?/, ''),
-    inner = (one: string): Answer => read(one, depth + 1),
+    inner = (one: string): MathAnswer => read(one, depth + 1),
     words = /^[a-zA-Z][a-zA-Z' -]{3,}$|^\(?[A-Z]\)?$/.test(text);
   if (words) return { kind: 'text', text: text.replace(/^\(([A-Z])\)$/, '$1') };
   const based = /^([0-9A-Z]+) ?_ ?(?:\{ ?(\d+) ?\}|(\d))$/.exec(text);
@@ -62,13 +62,13 @@ function read(given: string, depth: number): Answer {
 }
 
 /** A value; with ± two of them. */
-function value(text: string): Answer {
+function value(text: string): MathAnswer {
   if (!/\\[pm]{2}(?![a-zA-Z])/.test(text)) return { kind: 'value', value: parseFormula(text) };
-  return set([1, -1].map((sign): Answer => ({ kind: 'value', value: parseFormula(text, sign as 1 | -1) })));
+  return set([1, -1].map((sign): MathAnswer => ({ kind: 'value', value: parseFormula(text, sign as 1 | -1) })));
 }
 
 /** A set; of "x = 1, x = 2" and of one relation alone that of what x is. */
-function set(items: readonly Answer[]): Answer {
+function set(items: readonly MathAnswer[]): MathAnswer {
   const names = new Set(items.map((item) => (item.kind === 'relation' && item.sign === '=' ? item.name : undefined)));
   if (names.size === 1 && !names.has(undefined))
     return {
@@ -78,7 +78,7 @@ function set(items: readonly Answer[]): Answer {
   return { kind: 'set', items };
 }
 
-function matrixOf(kind: string, text: string, inner: (one: string) => Answer): Answer {
+function matrixOf(kind: string, text: string, inner: (one: string) => MathAnswer): MathAnswer {
   const rows = parts(text, '\\\\').map((row) => parts(row, '&'));
   if (rows.at(-1)?.join('').trim() === '') rows.pop();
   if (rows.flat().length > MOST) throw new NoFormula();
@@ -99,11 +99,11 @@ const SIGNS = {
 const MORE = { '>': '<', '\\ge': '\\le' } as const;
 
 /** An equation or inequality; 1 < x < 2 is two of them. */
-function relation(text: string): Answer | undefined {
+function relation(text: string): MathAnswer | undefined {
   const found = signsOf(text);
   if (found.length === 0) return undefined;
   const sides = parts(text, ...Object.keys(SIGNS)).map((side) => side.trim()),
-    all = found.map((sign, i): Answer => {
+    all = found.map((sign, i): MathAnswer => {
       const [left, right] = [sides[i], sides[i + 1]],
         turned = sign === '>' || sign === '\\ge',
         name = /^(?:[a-zA-Z]|\\[a-zA-Z]+)(?:_(?:\w|\{\w+\}))?(?:\([a-z]\))?$/.test(left) ? left : undefined;

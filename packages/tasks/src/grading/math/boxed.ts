@@ -2,7 +2,7 @@
  * What the last \boxed or \fbox holds: what stands between its balanced braces, or without braces the number, command
  * or letter that follows, all of it up to a $ that closes the formula; undefined where none is closed.
  */
-export function boxed(text: string): string | undefined {
+export function boxedText(text: string): string | undefined {
   const last = [...text.matchAll(/\\(?:boxed|fbox)(?![a-zA-Z])\s*/g)].at(-1);
   if (!last) return undefined;
   const start = last.index + last[0].length;

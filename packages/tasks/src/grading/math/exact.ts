@@ -12,7 +12,7 @@ interface Term {
 /** A sum of terms by what names their powers. */
 type Sum = ReadonlyMap<string, Term>;
 /** A quotient of two sums. */
-export interface Exact {
+export interface ExactQuotient {
   readonly over: Sum;
   readonly under: Sum;
 }
@@ -25,7 +25,7 @@ const LARGEST = 1n << LIMITS.bits;
 class Beyond extends Error {}
 
 /** The value of an expression as a quotient of sums, undefined where it is none or too large a one. */
-export function exactly(expression: Expression): Exact | undefined {
+export function exactly(expression: Expression): ExactQuotient | undefined {
   const arithmetic = new Arithmetic();
   try {
     return arithmetic.valueOf(expression);
@@ -36,13 +36,13 @@ export function exactly(expression: Expression): Exact | undefined {
 }
 
 /** Whether two quotients are equal, undefined where that takes too much. */
-export function equalExact(a: Exact, b: Exact): boolean | undefined {
+export function equalExact(a: ExactQuotient, b: ExactQuotient): boolean | undefined {
   const ratio = ratioOf(a, b);
   return ratio === undefined ? undefined : ratio === 'none' ? false : ratio === 'both 0' || ratio.equals(1);
 }
 
 /** The rational number that b has to be multiplied by to be a; 'none' where there is none. */
-export function ratioOf(a: Exact, b: Exact): Fraction | 'none' | 'both 0' | undefined {
+export function ratioOf(a: ExactQuotient, b: ExactQuotient): Fraction | 'none' | 'both 0' | undefined {
   const arithmetic = new Arithmetic();
   try {
     const [x, y] = [arithmetic.product(a.over, b.under), arithmetic.product(b.over, a.under)];
@@ -74,10 +74,10 @@ const constant = (value: Fraction): Sum =>
   value.n === 0n ? new Map() : sumOf({ coefficient: value, powers: new Map() });
 const atom = (name: string, power: Fraction = ONE): Term => ({ coefficient: ONE, powers: new Map([[name, power]]) });
 const UNIT = constant(ONE);
-const exact = (over: Sum, under: Sum = UNIT): Exact => ({ over, under });
+const exact = (over: Sum, under: Sum = UNIT): ExactQuotient => ({ over, under });
 
 /** The rational number that a quotient is, if it is one. */
-function numberOf({ over, under }: Exact): Fraction | undefined {
+function numberOf({ over, under }: ExactQuotient): Fraction | undefined {
   const [x, y] = [over, under].map((sum) =>
     sum.size === 0 ? new Fraction(0) : sum.size === 1 ? sum.get('')?.coefficient : undefined,
   );
@@ -87,7 +87,7 @@ function numberOf({ over, under }: Exact): Fraction | undefined {
 class Arithmetic {
   #products = 0;
 
-  valueOf(of: Expression): Exact {
+  valueOf(of: Expression): ExactQuotient {
     switch (of.kind) {
       case 'number':
         return exact(constant(this.#kept(of.value)));
@@ -147,22 +147,22 @@ class Arithmetic {
     return value;
   }
 
-  #sum(a: Exact, b: Exact): Exact {
+  #sum(a: ExactQuotient, b: ExactQuotient): ExactQuotient {
     const out = new Map(this.product(a.over, b.under));
     for (const term of this.product(b.over, a.under).values()) this.#add(out, term);
     return exact(out, this.product(a.under, b.under));
   }
 
-  #times(a: Exact, b: Exact): Exact {
+  #times(a: ExactQuotient, b: ExactQuotient): ExactQuotient {
     return exact(this.product(a.over, b.over), this.product(a.under, b.under));
   }
 
-  #inverse({ over, under }: Exact): Exact {
+  #inverse({ over, under }: ExactQuotient): ExactQuotient {
     if (over.size === 0) throw new Beyond();
     return exact(under, over);
   }
 
-  #power(base: Exact, exponent: Exact): Exact {
+  #power(base: ExactQuotient, exponent: ExactQuotient): ExactQuotient {
     const power = numberOf(exponent),
       number = numberOf(base);
     if (!power) throw new Beyond();
@@ -171,7 +171,7 @@ class Arithmetic {
     return this.#whole(this.#root(number, power.d), new Fraction(power.s * power.n));
   }
 
-  #whole(base: Exact, power: Fraction, number?: Fraction): Exact {
+  #whole(base: ExactQuotient, power: Fraction, number?: Fraction): ExactQuotient {
     const of = power.s < 0n ? this.#inverse(base) : base,
       times = power.n;
     if (number) {
@@ -189,7 +189,7 @@ class Arithmetic {
   }
 
   /** The real root of a number, or i times one for a square root of what is below 0. */
-  #root(number: Fraction, degree: bigint): Exact {
+  #root(number: Fraction, degree: bigint): ExactQuotient {
     if (number.n === 0n) return exact(new Map());
     const { d } = number,
       negative = number.s < 0n;
@@ -205,13 +205,13 @@ class Arithmetic {
     return this.#times(root, exact(degree === 2n ? sumOf(atom('i')) : constant(new Fraction(-1))));
   }
 
-  #primePower(prime: bigint, power: bigint, degree: bigint): Exact {
+  #primePower(prime: bigint, power: bigint, degree: bigint): ExactQuotient {
     const whole = this.#whole(exact(constant(new Fraction(prime))), new Fraction(power / degree), new Fraction(prime)),
       left = new Fraction(power % degree, degree);
     return left.n === 0n ? whole : this.#times(whole, exact(sumOf(atom(String(prime), left))));
   }
 
-  #call(name: string, [of]: readonly Exact[]): Exact {
+  #call(name: string, [of]: readonly ExactQuotient[]): ExactQuotient {
     const number = numberOf(of);
     if (!number) throw new Beyond();
     if (name === 'abs') return exact(constant(number.abs()));

@@ -1,6 +1,6 @@
 import Fraction from 'fraction.js';
 import { answerOf } from './answer.ts';
-import type { Answer } from './answer.ts';
+import type { MathAnswer } from './answer.ts';
 import { equalExact, exactly, ratioOf } from './exact.ts';
 import type { Expression } from './expression.ts';
 import { equalNear } from './near.ts';
@@ -20,10 +20,10 @@ export function sameMath(a: string, b: string): boolean {
 }
 
 /** "x = 5" alone says 5. */
-const aloneOf = (answer: Answer): Answer =>
+const aloneOf = (answer: MathAnswer): MathAnswer =>
   answer.kind === 'relation' && answer.name !== undefined ? { kind: 'value', value: answer.more } : answer;
 
-function same(a: Answer, b: Answer): boolean {
+function same(a: MathAnswer, b: MathAnswer): boolean {
   if (a.kind === 'value' && b.kind === 'value') return equal(a.value, b.value);
   if (a.kind === 'text' && b.kind === 'text')
     return a.text === b.text || (a.text.length > 1 && a.text.toLowerCase() === b.text.toLowerCase());
@@ -39,9 +39,9 @@ function same(a: Answer, b: Answer): boolean {
   return false;
 }
 
-const inOrder = (a: readonly Answer[], b: readonly Answer[]): boolean =>
+const inOrder = (a: readonly MathAnswer[], b: readonly MathAnswer[]): boolean =>
   a.length === b.length && a.every((item, i) => same(item, b[i]));
-const holds = (all: readonly Answer[], some: readonly Answer[]): boolean =>
+const holds = (all: readonly MathAnswer[], some: readonly MathAnswer[]): boolean =>
   some.every((item) => all.some((other) => same(item, other)));
 
 function equal(a: Expression, b: Expression): boolean {
@@ -51,7 +51,7 @@ function equal(a: Expression, b: Expression): boolean {
 
 const MINUS: Expression = { kind: 'number', value: new Fraction(-1) };
 
-type Relation = Extract<Answer, { kind: 'relation' }>;
+type Relation = Extract<MathAnswer, { kind: 'relation' }>;
 /** Equations are the same up to a factor, inequalities up to one above 0. */
 function sameRelation(a: Relation, b: Relation): boolean {
   const [x, y] = [a, b].map(({ less, more }) =>
