@@ -97,6 +97,7 @@ export type {
   Transform,
   Unit,
   UnitTransform,
+  ViewPiece,
   WeightScorer,
   WeightTransform,
 } from './piece/piece.ts';
