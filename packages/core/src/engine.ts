@@ -1,4 +1,4 @@
-/** For what runs policies or reads them: engines, laws, tools. */
+/** Entry for code that runs or inspects policies: engines, laws, tools. */
 
 export { allowanceOf, expectBudget, mostKept, raisedNote } from './event/allowance.ts';
 export type { Allowance } from './event/allowance.ts';

@@ -1,4 +1,4 @@
-/** What kernels of several pieces share with each other: parts of their references and of their WGSL. */
+/** Parts of references and WGSL that kernels of several pieces share. */
 
 export { apportion } from './tensor/apportion.ts';
 export { countBelow } from './tensor/count-below.ts';

@@ -8,10 +8,10 @@ const common = (a: readonly Phase[], b: readonly Phase[]): Phase[] => a.filter((
 const out = (a: Piece): readonly Phase[] => (a.to === 'same' ? a.from : [a.to]);
 const named = (a: string, b: string): string => (a === '' ? b : b === '' ? a : `${a} ∘ ${b}`);
 
-/** Steps and hooks of a policy at most: an event runs each of them. */
+/** Maximum number of steps and hooks in a policy; an event runs each of them. */
 export const MOST_PIECES = 64;
 
-/** The unit of `compose`. */
+/** The identity of `compose`. */
 export const id: IdentityPiece = /* @__PURE__ */ withLabel({
   protocol: PROTOCOL,
   from: PHASES,
@@ -56,9 +56,10 @@ function join(a: Piece, b: Piece): Piece {
 }
 
 /**
- * Joins pieces, left to right, into one larger piece: associative, with `id` as unit.
+ * Composes pieces, left to right, into one larger piece. Associative, with `id` as identity.
  *
- * @throws KvError with the sentence that the compiler shows too, when a piece stands where it finds nothing to work on.
+ * @throws KvError with the sentence that the compiler also shows, if a piece has no input to work on where it is
+ * placed.
  */
 export function compose<const P extends readonly AnyPiece[]>(
   ...pieces: number extends P['length']

@@ -16,7 +16,7 @@ import { union } from '../event/run.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 export type AnyScorer = Piece<'start', ScorePhase>;
-/** Weights where every part gives weights, scores otherwise. */
+/** Weights if every part gives weights, scores otherwise. */
 type Joined<P extends readonly AnyScorer[], N extends string> = Piece<
   'start',
   P[number]['to'] extends 'weights' ? 'weights' : 'scores',
@@ -24,7 +24,10 @@ type Joined<P extends readonly AnyScorer[], N extends string> = Piece<
 >;
 type Term = readonly [weight: number, scorer: AnyScorer];
 
-/** Scorers inside another piece: their steps run on drafts of their own, their hooks come along. */
+/**
+ * Returns helpers for scorers inside another piece: their steps run on drafts of their own, their hooks are added to
+ * the policy.
+ */
 export function inside(name: string, scorers: readonly AnyScorer[]) {
   const wrong = scorers.find(({ from, to }) => !from.includes('start') || (to !== 'scores' && to !== 'weights'));
   if (wrong) throw new KvError(name, `takes scorers, but '${wrong.name}' leaves ${wrong.to}`);
@@ -39,7 +42,7 @@ export function inside(name: string, scorers: readonly AnyScorer[]) {
     floor: (slots: number, budget: number): number => floorOf(all, slots, budget),
     open: all.some((s) => s.open === true),
     forcers: all.flatMap((s) => s.forcers ?? []),
-    /** One draft a scorer and cell. */
+    /** Returns one draft per scorer and cell. */
     run: (cells: readonly StepInput[]): readonly (readonly DraftSelection[])[] =>
       steps.map((chain) =>
         chain.reduce<readonly DraftSelection[]>(
@@ -55,7 +58,7 @@ export function inside(name: string, scorers: readonly AnyScorer[]) {
 }
 
 type Join = (ops: Ops, terms: readonly (readonly [weight: number, scores: Tensor])[], at: LayerContext) => Tensor;
-/** The piece that joins scorers into one. */
+/** Returns the piece that combines scorers into one. */
 function combined(name: string, label: string, terms: readonly Term[], keepsWeights: boolean, join: Join): Piece {
   const { hooks, run, ...rest } = inside(
     name,
@@ -90,7 +93,7 @@ function combined(name: string, label: string, terms: readonly Term[], keepsWeig
     atoms: [step, ...hooks],
   };
 }
-/** Any number of scorers as one. */
+/** A function that combines any number of scorers into one. */
 type Combiner<N extends string> = (<const P extends readonly AnyScorer[]>(...scorers: P) => Joined<P, N>) &
   Pick<Factory<{}, Piece>, 'description' | 'options'>;
 
@@ -100,7 +103,7 @@ const combiner = <N extends string>(name: N, says: string, join: Join, empty: nu
     { source: '@kv/core', says },
     { kind: 'scorer', takes: 'scorers', from: ['start'] },
     (_o, label, ...scorers) =>
-      // nothing adds up to weights of 0; the lowest number is no weight
+      // an empty sum is weights of 0; the lowest number is not a weight
       combined(
         name,
         label,
@@ -109,7 +112,7 @@ const combiner = <N extends string>(name: N, says: string, join: Join, empty: nu
         orConstant(join, empty),
       ),
   ) as unknown as Combiner<N>;
-/** Scores of a combination of nothing: one row of a constant. */
+/** Scores of an empty combination: one row of a constant. */
 const orConstant =
   (join: Join, x: number): Join =>
   (ops, terms, at) =>
@@ -117,14 +120,17 @@ const orConstant =
       ? join(ops, terms, at)
       : ops.from({ data: new Float32Array(at.slots).fill(x), shape: [1, at.slots] });
 
-/** Σ of scorers; over nothing 0. Masks are united. */
+/** Sums scorers; 0 if there are none. Masks are united. */
 export const sum: Combiner<'sum'> = combiner(
   'sum',
   'The sum of scorers; over nothing 0.',
   (ops, terms) => terms.map(([, s]) => s).reduce((a, b) => ops.add(a, b)),
   0,
 );
-/** The largest of the scorers at every slot; over nothing the lowest finite number. Associative, commutative, idempotent. */
+/**
+ * Takes the largest of the scorers at every slot; the lowest finite number if there are none. Associative, commutative,
+ * idempotent.
+ */
 export const max: Combiner<'max'> = combiner(
   'max',
   'The largest of scorers at every slot.',
@@ -134,7 +140,7 @@ export const max: Combiner<'max'> = combiner(
 
 type Weighted = ((...terms: readonly Term[]) => Piece<'start', 'scores', 'weighted'>) &
   Pick<Factory<{}, Piece>, 'description' | 'options'>;
-/** Σ w_i times scorer i: linear in every w_i. Weights of the sum may be negative, so scores come out. */
+/** Sums w_i times scorer i: linear in every w_i. Weights may be negative, so the result is scores. */
 export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
   'weighted',
   { source: '@kv/core', says: 'A weighted sum of scorers.' },
@@ -150,14 +156,14 @@ export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
 ) as unknown as Weighted;
 
 /**
- * Declares an allocator of one layer that reads the scores of a second scorer, `by`, on the rows that it allots. Masks
- * of the two are united.
+ * Declares an allocator for one layer that also reads the scores of a second scorer, `by`, one row per budget. The
+ * masks of the two are united.
  */
 export function allocatorBy<const N extends string, O extends Options = {}>(
   name: N,
   declared: DeclarationFields<O> & {
     readonly floor?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
-    /** It leaves budgets as they are, and forces or bans slots inside them. @defaultValue false */
+    /** It leaves budgets unchanged, and forces or bans slots within them. @defaultValue false */
     readonly forces?: boolean;
   },
   run: (ctx: StepContext & WithRows & { readonly by: Tensor }, options: ResolvedOptions<O>) => AllocatorOutput,

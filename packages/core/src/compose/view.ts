@@ -15,7 +15,7 @@ const options = {
   dense: whole(0, 'layers', 'First layers in which nothing is hidden.'),
 };
 
-/** Turns any policy that evicts into one that hides: at every decoded token it selects anew, and evicts nothing. */
+/** Turns a policy that evicts into one that hides: it selects again at every decoded token, and evicts nothing. */
 export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'start', 'kept'>]> = factory(
   'view',
   { source: '@kv/core', says: 'Hides what a policy would evict, at every decoded token.', options },

@@ -4,10 +4,10 @@ import type { LayerContext, StepInput, DraftSelection, Recall, Step } from '../p
 const MISSES = 3;
 
 const numbers = new WeakMap<LayerContext, number>();
-/** A layer's number; reading it here does not mark the step as dependent on the layer. */
+/** Returns a layer's number. Reading it here does not mark the step as layer-dependent. */
 export const layerOf = (at: LayerContext): number => numbers.get(at) ?? at.layer;
 
-/** A copy of `at` that notes whether the layer's number is read. */
+/** A copy of `at` that records whether the layer's number is read. */
 interface Asking {
   readonly at: LayerContext;
   asked: boolean;
@@ -20,28 +20,28 @@ function asking(at: LayerContext): Asking {
         return at.layer;
       },
     },
-    // a spread would read the layer's number of a place that is such a copy itself
+    // not a spread: if `at` is such a copy itself, that would read its layer number
     copy = Object.defineProperties({}, { ...Object.getOwnPropertyDescriptors(at), layer }) as LayerContext,
     note: Asking = { asked: false, at: copy };
   numbers.set(copy, layerOf(at));
   return note;
 }
 
-/** What a step read in a layer, and what it left there. */
+/** What a step read and returned in a layer. */
 interface Left {
   readonly at: LayerContext;
   readonly given: DraftSelection;
   readonly values: readonly unknown[];
   readonly drafts: readonly DraftSelection[];
 }
-/** Whether two records hold the same values under the same names, but for some names. */
+/** Whether two records hold the same values under the same names, apart from the names in `except`. */
 function sameFields<T extends object>(a: T, b: T, except: readonly (keyof T)[]): boolean {
   return (
     a === b ||
     ([...Object.keys(a), ...Object.keys(b)] as (keyof T)[]).every((key) => except.includes(key) || a[key] === b[key])
   );
 }
-/** Whether two drafts hold the same, not equal things. */
+/** Whether two drafts hold identical (not merely equal) values. */
 const sameDraft = (a: DraftSelection, b: DraftSelection): boolean =>
   a === b ||
   (sameFields(a, b, ['state', 'checks']) &&
@@ -51,21 +51,21 @@ const sameDraft = (a: DraftSelection, b: DraftSelection): boolean =>
     a.checks.every((check, i) => check === b.checks[i]));
 
 /**
- * Reuses the result of a step in later layers where it reads the same tensors and did not read the layer's number, such
- * as scores of positions or text. Serves the layers of one block of tokens, as long as their tensors last.
+ * Reuses the result of a step in later layers that give it the same tensors, if it did not read the layer's number, as
+ * for scores of positions or text. Serves the layers of one block of tokens, as long as their tensors last.
  *
- * @remarks It watches for that number so that no piece has to declare what it reads: one of a third party that depends
- * on the layer is never served another layer's result.
+ * @remarks Reads of the layer's number are detected, so that no piece has to declare them: a third-party piece that
+ * depends on the layer is never given another layer's result.
  */
 export class StepCache implements Recall {
-  /** How many layers in a row each step read something else in. */
+  /** Number of consecutive misses per step. */
   readonly #misses = new Map<Step, number>();
   readonly #drafts = new Map<string, DraftSelection>();
   readonly #withForced = new Map<DraftSelection, DraftSelection>();
   readonly #left = new Map<Step, Left>();
   readonly #asking = new WeakMap<LayerContext, Asking>();
 
-  /** The draft that layers of equal budgets start from. */
+  /** Returns the start draft, shared by layers of equal budgets. */
   start(budgets: readonly number[], make: () => DraftSelection): DraftSelection {
     const key = budgets.join(),
       draft = this.#drafts.get(key) ?? make();
@@ -73,7 +73,7 @@ export class StepCache implements Recall {
     return draft;
   }
 
-  /** The draft that is selected from under a share. */
+  /** Returns the draft that a selector reads under a budget that is a share. */
   withForced(draft: DraftSelection, make: () => DraftSelection): DraftSelection {
     const made = this.#withForced.get(draft) ?? make();
     this.#withForced.set(draft, made);

@@ -2,42 +2,46 @@ import { exactSlotsOf, slotsOf } from '../piece/budget.ts';
 import type { Budget, BudgetShare } from '../piece/budget.ts';
 import { KvError } from '../tensor/errors.ts';
 
-/** What a policy evicts and forces, as budgets look at it. */
+/** What planning a budget needs to know of a policy. */
 export interface BudgetTraits {
   readonly label: string;
-  /** The name for people: a method's name, else the label. */
+  /** Display name: the method's name, else the label. */
   readonly called: string;
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
-  /** Some allocator finds the size itself, so no budget has to be given. */
+  /** An allocator chooses the size itself, so no budget is needed. */
   readonly sizes: boolean;
-  /** Some step may force more than its floor, by what the text is. */
+  /** A step may force more slots than its floor, depending on the text. */
   readonly open: boolean;
-  /** Some allocator that reads scores may give more than was asked for. */
+  /** An allocator that reads scores may give more than was asked for. */
   readonly raises: boolean;
-  /** The most slots that its steps force in a head, as they declare it. */
+  /** Returns the declared maximum number of slots that its steps force in a head. */
   floor(slots: number, budget: number): number;
-  /** The fewest slots a head, at least `budget`, that hold what is forced whatever the text is. */
+  /**
+   * Returns the smallest number of slots per head, at least `budget`, that holds what is forced whatever the text is.
+   */
   least(slots: number, budget: number): number;
-  /** Who forces them. */
+  /** Returns the pieces that force them. */
   forcers(slots: number, budget: number): readonly string[];
-  /** What to change where that many are forced and the budget is smaller: the end of a sentence. */
+  /** Returns the end of an error sentence: what to change if that many slots are forced and the budget is smaller. */
   budgetHint(slots: number, budget: number): string;
 }
 
 /** What a budget allows each KV head under a policy. */
 export interface Allowance {
-  /** Whole slots; of a share at least those that the policy forces. */
+  /** Whole slots; if the budget is a share, at least those that the policy forces. */
   readonly slots: number;
-  /** Slots of a share before they were rounded, and before what is forced raised them. */
+  /** Slots of a share before rounding, and before forced slots raised them. */
   readonly asked?: number;
-  /** The share that it is. */
+  /** The share, if the budget is one. */
   readonly share?: BudgetShare;
 }
 
 /**
- * @throws KvError for what is no budget, for none under a policy that evicts to one, and for a number of slots that the
- * policy can never keep, however long the text: before anything runs.
+ * Checks a budget before anything runs.
+ *
+ * @throws KvError for an invalid budget, for a missing one if the policy evicts to one, and for a number of slots that
+ * the policy can never keep, however long the text.
  */
 export function expectBudget(policy: BudgetTraits, budget: Budget | undefined, at = 'budget'): void {
   if (budget === undefined) {
@@ -56,8 +60,8 @@ export function expectBudget(policy: BudgetTraits, budget: Budget | undefined, a
 }
 
 /**
- * What a budget allows of so many tokens. A share of them is rounded down, and never below what the policy forces
- * whatever the text is.
+ * Returns what a budget allows for the given number of tokens. A share is rounded down, but never below what the policy
+ * forces whatever the text is.
  *
  * @throws KvError as `expectBudget`
  */
@@ -72,21 +76,21 @@ export function allowanceOf(policy: BudgetTraits, budget: Budget, tokens: number
   };
 }
 
-/** What a report says where a share was raised to what is forced. */
+/** Returns the note for a share that was raised to what is forced. */
 export const raisedText = (share: BudgetShare, forcers: readonly string[]): string =>
   `kept more than ${share}, as ${forcers.join(' and ') || 'the policy'} force${forcers.length > 1 ? '' : 's'} more slots`;
 
-/** The same of an allowance, if it was raised. */
+/** Returns that note for an allowance, if it was raised. */
 export const raisedNote = (policy: BudgetTraits, { slots, asked = slots, share }: Allowance): string | undefined =>
   share === undefined || slots <= Math.max(1, Math.floor(asked))
     ? undefined
     : raisedText(share, policy.forcers(Number.MAX_SAFE_INTEGER, slots));
 
 /**
- * The most slots that events under this budget leave a head, where all heads get alike.
+ * Returns the maximum number of slots that events under this budget leave in a head, if all heads get the same.
  *
- * @param tokens of which a share is one
- * @param present tokens that there may be at an event
+ * @param tokens number that a share is taken of
+ * @param present maximum number of tokens present at an event
  */
 export function mostKept(policy: BudgetTraits, budget: Budget, tokens: number, present: number = tokens): number {
   const slots = slotsOf(budget, tokens);

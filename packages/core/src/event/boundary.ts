@@ -11,18 +11,18 @@ import { isState } from '../piece/state.ts';
 import type { State } from '../piece/state.ts';
 import type { DType, Tensor } from '../tensor/tensor.ts';
 
-// What stands between an engine and the pieces of others: whatever a piece returns is a draft that the next step can
-// read, or one error that names the piece and the layer. Everything here is known on the host, in O(1) a step.
+// The boundary between an engine and third-party pieces: a piece's result is either a draft that the next step can read,
+// or an error that names the piece and the layer. All checks are on host data, O(1) per step.
 
 export const where = (name: string, layer?: number): string => (layer === undefined ? name : `${name}, layer ${layer}`);
 
-/** A value as errors show it, promises included. */
+/** Formats a value, or a promise of one, for an error. */
 export const shownValue = (x: unknown): string =>
   typeof (x as { then?: unknown } | null | undefined)?.then === 'function'
     ? 'a promise: pieces are synchronous'
     : showValue(x);
 
-/** Runs what a piece brought. Whatever it throws becomes one error in its name. */
+/** Runs a function of a piece. Anything it throws becomes one error that names the piece. */
 export function runGuarded<T>(name: string, layer: number | undefined, run: () => T): T {
   try {
     return run();
@@ -30,7 +30,7 @@ export function runGuarded<T>(name: string, layer: number | undefined, run: () =
     throw inNameOf(name, layer, cause);
   }
 }
-/** The error of a piece: its sentence as it is, anything else with its name and layer. */
+/** Returns the error of a piece: a KvError unchanged, anything else with the piece's name and layer. */
 export function inNameOf(name: string, layer: number | undefined, error: unknown): KvError {
   const cause = outOfMemory(error);
   if (KvError.is(cause) && !/^(?:ops\b|cpu$|gpu$|event$|trace$)/.test(cause.at)) return cause;
@@ -38,28 +38,28 @@ export function inNameOf(name: string, layer: number | undefined, error: unknown
   return new KvError(where(name, layer), said);
 }
 
-/** The piece and layer that a value comes from, and the backend that it must be on. */
+/** The piece and layer that a value comes from, and the backend that it must belong to. */
 export interface ValueOrigin {
   readonly name: string;
   readonly layer: number;
   readonly ops: Ops;
 }
 interface Shape {
-  /** How many rows there may be. */
+  /** Allowed numbers of rows. */
   readonly rows: readonly number[];
-  /** Absent: any number. */
+  /** Required number of columns; absent: any. */
   readonly columns?: number;
-  /** Of rank 3, with so many channels. */
+  /** Required number of channels; the tensor then has rank 3. */
   readonly channels?: number;
   readonly dtype: DType;
 }
 const isTensor = (x: unknown): x is Tensor =>
   typeof x === 'object' && x !== null && 'shape' in x && 'dtype' in x && Array.isArray(x.shape);
 const said = ({ dtype, shape }: Tensor): string => `${String(dtype)} [${shape.map(String).join(', ')}]`;
-/** Whether lengths stand for the rows of a tensor, or for groups of them. */
+/** Whether lengths belong to the rows of a tensor, or to groups of them. */
 const fits = (lengths: Tensor, [rows]: readonly number[]): boolean =>
   lengths.shape.length === 1 && (rows === lengths.shape[0] || rows % lengths.shape[0] === 0);
-/** @throws KvError for anything but a tensor of that shape, of this backend, that is still there. */
+/** @throws KvError unless `x` is a tensor of that shape that belongs to this backend and has not been released. */
 export function expectTensor({ name, layer, ops }: ValueOrigin, what: string, x: unknown, want: Shape): void {
   const { rows, columns, channels, dtype } = want,
     refuse = (got: string): KvError => {
@@ -80,7 +80,7 @@ export function expectTensor({ name, layer, ops }: ValueOrigin, what: string, x:
     throw refuse(`one with lengths ${isTensor(lengths) ? said(lengths) : showValue(lengths)}`);
   runGuarded(name, layer, () => ops.own(x));
 }
-/** @throws KvError for anything but an object, such as a promise. */
+/** @throws KvError unless `x` is an object; a promise is refused. */
 export function expectObject(
   { name, layer }: Pick<ValueOrigin, 'name'> & { readonly layer?: number },
   what: string,
@@ -96,7 +96,7 @@ function stateSizes({ state: { kind, rows, width = 1, dtype = 'f32' } }: State, 
     columns = { slot: at.slots, sequence: width, position: undefined, unit: undefined }[kind];
   return { rows: [count], dtype, ...(columns !== undefined && { columns }) };
 }
-/** @throws KvError for new state that is none of the states declared, or of another shape. */
+/** @throws KvError for new state that is not declared, or has another shape. */
 export function expectState(
   from: ValueOrigin,
   at: LayerContext,
@@ -119,17 +119,17 @@ export function expectState(
   }
 }
 
-/** Rows that scores and masks of a layer may have. */
+/** Row counts that scores and masks of a layer may have. */
 export const rowsOf = ({ queryHeads, kvHeads, selectRows }: LayerContext): readonly number[] => [
   ...new Set([1, kvHeads, queryHeads, selectRows]),
 ];
-/** Rows that kept slots may have. */
+/** Row counts that kept slots may have. */
 export const keptRows = ({ selectRows }: LayerContext): readonly number[] => [...new Set([1, selectRows])];
 /** Whether a step replaced this field of the draft. */
 const own = (before: DraftSelection, after: DraftSelection, key: keyof DraftSelection): boolean =>
   after[key] !== undefined && after[key] !== before[key];
 
-/** What a step made of a draft, with the promises about its numbers as checks. @throws KvError naming piece and layer. */
+/** Returns a step's draft, with the promises about its numbers as checks. @throws KvError naming piece and layer. */
 function checked(
   step: Step,
   { at, ops, draft }: StepInput,
@@ -199,7 +199,7 @@ function checked(
   });
 }
 
-/** Runs a step over the cells of its layers, and checks what came of it. */
+/** Runs a step over the cells of its layers, and checks its result. */
 export function runStep(step: Step, cells: readonly StepInput[]): readonly DraftSelection[] {
   if (step.reach === 'model') return runTogether(step, cells);
   return cells.flatMap((cell) =>
@@ -222,7 +222,10 @@ function runTogether(step: Step, cells: readonly StepInput[]): readonly DraftSel
   return cells.map((cell, i) => runGuarded(step.name, layerOf(cell.at), () => checked(step, cell, before[i], made[i])));
 }
 
-/** What an allocator made of budgets on the host. @throws KvError naming it, for anything but budgets within the total. */
+/**
+ * Checks an allocator's budgets on the host. @throws KvError naming the allocator, unless they are budgets within the
+ * total.
+ */
 export function checkedPlan({ name, sizes, approximate }: Step, before: BudgetPlan, made: unknown): BudgetPlan {
   const refuse = (sentence: string): KvError => new KvError(name, sentence);
   if (typeof made !== 'object' || made === null || !('budgets' in made))
@@ -246,7 +249,7 @@ export function checkedPlan({ name, sizes, approximate }: Step, before: BudgetPl
   return { ...before, budgets, notes };
 }
 
-/** Budgets of a layer's rows as they were read. @throws KvError naming who allotted them. */
+/** Checks the budgets read for a layer's rows. @throws KvError naming the piece that allotted them. */
 export function checkedBudgets(draft: DraftSelection, layer: number, budgets: readonly number[]): void {
   const bad = budgets.find((b) => !Number.isInteger(b) || b < 0);
   if (bad !== undefined)
@@ -256,7 +259,7 @@ export function checkedBudgets(draft: DraftSelection, layer: number, budgets: re
     );
 }
 
-/** Kept slots of one row as they were read. @throws KvError naming who selected them. */
+/** Checks the kept slots read for one row. @throws KvError naming the piece that selected them. */
 export function checkedSlots(draft: DraftSelection, { layer, slots }: LayerContext, kept: ArrayLike<number>): void {
   for (let i = 0; i < kept.length; i++)
     if (!(kept[i] < slots) || (i > 0 && kept[i] <= kept[i - 1]))

@@ -32,7 +32,7 @@ import { signalKey } from '../piece/signals.ts';
 import type { AnySignal, ProviderEngine } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-// What engines run hooks by: whatever one returns is what it promised, or one error with its name and layer.
+// How engines run hooks: a result is either what the hook promised, or an error with its name and layer.
 
 /** One layer as hooks see it. */
 export interface HookPlace {
@@ -55,16 +55,16 @@ const fromOf = ({ name }: Named, { at: { layer }, ops }: Pick<HookPlace, 'at' | 
   ops,
 });
 
-/** Positions are u32 where an engine compares them. */
+/** Largest position: engines compare positions as u32. */
 const MOST = 2 ** 32 - 1;
-/** The first whole position from x on. @throws KvError for what is no number */
+/** Returns the first whole position from x on. @throws KvError unless x is a number */
 function position({ name, layer }: Pick<ValueOrigin, 'name' | 'layer'>, what: string, x: unknown): number {
   if (typeof x !== 'number' || Number.isNaN(x))
     throw new KvError(where(name, layer), `expected ${what} as a position, got ${shownValue(x)}`);
   return Math.min(MOST, Math.max(0, Math.ceil(x)));
 }
 
-/** What a view leaves visible in a layer now. @throws KvError naming view and layer */
+/** Returns what a view leaves visible in a layer at this step. @throws KvError naming view and layer */
 export function runView(hook: ViewHook, place: HookPlace): ViewBounds {
   const { at } = place,
     from = fromOf(hook, place),
@@ -102,7 +102,7 @@ export function runView(hook: ViewHook, place: HookPlace): ViewBounds {
   });
 }
 
-/** New state of each place, as a step hook writes it. @throws KvError naming hook and layer */
+/** Returns the new state that a step hook writes, one map per place. @throws KvError naming hook and layer */
 export function runStepHook(hook: StepHook, places: readonly HookPlace[]): readonly ReadonlyMap<string, Tensor>[] {
   const layer = places[0]?.at.layer ?? 0,
     made: unknown = runGuarded(hook.name, layer, () =>
@@ -122,14 +122,14 @@ export function runStepHook(hook: StepHook, places: readonly HookPlace[]): reado
   return made as readonly ReadonlyMap<string, Tensor>[];
 }
 
-/** Keys and values `[G, n, d]` in the place of those that there are, and what is promised of their numbers. */
+/** Keys and values `[G, n, d]` that replace the layer's own, and the checks on their numbers. */
 export interface ReplacementCache {
   readonly keys?: Tensor | undefined;
   readonly values?: Tensor | undefined;
   readonly checks: readonly Check[];
 }
 /**
- * What a hook makes of keys and values before they are compacted, recorded before the event is read. @throws KvError
+ * Returns the keys and values that a hook gives before compaction, recorded before the event is read. @throws KvError
  * naming hook and layer
  */
 function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection): ReplacementCache {
@@ -153,14 +153,14 @@ function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection):
   });
 }
 
-/** What the steps of an event left, and what becomes of keys and values before compaction, one list a layer. */
+/** Drafts of an event, and the replaced keys and values before compaction, one list per layer. */
 export type EventRecord =
   | { readonly drafts: readonly DraftSelection[]; readonly made: readonly (readonly ReplacementCache[])[] }
   | { readonly drafts: readonly DraftSelection[]; readonly error: unknown };
 /**
- * Records an event: every step, then what the policy makes of keys and values, with its promises beside those of the
- * drafts. An error of the latter waits until what the steps left was judged. Gives way after every step and every such
- * hook of a layer, so that nobody waits longer than for one of them.
+ * Records an event: every step, then the policy's new keys and values, adding their checks to those of the drafts. An
+ * error in the latter is held back until the drafts were checked. Yields after every step and every compact hook of a
+ * layer, so that other work waits for one of them at most.
  */
 export function* recordEvent(policy: CompiledPolicy, layers: readonly EventLayer[], ops: Ops): PacedSteps<EventRecord> {
   const drafts = yield* pacedEvent(policy, layers, ops),
@@ -183,7 +183,7 @@ export function* recordEvent(policy: CompiledPolicy, layers: readonly EventLayer
   }
 }
 
-/** Positions of prompts that a layer takes from the one below. @throws KvError naming hook and layer */
+/** Returns the prompt positions that a layer takes from the one below. @throws KvError naming hook and layer */
 export function runFreeze(hook: FreezeHook, at: LayerContext): { readonly sinks: number; readonly below: number } {
   const from = { name: hook.name, layer: at.layer };
   return runGuarded(hook.name, at.layer, () => {
@@ -194,7 +194,10 @@ export function runFreeze(hook: FreezeHook, at: LayerContext): { readonly sinks:
   });
 }
 
-/** What a signal's provider gives for a layer. @throws KvError naming signal and layer; what an abort gives */
+/**
+ * Returns a provider's value of a signal for a layer. @throws KvError naming signal and layer; the reason of an abort
+ * unchanged
+ */
 export async function runProvider(
   signal: AnySignal,
   engine: ProviderEngine,

@@ -12,15 +12,15 @@ import type { AnySignal } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 type NewState = Readonly<Record<string, Tensor>>;
-/** What a declaration of a hook says. */
+/** Declaration of a hook. */
 export interface HookDeclaration<O extends Options, S extends readonly AnySignal[]> extends DeclarationFields<O> {
   /** Signals that it reads. */
   readonly needs?: S | ((options: ResolvedOptions<O>) => S);
-  /** Hooks that come along. */
+  /** Further hooks that are added to the policy. */
   readonly beside?: (options: ResolvedOptions<O>) => readonly HookPiece[];
 }
 
-/** A factory of hooks; `atom` is what an engine runs. */
+/** Returns a factory of hooks; `atom` makes what an engine runs. */
 function hook<N extends string, O extends Options, S extends readonly AnySignal[]>(
   name: N,
   declared: HookDeclaration<O, S>,
@@ -53,8 +53,8 @@ const read = <S>(
 const EMPTY: ReadonlyMap<string, Tensor> = new Map();
 
 /**
- * Declares what runs after every decoded token and returns new state: accumulators, decay, moving averages. Reach
- * `model` runs once, in layer 0.
+ * Declares a hook that runs after every decoded token and returns new state: accumulators, decay, moving averages. With
+ * reach `model` it runs once, in layer 0.
  */
 export const onStep = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
@@ -68,7 +68,7 @@ export const onStep = <const N extends string, const S extends readonly AnySigna
     run: (cells) => cells.map((cell) => stateOf(EMPTY, by, cell.at, run(read<S>(cell, by, declared), o))),
   }));
 
-/** Declares what hides slots from a query and evicts nothing. */
+/** Declares a hook that hides slots from a query and evicts nothing. */
 export const hide = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
   declared: HookDeclaration<O, S> & { readonly during: ViewHook['during'] },
@@ -82,8 +82,9 @@ export const hide = <const N extends string, const S extends readonly AnySignal[
   }));
 
 /**
- * Declares what freezes positions from `sinks` up to `below` in one layer of prefill: they keep the previous layer's
- * hidden state, which the layer projects to their keys and values, or where it `copies` keys and values too.
+ * Declares a hook that freezes positions from `sinks` up to `below` (exclusive) in one layer of prefill: they keep the
+ * previous layer's hidden state, which the layer projects to their keys and values, unless it `copies` keys and values
+ * too.
  */
 export const freeze = <const N extends string, O extends Options = {}>(
   name: N,
@@ -98,8 +99,8 @@ export const freeze = <const N extends string, O extends Options = {}>(
   }));
 
 /**
- * Declares what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the
- * selector read them; `together`: what stays takes consecutive rotary positions.
+ * Declares a hook that gives new keys or values before compaction. `scores` are the event's, as the selector read them;
+ * `together`: the kept slots take consecutive rotary positions.
  */
 export const onCompact = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
@@ -116,7 +117,7 @@ export const onCompact = <const N extends string, const S extends readonly AnySi
     run: (cell) => run(Object.assign(read<S>(cell, by, declared), { kept: cell.kept, scores: cell.draft.scores }), o),
   }));
 
-/** Declares what stands around the policy inside a view: reuse an earlier set, or call `inner`. */
+/** Declares a hook that wraps the policy inside a view: it reuses an earlier set, or calls `inner`. */
 export const wrapSelect = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
   declared: HookDeclaration<O, S>,
@@ -137,10 +138,9 @@ export const wrapSelect = <const N extends string, const S extends readonly AnyS
   }));
 
 /**
- * Kept slots move together after every eviction: keys are turned to consecutive positions, and what follows stands
- * behind them.
+ * Closes the gaps after every eviction: kept keys are rotated to consecutive positions, and later tokens follow them.
  *
- * @remarks StreamingLLM's positions within the cache, Xiao et al. 2023, arXiv:2309.17453, over any policy.
+ * @remarks StreamingLLM's positions within the cache, Xiao et al. 2023, arXiv:2309.17453, for any policy.
  */
 export const rerotate: Factory<{}, HookPiece<'rerotate'>> = onCompact(
   'rerotate',
@@ -152,7 +152,10 @@ const timing = {
   block: maybe(count(1, 'tokens', 'Prefill in blocks of so many tokens, an event after each.')),
   every: maybe(count(1, 'tokens', 'An event every so many decoded tokens.')),
 };
-/** When events run: after each block of prefill, every so many decoded tokens; without it once, at the end of prefill. */
+/**
+ * Sets when events run: after each block of prefill, every given number of decoded tokens; by default once, at the end
+ * of prefill.
+ */
 export const cadence: Factory<typeof timing, HookPiece<'cadence'>> = hook(
   'cadence',
   { source: '@kv/core', says: 'When events run.', options: timing },

@@ -5,7 +5,7 @@ import { showValue } from '../piece/option.ts';
 
 type Forcing = Pick<Step, 'name' | 'ends' | 'floor'>;
 
-/** @throws KvError naming the step, for anything but a whole number of slots */
+/** @throws KvError naming the step, unless `x` is a whole number of slots */
 function slotsOf({ name }: Forcing, what: string, x: unknown): number {
   if (!Number.isSafeInteger(x) || (x as number) < 0)
     throw new KvError(name, `expected a whole number of slots as its ${what}, got ${showValue(x)}`);
@@ -21,25 +21,25 @@ function stepEnds(step: Forcing, budget: number): Required<ForcedEnds> {
 }
 
 /**
- * First and last positions that some of the steps force in every head, whatever the text is.
+ * Returns the first and last positions that the steps force in every head, whatever the text is.
  *
- * @throws KvError naming the step whose `ends` are no whole numbers
+ * @throws KvError naming the step whose `ends` are not whole numbers
  */
 export function endsOf(steps: readonly Forcing[], budget: number): Required<ForcedEnds> {
   const all = steps.map((step) => stepEnds(step, budget));
   return { first: Math.max(0, ...all.map((e) => e.first)), last: Math.max(0, ...all.map((e) => e.last)) };
 }
 
-/** How many slots those are, in a text that is long enough. */
+/** Returns the number of those slots in a text that is long enough. */
 export function certainSlots(steps: readonly Forcing[], budget: number): number {
   const { first, last } = endsOf(steps, budget);
   return first + last;
 }
 
 /**
- * The most slots that steps together force in a head, as they declare it.
+ * Returns the declared maximum number of slots that steps together force in a head.
  *
- * @throws KvError naming the step whose `ends` or `floor` are no whole numbers
+ * @throws KvError naming the step whose `ends` or `floor` are not whole numbers
  */
 export function floorOf(steps: readonly Forcing[], slots: number, budget: number): number {
   const beyond = (step: Forcing): number => {

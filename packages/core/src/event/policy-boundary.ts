@@ -4,7 +4,7 @@ import { showValue } from '../piece/option.ts';
 import { otherProtocol } from '../piece/piece.ts';
 import type { Piece } from '../piece/piece.ts';
 
-// What a policy is made of before anything of it runs: pieces of others need not come out of our declarations.
+// Checks of a policy's parts before any of it runs: third-party pieces need not be made by our declarations.
 
 const KINDS: readonly unknown[] = ['scorer', 'transform', 'unit', 'allocator', 'selector'];
 const DURING: readonly unknown[] = ['prefill', 'decode', 'both'];
@@ -17,7 +17,7 @@ type Fields = Readonly<Record<string, readonly [want: string, ok: (x: unknown) =
 
 const run: Fields = { run: ['a function', isFunction] };
 const reach: Fields = { reach: ['head, layer or model', (x) => (REACH as readonly unknown[]).includes(x)] };
-/** What each sort of atom must have. */
+/** Required fields of each kind of atom. */
 const SORTS: Readonly<Record<Atom['at'], Fields>> = {
   event: {
     ...run,
@@ -51,7 +51,7 @@ const isSignal = (x: unknown): boolean =>
   typeof x.as === 'string' &&
   isMaybeFunction('provide' in x ? x.provide : undefined);
 
-/** @throws KvError naming what is no atom of a policy, before any of them runs. */
+/** Checks the atoms of a policy before any of them runs. @throws KvError naming the first that is not one */
 export function expectAtoms(policy: Piece, atoms: readonly unknown[]): asserts atoms is readonly Atom[] {
   const other = otherProtocol(policy, policy.label);
   if (other) throw new KvError('policy', other);

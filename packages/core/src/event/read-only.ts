@@ -4,14 +4,14 @@ import { KvError } from '../tensor/errors.ts';
 import type { HostTensor } from '../tensor/host-tensor.ts';
 import type { Signal } from '../piece/signals.ts';
 
-// Tensors that pieces are given are read only. On the host they lie where the engine keeps its numbers, so a sample of
-// them is compared before and after a piece ran, bit by bit: of each row 16 slots spread over it (all of a shorter one),
-// and one channel of each. It does not see a write to other slots or channels alone, one that leaves the same bits, one
-// through a tensor that the piece did not read in this run, or one after it has returned, in a timer or a promise. On a
-// device JavaScript cannot write to them.
+// The input tensors of pieces are read-only. On the host they share memory with the engine, so a sample of their bits is
+// compared before and after a piece ran: 16 slots spread over each row (all of a shorter one), and one channel of each.
+// Not detected: writes only to other slots or channels, writes that leave the same bits, writes through a tensor that
+// the piece did not read in this run, and writes after it has returned, in a timer or a promise. On a device JavaScript
+// cannot write to them.
 const SAMPLES = 16;
 
-/** Whether a value is a tensor whose numbers lie on the host. */
+/** Whether a value is a tensor whose numbers are on the host. */
 const onHost = (x: unknown): x is HostTensor =>
   typeof x === 'object' &&
   x !== null &&
@@ -19,7 +19,7 @@ const onHost = (x: unknown): x is HostTensor =>
   'stride' in x &&
   (x.data instanceof Float32Array || x.data instanceof Uint32Array);
 
-/** A sum of the bits that are compared, in their order; one that changed always changes it. */
+/** Returns a checksum of the sampled bits, in order; a change of one of them always changes it. */
 function sampled({ data, shape, stride, offset }: HostTensor): number {
   const bits = data instanceof Uint32Array ? data : new Uint32Array(data.buffer, data.byteOffset, data.length),
     [rows, slots = 1, channels = 1] = shape,
@@ -28,21 +28,21 @@ function sampled({ data, shape, stride, offset }: HostTensor): number {
   let sum = 0;
   for (let r = 0; r < rows; r++)
     for (let i = 0, at = offset + r * a, k = r; i < slots; i += every, k++) {
-      // all bits go over all others, and no two sums become one
+      // a bijection: two different sums stay different
       sum = Math.imul(sum ^ bits[at + i * b + (k % channels) * c], 0x9e3779b1);
       sum ^= sum >>> 15;
     }
   return sum;
 }
 
-/** The error for a piece that wrote to what it was given: the engine's numbers may no longer be what they were. */
+/** Error for a piece that wrote to its input: the engine's numbers can no longer be trusted. */
 class Overwritten extends KvError {
   readonly overwritten = true;
 }
-/** Whether an error says that a piece wrote to an engine's numbers. */
+/** Whether an error reports that a piece wrote to an engine's numbers. */
 export const isOverwritten = (error: unknown): error is KvError => KvError.is(error) && 'overwritten' in error;
 
-/** What a piece was given. */
+/** A tensor that a piece was given, with its checksum. */
 interface Given {
   readonly what: string;
   readonly x: HostTensor;
@@ -54,7 +54,7 @@ function note(given: Given[], what: string, x: unknown): void {
   given.push({ what, x, sum: sampled(x) });
   if (x.lengths) note(given, `the lengths of ${what}`, x.lengths);
 }
-/** A cell that notes down what it gives to a piece. */
+/** Returns a cell that records what it gives to a piece. */
 function noting<C extends StepInput>(cell: C, given: Given[]): C {
   const { draft } = cell;
   for (const what of IN_DRAFT) note(given, what, draft[what]);

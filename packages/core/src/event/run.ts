@@ -29,25 +29,25 @@ import type { Tensor } from '../tensor/tensor.ts';
 
 type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 
-/** A policy taken apart: what an engine looks at. */
+/** A compiled policy: what an engine needs to know to run it. */
 export interface CompiledPolicy extends BudgetTraits {
   readonly steps: readonly Step[];
-  /** Signals of the event, each once. */
+  /** Signals that the event reads, each once. */
   readonly needs: readonly AnySignal[];
-  /** The widest reach of its steps: `model` policies run after prefill, the others while it passes. */
+  /** The widest reach of its steps: `model` policies run after prefill, the others during it. */
   readonly reach: Reach;
-  /** Some step wants the whole prompt before it. */
+  /** A step needs the whole prompt before it. */
   readonly whole: boolean;
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
 }
 
-/** Signals of several lists, each once, in order. */
+/** Returns the signals of several lists, each once, in order. */
 export const union = (...lists: readonly (readonly AnySignal[])[]): readonly AnySignal[] =>
   lists.flat().filter((s, i, all) => all.findIndex((t) => sameSignal(s, t)) === i);
 
 const compiled = new WeakMap<Piece | Policy, CompiledPolicy>();
 
-/** A policy taken apart: once, since pieces are immutable. @throws KvError for what is no piece */
+/** Compiles a policy; the result is cached, since pieces are immutable. @throws KvError unless it is a piece */
 export function compile(policy: Piece | Policy): CompiledPolicy {
   const known = compiled.get(policy);
   if (known) return known;
@@ -57,7 +57,7 @@ export function compile(policy: Piece | Policy): CompiledPolicy {
   return made;
 }
 
-/** @throws KvError for what is no piece */
+/** @throws KvError unless `policy` is a piece */
 export function expectPiece(policy: unknown): asserts policy is Piece {
   if (!isPiece(policy))
     throw new KvError(
@@ -101,12 +101,12 @@ function takeApart(policy: Piece): CompiledPolicy {
 }
 
 /**
- * Budgets per layer and KV head before scores are known: the uniform start value through the policy's host allocators,
- * never above the slots present.
+ * Returns budgets per layer and KV head before scores are known: the uniform start value passed through the policy's
+ * host allocators, never above the slots present.
  *
- * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others,
- * of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left
- * heads unequal.
+ * @remarks If an allocator that reads scores redistributes them later, the part of a budget that exceeds a head's slots
+ * goes to other heads, of its layer or of the model as that allocator's reach says: no slot of the total is lost
+ * because earlier events left heads unequal.
  */
 export function planBudgets(
   policy: CompiledPolicy,
@@ -166,26 +166,26 @@ export function planBudgets(
   return { ...plan, budgets: lengths.map((heads) => all.slice(at, (at += heads.length))) };
 }
 
-/** A copy that an allocator cannot change. */
+/** Returns a copy that an allocator cannot change. */
 const frozen = (rows: readonly (readonly number[])[]): readonly (readonly number[])[] =>
   Object.freeze(rows.map((row) => Object.freeze([...row])));
 
-/** What may stand around the steps of an event. */
+/** Options for running one event. */
 export interface EventOptions {
-  /** Stands around all steps: rows that it leaves out need no scores either. */
+  /** Wraps all steps; rows that it leaves inactive need no scores. */
   readonly wrap?: WrapSelectHook | undefined;
-  /** Rows of its slots: a view may show every query head its own. */
+  /** Allowed row counts of its slots: a view may select per query head. */
   readonly wrappedRows?: (at: LayerContext) => readonly number[];
 }
 
-/** Records all steps of an event, and gives way after each of them in each layer. */
+/** Records all steps of an event, and yields after each of them in each layer. */
 export const pacedEvent = (
   policy: CompiledPolicy,
   layers: readonly EventLayer[],
   ops: Ops,
 ): PacedSteps<readonly DraftSelection[]> => pacedSteps(policy.steps, layers, ops, starting(layers, ops));
 
-/** Records all steps of an event at once; `readDecisions` reads what came of it. */
+/** Records all steps of an event at once; `readDecisions` reads the result. */
 export function runEvent(
   policy: CompiledPolicy,
   layers: readonly EventLayer[],

@@ -13,12 +13,12 @@ export interface EventDecision {
   /** Ascending slots, `[layer][kvHead]`. */
   readonly kept: readonly (readonly Uint32Array[])[];
   readonly budgets: readonly (readonly number[])[];
-  /** That more is kept than a share allots, since it is forced. */
+  /** Notes that forced slots made the event keep more than a share allots. */
   readonly notes: readonly string[];
 }
 type Read = Awaited<ReturnType<Backend['read']>>;
 
-/** The tensors that `decisionsOf` wants to see, in one read. */
+/** Returns the tensors that `decisionsOf` needs, in one read. */
 export const toRead = (drafts: readonly DraftSelection[]): readonly Tensor[] => [
   ...drafts.flatMap(({ checks }) => checks.map(({ bad }) => bad)),
   ...drafts.map(({ budgets }) => budgets),
@@ -26,7 +26,10 @@ export const toRead = (drafts: readonly DraftSelection[]): readonly Tensor[] => 
   ...drafts.flatMap(({ allotted = [] }) => allotted),
 ];
 
-/** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `readDecisions` */
+/**
+ * Returns the decisions in drafts that were read; with `open`, drafts need no kept slots. @throws KvError, see
+ * `readDecisions`
+ */
 export function decisionsOf(
   layers: readonly EventLayer[],
   drafts: readonly DraftSelection[],
@@ -89,7 +92,7 @@ export function decisionsOf(
   return { kept, budgets, notes: [...new Set(raised)] };
 }
 
-/** @throws KvError for the first promise that its numbers, once they were read, do not keep. */
+/** @throws KvError for the first promise that the numbers read do not keep. */
 export function expectPromises(checks: readonly Check[], read: Read): void {
   for (const [i, check] of checks.entries()) {
     const { piece, layer, want, what = 'scores', columns = 1 } = check,
@@ -102,7 +105,7 @@ export function expectPromises(checks: readonly Check[], read: Read): void {
   }
 }
 
-/** What breaks a promise: the number itself where that was checked, on the host. */
+/** Describes what breaks a promise: the number itself if it was checked on the host. */
 function brokenBy({ bad, want, late }: Check): string {
   if (!want.includes('finite')) return 'another number';
   const number = late ? undefined : badNumber(bad);
@@ -110,7 +113,7 @@ function brokenBy({ bad, want, late }: Check): string {
   return want === 'finite' ? 'NaN or an infinity' : 'NaN, an infinity or a negative number';
 }
 
-/** Allocators that read scores share out what was asked for, and no more. */
+/** Checks that allocators that read scores allot no more slots than were asked for. */
 function checkedTotal(
   layers: readonly EventLayer[],
   drafts: readonly DraftSelection[],
@@ -125,10 +128,10 @@ function checkedTotal(
 }
 
 /**
- * The one read of an event: checks, budgets and kept slots.
+ * Makes the one read of an event: checks, budgets and kept slots.
  *
- * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised),
- * budgets or slots that are none, or more forced slots than budget; each names piece, layer and slot.
+ * @throws KvError before anything is compacted, for a score that is not finite (or is below 0 where weights are
+ * promised), for invalid budgets or slots, and for more forced slots than budget; each names piece, layer and slot.
  */
 export const readDecisions = async (
   backend: Pick<Backend, 'read'>,

@@ -7,19 +7,19 @@ import { range } from '../tensor/range.ts';
 import { sameSignal, signalKey } from '../piece/signals.ts';
 import type { AnySignal, Signal } from '../piece/signals.ts';
 
-/** One layer of an event, as an engine gives it. */
+/** One layer of an event, as an engine provides it. */
 export interface EventLayer {
   readonly at: LayerContext;
   /** Slots to keep per row of the selection. */
   readonly budgets: readonly number[];
-  /** Where they are a share. */
+  /** Set if the budgets come from a share. */
   readonly above?: ForcedAboveShare | undefined;
   read(signal: AnySignal): unknown;
-  /** What steps left in layers before, where their tensors last. */
+  /** Results of steps in earlier layers, valid while their tensors last. */
   readonly known?: StepCache | undefined;
 }
 
-/** Reads the signals of a step or hook, and no other. */
+/** Returns a function that reads the signals a step or hook declares, and refuses others. */
 export const signalReader =
   (
     by: { readonly label: string; readonly needs: readonly AnySignal[] },
@@ -34,7 +34,10 @@ export const signalReader =
       );
     return (state.get(signal.id) ?? layer.read(signal)) as V;
   };
-/** Getters that say which of core's signals a piece reads undeclared. They are a prototype: a Proxy would slow every read. */
+/**
+ * Getters that report reads of core's signals that a piece has not declared. Used as a prototype, since a Proxy would
+ * slow down every read.
+ */
 export const undeclaredSignals: object = /* @__PURE__ */ (() => {
   const getters = {};
   for (const as of [
@@ -69,9 +72,9 @@ export const cellOf = (
   read: signalReader(step, layer, draft.state),
 });
 
-/** Work that gives way now and then, for an engine to serve others meanwhile. */
+/** Work that yields from time to time, so that an engine can serve other requests. */
 export type PacedSteps<T> = Generator<void, T>;
-/** Does all of it at once. */
+/** Runs it to the end. */
 export function finish<T>(work: PacedSteps<T>): T {
   for (;;) {
     const { done, value } = work.next();
@@ -80,7 +83,7 @@ export function finish<T>(work: PacedSteps<T>): T {
 }
 
 type RunStep = (step: Step, cells: readonly StepInput[]) => readonly DraftSelection[];
-/** Gives way after every step of a layer, or of all layers where the step reaches over the model. */
+/** Runs steps, yielding after every step of a layer, or of all layers if the step reaches over the model. */
 export function* pacedSteps(
   steps: readonly Step[],
   layers: readonly EventLayer[],
@@ -103,7 +106,9 @@ export function* pacedSteps(
   }
   return now;
 }
-/** A draft that is selected from: under a share a head's budget has room for all of its forced slots. */
+/**
+ * Returns the draft that a selector reads: under a share, a head's budget is raised to hold all of its forced slots.
+ */
 function withForced({ at, above, known }: EventLayer, ops: Ops, draft: DraftSelection): DraftSelection {
   const { budgets, forced } = draft;
   if (!above || !forced) return draft;
@@ -117,10 +122,13 @@ function withForced({ at, above, known }: EventLayer, ops: Ops, draft: DraftSele
     );
   return known?.withForced(draft, make) ?? make();
 }
-/** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
+/**
+ * Runs steps in order over all the layers given and returns their drafts; `by` runs one step, by default with its
+ * checks.
+ */
 export const runSteps = (...of: Parameters<typeof pacedSteps>): readonly DraftSelection[] => finish(pacedSteps(...of));
 
-/** The draft an event starts from. */
+/** Returns the draft an event starts from. */
 export const emptyDraft = (layer: EventLayer, ops: Ops): DraftSelection =>
   Object.freeze({
     budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }),
@@ -128,7 +136,7 @@ export const emptyDraft = (layer: EventLayer, ops: Ops): DraftSelection =>
     checks: Object.freeze([]),
   });
 
-/** The drafts that layers start from. */
+/** Returns the start drafts of layers. */
 export const starting = (layers: readonly EventLayer[], ops: Ops): readonly DraftSelection[] =>
   layers.map((layer) => {
     const make = (): DraftSelection => emptyDraft(layer, ops);

@@ -17,12 +17,12 @@ import type { AnySignal, Tokens } from '../piece/signals.ts';
 import { isState } from '../piece/state.ts';
 import type { DenseArray, HostArray, Tensor } from '../tensor/tensor.ts';
 
-/** Plain numbers: an ndarray (or anything shaped like one), or numbers in arrays of arrays: rows, heads of rows. */
+/** Plain numbers: an ndarray (or anything shaped like one), or nested arrays of numbers: rows, or heads of rows. */
 export type PlainArray = HostArray | Nested;
 type Nested = readonly (readonly number[])[] | readonly (readonly (readonly number[])[])[];
 /**
- * Signals under the names that the piece reads them by, or, where it reads two by one name, under their own:
- * `'attention.last'`, `'attention.window(w=64)'`. Beside them what the draft starts with.
+ * Inputs of a piece: signals by the name under which the piece reads them, or, if it reads two by one name, by their
+ * key: `'attention.last'`, `'attention.window(w=64)'`. In addition, what the draft starts with.
  */
 export interface Inputs {
   /** Scores `[rows, n]` that a transform, allocator or selector starts from. */
@@ -39,13 +39,15 @@ export interface ApplyResult {
   /** Ascending slots per row. */
   readonly kept?: readonly (readonly number[])[];
   readonly budgets: readonly number[];
-  /** What budgets could not be as they were asked for, such as `pyramidal` in a single layer. */
+  /** Notes on budgets that could not be met as asked for, such as `pyramidal` in a single layer. */
   readonly notes: readonly string[];
 }
 
 /**
- * @throws KvError for what is neither rows of numbers nor an array with a shape; `free` where a provider makes the value,
- * which may be anything.
+ * Converts numbers to a host array.
+ *
+ * @param free a provider makes the value, so it may be anything
+ * @throws KvError unless `x` is rows of numbers or an array with a shape.
  */
 function toHost(at: string, name: string, x: object, free: boolean): HostArray | undefined {
   if (isArray(x)) return x;
@@ -62,7 +64,7 @@ function toHost(at: string, name: string, x: object, free: boolean): HostArray |
   return { data: Float32Array.from((x as readonly number[][]).flat(shape.length - 1)), shape };
 }
 
-/** The shape of numbers in arrays of equal lengths, three at most in one another; nothing for any other value. */
+/** Returns the shape of nested arrays of equal lengths, at most three deep; undefined for any other value. */
 function shapeOf(x: unknown, depth = 0): readonly number[] | undefined {
   if (!Array.isArray(x)) return typeof x === 'number' ? [] : undefined;
   if (depth > 2 || x.length === 0) return depth > 2 ? undefined : [0];
@@ -70,7 +72,7 @@ function shapeOf(x: unknown, depth = 0): readonly number[] | undefined {
   return first && others.every((other) => other?.join() === first.join()) ? [x.length, ...first] : undefined;
 }
 
-/** What a piece leaves, by its type: scores where it leaves or is given any, slots where it chooses. */
+/** The result of a piece, by its type: with scores if it returns or is given any, with slots if it selects. */
 export type ApplyResultOf<P extends AnyPiece> = P extends AnyPiece
   ? ApplyResult &
       ([P['to']] extends ['kept'] ? Required<Pick<ApplyResult, 'kept'>> : unknown) &
@@ -166,7 +168,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
   return { layer, compiled, notes: plan.notes, draft: runSteps(compiled.steps, [layer], ops, [start])[0] };
 }
 
-/** The draft that a piece starts from, with the scores of its caller. */
+/** Returns the draft that a piece starts from, with the caller's scores. */
 function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, ops: Ops): DraftSelection {
   const empty = emptyDraft(layer, ops);
   if (!array) return empty;
@@ -197,7 +199,7 @@ const wanted = ({ draft }: Recorded): readonly Tensor[] => [
   ...(draft.scores ? [draft.scores] : []),
 ];
 
-/** A piece's run that is recorded: the tensors to read, and what their numbers say. */
+/** A recorded run of a piece: the tensors to read, and the function that turns their numbers into a result. */
 export interface RecordedApply<P extends AnyPiece> {
   readonly tensors: readonly Tensor[];
   result(read: Read): ApplyResultOf<P>;
@@ -214,8 +216,8 @@ export function recordApply<const P extends AnyPiece>(piece: P, inputs: Inputs, 
 /**
  * Runs a piece on plain numbers of one layer, without an engine, on any backend, with one read.
  *
- * @throws KvError naming the signal that is missing, inputs whose shapes do not belong together, the score that is not
- * finite, or more forced slots than budget.
+ * @throws KvError naming the signal that is missing, inputs whose shapes do not match, the score that is not finite, or
+ * more forced slots than budget.
  */
 export async function applyOn<const P extends AnyPiece>(
   backend: Backend,

@@ -10,9 +10,9 @@ import type { HostArray, Tensor } from '../tensor/tensor.ts';
 import { blockAttention, overWindow } from '../piece/window-blocks.ts';
 import type { WindowBlock } from '../piece/window-blocks.ts';
 
-// What a host without an engine of ours can work out of arrays.
+// Signals that a host without an engine of ours can compute from arrays.
 
-/** Rows and columns of piece state in one layer. */
+/** Returns the rows and columns of piece state in one layer. */
 export function stateShape(
   { kind, rows, width = 1 }: StateSpec,
   at: LayerContext,
@@ -21,7 +21,7 @@ export function stateShape(
   return [count, { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind]];
 }
 
-/** State as an array of the size that the layer needs now; entries that were never written have the initial value. */
+/** Returns state as an array of the layer's current size; entries that were never written have the initial value. */
 export function stateArray(spec: StateSpec, at: LayerContext, before?: HostArray): HostArray {
   const [rows, fresh] = stateShape(spec, at);
   const have = before?.shape[1] ?? 0;
@@ -32,13 +32,13 @@ export function stateArray(spec: StateSpec, at: LayerContext, before?: HostArray
   return { data, shape: [rows, columns] };
 }
 
-/** Positions of slots that nobody moved: 0 .. n - 1 in every head. */
+/** Positions of a cache from which nothing was evicted: 0 .. n - 1 in every head. */
 export const countedPositions = (heads: number, slots: number): HostArray => ({
   data: Uint32Array.from({ length: heads * slots }, (_, i) => i % slots),
   shape: [heads, slots],
 });
 
-/** 1 where a query of a block sees the slot: those at or before its own position. */
+/** 1 where a query of a block sees the slot (those at or before its own position), else 0. */
 const visible = kernel({
   id: 'window-visible',
   inputs: { p: 'f32', positions: 'u32' },
@@ -67,7 +67,7 @@ interface Seen {
   readonly keys: Tensor;
   readonly positions: Tensor;
 }
-/** What a statistic makes of a block's weights `[H c, n]`. */
+/** Applies a window statistic to a block's weights `[H c, n]`. */
 function counted({ ops, positions }: Seen, { count, first }: WindowBlock, p: Tensor, of: WindowStatistic): Tensor {
   if (of === 'squares') return ops.mul(p, p);
   if (of === 'entropy') return ops.mul(ops.mul(p, ops.log(ops.max(p, 1e-30))), -1);
@@ -76,10 +76,10 @@ function counted({ ops, positions }: Seen, { count, first }: WindowBlock, p: Ten
 }
 
 /**
- * The last queries, and the attention of windows of them, from queries `[H, w, d]` and keys `[G, n, d]` after rotary
- * embedding: undefined for other signals, or where there are no queries.
+ * Computes the last queries, or attention over windows of them, from queries `[H, w, d]` and keys `[G, n, d]` after
+ * rotary embedding; undefined for other signals, or if there are no queries.
  *
- * @remarks A window of more queries than there are is one of all of them, as an engine's is.
+ * @remarks A window larger than the number of queries takes all of them, as in an engine.
  */
 export function windowSignal(signal: AnySignal, seen: Seen): Tensor | undefined {
   const { ops, at, queries } = seen;
@@ -100,10 +100,12 @@ export function windowSignal(signal: AnySignal, seen: Seen): Tensor | undefined 
   return most ? total : ops.div(total, w);
 }
 
-/** Different signals that pieces read under one name, which an array of that name would have to be at once. */
+/**
+ * Returns the other signals that pieces read under the same name, and that one array of that name cannot all provide.
+ */
 export const sharers = (needs: readonly AnySignal[], signal: AnySignal): readonly AnySignal[] =>
   needs.filter((other) => other.as === signal.as && !sameSignal(other, signal));
 
-/** Numbers in a shape, row-major or with strides. */
+/** Whether a value is numbers with a shape, row-major or strided. */
 export const isArray = (x: unknown): x is HostArray =>
   typeof x === 'object' && x !== null && 'data' in x && 'shape' in x && Array.isArray(x.shape);

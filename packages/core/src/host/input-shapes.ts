@@ -3,11 +3,11 @@ import { KvError } from '../tensor/errors.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import { isState } from '../piece/state.ts';
 
-/** An array that a piece is given, by its caller's name for it. */
+/** An array that a piece is given, under the caller's name for it. */
 export interface Input {
   readonly name: string;
   readonly shape: readonly number[];
-  /** What its axes are; absent where a signal's author alone knows. */
+  /** Meaning of its axes; absent where only the signal's author knows it. */
   readonly axes: readonly string[] | undefined;
 }
 
@@ -21,7 +21,7 @@ const ROWS = ['rows', 'slots'] as const,
     'values.output': ROWS,
   };
 /**
- * The axes of what a caller gives under a name, where core knows them: of scores, and of signals that it declares.
+ * Returns the meaning of the axes of an input, if core knows it: for scores, and for signals that core declares.
  *
  * @param signal that it is read as, if any piece reads it.
  */
@@ -31,16 +31,16 @@ export function axesOf(name: string, signal: AnySignal | undefined): readonly st
   return AXES[id] ?? (id === 'scores' || id.startsWith('attention') || signal?.as === 'attention' ? ROWS : undefined);
 }
 
-/** How many there are along an axis of an input that has it. */
+/** Returns the size of an input along an axis, if it has that axis. */
 const along = ({ axes, shape }: Input, axis: string): number | undefined => {
   const i = axes?.indexOf(axis) ?? -1;
   return i < 0 ? undefined : shape[i];
 };
 
 /**
- * Slots, where an input says how many, and KV heads of inputs that belong together.
+ * Returns the number of slots, if an input has it, and of KV heads.
  *
- * @throws KvError naming the inputs that do not, before any operation meets them.
+ * @throws KvError naming the inputs whose sizes disagree, before any operation reads them.
  */
 export function sizesOf(
   label: string,
@@ -50,7 +50,7 @@ export function sizesOf(
   for (const { name, shape, axes } of inputs)
     if (axes && shape.length !== axes.length)
       throw new KvError(label, `expected '${name}' as [${axes.join(', ')}], got the shape [${shape.join(', ')}]`);
-  /** The one number along an axis, said once or more. */
+  /** Returns the one size along an axis that all inputs agree on. */
   const agreed = (axis: string, what: string, said: number | undefined, of = inputs): number | undefined => {
     const sizes = [
       ...(said === undefined ? [] : [['at', said] as const]),

@@ -21,7 +21,7 @@ import type { State } from '../piece/state.ts';
 import { rowMajor, sizeOf } from '../tensor/tensor.ts';
 import type { HostArray, Tensor } from '../tensor/tensor.ts';
 
-/** One layer of a cache that someone else holds: arrays as ndarrays are, row-major unless they say otherwise. */
+/** One layer of a cache that the caller holds: arrays in the form of ndarrays, row-major unless they have strides. */
 export interface CacheLayer {
   /** After rotary embedding, `[G, n, d]`. */
   readonly keys?: HostArray;
@@ -29,18 +29,18 @@ export interface CacheLayer {
   readonly values?: HostArray;
   /** Original positions `[G, n]`, ascending in each head. @defaultValue 0 .. n - 1 in every head */
   readonly positions?: HostArray;
-  /** Slots that each head holds, where heads hold different numbers of them. @defaultValue n */
+  /** Number of slots in each head, if heads hold different numbers. @defaultValue n */
   readonly lengths?: readonly number[];
-  /** The last queries after rotary embedding, `[H, w, d]`: attention of windows is worked out from them and the keys. */
+  /** The last queries after rotary embedding, `[H, w, d]`: window attention is computed from them and the keys. */
   readonly queries?: HostArray;
-  /** What an engine knows by itself, by the signal's key or id: `{ 'attention.accumulated': sums }`. */
+  /** Signals that the engine provides itself, by key or id: `{ 'attention.accumulated': sums }`. */
   readonly signals?: Readonly<Record<string, object>>;
 }
-/** A cache, and what was seen with it. */
+/** A cache, and facts about its sequence. */
 export interface Cache {
   readonly layers: readonly CacheLayer[];
   readonly queryHeads: number;
-  /** Tokens seen so far, evicted ones included. @defaultValue one more than the largest position */
+  /** Tokens seen so far, evicted ones included. @defaultValue the largest position + 1 */
   readonly length?: number;
   /** @defaultValue `length - step` */
   readonly promptLength?: number;
@@ -48,16 +48,19 @@ export interface Cache {
   readonly step?: number;
   /** For pieces that read text: sponsorship, rarity, sentences. */
   readonly tokens?: Tokens;
-  /** What the last event or step left as `state`. */
+  /** The `state` that the last event or step returned. */
   readonly state?: RetainState;
 }
-/** What pieces remember, by id and layer. */
+/** State of pieces, by id and layer. */
 export type RetainState = ReadonlyMap<string, HostArray>;
 
 export interface RetainOptions {
-  /** Slots per layer and KV head on average, or a share of the tokens seen; or what `allowanceOf` made of either. */
+  /** Slots per layer and KV head on average, or a share of the tokens seen; or an allowance from `allowanceOf`. */
   readonly budget: Budget | Allowance;
-  /** Where an engine cannot drop slots of one head alone: all heads of a layer keep the same. @defaultValue 'own' */
+  /**
+   * `'alike'` for an engine that cannot drop slots of a single head: all heads of a layer keep the same. @defaultValue
+   * 'own'
+   */
   readonly heads?: 'own' | 'alike';
 }
 export interface RetainResult {
@@ -67,17 +70,19 @@ export interface RetainResult {
   /** Their original positions. */
   readonly positions: readonly (readonly Uint32Array[])[];
   readonly budgets: readonly (readonly number[])[];
-  /** Fallbacks and roundings, in sentences. */
+  /** Notes on fallbacks and rounding. */
   readonly notes: readonly string[];
-  /** For the next event or step. */
+  /** State for the next event or step. */
   readonly state: RetainState;
-  /** A layer's `[G, n, ...]` with the kept slots alone, `[G, longest, ...]`; what a shorter head lacks is 0. */
+  /**
+   * Returns a layer's `[G, n, ...]` reduced to the kept slots, `[G, longest, ...]`; shorter heads are padded with 0.
+   */
   compact(layer: number, x: HostArray): CompactArray;
 }
 export interface CompactArray {
   readonly data: Float32Array | Uint32Array;
   readonly shape: readonly number[];
-  /** Slots that each head holds. */
+  /** Number of slots in each head. */
   readonly lengths: readonly number[];
 }
 
@@ -90,7 +95,7 @@ interface Host {
 const missing = (at: string, what: string): KvError => new KvError(at, `expected ${what}, got none`);
 const perRow = <T>(sets: readonly T[], row: number, rows: number): T => sets[Math.floor((row * sets.length) / rows)];
 
-/** @throws KvError naming the layer for shapes that do not belong together. */
+/** @throws KvError naming the layer whose shapes do not match. */
 function hostOf(
   cache: Cache,
   { ops }: Backend,
@@ -106,7 +111,7 @@ function hostOf(
       throw new KvError('queryHeads', `expected a multiple of the ${kvHeads} KV heads, got ${showValue(queryHeads)}`);
   const lengths = layers.map((layer, l) => layer.lengths ?? new Array<number>(shapes[l][0]).fill(shapes[l][1]));
   const length = seen(cache);
-  /** Positions from 0 on, one tensor for all layers that hold them. */
+  /** Default positions, one tensor for all layers of a size. */
   const counted = new Map<string, Tensor>();
   const made = layers.map((layer, l): EventLayer => {
     const [kvHeads, slots, headDim] = shapes[l];
@@ -124,7 +129,7 @@ function hostOf(
       aligned: layer.positions === undefined && layer.lengths === undefined,
       selectRows: alike ? 1 : kvHeads,
     };
-    /** Rows of query heads and KV heads are as long as those of their KV head. */
+    /** Makes a tensor whose query rows and KV rows have the length of their KV head. */
     const tensor = (x: HostArray, dtype: 'f32' | 'u32'): Tensor => {
       const [rows] = x.shape;
       const held =
@@ -188,7 +193,7 @@ const wanted = (signal: AnySignal, key: string): string =>
         : `signals['${key}']`;
 const stateKey = ({ id, state }: State, layer: number): string => `${id} ${state.rows === 'model' ? 0 : layer}`;
 
-/** KV heads, slots and channels of a layer, which all of its arrays have. */
+/** Returns KV heads, slots and channels of a layer, on which all of its arrays agree. */
 function shapeOf(
   { keys, values, positions, lengths, queries }: CacheLayer,
   l: number,
@@ -227,7 +232,7 @@ function seen({ layers, length }: Cache): number {
   return length ?? 1 + Math.max(-1, ...layers.map(last));
 }
 
-/** Hooks that act between events, which only an engine can ask. */
+/** Hooks that act between events, which only an engine can run. */
 const OUTSIDE = ['view', 'freeze', 'wrapSelect', 'compact'] as const;
 function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
   if (!Array.isArray(layers) || layers.length === 0) throw missing('layers', 'at least one layer');
@@ -247,10 +252,10 @@ function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
 }
 
 /**
- * One event over every layer of a cache that someone else holds: budgets planned, scores, checks, kept slots.
+ * Runs one event over every layer of a cache that the caller holds: plans budgets, scores, checks, and selects.
  *
- * @throws KvError naming the layer and what it lacks, before anything is decided; a policy that hides, freezes or merges
- * is refused.
+ * @throws KvError naming the layer and the missing input, before anything is decided; also for a policy that hides,
+ * freezes or merges.
  */
 export async function retainOn(
   backend: Backend,
@@ -295,10 +300,10 @@ export async function retainOn(
 const mean = (xs: readonly number[]): number => Math.round(xs.reduce((a, b) => a + b, 0) / Math.max(1, xs.length));
 
 /**
- * What pieces do after every decoded token: decay, moving averages. Gives the state for the next call; without step hooks
- * the same.
+ * Runs the step hooks after a decoded token: decay, moving averages. Returns the state for the next call, unchanged if
+ * there are no step hooks.
  *
- * @throws KvError naming the layer and what it lacks.
+ * @throws KvError naming the layer and the missing input.
  */
 export async function advanceOn(backend: Backend, policy: Policy, cache: Cache): Promise<RetainState> {
   expectBackend('advanceOn', backend);
@@ -315,7 +320,7 @@ export async function advanceOn(backend: Backend, policy: Policy, cache: Cache):
   return state;
 }
 
-/** States as steps wrote them, on the host. */
+/** Reads the states that steps wrote. */
 async function statesAfter(
   needs: readonly AnySignal[],
   written: readonly DraftSelection['state'][],
@@ -331,7 +336,7 @@ async function statesAfter(
   const read = await backend.read(all.map(({ tensor }) => tensor));
   return new Map(all.map(({ key }, i) => [key, { data: read[i].data, shape: read[i].shape }]));
 }
-/** States of slots with the kept ones alone. */
+/** Returns slot states reduced to the kept slots. */
 const compacted = (needs: readonly AnySignal[], state: RetainState, slots: RetainResult['slots']): RetainState =>
   new Map(
     [...state].map(([key, x]) => {
@@ -353,7 +358,7 @@ function positionsOf({ positions }: CacheLayer, sets: readonly Uint32Array[]): r
   const at = element(positions);
   return sets.map((set, g) => set.map((slot) => at(g, slot)));
 }
-/** An entry of an array of rank 2. */
+/** Returns an entry of an array of rank 2. */
 function element({
   data,
   shape,
@@ -378,7 +383,7 @@ function gather(
     }
   return { data: out, shape: [sets.length, longest, ...inner], lengths: sets.map((s) => s.length) };
 }
-/** Where the c-th number of a slot lies behind its first. */
+/** Offset of the c-th number of a slot from its first. */
 function innerOffset(c: number, shape: readonly number[], stride: readonly number[]): number {
   let at = 0;
   for (let axis = shape.length - 1, rest = c; axis >= 0; axis--, rest = Math.floor(rest / shape[axis + 1]))

@@ -5,7 +5,7 @@ import { sameSignal } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-/** Where a step stands. Everything here is known on the host. */
+/** Where a step runs. All of it is known on the host. */
 export interface LayerContext {
   readonly layer: number;
   readonly layers: number;
@@ -21,9 +21,9 @@ export interface LayerContext {
   readonly slots: number;
   /** Every head of this layer holds the same positions in the same slots. */
   readonly aligned: boolean;
-  /** Slots per KV head that the engine was asked for, on average. */
+  /** Average slots per KV head that the engine was asked for. */
   readonly budget: number;
-  /** Rows that a selection has: KV heads when it evicts, query heads where it only hides. */
+  /** Number of rows of a selection: KV heads if it evicts, query heads if it only hides. */
   readonly selectRows: number;
 }
 
@@ -32,13 +32,16 @@ export interface Units {
   /** Unit of every slot, u32 `[1 | G, n]`, non-decreasing in each row. */
   readonly of: Tensor;
   readonly count: number;
-  /** Unit of every position on the host, where the units were cut by position. */
+  /** Unit of every position, on the host; present if the units were cut by position. */
   readonly byPosition?: Uint32Array;
 }
 
-/** What one layer's event has worked out so far. */
+/** What one layer's event has computed so far. */
 export interface DraftSelection {
-  /** f32 `[H | G | 1, n]`; higher = keep. The row count says whose rows they are. */
+  /**
+   * f32 `[H | G | 1, n]`; higher = keep. The number of rows tells whether they are per query head, per KV head or
+   * shared.
+   */
   readonly scores?: Tensor;
   /** 1 = must stay, counted inside the budget. */
   readonly forced?: Tensor;
@@ -55,30 +58,30 @@ export interface DraftSelection {
   readonly kept?: Tensor;
   /** New values of piece state, by signal id. */
   readonly state: ReadonlyMap<string, Tensor>;
-  /** Read with the counts at the end of the event. */
+  /** Read together with the counts at the end of the event. */
   readonly checks: readonly Check[];
   /** Pieces that force slots, with their options, each once. */
   readonly forcedBy?: readonly string[];
-  /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
+  /** Piece that allotted the budgets, and whether their sum is bounded by what was asked for. */
   readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
-  /** Budgets as they were allotted, where a share leaves room for more slots that are forced. */
+  /** Budgets as allotted, before a share was raised to hold all forced slots. */
   readonly allotted?: Tensor;
   readonly selectedBy?: string;
 }
 
-/** What a piece promised of its numbers. */
+/** A promise of a piece about its numbers. */
 export interface Check {
   /** u32 `[1]`: 0, or 1 + the flat index of the first number that breaks the promise. */
   readonly bad: Tensor;
   readonly piece: string;
   readonly layer: number;
-  /** Such as 'finite and at least 0'. */
+  /** The promise in words, such as 'finite and at least 0'. */
   readonly want: string;
-  /** Of which numbers. @defaultValue 'scores' */
+  /** Name of the numbers. @defaultValue 'scores' */
   readonly what?: string;
-  /** Numbers in a row of what was checked. @defaultValue the slots */
+  /** Numbers per row of the checked tensor. @defaultValue the slots */
   readonly columns?: number | undefined;
-  /** About what happens after slots were chosen: told when all else is well. */
+  /** Concerns what happens after slots were chosen: reported only if no other check fails. */
   readonly late?: boolean;
 }
 
@@ -89,12 +92,12 @@ export interface StepInput {
   read<V>(signal: Signal<string, V>): V;
   readonly draft: DraftSelection;
   readonly known?: Recall | undefined;
-  /** What a piece finds signals in that it did not declare. */
+  /** Object whose getters report signals that a piece reads undeclared. */
   readonly undeclared?: object;
 }
-/** What steps left where they ran before. */
+/** Results of earlier runs of steps. */
 export interface Recall {
-  /** What a step leaves in a cell: what it left before, if it cannot tell the two apart, else what `run` gives. */
+  /** Returns the earlier result of a step if the cell gives it the same input, else calls `run`. */
   left(step: Step, cell: StepInput, run: (cell: StepInput) => readonly DraftSelection[]): readonly DraftSelection[];
 }
 
@@ -104,26 +107,26 @@ export interface BudgetPlan {
   readonly budgets: readonly (readonly number[])[];
   /** Slots present, `[L][G]`. */
   readonly lengths: readonly (readonly number[])[];
-  /** Slots a head that were asked for, before a share of the tokens was rounded down to whole ones. */
+  /** Slots per head that were asked for, before a share of the tokens was rounded down. */
   readonly asked?: number;
   /** Slots that the policy's own pieces force in every head. */
   readonly floor: number;
-  /** Where they are a share. */
+  /** Set if the budgets come from a share. */
   readonly above?: ForcedAboveShare;
   /** Notes for the report, such as a fallback or a rounding. */
   readonly notes: readonly string[];
 }
 
-/** How many of the first and of the last positions are forced. */
+/** Number of first and of last positions that are forced. */
 export interface ForcedEnds {
   readonly first?: number;
   readonly last?: number;
 }
 
-/** Slots that are forced beyond budgets that are a share stay, too. */
+/** Lets slots that are forced beyond a budget stay, if the budget is a share. */
 export interface ForcedAboveShare {
   readonly share: BudgetShare;
-  /** The most that may be forced in a head; what forces more fails the event. */
+  /** The most that may be forced in a head; beyond that the event fails. */
   readonly forced: number;
 }
 
@@ -142,35 +145,35 @@ export interface Step extends AtomBase {
   readonly at: 'event';
   readonly kind: StepKind;
   readonly reach: Reach;
-  /** Cannot run block-wise: wants the whole prompt before it. */
+  /** Cannot run block-wise: needs the whole prompt. */
   readonly whole: boolean;
   /**
-   * The most slots that it forces in a head, given the slots present and the budget asked for. @defaultValue those of
-   * `ends`
+   * Returns the maximum number of slots that it forces in a head, given the slots present and the budget asked for.
+   * @defaultValue those of `ends`
    */
   floor?(slots: number, budget: number): number;
-  /** First and last positions of every head that it forces whatever the text is, at this budget. */
+  /** Returns the first and last positions that it forces in every head whatever the text is, at this budget. */
   ends?(budget: number): ForcedEnds;
-  /** It may force more than its floor, by what the text is. */
+  /** It may force more than its floor, depending on the text. */
   readonly open?: boolean;
-  /** The pieces that force them, itself or those inside it, with their options. @defaultValue its name */
+  /** The pieces that force slots, itself or those inside it, with their options. @defaultValue its name */
   readonly forcers?: readonly string[];
   run(cells: readonly StepInput[]): readonly DraftSelection[];
   /** It promises scores of at least 0. */
   readonly weights?: boolean;
-  /** A transform that leaves every top-k as it is. */
+  /** A transform that does not change which slots any top-k keeps. */
   readonly monotone?: boolean;
-  /** An allocator that finds the size itself. */
+  /** An allocator that chooses the size itself. */
   readonly sizes?: boolean;
-  /** An allocator whose sum may miss what was asked for. */
+  /** An allocator whose sum may differ from what was asked for. */
   readonly approximate?: boolean;
-  /** An allocator that leaves budgets as they are, and forces or bans slots inside them. */
+  /** An allocator that leaves budgets unchanged, and forces or bans slots within them. */
   readonly forces?: boolean;
-  /** Allocators that need no scores: budgets to budgets, on the host. */
+  /** Maps budgets to budgets on the host, for allocators that need no scores. */
   plan?(plan: BudgetPlan): BudgetPlan;
 }
 
-/** After every decoded token: accumulators, decay, moving averages. Returns new state by signal id. */
+/** Runs after every decoded token: accumulators, decay, moving averages. Returns new state by signal id. */
 export interface StepHook extends AtomBase {
   readonly at: 'step';
   readonly reach: Reach;
@@ -185,13 +188,13 @@ export interface ViewBounds {
   readonly sinks?: number;
   lower?(t: number): number;
   readonly state?: ReadonlyMap<string, Tensor>;
-  /** What the mask was chosen by, for those who judge it: scores, forced slots, and rows that chose at all. */
+  /** What the mask was chosen from, for evaluation: scores, forced slots, and which rows made a choice. */
   readonly chosen?: {
     readonly scores: Tensor;
     readonly forced?: Tensor | undefined;
     readonly active?: Tensor | undefined;
   };
-  /** What was promised of the numbers that it was chosen by: read where that costs nothing. */
+  /** Promises about the numbers that the mask was chosen from; read only where that is free. */
   readonly checks?: readonly Check[];
 }
 /** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
@@ -201,8 +204,8 @@ export interface ViewHook extends AtomBase {
   run(cell: StepInput): ViewBounds;
 }
 /**
- * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state. Their keys
- * and values are the layer's projections of it; with `copies` they are the previous layer's, too.
+ * Prefill only: positions from `sinks` up to `below` (exclusive) keep the previous layer's hidden state. Their keys and
+ * values are the layer's projections of it; with `copies` they are the previous layer's, too.
  */
 export interface FreezeHook extends AtomBase {
   readonly at: 'freeze';
@@ -210,9 +213,9 @@ export interface FreezeHook extends AtomBase {
   run(at: LayerContext): { readonly sinks: number; readonly below: number };
 }
 /**
- * What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped
- * after it. `together`: what is left takes consecutive
- * rotary positions from 0 on before the next token, which stands behind it; original positions stay what pieces see.
+ * Gives new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it. `together`: the
+ * kept slots take consecutive rotary positions from 0 on, and the next token follows them; pieces still see the
+ * original positions.
  */
 export interface CompactHook extends AtomBase {
   readonly at: 'compact';
@@ -220,7 +223,8 @@ export interface CompactHook extends AtomBase {
   run(cell: StepInput & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
 }
 /**
- * When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens.
+ * When events run. `block`: prefill in blocks of m tokens, each followed by an event; `every`: an event every c decoded
+ * tokens.
  */
 export interface CadenceHook extends AtomBase {
   readonly at: 'cadence';
@@ -233,8 +237,8 @@ export interface WrappedSelection {
   readonly scores: Tensor;
 }
 /**
- * Around the policy inside a view: reuse, or call `inner`, where `active` (f32 `[rows, 1]`) says which rows still want
- * it.
+ * Wraps the policy inside a view: reuses a selection, or calls `inner`, where `active` (f32 `[rows, 1]`) says which
+ * rows need a new one.
  */
 export interface WrapSelectHook extends AtomBase {
   readonly at: 'wrapSelect';
@@ -249,8 +253,7 @@ export type Atom = Step | Hook;
 const SINGLE: ReadonlySet<Atom['at']> = new Set(['freeze', 'compact', 'cadence', 'wrapSelect']);
 
 /**
- * Two hooks that a policy brings twice, say once in its scorer and once in its allocator, are one: they write the same
- * state.
+ * Whether two step hooks are the same one, added twice, say by a scorer and by an allocator: they write the same state.
  */
 const again = (a: Atom, b: Atom): boolean =>
   a.at === 'step' &&
@@ -259,7 +262,10 @@ const again = (a: Atom, b: Atom): boolean =>
   a.needs.length === b.needs.length &&
   a.needs.every((s, i) => sameSignal(s, b.needs[i]));
 
-/** The atoms, equal step hooks once; of each sort that can stand only once, a second one is an error. */
+/**
+ * Returns the atoms with equal step hooks once.
+ * @throws KvError for a second atom of a kind that a policy can have only once.
+ */
 export function mergeHooks(where: string, given: readonly Atom[]): readonly Atom[] {
   const atoms = given.filter((a, i) => !given.slice(0, i).some((b) => again(a, b)));
   for (const sort of SINGLE) {

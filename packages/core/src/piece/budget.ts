@@ -2,15 +2,15 @@ import { KvError } from '../tensor/errors.ts';
 import { showValue } from './option.ts';
 import type { Option } from './option.ts';
 
-/** A share of the tokens seen, as `'25%'`. */
+/** A share of the tokens seen, such as `'25%'`. */
 export type BudgetShare = `${number}%`;
 /**
- * Slots per layer and KV head on average, or a share of the tokens seen. A number is a promise that nothing breaks; of a
- * share what the policy forces is kept even where that is more.
+ * Slots per layer and KV head on average, or a share of the tokens seen. A number is never exceeded; under a share,
+ * what the policy forces is kept even if that is more.
  */
 export type Budget = number | BudgetShare;
 
-/** An option that is a budget; absent by default. */
+/** Returns an option that is a budget; absent by default. */
 export const budgetOption = (says: string, otherwise?: string): Option<Budget | undefined> => ({
   default: undefined,
   says,
@@ -26,10 +26,10 @@ const isBudget = (x: unknown): x is Budget =>
   typeof x === 'number' ? Number.isInteger(x) && x >= 1 : typeof x === 'string' && percent(x) > 0 && percent(x) <= 100;
 const percent = (share: string): number => Number(/^(\d+(?:\.\d+)?)%$/.exec(share)?.[1] ?? NaN);
 
-/** Slots that a budget means for n tokens. @throws KvError for what is neither a whole number nor a share. */
+/** Returns the number of slots that a budget means for n tokens. @throws KvError for an invalid budget. */
 export const slotsOf = (budget: Budget, n: number): number => Math.max(1, Math.floor(exactSlotsOf(budget, n)));
 
-/** The same before a share is rounded down. @throws KvError for what is neither a whole number nor a share. */
+/** Returns that number before a share is rounded down. @throws KvError for an invalid budget. */
 export function exactSlotsOf(budget: Budget, n: number): number {
   if (typeof budget === 'number') {
     if (Number.isInteger(budget) && budget >= 1) return budget;

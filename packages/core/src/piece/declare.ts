@@ -7,26 +7,26 @@ import type { Phase, Piece } from './piece.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal } from './signals.ts';
 
-/** The arguments of a piece before its options. */
+/** Arguments of a piece before its options. */
 export type PieceArguments = 'nothing' | 'scorer' | 'scorers' | 'terms' | 'policy';
-/** The kinds of the algebra; a method is a composition under a name, any other word a part such as a detector. */
+/** The kinds of the algebra. A method is a named composition; any other word is a part, such as a detector. */
 export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector' | 'hook' | 'method';
 
-/** A piece as data: labels, texts, forms, tables and lists follow from it. */
+/** A piece as data, from which labels, texts, forms, tables and lists are made. */
 export interface Description<O extends Options = Options> {
   readonly protocol: typeof PROTOCOL;
   readonly name: string;
   readonly kind: PieceKind | (string & {});
-  /** The paper and its equation, or where else it comes from. */
+  /** The paper and its equation, or another origin. */
   readonly source: string;
   /** What it does, in one sentence. */
   readonly says: string;
   readonly options: O;
   readonly takes: PieceArguments;
-  /** What must stand before it, and what it leaves; absent of methods and parts. */
+  /** Phases it accepts, and the phase it leaves; absent for methods and parts. */
   readonly from?: readonly Phase[];
   readonly to?: Phase | 'same';
-  /** Keys of the signals that it reads with its defaults. */
+  /** Keys of the signals that it reads with its default options. */
   readonly signals: readonly string[];
 }
 type Call<O extends Options, P, I extends readonly unknown[]> = [keyof O] extends [never]
@@ -35,24 +35,27 @@ type Call<O extends Options, P, I extends readonly unknown[]> = [keyof O] extend
 /** A function that makes a piece, with the piece's description. */
 export type Factory<O extends Options, P, I extends readonly unknown[] = []> = Call<O, P, I> & {
   readonly description: Description<O>;
-  /** For a method that passes them on. */
+  /** Its options, for a method that passes them on. */
   readonly options: O;
 };
 export type AnyFactory = ((...args: any[]) => unknown) & { readonly description: Description };
 
-/** Recognised by its description, never by class: two copies of core agree. Reads properties and calls nothing. */
+/**
+ * Whether a value is a factory. Recognised by its description, not by class, so that two copies of core agree. Reads
+ * properties and calls nothing.
+ */
 export function isFactory(x: unknown): x is AnyFactory {
   const description: unknown = typeof x === 'function' && 'description' in x ? x.description : undefined;
   return typeof description === 'object' && description !== null && (description as Description).protocol === PROTOCOL;
 }
 
-/** What a declaration says beside its name. */
+/** Fields of a declaration apart from its name. */
 export interface DeclarationFields<O extends Options> {
-  /** @defaultValue '' for what is not published */
+  /** @defaultValue '', for what is not published */
   readonly source?: string;
   readonly says?: string;
   readonly options?: O;
-  /** Checks options against each other: a sentence about what is wrong, or nothing. */
+  /** Checks options against each other: returns a sentence about what is wrong, or nothing. */
   readonly check?: (options: ResolvedOptions<O>) => string | false | undefined;
 }
 
@@ -80,9 +83,9 @@ const ARITY: Readonly<Record<PieceArguments, number>> = {
 };
 
 /**
- * A factory from a declaration and what it makes of settled options.
+ * Returns a factory made of a declaration and a function of resolved options.
  *
- * @param signals of what it makes, with its defaults.
+ * @param signals of the result, for the description.
  * @throws KvError, from the factory, in one sentence for arguments that do not fit.
  */
 export function factory<O extends Options, P extends LabelledPart | Piece, I extends readonly unknown[] = []>(
@@ -131,7 +134,7 @@ const pieceOf = (term: unknown): unknown =>
   Array.isArray(term) && term.length === 2 && Number.isFinite(term[0]) ? term[1] : undefined;
 const labelOf = (x: unknown): string => (Array.isArray(x) ? `${x[0]}*${(x[1] as Piece).label}` : (x as Piece).label);
 
-/** A method of a paper: a composition under a name, with the options that it passes on. */
+/** Declares a method of a paper: a named composition, with the options that it passes on. */
 export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
   name: string,
   about: DeclarationFields<O>,
@@ -145,12 +148,12 @@ export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
     (o) => make(o).atoms.flatMap(({ needs }) => needs),
   );
 
-/** Something that pieces take as an option, such as what finds anchors. */
+/** A part that pieces take as an option, such as a detector of anchors. */
 export interface OptionPart<K extends string, F> extends LabelledPart<K> {
   readonly run: F;
   readonly signal?: AnySignal | undefined;
 }
-/** A kind of parts: `detector = partOf<'detector', Find>('detector')`. */
+/** Declares a kind of parts: `detector = partOf<'detector', Find>('detector')`. */
 export const partOf =
   <K extends string, F>(kind: K) =>
   <O extends Options = {}>(

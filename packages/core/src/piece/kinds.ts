@@ -23,7 +23,7 @@ import { isState } from './state.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-// What an equation reads.
+// Inputs of an equation.
 
 type Named<S> = S extends readonly AnySignal[]
   ? { readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never }
@@ -34,36 +34,36 @@ type Get<U, K> = U extends unknown ? (K extends keyof U ? U[K] : never) : never;
 export type SignalReaders<S, U = Named<S>> = { readonly [K in keyof U]: U[K] } & {
   readonly [K in Exclude<Keys<U>, keyof U>]?: Get<U, K>;
 };
-/** Operations, and where the step stands. */
+/** Operations, and where the step runs. */
 export interface StepContext {
   readonly ops: Ops;
   readonly at: LayerContext;
-  /** Rows inside a view that want scores, f32 `[rows, 1]`; absent: all. The others may be left out. */
+  /** Rows inside a view that need scores, f32 `[rows, 1]`; absent: all. Scores of other rows are ignored. */
   readonly active?: Tensor | undefined;
 }
-/** Scores `[H | G | 1, n]`, budgets `[selectRows, 1]` and masks as the pieces before left them. */
+/** Scores `[H | G | 1, n]`, budgets `[selectRows, 1]` and masks left by the pieces before. */
 export interface WithScores {
   readonly scores: Tensor;
   readonly budgets: Tensor;
   readonly forced: Mask;
   readonly banned: Mask;
 }
-/** The same on the rows that slots are allotted to: means of scores and unions of masks over each GQA group. */
+/** The same on selection rows: means of scores and unions of masks over each GQA group. */
 export interface WithRows extends WithScores {
-  /** Scores before their rows were reduced, no fewer rows than `scores`. */
+  /** Scores before their rows were reduced; at least as many rows as `scores`. */
   readonly rawScores: Tensor;
 }
 export interface WithUnits extends WithScores {
   readonly units: Units;
   readonly unitScores: Tensor;
 }
-/** Unit scores are reduced to the same rows. */
+/** Input of a selector. Unit scores are reduced to the same rows. */
 export interface Selecting extends WithRows {
   readonly units: Units | undefined;
   readonly unitScores: Tensor | undefined;
 }
 
-// What an equation leaves.
+// Results of an equation.
 
 type NewState = { readonly state?: Readonly<Record<string, Tensor>> | undefined };
 type NewMasks = { readonly forced?: Mask | undefined; readonly banned?: Mask | undefined };
@@ -73,40 +73,46 @@ export type UnitScores =
   | Tensor
   | ({
       readonly unitScores: Tensor;
-      /** Nothing stays forced. @defaultValue false */
+      /** Releases all forced slots. @defaultValue false */
       readonly release?: boolean;
     } & NewState);
 export type AllocatorOutput = { readonly budgets?: Tensor } & NewMasks & NewState;
 
-// What a declaration says.
+// Fields of a declaration.
 
 type OfOptions<O extends Options, T> = T | ((options: ResolvedOptions<O>) => T);
 export interface PieceDeclaration<O extends Options, S extends readonly AnySignal[], C, X>
   extends DeclarationFields<O> {
   /** Signals that it reads. */
   readonly needs?: OfOptions<O, S>;
-  /** First and last positions that it forces in every head, whatever the text is, at a budget. */
+  /** Returns the first and last positions that it forces in every head, whatever the text is, at a budget. */
   readonly ends?: (options: ResolvedOptions<O>, budget: number) => ForcedEnds;
   /**
-   * The most slots that it forces in a head, from the slots present and the budget asked for. @defaultValue those of
-   * `ends`
+   * Returns the maximum number of slots that it forces in a head, from the slots present and the budget asked for.
+   * @defaultValue those of `ends`
    */
   readonly floor?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
-  /** It may force more slots than its floor says, by what the text is. @defaultValue false */
+  /** It may force more slots than its floor, depending on the text. @defaultValue false */
   readonly open?: OfOptions<O, boolean>;
-  /** It cannot run block-wise: it wants the whole prompt before it. @defaultValue false */
+  /** It cannot run block-wise: it needs the whole prompt. @defaultValue false */
   readonly whole?: boolean;
-  /** A transform that leaves every top-k as it is. @defaultValue false */
+  /** A transform that does not change which slots any top-k keeps. @defaultValue false */
   readonly monotone?: boolean;
-  /** An allocator that finds the size itself: its event runs where every head would fit, too. @defaultValue false */
+  /**
+   * An allocator that chooses the size itself: its event runs even if every head is within its budget.
+   * @defaultValue false
+   */
   readonly sizes?: boolean;
-  /** An allocator whose sum only comes near what was asked for, as its paper has it. @defaultValue false */
+  /** An allocator whose sum only approximates what was asked for, as in its paper. @defaultValue false */
   readonly approximate?: boolean;
-  /** Hooks that come along. */
+  /** Further hooks that are added to the policy. */
   readonly beside?: (options: ResolvedOptions<O>) => readonly HookPiece[];
-  /** Worked out once over all the layers of `reach`, and given to each as `shared`, with its own `index` among them. */
+  /**
+   * Computes a value once over all the layers of `reach`. Each layer gets it as `shared`, and its own `index` among
+   * them.
+   */
   readonly across?: (layers: readonly (StepContext & SignalReaders<S> & C)[], options: ResolvedOptions<O>) => X;
-  /** @defaultValue 'model' beside `across`, else 'layer' */
+  /** @defaultValue 'model' with `across`, else 'layer' */
   readonly reach?: OfOptions<O, Reach>;
 }
 type Run<O extends Options, S, C, X, R> = (
@@ -114,13 +120,13 @@ type Run<O extends Options, S, C, X, R> = (
   options: ResolvedOptions<O>,
 ) => R;
 
-/** Who leaves something in a draft. */
+/** The piece that writes to a draft. */
 export interface StepAuthor {
   readonly name: string;
   readonly label: string;
   readonly needs: readonly AnySignal[];
 }
-/** A kind of the algebra: what its equation reads of a draft, and what becomes of the draft. */
+/** A kind of the algebra: what its equation reads from a draft, and how the result changes the draft. */
 interface KindDefinition<C, R> {
   readonly kind: StepKind;
   readonly from: readonly Phase[];
@@ -131,7 +137,7 @@ interface KindDefinition<C, R> {
   leave(cell: StepInput, result: R, by: StepAuthor): DraftSelection;
 }
 
-/** The signals of a step, each under its name. */
+/** Returns the signals of a step, each under its name. */
 export function context(
   cell: StepInput,
   { needs }: StepAuthor,
@@ -139,7 +145,7 @@ export function context(
 ): StepContext & Readonly<Record<string, unknown>> {
   const { ops, at, draft } = cell;
   return {
-    // where options decide what is read, an equation may look for what they left out
+    // if options decide what is read, an equation may look for a signal that they left out
     __proto__: typeof declared.needs === 'function' ? undefined : cell.undeclared,
     ops,
     at,
@@ -151,7 +157,7 @@ export function context(
 export const ofOptions = <O extends Options, T>(x: OfOptions<O, T>, o: ResolvedOptions<O>): T =>
   typeof x === 'function' ? (x as (options: ResolvedOptions<O>) => T)(o) : x;
 
-/** The piece that a declaration makes of settled options. */
+/** Returns the piece of a declaration with resolved options. */
 function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
   name: string,
   sort: KindDefinition<C, R>,
@@ -199,7 +205,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
 
 // Drafts in.
 
-/** What runs a step says which piece and layer. */
+/** Scores of a draft. The error is given the piece and layer by whatever runs the step. */
 const scoresOf = ({ draft: { scores } }: StepInput): Tensor => {
   if (!scores) throw new Error('expected scores of a piece before it, got none');
   return scores;
@@ -210,7 +216,7 @@ const withScores = (cell: StepInput): WithScores => {
 };
 const reduced = ({ ops, at }: StepInput, kind: 'mean' | 'max', x: Tensor): Tensor =>
   ops.reduceRows(kind, x, at.selectRows);
-/** Rows as slots are selected: reduced over each group; one row for all heads stays one. */
+/** Returns scores and masks on selection rows: reduced over each group; one row for all heads stays one. */
 export function onSelectRows(cell: StepInput): WithRows {
   const { scores, budgets, forced, banned } = withScores(cell);
   const mask = (x: Mask): Mask => x && reduced(cell, 'max', x);
@@ -222,7 +228,7 @@ export function onSelectRows(cell: StepInput): WithRows {
     banned: mask(banned),
   };
 }
-/** Rows as slots are allotted: the same, a row for every budget. */
+/** Returns the same with one row per budget. */
 export function onBudgetRows(cell: StepInput): WithRows {
   const { ops } = cell;
   const rows = cell.draft.budgets.shape[0];
@@ -251,7 +257,7 @@ const joined = ({ ops, draft }: StepInput, { forced = 0, banned = 0 }: NewMasks)
     forced: ops.union(draft.forced ?? 0, forced) || undefined,
     banned: ops.union(draft.banned ?? 0, banned) || undefined,
   }) as Partial<DraftSelection>;
-/** New state by signal id, beside what the draft holds. */
+/** Returns a draft's state with new state added, by signal id. */
 export function stateOf(
   state: DraftSelection['state'],
   { name, needs }: StepAuthor,
@@ -275,7 +281,7 @@ export function stateOf(
   });
   return new Map([...state, ...own]);
 }
-/** What an equation gave, as an object; a tensor alone stands for `key`. */
+/** Returns the result of an equation as an object; a tensor alone becomes the field `key`. */
 function fields<R extends object>(
   { name }: StepAuthor,
   { at }: StepInput,
@@ -283,7 +289,7 @@ function fields<R extends object>(
   result: R | Tensor,
 ): Exclude<R, Tensor> {
   expectObject({ name, layer: layerOf(at) }, key, result);
-  // numbers of the host too: what checks the tensor says what they are
+  // host numbers count as a tensor here: the tensor check then describes them
   return ('shape' in result || 'length' in result ? { [key]: result } : result) as Exclude<R, Tensor>;
 }
 const leaveScores = (cell: StepInput, result: Scores, by: StepAuthor): DraftSelection => {
@@ -307,7 +313,7 @@ export const leaveBudgets = (cell: StepInput, result: AllocatorOutput, by: StepA
   return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
 };
 const leaveKept = ({ draft }: StepInput, kept: Tensor): DraftSelection => ({ ...draft, kept });
-/** A draft with the masks, state and checks of another one of the same cell. */
+/** Returns a draft with the masks, state and checks of another draft of the same cell added. */
 export const mergeMasks = (cell: StepInput, part: DraftSelection): DraftSelection => {
   const { draft } = cell;
   return draftOf({
@@ -349,7 +355,7 @@ const SORTS = {
   unitSelector: { kind: 'selector', from: ['units'], to: 'kept', ...selecting },
 } as const satisfies Record<string, KindDefinition<any, any>>;
 
-/** Declares a piece of one kind: its name, what is true of it, and its equation. */
+/** Declares a piece of one kind: its name, its declaration, and its equation. */
 export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
   const N extends string,
   const S extends readonly AnySignal[] = [],
@@ -371,37 +377,43 @@ const author =
       (o) => ofOptions(declared.needs ?? [], o),
     );
 
-/** A scorer: signals to scores `[H | G | 1, n]`, higher = keep. */
+/** Declares a scorer: signals to scores `[H | G | 1, n]`, higher = keep. */
 export const scorer: Author<'start', 'scores', {}, Scores> = author(SORTS.scorer);
-/** A scorer whose scores are weights: at least 0, checked at every event. */
+/** Declares a scorer whose scores are weights: at least 0, checked at every event. */
 export const weightScorer: Author<'start', 'weights', {}, Scores> = author(SORTS.weightScorer);
-/** A transform of scores that may leave negative ones. */
+/** Declares a transform of scores whose results may be negative. */
 export const transform: Author<ScorePhase, 'scores', WithScores, Scores> = author(SORTS.transform);
-/** A transform that keeps weights weights. */
+/** Declares a transform that maps weights to weights, and scores to scores. */
 export const scoreTransform: Author<ScorePhase, 'same', WithScores, Scores> = author(SORTS.scoreTransform);
-/** A transform of any scores into weights, checked at every event. */
+/** Declares a transform of any scores into weights, checked at every event. */
 export const normaliser: Author<ScorePhase, 'weights', WithScores, Scores> = author(SORTS.normaliser);
-/** A transform of weights into weights (CAOTE), checked at every event. */
+/** Declares a transform of weights into weights (CAOTE), checked at every event. */
 export const weightTransform: Author<'weights', 'weights', WithScores, Scores> = author(SORTS.weightTransform);
-/** A unit: a partition of slots and a score for each block. */
+/** Declares a unit: a partition of slots and a score for each block. */
 export const unit: Author<ScorePhase, 'units', WithScores, UnitCut> = author(SORTS.unit);
-/** Unit scores to unit scores. */
+/** Declares a transform of unit scores. */
 export const unitTransform: Author<'units', 'units', WithUnits, UnitScores> = author(SORTS.unitTransform);
-/** An allocator that reads scores: budgets `[selectRows, 1]` to budgets, or slots forced or banned inside them. */
+/**
+ * Declares an allocator that reads scores: maps budgets `[selectRows, 1]` to budgets, or forces or bans slots within
+ * them.
+ */
 export const scoreAllocator: Author<ScorePhase | 'units', 'same', WithRows, AllocatorOutput> = author(
   SORTS.scoreAllocator,
 );
-/** An allocator that needs weights: it reads how much of them its slots hold. */
+/** Declares an allocator that needs weights: it reads how much weight its slots hold. */
 export const weightAllocator: Author<'weights', 'same', WithRows, AllocatorOutput> = author(SORTS.weightAllocator);
-/** A selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
+/** Declares a selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
 export const selector: Author<ScorePhase | 'units', 'kept', Selecting, Tensor> = author(SORTS.selector);
-/** A selector that needs weights. */
+/** Declares a selector that needs weights. */
 export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(SORTS.weightSelector);
-/** A selector that needs units. */
+/** Declares a selector that needs units. */
 export const unitSelector: Author<'units', 'kept', Selecting, Tensor> = author(SORTS.unitSelector);
 
 const PLANNED: readonly Phase[] = ['start', ...LATER];
-/** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */
+/**
+ * Declares an allocator that needs no scores: maps budgets of all layers and heads to budgets, whole numbers on the
+ * host.
+ */
 export const allocator = <const N extends string, O extends Options = {}>(
   name: N,
   declared: DeclarationFields<O> & Pick<PieceDeclaration<O, readonly AnySignal[], unknown, unknown>, 'approximate'>,

@@ -6,11 +6,11 @@ const PRINTED = {
   toString(this: Labelled): string {
     return this.label || this.called || 'full';
   },
-  // what Node's console shows; by its registered name, since core imports nothing
+  // how Node's console prints it; by its registered symbol, since core imports nothing
   [/* @__PURE__ */ Symbol.for('nodejs.util.inspect.custom')](this: Labelled): string {
     return String(this);
   },
 };
 
-/** What is made of fields, which text and Node's console print by its label. */
+/** Returns an object with these fields that prints as its label, as text and in Node's console. */
 export const withLabel = <T extends Labelled>(fields: T): T => Object.assign(Object.create(PRINTED) as object, fields);

@@ -3,8 +3,8 @@ import { KvError } from '../tensor/errors.ts';
 import { primitivesOf, withMaths } from '../tensor/maths.ts';
 
 /**
- * The same backend, but a kernel that states more than `most` operations is refused before it runs. Kernels run to their
- * end: on the host, what the largest may take is what everything else may have to wait for.
+ * Returns the backend with a limit: a kernel that declares more than `most` operations is refused before it runs. A
+ * kernel cannot be interrupted, so on the host everything else may have to wait for the largest.
  *
  * @throws KvError, from the operation, in one sentence
  */

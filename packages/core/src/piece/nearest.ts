@@ -1,4 +1,6 @@
-/** The names closest to a misspelt one, best first: at most `count`, none that would have to be mostly rewritten. */
+/**
+ * Returns the names closest to a misspelt one, best first: at most `count`, and only those that differ in a minor part.
+ */
 function nearest(name: string, names: readonly string[], count = 3): readonly string[] {
   const wanted = name.toLowerCase();
   return names
@@ -13,7 +15,7 @@ function nearest(name: string, names: readonly string[], count = 3): readonly st
     .map(({ candidate }) => candidate);
 }
 
-/** " (did you mean a, b or c?)", or nothing. */
+/** Returns " (did you mean a, b or c?)", or an empty text. */
 export function didYouMean(name: string, names: readonly string[]): string {
   const near = nearest(name, names);
   return near.length === 0
@@ -21,7 +23,7 @@ export function didYouMean(name: string, names: readonly string[]): string {
     : ` (did you mean ${near.length === 1 ? near[0] : `${near.slice(0, -1).join(', ')} or ${near.at(-1)}`}?)`;
 }
 
-/** Levenshtein's, but that two neighbours the other way round are one change. */
+/** Levenshtein distance, except that swapping two neighbours is one change. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i),
     before = row;

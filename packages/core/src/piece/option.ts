@@ -2,22 +2,22 @@ import { KvError } from '../tensor/errors.ts';
 import { didYouMean } from './nearest.ts';
 import { excerpt } from '../text/policy-calls.ts';
 
-/** What an option may be, as data: its check, its sentence, its field in a form and its text all follow from it. */
+/** Allowed values of an option, as data: its check, error sentence, form field and text are derived from it. */
 export type OptionForm =
   | {
       readonly sort: 'number';
       readonly want: string;
-      /** What is counted. */
+      /** The thing counted. */
       readonly of?: string;
       readonly least: number;
       readonly most: number;
       readonly whole?: boolean;
       readonly odd?: boolean;
-      /** Whole from this number on. */
+      /** Must be whole from this number on. */
       readonly wholeFrom?: number;
-      /** The bound itself is out of range. */
+      /** This bound itself is excluded. */
       readonly open?: 'least' | 'most';
-      /** Words that may stand for a number. */
+      /** Words allowed instead of a number. */
       readonly words?: readonly string[];
     }
   | { readonly sort: 'word'; readonly want: string; readonly words: readonly string[] }
@@ -25,7 +25,7 @@ export type OptionForm =
   | { readonly sort: 'text'; readonly want: string; readonly of?: string; readonly read?: (x: unknown) => unknown }
   /** Another declared thing, such as a detector. */
   | { readonly sort: 'part'; readonly want: string; readonly kind: string }
-  /** What only code can give, such as bytes; or several texts. */
+  /** A value that only code can give, such as bytes; or several texts. */
   | { readonly sort: 'value'; readonly want: string; readonly fits: (x: unknown) => boolean; readonly texts?: true };
 
 /** One option as data. */
@@ -34,9 +34,9 @@ export interface Option<T> {
   readonly default: T;
   /** What it means, in one sentence. */
   readonly says: string;
-  /** Left out, it is as this other option is. */
+  /** Name of the option whose value it takes if left out. */
   readonly as?: string;
-  /** What it is where it is left out and has no default, in words. */
+  /** What applies if it is left out and has no default, in words. */
   readonly otherwise?: string;
   /** It must be given. */
   readonly required?: boolean;
@@ -58,9 +58,9 @@ interface Bounds {
   readonly whole?: boolean;
   readonly odd?: boolean;
   readonly wholeFrom?: number;
-  /** What is counted, in the sentence. */
+  /** The thing counted, for the sentence. */
   readonly of?: string;
-  /** The whole sentence, where the bounds do not say it well. */
+  /** The whole sentence, if the bounds do not describe it well. */
   readonly want?: string;
 }
 
@@ -75,7 +75,7 @@ function wanted({ least, most, above, below, whole, odd, of }: Bounds): string {
   const lower = low === undefined || odd || positive ? '' : above === undefined ? `of at least ${low}` : `above ${low}`;
   return [what, [lower, upper].filter((x) => x !== '').join(' and ')].join(' ').trim();
 }
-/** A finite number within bounds; the sentence of a refusal comes from them. */
+/** Returns an option that is a finite number within bounds; the error sentence is made of them. */
 export function number(fallback: number, says: string, bounds: Bounds = {}): Option<number> {
   const { least = -Infinity, most = Infinity, above, below, whole, odd, wholeFrom, want, of } = bounds;
   return {
@@ -94,26 +94,26 @@ export function number(fallback: number, says: string, bounds: Bounds = {}): Opt
     },
   };
 }
-/** 1, 2, 3, ... of something. */
+/** Returns an option that is a count: 1, 2, 3, ... */
 export const count = (fallback: number, of: string, says: string, bounds: Bounds = {}): Option<number> =>
   number(fallback, says, { least: 1, whole: true, of, ...bounds });
-/** 0, 1, 2, ... of something. */
+/** Returns an option that is a whole number: 0, 1, 2, ... */
 export const whole = (fallback: number, of: string, says: string, bounds: Bounds = {}): Option<number> =>
   number(fallback, says, { least: 0, whole: true, of, ...bounds });
-/** 1, 3, 5, ... */
+/** Returns an option that is an odd number: 1, 3, 5, ... */
 export const odd = (fallback: number, says: string): Option<number> =>
   number(fallback, says, { least: 1, whole: true, odd: true });
-/** A share from 0 to 1. */
+/** Returns an option that is a share from 0 to 1. */
 export const share = (fallback: number, says: string): Option<number> =>
   number(fallback, says, { least: 0, most: 1, want: 'a share from 0 to 1' });
-/** A share of the budget below 1, else a whole number of something. */
+/** Returns an option that is a share of the budget if below 1, else a whole number. */
 export const shareOrCount = (fallback: number, of: string, says: string): Option<number> =>
   number(fallback, says, {
     least: 0,
     wholeFrom: 1,
     want: `a share of the budget below 1, or a whole number of ${of}`,
   });
-/** A number, or a word that stands for one. */
+/** Returns an option that is a number, or a word instead of one. */
 export const orWord = <const W extends string>({ form, ...rest }: Option<number>, word: W): Option<number | W> => ({
   ...rest,
   form: { ...form, want: `${form.want}, or '${word}'`, words: [word] } as OptionForm,
@@ -123,7 +123,11 @@ export const flag = (fallback: boolean, says: string): Option<boolean> => ({
   says,
   form: { sort: 'flag', want: 'true or false' },
 });
-/** `read` gives the text in its one form, undefined for what it is not. */
+/**
+ * Returns an option that is a text.
+ *
+ * @param read normalises the text; undefined refuses it.
+ */
 export const text = (
   fallback: string,
   want: string,
@@ -135,42 +139,42 @@ export const oneOf = <const W extends string>(words: readonly W[], fallback: NoI
   says,
   form: { sort: 'word', want: words.map((w) => `'${w}'`).join(' or '), words },
 });
-/** Something declared elsewhere: a value in code, its name in text. */
+/** Returns an option that is declared elsewhere: a value in code, its name in text. */
 export const part = <T extends LabelledPart>(fallback: T, says: string): Option<T> => ({
   default: fallback,
   says,
   form: { sort: 'part', want: `a ${fallback.kind}`, kind: fallback.kind },
 });
-/** What only code can give; absent by default. */
+/** Returns an option that only code can give; absent by default. */
 export const value = <T>(want: string, says: string, fits: (x: unknown) => x is T): Option<T | undefined> => ({
   default: undefined,
   says,
   form: { sort: 'value', want, fits },
 });
-/** Several texts; absent by default. */
+/** Returns an option that is several texts; absent by default. */
 export const texts = (says: string): Option<readonly string[] | undefined> => ({
   default: undefined,
   says,
   form: { sort: 'value', want: 'texts', fits: isTexts, texts: true },
 });
 const isTexts = (x: unknown): boolean => Array.isArray(x) && x.every((each) => typeof each === 'string');
-/** May be left out; `otherwise` says what it is then. */
+/** Makes an option optional; `otherwise` says what applies without it. */
 export const maybe = <T>(option: Option<T>, otherwise?: string): Option<T | undefined> => ({
   ...option,
   default: undefined,
   ...(otherwise !== undefined && { otherwise }),
 });
-/** Must be given. */
+/** Makes an option required. */
 export const required = <T>(option: Option<T>): Option<NonNullable<T>> & { readonly required: true } => ({
   ...(option as Option<NonNullable<T>>),
   required: true,
 });
-/** The same with another default. */
+/** Returns the option with another default. */
 export const withDefault = <T>(option: Option<T>, fallback: T): Option<T> => ({ ...option, default: fallback });
-/** Left out, it is as the option `name` is. */
+/** Returns the option with the value of the option `name` as default. */
 export const sameAs = <T>(name: string, option: Option<T>): Option<T> => ({ ...option, as: name });
 
-/** What a factory made, as options and texts see it. */
+/** The result of a factory, as options and texts see it. */
 export interface LabelledPart<K extends string = string> {
   readonly kind: K;
   readonly label: string;
@@ -179,7 +183,7 @@ export const isMade = (x: unknown): x is LabelledPart =>
   typeof x === 'object' && x !== null && 'label' in x && typeof x.label === 'string' && 'kind' in x;
 
 const NONE = Symbol('does not fit');
-/** The value of an option in its one form, or `NONE`. */
+/** Returns the normalised value of an option, or `NONE`. */
 function formed(form: OptionForm, x: unknown): unknown {
   switch (form.sort) {
     case 'number':
@@ -198,7 +202,7 @@ function formed(form: OptionForm, x: unknown): unknown {
       return form.fits(x) ? x : NONE;
   }
 }
-/** Whole numbers end before it: devices count in 32 bits. */
+/** Whole numbers must be below it, since devices count in 32 bits. */
 const COUNTED = 2 ** 32;
 function inRange(
   { least, most, open, whole: isWhole, wholeFrom = Infinity, odd: isOdd }: Extract<OptionForm, { sort: 'number' }>,
@@ -214,7 +218,7 @@ function inRange(
   return inside && !((isWhole || x >= wholeFrom) && !counted) && !(isOdd && x % 2 === 0);
 }
 
-/** Whether it is a whole number's size alone that does not fit, of which the sentence of its bounds says nothing. */
+/** Whether a whole number is only too large, which the sentence of its bounds does not mention. */
 const tooMany = (form: OptionForm, x: unknown): boolean =>
   form.sort === 'number' &&
   form.most === Infinity &&
@@ -222,7 +226,7 @@ const tooMany = (form: OptionForm, x: unknown): boolean =>
   Number.isFinite(x) &&
   Number(x) >= COUNTED;
 
-/** A value as an error shows it. */
+/** Formats a value for an error. */
 export function showValue(x: unknown): string {
   if (typeof x === 'string') return `'${x.length > 60 ? `${x.slice(0, 60)}…` : x}'`;
   if (typeof x === 'function') return `the function ${x.name || '(anonymous)'}`;
@@ -233,7 +237,7 @@ export function showValue(x: unknown): string {
 }
 
 /**
- * Options as a caller gave them, checked, with the defaults of the others.
+ * Returns the given options, checked, with defaults for the others.
  *
  * @throws KvError in one sentence for anything but an object, an unknown option, or a value that does not fit.
  */
@@ -243,11 +247,11 @@ export const settle = <O extends Options>(at: string, options: O, chosen: unknow
     if (made === NONE) throw new KvError(at, `${name} ${misfit(option, x)}`);
     return made;
   });
-/** The same of a function's own options, each refused under its own name. */
+/** Returns the same for a function's own options; an error is located at the option's name. */
 export const settleOwn = <O extends Options>(at: string, options: O, chosen: OptionValues<O>): ResolvedOptions<O> =>
   read(at, options, chosen, fitValue);
 
-/** The value of one option in its one form. @throws KvError for what does not fit */
+/** Returns the normalised value of one option. @throws KvError for a value that does not fit */
 export function fitValue<T>(at: string, option: Option<T>, x: unknown): T {
   const made = formed(option.form, x);
   if (made === NONE) throw new KvError(at, misfit(option, x));
@@ -283,7 +287,7 @@ function read<O extends Options>(
   }
   return out as ResolvedOptions<O>;
 }
-/** @throws KvError for what is no object, and for an option that is not a field of `known`, which hold all there are. */
+/** @throws KvError unless `chosen` is an object whose keys are all in `known`. */
 export function expectOptions<O extends object>(
   at: string,
   known: Readonly<Record<keyof NoInfer<O>, unknown>>,
@@ -300,7 +304,7 @@ export function expectOptions<O extends object>(
 const example = ({ default: value, form }: Option<unknown>): string =>
   value === undefined ? (form.sort === 'number' ? '1' : '…') : showValue(value);
 
-/** A value as policy text writes it: bare where it reads back as itself, else in quotes. */
+/** Formats a value as policy text: bare if it reads back as itself, else in quotes. */
 export function printValue(x: unknown): string {
   if (isMade(x)) return x.label;
   if (typeof x !== 'string') return typeof x === 'object' || typeof x === 'function' ? `<${typeof x}>` : String(x);
@@ -311,7 +315,7 @@ export const BARE: RegExp = /^[^\s()=,|"∘](?:[^()=,|"∘]*[^\s()=,|"∘])?$/;
 /** Text that would be read as a number or a flag. */
 const LOOKS = /^(?:true|false|[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)$/i;
 
-/** `name(inside,key=value)`: what stands inside, then every option that is not at its default. */
+/** Returns `name(inside,key=value)`: the inner pieces, then every option that differs from its default. */
 export function print(
   name: string,
   options: Options,

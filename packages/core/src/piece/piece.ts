@@ -1,7 +1,7 @@
 import type { Atom } from './atoms.ts';
 import { excerpt } from '../text/policy-calls.ts';
 
-/** The protocol of pieces that this core speaks: cores of one protocol run each other's pieces. */
+/** The protocol of pieces that this core supports: cores of one protocol run each other's pieces. */
 export const PROTOCOL = 1;
 
 /** What a draft holds so far. Weights are scores of at least 0. */
@@ -10,8 +10,7 @@ export type ScorePhase = 'scores' | 'weights';
 export const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 
 /**
- * A partial map on the draft: defined on the phases `from`, leaving phase `to`. Recognised by `protocol`, never by
- * class.
+ * A partial map on the draft: defined on the phases `from`, leaving phase `to`. Recognised by `protocol`, not by class.
  */
 export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase | 'same', N extends string = string> {
   readonly protocol: typeof PROTOCOL;
@@ -19,9 +18,9 @@ export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase
   readonly to: T;
   /** Names of the parts without options: `snapkv ∘ caote`. */
   readonly name: N;
-  /** Names with options, readable back: `snapkv(window=32) ∘ caote`. */
+  /** Names with options, which can be parsed back: `snapkv(window=32) ∘ caote`. */
   readonly label: string;
-  /** A method's name with options, where the piece is that method alone. */
+  /** A method's name with options, if the piece is that method alone. */
   readonly called?: string;
   readonly atoms: readonly Atom[];
 }
@@ -32,9 +31,9 @@ export type Scorer<N extends string = string> = Piece<'start', 'scores', N>;
 /** A scorer of weights: scores of at least 0. */
 export type WeightScorer<N extends string = string> = Piece<'start', 'weights', N>;
 export type Transform<N extends string = string> = Piece<ScorePhase, 'scores', N>;
-/** A transform that keeps weights weights and scores scores. */
+/** A transform that maps weights to weights and scores to scores. */
 export type ScoreTransform<N extends string = string> = Piece<ScorePhase, 'same', N>;
-/** A transform whose result is at least 0 whatever it is given. */
+/** A transform whose result is at least 0 for any input. */
 export type Normaliser<N extends string = string> = Piece<ScorePhase, 'weights', N>;
 /** A transform that needs weights and leaves weights. */
 export type WeightTransform<N extends string = string> = Piece<'weights', 'weights', N>;
@@ -44,10 +43,10 @@ export type Allocator<N extends string = string> = Piece<'start' | ScorePhase | 
 /** An allocator that reads scores. */
 export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units', 'same', N>;
 export type Selector<N extends string = string> = Piece<ScorePhase | 'units', 'kept', N>;
-/** Something that acts outside the event: hides, freezes, times, counts. */
+/** A hook, which acts outside the event: hides, freezes, schedules, accumulates. */
 export type HookPiece<N extends string = string> = Piece<Phase, 'same', N>;
 export type ViewPiece<N extends string = string> = HookPiece<N>;
-/** What an engine runs: something that ends in kept slots, or only hides, freezes or times. */
+/** What an engine runs: a piece that ends in kept slots, or that only hides, freezes or schedules. */
 export type Policy = Piece<'start', 'kept'> | Piece<Phase, 'same'>;
 
 type From<A extends AnyPiece> = A['from'][number];
@@ -68,7 +67,7 @@ export const HAS = {
   kept: 'kept slots',
 } as const;
 type Has = typeof HAS;
-/** What to do about scores where weights are needed. */
+/** Advice for scores where weights are needed. */
 export const TO_WEIGHTS =
   ': put softmax or minMax between them, or declare with weightScorer() what is always at least 0';
 export const NEEDS = {
@@ -79,7 +78,7 @@ export const NEEDS = {
   kept: 'kept slots',
 } as const;
 type Needs = typeof NEEDS;
-/** The least that a piece asks for, in words: what takes scores also takes weights and, perhaps, units. */
+/** The minimum that a piece needs, in words: a piece that accepts scores also accepts weights and, perhaps, units. */
 type Asks<P extends Phase> = 'scores' extends P ? 'scores' : Needs[P];
 
 type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
@@ -104,7 +103,7 @@ type Join<A extends AnyPiece, B extends AnyPiece> = A['to'] extends 'same'
   ? Piece<From<A> & From<B>, B['to'], Named<A, B>>
   : Piece<From<A>, B['to'] extends 'same' ? A['to'] : B['to'], Named<A, B>>;
 
-/** The arguments themselves, with the sentence in the place of the first one that does not fit. */
+/** The arguments, except that the first one that does not fit is replaced by an error sentence. */
 export type CheckedPieces<P extends readonly unknown[], Acc extends AnyPiece = IdentityPiece> = P extends readonly [
   infer H extends AnyPiece,
   ...infer R,
@@ -128,11 +127,11 @@ export const isPiece = (value: unknown): value is Piece =>
   (value as Piece).protocol === PROTOCOL &&
   Array.isArray((value as Piece).atoms);
 
-/** A sentence's end for a text where a piece was expected. */
+/** Returns the end of the error sentence for a text where a piece was expected. */
 export const readBy = (text: string): string =>
   `the text ${excerpt(text)}: policy(${JSON.stringify(text.length > 40 ? '…' : text)}) of @kv/policies makes a policy of it`;
 
-/** What to do about a piece, or a description of pieces, that speaks another protocol; nothing where it does not. */
+/** Returns advice about a piece, or a description of pieces, of another protocol; undefined if it is of this one. */
 export function otherProtocol(value: unknown, name: string): string | undefined {
   const { protocol } = (typeof value === 'object' && value !== null ? value : {}) as { readonly protocol?: unknown };
   if (typeof protocol !== 'number' || protocol === PROTOCOL) return undefined;

@@ -1,23 +1,24 @@
 import { KvError } from '../tensor/errors.ts';
 import type { Signal } from './signals.ts';
 
-/** A sidecar file: calibrated numbers beside a model, and the piece that reads them. */
+/** A sidecar file: calibrated numbers stored next to a model, and how to read them. */
 export interface Sidecar<N extends string, Row> {
   readonly as: N;
   readonly piece: string;
   readonly file: string;
-  /** What its rows are: one for each layer. */
+  /** What it has a row of for each layer. */
   readonly of: string;
-  /** How a person makes it. */
+  /** Command that makes it. */
   readonly make: string;
-  /** @throws KvError for bytes that are no such file. */
+  /** @throws KvError for bytes that are not such a file. */
   read(file: Uint8Array): readonly Row[];
 }
 
 /**
- * A signal that reads a sidecar file, a file beside the model with a row for each layer; it is read once.
+ * Returns a signal that reads a sidecar file, which is stored next to the model and has a row for each layer; it is
+ * read once.
  *
- * @throws KvError where the file is missing, or is of a model with fewer layers.
+ * @throws KvError if the file is missing, or is of a model with fewer layers.
  */
 export function sidecar<const N extends string, Row>({
   as,

@@ -4,46 +4,48 @@ import type { Tensor } from '../tensor/tensor.ts';
 export type Args = Readonly<Record<string, number | string>>;
 /**
  * `free`: already in the cache. `window`: a pass over the last queries. `pass`: a statistic over every query, or
- * another forward pass. `artifact`: a file beside the model.
+ * another forward pass. `artifact`: a file stored next to the model.
  */
 export type SignalCost = 'free' | 'window' | 'pass' | 'artifact';
 
-/** Something an engine offers and a piece reads, compared by `id` and `args`; in a piece it goes by the name `as`. */
+/**
+ * A value that an engine offers and a piece reads. Compared by `id` and `args`; a piece reads it under the name `as`.
+ */
 export interface Signal<As extends string = string, Value = Tensor> {
   readonly id: string;
   readonly as: As;
   readonly args?: Args;
   readonly cost: SignalCost;
-  /** A provider published with the signal, for what no engine knows by itself (KVzip's reconstruction pass). */
+  /** A provider published with the signal, for values that no engine computes itself (KVzip's reconstruction pass). */
   readonly provide?: SignalProvider<Value>;
-  /** The provider asks for `hiddenNumbers`: what those are made of is remembered while tokens pass. */
+  /** The provider uses `hiddenNumbers`: their input is recorded while tokens are fed. */
   readonly hidden?: true;
-  /** Present in the type only: what a piece is given. */
+  /** Present in the type only: the value that a piece is given. */
   readonly value?: Value;
 }
 export type AnySignal = Signal<string, any>;
 
-/** Tokens `first` to `end` of a sequence, whose queries from `from` on are looked at together. */
+/** Tokens `first` to `end` of a sequence, whose queries from `from` on are processed together. */
 export interface QueryRange {
   readonly first: number;
   readonly from: number;
   readonly end: number;
-  /** A query's strongest weights may be on any token before it; else on tokens before `first`. */
+  /** Whether a query's strongest weights may be on any token before it; else only on tokens before `first`. */
   readonly inside: boolean;
 }
-/** A stretch's attention, reduced where it was computed: its size does not grow with the sequence. */
+/** The attention of one stretch, reduced where it was computed: its size does not grow with the sequence. */
 export interface FoldedQueryRange {
   readonly ops: Ops;
   /**
-   * Of a stretch whose queries are all there and that is not `inside`: mean over heads of what its queries give its
-   * tokens, `[1, end - first, end - first]`, 0 where a query sees nothing.
+   * Mean over heads of the weights that the queries of the stretch give its tokens, `[1, end - first, end - first]`, 0
+   * where a query sees nothing. Only for a stretch with all of its queries that is not `inside`.
    */
   readonly mean?: Tensor;
   /** Sum of the weights that each token of the stretch receives from its queries, `[H, end - first]`. */
   readonly received: Tensor;
   /**
-   * Of each query the `most` largest mean weights over heads above `above`, ties to the earlier token: token and weight
-   * by turns, `[end - from, 2 * most]`, f32; 0 and 0 where there are fewer.
+   * For each query the `most` largest mean weights over heads above `above`, ties to the earlier token: alternating
+   * token and weight, `[end - from, 2 * most]`, f32; 0 and 0 where there are fewer.
    */
   readonly strongest: Tensor;
 }
@@ -52,28 +54,29 @@ export interface FoldedQueryRange {
 export interface ProviderEngine {
   /** Token ids of the sequence so far. */
   readonly ids: readonly number[];
-  /** Of them the prompt's; the others were generated. */
+  /** Number of them in the prompt; the others were generated. */
   readonly promptLength: number;
   encode(text: string): readonly number[];
   decode(ids: readonly number[]): string;
   /**
-   * Feeds `ids` after the present cache without keeping them, and gives for `layer` the largest attention weight that
-   * each slot of the cache received from them, `[H, n]`; `over` `hidden` divides the weights of each query by |h|_2, h
-   * what the layer's projections read of its token.
+   * Feeds `ids` after the present cache without keeping them, and returns for `layer` the largest attention weight that
+   * each slot of the cache received from them, `[H, n]`; `over` `hidden` divides the weights of each query by |h|_2,
+   * where h is the token's input to the layer's projections.
    */
   observeMax(ids: readonly number[], layer: number, over?: 'hidden'): Promise<Tensor>;
-  /** A file that lies beside the model: of that name in its folder, or behind the name of a `.gguf` and a dot. */
+  /**
+   * Reads a file stored next to the model: of that name in its folder, or, for a `.gguf`, of that name after the
+   * model's own name and a dot.
+   */
   artifact(name: string): Promise<Uint8Array | undefined>;
   /**
-   * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of
-   * every query from `from` on, in order: `visit(query, rows)`,
-   * rows `[H, query + 1]`.
+   * Runs the model up to `layer` again over the whole sequence, with nothing evicted, and gives the causal attention of
+   * every query from `from` on, in order: `visit(query, rows)`, rows `[H, query + 1]`.
    */
   attentionRows(layer: number, visit: (query: number, rows: Float32Array) => void, from?: number): Promise<void>;
   /**
-   * The same where the engine does not bring rows to the host: each stretch is folded where it is computed, `record`
-   * says which tensors of it are wanted, and those of all stretches
-   * come back in one read. Stretches are in order.
+   * The same without bringing rows to the host: each stretch is reduced where it is computed, `record` says which of
+   * its tensors are wanted, and those of all stretches are read at once. Stretches are in order.
    */
   attentionStretches?(
     layer: number,
@@ -82,9 +85,9 @@ export interface ProviderEngine {
     record: (folded: FoldedQueryRange, stretch: QueryRange) => readonly Tensor[],
   ): Promise<readonly (readonly Float32Array[])[]>;
   /**
-   * A number for every token of the sequence so far, by position, evicted ones included, from its hidden state behind
-   * the last layer and the final norm. `fold` makes m numbers of the rows `[m, width]`
-   * of tokens that it has not seen, in order; what it made of the others is kept under `key`.
+   * Returns a number for every token of the sequence so far, by position, evicted ones included, from its hidden state
+   * after the last layer and the final norm. `fold` maps the rows `[m, width]` of new tokens, in order, to m numbers;
+   * results for earlier tokens are cached under `key`.
    */
   hiddenNumbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Promise<Float32Array>;
 }
@@ -98,7 +101,7 @@ export interface Tokens {
 }
 
 export const sameSignal = (a: AnySignal, b: AnySignal): boolean => signalKey(a) === signalKey(b);
-/** Identity of a signal as text: `attention.window(w=32)`. */
+/** Returns a signal's identity as text: `attention.window(w=32)`. */
 export function signalKey({ id, args = {} }: Pick<AnySignal, 'id' | 'args'>): string {
   const names = Object.keys(args).sort();
   return names.length === 0 ? id : `${id}(${names.map((k) => `${k}=${args[k]}`).join(',')})`;
@@ -117,17 +120,18 @@ export const queries = (w: number): Signal<'queries'> => ({ id: 'queries', as: '
 /** Attention weights of the newest query, f32 `[H, n]`. */
 export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'attention', cost: 'window' };
 /**
- * What else than its mean a window is asked about a slot. With a_ij the weight that query i of the window gives slot j,
- * 0 where it does not see it, and n_i the slots of the KV head that it sees, the mean over the queries of
+ * Statistics of a window, per slot, other than the mean. With a_ij the weight that query i of the window gives slot j
+ * (0 if it does not see it) and n_i the number of slots of the KV head that it sees, each is the mean over the queries
+ * of
  * - `squares`: a_ij², so that `squares` - mean² is the variance;
  * - `votes`: 1 where a_ij > 1 / n_i, else 0: the share of queries that give it more than the mean weight;
- * - `normalized`: a_ij (n_i - 1), so that queries count alike however many slots their weights are spread over;
- * - `entropy`: -a_ij ln a_ij, of which a row's sum is the entropy of its queries' attention.
+ * - `normalized`: a_ij (n_i - 1), so that queries count equally regardless of the number of slots they see;
+ * - `entropy`: -a_ij ln a_ij, whose sum over a row is the entropy of its queries' attention.
  */
 export type WindowStatistic = 'squares' | 'votes' | 'normalized' | 'entropy';
 /**
- * Column means of the causal softmax rows of the last w queries (of all, where there are fewer) over all slots, f32
- * `[H, n]`; or means of what `of` makes of these weights.
+ * Column means of the causal softmax rows of the last w queries (of all, if there are fewer) over all slots, f32
+ * `[H, n]`; with `of`, means of that statistic of the weights.
  */
 export const attentionWindow = (w: number, of?: WindowStatistic): Signal<'attention'> => ({
   id: 'attention.window',
@@ -138,8 +142,8 @@ export const attentionWindow = (w: number, of?: WindowStatistic): Signal<'attent
 /** Column sums over every query so far, carried across events and compacted with the cache, f32 `[H, n]`. */
 export const attentionAccumulated: Signal<'attention'> = { id: 'attention.accumulated', as: 'attention', cost: 'pass' };
 /**
- * The same summed over the query heads of each KV head, f32 `[G, n]`: what an engine remembers for it is H / G times
- * smaller, unless the sums of query heads are read too.
+ * The same summed over the query heads of each KV head, f32 `[G, n]`: it takes an engine H / G times less memory,
+ * unless the sums of query heads are read too.
  */
 export const attentionAccumulatedKv: Signal<'attention'> = { ...attentionAccumulated, args: { rows: 'kv' } };
 /** Column sums over the queries of the newest block only, f32 `[H, n]`. */
@@ -153,16 +157,16 @@ export const attentionMax = (w: number): Signal<'attention'> => ({
 });
 
 /**
- * What each slot's value adds to the layer's output: |v W_O|_1 over the query head's columns of the output product, f32
- * `[H, n]`. Costs that product over every slot.
+ * What each slot's value adds to the layer's output: |v W_O|_1 over the query head's columns of the output projection,
+ * f32 `[H, n]`. Costs that product over every slot.
  */
 export const outputNorms: Signal<'outputNorms'> = { id: 'values.output', as: 'outputNorms', cost: 'pass' };
-/** The same as a Euclidean length, |v W_O|_2. */
+/** The same with the Euclidean norm, |v W_O|_2. */
 export const outputLengths: Signal<'outputNorms'> = { ...outputNorms, args: { norm: 2 } };
 
 /**
- * How the model turns queries and keys: of position p the pairs (i, i + rotary / 2) of the first `rotary` channels, by
- * cos and sin `[positions, rotary / 2]`.
+ * How the model rotates queries and keys: at position p the pairs (i, i + rotary / 2) of the first `rotary` channels,
+ * by cos and sin `[positions, rotary / 2]`.
  */
 export interface Rope {
   readonly rotary: number;
@@ -171,7 +175,7 @@ export interface Rope {
 /** The model's rotary position embedding, on the host; cos and sin carry any attention factor of its scaling. */
 export const rope: Signal<'rope', Rope> = { id: 'rope', as: 'rope', cost: 'free' };
 
-/** The model's input embeddings: a text's ids without special ones, and ids' rows `[ids, width]`. */
+/** The model's input embeddings: a text's ids without special tokens, and the rows of ids, `[ids, width]`. */
 export interface Embeddings {
   readonly width: number;
   encode(text: string): readonly number[];
@@ -180,10 +184,10 @@ export interface Embeddings {
 /** Input embeddings of any token, on the host. */
 export const embeddings: Signal<'embeddings', Embeddings> = { id: 'embeddings', as: 'embeddings', cost: 'free' };
 
-/** The same signal under another name, for a piece that reads two of a family. */
+/** Returns the signal under another name, for a piece that reads two of a family. */
 export const as = <N extends string, V>(name: N, signal: Signal<string, V>): Signal<N, V> => ({ ...signal, as: name });
 
-/** What a piece gets: one entry a signal, under its name. */
+/** What a piece is given: one entry per signal, under its name. */
 export type Values<S extends readonly AnySignal[]> = {
   readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never;
 };

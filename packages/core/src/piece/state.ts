@@ -2,23 +2,23 @@ import type { Signal } from './signals.ts';
 import type { DType, Tensor } from '../tensor/tensor.ts';
 
 /**
- * Memory that a piece keeps for one sequence and the engine keeps, compacts, forks, resets and counts.
+ * Memory of a piece for one sequence, which the engine holds, compacts, forks, resets and counts.
  *
- * `slot`: `[rows, n]`, compacted with the cache. `position`: `[rows, N]`, one entry a position, also of evicted tokens.
- * `unit`: `[rows, units]`, ids survive events. `sequence`: `[rows, width]`, fixed.
+ * `slot`: `[rows, n]`, compacted with the cache. `position`: `[rows, N]`, one entry per position, evicted tokens
+ * included. `unit`: `[rows, units]`, ids survive events. `sequence`: `[rows, width]`, fixed.
  */
 export interface StateSpec {
   readonly kind: 'slot' | 'position' | 'unit' | 'sequence';
-  /** Rows a layer: one per query head, per KV head, one a layer, or one for the whole model. */
+  /** Rows per layer: one per query head, one per KV head, or one; `model`: one for the whole model. */
   readonly rows: 'query' | 'kv' | 'layer' | 'model';
   /** Columns of `sequence` state. @defaultValue 1 */
   readonly width?: number;
-  /** Value of entries nobody wrote yet. @defaultValue 0 */
+  /** Initial value of entries. @defaultValue 0 */
   readonly init?: number;
   /** @defaultValue 'f32' */
   readonly dtype?: DType;
 }
-/** State read as a signal, f32, written by returning it. */
+/** State, which a piece reads as a signal and writes by returning it. */
 export interface State<As extends string = string> extends Signal<As, Tensor> {
   readonly state: StateSpec;
 }

@@ -15,14 +15,14 @@ const pooling = {
   kind: oneOf(['mean', 'max'], 'mean', 'What stands for a neighbourhood.'),
   except: whole(0, 'slots', 'Last slots that stay as they are.'),
 };
-/** 1-D pooling along slots, stride 1, same length, zero padding counted in the mean. */
+/** Pools scores in 1-D along slots, stride 1, same length, with the zero padding counted in the mean. */
 export const pool: Factory<typeof pooling, ScoreTransform<'pool'>> = scoreTransform(
   'pool',
   { source, says: 'Pools scores over neighbouring slots.', options: pooling },
   ({ ops, scores }, options) => ops.pool(scores, options),
 );
 
-/** s / Σ s per row: a simplex. Needs weights: a negative sum would turn the order round. */
+/** s / Σ s per row: a simplex. Needs weights: a negative sum would reverse the order. */
 export const normalize: Factory<{}, WeightTransform<'normalize'>> = weightTransform(
   'normalize',
   { source, says: 'Divides weights by the sum of their row.', monotone: true },
@@ -56,13 +56,13 @@ export const zScore: Factory<typeof scaling, Transform<'zScore'>> = transform(
     return ops.div(off, ops.max(ops.map('sqrt', ops.div(sum(ops.mul(off, off)), count)), 1e-8));
   },
 );
-/** Softmax of each row: turns any scores into weights. */
+/** Softmax of each row, which turns any scores into weights. */
 export const softmax: Factory<{}, Normaliser<'softmax'>> = normaliser(
   'softmax',
   { source, says: 'Softmax of each row.', monotone: true },
   ({ ops, scores }) => ops.softmax(scores),
 );
-/** ln(1 + s). Needs weights: below -1 there is no logarithm. */
+/** ln(1 + s). Needs weights: it is undefined below -1. */
 export const log1p: Factory<{}, WeightTransform<'log1p'>> = weightTransform(
   'log1p',
   { source, says: 'ln(1 + s).', monotone: true },
@@ -70,14 +70,17 @@ export const log1p: Factory<{}, WeightTransform<'log1p'>> = weightTransform(
 );
 
 const grouping = { kind: oneOf(['mean', 'max', 'sum'], 'mean', 'What stands for the heads of a group.') };
-/** Query rows to KV rows over each GQA group, at this place and in this way instead of by the first consumer's mean. */
+/**
+ * Reduces query rows to KV rows over each GQA group here and by `kind`, instead of by the mean where a later piece
+ * needs it.
+ */
 export const reduceHeads: Factory<typeof grouping, ScoreTransform<'reduceHeads'>> = scoreTransform(
   'reduceHeads',
   { source, says: 'Joins the query heads of each GQA group.', options: grouping },
   ({ ops, at, scores }, { kind }) => ops.reduceRows(kind, scores, at.kvHeads),
 );
 
-/** One row a layer: the mean over its heads, aligned by position where heads hold different tokens. */
+/** One row per layer: the mean over its heads, aligned by position if heads hold different tokens. */
 export const perLayer: Factory<{}, ScoreTransform<'perLayer'>> = scoreTransform(
   'perLayer',
   { source, says: 'One row of scores for all heads of a layer.', needs: [positions] },
@@ -86,11 +89,11 @@ export const perLayer: Factory<{}, ScoreTransform<'perLayer'>> = scoreTransform(
 
 const joining = { kind: oneOf(['max', 'mean'], 'max', 'What stands for the rows of all layers.') };
 /**
- * One score a token for the whole model: over all layers and rows that hold its position. Where every layer holds the
- * same tokens they keep the same ones.
+ * One score per token for the whole model, over all layers and rows that hold its position. If every layer holds the
+ * same tokens, all keep the same ones.
  *
- * @remarks Where some rows hold every token and others a window of them, those rows alone score: what stands for 18
- * rows is no measure for what stands for 3.
+ * @remarks If some rows hold every token and others only a window of them, only the complete rows score: a statistic
+ * over 18 rows cannot be compared with one over 3.
  */
 export const perModel: Factory<typeof joining, ScoreTransform<'perModel'>> = scoreTransform(
   'perModel',
@@ -129,7 +132,7 @@ const forcing = {
   recent: whole(0, 'positions', 'Last positions that always stay.'),
   prompt: flag(false, 'All of the prompt stays too: only generated tokens go.'),
 };
-/** Forces sinks (the first positions) and recents (the last positions), inside the budget. */
+/** Forces sinks (the first positions) and recents (the last positions), within the budget. */
 export const mandatory: Factory<typeof forcing, ScoreTransform<'mandatory'>> = scoreTransform(
   'mandatory',
   {
@@ -147,16 +150,15 @@ export const mandatory: Factory<typeof forcing, ScoreTransform<'mandatory'>> = s
 );
 
 /**
- * Mean over all rows of `x [H | G, n]` of one layer: one row where its heads are aligned, else `[G, n]` with each
- * position's
- * mean over the heads that still hold it.
+ * Mean over all rows of `x [H | G, n]` of one layer: one row if its heads are aligned, else `[G, n]` with each
+ * position's mean over the heads that still hold it.
  */
 export function layerMean({ ops, at, positions: p }: StepContext & { readonly positions: Tensor }, x: Tensor): Tensor {
   if (x.shape[0] === 1) return x;
   return at.aligned ? ops.reduce('mean', x, 'rows') : ops.kernel(meanByPosition, { x, positions: p });
 }
 
-/** For every slot: the mean of `x` over all rows that hold the slot's position. */
+/** For every slot the mean of `x` over all rows that hold the slot's position. */
 export const meanByPosition = kernel({
   id: 'mean-by-position',
   inputs: { x: 'f32', positions: 'u32' },

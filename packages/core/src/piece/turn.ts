@@ -4,8 +4,8 @@ import type { Rope } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 /**
- * Vectors turned by rotary position embedding, or turned back: x `[r, n, d]` by row `index[r', i]` of cos and sin `[1,
- * N, half]`; channels from 2 half on stay.
+ * Rotates vectors by rotary position embedding, or back: x `[r, n, d]` by row `index[r', i]` of cos and sin
+ * `[1, N, half]`; channels from 2 half on are unchanged.
  */
 export const rotateKernel = kernel({
   id: 'turned',
@@ -31,7 +31,7 @@ fn run(index_: u32) {
 });
 
 type Turned = Parameters<typeof rotateKernel.ref>[0];
-/** Vectors of `rotateKernel` on the host, to `out`. */
+/** Rotates vectors as `rotateKernel` does, on the host, to `out`. */
 export function turnVectors({ x, cos, sin, index }: Turned, back: boolean, out: Float32Array | Uint32Array): void {
   const [r = 0, n = 0, d = 0] = x.shape,
     [, N = 1, half = 0] = cos.shape,
@@ -54,9 +54,8 @@ export function turnVectors({ x, cos, sin, index }: Turned, back: boolean, out: 
 }
 
 /**
- * x `[r, n, d]` as it was before rotary position embedding (`back`), or turned to other positions: `index` u32 `[r',
- * n]` names rows of the
- * angles of `positions`. A model without rotary channels leaves x alone.
+ * Returns x `[r, n, d]` rotated to other positions, or as it was before rotary position embedding (`back`): `index` u32
+ * `[r', n]` selects rows of the angles of `positions`. A model without rotary channels leaves x unchanged.
  */
 export function turn(
   ops: Ops,

@@ -7,23 +7,27 @@ import { range } from '../tensor/range.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 type Seen = StepContext & { readonly queries: Tensor; readonly keys: Tensor };
-/** Neighbouring queries of the observation window. */
+/** Consecutive queries of the observation window. */
 export interface WindowBlock {
-  /** Divided by √d, `[H c, d]`: those of a query head follow each other, oldest first. */
+  /** Divided by √d, `[H c, d]`: grouped by query head, oldest first. */
   readonly queries: Tensor;
-  /** How many of each head, c. */
+  /** Number per head, c. */
   readonly count: number;
   /** Position of the oldest. */
   readonly first: number;
 }
 
-/** Numbers in the rows of a block of more than one query: 16 MiB, the 32 queries of 32 heads at 4,096 slots. */
+/**
+ * Maximum size of the rows of a block of more than one query, in numbers: 16 MiB, the 32 queries of 32 heads at 4,096
+ * slots.
+ */
 const ROOM = 2 ** 22;
 
 /**
- * Sum or maximum, over the queries of the observation window, of the rows that `each` makes of a block of c queries,
- * `[H c, n]`, `[G c, n]` or as many as the result has: `[rows, n]`, for rows = H of each query head by itself, for
- * rows = G over the heads of its group too. Blocks of as many queries as `room` numbers hold, one at least.
+ * Sums, or takes the maximum of, the rows that `each` returns for blocks of c queries, over the queries of the
+ * observation window. `each` returns `[H c, n]`, `[G c, n]` or the rows of the result. The result is `[rows, n]`: with
+ * rows = H by query head, with rows = G over the heads of each group too. A block has as many queries as fit in `room`
+ * numbers, at least one.
  */
 export function overWindow(
   { ops, at, queries: q, keys: k }: Seen,
@@ -54,7 +58,10 @@ type Causal = Kernel<
   { readonly q: 'f32'; readonly k: 'f32'; readonly p: 'u32' },
   { readonly block: 'u32'; readonly first: 'f32' }
 >;
-/** A reference by KV head: its queries, keys, how many slots each query sees, and the rows of the result. */
+/**
+ * Makes a reference that runs by KV head: its queries, keys, how many slots each query sees, and the rows of the
+ * result.
+ */
 function byHead(
   each: (
     queries: Float32Array,
@@ -86,8 +93,8 @@ function byHead(
 }
 
 /**
- * Inner products of q `[r, d]`, `block` queries of each head and the oldest at position `first`, with the keys k `[r',
- * n, d]` at or before them by p `[r', n]`, the lowest number with others: `[r, n]`.
+ * Inner products of q `[r, d]`, `block` queries of each head with the oldest at position `first`, with the keys k
+ * `[r', n, d]` whose positions p `[r', n]` are not later; the lowest number for other keys: `[r, n]`.
  */
 export const causalDot = kernel({
   id: 'causal-dot',
@@ -113,7 +120,7 @@ fn run(index: u32) {
   }),
 });
 
-/** The softmax of `causalDot`; of a query that sees nothing all slots alike. */
+/** The softmax of `causalDot`; uniform over all slots for a query that sees nothing. */
 export const causalAttention: typeof causalDot = {
   ...causalDot,
   id: 'causal-attention',
@@ -127,7 +134,7 @@ export const causalAttention: typeof causalDot = {
   }),
 };
 
-/** Attention of a block's queries over the slots at or before their own, softmax(q·k / √d): `[H c, n]`. */
+/** Returns the attention of a block's queries over the slots at or before their own, softmax(q·k / √d): `[H c, n]`. */
 export const blockAttention = (
   { ops, keys: k, positions: p }: Seen & { readonly positions: Tensor },
   { queries: q, count, first }: WindowBlock,

@@ -1,7 +1,6 @@
 /**
- * Whole numbers near `targets`, between `floor` and `caps`, that add up to `total` where floor and caps allow it:
- * largest
- * remainders, ties to the earlier entry; what a cap turns away goes to the others in equal parts.
+ * Returns whole numbers near `targets`, between `floor` and `caps`, that add up to `total` where floor and caps allow
+ * it: largest remainders, ties to the earlier entry; what exceeds a cap goes to the others in equal parts.
  */
 export function apportion(targets: readonly number[], total: number, floor: number, caps: readonly number[]): number[] {
   const low = caps.map((c) => Math.min(floor, c));

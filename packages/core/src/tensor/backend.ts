@@ -3,13 +3,13 @@ import type { Ops } from './maths.ts';
 import { showValue } from '../piece/option.ts';
 import type { Tensor } from './tensor.ts';
 
-/** Where tensors live: operations that record, and the one asynchronous read an event makes. */
+/** Where tensors live: operations that record, and the one asynchronous read of an event. */
 export interface Backend {
   readonly name: string;
   readonly ops: Ops;
-  /** Its tensors are numbers on the host, which last as long as somebody holds them. @defaultValue false */
+  /** Its tensors are numbers on the host, which last as long as they are referenced. @defaultValue false */
   readonly lasting?: boolean;
-  /** Numbers of the tensors, row-major, in one read. */
+  /** Reads the numbers of the tensors, row-major, at once. */
   read(tensors: readonly Tensor[]): Promise<
     readonly {
       readonly data: Float32Array | Uint32Array;
@@ -19,7 +19,7 @@ export interface Backend {
   >;
 }
 
-/** @throws KvError where a backend is expected and something else, or nothing, is given. */
+/** @throws KvError unless `backend` is a backend. */
 export function expectBackend(at: string, backend: Backend): void {
   if (typeof backend !== 'object' || backend === null || typeof backend.read !== 'function' || !backend.ops)
     throw new KvError(at, `expected a backend such as 'cpu' of @kv/cpu, got ${showValue(backend)}`);

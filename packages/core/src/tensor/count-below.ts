@@ -1,4 +1,4 @@
-/** How many of the ascending positions are below `limit`. */
+/** Returns how many of the ascending positions are below `limit`. */
 export function countBelow(positions: Uint32Array, limit: number): number {
   let low = 0;
   let high = positions.length;

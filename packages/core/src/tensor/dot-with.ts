@@ -1,7 +1,9 @@
 import { inner } from './inner.ts';
 import { kernel } from './kernel.ts';
 
-/** Inner product of each vector with the one of its row that `index` u32 `[r, n]` names: x `[r, n, d]` to `[r, n]`. */
+/**
+ * Inner product of each vector with another of its row, selected by `index` u32 `[r, n]`: x `[r, n, d]` to `[r, n]`.
+ */
 export const dotWith = kernel({
   id: 'dot-with',
   inputs: { x: 'f32', index: 'u32' },

@@ -1,6 +1,6 @@
 /**
- * An error a person can act on: `at` names the piece, file or option, the message says what was expected and what came,
- * on one line whatever it quotes.
+ * An error that the user can act on: `at` names the piece, file or option; the message says what was expected and what
+ * came, on one line whatever it quotes.
  */
 export class KvError extends Error {
   override readonly name = 'KvError';

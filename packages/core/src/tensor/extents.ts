@@ -1,4 +1,4 @@
-/** The least and the largest number of each channel in every `size` vectors of x `[n, d]`: `[⌈n / size⌉, d]` each. */
+/** Computes the minimum and maximum of each channel over every `size` vectors of x `[n, d]`: `[⌈n / size⌉, d]` each. */
 export function extents(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array): void {
   for (let i = 0; i * d < x.length; i++)
     for (let c = 0, to = Math.floor(i / size) * d; c < d; c++, to++) {

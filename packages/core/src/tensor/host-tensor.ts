@@ -10,7 +10,7 @@ export interface HostTensor extends Tensor {
   readonly lengths?: HostTensor | undefined;
 }
 
-/** Where the last number of a shape lies; -1 where it has none. */
+/** Index of the last number of a shape; -1 if it is empty. */
 const lastOf = (shape: readonly number[], stride: readonly number[], offset: number): number =>
   sizeOf(shape) === 0 ? -1 : offset + shape.reduce((at, size, i) => at + (size - 1) * stride[i], 0);
 
@@ -19,7 +19,7 @@ export const staysWithin = ({ data, shape, stride, offset }: HostTensor): boolea
   lastOf(shape, stride, offset) < data.length;
 
 /**
- * Any host array as a tensor; typed arrays of the right kind are used in place.
+ * Returns a host array as a tensor; typed arrays of the right kind are used in place.
  *
  * @throws KvError when data and shape disagree.
  */
@@ -36,7 +36,7 @@ export function hostTensor(array: HostArray, dtype: DType | undefined): HostTens
   return { shape, dtype: want, data: typed, stride, offset };
 }
 
-/** Whether a tensor's numbers lie row-major, and no others with them. */
+/** Whether a tensor's numbers are row-major and fill its array. */
 export function isDense({ data, shape, stride, offset }: HostTensor): boolean {
   let size = 1;
   for (let i = shape.length - 1; i >= 0; i--) {
@@ -67,12 +67,12 @@ export function copyRowMajor<T extends Float32Array | Uint32Array>(x: HostTensor
   return out;
 }
 
-/** A tensor's numbers row-major, without a copy where they already are. */
+/** Returns a tensor's numbers row-major, without a copy if they already are. */
 export const rowMajorNumbers = (x: HostTensor): Float32Array | Uint32Array =>
   isDense(x) ? x.data : copyRowMajor(x, new (x.dtype === 'u32' ? Uint32Array : Float32Array)(sizeOf(x.shape)));
 
-/** The number that made each `firstBad` tensor of a host backend what it is. */
+/** The bad number that each `firstBad` tensor of a host backend found. */
 const badNumbers = new WeakMap<Tensor, number>();
-/** Notes, for an error, which number `firstBad` found; a device does not know it. */
+/** Records, for an error, which number `firstBad` found; a device does not know it. */
 export const noteBad = (bad: Tensor, number: number): void => void badNumbers.set(bad, number);
 export const badNumber = (bad: Tensor): number | undefined => badNumbers.get(bad);

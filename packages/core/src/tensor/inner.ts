@@ -1,6 +1,6 @@
 /**
- * The inner product of n numbers of `a` from i on with those of `b` from j on: four sums side by side, none of which
- * waits for another.
+ * Returns the inner product of n numbers of `a` from i on with those of `b` from j on, as four independent partial
+ * sums.
  */
 export function inner(
   a: Float32Array | Uint32Array,

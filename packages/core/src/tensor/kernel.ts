@@ -5,7 +5,7 @@ type Data<T extends DType> = T extends 'u32' ? Uint32Array : Float32Array;
 type Shapes<I extends Types> = { readonly [K in keyof I]: readonly number[] };
 type Params<P extends Types> = { readonly [K in keyof P]: number };
 
-/** Products of many vectors on the host. Results go to `out`. Sums are in f64 where nothing else is said. */
+/** Products of many vectors on the host. Results go to `out`. Sums are in f64 unless stated otherwise. */
 export interface Products {
   /** Inner products of every row of q `[rows, d]` with every one of x `[n, d]`: `[rows, n]`. */
   dots(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
@@ -15,7 +15,9 @@ export interface Products {
   norms(x: Float32Array, d: number, out: Float32Array): void;
   /** Σ p_i x_i for every row of p `[rows, n]`, over x `[n, d]`: `[rows, d]`. */
   mix(p: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
-  /** `dots` for many rows, summed in f32 in the order of channels, as devices do: off by at most d 2^-24 Σ |q_c x_c|. */
+  /**
+   * `dots` for many rows, summed in f32 in the order of channels, as on devices: off by at most d 2^-24 Σ |q_c x_c|.
+   */
   multiply(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** Σ over the queries of each head of softmax(q·x), in f32: q `[H m, d]`, x `[n, d]`, `[H, n]`. */
   mass(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
@@ -23,20 +25,26 @@ export interface Products {
   attend(q: Float32Array, x: Float32Array, d: number, seen: Float32Array, out: Float32Array): void;
   /** |W q|_p of every row of q `[rows, d]`, W `[D, d]`, p 1 or 2: `[rows]`. W q in f32, its norm in f64. */
   reach(q: Float32Array, w: Float32Array, d: number, p: 1 | 2, out: Float32Array): void;
-  /** For every row of q `[rows, d]` the place of the row of x `[n, d]` whose product `multiply` has largest, of equals the first. */
+  /**
+   * For every row of q `[rows, d]` the index of the row of x `[n, d]` whose product in `multiply` is largest, ties to
+   * the first.
+   */
   nearest(q: Float32Array, x: Float32Array, d: number, out: Uint32Array): void;
   /**
-   * Σ over the rows q_r of each head of (p / (1 - p))² |x_i - q_r|², odds as `ops.odds` has them, in f32: q `[H m, d]`, x
-   * `[n, d]`, p `[H m, n]`, `[H, n]`.
+   * Σ over the rows q_r of each head of (p / (1 - p))² |x_i - q_r|², with the odds of `ops.odds`, in f32: q `[H m, d]`,
+   * x `[n, d]`, p `[H m, n]`, `[H, n]`.
    */
   errors(q: Float32Array, x: Float32Array, d: number, p: Float32Array, out: Float32Array): void;
 }
 
-/** The memory of a piece's WebAssembly, and views of it that hold until `place` is called again. */
+/** The memory of a piece's WebAssembly, and views of it that are valid until `place` is called again. */
 export interface WasmMemory {
-  /** Places for these numbers of bytes, 16-byte aligned, 16 bytes of slack after each; what lies there is undefined. */
+  /**
+   * Reserves buffers of these numbers of bytes, 16-byte aligned, with 16 bytes of slack after each; their contents are
+   * undefined. Returns their addresses.
+   */
   place(...bytes: readonly number[]): readonly number[];
-  /** Copies vectors [first, first + n) of x `[.., d]` to the place `at`, each with zeros up to `deep` numbers. */
+  /** Copies vectors [first, first + n) of x `[.., d]` to the address `at`, each padded with zeros to `deep` numbers. */
   putVectors(x: Float32Array | Uint32Array, d: number, deep: number, first: number, n: number, at: number): void;
   f32(): Float32Array;
   f64(): Float64Array;
@@ -44,9 +52,9 @@ export interface WasmMemory {
 }
 
 /**
- * One device kernel with its reference over host arrays, brought by any piece that elementwise operations cannot say:
- * shape, cost, reference and WGSL in one place. The law `kernel` in `@kv/laws` checks WGSL and reference against each
- * other; a wrong name of an input or parameter does not compile.
+ * A device kernel with its reference over host arrays, for what elementwise operations cannot express: shape, cost,
+ * reference and WGSL in one place. The law `kernel` in `@kv/laws` checks WGSL and reference against each other; a wrong
+ * name of an input or parameter does not compile.
  */
 export interface Kernel<I extends Types = any, P extends Types = any> {
   readonly id: string;
@@ -61,26 +69,26 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
     shape(shapes: Shapes<I>, params: Params<P>): readonly number[];
   };
   /**
-   * The input whose `lengths` the output takes over, row by row or, in query rows of as many slots, those of their KV
-   * head; absent: the output is dense.
+   * The input whose `lengths` the output takes over, row by row or, for query rows of the same number of slots, from
+   * their KV head; absent: the output is dense.
    */
   readonly ragged?: (keyof I & string) | undefined;
-  /** What is made of the rows that the WGSL writes: the reference gives what comes of it. */
+  /** Operation applied to the rows that the WGSL writes. The reference computes the result after it. */
   readonly then?: 'softmax';
   /**
-   * WGSL: the functions and `fn run(index: u32)` that computes output element or row `index`. In scope: every input as
-   * `array<f32 | u32>` by its name, its dimensions as `NAME_shape: vec3<u32>` (trailing 1s), `NAME_lengths: array<u32>`
-   * for the input named by `ragged` (always bound), parameters as `params.NAME`, and `output: array<f32 | u32>` to
-   * write. Per `group` it is `fn run(row: u32, lane: u32)`, called by the `THREADS` threads of a workgroup together,
-   * which share `best(lane, key, place) -> u32`: the place of the largest key of them all, of equal keys the lowest
-   * place.
+   * WGSL: helper functions and `fn run(index: u32)`, which computes output element or row `index`. In scope: every
+   * input as `array<f32 | u32>` by its name, its dimensions as `NAME_shape: vec3<u32>` (trailing 1s),
+   * `NAME_lengths: array<u32>` for the input named by `ragged` (always bound), parameters as `params.NAME`, and
+   * `output: array<f32 | u32>` to write. With `per: 'group'` it is `fn run(row: u32, lane: u32)`, called by all
+   * `THREADS` threads of a workgroup, which share `best(lane, key, place) -> u32`: the place of the largest key of all
+   * threads, ties to the lowest place.
    */
   readonly wgsl: string;
-  /** How many times `run` is called: once an element, once a row of the output, or by each thread of a workgroup a row. */
+  /** What `run` is called for: each element, each row of the output, or each row by every thread of a workgroup. */
   readonly per: 'element' | 'row' | 'group';
   /**
-   * Additions, multiplications, comparisons and functions of a call, for predictions of its cost. Inputs whose numbers
-   * are known come with `data`; of others the most is assumed.
+   * Returns the additions, multiplications, comparisons and functions of a call, to predict its cost. Inputs whose
+   * numbers are known come with `data`; for others the maximum is assumed.
    *
    * @defaultValue one for each number that the call binds
    */
@@ -89,9 +97,9 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
     params: Params<P>,
   ): number;
   /**
-   * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. What many
-   * vectors come to goes through the backend's `products`. A kernel with `wasm` takes its `loop` as one argument more,
-   * and has a default for it.
+   * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. Products of
+   * many vectors go through the backend's `products`. The `ref` of a kernel with `wasm` takes its `loop` as an
+   * additional argument, and has a default for it.
    */
   ref(
     inputs: { readonly [K in keyof I]: { readonly data: Data<I[K]>; readonly shape: readonly number[] } },
@@ -104,16 +112,16 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
   /** A faster loop of `ref` for backends on the host: the kernel's own WebAssembly. */
   readonly wasm?: {
     /**
-     * The module in base64, SIMD and bulk memory allowed. It imports nothing, and exports `memory` and the global `base`,
-     * the byte where free memory begins.
+     * The module in base64, SIMD and bulk memory allowed. It imports nothing, and exports `memory` and the global
+     * `base`, the byte where free memory begins.
      */
     readonly bytes: string;
-    /** The loop that `ref` is given, by the functions of the module over its own memory. */
+    /** Returns the loop that `ref` is given, made of the module's functions over its own memory. */
     loop(module: any): unknown;
   };
 }
 
-/** A kernel as it is declared: an output of f32, computed by element, unless it says otherwise. */
+/** A kernel as declared: its output is f32, computed by element, unless stated otherwise. */
 type Declared<I extends Types, P extends Types> = Omit<Kernel<I, P>, 'params' | 'per' | 'output'> & {
   readonly per?: Kernel['per'];
   readonly output: Omit<Kernel<I, P>['output'], 'dtype'> & { readonly dtype?: DType };

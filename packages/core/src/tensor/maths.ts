@@ -5,7 +5,7 @@ import type { Operand, Primitives } from './ops.ts';
 import { LOWEST } from './tensor.ts';
 import type { DType, Tensor } from './tensor.ts';
 
-/** Slots marked with 1; 0 marks none. */
+/** A mask: slots marked with 1; the number 0 marks none. */
 export type Mask = Tensor | 0;
 /** The highest score. */
 export const HIGHEST: number = -LOWEST;
@@ -25,9 +25,9 @@ export interface Ops extends Omit<Primitives, 'where' | 'select' | 'kernel'> {
   where(mask: Mask, a: Operand, b: Tensor): Tensor;
   where(mask: Tensor, a: Operand, b: Operand): Tensor;
   /**
-   * Kept slots, ascending: per row the forced ones, then the highest scores, ties to the lower slot, never a banned
-   * one, until `budgets[r]` (f32 `[rows, 1]`) are taken; all forced ones, even beyond it. Result u32 `[rows, n]`,
-   * ragged: its lengths are the counts. Rows whose `active` is 0 select nothing and leave early.
+   * Returns kept slots, ascending: per row the forced ones, then the highest scores, ties to the lower slot, never a
+   * banned one, until `budgets[r]` (f32 `[rows, 1]`) are taken; all forced ones even beyond it. Result u32 `[rows, n]`,
+   * ragged: its lengths are the counts. Rows whose `active` is 0 select nothing and end early.
    */
   select(scores: Tensor, budgets: Tensor, masks?: Masks): Tensor;
   kernel<I extends Types, P extends Types>(
@@ -40,29 +40,29 @@ export interface Ops extends Omit<Primitives, 'where' | 'select' | 'kernel'> {
         : [params: { readonly [K in keyof P]: number }]
   ): Tensor;
 
-  /** `[r, n]` to `[rows, n]`: row h reads row floor(h r / rows), ragged as it is. */
+  /** `[r, n]` to `[rows, n]`: row h reads row floor(h r / rows); ragged if `x` is. */
   broadcast(x: Tensor, rows: number): Tensor;
-  /** The rows of each group as one, where there are more than `rows`; else `x`. */
+  /** Reduces the rows of each group to one, if there are more than `rows`; else returns `x`. */
   reduceRows(kind: 'mean' | 'max' | 'sum', x: Tensor, rows: number): Tensor;
-  /** Whole numbers as f32. */
+  /** Converts whole numbers to f32. */
   float(x: Tensor): Tensor;
   /** Sum of each row over its valid slots, `[r, 1]`. */
   sum(x: Tensor): Tensor;
   /** 1 where a mask is 0. */
   not(mask: Tensor): Tensor;
   not(mask: Mask): Tensor | 1;
-  /** Slots that one or the other marks. */
+  /** Slots that either mask marks. */
   union(a: Mask, b: Mask): Mask;
-  /** Marked slots of each row, `[r, 1]`. */
+  /** Number of marked slots in each row, `[r, 1]`. */
   count(mask: Tensor): Tensor;
   count(mask: Mask): Tensor | 0;
-  /** Scores with forced slots the highest and banned ones the lowest; what is both is forced. */
+  /** Scores with forced slots the highest and banned ones the lowest; a slot that is both is forced. */
   masked(scores: Tensor, masks: Masks): Tensor;
   /** 1 at each row's `k` `[rows, 1]` best slots, forced ones first, else 0. */
   top(scores: Tensor, k: Tensor, masks?: Masks): Tensor;
 }
 
-/** One row for each of `rows`. */
+/** Repeats rows to `rows` rows. */
 const broadcastRows = kernel({
   id: 'broadcast',
   inputs: { x: 'f32' },
@@ -96,7 +96,7 @@ const made = (ops: Ops): Omit<Ops, keyof Primitives> => ({
   top: (scores, k, masks) => ops.mark(ops.select(scores, k, masks), scores),
 });
 
-/** All operations of a piece, from those of a backend. */
+/** Returns all operations of a piece, from those of a backend. */
 export function withMaths({ where, select, matmul, ...rest }: Primitives): Ops {
   const ops = {
     ...rest,
@@ -112,6 +112,6 @@ export function withMaths({ where, select, matmul, ...rest }: Primitives): Ops {
   return Object.assign(ops, made(ops));
 }
 
-/** The primitives of all operations, for what stands between a piece and its backend. */
+/** Returns the primitives of all operations, for a layer between a piece and its backend. */
 export const primitivesOf = (ops: Ops): Primitives =>
   Object.fromEntries(Object.entries(ops).filter(([name]) => !(name in made(ops)))) as unknown as Primitives;

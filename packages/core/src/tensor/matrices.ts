@@ -48,7 +48,8 @@ fn run(index: u32) {
 
 /**
  * (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one
- * invocation a matrix, O(d³). A pivot below what f32 tells from 0 beside the largest diagonal entry counts as that.
+ * invocation per matrix, O(d³). A pivot too small to tell from 0 in f32, relative to the largest diagonal entry, is
+ * replaced by that threshold.
  */
 export const inverse = /* @__PURE__ */ kernel({
   id: 'inverse',

@@ -8,7 +8,7 @@ export type Reduction = 'sum' | 'mean' | 'max' | 'min' | 'std';
 export type Unary = 'exp' | 'log' | 'log1p' | 'sqrt' | 'abs' | 'floor';
 export type Binary = 'add' | 'sub' | 'mul' | 'div' | 'max' | 'min' | 'less' | 'atLeast' | 'equal';
 
-/** Which slots of `pool` take part: all but the last `except` valid ones of each row, which keep their raw value. */
+/** Options of `pool`: all slots but the last `except` valid ones of each row take part; those keep their raw value. */
 export interface PoolOptions {
   readonly kernel: number;
   readonly kind: 'mean' | 'max';
@@ -16,18 +16,16 @@ export interface PoolOptions {
 }
 
 /**
- * What a backend does. Synchronous and recording: no operation returns a number or a promise; the CPU executes
- * at
+ * The operations of a backend. They are synchronous and record: none returns a number or a promise; the CPU executes at
  * once, a GPU encodes.
  *
- * Broadcasting: numbers with everything; a missing or size-1 axis with any size; and on the row axis G rows with H = R
- * * G,
- * row h reading row floor(h / R): the values of a query head are those of its KV head.
+ * Broadcasting: numbers with everything; a missing or size-1 axis with any size; and on the row axis G rows with
+ * `H = R * G`, where row h reads row floor(h / R): the values of a query head are those of its KV head.
  */
 export interface Primitives {
   /** A tensor from host numbers. `lengths` makes it ragged. */
   from(array: HostArray, dtype?: DType, lengths?: Tensor): Tensor;
-  /** `value` in the shape of `like`, ragged as it is. */
+  /** `value` in the shape and raggedness of `like`. */
   fill(like: Tensor, value: number): Tensor;
 
   map(kind: Unary, x: Tensor): Tensor;
@@ -49,8 +47,8 @@ export interface Primitives {
   where(mask: Tensor, a: Operand, b: Operand): Tensor;
 
   /**
-   * Reduces one axis and keeps it with size 1 (`channels` is dropped). `std` is the population's. An empty max is the
-   * lowest finite number.
+   * Reduces one axis and keeps it with size 1 (`channels` is dropped). `std` is the population's. The max of nothing is
+   * the lowest finite number.
    */
   reduce(kind: Reduction, x: Tensor, axis: Axis): Tensor;
   /** `[H, n]` to `[rows, n]`, over the H / rows query heads of each KV head. */
@@ -74,8 +72,7 @@ export interface Primitives {
   scale(x: Tensor, by: Tensor): Tensor;
 
   /**
-   * 1-D pooling along slots, stride 1, same length; the mean divides by the whole kernel (zero padding), as torch's
-   * does.
+   * 1-D pooling along slots, stride 1, same length; the mean divides by the whole kernel (zero padding), as in torch.
    */
   pool(x: Tensor, options: PoolOptions): Tensor;
   /**
@@ -85,8 +82,8 @@ export interface Primitives {
   /** 1 in the last w valid slots of each row, else 0. */
   lastSlots(like: Tensor, w: number): Tensor;
   /**
-   * `table[r, index[r', i]]`: looks positions, units or slots up; `table` `[r, N]` or `[r, N, c]`, `index` u32 `[r',
-   * n]`, ragged as `index` is.
+   * `table[r, index[r', i]]`: looks up positions, units or slots; `table` `[r, N]` or `[r, N, c]`, `index` u32
+   * `[r', n]`; ragged if `index` is.
    */
   take(table: Tensor, index: Tensor): Tensor;
   /**
@@ -95,11 +92,9 @@ export interface Primitives {
    */
   groupSlots(kind: 'mean' | 'sum' | 'max', x: Tensor, groups: Tensor, count: number): Tensor;
   /**
-   * Kept slots, ascending: per row the forced ones, then the highest scores, ties to the lower slot, never a banned
-   * one, until
-   * `budgets[r]` (f32 `[rows, 1]`) are taken; all forced ones, even beyond it. Result u32 `[rows, n]`, ragged: its
-   * lengths
-   * are the counts. Rows whose `active` (f32 `[rows, 1]`) is 0 select nothing and leave early.
+   * Returns kept slots, ascending: per row the forced ones, then the highest scores, ties to the lower slot, never a
+   * banned one, until `budgets[r]` (f32 `[rows, 1]`) are taken; all forced ones even beyond it. Result u32 `[rows, n]`,
+   * ragged: its lengths are the counts. Rows whose `active` (f32 `[rows, 1]`) is 0 select nothing and end early.
    */
   select(
     scores: Tensor,
@@ -110,14 +105,14 @@ export interface Primitives {
       readonly active?: Tensor | undefined;
     },
   ): Tensor;
-  /** 1 at the kept slots, else 0: the mask `[rows, n]` of what `select` gave, in the shape and raggedness of `like`. */
+  /** Mask `[rows, n]` of the result of `select`: 1 at the kept slots, else 0, in the shape and raggedness of `like`. */
   mark(kept: Tensor, like: Tensor): Tensor;
   /** u32 `[1]`: 0, or 1 + the flat index of the first valid entry that is NaN, infinite or below `atLeast`. */
   firstBad(x: Tensor, atLeast?: number): Tensor;
-  /** Another view on the same rows: `[1, rows * n]` has no ragged rows left; only for dense tensors. */
+  /** Another shape with the same rows: `[1, rows * n]` has no ragged rows left; only for dense tensors. */
   reshape(x: Tensor, shape: readonly number[]): Tensor;
 
-  /** The same tensor. @throws KvError for one of another backend, or one that was given back. */
+  /** Returns the tensor. @throws KvError for one of another backend, or one that was released. */
   own(x: Tensor): Tensor;
 
   kernel(kernel: Kernel, inputs: Readonly<Record<string, Tensor>>, params?: Readonly<Record<string, number>>): Tensor;

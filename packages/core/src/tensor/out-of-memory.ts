@@ -1,6 +1,9 @@
 import { KvError } from './errors.ts';
 
-/** An array, a WebAssembly memory or a thread's heap that did not fit, as a sentence; any other error as it is. */
+/**
+ * Turns the failure to allocate an array, a WebAssembly memory or a thread's heap into a sentence; returns any other
+ * error unchanged.
+ */
 export function outOfMemory(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { name, message, code } = error as Error & { readonly code?: unknown }, // all that arrives of a thread's

@@ -1,8 +1,8 @@
 import { kernel } from './kernel.ts';
 
 /**
- * Place of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous:
- * O(size) a slot.
+ * Rank of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous:
+ * O(size) per slot.
  */
 export const placeInUnit = kernel({
   id: 'place-in-unit',

@@ -1,7 +1,7 @@
 /**
- * Mulberry32: numbers in [0, 1) from a 32-bit seed.
+ * Returns a seeded random generator (Mulberry32).
  *
- * @returns a function that gives the next number
+ * @returns a function that returns the next number in [0, 1)
  */
 export function mulberry(seed: number): () => number {
   let state = seed >>> 0;

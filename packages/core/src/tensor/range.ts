@@ -1,7 +1,7 @@
-/** Whole numbers from 0 on, of which ranges are copies: every layer asks for the same. */
+/** Whole numbers from 0 on, from which ranges are copied, since every layer asks for the same. */
 let known = new Uint32Array(0);
 
-/** So many whole numbers from `first` on. */
+/** Returns `count` whole numbers from `first` on. */
 export function range(first: number, count: number): Uint32Array {
   const end = first + count;
   if (end > known.length) {

@@ -1,12 +1,12 @@
 import { KvError } from './errors.ts';
 import { sizeOf } from './tensor.ts';
 
-/** Numbers of a file beside a model. */
+/** Numbers of a file stored next to a model. */
 export interface FileTensor {
   readonly shape: readonly number[];
   readonly data: Float32Array;
 }
-/** Tensors of a file beside a model, by name, and what it says of itself. */
+/** Tensors of a file stored next to a model, by name, and its metadata. */
 export interface TensorFile {
   readonly tensors: Readonly<Record<string, FileTensor>>;
   readonly metadata: Readonly<Record<string, string>>;
@@ -14,7 +14,7 @@ export interface TensorFile {
 
 const PREFIX = 8,
   LONGEST_HEADER = 65_536;
-/** Bytes of a number, and the number whose f32 bits stand in `word`. */
+/** Size of a number in bytes, and its reader. */
 const TYPES: Readonly<Record<string, { readonly bytes: number; read(view: DataView, at: number): number }>> = {
   F32: { bytes: 4, read: (view, at) => view.getFloat32(at, true) },
   BF16: { bytes: 2, read: (view, at) => fromBits(view.getUint16(at, true) << 16) },
@@ -33,7 +33,7 @@ function fromHalf(half: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-/** Tensors as a safetensors file, f32. */
+/** Encodes tensors as a safetensors file, f32. */
 export function tensorFile({ tensors, metadata }: TensorFile): Uint8Array {
   const entries = Object.entries(tensors);
   let end = 0;
@@ -62,8 +62,8 @@ const isCounts = (x: unknown): x is readonly number[] =>
   Array.isArray(x) && x.every((n) => Number.isSafeInteger(n) && n >= 0);
 
 /**
- * Reads the tensors of these names from a safetensors file of f32, f16 or bf16. @throws KvError at `where` for any
- * other bytes, a name that is not there, or a number that is not finite.
+ * Reads the tensors of these names from a safetensors file of f32, f16 or bf16.
+ * @throws KvError at `where` for any other bytes, a missing name, or a number that is not finite.
  */
 export function readTensorFile(where: string, file: Uint8Array, names: readonly string[]): TensorFile {
   const refuse = (expected: string): KvError => new KvError(where, `expected ${expected}`);

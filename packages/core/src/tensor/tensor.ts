@@ -1,10 +1,10 @@
 export type DType = 'f32' | 'u32';
 
 /**
- * An opaque handle: what it holds lives in the backend that made it and is never read inside a piece.
+ * An opaque handle: its numbers live in the backend that made it and are never read inside a piece.
  *
  * Axis 0 is rows (query heads H, KV heads G, or 1), axis 1 slots, axis 2 channels. A tensor with `lengths` is ragged:
- * row r is valid in its first `lengths[r]` slots, and every reduction over slots counts the valid ones only.
+ * row r is valid in its first `lengths[r]` slots, and every reduction over slots counts only valid ones.
  */
 export interface Tensor {
   readonly shape: readonly number[];
@@ -21,18 +21,18 @@ export interface HostArray {
   readonly offset?: number;
 }
 
-/** Row-major host numbers, as a backend gives them back. */
+/** Row-major numbers on the host, as a backend returns them. */
 export interface DenseArray extends HostArray {
   readonly data: Float32Array | Uint32Array;
 }
 
-/** `max` over nothing: the lowest finite f32. */
+/** `max` of nothing: the lowest finite f32. */
 export const LOWEST: number = -Math.fround(3.4028234663852886e38);
 
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 /**
- * Whether a kernel's output, not said to be dense, of this shape takes over lengths of `rows` rows of `slots`: a row
+ * Whether a kernel's output of this shape, not declared dense, takes over lengths of `rows` rows of `slots`: one row
  * each, or query rows of these KV rows.
  */
 export const takesLengths = (

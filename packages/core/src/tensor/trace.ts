@@ -8,19 +8,20 @@ import { sizeOf } from './tensor.ts';
 import type { Tensor } from './tensor.ts';
 
 /**
- * Operations whose handles throw on any host read: what runs here runs on a GPU. Shapes and element types are public.
+ * Operations whose handles throw on any host read: a piece that runs here also runs on a GPU. Shapes and element types
+ * are public.
  */
 export interface Trace {
   readonly ops: Ops;
   readonly calls: readonly string[];
-  /** The same operations with the one read of an event, for `applyOn` and engines. */
+  /** A backend of these operations with the one read of an event, for `applyOn` and engines. */
   readonly backend: Backend;
-  /** The tensor behind a handle, for the test that made it. */
+  /** Returns the tensor of a handle, for the test that made it. */
   reveal(handle: Tensor): Tensor;
 }
 
 type Call = (...args: unknown[]) => Tensor;
-/** The operations with each primitive replaced. */
+/** Returns the operations with each primitive replaced. */
 const wrapped = (inner: Ops, change: (name: string, call: Call) => Call): Ops =>
   withMaths(
     Object.fromEntries(
@@ -28,24 +29,24 @@ const wrapped = (inner: Ops, change: (name: string, call: Call) => Call): Ops =>
     ) as unknown as Primitives,
   );
 
-/** The same operations; `onCall` hears the name of each primitive one that runs, a piece's kernel as `kernel:ID`. */
+/** Returns the operations; `onCall` is given the name of each primitive that runs, a piece's kernel as `kernel:ID`. */
 export const namedCalls = (inner: Ops, onCall: (name: string) => void): Ops =>
   wrapped(inner, (name, call) => (...args) => {
     onCall(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
     return call(...args);
   });
 
-/** What operations took so far. */
+/** Cost of operations so far. */
 export interface OperationCount {
-  /** Primitive operations, those of combined ones each. */
+  /** Primitive operations, those inside combined ones included. */
   calls: number;
-  /** Numbers of their tensors, given and made. */
+  /** Numbers in their input and output tensors. */
   numbers: number;
-  /** Additions, multiplications, comparisons and functions: as a kernel states them, else one for each number. */
+  /** Additions, multiplications, comparisons and functions: as a kernel declares them, else one for each number. */
   operations: number;
 }
 
-/** The same operations, which add up what they take. */
+/** Returns the operations, which add up their cost. */
 export function countedOps(inner: Ops): { readonly ops: Ops; readonly work: OperationCount } {
   const work: OperationCount = { calls: 0, numbers: 0, operations: 0 };
   const ops = wrapped(inner, (name, call) => (...args) => {
@@ -65,7 +66,7 @@ export function countedOps(inner: Ops): { readonly ops: Ops; readonly work: Oper
 }
 const isTensor = (x: unknown): x is Tensor =>
   typeof x === 'object' && x !== null && 'dtype' in x && 'shape' in x && Array.isArray(x.shape);
-/** Numbers of the tensors among arguments, by themselves or under a name. */
+/** Counts the numbers of tensors among arguments, by themselves or under a name. */
 function given(args: readonly unknown[]): number {
   let sum = 0;
   for (const x of args)
@@ -77,7 +78,7 @@ function given(args: readonly unknown[]): number {
   return sum;
 }
 
-/** Operations of a backend on handles that throw where the host reads them. */
+/** Returns operations of a backend on handles that throw when the host reads them. */
 export function traceOps(backend: Backend): Trace {
   const calls: string[] = [];
   const real = new WeakMap<object, Tensor>();

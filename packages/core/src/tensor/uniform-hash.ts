@@ -1,12 +1,10 @@
 import { kernel } from './kernel.ts';
 
 /**
- * A number in [0, 1) for every slot, a hash of (seed, layer, row, position) with 24 bits: the same bits on every
- * backend.
+ * A number in [0, 1) for every slot, a 24-bit hash of (seed, layer, row, position): the same bits on every backend.
  *
- * @remarks Each of the four goes through one more round of Wellons' 32-bit mixer, a bijection, so two rows of one
- * position
- * never share a state. `positions` u32 `[G, n]`, output f32 `[G, n]`.
+ * @remarks Each of the four goes through another round of Wellons' 32-bit mixer, a bijection, so two rows of one
+ * position never share a state. `positions` u32 `[G, n]`, output f32 `[G, n]`.
  */
 export const uniformHash = kernel({
   id: 'uniform-hash',

@@ -11,11 +11,11 @@ import { lookUp } from './registry.ts';
 import type { Registry } from './registry.ts';
 
 /**
- * A policy from text, or from the calls that `policyCalls` read of it: names with options, `∘` or `|` between them, as labels print it:
- * `weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK`. A name alone is rather a method; a text that ends in
- * scores gets `topK`.
+ * Parses a policy from text, or from the calls that `policyCalls` returned for it: names with options, joined by `∘` or
+ * `|`, in the form of labels: `weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK`. For a name alone a method
+ * takes precedence; a text that ends in scores gets `topK`.
  *
- * @remarks The text names what the registry holds, and nothing is imported.
+ * @remarks Names are looked up in the registry; nothing is imported.
  * @throws KvError with what was expected: names, options of a name, a selector at the end, or at most 64 pieces.
  */
 export function parsePolicy(text: string | readonly PolicyCall[], known: Registry): Policy {
@@ -36,7 +36,10 @@ export function parsePolicy(text: string | readonly PolicyCall[], known: Registr
 /** What names of a text stand for. */
 interface Names {
   has(name: string): boolean;
-  /** Counts a piece. @throws KvError for an unknown name, and for more pieces than a policy may have. */
+  /**
+   * Looks up a piece and counts it.
+   * @throws KvError for an unknown name, and for more pieces than a policy may have.
+   */
   find(name: string, alone?: boolean): AnyFactory;
 }
 function namesOf(known: Registry): Names {
@@ -51,7 +54,7 @@ function namesOf(known: Registry): Names {
   };
 }
 
-/** @param whole the calls are all of a text, and not inside brackets. */
+/** @param whole the calls are the whole text, not the inside of brackets. */
 function chain(calls: readonly PolicyCall[], names: Names, whole = false): Piece {
   const pieces = calls.map((call): AnyPiece => {
     if (call.name.trim() === '')
@@ -70,7 +73,7 @@ function chain(calls: readonly PolicyCall[], names: Names, whole = false): Piece
   return pieces.length === 1 ? pieces[0] : compose(...(pieces as readonly AnyPiece[]));
 }
 
-/** What a factory makes of the arguments of a call. */
+/** Calls a factory with the arguments of a call. */
 function made({ name, args = [] }: PolicyCall, factory: AnyFactory, names: Names): unknown {
   const { takes, options } = factory.description;
   const inside: unknown[] = [];
@@ -111,7 +114,9 @@ const numberOf = ({ name, quoted }: PolicyCall): number | string =>
 const flagOf = ({ name, quoted }: PolicyCall): boolean | string =>
   !quoted && (name === 'true' || name === 'false') ? name === 'true' : name;
 
-/** By the form of the option; without one by the look of the text. What does not fit, the factory refuses. */
+/**
+ * Reads a value by the form of the option, without one by the look of the text. The factory refuses what does not fit.
+ */
 function optionValue(
   at: string,
   { key, calls: [first, ...more] }: Arg,
@@ -127,7 +132,7 @@ function optionValue(
   return form || typeof looks === 'boolean' ? (form ? first.name : looks) : numberOf(first);
 }
 
-/** `WEIGHT*SCORER`. */
+/** Parses `WEIGHT*SCORER`. */
 function term(at: string, calls: readonly PolicyCall[], names: Names): readonly [weight: number, scorer: Piece] {
   const [first, ...rest] = calls;
   const [, weight = '', name = ''] = /^([^*]*)\*([^]*)$/.exec(first.name) ?? [];

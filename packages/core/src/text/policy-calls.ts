@@ -1,27 +1,27 @@
 import { KvError } from '../tensor/errors.ts';
 
-/** A name and what stands in brackets behind it: a piece with its arguments, or, without brackets, a value. */
+/** A name, with its arguments if brackets follow it: a piece, or, without brackets, a value. */
 export interface PolicyCall {
   readonly name: string;
-  /** The name stood in double quotes, as a JSON string: a text, whatever it looks like. */
+  /** The name was in double quotes, as a JSON string: a text, whatever it looks like. */
   readonly quoted?: true;
   /** Absent without brackets. */
   readonly args?: readonly Arg[];
 }
-/** One argument: calls with `∘` between them, behind `key=` or alone. */
+/** One argument: calls joined by `∘`, after `key=` or alone. */
 export interface Arg {
   readonly key?: string;
   readonly calls: readonly PolicyCall[];
 }
 
-/** Enough for any policy that runs; what reads the calls may recurse, and compare each with each. */
+/** Enough for any policy that runs. Readers of the calls may recurse, and compare each with each. */
 const LIMITS = { characters: 16_384, names: 512, depth: 32 };
-/** Characters of a text that an error shows on either side of what is missing. */
+/** Characters of context that an error shows on either side. */
 const AROUND = 24;
 
 /**
- * A policy's text as calls: `chain = call {∘ call}`, where `|` stands for ∘ too, `call = name [(arg {, arg})]`, `arg = [key=] chain`, where a name
- * is bare or a JSON string.
+ * Parses a policy's text as calls: `chain = call {∘ call}`, where `|` stands for ∘ too, `call = name [(arg {, arg})]`,
+ * `arg = [key=] chain`, where a name is bare or a JSON string.
  *
  * @throws KvError in one sentence for any other text. Takes time linear in its length.
  */
@@ -29,7 +29,7 @@ export function policyCalls(text: string): readonly PolicyCall[] {
   let at = 0,
     names = 0;
   const refuse = (expected: string): KvError => new KvError('policy', `expected ${expected}, got ${excerpt(text)}`);
-  /** Where something is missing, with what stands around it. */
+  /** Describes where something is missing, with the text around it. */
   const place = (): string => {
     const before = text.slice(0, at).trimEnd(),
       after = text.slice(at).trimStart(),
@@ -78,7 +78,7 @@ export function policyCalls(text: string): readonly PolicyCall[] {
       throw refuse(`text in quotes as JSON has it, not ${excerpt(json)}`);
     }
   };
-  // Outside all brackets nothing but a bracket, a quote, | or ∘ ends a name: it may be the path of a module.
+  // Outside all brackets only a bracket, a quote, | or ∘ ends a name, since it may be the path of a module.
   const head = (depth: number): PolicyCall =>
     eat('"') ? { name: quoted(), quoted: true } : { name: match(depth === 0 ? /[^()"|∘]*/y : /[^()=,"|∘]*/y).trim() };
   const call = (depth: number): PolicyCall => {
@@ -113,7 +113,7 @@ export function policyCalls(text: string): readonly PolicyCall[] {
   return calls;
 }
 
-/** Writes what `policyCalls` reads back. */
+/** Writes calls as text that `policyCalls` reads back. */
 export const printCalls = (calls: readonly PolicyCall[]): string =>
   calls
     .map(
@@ -123,6 +123,6 @@ export const printCalls = (calls: readonly PolicyCall[]): string =>
     .join(' ∘ ');
 const printArg = ({ key, calls }: Arg): string => `${key === undefined ? '' : `${key}=`}${printCalls(calls)}`;
 
-/** The start of a text, on one line. */
+/** Returns the start of a text, on one line. */
 export const excerpt = (text: string): string =>
   `'${text.slice(0, 120).trim().replace(/\s+/g, ' ')}${text.length > 120 ? '…' : ''}'`;

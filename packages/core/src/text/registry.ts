@@ -9,12 +9,12 @@ export interface RegistryEntry {
   readonly factory: AnyFactory;
   readonly package: string;
 }
-/** What texts may name: what packages declare, by name. */
+/** What texts may name: declarations of packages, by name. */
 export type Registry = ReadonlyMap<string, readonly RegistryEntry[]>;
 
 /**
- * Every declared export of modules, by the names of their packages. Exports are recognised by their description;
- * nothing of them is called.
+ * Returns every declared export of modules, keyed by package name. Exports are recognised by their description; none of
+ * them is called.
  */
 export function registry(modules: Readonly<Record<string, object>>, beside: Registry = new Map()): Registry {
   const found = new Map<string, readonly RegistryEntry[]>(beside);
@@ -27,14 +27,14 @@ export function registry(modules: Readonly<Record<string, object>>, beside: Regi
   return found;
 }
 
-/** Everything of a registry, in the order of its packages. */
+/** Returns all entries of a registry, in the order of its packages. */
 export const entries = (known: Registry): readonly RegistryEntry[] => [...known.values()].flat();
 
 /**
- * What a name stands for: `name`, or `package:name` where two packages hold it. Alone in a text it is rather a method;
- * within a composition rather a piece.
+ * Looks up a name: `name`, or `package:name` if two packages have it. Alone in a text a method takes precedence; within
+ * a composition a piece does.
  *
- * @throws KvError for a name that nothing has, or that two packages have.
+ * @throws KvError for a name that no package has, or that several have.
  */
 export function lookUp(known: Registry, text: string, alone = false): AnyFactory {
   const [, from, name = text] = /^(.*):([^:]*)$/.exec(text) ?? [];
