@@ -1,16 +1,16 @@
 import type { Products } from '@kv/core';
 
 /**
-/**
- * What is made of the rows of a block: themselves, their norms, sums, of every `TOGETHER` rows, of their softmax or of
- * errors, where they lie the softmax of what each sees, or where each is largest.
+ * What a block computes from its rows: the rows themselves, their norms, sums over every `TOGETHER` rows of their
+ * softmax (`mass`) or of their errors, the softmax over the vectors that each row sees (`attention`), or the index of
+ * each row's largest (`top`).
  */
 export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4, attention: 5, top: 6 } as const;
 export type FoldKind = (typeof folds)[keyof typeof folds];
 /** Rows whose mass or errors are summed together. */
 export const TOGETHER = 32;
 
-/** `count` rows of q xᵀ from row `first` on: what is made of them in a kernel's memory, `ld` bytes from one to the next. */
+/** The result of `count` rows of q xᵀ from row `first` on, in a kernel's memory; `ld` is the row stride in bytes. */
 interface Block {
   readonly first: number;
   readonly count: number;
@@ -19,8 +19,8 @@ interface Block {
 }
 
 /**
- * Computes q xᵀ of q `[rows, d]` and x `[n, d]`, at least a number each, in f32, block after block; `take` reads what is
- * made of one before the next. What is made by weights gets a block's from `weigh`.
+ * Computes q xᵀ of q `[rows, d]` and x `[n, d]`, neither of them empty, in f32, block after block; `take` reads the
+ * result of one block before the next. Folds that need weights get those of a block from `weigh`.
  */
 type Blocks = (
   q: Float32Array,
@@ -31,13 +31,16 @@ type Blocks = (
   weigh?: (first: number, count: number, to: number, ld: number) => void,
 ) => void;
 
-/** Numbers of q xᵀ that are held at a time. */
+/** Numbers of q xᵀ held at a time. */
 const HELD = 2 ** 19;
 
-/** How many rows of n numbers make a block. */
+/** Returns the number of rows of n numbers in a block. */
 export const rowsHeld = (n: number): number => TOGETHER * Math.max(1, Math.floor(HELD / TOGETHER / Math.max(1, n)));
 
-/** Products of many vectors in f32, by blocks of a memory whose `floats` hold until the next one. */
+/**
+ * Returns products of many vectors in f32, computed by blocks in a memory whose `floats` are valid until the next
+ * block.
+ */
 export function blockProducts(
   floats: (at: number, length: number) => Float32Array,
   blocks: Blocks,
@@ -47,14 +50,14 @@ export function blockProducts(
     if (ld === 4 * n) floats(to, count * n).set(p.subarray(first * n, (first + count) * n));
     else for (let r = 0; r < count; r++) floats(to + r * ld, n).set(p.subarray((first + r) * n, (first + r + 1) * n));
   };
-  /** Sums over the rows of each head. */
+  /** Computes sums over the rows of each head. */
   const sums =
     (fold: FoldKind) =>
     (q: Float32Array, x: Float32Array, d: number, p: Float32Array | undefined, out: Float32Array): void => {
       const n = x.length / d,
         each = q.length / (out.length / Math.max(1, n)), // numbers of a head's queries
         all = new Float64Array(out.length),
-        step = each % (TOGETHER * d) === 0 ? q.length : each; // a sum is of one head
+        step = each % (TOGETHER * d) === 0 ? q.length : each; // a sum must not cross heads
       if (out.length > 0 && q.length > 0)
         for (let from = 0; from < q.length; from += step)
           blocks(

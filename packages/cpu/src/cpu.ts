@@ -17,7 +17,10 @@ const c = (x: Tensor): HostTensor => {
 };
 const maybe = (x: Tensor | undefined): HostTensor | undefined => (x ? c(x) : undefined);
 
-/** Strided operations on the host: f32 storage, f64 arithmetic but for softmax's exponentials, executed at once. */
+/**
+ * Returns strided operations on the host: f32 storage, f64 arithmetic except for softmax's exponentials, executed at
+ * once.
+ */
 export function hostOps(by: () => Vectors): Ops {
   const each = (kind: ElementwiseKind, ...operands: readonly Operand[]): HostTensor =>
     by().elementwise(kind, elementsOf(`ops.${kind}`, operands));
@@ -121,14 +124,14 @@ export function hostOps(by: () => Vectors): Ops {
   });
 }
 
-/** With channels, where those are reduced. */
+/** Adds a channel axis if channels are reduced. */
 function channelled(x: HostTensor, axis: Axis): HostTensor {
   if (axis === 'channels' && x.shape.length < 3)
     throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
   return x;
 }
 
-/** Vectors a `[r, d]` of as many channels as those of b. */
+/** Returns the vectors a `[r, d]`. @throws KvError unless b has as many channels. */
 function alike(at: string, a: HostTensor, b: HostTensor): HostTensor {
   const [, , channels] = dims(b);
   if ((a.shape[1] ?? 1) !== channels)
@@ -146,12 +149,12 @@ const backendOf = (ops: Ops): Backend => ({
   read: async (tensors) => tensors.map((t) => readCpu(t)),
 });
 
-/** The backend of the host: reading is immediate. */
+/** The backend on the host: reading is immediate. */
 export const cpu: Backend = backendOf(cpuOps);
 
 /**
- * The same with an engine's own products of vectors, the same bits where they are summed in f64, and with its own
- * references of kernels in place of those here.
+ * Returns the CPU backend with an engine's own products of vectors (the same bits where sums are in f64), and with its
+ * own references of kernels instead of the default ones.
  */
 export function cpuWith(
   products: (apart: Products) => Products,
@@ -163,7 +166,7 @@ export function cpuWith(
   return backendOf(hostOps(() => own));
 }
 
-/** Numbers of a CPU tensor, row-major; entries beyond a row's length are whatever they are. */
+/** Returns the numbers of a CPU tensor, row-major; entries beyond a row's length are undefined. */
 export function readCpu(t: Tensor): {
   readonly data: Float32Array | Uint32Array;
   readonly shape: readonly number[];

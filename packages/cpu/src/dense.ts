@@ -14,8 +14,8 @@ export function cpuTensor(
   return lengths ? { shape, dtype, data, stride, offset, lengths } : { shape, dtype, data, stride, offset };
 }
 /**
- * Bytes that small tensors are cut from, and the most of one: an event makes a thousand, and memory of its own for each
- * would be a third of its time.
+ * Bytes of a chunk that small tensors are cut from, and of the largest such tensor. An event makes a thousand tensors,
+ * and separate allocations would take a third of its time.
  */
 const CHUNK = 2 ** 18,
   SMALL = 2 ** 16;
@@ -40,7 +40,7 @@ export function expectExtent(x: HostTensor): void {
   if (x.lengths) expectExtent(x.lengths);
 }
 
-/** The same numbers row-major, without a copy where they already are. */
+/** Returns the tensor row-major, without a copy if it already is. */
 export function dense(x: HostTensor): HostTensor {
   if (isDense(x)) return x;
   const out = zeros(x.shape, x.dtype, x.lengths);
@@ -48,11 +48,11 @@ export function dense(x: HostTensor): HostTensor {
   return out;
 }
 
-/** The same numbers with those along an axis side by side, without a copy where they already are. */
+/** Returns the tensor with the numbers along an axis contiguous, without a copy if they already are. */
 export const contiguous = (x: HostTensor, axis: number): HostTensor =>
   (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
 
-/** Rows after broadcasting. @throws KvError where one does not divide the other. */
+/** Returns the number of rows after broadcasting. @throws KvError unless every number of rows divides the largest. */
 export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)[]): number {
   let rows = 1;
   for (const t of tensors) if (t && t.shape[0] > rows) rows = t.shape[0];
@@ -64,20 +64,20 @@ export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)
       );
   return rows;
 }
-/** Row of a tensor that stands for row `r` of `rows`: the KV head of a query head. */
+/** Returns the row of a tensor that row `r` of `rows` reads: the KV head of a query head. */
 export const rowOf = (t: Tensor, r: number, rows: number): number => Math.floor((r * t.shape[0]) / rows);
 
-/** Where row `r` of `rows` begins. */
+/** Returns the offset of that row. */
 export const rowAt = (t: HostTensor, r: number, rows: number): number => t.offset + rowOf(t, r, rows) * t.stride[0];
 
-/** Valid slots of row `r` of `rows`. */
+/** Returns the number of valid slots of row `r` of `rows`. */
 export function validSlots(t: HostTensor, r: number, rows: number = t.shape[0]): number {
   const { lengths } = t;
   return lengths
     ? lengths.data[lengths.offset + rowOf(lengths, r, rows) * (lengths.stride[0] ?? 1)]
     : (t.shape[1] ?? 1);
 }
-/** Lengths for a result of `rows` rows, from the first ragged tensor that has the most rows. */
+/** Returns the lengths for a result of `rows` rows: those of the first ragged tensor with the most rows. */
 export function raggedAs(rows: number, ...tensors: readonly (HostTensor | undefined)[]): HostTensor | undefined {
   let best: HostTensor | undefined;
   for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0] > best.shape[0])) best = t.lengths;

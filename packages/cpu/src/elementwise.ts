@@ -4,7 +4,7 @@ import type { Binary, Operand, Unary } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
 import { commonRows, raggedAs, rowOf, zeros } from './dense.ts';
 
-/** What is done to each number, or to those that stand at the same place in several operands. */
+/** An elementwise operation on one or several operands. */
 export type ElementwiseKind = Unary | Binary | 'odds' | 'where';
 
 interface Numbers {
@@ -35,7 +35,7 @@ const OF: Readonly<Record<ElementwiseKind, (a: number, b: number, c: number) => 
   where: (mask, a, b) => (mask !== 0 ? a : b),
   odds: (h) => h / Math.max(1 - h, ODDS_FLOOR),
 };
-/** A result to be filled, `[rows, outer, inner]`: rows of slots where there is one channel, else vectors. */
+/** A result to be filled, `[rows, outer, inner]`: rows of slots if there is one channel, else vectors. */
 export interface Elements {
   readonly out: HostTensor;
   readonly rows: number;
@@ -45,7 +45,7 @@ export interface Elements {
   readonly operands: readonly Operand[];
 }
 
-/** The broadcast shape of one to three operands, ragged as they are; it has the larger rank. */
+/** Returns the broadcast shape of one to three operands, with the larger rank and the raggedness of the operands. */
 export function elementsOf(at: string, operands: readonly Operand[]): Elements {
   const tensors = operands.filter((x): x is HostTensor => typeof x !== 'number');
   if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
@@ -66,10 +66,10 @@ export function elementsOf(at: string, operands: readonly Operand[]): Elements {
     : { out, rows, outer: slots, inner: channels, operands };
 }
 
-/** The size of an axis of two that broadcast, or -1. An axis of size 0 anywhere leaves nothing to compute. */
+/** Returns the size of an axis of two operands that broadcast, or -1. An axis of size 0 leaves nothing to compute. */
 const joined = (a: number, b: number): number => (a === b || b === 1 ? a : a === 1 ? b : -1);
 
-/** An elementwise operation by plain loops. */
+/** Runs an elementwise operation with plain loops. */
 export function elementwise(kind: ElementwiseKind, { out, rows, outer, inner, operands }: Elements): HostTensor {
   const sources = [0, 1, 2].map((i) => source(operands[i] ?? 0)) as [Source, Source, Source],
     [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers],
@@ -96,7 +96,7 @@ interface Source {
   readonly channel: number;
   row(r: number, rows: number): number;
 }
-/** Where an operand's numbers are; a number is an array of one that never steps. */
+/** Returns the numbers and strides of an operand; a number becomes an array of one with strides 0. */
 function source(x: Operand): Source {
   if (typeof x === 'number')
     return { numbers: { data: Float64Array.of(x), at: 0, by: 0 }, slot: 0, channel: 0, row: () => 0 };

@@ -1,4 +1,4 @@
-/** For engines on the host, and tools that measure them. */
+/** Entry for engines on the host, and for tools that measure them. */
 
 export { blockProducts, folds, rowsHeld, TOGETHER } from './block-products.ts';
 export type { FoldKind } from './block-products.ts';

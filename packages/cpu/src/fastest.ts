@@ -5,7 +5,7 @@ import { simdVectors } from './simd.ts';
 import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
 import type { Vectors } from './vectors.ts';
 
-/** Plain loops: the reference, and what runs where WebAssembly has no SIMD. */
+/** Plain loops: the reference, used where WebAssembly has no SIMD. */
 export const plainVectors: Vectors = {
   grouped: reduceGroups,
   pool,
@@ -23,7 +23,9 @@ export const plainVectors: Vectors = {
 
 let shared: Vectors | undefined, kernel: CpuKernel | undefined;
 
-/** The operations of this process: one kernel serves all, since it holds nothing between calls. */
+/**
+ * Returns the fastest operations in this process. One kernel serves all callers, since it holds nothing between calls.
+ */
 export function vectors(): Vectors {
   if (!shared) {
     kernel = createKernel();
@@ -33,7 +35,7 @@ export function vectors(): Vectors {
 }
 
 /**
- * Bytes of WebAssembly memory that operations on the CPU work in, in this process, whatever runs them. They grow to what
- * the largest operation so far took, which is bounded by slots, heads and head width, and are not given back.
+ * Returns the bytes of WebAssembly memory that operations on the CPU use in this process, for all callers. They grow to
+ * the size of the largest operation so far, which is bounded by slots, heads and head width, and are never released.
  */
 export const scratchBytes = (): number => (kernel?.bytes ?? 0) + pieceBytes();

@@ -3,14 +3,15 @@ import type { WasmMemory } from '@kv/core';
 import { kernelBytes } from './kernel-bytes.ts';
 
 /**
- * Type, address, bytes from row to row, whether it steps within a row, and the value of an operand that is a number.
+ * Operand of the kernel: type, address, row stride in bytes, whether it steps within a row, and its value if it is a
+ * number.
  */
 export type KernelOperand = readonly [type: number, at: number, outer: number, inner: number, value: number];
 
 /** An f32 operand: address and strides. */
 export type Operand4 = readonly [at: number, outer: number, inner: number];
 
-/** The functions of kernel/kernel.ts over one memory; pointers and distances of rows are bytes. */
+/** The functions of kernel/kernel.ts over one memory; pointers and row strides are in bytes. */
 interface Functions {
   readonly memory: WebAssembly.Memory;
   readonly base: WebAssembly.Global;
@@ -85,11 +86,11 @@ interface Functions {
 
 /** The kernel with its memory. */
 export interface CpuKernel extends Functions, WasmMemory {
-  /** Bytes of its memory, which grows to the largest call so far and stays. */
+  /** Size of its memory in bytes, which grows to the largest call so far and never shrinks. */
   readonly bytes: number;
 }
 
-/** The exports of a module. @throws what `WebAssembly.Instance` throws */
+/** Returns the exports of a module. @throws what `WebAssembly.Instance` throws */
 function exportsOf(base64: string): WebAssembly.Exports {
   const text = atob(base64),
     bytes = new Uint8Array(text.length);
@@ -97,7 +98,7 @@ function exportsOf(base64: string): WebAssembly.Exports {
   return new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports;
 }
 
-/** Places and views in a memory whose first bytes are the module's own. */
+/** Returns buffers and views of a memory whose first bytes are the module's own. */
 function memoryOf(memory: WebAssembly.Memory, base: number): WasmMemory & { readonly bytes: number } {
   const first = 16 * Math.ceil(base / 16);
   let f32 = new Float32Array(0),
@@ -138,14 +139,14 @@ function memoryOf(memory: WebAssembly.Memory, base: number): WasmMemory & { read
   };
 }
 
-/** A kernel, or nothing where WebAssembly has no SIMD (a browser in lockdown). */
+/** Returns a kernel, or undefined where WebAssembly has no SIMD (a browser in lockdown). */
 export function createKernel(): CpuKernel | undefined {
   if (typeof WebAssembly !== 'object') return undefined;
   let functions: Functions;
   try {
     functions = exportsOf(kernelBytes) as unknown as Functions;
   } catch {
-    return undefined; // to validate first would read it twice
+    return undefined; // validating first would parse it twice
   }
   return withMemory(functions);
 }
@@ -154,14 +155,17 @@ const withMemory = <F extends { readonly memory: WebAssembly.Memory; readonly ba
   functions: F,
 ): F & WasmMemory & { readonly bytes: number } => {
   const memory = memoryOf(functions.memory, Number(functions.base.value));
-  // a property with a getter stays one
+  // keeps getters as getters
   return Object.defineProperties({ ...functions }, Object.getOwnPropertyDescriptors(memory)) as F & typeof memory;
 };
 
-/** Modules of pieces by their bytes: one serves all calls, since it holds nothing between them. */
+/** Modules of pieces by their bytes. One serves all callers, since it holds nothing between calls. */
 const modules = new Map<string, ReturnType<typeof withMemory>>();
 
-/** The module of a piece's kernel. @throws KvError naming the kernel, for bytes that are no module of the right form */
+/**
+ * Returns the module of a piece's kernel.
+ * @throws KvError naming the kernel, for bytes that are not a module of the right form
+ */
 export function pieceModule(id: string, bytes: string): WasmMemory {
   const known = modules.get(bytes);
   if (known) return known;
@@ -179,5 +183,5 @@ export function pieceModule(id: string, bytes: string): WasmMemory {
   return made;
 }
 
-/** Bytes of the memories of pieces' modules. */
+/** Returns the total size of the memories of pieces' modules, in bytes. */
 export const pieceBytes = (): number => [...modules.values()].reduce((sum, { bytes }) => sum + bytes, 0);

@@ -5,7 +5,7 @@ import type { Products, Axis, Reduction } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
 import { raggedAs, validSlots, zeros } from './dense.ts';
 
-/** Of `count` numbers from `from` on, `step` apart. */
+/** Reduces `count` numbers from `from` on, `step` apart. */
 function fold(kind: Reduction, { data }: HostTensor, from: number, step: number, count: number): number {
   if (kind === 'max' || kind === 'min') {
     const sign = kind === 'max' ? 1 : -1;
@@ -42,7 +42,7 @@ export function reduce(kind: Reduction, x: HostTensor, axis: Exclude<Axis, 'rows
   return out;
 }
 
-/** All rows to `rows`, neighbours together. */
+/** Reduces groups of consecutive rows, leaving `rows` rows. */
 export function reduceGroups(kind: Reduction, x: HostTensor, rows: number): HostTensor {
   const [all, slots, channels] = dims(x),
     [sr, ss, sc] = strides(x),
@@ -55,7 +55,7 @@ export function reduceGroups(kind: Reduction, x: HostTensor, rows: number): Host
   return out;
 }
 
-/** Each row over its valid slots divided by its sum, exponentiated first or not. */
+/** Divides each row by its sum over valid slots, after exponentiation for softmax. */
 export function normaliseRows(x: HostTensor, softmax: boolean): HostTensor {
   const [rows, slots] = dims(x),
     [sr, ss] = strides(x);
@@ -77,14 +77,14 @@ export function normaliseRows(x: HostTensor, softmax: boolean): HostTensor {
   return out;
 }
 
-/** What a logit of a row becomes by its softmax. */
+/** Returns the function from a logit of a row to its softmax. */
 function sharesOf(row: Float32Array): (y: number) => number {
   const top = row.reduce((a, b) => Math.max(a, b), LOWEST),
     total = row.reduce((sum, y) => sum + Math.exp(y - top), 0);
   return (y) => Math.exp(y - top) / total;
 }
 
-/** By plain loops: what references of kernels use where they are given nothing faster. */
+/** Products with plain loops, used by references of kernels if nothing faster is available. */
 export const plainProducts: Products = {
   dots(q, x, d, out) {
     const n = x.length / d;

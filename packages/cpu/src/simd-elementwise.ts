@@ -25,7 +25,7 @@ const KINDS: readonly ElementwiseKind[] = [
   'log1p',
   'odds',
 ];
-/** Those that f32 does not round as f64 would. */
+/** Operations whose f32 result may differ from the f64 result rounded to f32. */
 const IN_F64: readonly ElementwiseKind[] = ['exp', 'log', 'log1p', 'odds'];
 /** Types of the kernel's operands. */
 const F32 = 0,
@@ -39,13 +39,13 @@ interface Slab {
   readonly x: Operand;
   readonly type: number;
   readonly at: number;
-  /** Distances in the tensor, 0 where one stands for all. */
+  /** Strides in the tensor, 0 along broadcast axes. */
   readonly line: number;
   readonly step: number;
   readonly width: number;
 }
 
-/** Each number by the kernel. */
+/** Runs elementwise operations with the kernel. */
 export const simdElementwise =
   (k: CpuKernel): Vectors['elementwise'] =>
   (kind, elements) => {
@@ -79,7 +79,7 @@ interface Run {
   readonly flat: boolean;
 }
 
-/** Flat where every operand is a number, or dense and of the result's shape: what most calls are. */
+/** Returns a flat run if every operand is a number, or dense and of the result's shape, as in most calls. */
 function runOf({ out, rows, outer, inner, operands }: Elements): Run {
   const size = out.data.length;
   let flat = size <= BLOCK;
@@ -98,7 +98,7 @@ function slabOf(x: Operand, at: number, { outer, inner, flat }: Run): Slab {
   return { x, type, at, line: outer === 1 ? 0 : slot, step, width: step === 0 ? 1 : inner };
 }
 
-/** Copies what stands for lines [first, first + n) of row r. */
+/** Copies the operand's part for lines [first, first + n) of row r. */
 function bring(
   k: CpuKernel,
   { x, type, at, line, step, width }: Slab,
@@ -108,7 +108,7 @@ function bring(
   n: number,
 ): void {
   if (typeof x === 'number') {
-    k.f32()[at / 4] = x; // for those who read numbers in f32 alone
+    k.f32()[at / 4] = x; // for functions that only read f32
     return;
   }
   const t = x as HostTensor,
@@ -129,7 +129,7 @@ function bring(
       else for (let i = 0; i < width; i++) memory[to + j * width + i] = data[from + j * line + i * step];
 }
 
-/** The kernel's function for these operands, over so many lines of so many numbers. */
+/** Returns the kernel's function for these operands, over the given numbers of lines and of numbers per line. */
 function computing(
   k: CpuKernel,
   kind: ElementwiseKind,
@@ -151,7 +151,7 @@ function computing(
     : (n, inner) => k.zip(index, n, inner, ...p, ...q, found);
 }
 
-/** Whether f32 holds it: then an operation of two rounds in f32 as it would in f64. */
+/** Whether f32 holds the operand exactly; then an operation on two of them rounds in f32 as it would in f64. */
 const inF32 = ({ x, type }: Slab): boolean => type === F32 || (type === NUMBER && Math.fround(x as number) === x);
 const operand4 = ({ at, line, step, width }: Slab): Operand4 => [at, line === 0 ? 0 : 4 * width, step === 0 ? 0 : 1];
 const operand = ({ x, type, at, line, step, width }: Slab): KernelOperand => [

@@ -7,15 +7,15 @@ import type { CpuKernel } from './kernel.ts';
 type Ref = Kernel['ref'];
 type RefOf<K extends Kernel> = K['ref'];
 
-/** Vectors that are looked at together: in f64 they stay in the second-level cache. */
+/** Vectors processed together: in f64 they stay in the second-level cache. */
 const MANY = 512,
   SOME = 128;
-/** Vectors whose weighed ones the kernel holds. */
+/** Largest number of vectors whose weighted sum the kernel holds. */
 const SHORT = 32;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
-/** Few queries as they are: inner products or distances. */
+/** Computes inner products or distances of a few queries, without packing them. */
 function fewQueries(
   k: CpuKernel,
   kind: 'dots' | 'distances',
@@ -39,7 +39,7 @@ function fewQueries(
   }
 }
 
-/** Inner products of many queries, in tiles of numbers in f64. */
+/** Computes inner products of many queries, in tiles of f64 numbers. */
 export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: number, out: Float32Array): void {
   const rows = q.length / d,
     n = x.length / d,
@@ -67,7 +67,7 @@ export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: numb
   }
 }
 
-/** Products by the WebAssembly kernel. */
+/** Returns products computed by the WebAssembly kernel. */
 export const simdProducts = (k: CpuKernel): Products => ({
   dots: (q, x, d, out) => (q.length < 3 * d ? fewQueries(k, 'dots', q, x, d, out) : manyDots(k, q, x, d, out)),
   distances: (q, x, d, out) => fewQueries(k, 'distances', q, x, d, out),
@@ -276,8 +276,8 @@ const turns =
   };
 
 /**
- * What computes a kernel: for those of @kv/core the functions of `k`, else the kernel's own WebAssembly, else its
- * reference.
+ * Returns the implementation of a kernel: for those of @kv/core the functions of `k`, else the kernel's own
+ * WebAssembly, else its reference.
  */
 export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new WeakMap<Kernel, Ref>([

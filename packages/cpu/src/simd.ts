@@ -10,7 +10,7 @@ import { noGroup, outside, pool as poolPlainly, take as takeVectors, WIDE } from
 import { simdKernels, simdProducts } from './simd-kernels.ts';
 import type { SlotMasks, Vectors } from './vectors.ts';
 
-/** The same operations by the WebAssembly kernel. */
+/** Returns the same operations computed by the WebAssembly kernel. */
 export const simdVectors = (k: CpuKernel): Vectors => ({
   grouped: (kind, x, rows) =>
     x.shape.length < 3 && (kind === 'mean' || kind === 'sum' || kind === 'max')
@@ -38,7 +38,7 @@ function putRow(k: CpuKernel, x: HostTensor, row: number, rows: number, count: n
 }
 
 const KINDS = { mean: 0, sum: 1, max: 2 } as const;
-/** All rows of `[all, n]` to `rows`, neighbours together. */
+/** Reduces groups of consecutive rows of `[all, n]`, leaving `rows` rows. */
 function groupRows(k: CpuKernel, kind: keyof typeof KINDS, given: HostTensor, rows: number): HostTensor {
   const x = contiguous(given, 1),
     [all, slots] = dims(x),
@@ -78,7 +78,7 @@ function pool(k: CpuKernel, given: HostTensor, options: PoolOptions): HostTensor
   return out;
 }
 
-/** 0, or 1 + the place of the first number that is not finite or below `atLeast`. */
+/** Returns 0, or 1 + the index of the first number that is not finite or below `atLeast`. */
 function firstBad(k: CpuKernel, given: HostTensor, atLeast: number): HostTensor {
   const x = contiguous(given, 1),
     [rows, slots] = dims(x),
@@ -96,7 +96,7 @@ function firstBad(k: CpuKernel, given: HostTensor, atLeast: number): HostTensor 
   return out;
 }
 
-/** Each row over its valid slots divided by its sum, exponentiated first, in f32, or not. */
+/** Divides each row by its sum over valid slots, after exponentiation in f32 for softmax. */
 function normaliseRows(k: CpuKernel, given: HostTensor, softmax: boolean): HostTensor {
   const x = contiguous(given, 1),
     [rows, slots] = dims(x),
@@ -145,7 +145,7 @@ function select(k: CpuKernel, scores: HostTensor, budgets: HostTensor, masks: Sl
   return out;
 }
 
-/** Each row over its valid slots, `[rows, 1]`. */
+/** Reduces each row over its valid slots, `[rows, 1]`. */
 function reduceSlots(k: CpuKernel, kind: Reduction, given: HostTensor): HostTensor {
   const x = contiguous(given, 1),
     [rows, slots] = dims(x),

@@ -5,7 +5,7 @@ import type { HostTensor } from '@kv/core/engine';
 import { commonRows, cpuTensor, dense, raggedAs, rowAt, rowOf, validSlots, zeros } from './dense.ts';
 import type { SlotMasks } from './vectors.ts';
 
-/** Wider windows than this are pooled by blocks, in time that does not grow with their width. */
+/** Windows wider than this are pooled by blocks, in time that does not grow with their width. */
 export const WIDE = 64;
 
 export function pool(x: HostTensor, { kernel, kind, except = 0 }: PoolOptions): HostTensor {
@@ -38,8 +38,8 @@ export function pool(x: HostTensor, { kernel, kind, except = 0 }: PoolOptions): 
 }
 
 /**
- * Maximum or sum of x over [i - half, i + half] around every slot i, in O(n): a window is the end of one block of its
- * width and the start of the next (van Herk 1992). Nothing is subtracted, so that no digits are lost.
+ * Returns the maximum or sum of x over [i - half, i + half] for every slot i, in O(n): a window is the end of one block
+ * of its width and the start of the next (van Herk 1992). Nothing is subtracted, so no precision is lost.
  */
 function windows(x: HostTensor['data'], half: number, kind: 'mean' | 'max'): Float64Array {
   const n = x.length,
@@ -49,7 +49,7 @@ function windows(x: HostTensor['data'], half: number, kind: 'mean' | 'max'): Flo
     at = (i: number): number => (i < 0 || i >= n ? none : x[i]),
     out = new Float64Array(n),
     ends = new Float64Array(width + 1).fill(none);
-  // the windows that start in one block of x, of which those that have a slot in their middle are looked at
+  // the windows that start in one block of x; only those centred on a slot count
   for (let first = -half; first + half < n; first += width) {
     for (let j = width - 1; j >= 0; j--) ends[j] = join(ends[j + 1], at(first + j));
     for (let j = 0, start = none; j < width && first + j + half < n; j++) {
@@ -109,7 +109,7 @@ export function take(table: HostTensor, index: HostTensor): HostTensor {
       if (at >= size) throw outside(at, r, i, size);
       if (!whole) for (let c = 0; c < channels; c++) out.data[to + c] = table.data[from + c * sc];
       else {
-        // neighbours that stay neighbours go together
+        // copy runs of consecutive entries at once
         for (run = 1; i + run < n && at + run < size && index.data[fromI + (i + run) * si] === at + run; ) run++;
         out.data.set(table.data.subarray(from, from + run * channels), to);
       }
@@ -147,12 +147,12 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: HostTensor, groups: 
   return out;
 }
 
-/** What a slot is to `select`. */
+/** States of a slot in `select`. */
 const CLOSED = 0,
   OPEN = 1,
   TAKEN = 2;
 
-/** Writes `mark` wherever a mask's row is set, and counts how often. */
+/** Writes `mark` wherever a mask's row is set, and returns how often. */
 function stamp(marks: Uint8Array, mask: HostTensor, from: number, n: number, as: number): number {
   const [, step] = strides(mask),
     { data } = mask;

@@ -3,7 +3,7 @@ import type { Products } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
 import { commonRows, dense, raggedAs, rowOf, validSlots, zeros } from './dense.ts';
 
-/** The rows of `[r, w]`, or the vectors of each row of `[r, n, d]`, side by side, in f32. */
+/** Returns the rows of `[r, w]`, or the vectors of each row of `[r, n, d]`, contiguous and in f32. */
 function rowsOf(given: HostTensor): (first: number, rows: number) => Float32Array {
   const [, n, d] = dims(given),
     [step = 0, slot = 0, channel = 0] = given.stride,
@@ -24,7 +24,7 @@ function rowsOf(given: HostTensor): (first: number, rows: number) => Float32Arra
   }
 }
 
-/** The Euclidean length of each vector of `[r, n, d]`. */
+/** Returns the Euclidean length of each vector of `[r, n, d]`. */
 export function norms(by: Products, x: HostTensor): HostTensor {
   const [rows, n, d] = dims(x),
     out = zeros([rows, n], 'f32', x.lengths),
@@ -64,7 +64,7 @@ export function matmul(by: Products, a: HostTensor, b: HostTensor): HostTensor {
   return out;
 }
 
-/** The sum or mean of each row's vectors, `[r, n, d]` to `[r, 1, d]`. */
+/** Returns the sum or mean of each row's vectors, `[r, n, d]` to `[r, 1, d]`. */
 export function totals(by: Products, kind: 'sum' | 'mean', x: HostTensor): HostTensor {
   const [rows, , d] = dims(x),
     out = zeros([rows, 1, d]),
@@ -79,6 +79,6 @@ export function totals(by: Products, kind: 'sum' | 'mean', x: HostTensor): HostT
   return out;
 }
 
-/** Rows of a result. */
+/** Returns rows of a result. */
 const head = ({ data }: HostTensor, r: number, size: number, rows = 1): Float32Array =>
   data.subarray(r * size, (r + rows) * size) as Float32Array;

@@ -8,17 +8,17 @@ export interface SlotMasks {
   readonly active?: HostTensor | undefined;
 }
 
-/** The operations that an event spends its time in, on dimensions that fit. */
+/** The operations that take most of an event's time, on dimensions that were checked. */
 export interface Vectors {
-  /** All rows to `rows`, neighbours together. */
+  /** Reduces groups of consecutive rows, leaving `rows` rows. */
   grouped(kind: Reduction, x: HostTensor, rows: number): HostTensor;
-  /** One number for each element. */
+  /** Computes one number for each element. */
   elementwise(kind: ElementwiseKind, elements: Elements): HostTensor;
   /** Products of many vectors, for operations and for references of kernels. */
   readonly products: Products;
-  /** The implementation that computes a kernel. */
+  /** Returns the implementation of a kernel. */
   reference(kernel: Kernel): Kernel['ref'];
-  /** One axis to size 1; channels are dropped. */
+  /** Reduces one axis to size 1; channels are dropped. */
   reduce(kind: Reduction, x: HostTensor, axis: Exclude<Axis, 'rows'>): HostTensor;
   take(table: HostTensor, index: HostTensor): HostTensor;
   groupSlots(kind: 'mean' | 'sum' | 'max', x: HostTensor, groups: HostTensor, count: number): HostTensor;

@@ -1,7 +1,7 @@
 import { kernel, scorer, keys } from '@kv/core';
 import type { WasmMemory } from '@kv/core';
 
-// What a package of a third party brings for a fast piece: it knows @kv/core alone, and no package knows it.
+// A third-party package with a fast piece: it depends on @kv/core only, and no package depends on it.
 
 type Halve = (x: Float32Array, out: Float32Array) => void;
 /** Calls of the plain loop. */

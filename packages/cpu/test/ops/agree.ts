@@ -4,7 +4,8 @@ import type { Tensor } from '@kv/core';
 import type { NdArray } from 'ndarray';
 
 /**
- * Valid entries of a tensor are the oracle's, to f32 rounding of an exact result (1 ulp, relative), or to `tolerance`.
+ * Asserts that valid entries of a tensor equal the oracle's, to f32 rounding of an exact result (1 ulp, relative), or
+ * to `tolerance`.
  */
 export function agree(
   got: Tensor,

@@ -8,8 +8,8 @@ import type { Rows } from './ops.oracle.ts';
 const { ops } = cpu;
 type Layout = 'dense' | 'offset' | 'strided' | 'transposed';
 /**
- * A random array: its shape, its valid slots and how it lies in memory. Half of the numbers are on a coarse grid, so
- * that ties happen.
+ * A random array: its shape, its valid slots and its memory layout. Half of the numbers are on a coarse grid, so that
+ * ties happen.
  */
 export interface Spec {
   readonly shape: readonly number[];
@@ -29,7 +29,7 @@ export function numbers(seed: number): () => number {
 const layouts = fc.constantFrom<Layout>('dense', 'offset', 'strided', 'transposed');
 const ragged = (rows: number, slots: number): fc.Arbitrary<readonly number[] | undefined> =>
   fc.option(fc.array(fc.nat(slots), { minLength: rows, maxLength: rows }), { nil: undefined });
-/** Arrays of a shape, in any layout, dense or ragged with empty rows among them. */
+/** Arrays of a shape, in any layout, dense or ragged, some rows empty. */
 export const specs = (
   shape: readonly number[],
   { positive = false, dense = false }: { readonly positive?: boolean; readonly dense?: boolean } = {},
@@ -42,7 +42,7 @@ export const specs = (
     positive: fc.constant(positive),
   });
 
-/** A real ndarray over f32 memory, with gaps, an offset or swapped axes as the layout says. */
+/** Returns a real ndarray over f32 memory, with gaps, an offset or swapped axes as the layout says. */
 export function nd({ shape, layout, seed, positive }: Spec): NdArray<Float32Array> {
   const next = numbers(seed + 1),
     coarse = next() < 0.5;
@@ -66,7 +66,7 @@ export function nd({ shape, layout, seed, positive }: Spec): NdArray<Float32Arra
   }
   return ndarray(fill(size(shape)), [...shape]);
 }
-/** The tensor of a spec: the ndarray itself goes in. */
+/** Returns the tensor of a spec, made from the ndarray itself. */
 export function tensor(spec: Spec): Tensor {
   const { lengths } = spec;
   return ops.from(

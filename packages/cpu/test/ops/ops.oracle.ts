@@ -24,7 +24,7 @@ const rank3 = (x: NdArray): NdArray =>
     [0, 1, 2].map((i) => x.stride[i] ?? 0),
     x.offset,
   );
-/** Row of `x` that stands for row r of `rows`: the KV head of a query head. */
+/** Row of `x` that row r of `rows` reads: the KV head of a query head. */
 const share = (count: number, r: number, rows: number): number => Math.floor(r / (rows / count));
 export const validOf = ({ array, lengths }: Rows, r: number, rows: number = array.shape[0]): number =>
   lengths ? lengths[share(lengths.length, r, rows)] : (array.shape[1] ?? 1);
@@ -118,9 +118,7 @@ export const groupRows = (kind: 'mean' | 'max' | 'sum', x: NdArray, rows: number
   return each(zeros([rows, x.shape[1]]), (r, i) => folded(kind, from.lo(r * group, i).hi(group, 1)));
 };
 
-/**
- * Rows divided by their sums over valid slots, of the numbers or of their exponentials; uniform where there is no mass.
- */
+/** Rows divided by their sums over valid slots, of the numbers or of their exponentials; uniform if the sum is 0. */
 export function normalised(x: Rows, exponentials: boolean): F64 {
   const out = float64(x.array);
   for (let r = 0; r < out.shape[0]; r++) {

@@ -168,7 +168,7 @@ describe('rows as weights', () => {
 });
 
 describe('vectors', () => {
-  /** `[H, n]` or `[H, d]` beside `[G, n, d]`. */
+  /** `[H, n]` or `[H, d]` with `[G, n, d]`. */
   const pair = (flat: 'slots' | 'channels'): fc.Arbitrary<readonly [Spec, Spec]> =>
     dims.chain(([kv, group, n, d]) =>
       fc.tuple(specs([kv * group, flat === 'slots' ? n : d], { dense: flat === 'channels' }), specs([kv, n, d])),

@@ -6,7 +6,7 @@ import type { Rows } from './ops.oracle.ts';
 type F64 = NdArray<Float64Array>;
 const row = (x: Rows, r: number): number[] => Array.from({ length: validOf(x, r) }, (_, i) => x.array.get(r, i));
 
-/** Mean or max over the slots within half a kernel, of those that take part; the mean divides by the whole kernel. */
+/** Mean or max over the participating slots within half a kernel; the mean divides by the whole kernel. */
 export function pool(x: Rows, kernel: number, kind: 'mean' | 'max', except: number): F64 {
   const from = float64(x.array);
   return each(zeros(x.array.shape), (r, i) => {
@@ -20,7 +20,7 @@ export function pool(x: Rows, kernel: number, kind: 'mean' | 'max', except: numb
     return kind === 'max' ? nops.sup(part) : nops.sum(part) / kernel;
   });
 }
-/** How many entries come before: higher ones, and equal ones of a lower slot, then of a lower row. */
+/** Number of entries ranked before: higher ones, and equal ones of a lower slot, then of a lower row. */
 export function rank(x: Rows, over: 'row' | 'all'): F64 {
   const all = Array.from({ length: x.array.shape[0] }, (_, r) => row(x, r));
   return each(zeros(x.array.shape), (r, i) => {
@@ -60,7 +60,7 @@ export function select(scores: Rows, budgets: readonly number[], { forced, banne
     return [...kept].sort((a, b) => a - b);
   });
 }
-/** Per group: the sum, mean or maximum of the slots that belong to it; 0 of none. */
+/** The sum, mean or maximum of the slots of each group; 0 for an empty group. */
 export const groupSlots = (kind: 'mean' | 'sum' | 'max', x: Rows, groups: NdArray, count: number): F64 =>
   each(zeros([x.array.shape[0], count]), (r, g) => {
     const own = Math.floor(r / (x.array.shape[0] / groups.shape[0])),

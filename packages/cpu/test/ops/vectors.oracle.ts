@@ -23,7 +23,7 @@ export function matmul(a: Rows, b: Rows): F64 {
     return product(x.pick(rowOf(x, r, rows), null).hi(count), y.pick(rowOf(y, r, rows), null, c).hi(count));
   });
 }
-/** For every vector of `k [r', n, d]` a number from it and the row's vector `q [r, d]`. */
+/** Applies f to every vector of `k [r', n, d]` and the row's vector in `q [r, d]`. */
 const along = (q: NdArray, k: NdArray, f: (q: F64, k: F64) => number): F64 => {
   const rows = most(q, k),
     x = float64(q),

@@ -23,7 +23,7 @@ const sizes = fc.oneof(
 );
 const spec = (shape: readonly number[], rows = false): fc.Arbitrary<Spec> => specs(shape, { dense: rows });
 
-/** Valid entries alike, to the last bit or so of f32. */
+/** Asserts that valid entries agree, up to about the last bit of f32. */
 function alike(got: Tensor, want: Tensor): void {
   const [a, b] = [readCpu(got), readCpu(want)],
     [rows, slots = 1] = a.shape;

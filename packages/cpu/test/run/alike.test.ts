@@ -34,7 +34,7 @@ const policies: fc.Arbitrary<Piece> = fc
     then: fc.array(fc.constantFrom(...transforms), { maxLength: 2 }),
   })
   .map(({ scorer: first, then }) => compose(first as Piece<'start', 'scores'>, ...(then as []), topK()));
-/** Some layers hold the same tensor of positions, others one of their own. */
+/** Some layers share a tensor of positions, others have their own. */
 const layers = fc
   .array(fc.record({ held: fc.nat(2), budget: fc.integer({ min: 2, max: 3 }), seed: fc.nat(1000) }), {
     minLength: 1,
@@ -57,7 +57,7 @@ const layers = fc
 
 const knowing = (known: StepCache, all: readonly EventLayer[]): readonly EventLayer[] =>
   all.map((layer) => ({ ...layer, known }));
-/** What an event keeps with what is known of layers before, in two parts, is what it keeps without. */
+/** An event in two parts, with a step cache of earlier layers, keeps what it keeps without one. */
 const keepsTheSame = (make: () => StepCache) =>
   fc.asyncProperty(policies, layers, fc.nat(6), async (policy, all, cut) => {
     const compiled = compile(policy),
@@ -71,7 +71,7 @@ const keepsTheSame = (make: () => StepCache) =>
 test('what a step left in a layer serves only layers where it reads the same', () =>
   fc.assert(keepsTheSame(() => new StepCache())));
 
-/** Takes what any layer before left, if what it looks at is the same. */
+/** Reuses the result of any earlier layer if what it compares is the same. */
 class Careless extends StepCache {
   readonly #all = new Map<Step, { readonly cell: StepInput; readonly drafts: readonly DraftSelection[] }>();
   readonly #same: (step: Step, a: StepInput, b: StepInput) => boolean;
@@ -134,6 +134,6 @@ test('a piece of positions runs once for all layers that hold the same, and for 
       alike.map(({ at: { layer } }) => place(layer, held())),
     ),
   ).toBe(4);
-  // inside another piece, too, and once where a policy names it twice
+  // also inside another piece, and once if a policy names it twice
   expect(counted(compose(sum(near, numbered(), near), topK()), alike)).toBe(1);
 });

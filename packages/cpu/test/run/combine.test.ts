@@ -10,7 +10,7 @@ import { agree } from '../ops/agree.ts';
 import { numbers } from '../ops/arrays.ts';
 import { ops } from './engine.ts';
 
-/** Scorers that give one channel of a signal. */
+/** Scorers that return one channel of a signal. */
 const first: Scorer<'first'> = scorer('first', { needs: [as('a', keys)] }, ({ ops: o, a }) =>
   o.reduce('sum', a, 'channels'),
 )();

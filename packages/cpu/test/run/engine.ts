@@ -25,7 +25,7 @@ export const matrix = (rows: readonly (readonly number[])[], lengths?: readonly 
     'f32',
     lengths && ops.from({ data: Uint32Array.from(lengths), shape: [lengths.length] }, 'u32'),
   );
-/** One layer that gives the signals by id, and counts what is read. */
+/** One layer that provides the signals by id, and counts reads. */
 export function layer(
   signals: Readonly<Record<string, unknown>>,
   more: Partial<LayerContext> = {},
@@ -43,7 +43,7 @@ export function layer(
     },
   };
 }
-/** A whole event on the CPU, settled. */
+/** Runs a whole event on the CPU and reads its decisions. */
 export async function event(policy: Piece, ...layers: readonly EventLayer[]): Promise<SettledEvent> {
   return readDecisions(cpu, layers, runEvent(compile(policy), layers, ops));
 }

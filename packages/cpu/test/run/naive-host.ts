@@ -1,7 +1,7 @@
 import { advance, retain } from '@kv/cpu';
 import type { Budget, HostArray, Policy, RetainResult, RetainState } from '@kv/core';
 
-/** Shapes of a toy transformer: one vector a token, projected by fixed numbers. */
+/** Shapes of a toy transformer: one vector per token, projected by fixed numbers. */
 export interface Toy {
   readonly layers: number;
   readonly queryHeads: number;
@@ -23,7 +23,7 @@ const array = (rows: readonly (readonly (readonly number[])[])[]): HostArray => 
   return { data: Float32Array.from(data), shape: [rows.length, longest, dim] };
 };
 
-/** An engine of its own: it holds a cache in nested lists, and knows policies by `retain` and `advance` alone. */
+/** A separate engine: it holds a cache in nested lists, and uses policies only through `retain` and `advance`. */
 export class NaiveHost {
   length = 0;
   private state: RetainState = new Map();

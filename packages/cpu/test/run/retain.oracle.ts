@@ -1,6 +1,8 @@
 import type { HostArray } from '@kv/core';
 
-/** Slots that mean attention of the last w queries keeps in each KV head, the window's own first: float64, plain loops. */
+/**
+ * Slots that mean attention of the last w queries keeps in each KV head, the window's own first: float64, plain loops.
+ */
 export function keptByWindow(
   { keys, queries }: { readonly keys: HostArray; readonly queries: HostArray },
   window: number,

@@ -77,7 +77,7 @@ describe('view', () => {
 
 describe('wrapSelect', () => {
   const seen = state('seen', { kind: 'slot', rows: 'query' });
-  /** Retrieves in the first row only; the second reuses what state says. */
+  /** Retrieves in the first row only; the second reuses the state. */
   const half = wrapSelect('half', { needs: [seen] }, ({ ops: o, seen: old, inner }) => {
     const active = matrix([[1], [0]]),
       now = o.where(active, o.mark(inner(active).kept, old), old);

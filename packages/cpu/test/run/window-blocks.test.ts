@@ -23,7 +23,7 @@ const cases = fc.record({
   seed: fc.nat(2 ** 30),
 });
 
-/** A window of w queries over heads that hold different tokens, and its rows by the oracle. */
+/** A window of w queries over heads that hold different tokens, and its rows computed by the oracle. */
 function windowOf({
   G,
   R,
