@@ -8,7 +8,7 @@ import { random } from './random.ts';
 /** An allocator that needs no scores. */
 export type AnyAllocator = Piece<any, 'same'>;
 export interface AllocatorOptions extends LawOptions {
-  /** How far the sum may miss the total, where an allocator declares its rounding. @defaultValue 0 */
+  /** How far the sum may miss the total, if an allocator declares its rounding. @defaultValue 0 */
   readonly slack?: ((layers: number, heads: number) => number) | undefined;
 }
 
@@ -38,7 +38,7 @@ const lengths = ({ layers, heads, slots, ragged, seed }: PlanSpec): number[][] =
     Array.from({ length: heads }, () => (ragged ? 1 + Math.floor(next() * slots) : slots)),
   );
 };
-/** What the allocator makes of uniform budgets, beside pieces that force `floor` slots. */
+/** Runs the allocator on uniform budgets, together with pieces that force `floor` slots. */
 function plan(piece: AnyAllocator, spec: PlanSpec): BudgetPlan & { readonly spec: PlanSpec } {
   const all = lengths(spec),
     start: BudgetPlan = {
@@ -78,7 +78,7 @@ export const allocator = {
   whole: budgetsAre((b) =>
     claim(Number.isNaN(b) || (Number.isInteger(b) && b >= 0), () => `expected whole budgets, got ${b}`),
   ),
-  /** The sum is the total asked for wherever every head has that many slots, and never above it. */
+  /** The sum is the total asked for if every head has that many slots, and never above it. */
   total: (piece, { slack = () => 0 } = {}) =>
     fc.property(specs, (spec) => {
       const { budgets, lengths } = plan(piece, spec),
@@ -90,18 +90,18 @@ export const allocator = {
         () => `expected budgets that add up to ${want}, got ${got}`,
       );
     }),
-  /** No head gets more than it has, where no head was offered more. */
+  /** No head gets more slots than it has, unless it was offered more. */
   cap: budgetsAre((b, n, { lengths, spec }) =>
     claim(!fits(lengths, spec) || !(b > n), () => `a head of ${n} slots got a budget of ${b}`),
   ),
-  /** No head gets less than the slots forced in it, where the mean covers them. */
+  /** No head gets less than the slots forced in it, if the mean covers them. */
   floor: budgetsAre((b, n, { spec }) =>
     claim(
       spec.budget < spec.floor || !(b < Math.min(spec.floor, n)),
       () => `a head of ${n} slots, ${spec.floor} of them forced, got a budget of ${b}`,
     ),
   ),
-  /** The same question gets the same answer. */
+  /** The same input gives the same result. */
   deterministic: (piece) =>
     fc.property(specs, (spec) => {
       const [a, b] = [plan(piece, spec).budgets, plan(piece, spec).budgets].map((x) => JSON.stringify(x));

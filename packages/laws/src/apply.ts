@@ -18,7 +18,7 @@ import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims } from './law.ts';
 import { random, vectors } from './random.ts';
 
-/** What runs a piece on plain arrays of one layer, as core's `apply` and `applyOn` do. */
+/** A function that runs a piece on plain arrays of one layer, as core's `apply` and `applyOn` do. */
 export type Apply = (piece: Piece, inputs: Inputs) => ApplyResult | Promise<ApplyResult>;
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
@@ -39,7 +39,7 @@ interface Case {
   readonly recent: number;
   readonly keys: DenseArray;
   readonly values: DenseArray;
-  /** Weights of one row for each of `signals`. */
+  /** One row of weights for each of `signals`. */
   readonly rows: readonly (readonly number[])[];
 }
 const cases: fc.Arbitrary<Case> = fc
@@ -61,7 +61,7 @@ const cases: fc.Arbitrary<Case> = fc
     return { ...rest, keys: array(), values: array(), rows: [row(), row()] };
   });
 const text = (x: unknown): string => JSON.stringify(x);
-/** What comes of a call: its result, or the sentence that refuses it. */
+/** Returns the result of a call, or the error that refuses it. */
 const outcome = async (run: () => ApplyResult | Promise<ApplyResult>): Promise<ApplyResult | KvError> => {
   try {
     return await run();
@@ -78,7 +78,7 @@ const property =
 
 /** Claims about functions such as `apply`, which run a piece on plain arrays. */
 export const application = {
-  /** Of given keys and values it keeps what `retain` keeps. */
+  /** With given keys and values it keeps what `retain` keeps. */
   kept: property(async (apply, { budget, keys: k, values: v }) => {
     const policy = compose(norms, topK),
       { kept } = await apply(policy, { keys: k, values: v, budget }),
@@ -110,7 +110,7 @@ export const application = {
     const { notes } = await apply(compose(norms, noted, topK), { keys: k, values: v, budget });
     claim(text(notes) === text(['as they were']), () => `expected what the allocator said, got ${text(notes)}`);
   }),
-  /** One array is not taken for two signals that are read by its name; each is, under its own. */
+  /** One array is not used for two signals that are read by its name; arrays under the signals' own names are. */
   apart: property(async (apply, { rows: [last, window] }) => {
     const one = await outcome(() => apply(both, { attention: [last] }));
     claim(one instanceof KvError, () => `expected one array for two signals to be refused, got ${text(one)}`);
@@ -123,5 +123,5 @@ export const application = {
   }),
 } satisfies Claims<Apply>;
 
-/** The laws of what runs pieces on plain arrays. */
+/** The laws of functions that run pieces on plain arrays. */
 export const applyLaws = lawsOf(application);

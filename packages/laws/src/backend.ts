@@ -40,7 +40,7 @@ const scores: Property = (piece, { backend = cpu, tolerance = TOLERANCE, ...opti
       tolerance,
     );
   });
-/** A selector keeps the same slots on two backends, given the same bits. */
+/** A selector keeps the same slots on two backends for the same bits. */
 const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
   fc.asyncProperty(selectSpecs(piece), async (spec) => {
     const { on, given } = realise(spec),
@@ -54,9 +54,9 @@ const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
     equal(sets[0], sets[1], `kept on ${backend.name}`);
   });
 
-/** What a piece gives on one backend it gives on the CPU. */
+/** Claims that a piece gives the same on one backend as on the CPU. */
 export const backend = { scores, kept } satisfies Claims<Piece<any, any>, BackendOptions>;
-/** The law that a scorer, transform or selector does on a backend what it does on the CPU. */
+/** The laws that a scorer, transform or selector gives the same on a backend as on the CPU. */
 export const backendLaws = (
   piece: Piece<'start' | ScorePhase, any> | Piece<any, any>,
   options: BackendOptions = {},

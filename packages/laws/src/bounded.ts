@@ -13,23 +13,23 @@ import type { Layer, Scene } from './scene.ts';
 import { play, stage } from './stage.ts';
 import type { StartNumbers } from './stage.ts';
 
-/** What options make: a piece, or a composition around it. */
+/** Options and the function that makes a piece, or a composition around it, from them. */
 export interface OptionSubject {
   readonly options: Options;
   /** @throws KvError for options that do not go together */
   make(chosen: Readonly<Record<string, unknown>>): Piece;
 }
 export interface BoundedOptions extends LawOptions {
-  /** What options may take of what their defaults take, times the slots of the scene and one more. @defaultValue 16 */
+  /** Allowed cost relative to that of the default options, per slot of the scene plus one. @defaultValue 16 */
   readonly times?: number | undefined;
 }
 
-/** The first whole number that is beyond any option: devices count in 32 bits. */
+/** The first whole number beyond any option: devices count in 32 bits. */
 const COUNTED = 2 ** 32;
 /** Bytes that the memory of operations may grow by in a scene of a dozen slots. */
 const SCRATCH = 2 ** 20;
 
-/** Values of an option: its greatest, its least, and some between. */
+/** Returns values of an option: its greatest, its least, and some between. */
 function valuesOf(form: OptionForm): fc.Arbitrary<unknown> | undefined {
   if (form.sort === 'flag') return fc.boolean();
   if (form.sort === 'word') return fc.constantFrom(...form.words);
@@ -51,7 +51,7 @@ function valuesOf(form: OptionForm): fc.Arbitrary<unknown> | undefined {
     .filter((x) => typeof x === 'string' || inside(x));
 }
 
-/** Options, each left at its default or at some value that it may have. */
+/** Returns options, each at its default or at an allowed value. */
 function choices(options: Options): fc.Arbitrary<Readonly<Record<string, unknown>>> {
   const all = Object.entries(options).flatMap(([name, { form }]) => {
     const values = valuesOf(form);
@@ -60,13 +60,13 @@ function choices(options: Options): fc.Arbitrary<Readonly<Record<string, unknown
   return fc.record(Object.fromEntries(all), { requiredKeys: [] });
 }
 
-/** The same with no number above a million, odd as those may have to be. */
+/** Returns the options with no number above a million, still odd where that is required. */
 const tamed = (chosen: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     Object.entries(chosen).map(([name, x]) => [name, typeof x === 'number' ? Math.min(x, 1_000_001) : x]),
   );
 
-/** Scores that a piece may find, on KV rows. */
+/** Returns random start scores, on KV rows. */
 const scores = ({ layers, spec }: Scene): readonly StartNumbers[] =>
   layers.map(({ at, lengths, seed }) => {
     const next = random(seed + 3);
@@ -78,11 +78,11 @@ const scores = ({ layers, spec }: Scene): readonly StartNumbers[] =>
     };
   });
 
-/** What a piece takes in a scene; what it asks of the host, such as angles of positions, counts as numbers. */
+/** Returns the cost of a piece in a scene; what it asks of the host, such as angles of positions, counts as numbers. */
 function taken(piece: Piece, on: Scene, { signals }: LawOptions): OperationCount & { readonly scratch: number } {
   const { ops, work } = countedOps(cpu.ops),
     before = scratchBytes();
-  /** As engines give them: no more queries than there were tokens. */
+  /** Signals as engines give them: no more queries than there were tokens. */
   const own = (signal: AnySignal, layer: Layer, by: Ops): unknown => {
     const given = signals?.(signal, layer, by);
     if (given !== undefined) return given;
@@ -105,11 +105,11 @@ function taken(piece: Piece, on: Scene, { signals }: LawOptions): OperationCount
   return { ...work, scratch: scratchBytes() - before };
 }
 
-/** Claims about what options may make a piece take. */
+/** Claims about the cost of a piece under any options. */
 export const boundedClaims = {
   /**
    * Calls, numbers and operations are at most `times` (n + 1) times those of the default options over n slots, and the
-   * memory of operations grows by 1 MiB at most, whatever the options say.
+   * memory of operations grows by at most 1 MiB, for any options.
    */
   work: ({ options, make }, o = {}) =>
     fc.property(sceneSpecs(), choices(options), (spec, chosen) => {
@@ -119,12 +119,12 @@ export const boundedClaims = {
         try {
           return taken(make(of), on, o);
         } catch (error) {
-          if (KvError.is(error)) return undefined; // refused in a sentence: that takes nothing
+          if (KvError.is(error)) return undefined; // refused with a sentence, which costs nothing
           throw error;
         }
       };
       const usual = run({});
-      // what grows with an option shows at a million, before four thousand times as much is tried
+      // cost that grows with an option shows at a million already; only then try up to 2^32
       for (const some of [tamed(chosen), chosen]) {
         const got = run(some);
         fc.pre(usual !== undefined && got !== undefined);
@@ -138,5 +138,5 @@ export const boundedClaims = {
     }),
 } satisfies Claims<OptionSubject, BoundedOptions>;
 
-/** Work is bounded by slots whatever a factory's options say. */
+/** The laws that cost is bounded by slots for any options of a factory. */
 export const boundedLaws = lawsOf<OptionSubject, BoundedOptions>(boundedClaims);

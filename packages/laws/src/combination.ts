@@ -12,9 +12,9 @@ import { onCpu } from './stage.ts';
 import type { ResultRows } from './stage.ts';
 
 type AnyScorer = Piece<'start', ScorePhase>;
-/** Scorers to one scorer: `sum`, `max`. */
+/** A function from scorers to one scorer: `sum`, `max`. */
 export type Combination = (...scorers: AnyScorer[]) => AnyScorer;
-/** Weighted scorers to one scorer. */
+/** A function from weighted scorers to one scorer. */
 export type WeightedCombination = (...terms: (readonly [weight: number, scorer: AnyScorer])[]) => AnyScorer;
 
 /** A scorer with fixed random scores in KV rows. */
@@ -59,13 +59,13 @@ const associative: Claim<Combination> = (join, options = {}) =>
 const idempotent: Claim<Combination> = (join) =>
   fc.property(parts, ({ on, a }) => alike(on, join(a, a), a, { tolerance: 0 }));
 
-/** Claims about a sum: 0 over nothing, commutative, associative. */
+/** Claims about a sum: 0 if empty, commutative, associative. */
 export const sum = {
   zero: zero(0),
   commutative,
   associative,
 } satisfies Claims<Combination>;
-/** Claims about a maximum: the lowest finite number over nothing, commutative, associative, idempotent. */
+/** Claims about a maximum: the lowest finite number if empty, commutative, associative, idempotent. */
 export const max = {
   zero: zero(LOWEST),
   commutative,
@@ -73,8 +73,8 @@ export const max = {
   idempotent,
 } satisfies Claims<Combination>;
 /**
- * Claims about a weighted sum: 0 over nothing, a lone scorer of weight 1 as it is, linear in the weights, the order of
- * terms open.
+ * Claims about a weighted sum: 0 if empty, the scorer itself for a single one of weight 1, linear in the weights,
+ * independent of the order of terms.
  */
 export const weightedClaims = {
   zero: zero(0),

@@ -2,9 +2,8 @@ import { claim } from './law.ts';
 import type { ResultRows } from './stage.ts';
 
 /**
- * Valid entries agree, slot i of `a` against slot `order[i]` of `b`, to within `tolerance` of the row's largest
- * magnitude (of 1
- * where that is smaller).
+ * Asserts that valid entries agree, slot i of `a` with slot `order[i]` of `b`, to within `tolerance` of the row's
+ * largest magnitude (of 1 if that is smaller).
  */
 export function agree(what: string, a: ResultRows, b: ResultRows, tolerance: number, order?: readonly number[]): void {
   claim(
@@ -28,7 +27,7 @@ export function agree(what: string, a: ResultRows, b: ResultRows, tolerance: num
   }
 }
 
-/** Every valid entry satisfies a predicate. */
+/** Asserts that every valid entry satisfies a predicate. */
 export function all(
   what: string,
   { rows, slots, data, valid }: ResultRows,
@@ -42,11 +41,11 @@ export function all(
     }
 }
 
-/** Same bits. */
+/** Whether two arrays have the same bits. */
 export const same = (a: Float32Array | Uint32Array, b: Float32Array | Uint32Array): boolean =>
   a.length === b.length && a.every((x, i) => Object.is(x, b[i]));
 
-/** Same numbers, in the same places. */
+/** Asserts that two values have the same numbers in the same places. */
 export const equal = (got: unknown, want: unknown, what: string): void =>
   claim(
     JSON.stringify(got) === JSON.stringify(want),

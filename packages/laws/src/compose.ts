@@ -26,11 +26,11 @@ import type { Scene } from './scene.ts';
 import { play, rowsOf, stage } from './stage.ts';
 import { randomScores } from './transform.ts';
 
-/** Something that joins pieces into one. */
+/** A function that composes pieces into one. */
 export type Compose = (...pieces: Piece[]) => Piece;
 
 const short = (layer: number): number => (layer % 2 === 0 ? 1 : 2);
-/** Small pieces of every kind, the pool that partial policies are drawn from. */
+/** Small pieces of every kind, from which partial policies are drawn. */
 const POOL: readonly Piece[] = [
   weightScorer('window', { needs: [attentionWindow(4)] }, ({ attention }) => attention)(),
   scorer('norm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))(),
@@ -48,7 +48,7 @@ const POOL: readonly Piece[] = [
   selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))(),
 ] as readonly unknown[] as readonly Piece[];
 
-/** A run of pieces that fit, of length 1 to 6, with two places to cut it. */
+/** A chain of 1 to 6 pieces that fit, with two places to cut it. */
 interface Chain {
   readonly pieces: readonly Piece[];
   readonly cuts: readonly [number, number];
@@ -81,7 +81,7 @@ const grouped = (compose: Compose, { pieces, cuts: [a, b] }: Chain): readonly Pi
   return [join(x && y ? join(x, y) : (x ?? y), z), join(x, y && z ? join(y, z) : (y ?? z))];
 };
 
-/** All results of running a piece on a scene, as text. */
+/** Returns all results of running a piece on a scene, as text. */
 function seen(piece: Piece, on: Scene): string {
   const from = piece.from.includes('start')
     ? undefined
@@ -116,7 +116,7 @@ const regrouped =
 
 /** Claims about `compose`, over partial policies drawn from real pieces. */
 export const composition = {
-  /** Regrouping changes nothing that a run shows. */
+  /** Regrouping changes no result of a run. */
   behaviour: regrouped('run', seen),
   /** Regrouping changes no label. */
   label: regrouped('label', (p) => p.label),
@@ -130,7 +130,7 @@ export const composition = {
       for (const beside of [compose(id as Piece, piece), compose(piece, id as Piece)])
         same('beside id', show(beside), show(piece));
     }),
-  /** Nothing composes to `id`. */
+  /** Composing nothing gives `id`. */
   empty: (compose) =>
     fc.property(fc.constant(0), () =>
       same(

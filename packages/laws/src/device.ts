@@ -8,21 +8,21 @@ import type { Scene } from './scene.ts';
 import { onCpu, onTrace, play, stage } from './stage.ts';
 import type { StartNumbers } from './stage.ts';
 
-/** A cache, and what a piece starts from beside it. */
+/** A cache, and the numbers that a piece starts from. */
 export interface Case {
   readonly on: Scene;
   readonly given?: readonly StartNumbers[];
 }
-/** Cases of a kind of pieces, and what a run of one leaves. */
+/** Cases for a kind of pieces, and how to run a piece on one. */
 interface Cases<P extends Piece, S, C extends Case, R> {
   specs(piece: P): fc.Arbitrary<S>;
-  /** `pad` stands in every slot beyond a row's length. */
+  /** `pad` fills every slot beyond a row's length. */
   at(spec: S, pad?: number): C;
   left(piece: P, drafts: readonly DraftSelection[], c: C): R;
   agree(got: R, want: R, what: string, tolerance: number): void;
 }
 
-declare const structuredClone: <T>(value: T) => T; // of Node and browsers, which the declarations do not know
+declare const structuredClone: <T>(value: T) => T; // exists in Node and browsers, but is not declared
 
 /** Claims about any piece that runs on a device. */
 export function deviceClaims<P extends Piece, S, C extends Case, R>({ specs, at, left, agree }: Cases<P, S, C, R>) {
@@ -58,7 +58,7 @@ export function deviceClaims<P extends Piece, S, C extends Case, R>({ specs, at,
   return {
     /** Numbers beyond a row's valid slots change nothing. */
     padding,
-    /** The same scores and signals give the same again, and are left as they were. */
+    /** The same scores and signals give the same result again, and are left unchanged. */
     pure,
     /** Runs where every host read throws, with the same result. */
     traced,

@@ -19,31 +19,31 @@ import type { Claim, Claims, LawOptions } from './law.ts';
 
 /** One sequence of an engine. */
 export interface EngineSequence {
-  /** Takes tokens into the cache, without an event. */
+  /** Feeds tokens into the cache, without an event. */
   feed(ids: readonly number[]): Promise<void>;
-  /** One event under the policy that it was opened with, at so many slots per KV head. */
+  /** Runs one event under the policy that it was opened with, at the given number of slots per KV head. */
   evict(budget: number): Promise<void>;
   /**
-   * What it holds now, as core's `retain` reads it: keys, values and positions of every layer, and its length; of an
-   * engine of texts positions, length and `tokens`.
+   * Returns the present cache as core's `retain` reads it: keys, values and positions of every layer, and its length;
+   * for an engine of texts positions, length and `tokens`.
    */
   cache(): Promise<Cache>;
-  /** A copy that goes its own way. */
+  /** Returns an independent copy. */
   fork(): Promise<EngineSequence>;
 }
 /** An engine that hosts policies. */
 export interface EngineHost {
-  /** Ids below it are tokens. */
+  /** Vocabulary size: ids below it are tokens. */
   readonly vocab: number;
-  /** An empty sequence. */
+  /** Opens an empty sequence. */
   open(policy: Policy): Promise<EngineSequence>;
 }
 export interface EngineOptions extends LawOptions {
-  /** Keys are turned when kept slots move together, so that their numbers change. @defaultValue false */
+  /** Keys are rotated when kept slots move together, so their numbers change. @defaultValue false */
   readonly turns?: boolean | undefined;
-  /** Its keys and values stay inside: policies read tokens and positions. @defaultValue false */
+  /** Its keys and values cannot be read from outside: policies read tokens and positions. @defaultValue false */
   readonly texts?: boolean | undefined;
-  /** So many first slots never go: policies force them. @defaultValue 0 */
+  /** Number of first slots that are never evicted, since policies force them. @defaultValue 0 */
   readonly sinks?: number | undefined;
 }
 
@@ -52,7 +52,7 @@ const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.se
 const norms = weightScorer('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
   ops.add(ops.norm(k), ops.norm(v)),
 );
-/** By what is said there. */
+/** Scores by token ids. */
 const ids = weightScorer('ids', { needs: [tokens, positions] }, ({ ops, tokens: { ids: all }, positions: p }) =>
   ops.take(ops.from({ data: Float32Array.from(all, (id) => (37 * id) % 101), shape: [1, all.length] }), p),
 );
@@ -60,7 +60,7 @@ const place = scorer('place', { needs: [positions] }, ({ ops, positions: p }) =>
   const turns = ops.mul(ops.float(p), 0.37);
   return ops.sub(turns, ops.map('floor', turns));
 });
-/** Newer slots first. */
+/** Scores newer slots higher. */
 const order = (ops: Ops, { slots }: LayerContext): Tensor =>
   ops.from({ data: Float32Array.from({ length: slots }, (_, i) => i), shape: [1, slots] });
 /**
@@ -72,14 +72,14 @@ const memory = scorer('memory', { needs: [seen] }, ({ ops, at, seen: before }) =
   state: { seen: ops.add(before, 1) },
 }));
 
-/** A scorer as a policy that this engine takes. */
+/** Completes a scorer to a policy that this engine accepts. */
 const ending = (start: Piece<'start', 'scores' | 'weights'>, { sinks = 0 }: EngineOptions): Policy =>
   sinks > 0 ? compose(start, mandatory({ sinks }), topK()) : compose(start, topK());
 const byWorth = (options: EngineOptions): Policy => ending(options.texts ? ids() : norms(), options);
 const byPlace = (options: EngineOptions): Policy => ending(place(), options);
 const byMemory = (options: EngineOptions): Policy => ending(memory(), options);
 
-/** Tokens and budgets of one case: after each part of the text an event. */
+/** Tokens and budgets of one case, with an event after each part of the text. */
 interface Case {
   readonly parts: readonly (readonly number[])[];
   readonly budget: number;
@@ -93,7 +93,7 @@ const cases = (vocab: number, parts: number): fc.Arbitrary<Case> =>
     budget: fc.integer({ min: 2, max: 5 }),
   });
 
-/** Positions that a layer's heads hold, in the order of its slots. */
+/** Returns the positions that a layer's heads hold, in the order of its slots. */
 function held(cache: Cache): number[][][] {
   return cache.layers.map(({ positions: p, lengths }, l) => {
     claim(p !== undefined, () => `layer ${l}: expected positions, got a layer without`);
@@ -104,13 +104,13 @@ function held(cache: Cache): number[][][] {
   });
 }
 const text = (x: unknown): string => JSON.stringify(x);
-/** A cache's numbers, so that a later look at it can be compared. */
+/** Returns a cache's numbers as text, to be compared later. */
 const numbers = ({ layers }: Cache): string =>
   text(layers.map((layer) => [layer.positions, layer.keys, layer.values].map((x) => x && Array.from(x.data))));
 
 type Judge = (before: Cache, after: Cache, at: Case) => void | Promise<void>;
 type Property = Claim<EngineHost, EngineOptions>;
-/** Judges every event of a case; `judge` is made anew for each. */
+/** Judges every event of a case; `judge` is made again for each case. */
 const judged =
   (
     of: (options: EngineOptions) => Policy,
@@ -130,7 +130,7 @@ const judged =
       }
     });
 
-/** Every position is kept that `retain` keeps of the same cache, with what pieces wrote at the events before. */
+/** The event keeps exactly the positions that `retain` keeps of the same cache, with the state of earlier events. */
 const keeps = (policy: Policy): Judge => {
   let remembered: RetainState = new Map();
   return async (before, after, { budget }) => {
@@ -145,7 +145,7 @@ const keeps = (policy: Policy): Judge => {
         );
   };
 };
-/** Every head of every layer after an event. */
+/** Judges every head of every layer after an event. */
 const rows =
   (judge: (row: readonly number[], where: string, was: readonly number[], at: Case) => void) =>
   (): Judge =>
@@ -157,13 +157,13 @@ const rows =
 
 /** Claims about an engine that hosts policies. */
 export const engine = {
-  /** Of given keys and values it keeps what `retain` keeps. */
+  /** With given keys and values it keeps what `retain` keeps. */
   kept: judged(byWorth, keeps),
   /** Positions are original ones, whatever was evicted before. */
   places: judged(byPlace, keeps, 3),
-  /** What pieces write as state is there at the next event, for the slots that were kept. */
+  /** State that pieces write is there at the next event, for the slots that were kept. */
   remembers: judged(byMemory, keeps, 3),
-  /** A kept slot's keys and values, or its token, are those that it had. */
+  /** A kept slot has its keys and values, or its token, unchanged. */
   numbers: judged(byPlace, (_, { turns = false, texts = false }) => (before, after) => {
     for (const name of texts ? (['tokens'] as const) : turns ? (['values'] as const) : (['keys', 'values'] as const)) {
       const was = vectors(before, name);
@@ -196,7 +196,7 @@ export const engine = {
         claim(!was.includes(p) || row.includes(p), () => `${where}: expected position ${p} to stay, got ${text(row)}`);
     }),
   ),
-  /** Its length counts all tokens, and a new one stands behind them. */
+  /** Its length counts all tokens, and new tokens come after them. */
   length: (host, options = {}) =>
     fc.asyncProperty(cases(host.vocab, 2), async ({ parts, budget }) => {
       const sequence = await host.open(byWorth(options));
@@ -245,7 +245,7 @@ export const engine = {
     }),
 } satisfies Claims<EngineHost, EngineOptions>;
 
-/** Vectors of a cache, or its token ids, by layer, head and position. */
+/** Returns the vectors of a cache, or its token ids, by layer, head and position. */
 function vectors(cache: Cache, name: 'keys' | 'values' | 'tokens'): ReadonlyMap<string, string> {
   const places = held(cache),
     of = (l: number, g: number, i: number, p: number): unknown => {
@@ -261,5 +261,5 @@ function vectors(cache: Cache, name: 'keys' | 'values' | 'tokens'): ReadonlyMap<
   );
 }
 
-/** What an adapter owes: the laws of an engine that hosts policies. */
+/** The laws of an engine that hosts policies, which every adapter must keep. */
 export const engineLaws = lawsOf(engine);

@@ -28,7 +28,7 @@ export interface KernelOptions extends LawOptions {
   readonly make?: ((size: KernelSize) => KernelInputs) | undefined;
 }
 
-/** Sizes around the border of a workgroup, where kernels go wrong. */
+/** Sizes around the border of a workgroup, where kernels tend to fail. */
 export const SIZES: readonly number[] = [0, 1, 2, 63, 64, 65, 127, 128, 129];
 const ragged: fc.Arbitrary<KernelSize> = fc
   .record({ lengths: fc.array(fc.nat(20), { minLength: 1, maxLength: 4 }), seed: fc.nat(0xffff) })
@@ -94,8 +94,8 @@ const differs =
     });
 
 /**
- * A device kernel against its reference: dense inputs of sizes around a workgroup (0, 1, 63, 64, 65, ...); ragged rows,
- * empty ones among them.
+ * Claims that a device kernel agrees with its reference: on dense inputs of sizes around a workgroup (0, 1, 63, 64, 65,
+ * ...), and on ragged rows, some empty.
  */
 export const kernel = { sizes: differs(dense), ragged: differs(ragged) } satisfies Claims<Kernel, KernelOptions>;
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { AnySignal, Ops } from '@kv/core';
 import type { Layer } from './scene.ts';
 
-/** A named claim about a subject, checked on random cases: it throws with the smallest case found that breaks it. */
+/** A named claim about a subject, checked on random cases: it throws with the smallest counterexample found. */
 export type Law = () => void | Promise<void>;
 /** The laws of a kind, by name. */
 export type Suite = Readonly<Record<string, Law>>;
@@ -13,16 +13,16 @@ export interface LawOptions {
    * 1e-5
    */
   readonly tolerance?: number | undefined;
-  /** Cases a law. @defaultValue fast-check's own, 100 unless configured */
+  /** Cases per law. @defaultValue fast-check's own, 100 unless configured */
   readonly runs?: number | undefined;
-  /** Values of signals that the laws do not know, or better ones of those that they do. */
+  /** Values of signals that the laws do not know, or replacements for those that they do. */
   readonly signals?: ((signal: AnySignal, layer: Layer, ops: Ops) => unknown) | undefined;
 }
 export const TOLERANCE = 1e-5;
 
 /**
- * A property as a law, which fails with its cause first: what was expected and got, then the smallest case and how to
- * run it again. Async properties give a promise, which a test runner waits for.
+ * Turns a property into a law whose error starts with the cause: what was expected and got, then the smallest case and
+ * how to run it again. Async properties return a promise, which a test runner awaits.
  */
 export const law =
   <T>(property: fc.IRawProperty<T>, { runs }: LawOptions): Law =>
@@ -62,7 +62,7 @@ export type Claim<Subject, O extends LawOptions = LawOptions> = (
 /** Claims by name. */
 export type Claims<Subject, O extends LawOptions = LawOptions> = Readonly<Record<string, Claim<Subject, O>>>;
 
-/** Claims about one subject as laws, without those whose `unless` is true. */
+/** Returns claims about one subject as laws, except those whose `unless` is true. */
 export function suite<N extends string, Subject, O extends LawOptions>(
   claims: Readonly<Record<N, Claim<Subject, O>>>,
   subject: Subject,
@@ -73,7 +73,7 @@ export function suite<N extends string, Subject, O extends LawOptions>(
   return Object.fromEntries(held.map(([name, of]) => [name, law(of(subject, options), options)]));
 }
 
-/** The laws of a kind whose claims hold for every subject. */
+/** Returns the laws of a kind whose claims hold for every subject. */
 export const lawsOf =
   <Subject, O extends LawOptions>(claims: Claims<Subject, O>) =>
   (subject: Subject, options = {} as O): Suite =>
@@ -84,7 +84,7 @@ export function each(suite: Suite, test: (name: string, law: Law) => unknown): v
   for (const [name, check] of Object.entries(suite)) test(name, check);
 }
 
-/** Fails a law with a sentence. */
+/** Fails a law with a sentence unless `holds`. */
 export function claim(holds: boolean, sentence: () => string): asserts holds {
   if (!holds) throw new Error(sentence());
 }

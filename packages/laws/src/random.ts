@@ -1,9 +1,9 @@
 import { mulberry } from '@kv/core/shared';
 
-/** Pseudo-random numbers in [0, 1) from a seed: cases stay small to print and shrink in their sizes. */
+/** Returns a generator of pseudo-random numbers in [0, 1). A case prints only its seed, and shrinks in its sizes. */
 export const random = (seed: number): (() => number) => mulberry(seed ^ 0x9e3779b9);
 
-/** 0 .. n - 1 in random order. */
+/** Returns 0 .. n - 1 in random order. */
 export function shuffle(n: number, next: () => number): number[] {
   const order = Array.from({ length: n }, (_, i) => i);
   for (let i = n - 1; i > 0; i--) {
@@ -14,12 +14,12 @@ export function shuffle(n: number, next: () => number): number[] {
 }
 
 /**
- * How the weights of a row lie: spread out, with exact zeros, with ties, nearly all on one slot, all equal, or no mass
- * at all.
+ * Distributions of the weights of a row: spread out, with exact zeros, with ties, nearly all on one slot, all equal, or
+ * all 0.
  */
 export const WEIGHTS = ['spread', 'zeros', 'ties', 'dominant', 'uniform', 'none'] as const;
 export type WeightKind = (typeof WEIGHTS)[number];
-/** `n` numbers of at least 0. */
+/** Returns `n` numbers of at least 0. */
 export function weights(kind: WeightKind, n: number, next: () => number): number[] {
   const top = Math.floor(next() * n);
   return Array.from({ length: n }, (_, i) => {
@@ -30,17 +30,19 @@ export function weights(kind: WeightKind, n: number, next: () => number): number
     return kind === 'uniform' ? 1 : kind === 'none' ? 0 : x + 1e-3;
   });
 }
-/** A row of weights that sums to 1. */
+/** Returns a row of weights that sums to 1. */
 export function simplex(kind: WeightKind, n: number, next: () => number): number[] {
   const row = weights(kind === 'none' ? 'uniform' : kind, n, next),
     total = row.reduce((a, b) => a + b, 0);
   return total > 0 ? row.map((x) => x / total) : row.map(() => 1 / n);
 }
 
-/** How vectors lie: anywhere, some of them zero, all the same, long, or on a coarse grid with many equal ones. */
+/**
+ * Distributions of vectors: anywhere, some of them zero, all the same, long, or on a coarse grid with many equal ones.
+ */
 export const VECTORS = ['spread', 'zeros', 'same', 'long', 'grid'] as const;
 export type VectorKind = (typeof VECTORS)[number];
-/** `count` vectors of `dim` numbers. */
+/** Returns `count` vectors of `dim` numbers. */
 export function vectors(kind: VectorKind, count: number, dim: number, next: () => number): number[] {
   const first = Array.from({ length: dim }, () => next() * 2 - 1);
   return Array.from({ length: count }, () => {

@@ -3,17 +3,17 @@ import type { LayerContext, Tokens } from '@kv/core';
 import { random, shuffle, simplex, vectors, VECTORS, WEIGHTS } from './random.ts';
 import type { VectorKind, WeightKind } from './random.ts';
 
-/** The sizes and flavours of a random cache; the numbers follow from them and the seed. */
+/** The sizes and kinds of numbers of a random cache; the numbers follow from them and the seed. */
 export interface SceneSpec {
   readonly layers: number;
   readonly kvHeads: number;
-  /** Query heads of each KV head. */
+  /** Query heads per KV head. */
   readonly group: number;
   readonly slots: number;
   readonly dim: number;
   /** Heads hold different tokens, and different numbers of them. */
   readonly ragged: boolean;
-  /** Tokens evicted earlier: positions have gaps. */
+  /** Number of tokens evicted earlier: positions have gaps. */
   readonly evicted: number;
   /** Slots per KV head asked for, 0 .. slots + 3. */
   readonly budget: number;
@@ -21,7 +21,7 @@ export interface SceneSpec {
   readonly vectors: VectorKind;
   readonly seed: number;
 }
-/** Numbers of one layer, row-major, padded to `slots` a row. */
+/** Numbers of one layer, row-major, padded to `slots` per row. */
 export interface Layer {
   readonly at: LayerContext;
   /** Valid slots of each KV head. */
@@ -82,7 +82,7 @@ function text(length: number, next: () => number): Tokens {
   return { ids, text: all, offsets };
 }
 
-/** The numbers of a scene; `pad` stands in every slot beyond a row's length. */
+/** Returns the numbers of a scene; `pad` fills every slot beyond a row's length. */
 export function scene(spec: SceneSpec, pad = 0): Scene {
   const { kvHeads, group, slots, dim, ragged, evicted } = spec,
     heads = kvHeads * group,
@@ -133,13 +133,13 @@ export function scene(spec: SceneSpec, pad = 0): Scene {
   });
   return { spec, layers };
 }
-/** The same cache in a view that selects for each query head by itself. */
+/** Returns the same cache in a view that selects for each query head separately. */
 export const inView = ({ spec, layers }: Scene): Scene => ({
   spec,
   layers: layers.map((layer) => ({ ...layer, at: { ...layer.at, selectRows: layer.at.queryHeads } })),
 });
 
-/** The same cache with a KV head for each query head. Aligned scenes only. */
+/** Returns the same cache with a KV head for each query head. Aligned scenes only. */
 export function byQueryHead({ spec, layers }: Scene): Scene {
   const { kvHeads, group } = spec,
     heads = kvHeads * group;
@@ -170,7 +170,7 @@ const row = (size: number, numbers: readonly number[], pad: number): number[] =>
 ];
 
 /**
- * The same cache with its slots in another order, alike in every head: slot i holds what slot `order[i]` held. Aligned
+ * Returns the same cache with its slots permuted equally in every head: slot i holds what slot `order[i]` held. Aligned
  * scenes only.
  */
 export function permute({ spec, layers }: Scene, order: readonly number[]): Scene {

@@ -4,14 +4,14 @@ import type { LayerContext, Piece, FreezeHook, ViewHook } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 
-/** A piece that hides or freezes by layer and place alone: sinks and a lower bound. */
+/** A piece that hides or freezes by layer and position only: sinks and a lower bound. */
 export type AnySchedule = Piece<any, 'same'>;
 export interface ScheduleOptions extends LawOptions {
-  /** First positions that must stay in sight. @defaultValue 1 */
+  /** First positions that must stay visible. @defaultValue 1 */
   readonly sinks?: number | undefined;
 }
 
-/** Positions from `sinks` up to, not including, `below` are out of sight of the query at `t`, or frozen. */
+/** Positions from `sinks` up to `below` (exclusive) are hidden from the query at `t`, or frozen. */
 interface Hidden {
   readonly sinks: number;
   readonly below: number;
@@ -75,7 +75,7 @@ const grows =
 
 /** Claims about a schedule. */
 export const schedule = {
-  /** It hides or freezes at all. */
+  /** It hides or freezes something. */
   acts: (piece) =>
     fc.property(fc.constant(0), () =>
       claim(piece.atoms.some(isSchedule), () => `'${piece.label}' neither hides nor freezes`),
@@ -84,18 +84,18 @@ export const schedule = {
   depth: grows('in the next layer', (p) => ({ ...p, layer: Math.min(p.layer + 1, p.layers - 1) })),
   /** A hidden position stays hidden: the bound never falls as tokens come. */
   time: grows('one token later', (p) => ({ ...p, t: p.t + 1 })),
-  /** The first positions stay in sight. */
+  /** The first positions stay visible. */
   sinks: everywhere(({ sinks, below }, _, { sinks: want = 1 }) =>
     claim(
       below <= sinks || sinks >= want,
       () => `expected ${want} sinks in sight, got ${sinks} and a bound of ${below}`,
     ),
   ),
-  /** The newest token stays in sight. */
+  /** The newest token stays visible. */
   current: everywhere(({ sinks, below }, { t }) =>
     claim(below <= t || sinks > t, () => `the query at ${t} sees positions from ${below} on only`),
   ),
 } satisfies Claims<AnySchedule, ScheduleOptions>;
 
-/** The laws of a schedule: a piece that hides or freezes by layer and place. */
+/** The laws of a schedule: a piece that hides or freezes by layer and position. */
 export const scheduleLaws = lawsOf(schedule);

@@ -17,7 +17,7 @@ export interface ScoreAllocatorOptions extends LawOptions {
   readonly slack?: number | undefined;
 }
 
-/** Budgets and forced slots of each head, as the allocator leaves them. */
+/** Budgets and forced slots of each head after the allocator. */
 interface Share {
   readonly budget: number;
   readonly forced: readonly boolean[];
@@ -27,7 +27,7 @@ interface Layer {
   readonly shape: readonly number[];
   readonly shares: readonly Share[];
 }
-/** Budgets that fit: no head starts with more than it holds. */
+/** Lowers start budgets so that no head starts with more than it holds. */
 const fitting = (c: SelectCase): SelectCase => {
   const rows = c.rows.map((heads) => heads.map((r) => ({ ...r, budget: Math.min(r.budget, r.n) })));
   return { ...c, rows, given: c.given.map((g, l) => ({ ...g, budgets: rows[l].map((r) => r.budget) })) };
@@ -61,15 +61,15 @@ const shares = (judge: (share: Share) => void): Property => layers((layer) => la
 const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
 export const scoreAllocator = {
-  /** One budget a KV head. */
+  /** One budget per KV head. */
   shape: layers(({ shape }, { on }) => equal(shape, [on.spec.kvHeads, 1], 'shape of the budgets')),
   /** Whole numbers of at least 0. */
   whole: shares(({ budget }) =>
     claim(Number.isInteger(budget) && budget >= 0, () => `expected a whole budget, got ${budget}`),
   ),
   /**
-   * Budgets add up to what was given, uneven heads or not: those of a layer, or of the model where the allocator
-   * reaches over it; to less only where nothing more may stay.
+   * Budgets add up to the given total, whether heads are even or not: that of a layer, or of the model if the allocator
+   * reaches over it; to less only if no more slots may stay.
    */
   total: (piece, { slack = 0, ...options } = {}) =>
     fc.property(selectSpecs(piece), (spec) => {
@@ -89,7 +89,7 @@ export const scoreAllocator = {
   cap: shares(({ budget, row }) =>
     claim(!(budget > row.n), () => `a head of ${row.n} slots got a budget of ${budget}`),
   ),
-  /** In a view of query rows a query head gets what it would get if it were a KV head with the same cache. */
+  /** In a view of query rows a query head gets what it would get as a KV head with the same cache. */
   rows: (piece, options = {}) =>
     fc.property(selectSpecs(piece), ({ spec: { kvHeads, group, ...sizes }, ...rest }) => {
       const cache = scene({ ...sizes, kvHeads, group, ragged: false }),
@@ -100,7 +100,7 @@ export const scoreAllocator = {
         );
       equal(budgets[0], budgets[1], 'budgets of query rows');
     }),
-  /** What was forced stays forced, and the budget of its head covers all forced slots. */
+  /** Forced slots stay forced, and the budget of their head covers all of them. */
   forced: shares(({ budget, forced, row }) => {
     claim(
       row.forced.every((yes, i) => !yes || forced[i]),

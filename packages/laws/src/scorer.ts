@@ -11,8 +11,8 @@ import { onCpu } from './stage.ts';
 type AnyScorer = Piece<'start', ScorePhase>;
 export interface ScorerOptions extends LawOptions {
   /**
-   * The score of a slot depends on where it stands, so no equivariance is asked for. @defaultValue whether it needs
-   * positions, tokens or state of slots or positions
+   * The score of a slot depends on its place, so equivariance is not required.
+   * @defaultValue whether it needs positions, tokens or state of slots or positions
    */
   readonly positional?: boolean | undefined;
 }
@@ -22,7 +22,7 @@ export const scorer = {
     (_: AnyScorer) => sceneSpecs(),
     (spec, pad) => ({ on: scene(spec, pad) }),
   ),
-  /** Permuting the slots permutes the scores. For scorers that read no places. */
+  /** Permuting the slots permutes the scores. For scorers that do not read places. */
   equivariant: (piece, options = {}) =>
     fc.property(sceneSpecs({ ragged: false }), fc.nat(0xffff), (spec, seed) => {
       const on = scene(spec),
@@ -37,7 +37,7 @@ export const scorer = {
     }),
 } satisfies Claims<AnyScorer, ScorerOptions>;
 
-/** The laws that hold for this scorer by its declarations. */
+/** Returns the laws that apply to this scorer by its declarations. */
 export function scorerLaws(piece: AnyScorer, options: ScorerOptions = {}): Suite {
   const { positional = scoring.readsPlaces(piece) } = options;
   return suite(scorer, piece, options, { equivariant: positional, weights: piece.to !== 'weights' });

@@ -10,7 +10,7 @@ import type { Layer } from './scene.ts';
 import { onCpu, rowsOf } from './stage.ts';
 import type { ResultRows } from './stage.ts';
 
-/** Scores of every layer. @throws where a draft has none. */
+/** Returns the scores of every layer. @throws if a draft has none. */
 export function scoresOf(
   piece: Piece,
   drafts: readonly DraftSelection[],
@@ -22,7 +22,7 @@ export function scoresOf(
   });
 }
 const MASKS = ['forced', 'banned'] as const;
-/** Scores and masks under a name each. */
+/** Returns scores and masks by name. */
 export function results(
   piece: Piece,
   drafts: readonly DraftSelection[],
@@ -33,15 +33,15 @@ export function results(
   );
   return [...scoresOf(piece, drafts, layers).map((rows, i) => [`scores of layer ${i}`, rows] as const), ...masks];
 }
-/** True where a piece can tell slots apart by their place, as far as its needs say. */
+/** Whether a piece can tell slots apart by their place, according to its needs. */
 export const readsPlaces = (piece: Piece): boolean =>
   compile(piece).steps.some((s) =>
     s.needs.some((n) => n.id === 'positions' || n.id === 'tokens' || (isState(n) && n.state.kind !== 'sequence')),
   );
 
 /**
- * Scores have one column a slot, in as many rows as there are query heads, KV heads or layers; masks likewise, of 0 and
- * 1.
+ * Scores have one column per slot, in as many rows as there are query heads, KV heads or layers; masks likewise, of 0
+ * and 1.
  */
 function shape(piece: Piece, { on, given }: Case, options: LawOptions): void {
   const drafts = onCpu(piece, on, options, given);
@@ -87,7 +87,7 @@ export function scoringClaims<P extends Piece, S, C extends Case>(
     (piece, options = {}) =>
       fc.property(specs(piece), (spec) => check(piece, at(spec), options));
   return {
-    /** Scores have one column a slot, in H, G or 1 rows; masks likewise, of 0 and 1. */
+    /** Scores have one column per slot, in H, G or 1 rows; masks likewise, of 0 and 1. */
     shape: claimed(shape),
     /** Every valid score is a finite number. */
     finite: claimed(finite),

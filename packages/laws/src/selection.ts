@@ -7,7 +7,7 @@ import type { StartNumbers } from './stage.ts';
 import { randomScores, scoreSpecs } from './transform.ts';
 import type { ScoreSpec } from './transform.ts';
 
-/** A random selection: a cache, scores, and how many slots are forced, banned and to spare. */
+/** A random selection: a cache, scores, and the numbers of forced, banned and spare slots. */
 export interface SelectSpec {
   readonly spec: SceneSpec;
   readonly scores: ScoreSpec;
@@ -41,8 +41,8 @@ export const selectSpecs = (piece: Piece): fc.Arbitrary<SelectSpec> =>
 export const has = (set: readonly number[], i: number): boolean => set.includes(i);
 
 /**
- * Scores, masks and budgets of KV rows: forced and banned slots are disjoint, budgets cover the forced ones; `all`
- * covers every slot.
+ * Returns scores, masks and budgets of KV rows: forced and banned slots are disjoint, budgets cover the forced ones;
+ * `all` covers every slot.
  */
 export function realise(
   { spec, scores, forced, banned, spare }: SelectSpec,

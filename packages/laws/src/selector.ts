@@ -14,15 +14,15 @@ export interface SelectorOptions extends LawOptions {
   /** A larger budget keeps what a smaller one kept. @defaultValue false */
   readonly nested?: boolean | undefined;
   /**
-   * Slots kept of n with a budget B and `banned` slots, where the selector says otherwise. @defaultValue min(B, n -
-   * banned)
+   * Number of slots kept of n with a budget B and `banned` slots, if the selector declares another.
+   * @defaultValue min(B, n - banned)
    */
   readonly size?:
     | ((budget: number, n: number, banned: number) => { readonly least: number; readonly most: number })
     | undefined;
 }
 
-/** Kept slots `[layer][head]`; rows that stand for several heads are repeated. */
+/** Returns kept slots `[layer][head]`; rows shared by several heads are repeated. */
 function kept(piece: Piece, drafts: readonly DraftSelection[], on: Scene): readonly (readonly (readonly number[])[])[] {
   return drafts.map((draft, l) => {
     claim(draft.kept !== undefined, () => `'${piece.label}' kept nothing in layer ${l}`);
@@ -132,6 +132,6 @@ export const selector = {
   }),
 } satisfies Claims<AnySelector, SelectorOptions>;
 
-/** The laws that hold for this selector. */
+/** Returns the laws that apply to this selector. */
 export const selectorLaws = (piece: AnySelector, options: SelectorOptions = {}): Suite =>
   suite(selector, piece, options, { nested: options.nested !== true });

@@ -10,13 +10,13 @@ import { scene, sceneSpecs } from './scene.ts';
 import type { SceneSpec } from './scene.ts';
 import { rowsOf, stage } from './stage.ts';
 
-/** A piece with a `wrapSelect` hook, by the similarity from which it reuses an earlier set. */
+/** Makes a piece with a `wrapSelect` hook from the similarity at which it starts to reuse an earlier set. */
 export type SharingFactory = (threshold: number) => Piece<any, 'same'>;
 
 const newest = weightScorer('newest', { needs: [attentionLast] }, ({ attention }) => attention)();
 const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 
-/** Kept slots of every layer and query head over some decoding steps, with the wrap or without it. */
+/** Returns the kept slots of every layer and query head over some decoding steps, with or without the wrap. */
 function decode(
   piece: Piece | undefined,
   spec: SceneSpec,
@@ -31,7 +31,7 @@ function decode(
   return Array.from({ length: steps }, (_, step) => {
     const on = scene({ ...spec, seed: spec.seed + step }),
       layers = on.layers.map((l) => ({ ...l, at: { ...l.at, step: step + 1, selectRows: l.at.queryHeads, budget } }));
-    /** State of rows `model` is one for all layers, which come one after another. */
+    /** State with rows `model` is shared by all layers, which run one after another. */
     const place = (signal: AnySignal | undefined, id: string, layer: number): string =>
       signal && isState(signal) && signal.state.rows === 'model' ? id : `${id}/${layer}`;
     const kept = (signal: AnySignal, layer: number): Tensor | undefined =>
@@ -53,7 +53,7 @@ function decode(
           ),
           tensor,
         );
-      const { rows, slots, data, valid } = rowsOf(draft.kept!, layer); // the selector `best` keeps some
+      const { rows, slots, data, valid } = rowsOf(draft.kept!, layer); // set by the selector `best`
       return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r])));
     });
   });
@@ -61,7 +61,7 @@ function decode(
 const specs: fc.Arbitrary<SceneSpec> = sceneSpecs({ ragged: false });
 
 export const sharing = {
-  /** With a threshold above 1 every step retrieves: what it keeps is what the inner selector keeps. */
+  /** With a threshold above 1 every step retrieves: it keeps what the inner selector keeps. */
   retrieves: (make, options = {}) =>
     fc.property(specs, fc.integer({ min: 101, max: 300 }), (spec, percent) =>
       equal(
@@ -70,7 +70,7 @@ export const sharing = {
         'kept over three steps',
       ),
     ),
-  /** With nothing to share yet the first step retrieves, whatever the threshold. */
+  /** With nothing to share yet, the first step retrieves, whatever the threshold. */
   first: (make, options = {}) =>
     fc.property(specs, fc.integer({ min: -100, max: 100 }), (spec, percent) =>
       equal(

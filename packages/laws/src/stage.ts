@@ -23,15 +23,15 @@ export interface StartNumbers {
   readonly banned?: Float32Array;
   readonly budgets?: readonly number[];
 }
-/** A scene put on a backend: tensors are made once and given to every run. */
+/** A scene on a backend: its tensors are made once and given to every run. */
 export interface StagedScene {
   readonly layers: readonly EventLayer[];
   readonly drafts: readonly DraftSelection[];
-  /** Host arrays that the tensors stand on. */
+  /** Host arrays that the tensors were made from. */
   readonly arrays: readonly (Float32Array | Uint32Array)[];
 }
 
-/** Embeddings of any ids, near each other where the ids are. */
+/** Embeddings of any ids, close to each other for close ids. */
 const EMBEDDINGS: Embeddings = {
   width: 4,
   encode: (text) => Array.from(text, (c) => (c.codePointAt(0) ?? 0) % 10),
@@ -146,8 +146,8 @@ export function stage(
   return { layers: events, drafts, arrays };
 }
 /**
- * A statistic of a window whose means are the layer's weights, such as its queries may have: they differ by a share of
- * what is possible, none if there is one query.
+ * Returns a statistic of a window whose means are the layer's weights, as some window might have: its queries differ by
+ * a fraction of the maximum, not at all if there is one query.
  */
 function windowed({ attention, at, seed }: Layer, { args }: AnySignal): Float32Array {
   const w = Number(args?.['w'] ?? 1),
@@ -165,7 +165,7 @@ function windowed({ attention, at, seed }: Layer, { args }: AnySignal): Float32A
       return attention.slice();
   }
 }
-/** Rows summed over each group. */
+/** Sums rows over each group. */
 function groupSums(data: Float32Array, group: number, slots: number): Float32Array {
   const out = new Float32Array(data.length / group);
   data.forEach((x, i) => {
@@ -182,11 +182,11 @@ function fresh({ at }: Layer, { kind, rows, width = 1, init = 0 }: StateSpec, op
   return ops.from({ data: new Float32Array(shape[0] * shape[1]).fill(init), shape });
 }
 
-/** Drafts that a piece leaves, on tensors as they are: laws judge it by itself, without what an engine checks. */
+/** Returns the drafts that a piece leaves, unchecked: laws judge the piece itself, without an engine's checks. */
 export const play = (piece: Piece, { layers, drafts }: StagedScene, ops: Ops): readonly DraftSelection[] =>
   runSteps(compile(piece).steps, layers, ops, drafts, (step, cells) => step.run(cells));
 
-/** Numbers of a result of one layer. */
+/** Returns the numbers of a result of one layer. */
 export function rowsOf(tensor: Tensor, layer: Layer): ResultRows {
   const { data, shape, lengths } = readCpu(tensor),
     [rows = 0, slots = 0] = shape,
@@ -210,7 +210,7 @@ export const onCpu = (
   given?: readonly StartNumbers[],
 ): readonly DraftSelection[] => play(piece, stage(on, cpu.ops, options, given), cpu.ops);
 
-/** Runs a piece where every host read throws; results are opened afterwards. */
+/** Runs a piece where every host read throws; results are revealed afterwards. */
 export function onTrace(
   piece: Piece,
   on: Scene,
@@ -226,7 +226,7 @@ const isRecord = (x: unknown): x is object =>
   typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
 const isHandle = (x: unknown): x is Tensor => typeof x === 'object' && x !== null && 'shape' in x && 'dtype' in x;
 
-/** Runs a piece on any backend, with one read: drafts with CPU tensors in the place of its own. */
+/** Runs a piece on any backend, with one read: returns drafts with CPU tensors instead of the backend's. */
 export async function onBackend(
   piece: Piece,
   on: Scene,

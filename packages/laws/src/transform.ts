@@ -17,7 +17,7 @@ import type { StartNumbers } from './stage.ts';
 /** A transform of scores. */
 export type AnyTransform = Piece<ScorePhase, ScorePhase | 'same'> | Piece<'weights', ScorePhase | 'same'>;
 
-/** Scores to start from: on whose rows, and whether they may be negative. */
+/** Scores to start from: their kind of rows, and whether they may be negative. */
 export interface ScoreSpec {
   readonly rows: 'query' | 'kv' | 'layer';
   readonly phase: ScorePhase;
@@ -86,7 +86,7 @@ export const transform = {
         agreeing('beside id', same, piece, at(c), 0, options);
       }
     }),
-  /** `(f ∘ g) ∘ h = f ∘ (g ∘ h)`, also where the two halves run one after the other. */
+  /** `(f ∘ g) ∘ h = f ∘ (g ∘ h)`, also if the two halves run one after the other. */
   associative: (piece, options = {}) =>
     fc.property(cases(piece), (c) => {
       const before: AnyPiece = piece.from.includes('scores' as never)
@@ -110,7 +110,7 @@ export const transform = {
       cases(piece).filter(({ scores }) => piece.to !== 'same' || scores.phase === 'weights'),
       (c) => scoring.atLeast0(piece, at(c), options),
     ),
-  /** Order and ties of every row stay: every top-k does. For transforms that declare it. */
+  /** Order and ties of every row stay, and so does every top-k. For transforms that declare it. */
   monotone: (piece, options = {}) =>
     fc.property(
       cases(piece).map((c) => ({ ...c, scores: { ...c.scores, coarse: true } })),
@@ -135,7 +135,7 @@ export const transform = {
     ),
 } satisfies Claims<AnyTransform>;
 
-/** The laws that hold for this transform by its declarations. */
+/** Returns the laws that apply to this transform by its declarations. */
 export function transformLaws(piece: AnyTransform, options: LawOptions = {}): Suite {
   const { steps } = compile(piece as Piece),
     monotone = steps.length > 0 && steps.every((s) => s.monotone);

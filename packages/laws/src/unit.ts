@@ -70,7 +70,7 @@ const { pure, traced } = deviceClaims(runs);
 
 /** Claims about a unit: a partition of the slots into blocks, with a score for each. */
 export const unit = {
-  /** The slots of a unit stand side by side: ids never come back. So blocks are disjoint. */
+  /** The slots of a unit are contiguous: its id never returns later. So blocks are disjoint. */
   contiguous: ids((of) =>
     of.forEach((u, i) =>
       claim(
@@ -84,13 +84,13 @@ export const unit = {
     const begin = [...new Set(of)];
     begin.forEach((u, i) => claim(i === 0 || u > begin[i - 1], () => `units begin in the order ${begin.join(' ')}`));
   }),
-  /** Every slot has a unit, and there are as many as `count` says. */
+  /** Every slot has a unit, and there are `count` units. */
   cover: ids((of, count) =>
     of.forEach((u, i) =>
       claim(Number.isInteger(u) && u >= 0 && u < count, () => `slot ${i} is in unit ${u} of ${count}`),
     ),
   ),
-  /** One finite score a unit, in H, G or 1 rows. */
+  /** One finite score per unit, in H, G or 1 rows. */
   scored: realised(({ scores, count, layer: { at } }) => {
     claim(
       scores.slots === count && [1, at.kvHeads, at.queryHeads].includes(scores.rows),

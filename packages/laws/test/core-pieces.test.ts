@@ -4,7 +4,7 @@ import { apply, cpu } from '@kv/cpu';
 import { gram, inverse, quadratic, rotateKernel } from '@kv/core/shared';
 import * as laws from '../src/index.ts';
 
-/** The pieces that core itself brings keep the laws of their kind. */
+/** Core's own pieces keep the laws of their kind. */
 describe.each([
   core.pool(),
   core.pool({ kernel: 3, kind: 'max', except: 2 }),
@@ -25,7 +25,7 @@ describe('max', () => laws.each(laws.maxLaws(core.max as laws.Combination), test
 describe('weighted', () => laws.each(laws.weightedLaws(core.weighted as laws.WeightedCombination), test));
 describe('compose', () => laws.each(laws.composeLaws(core.compose as laws.Compose), test));
 describe('mean-by-position', () => laws.each(laws.kernelLaws(core.meanByPosition), test));
-/** Vectors of 2 channels, a matrix a row, and angles of 3 positions. */
+/** Vectors of 2 channels, a matrix per row, and angles of 3 positions. */
 const vectors = ({ rows, slots, lengths }: laws.KernelSize): laws.KernelInputs => ({
   inputs: {
     x: {

@@ -15,7 +15,7 @@ const fresh = (): Cache => ({ queryHeads: 4, layers: [layer(), layer()] });
 let cache = fresh();
 const numbers = (): unknown => JSON.stringify(cache, (_, x: unknown) => (x instanceof Float32Array ? [...x] : x));
 
-/** What `retainOn`, or `advanceOn` after it, says. */
+/** Returns the error of `retainOn`, or of `advanceOn` after it. */
 async function said({ policy: make, when, late }: HostileCase, backend: Backend): Promise<unknown> {
   try {
     const policy: Policy = make();
@@ -47,7 +47,7 @@ describe.each([
     before = numbers();
   test.each(cases.map((one) => [one.name, one] as const))('%s', async (_name, one) => {
     judgeHostile(one, await said(one, backend));
-    if (one.name.startsWith('writes in place')) cache = fresh(); // into the caller's arrays, by a kernel in a trace too
+    if (one.name.startsWith('writes in place')) cache = fresh(); // it wrote to the caller's arrays; in a trace a kernel can, too
     expect(numbers()).toBe(before);
   });
 });

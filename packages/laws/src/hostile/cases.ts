@@ -7,20 +7,20 @@ import type { FaultyValue } from './wrong.ts';
 
 /** A policy with a piece that returns something faulty. */
 export interface HostileCase {
-  /** The piece, what it returns, and the fault in it. */
+  /** The piece, its result, and the fault in it. */
   readonly name: string;
   readonly when: FailurePoint;
-  /** Made anew for each run; a KvError that it throws counts like one of the engine. */
+  /** Makes a new policy for each run; a KvError that it throws counts as one of the engine. */
   policy(): Policy;
-  /** The fault appears at the second event or token only. */
+  /** The fault appears only from the second event or token on. */
   readonly late: boolean;
-  /** Why no error is due; absent where one is. */
+  /** Why no error is expected; absent if one is. */
   readonly harmless?: string;
-  /** Numbers of the engine are gone, so the sequence breaks off. */
+  /** Overwrites numbers of the engine, so the sequence becomes unusable. */
   readonly overwrites?: true;
 }
 export interface HostileOptions {
-  /** A tensor that another backend made. */
+  /** A tensor of another backend. */
   readonly foreign: Tensor;
   /** Tensors live until an event ends, as on a device. @defaultValue false */
   readonly ends?: boolean;
@@ -30,10 +30,13 @@ export interface HostileOptions {
 
 const HELD = 'where tensors are never given back, an old one is as good as a new one';
 
-/** Every wrong shape, type, number and lifetime, in every place where a piece or hook gives something to an engine. */
+/**
+ * Returns every wrong shape, type, number and lifetime, at every point where a piece or hook gives something to an
+ * engine.
+ */
 export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOptions): readonly HostileCase[] {
   const all = ({ takes, when, wide = false, numbers = [] }: FaultPoint): readonly FaultyValue[] => [
-    ...anything.filter(({ name }) => when !== 'policy' || !name.startsWith('throws')), // nothing of it runs
+    ...anything.filter(({ name }) => when !== 'policy' || !name.startsWith('throws')), // its function never runs
     ...(takes === 'tensor' ? [...tensors(!wide), ...lifetimes(foreign)] : []),
     ...numbers,
   ];
@@ -75,7 +78,7 @@ export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOp
   ];
 }
 
-/** Returns the fault in the last layer, after the others have run. */
+/** Returns a supplier of the fault in the last layer, after the others have run. */
 function giving(wrong: FaultyValue): FaultSupplier {
   let before: unknown;
   return ((good, where) => {
@@ -87,7 +90,7 @@ function giving(wrong: FaultyValue): FaultSupplier {
   }) as FaultSupplier;
 }
 
-/** Judges what an engine made of a case. @throws RangeError unless it failed with the one sentence that is due */
+/** Judges an engine's reaction to a case. @throws RangeError unless it failed with the one expected sentence */
 export function judgeHostile({ name, when, harmless }: HostileCase, error: unknown): void {
   const wrong = (want: string): RangeError =>
     new RangeError(`${name}: expected ${want}, got ${error === undefined ? 'nothing' : String(error)}`);
@@ -102,7 +105,7 @@ export function judgeHostile({ name, when, harmless }: HostileCase, error: unkno
   if (!/expected |must be |read only|not extensible|enough/.test(message)) throw wrong('what was expected');
 }
 const PIECE = /^hostile(?:, layer \d+)?: /;
-/** What an error must name: the piece, and the layer where there is one. */
+/** What an error must name: the piece, and the layer if there is one. */
 const BY: Readonly<Record<FailurePoint, RegExp>> = {
   policy: /^(?:policy|event|retain|plain(?:, layer \d+)?): /,
   event: PIECE,

@@ -32,33 +32,33 @@ import type { Atom, StepInput, DraftSelection } from '@kv/core';
 import { content, counts, slots, spoiltValues } from './wrong.ts';
 import type { FaultContext, FaultyValue } from './wrong.ts';
 
-/** The correct value, or a fault in its place. */
+/** Returns the correct value, or a fault instead. */
 export type FaultSupplier = (good: unknown, where: FaultContext) => never;
 /** When a piece runs, and what a failure leaves of the sequence. */
 export type FailurePoint =
-  /** Before anything runs: the sequence stays as it was. */
+  /** Before anything runs: the sequence is unchanged. */
   | 'policy'
-  /** In an event, before anything is compacted: the sequence stays as it was. */
+  /** In an event, before anything is compacted: the sequence is unchanged. */
   | 'event'
   /** The same, in an engine that has providers. */
   | 'provider'
   /** The same, in an engine that compacts. */
   | 'compact'
-  /** Behind a token: the sequence breaks off. */
+  /** After a token: the sequence becomes unusable. */
   | 'step'
-  /** While a token or a prompt passes: the sequence breaks off. */
+  /** While a token or a prompt is processed: the sequence becomes unusable. */
   | 'decode'
   | 'prefill';
-/** A place where a piece gives something to an engine. */
+/** A point where a piece gives something to an engine. */
 export interface FaultPoint {
   readonly name: string;
   readonly when: FailurePoint;
   readonly takes: 'tensor' | 'anything';
-  /** A tensor may have any number of columns. @defaultValue false */
+  /** The tensor may have any number of columns. @defaultValue false */
   readonly wide?: boolean;
-  /** Numbers that it might hold. @defaultValue none */
+  /** Faulty numbers for it. @defaultValue none */
   readonly numbers?: readonly FaultyValue[];
-  /** What is no fault here, by the name of what is wrong, and why. */
+  /** Faults that are harmless here, by name, and why. */
   readonly harmless?: Readonly<Record<string, string>>;
   policy(give: FaultSupplier): Policy;
 }
@@ -128,7 +128,7 @@ const keeping = (name: string, policy: (give: FaultSupplier) => Policy): FaultPo
   policy,
 });
 
-/** A step as it may be written without our declarations. */
+/** Returns a policy with a step written without our declarations. */
 function raw(change: (draft: DraftSelection, where: FaultContext) => unknown): Policy {
   const atoms = plain.atoms.map((atom): Atom => {
     if (atom.at !== 'event') return atom;
@@ -138,7 +138,7 @@ function raw(change: (draft: DraftSelection, where: FaultContext) => unknown): P
   });
   return compose({ ...plain, name: 'hostile', label: 'hostile', atoms } as Scorer, topK);
 }
-/** The atoms of a policy with one that was changed. */
+/** Returns a policy with one atom changed. */
 function malformed(field: string, give: FaultSupplier): Policy {
   const [atom, ...rest] = inner.atoms;
   return {
@@ -147,7 +147,7 @@ function malformed(field: string, give: FaultSupplier): Policy {
   } as Policy;
 }
 
-/** Every kind of piece and hook, in every place where it gives something. */
+/** Every point where a piece or hook of any kind gives something. */
 export const givers: readonly FaultPoint[] = [
   scoring('scorer', (give) => compose(scorer('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), false),
   scoring('weightScorer', (give) => compose(weightScorer('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), true),
@@ -575,7 +575,7 @@ export const givers: readonly FaultPoint[] = [
     policy: (give) => give(inner, {} as FaultContext) as Policy,
   },
 ];
-/** Pieces that write to what they may only read. */
+/** Pieces that write to objects that are read-only. */
 export const changes: readonly (readonly [name: string, policy: () => Policy])[] = [
   ['the scores of a draft', () => raw((draft) => Object.assign(draft, { scores: undefined }))],
   [
@@ -618,12 +618,12 @@ export const changes: readonly (readonly [name: string, policy: () => Policy])[]
   ],
 ];
 
-/** Spoils the numbers of a tensor where they lie on the host. */
+/** Spoils the numbers of a tensor on the host. */
 function spoil<T>(x: T): T {
   try {
     (x as { readonly data?: Float32Array }).data?.fill(0.125);
   } catch {
-    // not to be looked into
+    // not to be inspected
   }
   return x;
 }
@@ -646,7 +646,7 @@ const spoils = (signal: AnySignal): (() => Policy) => {
   });
   return () => compose(piece(), topK);
 };
-/** Pieces that write to tensors that they are given, where those lie on the host. */
+/** Pieces that write to their input tensors, if those are on the host. */
 export const overwrites: readonly (readonly [name: string, when: FailurePoint, policy: () => Policy])[] = [
   ['keys', 'event', spoils(keys)],
   ['values', 'event', spoils(values)],
@@ -659,7 +659,7 @@ export const overwrites: readonly (readonly [name: string, when: FailurePoint, p
       compose(
         scorer('hostile', { needs: [keys] }, (ctx) => {
           spoil(ctx.keys);
-          if (Object.hasOwn(ctx.keys, 'data')) throw new Error('enough'); // else nothing was written
+          if (Object.hasOwn(ctx.keys, 'data')) throw new Error('enough'); // otherwise nothing was written
           return even(ctx);
         })(),
         topK,

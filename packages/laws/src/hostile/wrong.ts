@@ -1,19 +1,19 @@
 import type { LayerContext, HostArray, Ops, Tensor } from '@kv/core';
 
-/** Where a piece stands when it gives something. */
+/** Where a piece is when it gives something. */
 export interface FaultContext {
   readonly ops: Ops;
   readonly at: LayerContext;
 }
-/** A fault: a value in place of the correct one. */
+/** A fault: a value instead of the correct one. */
 export interface FaultyValue {
   readonly name: string;
-  /** What is given in the place of `good`; what it throws, the piece throws. */
+  /** Returns the value that replaces `good`; if it throws, the piece throws. */
   of(good: unknown, where: FaultContext): unknown;
-  /** It comes at the second event only, after a correct first one. */
+  /** It comes only at the second event, after a correct first one. */
   readonly late?: boolean;
 }
-/** Faults that fit any place. */
+/** Faults that fit any point. */
 export const anything: readonly FaultyValue[] = [
   { name: 'undefined', of: () => undefined },
   { name: 'null', of: () => null },
@@ -59,7 +59,7 @@ const handle = (name: string, of: (good: Tensor, where: FaultContext) => object)
   name,
   of: (good, where) => of(good as Tensor, where),
 });
-/** Tensors of a wrong shape or type; those of any number of columns are told by `columns: false`. */
+/** Tensors of a wrong shape or type; with `columns: false` without those whose number of columns is wrong. */
 export const tensors = (columns: boolean): readonly FaultyValue[] => [
   shaped('rank 1', ([, n = 1]) => [n]),
   shaped('another rank', (shape) => (shape.length === 3 ? shape.slice(0, 2) : [...shape, 2])),
@@ -105,7 +105,7 @@ export function lifetimes(foreign: Tensor): readonly FaultyValue[] {
     { name: 'a tensor of an earlier event', late: true, of: (good) => good },
   ];
 }
-/** The same numbers but for the last one. */
+/** The same numbers except for the last one. */
 export const content = (...values: readonly number[]): readonly FaultyValue[] =>
   values.map((x) => ({
     name: Number.isFinite(x) && x < 0 ? 'a negative number' : String(x),
@@ -117,7 +117,7 @@ export const content = (...values: readonly number[]): readonly FaultyValue[] =>
   }));
 export const spoiltValues: readonly FaultyValue[] = content(NaN, Infinity, -Infinity, -1);
 
-/** Kept slots `[rows, n]` that cannot be; `budget` of them were asked for. */
+/** Invalid kept slots `[rows, n]`, for a budget of `budget`. */
 export const slots: readonly FaultyValue[] = (
   [
     ['a slot that does not exist', (list, n) => [...list.slice(1), n]],
@@ -144,7 +144,7 @@ export const slots: readonly FaultyValue[] = (
     );
   },
 }));
-/** Numbers that are no position or count. */
+/** Numbers that are not positions or counts. */
 export const counts: readonly FaultyValue[] = [NaN, Infinity, -Infinity, -1, 1.5].map((x) => ({
   name: String(x),
   of: () => x,

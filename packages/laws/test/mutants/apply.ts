@@ -6,7 +6,7 @@ import type { Apply } from '../../src/apply.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
 
-/** Keys alone decide, as if no value had been given. */
+/** Ignores values: keys alone decide. */
 const valueless: Apply = (piece, { values, ...inputs }) => {
   if (!values) return apply(piece, inputs);
   const { data, shape } = values as DenseArray;
@@ -22,7 +22,7 @@ const generous: Apply = (piece, inputs) => {
   }
 };
 const silent: Apply = (piece, inputs) => ({ ...apply(piece, inputs), notes: [] });
-/** One array for whatever is read by its name. */
+/** Uses one array for every signal that is read by its name. */
 const shared: Apply = (piece, { attention, ...inputs }) =>
   apply(piece, attention ? { ...inputs, 'attention.last': attention, 'attention.window(w=2)': attention } : inputs);
 

@@ -9,7 +9,7 @@ const of = (factory: AnyFactory): OptionSubject => ({
   options: factory.description.options,
   make: (chosen) => factory(chosen) as Piece,
 });
-/** Numbers of an array that no machine has room for are refused before it is made. */
+/** Largest array that is made; larger ones, which no machine has room for, are refused before. */
 const MOST = 2 ** 22;
 
 export const boundedOptions: Field = field('bounded options', boundedClaims, {
@@ -24,7 +24,7 @@ export const boundedOptions: Field = field('bounded options', boundedClaims, {
         'padded',
         { options: { width: count(3, 'slots', 'Width.') }, needs: [keys] },
         ({ ops, keys: k }, { width }) => {
-          // as many numbers as the option says, however few slots there are
+          // as many numbers as the option says, regardless of the slots
           const pad = ops.from({ data: new Float32Array(Math.min(width, MOST)), shape: [1, Math.min(width, MOST)] });
           return ops.add(ops.norm(k), ops.sum(pad));
         },

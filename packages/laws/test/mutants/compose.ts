@@ -6,7 +6,7 @@ import { field } from './field.ts';
 import type { Field } from './field.ts';
 
 const compose = real as Compose;
-/** What a piece that shows a wrong phase really is. */
+/** The original of a piece that shows a wrong phase. */
 const truth = new WeakMap<Piece, Piece>();
 export const compositions: Field = field('compose', composition, {
   good: compose,

@@ -12,7 +12,7 @@ const host = (Made: Engine): EngineHost => ({
   open: async (policy) => new Made(policy),
 });
 
-/** An engine that keeps its keys and values to itself. */
+/** An engine that does not expose its keys and values. */
 class Worded extends NaiveEngine {
   ids: readonly number[] = [];
   override async feed(ids: readonly number[]): Promise<void> {
@@ -38,7 +38,7 @@ const misled = (Base: Engine, as: (cache: Cache, engine: NaiveEngine) => Cache):
       this.state = state;
     }
   };
-/** An engine whose event is followed by a fault. */
+/** An engine with a fault after each event. */
 const faulty = <E extends NaiveEngine>(Base: new (policy: Policy) => E, after: (engine: E) => void): Engine =>
   class Faulty extends (Base as unknown as Engine) {
     override async evict(budget: number): Promise<void> {
@@ -58,7 +58,7 @@ const part = ({ ids, offsets, text }: Tokens, places: readonly number[]): Tokens
 
 /** Faults that any engine may have. */
 const mutants = (Base: Engine) => ({
-  /** Counts positions anew after an event, for the policy. */
+  /** Renumbers positions after an event, for the policy. */
   places: misled(Base, (cache, { slots }) => ({
     ...cache,
     layers: cache.layers.map(({ positions, ...layer }) => ({
@@ -69,7 +69,7 @@ const mutants = (Base: Engine) => ({
       },
     })),
     length: slots[0][0].length,
-    // of a token what it is, and not where
+    // reads the id of a token, not its position
     ...(cache.tokens && {
       tokens: part(
         cache.tokens,
@@ -83,13 +83,13 @@ const mutants = (Base: Engine) => ({
   ascending: faulty(Base, (engine) => {
     for (const row of engine.slots.flat()) row.reverse();
   }),
-  /** One slot more than asked for. */
+  /** Keeps one slot more than asked for. */
   budget: class extends Base {
     override async evict(budget: number): Promise<void> {
       await super.evict(budget + 1);
     }
   },
-  /** Leaves out what forces slots. */
+  /** Leaves out the pieces that force slots. */
   forced: class extends Base {
     constructor(policy: Policy) {
       const { atoms } = policy,
@@ -97,7 +97,7 @@ const mutants = (Base: Engine) => ({
       super({ ...(policy as Piece), atoms: free } as unknown as Policy);
     }
   },
-  /** Says after an event that it has seen less than it has. */
+  /** Reports a shorter length after an event. */
   length: class extends Base {
     short = 0;
     override async cache(): Promise<Cache> {
@@ -109,7 +109,7 @@ const mutants = (Base: Engine) => ({
       this.short = 1;
     }
   },
-  /** Drops its oldest slot where an event fails. */
+  /** Drops its oldest slot if an event fails. */
   whole: class extends Base {
     override async evict(budget: number): Promise<void> {
       const before = this.slots;
@@ -134,7 +134,7 @@ export const engines: Field = field<keyof typeof engine, EngineHost, EngineOptio
   good: host(NaiveEngine),
   mutants: hosts({
     ...mutants(NaiveEngine),
-    /** As if no value had reached the policy. */
+    /** Gives the policy no values. */
     kept: misled(NaiveEngine, (cache) => ({
       ...cache,
       layers: cache.layers.map((layer) => ({
@@ -142,7 +142,7 @@ export const engines: Field = field<keyof typeof engine, EngineHost, EngineOptio
         ...(layer.values && { values: { ...layer.values, data: new Float32Array(layer.values.data.length) } }),
       })),
     })),
-    /** The values of a head's first two kept slots change places. */
+    /** Swaps the values of a head's first two kept slots. */
     numbers: faulty(NaiveEngine, ({ slots }) => {
       for (const row of slots.flat())
         [row[0], row[1]] = [
@@ -158,12 +158,12 @@ export const wordedEngines: Field = field<keyof typeof engine, EngineHost, Engin
   options: { texts: true },
   mutants: hosts({
     ...mutants(Worded),
-    /** As if every token were the same. */
+    /** Gives the policy the same token everywhere. */
     kept: misled(Worded, (cache) => ({
       ...cache,
       ...(cache.tokens && { tokens: { ...cache.tokens, ids: cache.tokens.ids.map(() => 0) } }),
     })),
-    /** A kept slot stands for another token than before. */
+    /** Changes the token of a kept slot. */
     numbers: faulty(Worded, (engine) => {
       const [[[{ position }]]] = engine.slots;
       engine.ids = engine.ids.map((id, at) => (at === position ? (id + 1) % NaiveEngine.vocab : id));

@@ -3,7 +3,7 @@ import { kernel } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import type { Claim } from '../../src/law.ts';
 
-/** A kind with all its laws, one subject that keeps them and, for every law, one that breaks it alone. */
+/** A kind with all its laws, one subject that keeps them and, for every law, one that breaks only that law. */
 export interface Field {
   readonly kind: string;
   readonly laws: readonly string[];
@@ -19,7 +19,7 @@ export const field = <N extends string, S, O extends object>(
 ): Field => ({
   kind,
   laws: Object.keys(claims),
-  // many runs for the law that must bite, which ends at the first case it finds; few for those that must hold
+  // many runs for the law that must fail, which stops at its first case; few for those that must hold
   async broken(name) {
     const subject = name === 'good' ? good : mutants[name as N],
       broken: string[] = [];
@@ -33,7 +33,7 @@ export const field = <N extends string, S, O extends object>(
   },
 });
 
-/** True the second time that it sees a tensor: what an impure piece remembers. */
+/** Returns a function that is true the second time it sees a tensor: what an impure piece remembers. */
 export function memory(): (x: Tensor) => boolean {
   const seen = new WeakSet<object>();
   return (x) => {
@@ -46,7 +46,7 @@ export function memory(): (x: Tensor) => boolean {
 export const peek = (x: Tensor): number => (x as Tensor & { data: Float32Array }).data.length;
 /** The valid slots of each row, `[rows, 1]`. */
 export const sizes = (ops: Ops, x: Tensor): Tensor => ops.reduce('sum', ops.fill(x, 1), 'slots');
-/** Mean of each row with its padding, which no piece should see. */
+/** Mean of each row including its padding, which no piece should see. */
 export const withPadding = (ops: Ops, x: Tensor): Tensor => ops.reduce('mean', ops.reshape(x, x.shape), 'slots');
 /** A kernel over one tensor with the same shape and raggedness. */
 export const map = (

@@ -24,7 +24,7 @@ const double = (id: string) =>
     output: { dtype: 'f32', shape: ({ x }) => x },
     ref: scaled(() => 2),
   });
-/** What a device would compute that follows these references instead. */
+/** Results of a device that follows these references instead. */
 const device: Readonly<Record<string, Ref>> = {
   'one workgroup only': scaled((slot) => (slot < 64 ? 2 : 0)),
   'no raggedness': scaled((_, length, slots) => (length < slots ? 3 : 2)),

@@ -19,7 +19,7 @@ const descending = map('descending', 'u32', (x, out, slots, lengths) =>
     for (let i = 0; i < n; i++) out[r * slots + i] = x[r * slots + n - 1 - i];
   }),
 );
-/** The last kept slot becomes one that does not exist, unless it is forced or all are kept. */
+/** Replaces the last kept slot by one that does not exist, unless it is forced or all are kept. */
 const beyond = kernel({
   id: 'beyond',
   inputs: { kept: 'u32', forced: 'f32', sizes: 'f32' },

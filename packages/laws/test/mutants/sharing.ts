@@ -19,7 +19,7 @@ const later = kernel({
       for (let i = at; i < at + n; i++) out[i] = x.data[i] + by.data[r];
     }),
 });
-/** Reuses the set of the step before wherever there is one and the threshold is at most 1. */
+/** Reuses the set of the previous step whenever there is one and the threshold is at most 1. */
 const reuse =
   (name: string, { always = false, blank = false, shifts = false } = {}): SharingFactory =>
   (threshold) =>

@@ -15,7 +15,7 @@ const run = (at: object): number => {
   runs.set(at, (runs.get(at) ?? 0) + 1);
   return runs.get(at)!; // it was set just now
 };
-/** Squares from the fourth run over the same layer on: more often than any law but this one plays it. */
+/** Squares from the fourth run over the same layer on: no other law runs it that often. */
 const peeking: Step = {
   ...step,
   run: (cells) =>
