@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterAll, expect, test } from 'vitest';
 
-/** The part of a `Gpu` of `@kv/gpu` that is looked at. */
+/** The part of a `Gpu` of `@kv/gpu` that tests use. */
 export interface TestDevice {
   readonly device: GPUDevice;
   readonly ledger: { readonly live: number; readonly allocated: number; readonly buffers: number };
@@ -10,20 +10,20 @@ export interface TestDevice {
   destroy(): void;
 }
 export interface DeviceTestOptions {
-  /** A test's tensors outside scopes are given back behind it. @defaultValue false: they count as left behind */
+  /** Releases a test's tensors outside scopes after it. @defaultValue false: they count as leaked */
   readonly release?: boolean;
 }
-/** `test` with the file's device. */
+/** A `test` that is given the file's device. */
 export type DeviceTest<G> = (name: string, run: (gpu: G) => Promise<void> | void) => void;
 
-/** Milliseconds that a test may take: software adapters on a busy machine. */
+/** Time limit of a test in milliseconds, for software adapters on a busy machine. */
 export const timeLimit: number = process.env['KV_FULL'] === '1' ? 4 * 3600_000 : 300_000;
 
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
-/** The scalars of a batch, which the recorder holds. */
+/** Bytes of a batch's scalars, which the recorder holds. */
 const SCALARS = 65_536;
 
-/** A device, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
+/** Opens a device, or returns undefined if there is none; with KV_REQUIRE_GPU=1 that is a failure. */
 export async function firstDevice<G>(open: () => Promise<G>): Promise<G | undefined> {
   if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
   process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
@@ -36,10 +36,13 @@ export async function firstDevice<G>(open: () => Promise<G>): Promise<G | undefi
   }
 }
 
-/** The device of all files that this worker runs, with what it compiled: a software adapter takes seconds a pipeline. */
+/**
+ * The device of all files that this worker runs, with its compiled pipelines: a software adapter takes seconds for
+ * each.
+ */
 let worker: Promise<TestDevice> | undefined;
 
-/** Pipelines of equal code are one, as long as the device lives. */
+/** Caches pipelines of equal code for the device's lifetime. */
 function keepPipelines<G extends TestDevice>(gpu: G): G {
   const { device } = gpu,
     createModule = device.createShaderModule.bind(device),
@@ -61,8 +64,9 @@ function keepPipelines<G extends TestDevice>(gpu: G): G {
 }
 
 /**
- * `test` with one `Gpu` for the file, inside error scopes: what the device reports fails the test, and so does a
- * buffer that is not given back.
+ * Returns a `test` with one `Gpu` for the file, inside error scopes: an error that the device reports fails the test,
+ * and so does a buffer that is not released.
+ *
  * @param open `openGpu`
  */
 export async function deviceTests<G extends TestDevice>(

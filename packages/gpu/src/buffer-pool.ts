@@ -1,4 +1,4 @@
-/** Bytes of GPU buffers, of tensors and of everything else that the backend holds. */
+/** Bytes of GPU buffers: those of tensors and all others of the backend. */
 export interface BufferLedger {
   /** Bytes of buffers in use. */
   readonly live: number;
@@ -6,7 +6,7 @@ export interface BufferLedger {
   readonly allocated: number;
   /** The largest `allocated` so far. */
   readonly peak: number;
-  /** Buffers held; 0 after `destroy()`. */
+  /** Number of buffers; 0 after `destroy()`. */
   readonly buffers: number;
 }
 
@@ -14,18 +14,21 @@ export interface BufferLedger {
 export interface PooledBuffer {
   readonly buffer: GPUBuffer;
   readonly bytes: number;
-  /** The requested bytes, of at most `bytes`. */
+  /** The requested number of bytes, at most `bytes`. */
   readonly wanted: number;
   readonly kind: BufferUse;
-  /** The pool that owns it: the device, for telling tensors of two devices apart. */
+  /** The pool that owns it; identifies the device that a tensor belongs to. */
   readonly pool: BufferPool;
-  /** Each loan is another object, so that a tensor that outlived its scope is recognised. */
+  /**
+   * False once released. Every use of a buffer has a new object, so that a tensor that outlived its scope is
+   * recognised.
+   */
   alive: boolean;
   /** The batch of commands that last used it. */
   readonly use: { batch: number };
 }
 type BufferUse = 'storage' | 'uniform' | 'read' | 'resolve';
-/** GPUBufferUsage is a global in browsers only. */
+/** Usage flags as numbers: GPUBufferUsage is a global in browsers only. */
 const USAGE: Readonly<Record<BufferUse, number>> = {
   storage: 0x80 | 0x08 | 0x04,
   uniform: 0x40 | 0x08,
@@ -35,13 +38,17 @@ const USAGE: Readonly<Record<BufferUse, number>> = {
 
 export interface BufferPool {
   readonly ledger: BufferLedger;
-  /** @param not idle buffers to pass over */
+  /**
+   * Takes a buffer from the pool.
+   *
+   * @param not idle buffers to pass over
+   */
   take(bytes: number, kind?: BufferUse, not?: (memory: PooledBuffer) => boolean): PooledBuffer;
   give(memory: PooledBuffer): void;
   destroy(): void;
 }
 
-/** Rounded up so that sizes meet again: powers of two, above 64 KiB in eighths of one. */
+/** Returns a size rounded up so that buffers can be reused: powers of two, above 64 KiB in eighths of one. */
 export function sizeClass(bytes: number): number {
   const power = 2 ** Math.ceil(Math.log2(Math.max(256, bytes)));
   const step = power > 65_536 ? power / 16 : power;
@@ -49,8 +56,8 @@ export function sizeClass(bytes: number): number {
 }
 
 /**
- * Buffers that are used again by size instead of being freed, since Dawn frees only at `destroy()` and a submit. At most
- * `idleBytes` wait; `beforeDestroy` submits what still refers to one that has to go.
+ * Creates a pool that reuses buffers by size instead of freeing them, since Dawn frees only at `destroy()` and a
+ * submit. At most `idleBytes` are idle; `beforeDestroy` submits commands that still refer to a buffer to be destroyed.
  */
 export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: () => void): BufferPool {
   const idle: PooledBuffer[] = [];
@@ -90,7 +97,7 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
       waiting += memory.bytes;
       if (waiting > idleBytes) beforeDestroy();
       while (waiting > idleBytes) {
-        const oldest = idle.shift()!; // what waits is in `idle`
+        const oldest = idle.shift()!; // not empty: idle buffers remain
         waiting -= oldest.bytes;
         drop(oldest);
       }

@@ -10,23 +10,23 @@ import { bytesOf } from './tensor.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /**
- * Commands of one scope, on a device or a plan of one: what its operations are recorded with, and kernels of others in
- * one order with them.
+ * Commands of one scope, on a device or a plan of one: records its operations, and other kernels in one order with
+ * them.
  */
 export interface Commands {
   /**
-   * A new tensor that this scope owns; its elements are undefined. @throws KvError for one larger than the
-   * adapter binds.
+   * Returns a new tensor that this scope owns; its elements are undefined.
+   * @throws KvError for one larger than the adapter can bind.
    */
   make(shape: readonly number[], dtype?: DType, lengths?: Tensor): Tensor;
   upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: Tensor): Tensor;
-  /** Host numbers into a tensor, from element `at` on. */
+  /** Writes host numbers into a tensor, from element `at` on. */
   write(x: Tensor, data: Float32Array | Uint32Array, at: number): void;
-  /** Gives a tensor of this scope back before the scope ends; what was recorded with it still runs. */
+  /** Releases a tensor of this scope before the scope ends; commands already recorded with it still run. */
   free(x: Tensor): void;
-  /** @throws KvError for a tensor of another backend, or of a scope that has ended */
+  /** Records a dispatch. @throws KvError for a tensor of another backend, or of a scope that has ended */
   record(dispatch: Dispatch): void;
-  /** The same tensor. @throws KvError for one of another backend, or of a scope that has ended */
+  /** Returns the tensor. @throws KvError for one of another backend, or of a scope that has ended */
   own(x: Tensor): Tensor;
 }
 
@@ -38,15 +38,18 @@ export interface DeviceParts {
   readonly recorder: CommandRecorder;
 }
 
-/** The tensor as this device made it. @throws KvError for one of another backend, or of a scope that has ended */
+/**
+ * Returns the tensor as one of this device.
+ * @throws KvError for one of another backend, or of a scope that has ended
+ */
 export type ExpectOwn = (x: Tensor) => GpuTensor;
 
-/** The commands of one scope; `owned` collects the buffers that it has to give back. */
+/** Returns the commands of one scope; `owned` collects the buffers that it has to release. */
 export function deviceCommands(
   { device, pool, pipelines, recorder }: DeviceParts,
   owned: Set<PooledBuffer>,
 ): { readonly commands: Commands; readonly own: ExpectOwn } {
-  let blank: PooledBuffer | undefined; // stands for inputs and lengths that are not there
+  let blank: PooledBuffer | undefined; // bound instead of absent inputs and lengths
   const nothing = (): PooledBuffer => {
     if (!blank?.alive) owned.add((blank = pool.take(4)));
     return blank;
@@ -98,7 +101,8 @@ export function deviceCommands(
       },
       make: (shape, dtype = 'f32', lengths) => made(shape, dtype, lengths),
       upload(data, shape, lengths) {
-        const tensor = made(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths, recorder.waits); // another one's commands need not be submitted first
+        // pass over buffers that waiting commands use: writing to one would need a submit first
+        const tensor = made(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths, recorder.waits);
         if (data.length > 0) recorder.write(tensor.memory, data);
         return tensor;
       },

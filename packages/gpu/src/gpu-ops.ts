@@ -8,7 +8,7 @@ import { rankOp } from './ops/rank.ts';
 import { reduceOps } from './ops/reduce.ts';
 import { slotOps } from './ops/slots.ts';
 
-/** Every operation of core, recorded: nothing here waits for the device or reads from it. */
+/** Returns core's operations, recorded: none of them waits for the device or reads from it. */
 export function gpuOps(g: Commands): Ops {
   const elementwise = elementwiseOps(g);
   const numeric = (x: Tensor): Tensor => (x.dtype === 'u32' ? elementwise.mul(x, 1) : x);

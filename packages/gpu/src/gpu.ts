@@ -12,50 +12,53 @@ import { recorder, UNIFORM_BYTES } from './recorder.ts';
 import type { Counters } from './recorder.ts';
 import type { TimingMode, Timing } from './timer.ts';
 
-/** Operations whose tensors are given back together. */
+/** Operations whose tensors are released together. */
 export interface Scope extends Backend {
   readonly commands: Commands;
-  /** Hands a tensor made here, with its lengths, to the scope around this one. */
+  /** Hands a tensor made here, with its lengths, to the enclosing scope. */
   keep(tensor: Tensor): void;
 }
 
-/** A scope that lasts until it is ended, or the device destroyed: weights, a sequence. */
+/** A scope that lasts until it is ended, or the device destroyed: for weights, or a sequence. */
 export interface OpenScope extends Scope {
   end(): void;
 }
 
 /**
- * The device. Tensors that its own `ops` make live until `release()` or `destroy()`; those of an event belong in a
+ * The device. Tensors that its own `ops` make live until `release()` or `destroy()`; make those of an event in a
  * `scope`.
  */
 export interface Gpu extends Backend {
   readonly ledger: BufferLedger;
   readonly counters: Counters;
   readonly device: GPUDevice;
-  /** Whether the adapter is a CPU's (SwiftShader, lavapipe, WARP): right, but slower than the CPU backend. */
+  /** Whether the adapter runs on the CPU (SwiftShader, lavapipe, WARP): correct, but slower than the CPU backend. */
   readonly software: boolean;
-  /** Where the device came from, referenced as long as it lives: Node crashes when it is collected first. */
+  /** The instance that the device came from, referenced for its lifetime: Node crashes if it is collected first. */
   readonly instance: GPU | undefined;
-  /** Runs with operations of its own and gives back every tensor they made, also on an error, except what it kept. */
+  /**
+   * Runs a function with operations of its own and releases every tensor they made, also on an error, except those it
+   * kept.
+   */
   scope<T>(run: (scope: Scope) => T | Promise<T>): Promise<T>;
   open(): OpenScope;
   /**
-   * What is recorded from here on is timed under this label, until the next one; gives the label before. Nothing on a
+   * Sets the label under which commands recorded from now on are timed; returns the previous one. Does nothing on a
    * device without timestamps.
    */
   label(name: string): string;
   /**
-   * Submits what is recorded and waits for it: what the device took since the last call, the longest first. @throws
-   * KvError on a device without timestamps
+   * Submits recorded commands and waits for them; returns the times on the device since the last call, longest first.
+   * @throws KvError on a device without timestamps
    */
   timings(): Promise<readonly Timing[]>;
-  /** Gives back every tensor made or kept outside a scope. */
+  /** Releases every tensor made or kept outside a scope. */
   release(): void;
   /** Frees all buffers, and the device if `openGpu` requested it. */
   destroy(): void;
 }
 
-/** What programs and sequences record on: a device, or a plan of one. */
+/** What programs and sequences record to: a device, or a plan of one. */
 export type Recordable = Pick<Gpu, 'open' | 'scope' | 'label'>;
 
 export interface GpuParts {
@@ -64,7 +67,7 @@ export interface GpuParts {
   /** Whether `destroy` ends the device too. */
   readonly owned: boolean;
   readonly instance: GPU | undefined;
-  /** Bytes of idle buffers that wait to be used again. */
+  /** Maximum bytes of idle buffers kept for reuse. */
   readonly idleBytes: number;
   readonly timed: TimingMode | undefined;
 }
@@ -72,7 +75,7 @@ export interface GpuParts {
 export function createGpu({ name, device, owned, instance, idleBytes, timed }: GpuParts): Gpu {
   const fault: DeviceFault = { error: undefined };
   const onError = (event: GPUUncapturedErrorEvent): void => {
-    event.preventDefault(); // the next read throws it, so that it need not be printed
+    event.preventDefault(); // the next read throws it, so the browser need not log it
     fault.error ??= new KvError(
       'gpu',
       event.error.constructor.name === 'GPUOutOfMemoryError'

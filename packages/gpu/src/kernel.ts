@@ -4,19 +4,19 @@ import type { DType, Tensor } from '@kv/core';
 import type { Dispatch, Shader } from './shader.ts';
 import { bytesOf, sizes } from './tensor.ts';
 
-/** Threads of a workgroup unless a kernel says otherwise: the default limit of WebGPU. */
+/** Threads of a workgroup unless a kernel declares otherwise: the default limit of WebGPU. */
 export const THREADS = 256;
 
 /**
- * A tensor that a kernel reads by row, slot and channel, broadcast to the `space` of the call. Of a view `x` these are in
- * scope: `x_base(row)`, where the row begins that stands for row `row` of the space; `x_get(at)`, an element;
- * `x_at(row, slot, channel)`; `x_valid(row)`, if ragged; and in `params` the space's `rows`, `slots` and `channels`, and
- * `x_rows` (0 where the tensor is left out), `x_row_step`, `x_slot_step`, `x_channel_step` and `x_slots`.
+ * A tensor that a kernel reads by row, slot and channel, broadcast to the `space` of the call. For a view `x` these are
+ * in scope: `x_base(row)`, the start of the tensor's row for row `row` of the space; `x_get(at)`, an element;
+ * `x_at(row, slot, channel)`; `x_valid(row)`, if ragged; and in `params` the space's `rows`, `slots` and `channels`,
+ * and `x_rows` (0 if the tensor is left out), `x_row_step`, `x_slot_step`, `x_channel_step` and `x_slots`.
  */
 export interface TensorView {
   /**
-   * How an element is read: f32 or u32 as it is stored; of either type as an f32 `number`, as a u32 `index`, or as its 32
-   * `bits`; `shape` where only the shape and lengths are read.
+   * How an element is read: `f32` or `u32` as stored; either type as an f32 `number`, as a u32 `index`, or as its 32
+   * `bits`; `shape` if only the shape and lengths are read.
    */
   readonly view: DType | 'number' | 'index' | 'bits' | 'shape';
   /** Whether the lengths of rows are bound. @defaultValue false */
@@ -28,32 +28,33 @@ export type BufferKind = string | readonly [type: string, access: 'write'] | Ten
 
 /** A kernel as data: `B` names its buffers, `S` its scalars. */
 export interface GpuKernel<B extends string = string, S extends string = string> {
-  /** Names it in errors and timings. */
+  /** Its name in errors and timings. */
   readonly id: string;
-  /** Unique among kernels with another text. @defaultValue `id` */
+  /** Unique for each text of a kernel. @defaultValue `id` */
   readonly key?: string;
   /** Bound in this order. */
   readonly buffers: Readonly<Partial<Record<B, BufferKind>>>;
-  /** Numbers in `params`, where `count` is too. */
+  /** Scalars in `params`, in addition to `count`. */
   readonly scalars: Readonly<Record<S, DType>>;
-  /** Of a workgroup. @defaultValue 256 */
+  /** Threads of a workgroup. @defaultValue 256 */
   readonly threads?: number;
   /**
    * `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count`
-   * workgroups. @defaultValue 'element'
+   * workgroups.
+   * @defaultValue 'element'
    */
   readonly per?: 'element' | 'group';
-  /** Functions of WGSL, `run` among them. */
+  /** WGSL functions, including `run`. */
   readonly source: string;
   /** Statements before each call of `run`. */
   readonly before?: string;
-  /** Whether it computes in `f16` too: for devices with the feature `shader-f16`. @defaultValue false */
+  /** Whether it also computes in `f16`: for devices with the feature `shader-f16`. @defaultValue false */
   readonly half?: boolean;
   /**
-   * Additions, multiplications, comparisons and functions of a call, from its scalars, `count` and space.
+   * Returns the additions, multiplications, comparisons and functions of a call, from its scalars, `count` and space.
    *
-   * @defaultValue one for each of `count`, by workgroups for each element of the space; without a space none: numbers are
-   * moved
+   * @defaultValue one for each of `count`, with `per: 'group'` one for each element of the space; none without a
+   * space, since numbers are only moved
    */
   operations?(scalars: Readonly<Record<S | 'count' | 'rows' | 'slots' | 'channels', number>>): number;
 }
@@ -61,13 +62,13 @@ export interface GpuKernel<B extends string = string, S extends string = string>
 /** Rows, slots and channels. */
 export type Space = readonly [rows: number, slots: number, channels: number];
 
-/** What a call of a kernel may say besides its operands. */
+/** Options of a call of a kernel, apart from its operands. */
 export interface CallOptions {
-  /** What views are broadcast to. @defaultValue [count, 1, 1] */
+  /** Shape that views are broadcast to. @defaultValue [count, 1, 1] */
   readonly space?: Space;
-  /** Bytes that are read or written beyond once for each buffer. @defaultValue 0 */
+  /** Bytes read or written in addition to once per buffer. @defaultValue 0 */
   readonly again?: number;
-  /** Takes the place of the kernel's own count. */
+  /** Replaces the kernel's own count. */
   readonly operations?: () => number;
 }
 
@@ -78,7 +79,7 @@ const buffersOf = ({ buffers }: GpuKernel): [name: string, kind: BufferKind][] =
 
 /**
  * Records `count` elements or workgroups of a kernel; none for a count of 0. A tensor has the shape of what is read or
- * written of it, by which bytes are counted; views may be left out.
+ * written of it, from which bytes are counted; views may be left out.
  *
  * @throws KvError for a buffer that is missing
  */
@@ -130,7 +131,7 @@ export function dispatch<B extends string, S extends string>(
 
 const VIEW = ['rows', 'row_step', 'slot_step', 'channel_step', 'slots', 'lengths'] as const;
 
-/** Numbers of `VIEW`: a step is 0 along an axis of size 1, which is broadcast. */
+/** Scalars of a view: a step is 0 along an axis of size 1, which is broadcast. */
 function viewWords(x: Tensor | undefined): readonly number[] {
   if (!x) return VIEW.map(() => 0);
   const [rows, slots, channels] = sizes(x);
@@ -144,7 +145,7 @@ function viewWords(x: Tensor | undefined): readonly number[] {
   ];
 }
 
-/** The functions that a view brings. */
+/** Returns the WGSL functions of a view. */
 function viewText(name: string, { view, ragged = false }: TensorView): string {
   const type = view === 'number' ? 'f32' : view === 'bits' || view === 'index' ? 'u32' : view,
     elements = /* wgsl */ `
@@ -156,7 +157,7 @@ fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return p
   return `${view === 'shape' ? '' : elements}${ragged ? lengths : ''}`;
 }
 
-/** The whole text of a kernel around its source, for views of tensors of these types. */
+/** Returns the complete shader of a kernel, for views of tensors of these types. */
 function shaderOf(kernel: GpuKernel, types: Readonly<Record<string, DType>>): Shader {
   const { id, scalars, threads = THREADS, per = 'element', source, before = '', half = false } = kernel,
     declared: { readonly name: string; readonly type: string; readonly write: boolean }[] = [],
@@ -184,7 +185,7 @@ function shaderOf(kernel: GpuKernel, types: Readonly<Record<string, DType>>): Sh
       per === 'element'
         ? `let index = at * ${threads}u + lane; if (index < params.count) { ${before}run(index); }`
         : `if (at < params.count) { ${before}run(at, lane); }`;
-  // a grid may be wider than `count`: what lies beyond does nothing
+  // a grid may be larger than `count`: invocations beyond it do nothing
   const code = /* wgsl */ `${half ? 'enable f16;' : ''}
 struct Params { ${params.join(', ')} }
 @group(1) @binding(0) var<uniform> params: Params;
@@ -203,7 +204,7 @@ fn main(
 }
 
 const number = new DataView(new ArrayBuffer(4));
-/** The bits of a scalar as its WGSL type holds it. */
+/** Returns the bits of a scalar in its WGSL type. */
 export function bits(value: number, type: DType): number {
   if (type === 'u32') number.setUint32(0, value);
   else number.setFloat32(0, value);

@@ -4,15 +4,15 @@ import type { Gpu } from './gpu.ts';
 import type { TimingMode } from './timer.ts';
 
 export interface GpuOptions {
-  /** Where adapters come from. @defaultValue `navigator.gpu`, in Node the npm package `webgpu` */
+  /** Source of adapters. @defaultValue `navigator.gpu`, in Node the npm package `webgpu` */
   readonly instance?: GPU;
   readonly adapter?: GPUAdapter;
-  /** A device of the caller's, which `destroy()` leaves open. */
+  /** The caller's device, which `destroy()` leaves open. */
   readonly device?: GPUDevice;
-  /** Bytes of idle buffers that wait to be used again. @defaultValue 256 MiB */
+  /** Maximum bytes of idle buffers kept for reuse. @defaultValue 256 MiB */
   readonly idleBytes?: number;
   /**
-   * Times what runs by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised.
+   * Times commands by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised.
    * @defaultValue nothing is timed
    */
   readonly timestamps?: TimingMode;
@@ -22,10 +22,9 @@ const MISSING =
   'no WebGPU adapter was found: install a Vulkan driver for the GPU, or SwiftShader (it comes with Chromium) and point VK_ICD_FILENAMES to its vk_swiftshader_icd.json';
 
 /**
- * Opens a device, with the largest buffers that its adapter allows and `shader-f16` where it has it.
+ * Opens a device, with the largest buffers that its adapter allows, and with `shader-f16` if the adapter has it.
  *
- * @throws KvError with one sentence that says what to install, where there is no adapter or, in Node, no package
- * `webgpu`.
+ * @throws KvError with one sentence that says what to install, if there is no adapter or, in Node, no package `webgpu`.
  */
 export async function openGpu({
   instance,
@@ -41,7 +40,7 @@ export async function openGpu({
     return createGpu({ name: nameOf(device.adapterInfo), device, owned: false, instance, idleBytes, timed });
   }
   const gpu = instance ?? (adapter ? undefined : await findInstance(timed !== undefined));
-  // there without an adapter
+  // `gpu` is defined if no adapter was given
   const found = adapter ?? (await gpu!.requestAdapter({ powerPreference: 'high-performance' }));
   if (!found) throw new KvError('gpu', MISSING);
   expectTimed(timed, found, nameOf(found.info));

@@ -8,12 +8,9 @@ export interface ComputePipeline {
 export interface Pipelines {
   /** Group 1 of every pipeline: the uniform, at a dynamic offset. */
   readonly uniform: GPUBindGroupLayout;
-  /** The pipeline called `key`, compiled at its first use. */
+  /** Returns the pipeline called `key`, compiled at its first use. */
   get(key: string, make: () => Shader): ComputePipeline;
-  /**
-   * Waits for the compiler's word on everything compiled so far. @throws KvError with the kernel's name and the first
-   * message.
-   */
+  /** Waits until everything so far is compiled. @throws KvError with the kernel's name and the first message. */
   compiled(): Promise<void>;
 }
 

@@ -5,18 +5,18 @@ import { gpuOps } from './gpu-ops.ts';
 import type { OpenScope, Recordable } from './gpu.ts';
 import { bytesOf } from './tensor.ts';
 
-/** What dispatches take. */
+/** Cost of dispatches. */
 export interface DispatchCost {
   readonly dispatches: number;
-  /** Of the tensors that dispatches bind, each once a dispatch, where a kernel does not count more closely. */
+  /** Bytes of the tensors that dispatches bind, each once per dispatch, unless a kernel counts more precisely. */
   readonly bytes: number;
-  /** Additions, multiplications, comparisons and functions, as kernels state them. */
+  /** Additions, multiplications, comparisons and functions, as kernels declare them. */
   readonly operations: number;
 }
 
 /**
- * A device without one: kernels are recorded as on a device, on shapes alone, and their cost adds up in `counters`.
- * Nothing is computed, so that `read` throws a KvError.
+ * Returns a device without hardware: kernels are recorded as on a device, on shapes alone, and their cost adds up in
+ * `counters`. Nothing is computed, so `read` throws a KvError.
  */
 export function planGpu(): Recordable & { readonly counters: DispatchCost } {
   const counters = { dispatches: 0, bytes: 0, operations: 0 };

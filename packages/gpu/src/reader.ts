@@ -4,14 +4,14 @@ import type { Backend, Tensor } from '@kv/core';
 import type { ExpectOwn, DeviceParts } from './commands.ts';
 import type { GpuTensor } from './tensor.ts';
 
-/** The first thing that went wrong on the device. */
+/** The first error of the device. */
 export interface DeviceFault {
   error: KvError | undefined;
 }
 
 /**
- * Everything recorded so far, then all tensors and their lengths: one submit, one mapped buffer. @throws KvError for
- * what the device reported.
+ * Submits everything recorded so far, then reads all tensors and their lengths: one submit, one mapped buffer.
+ * @throws KvError for an error that the device reported.
  */
 export async function readTensors(
   tensors: readonly Tensor[],
@@ -50,12 +50,12 @@ export async function readTensors(
   }
 }
 
-/** Maps for reading; a lost device rejects, and so it is the loss that is reported. */
+/** Maps a buffer for reading. A lost device rejects the mapping, so the loss is reported instead. */
 async function mapped(buffer: GPUBuffer, fault: DeviceFault): Promise<void> {
   try {
     await buffer.mapAsync(1 /* GPUMapMode.READ */);
   } catch (cause) {
-    await new Promise((resolve) => setTimeout(resolve, 0)); // the report of the loss comes in its own task
+    await new Promise((resolve) => setTimeout(resolve, 0)); // the loss is reported in a task of its own
     throw (
       fault.error ??
       new KvError('gpu', `reading back failed: ${cause instanceof Error ? cause.message : String(cause)}`)

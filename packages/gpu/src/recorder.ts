@@ -3,24 +3,24 @@ import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
 import type { ComputePipeline, Pipelines } from './pipelines.ts';
 import { createTimer, type TimingMode, type Timer } from './timer.ts';
 
-/** What happened so far. */
+/** Counts of commands so far. */
 export interface Counters {
   readonly dispatches: number;
   readonly submits: number;
   readonly readbacks: number;
   /**
-   * That dispatches read and wrote: of the tensors that they bound, each once a dispatch, where a kernel does not count
-   * more closely.
+   * Bytes that dispatches read and wrote: those of the tensors that they bound, each once per dispatch, unless a kernel
+   * counts more precisely.
    */
   readonly bytes: number;
 }
 
-/** Bytes of one dispatch's scalars: the alignment that every adapter grants. */
+/** Bytes of one dispatch's scalars: the alignment that every adapter supports. */
 export const UNIFORM_BYTES = 256;
-/** Dispatches of one submit at most, and those whose scalars share a buffer. */
+/** Maximum dispatches per submit, and dispatches whose scalars share a buffer. */
 const BATCH = 2048,
   PAGE = 256;
-/** Bytes of writes that may wait for a submit: the driver holds a copy of them until then. */
+/** Maximum bytes of writes that wait for a submit: the driver holds a copy of them until then. */
 const WAITING = 2 ** 26;
 
 export interface CommandRecorder {
@@ -33,20 +33,20 @@ export interface CommandRecorder {
     bytes: number,
   ): void;
   copy(from: PooledBuffer, to: PooledBuffer, offset: number, bytes: number): void;
-  /** Whether commands that wait for a submit use it. */
+  /** Whether commands that wait for a submit use the buffer. */
   waits(memory: PooledBuffer): boolean;
-  /** Host numbers into a buffer, `at` bytes from its start, after everything recorded so far that used it. */
+  /** Writes host numbers into a buffer, `at` bytes from its start, after all commands recorded so far that used it. */
   write(to: PooledBuffer, data: Float32Array | Uint32Array, at?: number): void;
   submit(): void;
-  /** Where passes are timed. */
+  /** Present if passes are timed. */
   readonly timer: Timer | undefined;
-  /** What is recorded from here on is timed under this label; gives the one before. */
+  /** Sets the label under which commands recorded from now on are timed; returns the previous one. */
   label(name: string): string;
 }
 
 /**
- * One open command encoder with one compute pass; the scalars of its dispatches go up in a few writes before the
- * submit.
+ * Creates a recorder with one open command encoder and one compute pass; the scalars of its dispatches are uploaded in
+ * a few writes before the submit.
  */
 export function recorder(
   device: GPUDevice,
@@ -121,7 +121,7 @@ export function recorder(
     },
     waits: ({ use }) => use.batch === batch,
     write(to, data, at = 0) {
-      // a queue write overtakes commands that are recorded but not submitted
+      // a queue write would run before commands that are recorded but not submitted
       if (self.waits(to)) self.submit();
       device.queue.writeBuffer(to.buffer, at, data as Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>);
       if ((waiting += data.byteLength) < WAITING) return;

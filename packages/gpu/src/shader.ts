@@ -4,18 +4,18 @@ import type { Tensor } from '@kv/core';
 export interface Shader {
   readonly id: string;
   readonly code: string;
-  /** Storage bindings of group 0 in order; `true` where the kernel writes. */
+  /** Storage bindings of group 0 in order; `true` if the kernel writes to it. */
   readonly writes: readonly boolean[];
 }
 
 /** Workgroups of a shader over tensors. */
 export interface Dispatch {
-  /** Unique among shaders with another text. */
+  /** Unique for each text of a shader. */
   readonly key: string;
   readonly shader: () => Shader;
-  /** At group 0, by binding; undefined for what is not there. */
+  /** Tensors at group 0, by binding; undefined for absent ones. */
   readonly bound: readonly (Tensor | undefined)[];
-  /** At group 1: at most 64, each of 4 bytes. */
+  /** Scalars at group 1: at most 64, each of 4 bytes. */
   readonly scalars: Uint32Array;
   readonly groups: number;
   /** Bytes that it reads and writes, for the counters. @defaultValue those of the tensors, each once */

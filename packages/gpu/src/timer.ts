@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
 
-/** What the device took for dispatches of one label: of one kernel, or (`kernel` empty) of whole passes. */
+/** Time on the device for dispatches of one label: of one kernel, or (`kernel` empty) of whole passes. */
 export interface Timing {
   readonly label: string;
   readonly kernel: string;
@@ -9,26 +9,29 @@ export interface Timing {
   readonly nanoseconds: number;
 }
 
-/** Whether every dispatch has a pass of its own, which costs a pass each, or passes stay as they are recorded. */
+/**
+ * Whether every dispatch is timed in a pass of its own, which adds the cost of a pass, or passes stay as they are
+ * recorded.
+ */
 export type TimingMode = 'kernels' | 'passes';
 
 /** Times passes by timestamp queries. */
 export interface Timer {
   readonly timed: TimingMode;
-  /** The label of what is recorded from here on. */
+  /** The label for commands recorded from now on. */
   label: string;
-  /** A new pass, which begins with a dispatch of this kernel. */
+  /** Starts a new pass, which begins with a dispatch of this kernel. */
   begin(kernel: string): GPUComputePassDescriptor;
-  /** Another dispatch of the newest pass. */
+  /** Counts another dispatch of the newest pass. */
   count(): void;
-  /** Records the reading of the encoder's passes; call what it gives once they are submitted. */
+  /** Records a read of the encoder's pass times; call the returned function once they are submitted. */
   end(encoder: GPUCommandEncoder): () => void;
-  /** Sums since the last call, the longest first, of everything submitted. */
+  /** Returns the sums since the last call, longest first, of everything submitted. */
   read(): Promise<Timing[]>;
   destroy(): void;
 }
 
-/** @param passes of one submit at most */
+/** @param passes maximum number per submit */
 export function createTimer(device: GPUDevice, pool: () => BufferPool, timed: TimingMode, passes: number): Timer {
   const queries = device.createQuerySet({ type: 'timestamp', count: 2 * passes });
   const sums = new Map<string, { -readonly [K in keyof Timing]: Timing[K] }>();
@@ -43,7 +46,7 @@ export function createTimer(device: GPUDevice, pool: () => BufferPool, timed: Ti
         const key = `${label}\n${kernel}`,
           sum = sums.get(key) ?? { label, kernel, dispatches: 0, nanoseconds: 0 };
         sum.dispatches += dispatches;
-        sum.nanoseconds += Math.max(0, Number(times[2 * i + 1] - times[2 * i])); // an adapter may set its clock back
+        sum.nanoseconds += Math.max(0, Number(times[2 * i + 1] - times[2 * i])); // an adapter may reset its clock
         sums.set(key, sum);
       }
       staging.buffer.unmap();
@@ -60,7 +63,7 @@ export function createTimer(device: GPUDevice, pool: () => BufferPool, timed: Ti
       return { timestampWrites: { querySet: queries, beginningOfPassWriteIndex: at, endOfPassWriteIndex: at + 1 } };
     },
     count() {
-      open.at(-1)!.dispatches++; // a pass begins before it counts
+      open.at(-1)!.dispatches++; // `begin` comes before `count`
     },
     end(encoder) {
       const spans = open,

@@ -67,7 +67,7 @@ gpuTest('a scope that lasts, and commands in one order with its operations', asy
   record([x, y], Uint32Array.of(3), 4);
   record([ops.add(y, 1), z], Uint32Array.of(3), 3);
   record([x, z], Uint32Array.of(3), 0);
-  commands.free(y); // what was recorded with it still runs
+  commands.free(y); // commands recorded with it still run
   const other = commands.upload(new Float32Array(3), [3]);
   expect([...(await read([z]))[0].data, ...(await read([other]))[0].data]).toEqual([6, 30, 14, 0, 0, 0]);
   expect(gpu.counters.dispatches - before.dispatches).toBe(3);
@@ -98,7 +98,7 @@ gpuTest('a buffer that is lent again is not overwritten under commands that wait
     keep(y);
     return y;
   });
-  // takes the buffer of the 5s
+  // reuses the buffer of the 5s
   for (let i = 0; i < 4; i++) gpu.ops.from({ data: new Float32Array(64).fill(-9), shape: [1, 64] });
   expect([...new Set((await gpu.read([sum]))[0].data)]).toEqual([6]);
 });
@@ -170,7 +170,7 @@ gpuTest('idle buffers beyond the limit are freed', async (gpu) => {
   expect(small.ledger.allocated - small.ledger.live).toBeLessThanOrEqual(4096);
   small.destroy();
   expect({ ...small.ledger }).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
-  expect([...(await gpu.read([gpu.ops.from({ data: [3], shape: [1] })]))[0].data]).toEqual([3]); // the device was not small's to end
+  expect([...(await gpu.read([gpu.ops.from({ data: [3], shape: [1] })]))[0].data]).toEqual([3]); // `small` does not own the device
 });
 
 const GPU_STORAGE = 0x80; // GPUBufferUsage.STORAGE

@@ -3,8 +3,8 @@ import type { DeviceTest } from '@kv/gpu-testing';
 import { openGpu } from '../src/index.ts';
 import type { Gpu } from '../src/index.ts';
 
-/** A device, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
+/** Opens a device, or returns undefined if there is none; with KV_REQUIRE_GPU=1 that is a failure. */
 export const testGpu = (): Promise<Gpu | undefined> => firstDevice(() => openGpu());
 
-/** `test` with the file's device; its tensors are given back behind it. */
+/** A `test` that is given the file's device; its tensors are released after it. */
 export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(openGpu, { release: true });

@@ -9,7 +9,7 @@ type Read = ReturnType<typeof readCpu>;
 /** The distance to the next f32, at least the smallest normal one: WGSL may flush subnormals. */
 export const ulp = (x: number): number =>
   Math.max(2 ** (Math.floor(Math.log2(Math.max(Math.abs(x), 2 ** -126))) - 23), 2 ** -126);
-/** How far from the reference an element may be: `want` is the reference, `of` the same element of `magnitude`. */
+/** Allowed distance of an element from the reference: `want` is the reference, `of` the same element of `magnitude`. */
 export type Tolerance = (want: number, of: number) => number;
 export const exact: Tolerance = () => 0;
 export const ulps =
@@ -17,8 +17,8 @@ export const ulps =
   (want) =>
     n * ulp(want);
 /**
- * For sums of n terms in f32, in whatever order: n * 2^-24 * Σ|terms|, where `magnitude` computes Σ|terms|; and `n` ULP
- * for what follows.
+ * Tolerance for sums of n terms in f32, in any order: n * 2^-24 * Σ|terms|, where `magnitude` computes Σ|terms|; and
+ * `n` ULP for later operations.
  */
 export const sums =
   (terms: number, after = 4): Tolerance =>
@@ -26,8 +26,8 @@ export const sums =
     terms * 2 ** -24 * of + after * ulp(want);
 
 /**
- * The operation on the device and on the CPU gives the same shape, type, lengths and valid elements; also from dirty
- * buffers, to the bit.
+ * Asserts that an operation gives the same shape, type, lengths and valid elements on the device as on the CPU; and the
+ * same bits again from dirty buffers.
  */
 export async function same(
   gpu: Gpu,
@@ -107,10 +107,7 @@ const cases = (
     strided: fc.boolean(),
   });
 
-/**
- * A tensor of seeded numbers, the same on every backend: ragged where the case is, transposed in memory where it is
- * strided.
- */
+/** Returns a tensor of seeded numbers, the same on every backend: ragged or transposed in memory as the case says. */
 export function tensor(
   ops: Ops,
   { seed, ragged, strided }: Pick<Case, 'seed' | 'ragged' | 'strided'>,
@@ -130,7 +127,7 @@ export function tensor(
     : { data, shape };
   return ops.from(array, 'f32', lengths);
 }
-/** Whole numbers below `below`, u32. */
+/** Returns whole numbers below `below`, u32. */
 export function indices(
   ops: Ops,
   { seed, ragged }: Pick<Case, 'seed' | 'ragged'>,
@@ -148,7 +145,7 @@ export function indices(
   return ops.from({ data, shape }, 'u32', lengths);
 }
 
-/** `runs` at the usual number of runs; FC_RUNS scales it. */
+/** Returns `runs` at the usual number of runs; FC_RUNS scales it. */
 export const share = (runs: number): number => Math.ceil((runs * (fc.readConfigureGlobal().numRuns ?? 100)) / 100);
 
 /** A property of one operation over random cases. */

@@ -8,7 +8,7 @@ import { down, up } from '../src/threshold.ts';
 
 const gpuTest = await gpuTests();
 
-/** WGSL accuracy: + - * correctly rounded either way, / 2.5 ULP; comparisons and choices are exact. */
+/** WGSL accuracy: + - * rounded correctly up or down, / 2.5 ULP; comparisons and choices are exact. */
 const BINARY: Readonly<Record<Binary, Tolerance>> = {
   add: ulps(1),
   sub: ulps(1),

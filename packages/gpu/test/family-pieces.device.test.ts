@@ -19,8 +19,8 @@ import { share } from './differential.ts';
 const gpuTest = await gpuTests();
 
 /**
- * Scorers and transforms, whose scores are compared, and the two selections; what divides by small numbers gets more
- * room.
+ * Scorers and transforms, whose scores are compared, and the two selections; pieces that divide by small numbers have a
+ * larger tolerance.
  */
 const pieces: readonly (readonly [piece: Piece<any, any>, tolerance?: number])[] = [
   [lagkv({ sinks: 1, lag: 2 }), 1e-3],
@@ -49,7 +49,7 @@ for (const [piece, tolerance] of pieces)
     for (const law of Object.values(backendLaws(piece, { backend: gpu, runs: share(6), tolerance }))) await law();
   });
 
-/** Inputs of the kernels that no scorer runs: by row and slot, two channels where there are vectors. */
+/** Inputs of the kernels that no scorer runs: by row and slot, with two channels if they are vectors. */
 const of = (
   size: { readonly rows: number; readonly slots: number; readonly lengths?: readonly number[] | undefined },
   width: number,

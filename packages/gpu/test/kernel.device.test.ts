@@ -10,7 +10,7 @@ import type { Case } from './differential.ts';
 
 const gpuTest = await gpuTests();
 
-/** Positions of a cache after evictions: ascending, other ones in every row, more where a row is longer. */
+/** Positions of a cache after evictions: ascending, different in every row, and more in longer rows. */
 function positions(ops: Ops, { seed, ragged }: Case, rows: number, slots: number): Tensor {
   const next = random(seed + 5),
     data = new Uint32Array(rows * slots);
@@ -36,7 +36,7 @@ gpuTest('meanByPosition as its reference', (gpu) =>
   }),
 );
 
-/** Parameters of both types, a row at a time, an output of another type than the inputs. */
+/** A kernel with parameters of both types, one call per row, and an output of another type than the inputs. */
 const crossings: Kernel = {
   id: 'crossings',
   inputs: { x: 'f32', weights: 'u32' },

@@ -17,7 +17,10 @@ const policy = compose(snapkv({ window: 4 }), topK()),
 const event = async (gpu: Gpu): Promise<readonly (readonly number[])[]> =>
   (await gpu.scope((scope) => applyOn(scope, policy, inputs))).kept!;
 
-/** The event fails with one sentence, again and again; the host has what it had; another device goes on. */
+/**
+ * Asserts that the event fails with one sentence, repeatedly, that host data is unchanged, and that another device
+ * works.
+ */
 async function failsOn(gpu: Gpu, sentence: RegExp): Promise<void> {
   const before = attention.slice(),
     { kept } = await applyOn(cpu, policy, inputs);
@@ -54,7 +57,7 @@ describe.skipIf(!first)('one clear error, and another device goes on', () => {
     );
     expect({ ...gpu.ledger }).toEqual(before);
     await event(gpu);
-    if (most < 2 ** 30) return gpu.destroy(); // what SwiftShader does not have
+    if (most < 2 ** 30) return gpu.destroy(); // more than SwiftShader supports
     await gpu.scope(({ ops }) => {
       ops.fill({ shape: [1, 2 ** 28], dtype: 'f32' }, 1);
     });

@@ -45,7 +45,7 @@ const inputs = (s: Scene, budget: number): { attention: object; values: object; 
     budget,
   }) as never;
 
-/** Slots in one of two sets only must have float64 scores within 1e-5 of the row's largest from the border. */
+/** Asserts that slots in only one of two sets have float64 scores within 1e-5 of the row's largest from the border. */
 function compare(s: Scene, here: readonly (readonly number[])[], there: readonly (readonly number[])[]): void {
   const scores = snapkvCaote(s);
   for (const [row, kept] of here.entries()) {

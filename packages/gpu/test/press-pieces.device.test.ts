@@ -15,7 +15,7 @@ import { share } from './differential.ts';
 
 const gpuTest = await gpuTests();
 
-/** What lies beside a model, and what a second pass saw. */
+/** Sidecar files of a model, and observations of a second pass. */
 function signals(
   signal: AnySignal,
   { at: { queryHeads, kvHeads, headDim: d, slots, aligned }, attention, lengths }: Layer,
@@ -50,7 +50,7 @@ function signals(
     ? ops.from({ data: attention, shape: [queryHeads, slots] }, 'f32', aligned ? undefined : ragged())
     : undefined;
 }
-/** Odds of a weight next to 1 have few digits in f32, and DropKV squares them. */
+/** Odds of a weight close to 1 have few digits in f32, and DropKV squares them. */
 const pieces: readonly (readonly [piece: Piece<any, any>, tolerance: number])[] = [
   [cap({ window: 6, future: 3, sinks: 1 }), 1e-3],
   [expectedAttentionStats({ future: 3, sinks: 1 }), 1e-3],

@@ -24,14 +24,14 @@ const ids = (f: (i: number) => number, ...shape: number[]) => ({
   data: Uint32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)),
   shape,
 });
-/** Up to three positions + 1 a row, ascending, then 0. */
+/** Up to three values of position + 1 per row, ascending, then 0. */
 const entry =
   (slots: number, seed: number) =>
   (i: number): number =>
     i % 3 < (seed + Math.floor(i / 3)) % 4 && 1 + 2 * (i % 3) <= slots ? 1 + 2 * (i % 3) : 0;
-/** Sizes that lie around a border of 128 lie around 256, the threads of a workgroup. */
+/** Moves sizes around a border of 128 to 256, the threads of a workgroup. */
 const wide = (slots: number): number => (slots < 63 ? slots : slots + 128);
-/** Some vectors of length 0 among others. */
+/** Vectors of which some have length 0. */
 const withZeros =
   (seed: number) =>
   (i: number): number =>

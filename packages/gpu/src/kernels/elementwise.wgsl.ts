@@ -2,11 +2,13 @@ import type { Binary, Unary } from '@kv/core';
 import type { GpuKernel } from '../kernel.ts';
 import { IS_NAN } from './fold.wgsl.ts';
 
-/** For each operand in order: a tensor in the shape of the result, one that is broadcast, or a number from the host. */
+/**
+ * How each operand is given, in order: a tensor in the shape of the result, a broadcast one, or a number from the host.
+ */
 export type OperandKind = 'whole' | 'broadcast' | 'number';
 const NAMES = ['a', 'b', 'c'] as const;
 
-/** `expression` of a, b and c at every element of the broadcast shape, f32. */
+/** Returns a kernel that computes `expression` of a, b and c at every element of the broadcast shape, f32. */
 export function elementwise(
   id: string,
   operands: readonly OperandKind[],
@@ -65,7 +67,10 @@ export const WHERE = 'select(c_, b_, a_ != 0.0)';
 /** 1 - h never below half an ulp of 1, as on the CPU. */
 export const ODDS = 'a_ / max(1.0 - a_, 0x1p-24f)';
 
-/** WGSL leaves the edges of the domain open and has no log1p: log near 1 is within 2^-21 only in the absolute. */
+/**
+ * Functions in WGSL. WGSL does not define results at the edges of the domain and has no log1p; its log is accurate near
+ * 1 only to an absolute 2^-21.
+ */
 export const FUNCTIONS: Readonly<Partial<Record<Unary, string>>> = (() => {
   const edge = /* wgsl */ `
 // infinities and NaN by their bits, which no constant expression may hold

@@ -1,7 +1,10 @@
 import { THREADS } from '../kernel.ts';
 import type { GpuKernel } from '../kernel.ts';
 
-/** Order of f32 numbers as u32: -0 and +0 the same. Works on bits, where NaN, infinities and subnormals are safe. */
+/**
+ * Maps the bits of an f32 number to a u32 of the same order, -0 and +0 equal. NaN, infinities and subnormals are safe
+ * as bits.
+ */
 export const ORDERED: string = /* wgsl */ `
 fn ordered(bits: u32) -> u32 {
   if ((bits << 1u) == 0u) { return 0x80000000u; }
@@ -33,7 +36,7 @@ fn run(group: u32, lane: u32) {
 }`,
 };
 
-/** The first row's that found something, else 0. */
+/** The first nonempty result of a row, else 0. */
 export const firstOf: GpuKernel = {
   id: 'first-of',
   buffers: { found: 'u32', output: ['u32', 'write'] },

@@ -2,13 +2,13 @@ import type { Reduction } from '@kv/core';
 import { THREADS } from '../kernel.ts';
 import type { GpuKernel } from '../kernel.ts';
 
-/** The lowest finite f32, as WGSL writes it. */
+/** The lowest finite f32 in WGSL. */
 export const LOWEST = '-0x1.fffffep+127f';
 
-/** NaN by its bits: WGSL may assume that there is none. */
+/** Tests for NaN by bits, since WGSL may assume that there is none. */
 export const IS_NAN: string = /* wgsl */ `fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }`;
 
-/** The start of a fold and how one element or partial joins in: a NaN stays. */
+/** The start value of a fold and how one element or partial result is added: NaN is kept. */
 const JOIN = {
   sum: ['0.0', 'a + b'],
   max: [LOWEST, 'select(a, b, is_nan(b) || b > a)'],
@@ -23,8 +23,8 @@ fn first() -> f32 { return ${first}; }
 fn join(a: f32, b: f32) -> f32 { return ${join}; }`;
 };
 /**
- * What follows the plain fold `all` over `size` elements; `again(f)` folds f of every element. The mean is refined by
- * the mean of what is left over, so that equal numbers have no spread.
+ * Returns the code after the plain fold `all` over `size` elements; `again(f)` folds f of every element. The mean is
+ * corrected by the mean of the residuals, so that equal numbers have no spread.
  */
 const finish = (kind: Reduction, again: (f: string) => string): string => {
   if (kind !== 'mean' && kind !== 'std') return 'result = all;';
@@ -33,8 +33,8 @@ const finish = (kind: Reduction, again: (f: string) => string): string => {
 };
 
 /**
- * One thread folds `size` elements of x that stand `step` apart: rows, channels, the query heads of a KV head, or
- * (`valid`) the valid slots of a channel. Sums go by 32 elements, so that none grows long.
+ * Folds `size` elements of x that are `step` apart in one thread: rows, channels, the query heads of a KV head, or
+ * (`valid`) the valid slots of a channel. Sums are made of partial sums of 32 elements, which bounds rounding errors.
  */
 export const foldThread = (kind: Reduction): GpuKernel => {
   const folds: string[] = [];
@@ -78,8 +78,8 @@ fn run(index: u32) {
 };
 
 /**
- * Joins one number of each thread, 16 by 16, always in the same order; every thread gets the result. Few barriers: they
- * are what costs on software adapters.
+ * Combines one number of each thread, 16 by 16, always in the same order; every thread gets the result. It uses few
+ * barriers, since those are the main cost on software adapters.
  */
 export const tree = (name: string, join: string): string => /* wgsl */ `
 var<workgroup> ${name}_lanes: array<f32, ${THREADS}>;
@@ -96,10 +96,10 @@ fn ${name}(lane: u32, mine: f32) -> f32 {
   workgroupBarrier();
   return ${name}_16(0u, 16u);
 }`;
-/** Joins for `tree`. */
+/** Operators for `tree`. */
 export const TREE: Readonly<Record<'sum' | 'max', string>> = { sum: 'a + b', max: JOIN.max[1] };
 
-/** One workgroup folds the valid slots of one row. */
+/** Folds the valid slots of one row in one workgroup. */
 export const foldSlots = (kind: Reduction): GpuKernel => {
   const folds: string[] = [];
   const again = (f: string): string => {

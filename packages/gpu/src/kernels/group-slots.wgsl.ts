@@ -4,9 +4,8 @@ import { LOWEST } from './fold.wgsl.ts';
 
 /**
  * Mean, sum or max of x over the slots of each group, in slot order; an empty group gives 0. A workgroup owns 256
- * groups of a
- * row, walks over all slots by tiles and looks into those that hold one of its groups: near O(n) where groups are
- * sorted.
+ * groups of a row, walks over all slots by tiles and looks into those that hold one of its groups: near O(n) if groups
+ * are sorted.
  */
 export const groupSlots = (kind: 'mean' | 'sum' | 'max'): GpuKernel => ({
   id: `group-slots:${kind}`,

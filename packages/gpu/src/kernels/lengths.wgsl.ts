@@ -1,6 +1,8 @@
 import type { GpuKernel } from '../kernel.ts';
 
-/** Lengths of x for `rows` rows: those of the KV heads for each query head, or the slots where x is not ragged. */
+/**
+ * Lengths of x for `rows` rows: those of the KV head for each query head, or the number of slots if x is not ragged.
+ */
 export const lengths: GpuKernel = {
   id: 'lengths',
   buffers: { x: { view: 'shape', ragged: true }, output: ['u32', 'write'] },

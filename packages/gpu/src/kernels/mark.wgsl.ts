@@ -1,6 +1,6 @@
 import type { GpuKernel } from '../kernel.ts';
 
-/** 1 at the slots that `kept` names, in an output that is 0 before; every thread writes the same number. */
+/** 1 at the slots in `kept`, in an output that is 0 before; threads that meet write the same number. */
 export const mark: GpuKernel = {
   id: 'mark',
   buffers: { kept: { view: 'index', ragged: true }, output: ['f32', 'write'] },

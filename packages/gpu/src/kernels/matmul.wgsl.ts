@@ -2,7 +2,7 @@ import type { GpuKernel } from '../kernel.ts';
 
 /**
  * `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. A workgroup owns 64 channels of a row; 4 lanes share the slots,
- * 32 at a time, so that no sum grows long.
+ * 32 at a time, which bounds rounding errors.
  */
 export const matmul: GpuKernel = {
   id: 'matmul',

@@ -3,7 +3,8 @@ import type { GpuKernel } from '../kernel.ts';
 import { IS_NAN, LOWEST, tree, TREE } from './fold.wgsl.ts';
 
 /**
- * Each row over its valid slots: x / Σx, or exp(x - max) / Σ; without mass uniform; 0 beyond them. One workgroup a row.
+ * Normalises each row over its valid slots: x / Σx, or exp(x - max) / Σ; uniform if the sum is 0; 0 beyond them. One
+ * workgroup per row.
  */
 export const normaliseRows = (softmax: boolean): GpuKernel => ({
   id: softmax ? 'softmax' : 'simplex',

@@ -1,7 +1,7 @@
 import type { GpuKernel } from '../kernel.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
-/** Pooling along slots over all but the last `except` valid ones, which keep their number; 0 beyond them. */
+/** Pools along slots over all but the last `except` valid ones, which keep their number; 0 beyond the valid ones. */
 export const pool = (kind: 'mean' | 'max'): GpuKernel => ({
   id: `pool:${kind}`,
   buffers: { x: { view: 'number', ragged: true }, output: ['f32', 'write'] },

@@ -2,18 +2,17 @@ import { THREADS } from '../kernel.ts';
 import type { GpuKernel } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
-/** Pairs that one workgroup sorts in its own memory: two a thread. */
+/** Pairs that one workgroup sorts in its own memory: two per thread. */
 export const LOCAL = 512;
 
 /**
- * A bitonic sort of (key, place) pairs, `size` (a power of two) a segment: highest score first, equal ones by slot,
- * then row;
- * slots that are not valid after them and padding last. Places are unique, so the order is total and the sort exact.
+ * Bitonic sort of (key, place) pairs, `size` (a power of two) per segment: highest score first, equal ones by slot,
+ * then row; invalid slots after them and padding last. Places are unique, so the order is total and the sort exact.
  */
 const PAIRS = /* wgsl */ `
 fn after(ka: u32, pa: u32, kb: u32, pb: u32) -> bool { return ka > kb || (ka == kb && pa > pb); }`;
 
-/** Writes the pairs of `segments` rows, or of all rows as one segment; place = slot * rows + row there. */
+/** Writes the pairs of `segments` rows, or of all rows as one segment, in which place = slot * rows + row. */
 export const rankPairs: GpuKernel = {
   id: 'rank-pairs',
   buffers: { x: { view: 'bits', ragged: true }, keys: ['u32', 'write'], places: ['u32', 'write'] },
@@ -80,7 +79,7 @@ fn run(group: u32, lane: u32) {
 }`,
 };
 
-/** The place in the order to the slot that has it, 0 where no valid slot is. */
+/** Scatters each place in the order to its slot; 0 for slots that are not valid. */
 export const rankPlaces: GpuKernel = {
   id: 'rank-places',
   buffers: { keys: 'u32', places: 'u32', output: ['f32', 'write'] },

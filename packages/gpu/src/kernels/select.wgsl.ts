@@ -2,13 +2,12 @@ import { THREADS } from '../kernel.ts';
 import type { GpuKernel } from '../kernel.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
-/** Over a row's slots: to count, four of the histogram, to write; and the writes. */
+/** Passes over a row's slots: one counts, four build the histogram, one writes; and the writes themselves. */
 const PASSES = 7;
 
 /**
  * Exact top-k of a row by one workgroup: counts the forced and the open slots, finds the key of the last place by four
- * histogram passes of 8 bits, and writes kept slots in ascending order, of equal keys the lower slots. Integer atomics
- * only.
+ * histogram passes of 8 bits, and writes kept slots in ascending order, ties to the lower slots. Integer atomics only.
  */
 export const select: GpuKernel = {
   id: 'select',

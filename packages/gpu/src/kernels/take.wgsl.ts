@@ -1,8 +1,8 @@
 import type { GpuKernel } from '../kernel.ts';
 
 /**
- * `table[row, index[row, slot]]`, bits as they are; 0 beyond the valid slots. A kernel cannot throw: an index beyond
- * the table gives NaN (all ones in u32), which the next check meets.
+ * `table[row, index[row, slot]]`, with bits unchanged; 0 beyond the valid slots. A kernel cannot throw: an index beyond
+ * the table gives NaN (all ones in u32), which the next check finds.
  */
 export const take: GpuKernel = {
   id: 'take',

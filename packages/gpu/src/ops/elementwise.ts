@@ -26,11 +26,13 @@ type Elementwise = Pick<
   | 'scale'
   | 'fill'
 >;
-/** A tensor as f32 numbers: what orders by bits is given these. */
+/** Converts a tensor to f32 numbers, for operations that order by bits. */
 export type Numeric = (x: Tensor) => Tensor;
 const NAMES = ['a', 'b', 'c'] as const;
 
-/** One number for each element of the broadcast shape; the result has the larger rank. */
+/**
+ * Returns operations that compute one number for each element of the broadcast shape; the result has the larger rank.
+ */
 export function elementwiseOps(g: Commands): Elementwise {
   const each = (at: string, operands: readonly Operand[], expression: string, functions?: string): Tensor => {
     const tensors = operands.filter((x) => typeof x !== 'number');
@@ -87,7 +89,7 @@ export function elementwiseOps(g: Commands): Elementwise {
   };
 }
 
-/** A tensor of one number. */
+/** Returns a tensor filled with one number. */
 export function fill(g: Commands, shape: readonly number[], value: number, lengths?: Tensor): Tensor {
   const output = g.make(shape, 'f32', lengths);
   run(g, elementwise('ops.fill', ['number'], 'a_'), {
@@ -98,7 +100,7 @@ export function fill(g: Commands, shape: readonly number[], value: number, lengt
   return output;
 }
 
-/** Comparisons with a number that f32 does not hold go to the neighbour that gives the same answer for every f32. */
+/** Replaces a compared number that f32 does not hold by the neighbour that gives the same answer for every f32. */
 function compared(kind: Binary, a: Operand, b: Operand): readonly [Operand, Operand] {
   if (kind === 'less' || kind === 'atLeast')
     return [typeof a === 'number' ? belowSubnormals(down(a)) : a, typeof b === 'number' ? aboveSubnormals(up(b)) : b];

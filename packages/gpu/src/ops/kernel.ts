@@ -7,7 +7,7 @@ import { bytesOf, sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
 import { lengthsFor } from './ragged.ts';
 
-/** What workgroups of pieces' kernels share: pairs joined 16 by 16, few barriers. */
+/** Function shared by pieces' kernels per workgroup: pairs are combined 16 by 16, with few barriers. */
 const BEST = /* wgsl */ `
 const THREADS = ${THREADS}u;
 var<workgroup> best_keys: array<u32, ${THREADS}>;
@@ -34,7 +34,7 @@ fn best(lane: u32, key: u32, place: u32) -> u32 {
   return workgroupUniformLoad(&best_places[0]);
 }`;
 
-/** The kernel that a piece brings, in the form of those of this package: the shapes of its inputs come before its parameters. */
+/** Returns a piece's kernel in the form of this package's kernels; the shapes of its inputs precede its parameters. */
 function compiled({ id, inputs, params, output, ragged, wgsl, per }: PieceKernel): GpuKernel {
   const names = Object.keys(inputs),
     own = names.map((x) => `${x}_shape = vec3<u32>(params.${x}_x, params.${x}_y, params.${x}_z); `),
@@ -59,7 +59,7 @@ function compiled({ id, inputs, params, output, ragged, wgsl, per }: PieceKernel
 
 const known = new WeakMap<PieceKernel, GpuKernel>();
 
-/** Kernels that pieces bring: `run` with the bindings that its declaration promises. */
+/** Returns the operation that runs pieces' kernels, with the bindings that `Kernel` promises to `run`. */
 export function kernelOp(
   numeric: Numeric,
   g: Commands,

@@ -3,7 +3,10 @@ import { run } from './run.ts';
 import type { Commands } from '../commands.ts';
 import { lengths } from '../kernels/lengths.wgsl.ts';
 
-/** Lengths of `x` for `rows` rows, u32 `[rows]`: its own, those of the KV head of each query head, or its slots. */
+/**
+ * Returns the lengths of `x` for `rows` rows, u32 `[rows]`: its own, those of the KV head of each query head, or its
+ * number of slots.
+ */
 export function lengthsFor(g: Commands, x: Tensor, rows: number): Tensor {
   if (x.lengths?.shape[0] === rows) return x.lengths;
   const output = g.make([rows], 'u32');
@@ -11,7 +14,7 @@ export function lengthsFor(g: Commands, x: Tensor, rows: number): Tensor {
   return output;
 }
 
-/** Lengths for a result of `rows` rows, from the first ragged tensor that has the most rows. */
+/** Returns the lengths for a result of `rows` rows: those of the first ragged tensor with the most rows. */
 export function raggedAs(g: Commands, rows: number, ...tensors: readonly (Tensor | undefined)[]): Tensor | undefined {
   let best: Tensor | undefined;
   for (const t of tensors) if (t?.lengths && (!best?.lengths || t.lengths.shape[0] > best.lengths.shape[0])) best = t;

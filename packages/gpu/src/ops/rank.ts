@@ -5,7 +5,7 @@ import { LOCAL, rankLocal, rankPairs, rankPlaces, rankStep } from '../kernels/ra
 import { sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
 
-/** Rank by a bitonic sort: O(n log² n), one dispatch for each exchange that spans more than a workgroup. */
+/** Ranks by a bitonic sort: O(n log² n), one dispatch for each exchange that spans more than a workgroup. */
 export const rankOp = (numeric: Numeric, g: Commands): Pick<Primitives, 'rank'> => ({
   rank(tensor, over) {
     const x = numeric(tensor),

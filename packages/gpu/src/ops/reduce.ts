@@ -9,11 +9,11 @@ import { normaliseRows } from '../kernels/normalise-rows.wgsl.ts';
 import { sharedRows, sizes } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
 
-/** What sums over an axis. */
+/** Returns operations that sum over an axis. */
 export function reduceOps(
   g: Commands,
 ): Pick<Primitives, 'reduce' | 'groupRows' | 'simplex' | 'softmax' | 'matmul' | 'dot' | 'distance' | 'norm'> {
-  /** Threads fold `size` elements, `step` apart, the first of result row r in row r * factor. */
+  /** Records threads that fold `size` elements, `step` apart; the first for result row r is in row r * factor. */
   const folded = (
     kind: Reduction,
     x: Tensor,

@@ -4,7 +4,7 @@ import type { Commands } from '../commands.ts';
 import { dispatch, type GpuKernel, type Space } from '../kernel.ts';
 
 interface DispatchCall {
-  /** Of the result. */
+  /** Shape of the result. */
   readonly space: Space;
   /** Elements or workgroups. @defaultValue the whole space */
   readonly count?: number;

@@ -16,7 +16,7 @@ import { fill } from './elementwise.ts';
 import type { Numeric } from './elementwise.ts';
 import { raggedAs } from './ragged.ts';
 
-/** What names slots. */
+/** Returns operations on slots. */
 export function slotOps(
   numeric: Numeric,
   g: Commands,
@@ -29,7 +29,7 @@ export function slotOps(
       run(g, pool(kind), {
         space: sizes(x),
         buffers: { x, output },
-        // no wider than the row: numbers of 32 bits end before the sum of a slot and a wider half
+        // no wider than the row, or the sum of a slot and half the width could overflow 32 bits
         scalars: {
           half: Math.min((kernel - 1) / 2, sizes(x)[1]),
           except: Math.min(except, sizes(x)[1]),
@@ -116,7 +116,7 @@ export function slotOps(
   };
 }
 
-/** The order of an f32 as the kernels see it. */
+/** Returns the order of an f32 as the kernels see it. */
 function ordered(x: number): number {
   const word = x === 0 ? 0 : bits(x, 'f32');
   return (word >>> 31 === 1 ? ~word : word | 0x8000_0000) >>> 0;
