@@ -15,7 +15,7 @@ const named = fc.dictionary(
   { maxKeys: 4, noNullPrototype: true },
 );
 
-/** A safetensors file with one tensor of two bytes a number, from the format's description. */
+/** A safetensors file with one tensor of two-byte numbers, made from the format's description. */
 function halves(dtype: string, words: readonly number[]): Uint8Array {
   const header = new TextEncoder().encode(
       JSON.stringify({ x: { dtype, shape: [words.length], data_offsets: [0, 2 * words.length] } }),

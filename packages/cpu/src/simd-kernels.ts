@@ -10,12 +10,12 @@ type RefOf<K extends Kernel> = K['ref'];
 /** Vectors processed together: in f64 they stay in the second-level cache. */
 const MANY = 512,
   SOME = 128;
-/** Largest number of vectors whose weighted sum the kernel holds. */
+/** Largest number of vectors in the kernel's buffer of weighted vectors. */
 const SHORT = 32;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
-/** Computes inner products or distances of a few queries, without packing them. */
+/** Computes inner products or distances of a few queries. */
 function fewQueries(
   k: CpuKernel,
   kind: 'dots' | 'distances',

@@ -7,7 +7,7 @@ interface Slot {
   readonly value: readonly number[];
 }
 
-/** A toy decoder with one key and one value per token and head, and a cache in lists: `slots[layer][head]`. */
+/** A toy decoder with one key and one value a token and head, and a cache in lists: `slots[layer][head]`. */
 export class NaiveEngine {
   static readonly vocab = 100;
   readonly policy: Policy;

@@ -36,7 +36,7 @@ const options: ts.CompilerOptions = {
 const HEAD =
   "import { cadence, compose, id, log1p, max, normalize, pool, softmax, sum, weighted, zScore } from '@kv/core';\nimport { best, caote, chunks, knorm, pyramidal, rarity, snapkv, topK } from './pieces.ts';\n";
 
-/** Policies that stand. */
+/** Valid policies. */
 const RIGHT = [
   'snapkv(), caote(), pyramidal(), topK()',
   'pyramidal(), knorm(), topK()',
@@ -84,7 +84,7 @@ const list = add(
 const readme = add('readme', `${README}\nexport {};\n`);
 
 let program: ts.Program;
-/** What the compiler says about a fixture, one text a diagnostic. */
+/** Returns the compiler's messages about a fixture, one text per diagnostic. */
 const says = (path: string): string[] => {
   const file = program.getSourceFile(path)!;
   return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)].map((d) =>

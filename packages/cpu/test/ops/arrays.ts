@@ -79,7 +79,7 @@ export function tensor(spec: Spec): Tensor {
 export const rows = (spec: Spec): Rows => ({ array: nd(spec), ...(spec.lengths && { lengths: spec.lengths }) });
 
 export const size = (max: number): fc.Arbitrary<number> => fc.integer({ min: 1, max });
-/** KV heads, query heads of each, slots, channels. */
+/** Numbers of KV heads, query heads per KV head, slots and channels. */
 export const dims: fc.Arbitrary<readonly [kv: number, group: number, slots: number, channels: number]> = fc.tuple(
   size(3),
   size(3),
