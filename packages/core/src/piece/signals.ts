@@ -121,8 +121,7 @@ export const queries = (w: number): Signal<'queries'> => ({ id: 'queries', as: '
 export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'attention', cost: 'window' };
 /**
  * Statistics of a window, per slot, other than the mean. With a_ij the weight that query i of the window gives slot j
- * (0 if it does not see it) and n_i the number of slots of the KV head that it sees, each is the mean over the queries
- * of
+ * (0 if it does not see it) and n_i the number of slots of the KV head that it sees, each is a mean over the queries:
  * - `squares`: a_ij², so that `squares` - mean² is the variance;
  * - `votes`: 1 where a_ij > 1 / n_i, else 0: the share of queries that give it more than the mean weight;
  * - `normalized`: a_ij (n_i - 1), so that queries count equally regardless of the number of slots they see;

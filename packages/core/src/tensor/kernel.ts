@@ -97,9 +97,9 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
     params: Params<P>,
   ): number;
   /**
-   * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. Products of
-   * many vectors go through the backend's `products`. The `ref` of a kernel with `wasm` takes its `loop` as an
-   * additional argument, and has a default for it.
+   * Computes the output over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input.
+   * Products of many vectors go through the backend's `products`. The `ref` of a kernel with `wasm` takes its `loop` as
+   * an additional argument, and has a default for it.
    */
   ref(
     inputs: { readonly [K in keyof I]: { readonly data: Data<I[K]>; readonly shape: readonly number[] } },

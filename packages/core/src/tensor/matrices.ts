@@ -48,8 +48,8 @@ fn run(index: u32) {
 
 /**
  * (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one
- * invocation per matrix, O(d³). A pivot too small to tell from 0 in f32, relative to the largest diagonal entry, is
- * replaced by that threshold.
+ * invocation per matrix, O(d³). Pivots are at least 1e-7 times the largest diagonal entry, about what f32 can tell from
+ * 0.
  */
 export const inverse = /* @__PURE__ */ kernel({
   id: 'inverse',
