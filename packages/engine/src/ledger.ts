@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
 
-/** What a sample belongs to. */
+/** The phase that a sample belongs to. */
 export type LedgerPhase = 'prefill' | 'decode';
 
-/** Bytes of one name: capacity that exists, and the part of it in use. */
+/** Bytes of one name: allocated capacity, and the part of it in use. */
 export interface LedgerEntry {
   readonly allocated: number;
   readonly live: number;
@@ -39,28 +39,28 @@ export class Ledger {
     return this.#peakAllocated;
   }
 
-  /** Capacity of `bytes` more. */
+  /** Adds `bytes` of capacity. */
   allocate(name: string, bytes: number): void {
     this.#change(name, 'allocated', bytes);
   }
-  /** Capacity of `bytes` less. */
+  /** Removes `bytes` of capacity. */
   free(name: string, bytes: number): void {
     this.#change(name, 'allocated', -bytes);
   }
-  /** `bytes` more in use. */
+  /** Adds `bytes` in use. */
   use(name: string, bytes: number): void {
     this.#change(name, 'live', bytes);
   }
-  /** `bytes` less in use. */
+  /** Removes `bytes` in use. */
   release(name: string, bytes: number): void {
     this.#change(name, 'live', -bytes);
   }
 
-  /** Counts of one name; zero for a name never seen. */
+  /** Returns the counts of one name; zero for a name never seen. */
   entry(name: string): LedgerEntry {
     return { ...(this.#entries.get(name) ?? { allocated: 0, live: 0 }) };
   }
-  /** All names that were ever counted. */
+  /** Returns all names that were ever counted. */
   names(): readonly string[] {
     return [...this.#entries.keys()];
   }
@@ -72,7 +72,7 @@ export class Ledger {
     sample.live += weight * this.#live;
     sample.allocated += weight * this.#allocated;
   }
-  /** The weighted mean of the samples of a phase, bytes; 0 without samples. */
+  /** Returns the weighted mean of the samples of a phase, bytes; 0 without samples. */
   mean(phase: LedgerPhase, of: 'live' | 'allocated' = 'live'): number {
     const sample = this.#samples[phase];
     return sample.weight === 0 ? 0 : sample[of] / sample.weight;

@@ -7,7 +7,7 @@ import { SAMPLING } from './sampling.ts';
 
 export { SAMPLING };
 
-/** A policy or its text; what is neither is refused where it is read. */
+/** A policy or its text; anything else is refused where it is read. */
 const policyOption = <T = Policy | string>(
   says: string,
   otherwise: string,
@@ -34,7 +34,7 @@ const backend = only<Backend>(
   'where the model keeps caches, else the CPU',
 );
 
-/** How an answer is generated. */
+/** Options of decoding. */
 export const DECODE = {
   maxNewTokens: whole(64, 'tokens', 'The longest answer.'),
   stop: texts('End the answer before this text.'),
@@ -179,7 +179,7 @@ export const PREFIX_STORE = {
   mostOperations: SEQUENCE.mostOperations,
 };
 
-/** One token, or, at the end, text that was held back for a stop string. The text is certain now and may be empty. */
+/** One token, or, at the end, text that was held back for a stop string. The text is final and may be empty. */
 export interface Chunk {
   readonly token?: number;
   readonly text: string;

@@ -2,8 +2,8 @@ import type { Policy } from '@kv/core';
 import { expectPiece } from '@kv/core/engine';
 
 /**
- * The policy that a text stands for. The catalogue is loaded where text is given, and nowhere else. @throws KvError for
- * what is neither
+ * Returns the policy that a text names. The catalogue is loaded only for text. @throws KvError for anything but a
+ * policy or a text
  */
 export async function policyOf(policy: Policy | string): Promise<Policy> {
   if (typeof policy === 'string') return (await import('@kv/policies')).policy(policy);

@@ -3,12 +3,12 @@ import { readCpu } from '@kv/cpu';
 import { compile, withLabel } from '@kv/core/engine';
 import type { Policy, Step, Tensor } from '@kv/core';
 
-/** The draft of one layer behind one step of an event; rows are query heads, KV heads or one. */
+/** The selection of one layer after one step of an event; rows are query heads, KV heads or one. */
 interface RecordedStep {
   readonly name: string;
   /** `[rows][slots]`. */
   readonly scores?: readonly Float32Array[];
-  /** 1 where a slot must stay, or must go. */
+  /** `forced`: 1 where a slot must stay; `banned`: 1 where it must go. */
   readonly forced?: readonly Float32Array[];
   readonly banned?: readonly Float32Array[];
   readonly budgets: readonly number[];
@@ -28,7 +28,7 @@ export interface RecordedEvent {
   readonly positions: readonly Float32Array[];
   readonly steps: readonly RecordedStep[];
 }
-/** A policy that says what it does, and what it said. */
+/** A policy that records its events, and the record. */
 export interface Recorder {
   readonly policy: Policy;
   readonly events: readonly RecordedEvent[];
@@ -43,8 +43,8 @@ function rowsOf(tensor: Tensor): Float32Array[] {
 }
 
 /**
- * Records every step of every event of a policy: scores, masks, budgets and kept sets of each layer. What it decides
- * stays the same. On caches of the host.
+ * Wraps a policy to record every step of every event: scores, masks, budgets and kept sets of each layer. Its decisions
+ * are unchanged. For caches on the host.
  */
 export function recorder(policy: Policy): Recorder {
   compile(policy);
@@ -83,7 +83,7 @@ export function recorder(policy: Policy): Recorder {
   return { policy: withLabel({ ...policy, atoms }), events };
 }
 
-/** The row of a KV head: its own, the mean of its query heads, or the one of the layer. */
+/** Returns the row of a KV head: its own, the mean of its query heads, or the one of the layer. */
 function rowOf(rows: readonly Float32Array[] | undefined, head: number, kvHeads: number): Float32Array | undefined {
   if (!rows || rows.length <= kvHeads) return rows?.[Math.min(head, rows.length - 1)];
   const each = rows.length / kvHeads,
@@ -116,12 +116,12 @@ export interface Fate {
     readonly bar: number | undefined;
     /** Slots of its unit, where units were cut. */
     readonly unit: number | undefined;
-    /** Its score behind every step that changed it. */
+    /** Its score after every step that changed it. */
     readonly steps: readonly (readonly [name: string, score: number])[];
   };
 }
 
-/** Why a token is, or is no longer, in the cache: every layer and KV head that was recorded. */
+/** Returns why a token is, or is no longer, in the cache, for every recorded layer and KV head. */
 export function fates(events: readonly RecordedEvent[], position: number): readonly Fate[] {
   const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b);
   return layers.flatMap((layer) => {
@@ -180,7 +180,7 @@ function judged(
 
 const short = (x: number): string => String(Number(x.toPrecision(4)));
 
-/** Why, in one sentence: what was decided when, by which piece or by which score, rank and threshold. */
+/** Returns the reason in one sentence: what was decided when, by which piece, or by which score, rank and threshold. */
 export function fateText({ layer, head, left, why }: Fate): string {
   const where = `layer ${layer}, KV head ${head}: `;
   if (!why) return `${where}was never there`;
@@ -196,7 +196,7 @@ export function fateText({ layer, head, left, why }: Fate): string {
 }
 
 /**
- * Everything that was recorded as a safetensors file, f32: `event.E.layer.L.positions`, and for every step S of it
+ * Encodes everything recorded as a safetensors file, f32: `event.E.layer.L.positions`, and for every step S of it
  * `event.E.layer.L.S.NAME.scores`, `.forced`, `.banned`, `.budgets` and `.kept` (1 where a slot stays), rows by slots,
  * padded with NaN where heads differ in length. E counts the events of a layer.
  *

@@ -3,7 +3,7 @@ import { expectOptions } from '@kv/core/engine';
 import { mulberry } from '@kv/core/shared';
 
 /**
- * The index of the largest logit; ties go to the lower id. A logit of -Infinity bans its id.
+ * Returns the index of the largest logit; ties go to the lower id. A logit of -Infinity bans its id.
  *
  * @throws KvError for NaN, for Infinity, and where no logit is a finite number.
  */
@@ -24,7 +24,7 @@ const noLogits = (logits: Float32Array, id: number): KvError =>
     }: look at what changed them, or at the checkpoint's weights`,
   );
 
-/** How ids are drawn. */
+/** Options of sampling. */
 export const SAMPLING = {
   temperature: number(0, 'Divides the logits before a token is drawn; 0 takes the likeliest token.', { least: 0 }),
   topP: number(1, 'Draw from the smallest set of tokens with this probability.', { above: 0, most: 1 }),
@@ -34,22 +34,19 @@ export const SAMPLING = {
 export interface SamplerOptions {
   /** Divides the logits; 0 is greedy. @defaultValue 1 */
   readonly temperature?: number;
-  /** The smallest set of ids with at least this probability is sampled from, in (0, 1]. @defaultValue 1 */
+  /** Samples from the smallest set of ids with at least this probability, in (0, 1]. @defaultValue 1 */
   readonly topP?: number;
   /** Any number; the same seed gives the same draws. @defaultValue 0 */
   readonly seed?: number;
 }
 
-/**
- * How ids are drawn: over logits on the host, `pick`; a device draws by the same options, from random numbers of its
- * own.
- */
+/** A sampling rule: `pick` draws on the host; a device draws by the same options, from its own random numbers. */
 export interface SamplingRule extends Required<SamplerOptions> {
   pick(logits: Float32Array): number;
 }
 
 /**
- * Draws ids from logits `[vocab]` with temperature and nucleus.
+ * Returns a function that draws ids from logits `[vocab]` with temperature and nucleus sampling.
  *
  * @throws KvError for options out of range, and for logits that `greedy` refuses.
  */

@@ -1,6 +1,6 @@
 import type { PacedSteps } from '@kv/core/engine';
 
-/** Milliseconds after which long work lets the event loop turn, as soon as it can. */
+/** Milliseconds after which long work yields to the event loop, as soon as it can. */
 export const HELD = 30;
 
 const eventLoop = (): Promise<void> =>
@@ -8,15 +8,12 @@ const eventLoop = (): Promise<void> =>
     (typeof setImmediate === 'function' ? setImmediate : setTimeout)(() => resolve());
   });
 
-/**
- * Yields to the event loop, so that an abort can arrive: computing without a pause would keep it out. Only where a
- * signal says that somebody may abort.
- */
+/** Yields to the event loop if there is a signal, so that its abort can arrive: uninterrupted work would block it. */
 export async function yieldToEvents(signal: AbortSignal | undefined): Promise<void> {
   if (signal) await eventLoop();
 }
 
-/** Something to await where work can pause: it lets the event loop turn if that was held for 30 ms. */
+/** Returns a function to await where work can pause: it yields to the event loop if that was held for 30 ms. */
 export function turns(): () => Promise<void> {
   let since = performance.now();
   return async () => {
@@ -27,9 +24,9 @@ export function turns(): () => Promise<void> {
 }
 
 /**
- * Does work that gives way, and lets the event loop turn once it was held for 30 ms.
+ * Runs work that can pause, and yields to the event loop whenever it was held for 30 ms.
  *
- * @param spent is told the milliseconds of each turn
+ * @param spent is given the milliseconds of each turn
  */
 export async function inTurns<T>(work: PacedSteps<T>, spent: (ms: number) => void): Promise<T> {
   for (let since = performance.now(); ; ) {

@@ -10,31 +10,31 @@ import type { CacheView } from '../cache/layer-cache.ts';
 import type { AttentionCounters } from '../memory/memory.ts';
 import { plainEngine } from './plain.ts';
 
-/** Column statistics to add to, each `[H, stride]`: slot j of query head h at h * stride + j. */
+/** Column statistics to update, each `[H, stride]`: slot j of query head h at h * stride + j. */
 export interface AttentionStats {
   readonly stride: number;
   /**
-   * += the probability that each slot receives, over the queries (summed in f64 within a call); of `[G, stride]` a row
-   * takes all its query heads.
+   * += the probability that each slot receives, over the queries (summed in f64 within a call). A row of `[G, stride]`
+   * sums all of its query heads.
    */
   readonly columnSum?: Float32Array;
   /** = the largest probability that each slot received. */
   readonly columnMax?: Float32Array;
-  /** What the last queries alone say, beside all of them. */
+  /** Statistics of the last queries only, in addition to those of all queries. */
   readonly windows?: readonly WindowColumns[];
 }
 
 /** A statistic of the last queries of a call. */
 export interface WindowColumns {
-  /** How many there are: of fewer queries all. */
+  /** Number of last queries; all, if there are fewer. */
   readonly queries: number;
-  /** What is made of each weight; absent: the weight itself. */
+  /** The statistic of the weights. @defaultValue the weights themselves, summed */
   readonly of?: 'max' | WindowStatistic | undefined;
   /** `[H, stride]`: += the sum over these queries, or = the largest. */
   readonly columns: Float32Array;
 }
 
-/** `attend`, wherever it runs. */
+/** An implementation of `attend`, on the host or elsewhere. */
 export type Attend = (options: AttendOptions) => Float32Array | Promise<Float32Array>;
 
 interface Common {
@@ -45,10 +45,10 @@ interface Common {
   readonly scale?: number;
   /** Scores become `cap * tanh(score / cap)` before anything is hidden (Gemma 2, arXiv 2408.00118, section 2). */
   readonly softcap?: number;
-  /** Several views hide what any of them hides. */
+  /** What queries may see; of several views, a slot hidden by any is hidden. */
   readonly visible?: SlotVisibility | readonly SlotVisibility[];
   readonly counters?: AttentionCounters;
-  /** What computes. @defaultValue plain loops */
+  /** The arithmetic. @defaultValue plain loops */
   readonly engine?: RowEngine | undefined;
 }
 
@@ -61,15 +61,14 @@ export interface AttendOptions extends Common {
 export interface WindowOptions extends Common {
   /** The last w queries `[H, w, d]` f32, turned by their position. */
   readonly queries: Float32Array;
-  /** The largest weight, or the mean of what this makes of the weights. @defaultValue the mean of the weights */
+  /** `max`: the largest weight; otherwise the mean of this statistic. @defaultValue the mean of the weights */
   readonly of?: 'max' | WindowStatistic;
 }
 
 /**
- * Causal softmax attention, `[m, H * d]` f32: query head h reads KV head floor(h / (H / G)), a query sees slots of at
- * most its position,
- * scores are q·k / sqrt(d) unless `scale` or `softcap` say otherwise. A query that sees nothing gets zeros. O(m n d)
- * for each head.
+ * Computes causal softmax attention, `[m, H * d]` f32. Query head h reads KV head floor(h / (H / G)), and a query sees
+ * slots at or before its position. Scores are q·k / sqrt(d) unless `scale` or `softcap` is given. A query that sees
+ * nothing gets zeros. O(m n d) per head.
  * @throws KvError if the arrays do not fit the cache.
  */
 export function attend(options: AttendOptions): Float32Array {
@@ -85,9 +84,8 @@ export function attend(options: AttendOptions): Float32Array {
 }
 
 /**
- * The mean over the last w queries of the causal softmax over all slots of the cache that are visible, or another
- * statistic of it, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length.
- * Sums in f64. O(w n d) for each head.
+ * Returns the mean over the last w queries of the causal softmax over all visible slots, or another statistic of it,
+ * `[H, n]` f32, n the longest head's slots; 0 beyond a head's length. Sums in f64. O(w n d) per head.
  */
 export function windowAttention(options: WindowOptions): Float32Array {
   const { queries, queryPositions, cache, counters, of } = options;
@@ -101,7 +99,10 @@ export function windowAttention(options: WindowOptions): Float32Array {
   return columns;
 }
 
-/** The causal softmax row of every query, `[H, m, n]` f32, n the longest head's slots; 0 beyond what a query sees. */
+/**
+ * Returns the causal softmax row of every query, `[H, m, n]` f32, n the longest head's slots; 0 beyond what a query
+ * sees.
+ */
 export function attentionWeights(options: Omit<AttendOptions, 'stats'>): Float32Array {
   const { q, queryPositions, cache, counters } = options;
   if (counters !== undefined) counters.statistics++;
@@ -113,7 +114,7 @@ export function attentionWeights(options: Omit<AttendOptions, 'stats'>): Float32
   return weights;
 }
 
-/** The softmax row of the last of the w queries alone, `[H, n]` f32. */
+/** Returns the softmax row of the last of the w queries only, `[H, n]` f32. */
 export function lastAttention(options: WindowOptions): Float32Array {
   const { queries, queryPositions, cache } = options;
   const w = queryPositions.length;
@@ -124,7 +125,7 @@ export function lastAttention(options: WindowOptions): Float32Array {
   return windowAttention({ ...options, queries: last, queryPositions: queryPositions.subarray(w - 1) });
 }
 
-/** It leaves nothing but memory to reuse. */
+/** The default engine; keeps no state but reusable memory. */
 const plain = plainEngine();
 
 interface Wanted {
@@ -194,7 +195,7 @@ function rows(
   }
 }
 
-/** Queries [first, last) that belong to the same windows. */
+/** Returns runs of queries [first, last) that belong to the same windows. */
 function partsOf(windows: readonly WindowColumns[], m: number): (readonly [first: number, last: number])[] {
   const starts = [0, ...windows.map(({ queries }) => m - queries)].filter((at) => at >= 0 && at < m),
     cuts = [...new Set(starts)].sort((a, b) => a - b);
@@ -228,7 +229,7 @@ export function addColumns(
     for (let j = 0; j < max.length; j++) columnMax[at + j] = Math.max(columnMax[at + j], max[j]);
 }
 
-/** Query heads of q `[H, m, d]`. @throws KvError unless they are a multiple of the cache's heads. */
+/** Returns the number of query heads of q `[H, m, d]`. @throws KvError unless it is a multiple of the cache's heads. */
 export function headCount(q: Float32Array, m: number, cache: CacheView, at: string): number {
   const heads = q.length / (m * cache.headDim);
   if (m > 0 && Number.isInteger(heads) && heads > 0 && heads % cache.heads === 0) return heads;

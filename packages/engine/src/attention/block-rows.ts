@@ -1,2 +1,2 @@
-/** Query rows of one head that are worked on together. */
+/** Query rows of one head that are computed together. */
 export const blockRows = 16;

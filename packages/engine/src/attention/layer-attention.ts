@@ -1,17 +1,15 @@
 import type { ModelConfig } from '@kv/checkpoints';
 import type { SlotVisibility } from './visible.ts';
 
-/**
- * How a layer's attention differs from the plain kind: what `attend` and the others take beside queries and a cache.
- */
+/** A layer's options for `attend` and the like, in addition to queries and a cache. */
 export interface LayerAttention {
   readonly scale: number;
   readonly softcap?: number;
-  /** The layer's sliding window, if it has one, and whatever else is hidden. */
+  /** The layer's sliding window, if it has one, and further views. */
   readonly visible?: readonly SlotVisibility[];
 }
 
-/** The attention of a layer, with more views to respect. */
+/** Returns the attention options of a layer, with further views. */
 export function layerAttention(
   { attention: { scale, softcap, windows } }: ModelConfig,
   layer: number,

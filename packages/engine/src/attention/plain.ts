@@ -1,7 +1,7 @@
 import { blockRows } from './block-rows.ts';
 import type { RowEngine } from './row-engine.ts';
 
-/** Plain loops, accumulating in f64: the reference, and what runs where WebAssembly SIMD is missing. */
+/** Returns plain loops that accumulate in f64: the reference, and the fallback without WebAssembly SIMD. */
 export function plainEngine(): RowEngine {
   let keys = new Float32Array(0);
   let values: Float32Array | undefined;
@@ -52,7 +52,7 @@ export function plainEngine(): RowEngine {
         total.fill(0);
         for (let j = 0; j < end; j++) {
           const p = scores[r * n + j];
-          // open takes values of whoever mixes
+          // `open` was given values if `mix` is called
           if (p !== 0) for (let i = 0; i < d; i++) total[i] = total[i] + p * values![j * d + i];
         }
         out.set(total, at + r * stride);

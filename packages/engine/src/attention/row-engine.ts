@@ -10,20 +10,21 @@ export interface ScoreRows {
  */
 export interface RowEngine {
   /**
-   * Takes one KV head: keys and, if rows are to be mixed, values, `[n, d]`; `queries` is how many query rows will
-   * follow.
+   * Starts one KV head: keys and, if rows are to be mixed, values, `[n, d]`; `queries` is the number of query rows that
+   * will follow.
    */
   open(keys: Float32Array, values: Float32Array | undefined, n: number, d: number, queries: number): void;
   /**
-   * Scores q `[rows, d]` k * scale for slots [0, end); the caller may hide slots by writing -Infinity before `softmax`.
+   * Computes scores q `[rows, d]` k * scale for slots [0, end). The caller may hide slots by writing -Infinity before
+   * `softmax`.
    */
   score(q: Float32Array, rows: number, end: number, scale: number): ScoreRows;
   /** Turns one row's scores of [0, hi) into probabilities; the rest become 0. */
   softmax(row: number, hi: number, end: number): void;
   /** Adds the probabilities of all rows to the column sums (f64) and, if `max`, raises the column maxima. */
   addColumns(rows: number, end: number, max: boolean): void;
-  /** The columns since `open` or the last call, for slots [0, n), and starts anew. */
+  /** Returns the columns accumulated since `open` or the last call, for slots [0, n), and resets them. */
   takeColumns(n: number): { readonly sum: Float64Array; readonly max: Float32Array };
-  /** Probabilities times values: writes d numbers a row to out[at + row * stride ..), which holds zeros. */
+  /** Writes probabilities times values, d numbers a row, to out[at + row * stride ..), which holds zeros. */
   mix(rows: number, end: number, out: Float32Array, at: number, stride: number): void;
 }

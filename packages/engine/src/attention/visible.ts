@@ -3,11 +3,11 @@ import type { CacheView } from '../cache/layer-cache.ts';
 import { countBelow } from '@kv/core/shared';
 import type { ScoreRows } from './row-engine.ts';
 
-/** What queries may see beside causality; all of it at once, and the query's own slot always. */
+/** Limits on what queries see, in addition to causality. All of them apply; a query always sees its own slot. */
 export interface SlotVisibility {
   /** 1 where a slot is visible, `[rows, n]`: rows are query heads, KV heads or one, n the longest head's slots. */
   readonly mask?: Uint8Array;
-  /** Positions below this are visible whatever `lower` says. @defaultValue 0 */
+  /** Positions below this are visible regardless of `lower`. @defaultValue 0 */
   readonly sinks?: number;
   /** The first visible position for a query's position. */
   readonly lower?: (queryPosition: number) => number;
@@ -24,7 +24,8 @@ export type SlotMasker = (
 ) => void;
 
 /**
- * What several views hide in this cache: what any of them hides. @throws KvError if a mask fits neither rows nor slots.
+ * Returns what hides the slots that any of these views hides in this cache. @throws KvError if a mask fits neither rows
+ * nor slots.
  */
 export function hider(
   visible: SlotVisibility | readonly SlotVisibility[] | undefined,

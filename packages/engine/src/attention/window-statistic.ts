@@ -1,6 +1,8 @@
 import type { WindowStatistic } from '@kv/core';
 
-/** Adds what n weights of a query, from `at` on, count to the sums of their slots; `seen` slots are visible to it. */
+/**
+ * Adds the statistic of n weights of a query, from `at` on, to the sums of their slots; the query sees `seen` slots.
+ */
 export type WeightAccumulator = (
   weights: Float32Array,
   at: number,
@@ -9,10 +11,10 @@ export type WeightAccumulator = (
   sums: Float64Array,
 ) => void;
 
-/** Whether it asks how many slots a query sees. */
+/** Returns whether the statistic depends on how many slots a query sees. */
 export const asksSeen = (of: string | undefined): boolean => of === 'votes' || of === 'normalized';
 
-/** By statistic: what a weight counts. */
+/** What a weight adds, by statistic. */
 export const weighs: Readonly<Record<WindowStatistic, WeightAccumulator>> = {
   squares: (weights, at, n, _, sums) => {
     for (let j = 0; j < n; j++) {
@@ -21,7 +23,7 @@ export const weighs: Readonly<Record<WindowStatistic, WeightAccumulator>> = {
     }
   },
   votes: (weights, at, n, seen, sums) => {
-    const mean = Math.fround(1 / seen); // weights are of 32 bits too
+    const mean = Math.fround(1 / seen); // f32, like the weights
     for (let j = 0; j < n; j++) if (weights[at + j] > mean) sums[j]++;
   },
   normalized: (weights, at, n, seen, sums) => {

@@ -6,16 +6,16 @@ import type { Ledger } from '../ledger.ts';
 import type { Slots } from '../memory/snapshot.ts';
 
 /**
- * What attention reads of a layer's cache: keys turned by their position, the original one unless rebased; slots ascend
- * in position.
+ * What attention reads of a layer's cache. Keys are rotated by their position, the original one unless rebased; slots
+ * ascend in position.
  */
 export interface CacheView extends Storage {
-  /** Slots in use `[G]`; heads may differ, and what lies beyond is never read. */
+  /** Slots in use `[G]`; heads may differ, and slots beyond are never read. */
   readonly lengths: Uint32Array;
 }
 
 /**
- * The keys and values of one layer, one sequence. Storage is replaced, never stretched: when it grows or shrinks the
+ * The keys and values of one layer of one sequence. Storage is replaced, never resized: when it grows or shrinks the
  * old arrays are dropped, and the ledger counts both while both exist.
  */
 export class LayerCache implements CacheView {
@@ -51,12 +51,12 @@ export class LayerCache implements CacheView {
     return this.#storage.positions;
   }
   /**
-   * Positions that the keys are turned by `[G, capacity]`, once `rebase` has moved them away from the original ones.
+   * Positions that the keys are rotated by, `[G, capacity]`, once `rebase` has moved them away from the original ones.
    */
   get rotations(): Uint32Array | undefined {
     return this.#storage.rotations;
   }
-  /** The longest head's slots. */
+  /** Slots of the longest head. */
   get length(): number {
     return this.lengths.reduce((a, b) => Math.max(a, b), 0);
   }
@@ -64,7 +64,7 @@ export class LayerCache implements CacheView {
   get liveBytes(): number {
     return this.#slotBytes * this.lengths.reduce((a, b) => a + b, 0);
   }
-  /** Bytes of the slots that there is room for. */
+  /** Bytes of the allocated slots. */
   get allocatedBytes(): number {
     return this.#slotBytes * this.heads * this.capacity;
   }
@@ -72,21 +72,21 @@ export class LayerCache implements CacheView {
     return slotBytes(this.headDim, this.rotations !== undefined);
   }
 
-  /** Slots of each head that stand before this position: its first ones. */
+  /** Returns how many slots of each head, its first ones, come before this position. */
   before(position: number): number[] {
     return Array.from(this.lengths, (n, g) =>
       countBelow(this.positions.subarray(g * this.capacity, g * this.capacity + n), position),
     );
   }
 
-  /** Makes room for exactly `slots` per head, if there is less. */
+  /** Grows the capacity to exactly `slots` per head, if it is less. */
   reserve(slots: number): void {
     if (slots > this.capacity) this.#resize(slots);
   }
 
   /**
-   * Before m more slots: storage that is too small for them, or of which they leave a third unused, is replaced by one
-   * with an eighth to spare. For readers of whole storage.
+   * Fits the storage before m more slots, for readers of whole storage: storage that is too small for them, or of which
+   * they leave a third unused, is replaced by one with an eighth to spare.
    */
   fit(m: number): void {
     const need = this.length + m;
@@ -94,8 +94,8 @@ export class LayerCache implements CacheView {
   }
 
   /**
-   * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed or by a
-   * quarter.
+   * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed, or by
+   * a quarter if that is more.
    * @param shift how far the keys' rotations lie below their positions; 0 until the cache is rebased
    * @throws KvError, before anything changes, unless the arrays fit and the positions ascend from the last one.
    */
@@ -115,13 +115,13 @@ export class LayerCache implements CacheView {
     }
   }
 
-  /** Room for m slots more: capacity grows to what is needed or by a quarter. */
+  /** Makes room for m more slots. Capacity grows to what is needed, or by a quarter if that is more. */
   room(m: number): void {
     const need = this.length + m;
     if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
   }
 
-  /** `append` of slots whose keys and values whoever computes them writes behind those in use. */
+  /** Like `append`, for slots whose keys and values the caller writes after those in use. */
   extend(positions: Uint32Array, shift = 0): void {
     this.#checkPositions(positions);
     const m = positions.length;
@@ -140,7 +140,7 @@ export class LayerCache implements CacheView {
 
   /**
    * Keeps only these slots of each head (ascending), in place; `room` is how many more slots per head are wanted.
-   * Storage of more than twice what is then needed is replaced by one that fits.
+   * Storage more than twice as large as then needed is replaced by one that fits.
    * @throws KvError, before anything changes, unless every list ascends within its head's length.
    */
   keep(slots: readonly Uint32Array[], room = 0): void {
@@ -159,8 +159,7 @@ export class LayerCache implements CacheView {
 
   /**
    * Moves every head's slots together: their rotations become consecutive and end before `next`, and their keys are
-   * turned on from where
-   * they were (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
+   * rotated accordingly (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
   rebase(next: number, turn: RotateVector): void {
     const rotations = this.#markRotations();
@@ -174,7 +173,7 @@ export class LayerCache implements CacheView {
   }
 
   /**
-   * A copy with its own storage for the slots in use, those before position `upTo`, and `room` more, counted in
+   * Returns a copy with its own storage for the slots in use, those before position `upTo`, and `room` more, counted in
    * `ledger`.
    */
   fork(ledger: Ledger = this.#ledger, room = 0, upTo = Infinity): LayerCache {
@@ -188,7 +187,7 @@ export class LayerCache implements CacheView {
     return copy;
   }
 
-  /** The slots in use, head after head, as copies. */
+  /** Returns the slots in use, head after head, as copies. */
   slots(): Slots {
     const count = this.lengths.reduce((a, b) => a + b, 0),
       out = hostStore.create(1, this.headDim, count, this.rotations !== undefined);
@@ -205,13 +204,13 @@ export class LayerCache implements CacheView {
     this.#ledger.use(this.#name, this.liveBytes);
   }
 
-  /** No slot in use; the storage stays for the next sequence. */
+  /** Removes all slots; the storage stays for the next sequence. */
   clear(): void {
     this.#ledger.release(this.#name, this.liveBytes);
     this.lengths.fill(0);
   }
 
-  /** Gives everything back; may be called again. */
+  /** Frees everything. Idempotent. */
   destroy(): void {
     this.clear();
     this.#resize(0);
@@ -227,7 +226,7 @@ export class LayerCache implements CacheView {
     this.#ledger.free(this.#name, old);
   }
 
-  /** Rotations of their own for all slots, the original positions at first: these. */
+  /** Returns the slots' own rotations, made from the original positions if there are none yet. */
   #markRotations(): Uint32Array {
     if (this.rotations) return this.rotations;
     const [live, allocated] = [this.liveBytes, this.allocatedBytes],

@@ -1,10 +1,10 @@
 import type { Slots } from '../memory/snapshot.ts';
 
-/** Room for `capacity` slots in each of `heads` KV heads. */
+/** Storage of `capacity` slots in each of `heads` KV heads. */
 export interface Storage {
   readonly heads: number;
   readonly headDim: number;
-  /** Slots that there is room for, per head. */
+  /** Allocated slots per head. */
   readonly capacity: number;
   /** `[G, capacity, d]` f32 */
   readonly keys: Float32Array;
@@ -12,16 +12,16 @@ export interface Storage {
   readonly values: Float32Array;
   /** Original positions `[G, capacity]`. */
   readonly positions: Uint32Array;
-  /** Positions that the keys are turned by `[G, capacity]`; absent where they are the original ones. */
+  /** Positions that the keys are rotated by, `[G, capacity]`; absent while they are the original ones. */
   readonly rotations?: Uint32Array | undefined;
 }
 
-/** Bytes of one slot of one head: key, value, position, and once rebased its rotation. */
+/** Returns the bytes of one slot of one head: key, value, position, and its rotation once rebased. */
 export function slotBytes(headDim: number, rebased = false): number {
   return 4 * (2 * headDim + (rebased ? 2 : 1));
 }
 
-/** Storage of zeros. */
+/** Returns storage of zeros. */
 function createStorage(heads: number, headDim: number, capacity: number, rebased = false): Storage {
   return {
     heads,
@@ -34,18 +34,21 @@ function createStorage(heads: number, headDim: number, capacity: number, rebased
   };
 }
 
-/** Where storage comes from, and goes when it is replaced. */
+/** An allocator of cache storage. */
 export interface Store {
-  /** Storage of numbers that nobody has written yet. */
+  /** Allocates storage. Its contents are not written yet. */
   create(heads: number, headDim: number, capacity: number, rebased: boolean): Storage;
-  /** Slots (ascending) of each head at the front of room for `capacity`, no more than there was; `from` itself if as many. */
+  /**
+   * Moves these slots (ascending) of each head to the front of storage for `capacity`, no more than `from` has; returns
+   * `from` itself if it is as large.
+   */
   pack(from: Storage, kept: readonly Uint32Array[], capacity: number): Storage;
-  /** Whether storage that `pack` gives lies where `from` lay. */
+  /** Whether `pack` gives storage at the same place as `from`. */
   readonly inPlace: boolean;
   release(storage: Storage): void;
 }
 
-/** Packs the slots in use, or, with `back`, fills storage from packed ones. */
+/** Packs the slots in use, or, with `back`, unpacks them into storage. */
 export function packSlots(storage: Storage, lengths: Uint32Array, packed: Slots, back = false): void {
   const d = storage.headDim;
   let at = 0;
@@ -78,7 +81,7 @@ export function copySlots(from: Storage, to: Storage, lengths: Uint32Array): voi
   }
 }
 
-/** Moves slots (ascending) of each head to the front of its room in `to`, which may be `from` itself, run by run. */
+/** Moves slots (ascending) of each head to the front of its part of `to`, which may be `from` itself, run by run. */
 function moveSlots(from: Storage, to: Storage, kept: readonly Uint32Array[]): void {
   const { headDim: d } = from;
   for (const [g, slots] of kept.entries()) {
@@ -99,12 +102,12 @@ function moveSlots(from: Storage, to: Storage, kept: readonly Uint32Array[]): vo
   }
 }
 
-/** The numbers of slots from `base` on, one behind the other from `start` on. */
+/** Copies the numbers of `slots`, counted from `base`, one after the other from `start` on. */
 export function moveNumbers(from: Uint32Array, to: Uint32Array, base: number, start: number, slots: Uint32Array): void {
   for (let i = 0; i < slots.length; i++) to[start + i] = from[base + slots[i]];
 }
 
-/** Arrays of this process, which its garbage collector gives back. */
+/** Storage in arrays of this process, freed by the garbage collector. */
 export const hostStore: Store = {
   inPlace: false,
   create: createStorage,

@@ -1,15 +1,14 @@
 import type { Angles } from '../decoder/program.ts';
 
-/** Turns the head vector x[at ..) from one position to another, in place. */
+/** Rotates the head vector x[at ..) from one position to another, in place. */
 export type RotateVector = (x: Float32Array, at: number, from: number, to: number) => void;
 
 /**
- * Rotations compose: a vector turned by position p is turned on by R(q) R(p)⁻¹. The angles are the model's own, so
- * whatever scales its
- * frequencies holds here too; of an attention factor in them only the direction is taken, and the factor that a key has
- * it keeps once.
+ * Returns a function that rotates vectors from one position to another. A vector rotated by position p is rotated on by
+ * R(q) R(p)⁻¹. The angles are the model's own, so any scaling of its frequencies holds here too. Only the direction of
+ * an attention factor in them is used: the factor that a key already has stays as it is.
  *
- * @param positions every position that will be turned from or to
+ * @param positions every position that vectors will be rotated from or to
  */
 export function turner(angles: (positions: Uint32Array) => Angles, positions: Iterable<number>): RotateVector {
   const known = Uint32Array.from(new Set(positions)),

@@ -2,7 +2,9 @@ import type { RopeConfig } from '@kv/checkpoints';
 import { equal } from './equal.ts';
 import type { Angles } from './program.ts';
 
-/** Angles of one position `[rotary / 2]`, and those of sequences longer than `long.beyond`, rounded to f32. */
+/**
+ * Returns the angles of one position `[rotary / 2]`, and those for sequences longer than `long.beyond`, rounded to f32.
+ */
 export function angleFrequencies({ theta, rotary, divisors, long }: RopeConfig): {
   readonly short: Float32Array;
   readonly far: Float32Array | undefined;
@@ -16,16 +18,16 @@ export function angleFrequencies({ theta, rotary, divisors, long }: RopeConfig):
 }
 
 /**
- * A pass asks for one set of positions, each group of layers for those of all blocks of a prompt again, and a piece, as
- * expected attention, for up to two more.
+ * Sets of angles to keep: one for a pass, one for each group of layers for the positions of all blocks of a prompt, and
+ * up to two more for a piece such as expected attention.
  */
 const KEPT = 10;
 
 /**
- * Angles of positions `[m]` in a sequence of `length` tokens; those of the last few calls are kept, since all layers of a
- * pass that turn alike ask for the same, and so do pieces. Where nothing turns the angles are empty.
- * Frequencies and angles are rounded to f32 as the reference implementations do, so that long positions agree with
- * them.
+ * Returns a function from positions `[m]` in a sequence of `length` tokens to angles. The results of the last few calls
+ * are kept: all layers of a pass with equal rotary settings ask for the same, and so do pieces. Without rotary
+ * positions the angles are empty. Frequencies and angles are rounded to f32 as the reference implementations do, so
+ * that long positions agree with them.
  */
 export function createAngles(rope: RopeConfig): (positions: Uint32Array, length: number) => Angles {
   const { rotary, long, attentionFactor = 1 } = rope,

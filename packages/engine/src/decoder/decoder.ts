@@ -5,7 +5,7 @@ import { createAngles } from './angles.ts';
 import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
 import { finishProgram, headProgram, projectProgram } from './programs.ts';
 
-/** Rows that went through each matrix product: by layer, and through the head. Only ever counts up. */
+/** Rows that went through each matrix product, by layer, and through the head. Never decreases. */
 export interface RowCounts {
   readonly qkv: Float64Array;
   readonly output: Float64Array;
@@ -18,9 +18,9 @@ export interface RowCounts {
 export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   readonly project: R;
   readonly finish: R;
-  /** Gain `[D]` of the norm that its projections read through; absent where there is none. */
+  /** Gain `[D]` of the norm before its projections; absent where there is none. */
   readonly norm?: Float32Array | undefined;
-  /** The output product's weight `[D, H * d]`: some policies read it. */
+  /** The output product's weight `[D, H * d]`, read by some policies. */
   readonly output: WeightRows;
 }
 
@@ -29,22 +29,22 @@ export interface Decoder<R extends PreparedProgram = Runnable> {
   readonly config: ModelConfig;
   readonly layers: readonly DecoderLayer<R>[];
   readonly head: R;
-  /** `[vocab, D]`, as stored; absent where the engine holds it as the head and gives its rows back. */
+  /** `[vocab, D]`, as stored; absent where the engine holds it as the head and reads its rows back. */
   readonly embedding?: Matrix;
   /** The final norm `[D]`. */
   readonly norm: Float32Array;
-  /** Whether a layer's programs were prepared as one, so that a token passes over the free slots of a cache as well. */
+  /** Whether a layer's programs were prepared as one, so that a token also passes over the free slots of a cache. */
   readonly fused: boolean;
-  /** Counted by whoever runs the programs. */
+  /** Updated by the code that runs the programs. */
   readonly rows: RowCounts;
   /**
-   * What turns a layer's queries and keys at these positions; empty where nothing does. @defaultValue a length of the last
-   * position and 1
+   * Returns the rotary angles of a layer's queries and keys at these positions; empty without rotary positions.
+   * @param length tokens of the sequence. @defaultValue the last position plus 1
    */
   angles(layer: number, positions: Uint32Array, length?: number): Angles;
-  /** Embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
+  /** Returns embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
   embed(ids: ArrayLike<number>): Float32Array;
-  /** Gives the engine's memory back. */
+  /** Frees the engine's memory. */
   destroy(): void;
 }
 
@@ -56,10 +56,10 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
 }
 
 /**
- * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken
- * them; only the
- * embedding and the output products, which some policies read, are kept, as stored, where the engine does not give
- * their rows back. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
+ * Creates a decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine
+ * has taken them. Only the embedding and the output products, which some policies read, are kept as stored, unless the
+ * engine can read their rows back.
+ * @throws whatever reading or preparing throws; what was prepared before is destroyed
  */
 export async function createDecoder<R extends PreparedProgram>(
   config: ModelConfig,

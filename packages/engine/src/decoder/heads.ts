@@ -1,8 +1,8 @@
 import type { Angles } from './program.ts';
 
 /**
- * Rotate-half rotary positions (RoFormer, arXiv 2104.09864): pair (i, i + rotary / 2) of every head of a row turns by the
- * row's angles; the rest is copied. x `[m, H * d]`, to a new array.
+ * Applies rotate-half rotary positions (RoFormer, arXiv 2104.09864): pair (i, i + rotary / 2) of every head of a row is
+ * rotated by the row's angles; the rest is copied. x `[m, H * d]`, to a new array.
  */
 export function turnRows(x: Float32Array, m: number, headDim: number, { rotary, cos, sin }: Angles): Float32Array {
   const half = rotary / 2,
@@ -21,7 +21,7 @@ export function turnRows(x: Float32Array, m: number, headDim: number, { rotary, 
   return out;
 }
 
-/** Rows `[m, H * d]` in the layout of heads, `[H, m, d]`. */
+/** Converts rows `[m, H * d]` to the layout of heads, `[H, m, d]`. */
 export function toHeads(x: Float32Array, m: number, headDim: number): Float32Array {
   const out = new Float32Array(x.length),
     width = x.length / m;

@@ -5,12 +5,12 @@ import { addBias, rmsNorm, columns } from './rows.ts';
 import { dense } from '@kv/checkpoints';
 import { gatedActivation } from './gated.ts';
 
-/** Computes a value of m rows from those that instruction reads. */
+/** Computes a value of m rows from those that the instruction reads. */
 type Step = (read: (id: number) => Float32Array, m: number, angles: Angles | undefined) => Float32Array;
 
 /**
- * Runs programs in plain loops, instruction by instruction, weights held as f32 and products summed in f64: what other
- * engines are compared with, and what runs where there is no other.
+ * Returns an engine that runs programs in plain loops, instruction by instruction, with weights as f32 and sums in f64:
+ * the reference for other engines, and the fallback.
  */
 export const referenceEngine = (): Engine => ({
   name: 'plain loops, f32, 1 thread',
@@ -28,7 +28,7 @@ export const referenceEngine = (): Engine => ({
   },
 });
 
-/** What an instruction does; it holds a product's weight as f32, not the checkpoint's bytes. */
+/** Returns what an instruction does. It holds a product's weight as f32, not the checkpoint's bytes. */
 function step(instruction: Instruction, program: string): Step {
   const { op, x, out } = instruction;
   switch (op) {
@@ -69,7 +69,7 @@ function step(instruction: Instruction, program: string): Step {
   }
 }
 
-/** x `[rows, inputs]` times w `[outputs, inputs]`, transposed: `[rows, outputs]`, sums in f64. */
+/** Returns x `[rows, inputs]` times w `[outputs, inputs]`, transposed: `[rows, outputs]`, sums in f64. */
 function product(x: Float32Array, w: Float32Array, inputs: number): Float32Array {
   const rows = x.length / inputs,
     outputs = w.length / inputs,
@@ -83,7 +83,7 @@ function product(x: Float32Array, w: Float32Array, inputs: number): Float32Array
   return y;
 }
 
-/** y[at .. at + 4) = the products of one row of x with four rows of w: four sums at a time are twice as fast. */
+/** Sets y[at .. at + 4) to the products of one row of x with four rows of w: four sums at a time are twice as fast. */
 function fourOutputs(
   x: Float32Array,
   xAt: number,

@@ -1,19 +1,18 @@
 import type { Matrix } from '@kv/checkpoints';
 
-/** A value of a program: m rows of `width` f32 numbers, a row a token. */
+/** A value of a program: m rows of `width` f32 numbers, one row per token. */
 export interface RowsValue {
   readonly id: number;
   readonly width: number;
 }
 
 /**
- * What happens to rows between one attention and the next. Every engine runs the same few: plain loops, a library's
- * graph, a GPU.
+ * An instruction on rows between two attentions. Every engine runs the same few: plain loops, a library's graph, a GPU.
  */
 export type Instruction =
   /**
-   * `x / sqrt(mean(x²) + eps) * gain`, for each run of `gain.length` numbers of a row by itself (a row, or each head of
-   * it).
+   * `x / sqrt(mean(x²) + eps) * gain`, separately for each run of `gain.length` numbers of a row (a whole row, or each
+   * head).
    */
   | {
       readonly op: 'rmsNorm';
@@ -34,9 +33,9 @@ export type Instruction =
   /** `x[:, from : from + out.width]` */
   | { readonly op: 'columns'; readonly x: RowsValue; readonly from: number; readonly out: RowsValue }
   /**
-   * Every head of a row turned by the row's position: the first `rotary` numbers (all of them by default) as pairs (i,
-   * i + rotary / 2), the rest as they are. Layers may turn by different angles, and one without positions has none of
-   * these.
+   * Rotates every head of a row by the row's position: the first `rotary` numbers (all of them by default) as pairs (i,
+   * i + rotary / 2); the rest stay as they are. Layers may rotate by different angles; a layer without positions has no
+   * such instruction.
    */
   | {
       readonly op: 'rope';
@@ -64,8 +63,8 @@ export interface Program {
 }
 
 /**
- * Angles of rows' positions for `rope`: cos and sin `[m, rotary / 2]` f32, any attention factor of the scaling
- * multiplied in.
+ * Angles of rows' positions for `rope`: cos and sin `[m, rotary / 2]` f32, multiplied by any attention factor of the
+ * scaling.
  */
 export interface Angles {
   readonly rotary: number;
@@ -73,11 +72,11 @@ export interface Angles {
   readonly sin: Float32Array;
 }
 
-/** A program whose weights an engine holds, in whatever form it wants. */
+/** A program whose weights an engine holds, in a form of its choice. */
 export interface PreparedProgram {
   /**
-   * Reads back the weight of the product of this name, to the bit, where it is held in a form that allows it: then
-   * nobody keeps the file's bytes.
+   * Reads back the weight of the product of this name, to the bit, if the engine's form allows it: then the file's
+   * bytes need not be kept.
    */
   stored?(name: string): WeightRows;
   destroy(): void;
@@ -86,8 +85,8 @@ export interface PreparedProgram {
 /** A program that runs over arrays on the host. */
 export interface Runnable extends PreparedProgram {
   /**
-   * Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads, or, of a layer's `finish`, the
-   * `next` program that it may compute as well.
+   * Computes outputs, new arrays, from inputs `[m, width]`. `angles` are needed where the program rotates heads, or,
+   * for a layer's `finish`, where the `next` program does, which it may compute as well.
    */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
 }
@@ -95,7 +94,7 @@ export interface Runnable extends PreparedProgram {
 /** Rows `from` to `from + count` of a weight as f32, `[count, inputs]`. */
 export type WeightRows = (from: number, count: number) => Float32Array;
 
-/** What attention is like in every layer. */
+/** Head counts and width of attention, the same in every layer. */
 export interface HeadLayout {
   readonly queryHeads: number;
   readonly kvHeads: number;
@@ -104,18 +103,17 @@ export interface HeadLayout {
 }
 
 /**
- * Prepares programs; it knows no model, cache or sequence. `prepare` may not keep the program's matrices: their bytes
- * are the caller's to drop.
+ * Prepares programs; knows no model, cache or sequence. `prepare` may not keep the program's matrices: the caller may
+ * drop their bytes.
  */
 export interface Engine<R extends PreparedProgram = Runnable> {
-  /** What reports call it, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
+  /** Its name in reports, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
   readonly name: string;
   prepare(program: Program): Promise<R>;
   /**
-   * What follows a layer's attention and, but for the last layer, what precedes the next one's, where they are faster
-   * as one: `next` is usually run on
-   * what `finish` gave, so that `finish`, told the angles, may compute both; rows that it gave must then not be written
-   * to before `next` has run.
+   * Prepares what follows a layer's attention and, except in the last layer, what precedes the next one's, where they
+   * are faster as one. `next` is usually run on the result of `finish`, so `finish`, given the angles, may compute
+   * both; its resulting rows must then not be written to before `next` has run.
    */
   prepareLayer?(
     heads: HeadLayout,

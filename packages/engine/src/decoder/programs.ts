@@ -1,7 +1,7 @@
 import type { ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
-/** Writes a program: each call adds one instruction and gives its result. */
+/** Returns a program writer: each call adds one instruction and returns its result. */
 function writer(): {
   readonly instructions: Instruction[];
   value(width: number): RowsValue;
@@ -30,7 +30,7 @@ function writer(): {
   };
 }
 
-/** Before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`. */
+/** Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`. */
 export function projectProgram(
   layer: number,
   { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes }: ModelConfig,
@@ -58,7 +58,7 @@ export function projectProgram(
   };
 }
 
-/** After attention: x `[m, D]` and attended `[m, H * d]` to the next layer's x. */
+/** Returns the program after attention: x `[m, D]` and attended `[m, H * d]` to the next layer's x. */
 export function finishProgram(
   layer: number,
   { hidden, queryHeads: H, headDim, ffn, normEps, activation, residualScale = 1 }: ModelConfig,
@@ -80,7 +80,7 @@ export function finishProgram(
   return { name: `finish ${layer}`, inputs: [x, attended], instructions, outputs: [out] };
 }
 
-/** The final norm, the head and any scale or soft cap: x `[m, D]` to logits `[m, vocab]`. */
+/** Returns the program of the final norm, the head and any scale or soft cap: x `[m, D]` to logits `[m, vocab]`. */
 export function headProgram(
   { hidden, normEps, logitScale = 1, finalSoftcap }: ModelConfig,
   norm: Float32Array,

@@ -1,4 +1,7 @@
-/** RMS normalisation of each run of `gain.length` numbers: x / sqrt(mean(x²) + eps) * gain, sum in f64; a new array. */
+/**
+ * Returns the RMS normalisation of each run of `gain.length` numbers: x / sqrt(mean(x²) + eps) * gain, sum in f64; a
+ * new array.
+ */
 export function rmsNorm(x: Float32Array, gain: Float32Array, eps: number): Float32Array {
   const run = gain.length,
     out = new Float32Array(x.length);

@@ -16,8 +16,8 @@ import { StopText } from './stop-text.ts';
 
 export interface GenerateResult {
   /**
-   * What follows the prompt's text: the two are the text of all ids, so a word that begins behind a space begins with
-   * it, and a character that the prompt's ids leave incomplete comes first.
+   * The generated text. Prompt text and this text, joined, are the decoding of all ids: a word that starts with a space
+   * keeps it, and a character that the prompt's ids leave incomplete comes first.
    */
   readonly text: string;
   readonly tokens: readonly number[];
@@ -28,18 +28,18 @@ export interface GenerateResult {
 export interface Generation extends PromiseLike<GenerateResult>, AsyncIterable<Chunk> {}
 
 /**
- * Answers a prompt over a cache that the policy keeps at its budget.
+ * Generates an answer to a prompt, with a cache that the policy keeps within its budget.
  *
- * Greedy unless `temperature` is given. Ends at `maxNewTokens`, the model's end token (a text prompt's, see
- * `stopAtEos`), a stop
- * string, the end of the model's context, or an abort, which gives what there is.
- * @throws KvError in one sentence for a prompt, budget or option that cannot be, before anything is evicted.
+ * Greedy unless `temperature` is given. Stops at `maxNewTokens`, at the model's end token (for a text prompt, see
+ * `stopAtEos`), at a stop string, at the end of the model's context, or on an abort, which returns what was generated
+ * so far.
+ * @throws KvError for an invalid prompt, budget or option, before anything is evicted.
  */
 export const generate = (model: Model, options: GenerateOptions): Generation => shared(() => run(model, options));
 
 /**
- * A generation that may be awaited and iterated over, by several at once: whoever is furthest asks for the next token,
- * and it ends when nobody is left who reads it.
+ * Returns a generation that several readers may await or iterate over at once. The reader furthest ahead requests the
+ * next token; generation ends when no reader is left.
  */
 function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation {
   const chunks: Chunk[] = [];
@@ -48,10 +48,10 @@ function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation 
     end: { readonly generated: Promise<GenerateResult> } | undefined,
     readers = 0;
   const finish = (generated: Promise<GenerateResult>): void => {
-    generated.catch(() => {}); // whoever reads it is told
+    generated.catch(() => {}); // readers get the error themselves
     end ??= { generated };
   };
-  /** One more chunk, or the end: for all who wait for it. */
+  /** Produces the next chunk, or the end, for every waiting reader. */
   const advance = async (): Promise<void> => {
     generator ??= begin();
     try {
@@ -159,7 +159,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   }
 }
 
-/** Options whose policies are made of pieces. */
+/** Options of `generate` with their policies resolved from text. */
 type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy'> & Policies;
 async function withPolicies({ policy, decodePolicy, ...rest }: ResolvedOptions<typeof GENERATE>): Promise<Made> {
   return {
@@ -169,7 +169,7 @@ async function withPolicies({ policy, decodePolicy, ...rest }: ResolvedOptions<t
   };
 }
 
-/** Generates from a prefilled sequence; the last token is given, but not fed. */
+/** Generates from a prefilled sequence. The last token is yielded but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
   return yield* decodeWith(
     sequence,

@@ -3,7 +3,7 @@ import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 
-/** Under what a prompt is read and tokens are generated. */
+/** The policies that a prompt is read under and tokens are generated under. */
 export interface Policies {
   readonly policy?: Policy | undefined;
   readonly budget?: Budget | undefined;
@@ -12,11 +12,11 @@ export interface Policies {
   readonly every?: number | undefined;
 }
 
-/** Tokens between two events while tokens are generated, as the policy says. */
+/** Returns the policy's cadence: generated tokens between two events. */
 export const everyOf = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): number | undefined => hooks('cadence')[0]?.every;
 
 /**
- * The policy that tokens are generated under, where it is not what the prompt is read under.
+ * Returns the policy that tokens are generated under, if it differs from the one that the prompt is read under.
  *
  * @throws KvError, before anything runs, for a policy that evicts without a budget, or would never evict
  */

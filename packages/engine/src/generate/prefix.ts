@@ -6,29 +6,29 @@ import { Sequence } from '../sequence/sequence.ts';
 
 export interface PrefixOptions extends OptionValues<typeof PREFIX_STORE> {}
 
-/** Caches of prompts that others begin with. */
+/** A store of prompt caches, reused by prompts that start with the same ids. */
 export interface PrefixStore {
-  /** Keeps the cache of these ids; what they share with a stored prefix is not computed again. */
+  /** Stores the cache of these ids. What they share with a stored prefix is not computed again. */
   add(ids: readonly number[]): Promise<void>;
-  /** A sequence of these ids over a copy of the longest stored prefix: only the rest is fed. The caller destroys it. */
+  /**
+   * Returns a sequence of these ids, built on a copy of the longest stored prefix: only the rest is fed. The caller
+   * destroys it.
+   */
   sequence(ids: readonly number[]): Promise<Sequence>;
   /**
-   * The same with nothing fed: of the longest stored prefix, cut to a multiple of `part` tokens of a prompt, and never
-   * all of the ids. With prompts that were fed in parts of so many, what follows is what it would be without the store,
-   * to the bit.
+   * Returns a copy of the longest stored prefix, with nothing fed. The copy is cut to a multiple of `part` tokens of a
+   * prompt and never covers all of the ids. If prompts are fed in parts of `part` tokens, the result is the same, to
+   * the bit, as without the store.
    */
   begin(ids: readonly number[], part: number): Sequence;
   /**
-   * Takes a sequence over that its caller is through with: its prompt is a prefix from now on, unless it is no shorter
-   * than `part` tokens and stored already, or evicted something; then it is destroyed.
+   * Takes ownership of a finished sequence. Its prompt becomes a stored prefix, unless it evicted something, or is no
+   * shorter than `part` tokens and stored already; then the sequence is destroyed.
    */
   keep(sequence: Sequence, part: number): void;
-  /** Drops what was used least recently until no more than so many bytes are kept. */
+  /** Drops the least recently used caches until at most this many bytes are kept. */
   shrink(bytes: number): void;
-  /**
-   * Tokens that were fed, tokens that were taken from the store, and caches that were dropped to stay within
-   * `maxBytes`.
-   */
+  /** Tokens fed, tokens reused from the store, and caches dropped to stay within `maxBytes`. */
   readonly counts: { readonly fed: number; readonly reused: number; readonly dropped: number };
   /** Bytes of the caches kept. */
   readonly bytes: number;
@@ -41,8 +41,9 @@ interface Found {
 }
 
 /**
- * A store of prefixes for one model and one way of keeping them. @throws KvError for a policy that evicts without a
- * budget, or bytes that are no count.
+ * Creates a store of prefixes for one model, policy and budget.
+ *
+ * @throws KvError for a policy that evicts without a budget, or an invalid byte count
  */
 export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
   const { maxBytes, policy, budget, block, backend, mostOperations } = settleOwn(
@@ -58,12 +59,12 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     bytes = (): number => kept.reduce((sum, { ledger }) => sum + ledger.allocated, 0);
 
   /**
-   * Which divisors LongRoPE turns a prompt of this length by: keys turned by one do not fit a prompt that begins by the
-   * other.
+   * Prompt length beyond which LongRoPE uses its long divisors. Keys rotated with one set do not fit a prompt rotated
+   * with the other.
    */
   const beyond = Math.min(...model.config.ropes.map(({ long }) => long?.beyond ?? Infinity)),
     isLong = (length: number): boolean => length > beyond;
-  /** The stored sequence that shares most with ids, now the one used last. */
+  /** Returns the stored sequence that shares the longest prefix with ids, and marks it as most recently used. */
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
@@ -76,7 +77,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     if (best) touch(best.sequence);
     return best;
   };
-  /** How much of a stored prompt, in whole parts, these ids begin with, where a copy may end so. */
+  /** Returns how many tokens of a stored prompt, in whole parts, these ids begin with, if a copy may end there. */
   const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number => {
     const same = Math.min(common(sequence.tokens.ids, ids), sequence.promptLength, most),
       cut = part * Math.floor(same / part);
@@ -103,7 +104,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
       return bytes();
     },
     async add(ids) {
-      // A compacted prefix has lost what an event over the longer prompt would have looked at: it begins anew.
+      // A compacted prefix has lost slots that an event over the longer prompt would read: feed all of it again.
       const found = evicts ? undefined : find(ids, ids.length),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
@@ -114,7 +115,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
       shrink(maxBytes);
     },
     async sequence(ids) {
-      // The last token is always fed: its logits are what the caller goes on from.
+      // Always feed the last token: the caller continues from its logits.
       const found = find(ids, ids.length - 1),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
@@ -148,7 +149,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   };
 }
 
-/** What fails leaves nothing of its sequence. */
+/** Destroys the sequence if feeding it fails. */
 async function orDestroyed(sequence: Sequence, fed: Promise<void>): Promise<void> {
   try {
     await fed;

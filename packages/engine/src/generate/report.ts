@@ -7,11 +7,11 @@ import { waits } from '../sequence/policy-schedule.ts';
 import type { Bytes, Sequence } from '../sequence/sequence.ts';
 import type { Observer } from '../memory/observer.ts';
 
-/** What a run kept, held and spent. */
+/** What one run kept, its memory and its times. */
 export interface Report {
   /** The policy with its options, readable back. */
   readonly policy: string;
-  /** The policy that tokens were generated under, where it is another one, or its budget is. */
+  /** The policy that tokens were generated under, if it or its budget differs. */
   readonly decodePolicy?: string;
   /** Slots per layer and KV head asked for; absent where nothing evicts. */
   readonly budget?: number;
@@ -21,9 +21,9 @@ export interface Report {
   readonly kept: readonly (readonly (readonly number[])[])[];
   readonly bytes: Bytes;
   /**
-   * Attention calls (fused), those that computed statistics beside it, events, prefill blocks, decode steps, those that
-   * ran ahead of the end and were rolled back, passes of providers; slots that sliding windows had made unreachable and
-   * that were freed.
+   * Attention calls (fused); attention calls that also computed statistics; events; prefill blocks; decode steps;
+   * speculative steps that were rolled back; passes of providers; slots freed because a sliding window had made them
+   * unreachable.
    */
   readonly counts: Readonly<Record<string, number>>;
   /** Milliseconds; score, settle and compact are parts of prefill and decode. */

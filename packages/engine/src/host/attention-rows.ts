@@ -2,12 +2,12 @@ import { attentionWeights } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { HostState } from './host-state.ts';
 
-/** Tokens that join the cache together: a query's row is computed over at most that many slots that it cannot see. */
+/** Tokens that join the cache together. A query's row is computed over at most this many slots that it cannot see. */
 const BLOCK = 128;
 
 /**
- * Feeds the whole sequence through the layers up to `layer` of an empty copy and shows the attention rows of that
- * layer, `[H, query + 1]`, in order from query `first` on.
+ * Feeds the whole sequence through the layers up to `layer` of an empty copy, and passes the attention rows of that
+ * layer, `[H, query + 1]`, to the caller in order, from query `first` on.
  */
 export async function attentionRows(
   memory: HostState,

@@ -6,26 +6,27 @@ import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm } from '../decoder/rows.ts';
 import type { RowEngine } from '../attention/row-engine.ts';
 
-/** A program that may take a layer's attention along. */
+/** A program that may include a layer's attention. */
 export interface HostRunnable extends Runnable {
   /**
-   * A layer's attention, and `run` on x and what that gives, at once: undefined for what the engine leaves to `attend`.
+   * Computes a layer's attention and `run` on x and its result in one call; undefined for cases that the engine leaves
+   * to `attend`.
    */
   runAfter?(attention: AttendOptions, x: Float32Array, angles?: Angles): Promise<readonly Float32Array[]> | undefined;
 }
 
 /** An engine for caches on the host. */
 export interface HostEngine extends Engine<HostRunnable> {
-  /** Attention over a cache on the host, where this engine has a faster one than `attend`. */
+  /** Attention over a cache on the host, if this engine has a faster one than `attend`. */
   readonly attend?: Attend;
-  /** Whether that one gives the statistics of windows, too. @defaultValue false */
+  /** Whether its `attend` also computes the statistics of windows. @defaultValue false */
   readonly attendsWindows?: boolean;
-  /** What computes the rows of `attend` and of statistics. @defaultValue plain loops */
+  /** The arithmetic of `attend` and of statistics. @defaultValue plain loops */
   readonly rowEngine?: RowEngine;
 }
 
 /**
- * Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are turned by their
+ * Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are rotated by their
  * position.
  */
 export interface Projection {
@@ -37,36 +38,36 @@ export interface Projection {
 /** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
 export interface HostDecoder extends Decoder<HostRunnable> {
   readonly attend: Attend;
-  /** What computes rows of attention that are looked at; absent: plain loops. */
+  /** The arithmetic of attention rows that are inspected. @defaultValue plain loops */
   readonly rowEngine?: RowEngine | undefined;
-  /** Whether `attend` gives the statistics of windows, too. */
+  /** Whether `attend` also computes the statistics of windows. */
   readonly attendsWindows: boolean;
   /**
-   * Norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
-   * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole
-   * life, or its keys do not fit together. @defaultValue the last position and 1
+   * Computes norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
+   * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); constant for a sequence's whole
+   * life, or its keys do not fit together. @defaultValue the last position plus 1
    */
   project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projection>;
-  /** `project` by the angles of the rows' positions. */
+  /** Like `project`, given the angles of the rows' positions. */
   projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
   /**
-   * What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m,
-   * D]` to a new `[m, D]`.
+   * Computes what follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual.
+   * x `[m, D]` to a new `[m, D]`.
    */
   finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
-  /** `attend`, and `finish` on what it gives: for one token in one call of the engine, where it can. */
+  /** Runs `attend`, and `finish` on its result: for one token in one call of the engine, where possible. */
   attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions): Promise<Float32Array>;
-  /** |h|_2 of what a layer's projections read of x `[m, D]`: its rows behind their norm, f64 `[m]`. */
+  /** Returns |h|_2 of the rows that a layer's projections read of x `[m, D]`, after their norm, f64 `[m]`. */
   readLengths(layer: number, x: Float32Array): Float64Array;
-  /** The output product's weight `[D, H * d]` as f32; a layer's is kept as stored and decoded at each call. */
+  /** Returns the output product's weight `[D, H * d]` as f32, decoded from its stored form at each call. */
   outputWeight(layer: number): Float32Array;
-  /** The final norm of x `[rows, D]`. */
+  /** Returns the final norm of x `[rows, D]`. */
   hiddenNorm(x: Float32Array): Float32Array;
-  /** Logits `[rows, vocab]` of x `[rows, D]`: final norm, head and any soft cap. */
+  /** Returns logits `[rows, vocab]` of x `[rows, D]`: final norm, head and any soft cap. */
   logits(x: Float32Array): Promise<Float32Array>;
 }
 
-/** A decoder's arithmetic on the host, with its engine's attention. */
+/** Returns a decoder's arithmetic on the host, with its engine's attention. */
 export function hostDecoder(
   decoder: Decoder<HostRunnable>,
   { rowEngine, ...engine }: Pick<HostEngine, 'attend' | 'attendsWindows' | 'rowEngine'> = {},
@@ -82,9 +83,9 @@ export function hostDecoder(
     rows,
     angles,
   } = decoder;
-  /** Where the rows of the last projection stand: most likely those of the next one too. */
+  /** Positions of the last projection, most likely those of the next one too. */
   let stood: Uint32Array | undefined, over: number | undefined;
-  /** What the layer after this one most likely turns by. */
+  /** The angles that the next layer most likely rotates by. */
   const ahead = (layer: number): Angles | undefined =>
     stood !== undefined && layer + 1 < layers.length ? angles(layer + 1, stood, over) : undefined;
   const at = (layer: number): DecoderLayer<HostRunnable> => {

@@ -14,22 +14,22 @@ export interface HostEventLayer {
   readonly read: (signal: AnySignal) => unknown;
 }
 
-/** Where an event runs. */
+/** The context that an event runs in. */
 interface Stage {
   readonly backend: Backend;
   readonly shared: StateStore;
   readonly common: EventSignals;
   readonly room: number;
   readonly times: EventTimes;
-  /** Runs what must not end in the middle. */
+  /** Runs a change that must complete. */
   change<T>(run: () => Promise<T>): Promise<T>;
 }
 
 /**
- * One event over these layers: record every step, read once, then compact. Nothing changes before the read has passed
- * every check.
+ * Runs one event over these layers: records every step, reads once, then compacts. Nothing changes before the read has
+ * passed every check.
  *
- * @param room slots per head that will be wanted soon: storage keeps that much.
+ * @param room slots per head that will be wanted soon; storage keeps that much free
  */
 export async function runSubjects(
   policy: CompiledPolicy,
@@ -69,12 +69,12 @@ export async function runSubjects(
 
 export const numbersOf = (heads: readonly Uint32Array[]): number[][] => heads.map((positions) => Array.from(positions));
 
-/** Positions in the cache, `[kvHead][slot]`. */
+/** Returns the positions in the cache, `[kvHead][slot]`. */
 export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): Uint32Array[] {
   return Array.from({ length: heads }, (_, g) => positions.slice(g * capacity, g * capacity + lengths[g]));
 }
 
-/** Writes an event's or a step's new state where it lives. */
+/** Stores an event's or a step's new state. */
 export async function writeState(
   needs: readonly AnySignal[],
   state: ReadonlyMap<string, Parameters<Backend['read']>[0][number]>,
@@ -92,7 +92,7 @@ export async function writeState(
   }
 }
 
-/** Puts keys and values into the place of those that there are. */
+/** Replaces keys and values in the cache. */
 async function replace(made: readonly ReplacementCache[], { cache }: LayerMemory, backend: Backend): Promise<void> {
   for (const { keys, values } of made)
     for (const [tensor, target] of [

@@ -4,7 +4,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import type { Projection } from './decoder.ts';
 
 /**
- * Rows of a block that a layer really computes: all but those that ETF freezes. `keep` rows at the end are never
+ * Returns the rows of a block that a layer computes: all but those that ETF freezes. The last `keep` rows are never
  * frozen.
  */
 export function liveRows(policy: CompiledPolicy, at: LayerContext, positions: Uint32Array, keep: number): Uint32Array {
@@ -15,19 +15,19 @@ export function liveRows(policy: CompiledPolicy, at: LayerContext, positions: Ui
   return all.filter((i) => positions[i] < sinks || positions[i] >= Math.min(below, at.promptLength - keep));
 }
 
-/** Rows `[m', width]` of x `[m, width]`. */
+/** Returns rows `[m', width]` of x `[m, width]`. */
 export function pick(x: Float32Array, rows: Uint32Array, width: number): Float32Array {
   const out = new Float32Array(rows.length * width);
   rows.forEach((row, i) => out.set(x.subarray(row * width, (row + 1) * width), i * width));
   return out;
 }
 
-/** Puts rows `[m', width]` into x `[m, width]`, in place. */
+/** Writes rows `[m', width]` into x `[m, width]`, in place. */
 export function put(x: Float32Array, rows: Uint32Array, width: number, from: Float32Array): void {
   rows.forEach((row, i) => x.set(from.subarray(i * width, (i + 1) * width), row * width));
 }
 
-/** Rows of queries `[H, m, d]` that attend. */
+/** Returns the rows of queries `[H, m, d]` that attend. */
 export function pickQueries(q: Float32Array, rows: Uint32Array, m: number, dim: number): Float32Array {
   const heads = q.length / (m * dim),
     out = new Float32Array(heads * rows.length * dim);
@@ -36,7 +36,7 @@ export function pickQueries(q: Float32Array, rows: Uint32Array, m: number, dim: 
   return out;
 }
 
-/** Keys and values of the whole block: live rows as computed, frozen ones as the previous layer had them. */
+/** Returns keys and values of the whole block: live rows as computed, frozen ones as in the previous layer. */
 export function withFrozen(
   live: Projection,
   rows: Uint32Array,
@@ -56,6 +56,6 @@ export function withFrozen(
   return { k, v };
 }
 
-/** Positions of these rows. */
+/** Returns the positions of these rows. */
 export const pickPositions = (positions: Uint32Array, rows: Uint32Array): Uint32Array =>
   Uint32Array.from(rows, (row) => positions[row]);

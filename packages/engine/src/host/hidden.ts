@@ -2,15 +2,15 @@ import { KvError } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
 
 /**
- * What providers make of hidden states, one number a token: rows wait until an event's providers have seen them, and no
- * longer. Counted as memory under `hidden`.
+ * What providers compute from hidden states, one number per token. Rows are kept only until an event's providers have
+ * seen them. Counted as memory under `hidden`.
  */
 export class HiddenNumbers {
   readonly #width: number;
   readonly #ledger: Ledger;
   readonly #made = new Map<string, Float32Array>();
   #rows: Float32Array[] = [];
-  /** Position of the first token whose row waits. */
+  /** Position of the first token whose row is kept. */
   #from: number;
 
   /** @param from position of the first token that will be seen */
@@ -25,8 +25,8 @@ export class HiddenNumbers {
   }
 
   /**
-   * The numbers of all tokens under this key, or nothing where some passed that nobody remembered. @throws KvError
-   * unless `fold` makes one number a row.
+   * Returns the numbers of all tokens under this key, or undefined if some tokens passed unrecorded. @throws KvError
+   * unless `fold` makes one number per row.
    */
   numbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Float32Array | undefined {
     const before = this.#made.get(key) ?? new Float32Array(),
@@ -52,7 +52,7 @@ export class HiddenNumbers {
     return all;
   }
 
-  /** Every provider has seen what waits. */
+  /** Drops the kept rows, once every provider has seen them. */
   seen(): void {
     this.#from += this.#waiting;
     this.#count(-this.#rows.reduce((n, { byteLength }) => n + byteLength, 0));

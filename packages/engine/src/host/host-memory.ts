@@ -37,14 +37,14 @@ import type { ViewSelection } from './visibility.ts';
 import { watchOf } from '../memory/watch.ts';
 import { beforeEvent, showViews } from './show-observer.ts';
 
-/** How tokens pass through the layers of memories on the host. */
+/** Feeds tokens through the layers of memories on the host. */
 export interface TokenPasses {
-  /** Where caches keep their numbers. @defaultValue arrays of their own */
+  /** The caches' storage allocator. @defaultValue arrays of their own */
   readonly store?: Store;
-  /** Counters of these passes, as they start. */
+  /** Initial counters of these passes. */
   readonly counters?: Partial<AttentionCounters>;
   readonly group?: BatchGroup | undefined;
-  /** Takes tokens through every layer, and gives the logits of the last rows. */
+  /** Feeds tokens through every layer, and returns the logits of the last rows. */
   pass(memory: HostMemory, ids: readonly number[], options: PassOptions): Promise<Float32Array[]>;
 }
 
@@ -53,17 +53,17 @@ interface HostMemoryOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'm
   readonly passes?: TokenPasses;
 }
 
-/** Tokens pass layer by layer through the memory's decoder. */
+/** Feeds tokens layer by layer through the memory's decoder. */
 export const layerPasses: TokenPasses = { pass };
 
-/** All that one sequence remembers, on the host. */
+/** The memory of one sequence, on the host. */
 export class HostMemory extends SequenceMemory implements HostState {
   readonly decoder: HostDecoder;
   readonly #passes: TokenPasses;
   layers: readonly LayerMemory[];
   /** State of rows `model`. */
   shared: StateStore;
-  /** What providers make of hidden states, where one asks for them. */
+  /** What providers compute from hidden states, if one does. */
   hidden: HiddenNumbers | undefined;
   readonly observing: ObservationRequest = {
     show: (observer) => {
@@ -72,7 +72,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     total: (id) => this.#total(id),
   };
   #observer: Observer | undefined;
-  /** Of the block that passes, where events follow its layers. */
+  /** Signals shared by the layers of the current block, if events follow its layers. */
   #common: EventSignals | undefined;
 
   constructor(
@@ -224,7 +224,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     return { output, event: joinEvents(events) };
   }
 
-  /** The first number in a row of a layer's state, where a piece keeps one. */
+  /** Returns the first number in a row of a layer's state, if a piece keeps one. */
   stateOf(layer: number, id: string, row: number): number | undefined {
     return this.layers[layer].states.first(id, row);
   }
@@ -265,7 +265,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     return this.shared.empty && !this.hidden && this.layers.every((layer) => layer.plain);
   }
 
-  /** Nothing yet, of the same model. */
+  /** Returns an empty memory of the same model. */
   empty(): HostMemory {
     const { decoder, model, backend, window, signal } = this;
     return new HostMemory(decoder, model, backend, { window, signal, passes: this.#passes });

@@ -10,17 +10,17 @@ import { StateStore } from './store.ts';
 import { WindowStatsCache } from './window-columns.ts';
 import type { ObservationPlan } from '../memory/watch.ts';
 
-/** One layer of one sequence: its cache and what events want remembered about it. */
+/** One layer of one sequence: its cache and what events want recorded about it. */
 export class LayerMemory {
   readonly cache: LayerCache;
   ring?: QueryRing;
-  /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
+  /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the queries of the newest block, `[H, n]`. */
   accumulated?: SlotRows;
   block?: SlotRows;
-  /** Statistics of the last queries over the cache as it is. */
+  /** Statistics of the last queries over the current cache. */
   readonly taken: WindowStatsCache;
   states: StateStore;
-  /** Every head holds the same positions. */
+  /** Whether every head holds the same positions. */
   aligned = true;
 
   constructor(
@@ -33,7 +33,7 @@ export class LayerMemory {
     this.taken = new WindowStatsCache(ledger);
   }
 
-  /** Starts to remember what `watch` asks for; what is already remembered goes on. */
+  /** Starts recording what the plan asks for; what is recorded already goes on. */
   watch(
     { window, accumulated, block }: ObservationPlan,
     { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig,
@@ -46,12 +46,12 @@ export class LayerMemory {
     if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
   }
 
-  /** It holds a cache and nothing beside it. */
+  /** Whether it holds a cache only. */
   get plain(): boolean {
     return !this.ring && !this.accumulated && !this.block && this.states.empty;
   }
 
-  /** Forgets the rings and sums that no later event will read. */
+  /** Frees the rings and sums that no later event will read. */
   unwatch(): void {
     this.taken.drop();
     this.ring?.destroy();
@@ -62,7 +62,7 @@ export class LayerMemory {
     delete this.block;
   }
 
-  /** Compacts the cache and everything beside it to these slots of each KV head. */
+  /** Compacts the cache and all per-slot arrays to these slots of each KV head. */
   keep(kept: readonly Uint32Array[], room: number): void {
     const same = this.aligned && kept.every((slots) => slots === kept[0] || equal(slots, kept[0]));
     this.taken.drop();
@@ -73,7 +73,7 @@ export class LayerMemory {
     this.aligned = same;
   }
 
-  /** @param upTo of a plain layer: its slots before this position alone */
+  /** @param upTo copies only the slots before this position, of a plain layer */
   fork(config: ModelConfig, ledger: Ledger, upTo: number): LayerMemory {
     const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, 0, upTo) });
     if (this.ring) copy.ring = this.ring.fork(ledger);
@@ -100,7 +100,7 @@ export class LayerMemory {
     };
   }
 
-  /** Takes saved numbers into a layer that has none. */
+  /** Restores saved numbers into an empty layer. */
   restore(
     { lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot,
     config: ModelConfig,

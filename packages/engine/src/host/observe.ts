@@ -10,8 +10,7 @@ import type { HostState } from './host-state.ts';
 import { notRemembered } from '../memory/watch.ts';
 
 /**
- * Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is
- * compacted.
+ * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.
  */
 export async function runProviders(
   memory: HostState,
@@ -71,8 +70,8 @@ interface Observed {
 }
 
 /**
- * Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer; those of
- * each query over the length of what the layer's projections read of its token, where that is asked for.
+ * Feeds ids to a copy, and returns the largest weight that each earlier slot received from them, `[H, n]` per layer; if
+ * asked for, each query's weights are divided by the length of what the layer's projections read of its token.
  */
 async function observe(
   memory: HostState,
@@ -121,7 +120,7 @@ async function observe(
 /** Queries whose weights are held at a time. */
 const BLOCK = 16;
 
-/** columnMax `[H, n]`, 0 before = the largest weight of each slot, those of query i over `lengths[i]`. */
+/** Sets columnMax `[H, n]`, 0 before, to the largest weight of each slot, those of query i divided by `lengths[i]`. */
 function addLargest(
   columnMax: Float32Array,
   { q, queryPositions, ...rest }: Omit<AttendOptions, 'stats' | 'counters'>,

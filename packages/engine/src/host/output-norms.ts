@@ -3,12 +3,12 @@ import type { AnySignal } from '@kv/core';
 
 /** The p of a norm. */
 export type OutputNorm = 1 | 2;
-/** Which one the signal `values.output` asks for. */
+/** Returns the norm that the signal `values.output` asks for. */
 export const outputNormOf = ({ args }: AnySignal): OutputNorm => (args?.['norm'] === 2 ? 2 : 1);
 
 /**
- * |v W_O|_p of every value `[G, n, d]` through each query head's columns of the output product `[D, H d]`: `[H, n]`. The
- * product in f32, on the host its sums over D in f64.
+ * Computes |v W_O|_p of every value `[G, n, d]` through each query head's columns of the output product `[D, H d]`:
+ * `[H, n]`. The product is in f32; on the host its sums over D are in f64.
  */
 export const outputNorms = kernel({
   id: 'output-norms',

@@ -14,23 +14,25 @@ import type { ViewSelection } from './visibility.ts';
 export interface PassOptions {
   readonly phase: 'prefill' | 'decode';
   readonly course: ActivePolicy;
-  /** Last rows whose logits are wanted. */
+  /** Number of last rows to compute logits for. */
   readonly rows: number;
-  /** An event follows at once: what it wants of the last queries is taken while they attend. */
+  /**
+   * Whether an event follows immediately, so that its statistics of the last queries are computed while they attend.
+   */
   readonly eventFollows?: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** A place among memories of one group that are fed at the same time. */
+  /** Membership in a batch of memories of one group that are fed at the same time. */
   readonly place?: BatchMembership | undefined;
-  /** Called for all layers in turn, at most `layersTogether` at once: where a layer-wise event evicts. */
+  /** Called for all layers in turn, at most `layersTogether` at once. A layer-wise event evicts here. */
   afterLayers?(layers: readonly number[]): Promise<void>;
-  /** Is shown what views leave visible in a layer. */
+  /** Called with what views leave visible in a layer. */
   seen?(layer: number, visible: readonly ViewSelection[]): void;
 }
 
-/** Of a block that a layer freezes whole. */
+/** The projection of a block that a layer freezes entirely. */
 const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
 
-/** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
+/** Feeds tokens through every layer: project, append, hide, attend, finish. Returns the logits of the last rows. */
 export async function pass(
   memory: HostState,
   ids: readonly number[],
@@ -58,7 +60,7 @@ export async function pass(
     const [some, given] = frozen && !copies ? [positions, x] : [at, rowsIn],
       projected =
         some.length === 0 ? NOTHING : await decoder.project(l, given, memory.rotations(some), memory.rotaryLength);
-    // `live` is only set beside it
+    // `live` is only set together with it
     previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const out = await attendLayer(
       memory,
@@ -80,7 +82,7 @@ export async function pass(
   return Array.from({ length: count }, (_, i) => all.slice(i * vocab, (i + 1) * vocab));
 }
 
-/** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
+/** Appends keys and values, records what is observed, attends under the policy's views, and finishes the layer. */
 async function attendLayer(
   memory: HostState,
   decoder: HostDecoder,
@@ -133,7 +135,7 @@ async function attendLayer(
   return out;
 }
 
-/** Where attention adds its column sums, if some event wants them. */
+/** Returns where attention adds its column sums, if some event wants them. */
 function statistics({
   cache,
   accumulated,

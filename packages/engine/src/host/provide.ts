@@ -10,7 +10,7 @@ import type { StateStore } from './store.ts';
 import { notRemembered, statisticOf, sumRows, windowOf } from '../memory/watch.ts';
 import type { RowEngine } from '../attention/row-engine.ts';
 
-/** What signals are computed from. */
+/** The data that signals are computed from. */
 export interface SignalSource {
   readonly memory: LayerMemory;
   /** State of rows `model`. */
@@ -20,24 +20,24 @@ export interface SignalSource {
   readonly counters: AttentionCounters;
   /** How the layer attends. */
   readonly attention: LayerAttention;
-  /** What computes rows of attention. @defaultValue plain loops */
+  /** The arithmetic of attention rows. @defaultValue plain loops */
   readonly rowEngine?: RowEngine | undefined;
-  /** The output product's weight, `[D, H * d]`. */
+  /** Returns the output product's weight, `[D, H * d]`. */
   outputWeight(): Float32Array;
   readonly queryHeads: number;
   readonly rope: Rope;
   readonly embeddings: Embeddings;
-  /** Results of providers, computed before, by signal key. */
+  /** Results of providers, computed earlier, by signal key. */
   readonly provided: ReadonlyMap<string, unknown>;
-  /** What the layers of its event have in common. */
+  /** Signals shared by the layers of its event. */
   readonly common?: EventSignals;
 }
-/** What the layers of a block of tokens have in common: of what reads nothing else one result serves them all. */
+/** Signals shared by the layers of a block of tokens: where nothing else is read, one result serves all of them. */
 export interface EventSignals {
   readonly known?: StepCache | undefined;
   /** States of rows `model`, until one is written. */
   readonly states: Map<string, Tensor>;
-  /** Positions without a gap, by where they begin and end in each head. */
+  /** Positions without gaps, by first and last position of each head. */
   readonly positions: Map<string, Tensor>;
 }
 export const commonOf = ({ lasting }: Backend): EventSignals => ({
@@ -46,7 +46,7 @@ export const commonOf = ({ lasting }: Backend): EventSignals => ({
   ...(lasting && { known: new StepCache() }),
 });
 
-/** A reader of one layer's signals as they are now; each is computed once. */
+/** Returns a reader of one layer's current signals; each is computed once. */
 export function reader(source: SignalSource): (signal: AnySignal) => unknown {
   const done = new Map<string, unknown>();
   return (signal) => {
@@ -148,7 +148,7 @@ function compute(
   }
 }
 
-/** Where the positions of each head begin and end, if none between them is missing: what they are, then. */
+/** Returns the first and last position of each head, which determine all of them, if none between is missing. */
 function withoutGaps({ positions, capacity, lengths }: LayerMemory['cache']): string | undefined {
   let ends = `${capacity}`;
   for (const [g, n] of lengths.entries()) {

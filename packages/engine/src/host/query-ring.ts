@@ -6,18 +6,18 @@ import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../memory/snapshot.ts';
 
 /**
- * The last w post-RoPE queries of one layer and their positions, kept for events that look back. Holds as many as there
- * were so far, at most w. Counted as memory under `rings`.
+ * The last w post-RoPE queries of one layer and their positions, for events that look back; fewer while fewer were
+ * seen. Counted as memory under `rings`.
  */
 export class QueryRing {
   readonly window: number;
   readonly #heads: number;
   readonly #dim: number;
   readonly #ledger: Ledger;
-  /** [H, c, d], room for c queries, token t at t % w: all of them while they are fewer than w. */
+  /** `[H, c, d]`, capacity c queries, token t at t % w; all of them while they are fewer than w. */
   #data = new Float32Array(0);
   #positions = new Uint32Array(0);
-  /** Positions that the queries are turned by `[w, H]`, once they are not the original ones. */
+  /** Positions that the queries are rotated by, `[w, H]`, once they are not the original ones. */
   #rotations: Uint32Array | undefined;
   #seen = 0;
 
@@ -25,13 +25,13 @@ export class QueryRing {
     [this.window, this.#heads, this.#dim, this.#ledger] = [window, heads, dim, ledger];
   }
 
-  /** Bytes of so many queries. */
+  /** Returns the bytes of `count` queries. */
   #bytesOf(count: number): number {
     const H = this.#heads;
     return 4 * count * (H * this.#dim + 1 + (this.#rotations ? H : 0));
   }
 
-  /** Adds queries `[H, m, d]` at their positions, rotated by `shift` less; those before the last w are not copied. */
+  /** Adds queries `[H, m, d]` at their positions, rotated by `shift` less. Only the last w are copied. */
   push(q: Float32Array, positions: Uint32Array, shift = 0): void {
     const m = positions.length,
       H = this.#heads,
@@ -53,7 +53,10 @@ export class QueryRing {
     this.#see(this.#seen + m);
   }
 
-  /** Where the queries of so many tokens lie side by side: the slot, how many, and those before it. */
+  /**
+   * Returns the contiguous stretches that hold the queries of `count` tokens: slot, number of queries, and number
+   * before them.
+   */
   #stretches(token: number, count: number): readonly (readonly [slot: number, count: number, before: number])[] {
     const slot = token % this.window,
       whole = Math.min(count, this.window - slot);
@@ -65,12 +68,12 @@ export class QueryRing {
       : [[slot, whole, 0]];
   }
 
-  /** How many queries `last(count)` gives. */
+  /** Returns how many queries `last(count)` returns. */
   count(count: number): number {
     return Math.min(count, this.window, this.#seen);
   }
 
-  /** So many queries passed that are not kept, since as many as are kept follow. */
+  /** Counts `count` queries as seen without storing them, because enough to fill the ring follow. */
   skip(count: number): void {
     if (count === 0) return;
     this.#grow(Math.min(this.window, this.#seen + count));
@@ -78,8 +81,8 @@ export class QueryRing {
   }
 
   /**
-   * The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions, to be read until the
-   * next are added.
+   * Returns the last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. Valid
+   * until the next are added.
    */
   last(count: number): { readonly queries: Float32Array; readonly positions: Uint32Array; readonly count: number } {
     const H = this.#heads,
@@ -100,7 +103,7 @@ export class QueryRing {
     return { queries, positions, count: have };
   }
 
-  /** The positions that its queries are turned by. */
+  /** Returns the positions that its queries are rotated by. */
   rotations(): Iterable<number> {
     return (this.#rotations ?? this.#positions).subarray(
       0,
@@ -108,7 +111,7 @@ export class QueryRing {
     );
   }
 
-  /** Follows a rebased cache: in each head a query stands where the last slot that it may see stands. */
+  /** Follows a rebased cache: in each head a query takes the position of the last slot that it may see. */
   rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: RotateVector): void {
     const H = this.#heads,
       d = this.#dim;
@@ -128,7 +131,7 @@ export class QueryRing {
       }
   }
 
-  /** Its numbers for a file: room for w queries, whatever there is. */
+  /** Returns its contents for a file, always with room for w queries. */
   saved(): SavedRing {
     const { window: w } = this,
       queries = new Float32Array(w * this.#heads * this.#dim),
@@ -140,14 +143,14 @@ export class QueryRing {
     return { seen: this.#seen, queries, positions, rotations };
   }
 
-  /** Takes saved numbers back. */
+  /** Restores saved contents. */
   restore({ queries, ...saved }: SavedRing): void {
     const count = Math.min(saved.seen, this.window),
       H = this.#heads;
     this.#take({ ...saved, queries: toHeads(queries.subarray(0, count * H * this.#dim), count, this.#dim) }, count);
   }
 
-  /** Takes numbers whose queries are `[H, room, d]`. */
+  /** Restores contents whose queries are `[H, room, d]`. */
   #take({ seen, queries, positions, rotations }: SavedRing, room: number): void {
     const count = Math.min(seen, this.window);
     this.#grow(count);
@@ -165,7 +168,7 @@ export class QueryRing {
       this.#data.set(queries.subarray(h * room * d, (h * room + count) * d), h * own * d);
   }
 
-  /** From now on queries have rotations of their own, the original positions at first: these. */
+  /** Returns the queries' own rotations, made from the original positions if there are none yet. */
   markRotations(): Uint32Array {
     if (this.#rotations) return this.#rotations;
     const H = this.#heads;
@@ -187,7 +190,7 @@ export class QueryRing {
     return copy;
   }
 
-  /** Room for so many queries, at most w. Before it is full, token t lies at t. */
+  /** Grows the capacity to `count` queries, at most w. Until the ring is full, token t lies at t. */
   #grow(count: number): void {
     const before = this.#positions.length;
     if (count <= before) return;

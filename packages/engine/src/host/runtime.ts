@@ -10,9 +10,9 @@ import type { HostDecoder, HostEngine } from './decoder.ts';
 import { HostMemory } from './host-memory.ts';
 
 export interface HostOptions {
-  /** What runs programs. */
+  /** The engine that runs programs. */
   readonly engine: HostEngine;
-  /** Where pieces run. @defaultValue the CPU */
+  /** The backend that pieces run on. @defaultValue the CPU */
   readonly backend?: Backend;
 }
 
@@ -24,7 +24,7 @@ export interface HostRunning extends RunningModel {
 /** A loaded model whose caches are on the host. */
 export type HostModel = Model & HostRunning;
 
-/** Caches on the host, programs wherever the engine runs them. */
+/** Returns a runtime with caches on the host and programs wherever the engine runs them. */
 export function hostRuntime(options: HostOptions): Runtime<HostRunning> {
   expectOptions('hostRuntime', { engine: true, backend: true }, options);
   const { backend, engine } = options;
@@ -37,7 +37,7 @@ export function hostRuntime(options: HostOptions): Runtime<HostRunning> {
   };
 }
 
-/** Memories on the host over a decoder that there is already. */
+/** Returns a model with memories on the host over an existing decoder. */
 export function hostRunning(
   decoder: HostDecoder,
   { config, tokenizer, sidecar }: ModelParts,

@@ -6,13 +6,13 @@ import type { Observer, ObservedRow } from '../memory/observer.ts';
 import type { ViewSelection } from './visibility.ts';
 
 type Positions = readonly (readonly number[])[];
-/** A memory whose states can be looked at. */
+/** A memory whose states can be read. */
 interface Looked extends SequenceMemory {
   stateOf(layer: number, id: string, row: number): number | undefined;
 }
 /**
- * A layer as it is now: the newest query's weights `[H, slots]`, the queries `[H, d]`, and the norm of each KV head's
- * largest key.
+ * A layer's current values: the newest query's weights `[H, slots]`, the queries `[H, d]`, and the norm of each KV
+ * head's largest key.
  */
 interface Now {
   readonly data: Float32Array;
@@ -56,7 +56,9 @@ async function now(memory: SequenceMemory, layers: readonly number[]): Promise<r
   });
 }
 
-/** Takes down what these layers hold before an event, and shows it beside what the event kept, `[layer][kvHead]`. */
+/**
+ * Records what these layers hold before an event, and shows it together with what the event kept, `[layer][kvHead]`.
+ */
 export async function beforeEvent(
   observer: Observer,
   memory: Looked,
@@ -145,7 +147,7 @@ function show(
   }
 }
 
-/** One query head's row of what a view chose by, if it has one. */
+/** Returns one query head's row of the scores that a view selected by, if it has one. */
 function chosenBy(by: ViewSelection['by'], head: number, heads: number, slots: number, n: number): ObservedRow['by'] {
   if (!by || by.scores.length !== heads * slots || by.active?.[head] === 0) return undefined;
   const { scores, forced } = by,

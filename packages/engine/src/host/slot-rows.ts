@@ -1,9 +1,8 @@
 import type { Ledger } from '../ledger.ts';
 
 /**
- * f32 `[rows, n]` beside a layer's cache: one entry a slot, compacted with the cache, grown with `init`. Row r follows
- * KV head
- * floor(r * G / rows). Counted in the ledger under `name`.
+ * f32 `[rows, n]` kept with a layer's cache: one entry per slot, compacted with the cache, grown with `init`. Row r
+ * follows KV head floor(r * G / rows). Counted in the ledger under `name`.
  */
 export class SlotRows {
   readonly rows: number;
@@ -26,7 +25,7 @@ export class SlotRows {
     return this.#stride;
   }
 
-  /** Room for slots up to `length`, the new ones at `init`. */
+  /** Grows to `length` slots, the new ones at `init`. */
   grow(length: number): void {
     if (length > this.#stride) {
       const stride = Math.max(length, Math.floor(this.#stride * 1.25));
@@ -40,18 +39,18 @@ export class SlotRows {
     this.#count(length);
   }
 
-  /** Every entry becomes `value`. */
+  /** Sets every entry to `value`. */
   fill(value: number): void {
     this.#data.fill(value);
   }
 
-  /** Entry r, i of dense `[rows, slots]` values. */
+  /** Writes dense `[rows, slots]` values. */
   write(values: ArrayLike<number>, slots: number): void {
     for (let r = 0; r < this.rows; r++)
       for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i];
   }
 
-  /** The first `slots` entries of every row, dense `[rows, slots]`. */
+  /** Returns the first `slots` entries of every row, dense `[rows, slots]`. */
   dense(slots: number): Float32Array {
     const out = new Float32Array(this.rows * slots);
     for (let r = 0; r < this.rows; r++)

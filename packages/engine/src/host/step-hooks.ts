@@ -3,7 +3,7 @@ import type { ActivePolicy } from '../memory/course.ts';
 import { writeState } from './event.ts';
 import type { HostState } from './host-state.ts';
 
-/** Runs what the policy does after every decoded token: in each layer, or once for hooks that reach over the model. */
+/** Runs the policy's step hooks after a decoded token: in each layer, or once for hooks that span the model. */
 export async function runStepHooks(memory: HostState, course: ActivePolicy): Promise<void> {
   const { ops } = memory.backend;
   for (const hook of course.policy.hooks('step')) {

@@ -15,7 +15,7 @@ const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = {
   model: () => 1,
 };
 
-/** Rows of a state in a model of this shape. */
+/** Returns the rows of a state in a model of this shape. */
 export const stateRows = ({ rows }: StateSpec, shape: Shape): number => ROWS[rows](shape);
 
 interface Entry {
@@ -25,7 +25,7 @@ interface Entry {
 }
 
 /**
- * The state of pieces in one layer (or, for rows `model`, in the sequence): kept, compacted, forked and counted under
+ * The state of pieces in one layer (or, for rows `model`, in the sequence): stored, compacted, forked and counted under
  * `states`.
  */
 export class StateStore {
@@ -37,7 +37,7 @@ export class StateStore {
     [this.#shape, this.#ledger] = [shape, ledger];
   }
 
-  /** The state as a tensor with room for `slots` slots and `positions` positions. */
+  /** Returns the state as a tensor with room for `slots` slots and `positions` positions. */
   read(signal: State, slots: number, positions: number, ops: Ops, lengths?: Tensor): Tensor {
     const entry = this.#entry(signal, slots, positions);
     const { rows, length } = entry;
@@ -63,7 +63,7 @@ export class StateStore {
     entry.rows.write(values.data, columns);
   }
 
-  /** Slot state follows the cache. */
+  /** Compacts per-slot state to the slots that the cache keeps. */
   keep(kept: readonly Uint32Array[]): void {
     for (const entry of this.#entries.values())
       if (entry.spec.kind === 'slot') {
@@ -72,7 +72,7 @@ export class StateStore {
       }
   }
 
-  /** The first entry of a row, where this state is kept. */
+  /** Returns the first entry of a row, if this state is kept. */
   first(id: string, row: number): number | undefined {
     const rows = this.#entries.get(id)?.rows;
     return rows && row < rows.rows ? rows.data[row * rows.stride] : undefined;
@@ -82,7 +82,7 @@ export class StateStore {
     return this.#entries.size === 0;
   }
 
-  /** All states, each dense. */
+  /** Returns all states, each dense. */
   saved(): readonly StoredState[] {
     return Array.from(this.#entries, ([id, { spec, rows, length: columns }]) => ({
       id,
@@ -92,7 +92,7 @@ export class StateStore {
     }));
   }
 
-  /** Takes a saved state back. */
+  /** Restores a saved state. */
   restore({ id, spec, columns, data }: StoredState): void {
     const rows = new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger);
     rows.grow(columns);

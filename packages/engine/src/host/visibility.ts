@@ -4,8 +4,8 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import type { SlotVisibility } from '../attention/visible.ts';
 
 /**
- * What a view hides, and what it chose by: for slots `[rows, n]`, the scores, and 1 where forced; `active` 0 where a
- * row chose nothing.
+ * What a view hides, and what it selected by: for slots `[rows, n]`, the scores, and 1 where forced; `active` 0 where a
+ * row selected nothing.
  */
 export interface ViewSelection extends SlotVisibility {
   readonly by?: {
@@ -16,8 +16,8 @@ export interface ViewSelection extends SlotVisibility {
 }
 
 /**
- * What the policy's views leave visible to the queries of this layer now, all of it at once; where it is `judged`, with
- * what it was chosen by.
+ * Returns what the policy's views leave visible to the current queries of this layer, all views combined; where
+ * `judged`, with what they selected by.
  */
 export async function visibleNow(
   policy: CompiledPolicy,

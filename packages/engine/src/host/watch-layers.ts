@@ -5,7 +5,7 @@ import type { Angles } from '../decoder/program.ts';
 import { Ledger } from '../ledger.ts';
 import type { HostModel } from './runtime.ts';
 
-/** What is shown of a pass. */
+/** Callbacks that observe a pass. */
 export interface LayerWatch {
   /** Queries `[H, m, d]` of a layer's newest m tokens, with the angles that turned them. */
   queries?(layer: number, q: Float32Array, angles: Angles): void;
@@ -13,13 +13,15 @@ export interface LayerWatch {
   keys?(layer: number, k: Float32Array): void;
   /** Softmax weights of the newest token, `[H, n]`, over everything so far. */
   newest?(layer: number, weights: Float32Array): void;
-  /** Hidden states `[m, D]` of the newest m tokens, behind the last layer and the final norm. */
+  /** Hidden states `[m, D]` of the newest m tokens, after the last layer and the final norm. */
   hidden?(rows: Float32Array): void;
 }
 /** Tokens that pass together. */
 const BLOCK = 256;
 
-/** Feeds tokens through a cache of its own, nothing evicted, and shows what calibrations look at, block by block. */
+/**
+ * Feeds tokens through a new cache, nothing evicted, and calls the observers block by block: the input of calibrations.
+ */
 export async function watchLayers(
   { decoder, config }: Pick<HostModel, 'decoder' | 'config'>,
   ids: readonly number[],

@@ -7,8 +7,8 @@ import type { QueryRing } from './query-ring.ts';
 import { statisticOf, windowOf } from '../memory/watch.ts';
 
 /**
- * What an event wants to know of the last queries, taken while their attention is computed: good until the cache
- * changes. Counted in the ledger under `statistics`.
+ * Statistics of the last queries that an event reads, computed while the queries attend. Valid until the cache changes.
+ * Counted in the ledger under `statistics`.
  */
 export class WindowStatsCache {
   readonly #ledger: Ledger;
@@ -22,8 +22,8 @@ export class WindowStatsCache {
   }
 
   /**
-   * Room for `[heads, stride]` of every such signal whose queries are among the newest m, as attention is told of it:
-   * of those that `able` takes, and where `coming` of the m are not in the ring yet.
+   * Allocates `[heads, stride]` for every such signal whose queries are among the newest m, and returns the windows as
+   * options of attention: only statistics that `able` accepts. `coming` of the m are not in the ring yet.
    */
   ask(
     { needs }: CompiledPolicy,
@@ -52,7 +52,7 @@ export class WindowStatsCache {
     return this.asked;
   }
 
-  /** What there is room for. */
+  /** The allocated windows. */
   get asked(): readonly WindowColumns[] {
     return [...this.#columns.values()];
   }
@@ -62,8 +62,8 @@ export class WindowStatsCache {
   }
 
   /**
-   * What was taken for a signal, where it was asked for: the largest, or the mean of what was added, to which nothing more
-   * may be added then.
+   * Returns what was computed for a signal, if it was asked for: the largest, or the mean of what was added. Nothing
+   * more may be added after that.
    */
   of(signal: AnySignal): Float32Array | undefined {
     const taken = this.#columns.get(signalKey(signal));
@@ -75,7 +75,7 @@ export class WindowStatsCache {
     return columns;
   }
 
-  /** The cache has changed. */
+  /** Drops everything, because the cache has changed. */
   drop(): void {
     this.#ledger.release('statistics', this.#bytes);
     this.#ledger.free('statistics', this.#bytes);

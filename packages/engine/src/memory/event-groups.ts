@@ -1,12 +1,12 @@
 import type { ModelConfig } from '@kv/checkpoints';
 
-/** Bytes of caches that may wait for their events, and the share of a model's layers. */
+/** The most bytes of caches that may wait for their events, and the largest share of a model's layers. */
 const mostBytes = 8 * 2 ** 20,
   mostShare = 1 / 6;
 
 /**
- * How many layers a block of tokens passes before their events run, one behind the other: code and tables that a
- * layer's products pushed out of the processor's caches are fetched once for all of them. One where caches are large.
+ * Returns how many layers a block of tokens passes before their events run together, so that code and tables that a
+ * layer's products pushed out of the processor's caches are fetched once for all of them. 1 where caches are large.
  *
  * @param slots of a KV head before its event
  */

@@ -1,6 +1,6 @@
 import type { BatchMembership } from './memory.ts';
 
-/** Some who wait for one another: what they bring is taken once all who are still there have brought something. */
+/** A barrier: `take` runs when every remaining participant has submitted a request. */
 export class BatchBarrier<A> {
   readonly #take: (asks: readonly A[]) => void;
   #waiting: A[] = [];
@@ -25,7 +25,7 @@ export class BatchBarrier<A> {
   }
 }
 
-/** One who leaves a meeting once. */
+/** One participant of a barrier. `leave` counts once. */
 export class BatchSlot<A> implements BatchMembership {
   readonly #meeting: BatchBarrier<A>;
   #left = false;

@@ -7,14 +7,14 @@ import type { Snapshot } from './snapshot.ts';
 import type { TokenText } from './text.ts';
 import type { Observer } from './observer.ts';
 
-/** How many calls ran: all calls of attention, and those that computed statistics beside it. */
+/** Attention calls: all of them, and those that also computed statistics. */
 export interface AttentionCounters {
   fused: number;
   statistics: number;
-  /** Passes in one piece, and those that took a word between layers; absent where no pass could be one. */
+  /** Fused passes, and passes run layer by layer instead; absent where no pass can be fused. */
   whole?: number;
   layered?: number;
-  /** Passes of one token that went together with those of other sequences. */
+  /** Passes of one token that were batched with those of other sequences. */
   together?: number;
 }
 
@@ -22,117 +22,117 @@ export interface AttentionCounters {
 export interface FeedOptions {
   readonly phase: 'prefill' | 'decode';
   readonly course: ActivePolicy;
-  /** Last rows whose logits are wanted. */
+  /** Number of last rows to compute logits for. */
   readonly rows: number;
-  /** Every layer is back at its budget before the next one starts. */
+  /** Evicts layer by layer: every layer is back at its budget before the next one starts. */
   readonly evict?: {
     readonly plan: BudgetPlan;
     readonly times: EventTimes;
-    /** Of a layer nothing is remembered behind its event. */
+    /** Drops a layer's observations after its event. */
     readonly forget?: boolean;
   };
-  /** An event follows at once: what it reads need not wait for the next token. */
+  /** Whether an event follows immediately, so that what it reads need not outlast the next token. */
   readonly eventFollows?: boolean;
-  /** Ends the block within a layer, and the memory with it. */
+  /** Aborts the block within a layer, which makes the memory unusable. */
   readonly signal?: AbortSignal | undefined;
-  /** A place among memories of one group that are fed at the same time. */
+  /** Membership in a batch of memories of one group that are fed at the same time. */
   readonly place?: BatchMembership | undefined;
 }
 
-/** One memory's place where products take the rows of several. */
+/** One memory's membership in a batch, where products take the rows of several memories. */
 export interface BatchMembership {
-  /** The others wait for it no longer. May be called again. */
+  /** Leaves the batch: the others no longer wait for this one. Idempotent. */
   leave(): void;
 }
 
-/** Memories whose blocks may pass at the same time, each product over the rows of all of them. */
+/** A group of memories whose blocks may be batched: each product takes the rows of all of them. */
 export interface BatchGroup {
-  /** The same for memories of one group. */
+  /** Identity of the group: the same object for all its memories. */
   readonly key: object;
-  /** So many places. */
+  /** Opens a batch with this number of members. */
   open(count: number): readonly BatchMembership[];
 }
 
-/** What became of a block: its logits, and what was kept where `evict` was asked for. */
+/** The result of a block: its logits, and what was kept if `evict` was given. */
 export interface FeedResult {
   readonly output: Output;
   readonly event?: EventResult;
 }
 
-/** The id of a step in flight. */
+/** The id that a step in flight will give. */
 export interface PendingId {
-  /** Where it will be on the device, u32 `[1]`. */
+  /** Its buffer on the device, u32 `[1]`. */
   readonly tensor: Tensor;
   readonly id: Promise<number>;
 }
 
-/** Logits of the last rows fed, wherever they are. */
+/** Logits of the last rows fed, on the host or on a device. */
 export interface Output {
   /** Newest last; absent while they are on a device. */
   readonly logits?: readonly Float32Array[];
   read(): Promise<readonly Float32Array[]>;
-  /** The id that follows the newest row: that of its largest logit, ties to the lower id, or a drawn one. */
+  /** Returns the id that follows the newest row: the largest logit's (ties go to the lower id), or a drawn one. */
   next(draw?: SamplingRule): Promise<number>;
-  /** `next`, where a step may start on it before it is known. */
+  /** Like `next`, but a step may start on the id before the host knows it. */
   ask?(draw?: SamplingRule): PendingId;
-  /** Nobody asks any more. */
+  /** Releases what the output holds. */
   release(): void;
 }
 
-/** Steps in flight: they start before the host knows their tokens, and show on the host once they are committed. */
+/** Speculative steps: started before the host knows their tokens, and visible on the host once committed. */
 export interface SpeculativeSteps {
   /**
-   * How many may be in flight, since the host has no say in them: no hook runs, nothing is remembered beside the cache,
-   * whose storage has room.
+   * Returns how many steps may be in flight. The host takes no part in them: no hook runs, nothing but the cache is
+   * recorded, and the cache's storage has room.
    */
   room(policy: CompiledPolicy): number;
-  /** Starts one more, behind `before` that are in flight, on the id that the last of them gives. */
+  /** Starts one more step, after `before` steps in flight, on the id that the last of them gives. */
   start(asked: PendingId, before: number): Output;
-  /** Counts the oldest one: it was fed this token. */
+  /** Commits the oldest step, which was fed this token. */
   commit(token: number): void;
-  /** None of those in flight ever ran. */
+  /** Discards all steps in flight. */
   rollback(): void;
 }
 
-/** What shows an observer what events drop and views hide. */
+/** Shows an observer what events drop and views hide. */
 export interface ObservationRequest {
-  /** From now on, this one; nobody without one. */
+  /** Sets the observer; undefined removes it. */
   show(observer: Observer | undefined): void;
-  /** The sum of a state over all layers, or nothing where no piece keeps it. */
+  /** Returns the sum of a state over all layers, or undefined where no piece keeps it. */
   total(state: string): number | undefined;
 }
 
 /**
- * What one sequence remembers, and how tokens pass and events run where its cache lives. What only some memories can
- * do is a part that may be missing.
+ * What one sequence holds, and how tokens pass and events run where its cache lives. Capabilities that only some
+ * memories have are optional members.
  */
 export interface Memory {
-  /** Where pieces run. */
+  /** The backend that pieces run on. */
   readonly backend: Backend;
   readonly ledger: Ledger;
   readonly counters: AttentionCounters;
   readonly text: TokenText;
   readonly promptLength: number;
   /**
-   * Length by which positions turn for as long as the sequence lives: that of its first prompt, whatever is appended or
-   * generated.
+   * Sequence length that rotary scaling goes by, fixed for the sequence's life: that of its first prompt, whatever is
+   * appended or generated.
    */
   readonly rotaryLength: number;
-  /** Tokens generated. */
+  /** Number of tokens generated. */
   readonly decoded: number;
-  /** Positions that there are to rotate by. */
+  /** Number of rotary positions available. */
   readonly window: number;
   /** Most slots that a head of any layer has held. */
   readonly mostSlots: number;
-  /** Slots that a sliding window had made unreachable and that were freed, over layers and KV heads. */
+  /** Slots freed because a sliding window had made them unreachable, over layers and KV heads. */
   readonly unreachable: number;
   /** Tokens fed so far, evicted ones included. */
   readonly length: number;
   /** Slots of the longest head of any layer. */
   readonly longest: number;
   /**
-   * Slots that the newest token sees, `[layer][kvHead]`, once `more` have joined every layer: those that there are to
-   * keep.
+   * Returns the slots that the newest token sees, `[layer][kvHead]`, once `more` have joined every layer: the
+   * candidates to keep.
    */
   lengths(more?: number): number[][];
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
@@ -140,20 +140,20 @@ export interface Memory {
   at(layer: number, course: ActivePolicy): LayerContext;
   /** @throws KvError once it was destroyed, or something broke off in the middle of a change */
   expectWhole(): void;
-  /** So many more tokens are to be the prompt's. */
+  /** Sets how many of the tokens to come belong to the prompt. */
   prompted(more: number): void;
-  /** Remembers from now on what these signals read. */
+  /** Starts recording what these signals read. */
   watch(needs: readonly AnySignal[]): void;
-  /** Forgets what only events read. */
+  /** Stops recording, and frees what only events read. */
   unwatch(): void;
-  /** A reader of one layer's signals as they are now. */
+  /** Returns a reader of one layer's current signals. */
   reader(layer: number): (signal: AnySignal) => unknown;
   feed(ids: readonly number[], options: FeedOptions): Promise<FeedResult>;
-  /** What the policy does after every decoded token. */
+  /** Runs the policy's step hooks, after a decoded token. */
   afterStep(course: ActivePolicy): Promise<void>;
   /**
-   * One event over these layers, and `onPass` for every pass of a provider. Nothing changes before every check has
-   * passed.
+   * Runs one event over these layers; `onPass` is called for every pass of a provider. Nothing changes until every
+   * check has passed.
    */
   event(
     course: ActivePolicy,
@@ -162,22 +162,22 @@ export interface Memory {
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult>;
-  /** What it remembers as numbers on the host. */
+  /** Returns all that the memory holds, as arrays on the host. */
   saved(): Promise<Snapshot>;
-  /** Takes saved numbers, into a memory that has none yet. */
+  /** Restores a snapshot into an empty memory. */
   restore(saved: Snapshot): void;
   /**
-   * The fewest tokens that a copy may end after: nothing was evicted that they see, and nothing is remembered of single
-   * queries. Infinity where no copy may.
+   * The fewest tokens that a copy may be cut to: nothing that they see was evicted, and nothing is recorded of single
+   * queries. Infinity if no copy may be cut.
    */
   readonly cuttableFrom: number;
   /** @param upTo of `cuttableFrom` or more: its first tokens alone */
   fork(upTo?: number): Memory;
-  /** Gives everything back, at the latest when calls in progress have ended; may be called again. */
+  /** Frees everything, at the latest when calls in progress have ended. Idempotent. */
   destroy(): void;
-  /** Steps ahead of their tokens. */
+  /** Speculative steps; absent where the memory cannot start any. */
   readonly ahead?: SpeculativeSteps;
   readonly observing?: ObservationRequest;
-  /** Present where a row's result does not depend on the rows beside it, to the bit. */
+  /** The batching group; present where a row's result does not depend on the other rows of a product, to the bit. */
   readonly group?: BatchGroup | undefined;
 }

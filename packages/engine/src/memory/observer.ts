@@ -1,6 +1,6 @@
-/** The newest query of one query head, and what is left for it. */
+/** The newest query of one query head, and the slots that remain for it. */
 export interface ObservedRow {
-  /** An eviction, or what views leave visible of a cache that stays. */
+  /** `event`: an eviction. `view`: what views leave visible of an unchanged cache. */
   readonly at: 'event' | 'view';
   readonly layer: number;
   readonly head: number;
@@ -21,22 +21,19 @@ export interface ObservedRow {
   /** Views by position: positions from `sinks` up to, not including, `from` are hidden. */
   readonly window?: { readonly sinks: number; readonly from: number };
   /**
-   * A view that chose by scores: those of this row's slots, and which of them were forced; absent where it chose
-   * nothing.
+   * For a view that selects by scores: the scores of this row's slots, and the forced slots. Absent where the view
+   * selected nothing.
    */
   readonly by?: { readonly scores: Float32Array; readonly forced: readonly number[] };
-  /** The first number that pieces keep for this query head in the state of this id. */
+  /** Returns the first number that pieces keep for this query head in the state of this id. */
   state(id: string): number | undefined;
 }
-/**
- * Looks on while a run evicts and hides, and concludes something about it; `certificates()` of `@kv/certificates` is
- * one.
- */
+/** Observes what a run evicts and hides, and draws a conclusion; `certificates()` of `@kv/certificates` is one. */
 export interface Observer {
   row(row: ObservedRow): void;
   /**
-   * @param run what there was to see: heads, layers and decoding steps, positions of the prompt that each layer froze,
-   * and the sum over all layers of a state that pieces kept.
+   * @param run what was observed: heads, layers and decoding steps, positions of the prompt that each layer froze, and
+   * the sum over all layers of a state that pieces kept.
    */
   conclude(run: {
     readonly heads: number;

@@ -1,22 +1,22 @@
 import { KvError } from '@kv/core';
 
-/** Slots of a window. */
+/** A memory with a limited number of rotary positions. */
 interface Windowed {
-  /** Positions that there are to rotate by. */
+  /** Number of rotary positions available. */
   readonly window: number;
   /** Slots of the longest head of any layer. */
   readonly longest: number;
   /** Tokens fed so far, evicted ones included. */
   readonly length: number;
 }
-/** Slots that can be moved together. */
+/** A memory whose kept slots can be moved together. */
 interface Movable extends Windowed {
   /** How far new tokens' rotations lie below their positions. */
   readonly shift: number;
   rebase(): void;
 }
 
-/** @throws KvError unless so many more tokens have room in the window beside the kept slots. */
+/** Checks that `more` tokens fit in the window after the kept slots. @throws KvError if not */
 export function expectRoom({ window, longest, length }: Windowed, more: number, where: string): void {
   if (longest + more <= window) return;
   throw new KvError(
@@ -26,8 +26,9 @@ export function expectRoom({ window, longest, length }: Windowed, more: number, 
 }
 
 /**
- * Moves the kept slots together if so many more tokens would pass the window, or, where the policy wants them
- * `together`, if any was evicted since. @throws KvError, before anything changes, if even then they would.
+ * Moves the kept slots together if `more` tokens would exceed the window, or, with `together`, if any slot was evicted
+ * since.
+ * @throws KvError, before anything changes, if the tokens do not fit even then
  */
 export function makeRoom(memory: Movable, more: number, where: string, together = false): void {
   expectRoom(memory, more, where);

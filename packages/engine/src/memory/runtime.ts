@@ -3,31 +3,32 @@ import type { ChatTemplate, ModelConfig, CheckpointSize, Weights, FileIdentity, 
 import type { Decoder } from '../decoder/decoder.ts';
 import type { Memory } from './memory.ts';
 
-/** What a checkpoint says beside its weights. */
+/** The parts of a checkpoint other than its weights. */
 export interface ModelParts {
   readonly config: ModelConfig;
   readonly tokenizer: Tokenizer;
-  /** A file beside the model, or nothing where there is none. @throws KvError for one that cannot be read */
+  /** Reads a file of the model's folder, or undefined if there is none. @throws KvError for one that cannot be read */
   sidecar(name: string): Promise<Uint8Array | undefined>;
 }
 
-/** What a runtime starts from; weights are read while it starts and no longer. */
+/** What a runtime starts from. Weights are read only while it starts. */
 export interface ModelSource extends ModelParts {
   readonly weights: Weights;
-  /** What the file's tensors come to, where there is a file. */
+  /** Size of the file's tensors, if there is a file. */
   readonly stored?: CheckpointSize;
 }
 
 export interface MemoryOptions {
   /** Rotary positions to use. @defaultValue the model's `maxPositions` */
   readonly window?: number | undefined;
-  /** Where pieces run, beside a cache on the host. @defaultValue where the runtime keeps caches */
+  /** The backend that pieces run on when the cache is on the host. @defaultValue where the runtime keeps caches */
   readonly backend?: Backend | undefined;
-  /** Once aborted, whatever runs over the memory ends within a layer. */
+  /** Once aborted, any pass over the memory ends within a layer. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Most operations of a piece at once, where pieces run on the host: between two of its steps others get a turn, within
-   * one nobody does. What states more is refused in one sentence, before it runs and before the event changes anything.
+   * The most operations of a piece in one step, where pieces run on the host: the event loop gets a turn between two of
+   * its steps, not within one. A piece that declares more is refused before it runs and before the event changes
+   * anything.
    *
    * @defaultValue no limit
    */
@@ -36,22 +37,22 @@ export interface MemoryOptions {
 
 /** A model that is ready to be fed. */
 export interface RunningModel {
-  /** What runs it, where its runtime chooses by the model. @defaultValue the runtime's name */
+  /** The engine that runs it, where the runtime chooses one by the model. @defaultValue the runtime's name */
   readonly engine?: string;
-  /** An empty memory. */
+  /** Returns an empty memory. */
   memory(options?: MemoryOptions): Memory;
   /**
-   * Bytes that passes and pieces work in now, beside weights and what the ledgers of sequences count; all models of a
-   * process share what pieces work in. Absent where a runtime does not say.
+   * Returns the scratch bytes of passes and pieces, not counting weights and what the ledgers of sequences count.
+   * Pieces' scratch is shared by all models of a process. Absent where a runtime does not report it.
    */
   scratchBytes?(): number;
-  /** Gives the weights back. */
+  /** Frees the weights. */
   destroy(): void;
 }
 
-/** Where models run: weights go in, memories come out. */
+/** Runs models: takes a checkpoint's weights and gives memories. */
 export interface Runtime<M extends RunningModel = RunningModel> {
-  /** What reports call it, such as `wasm`, `onnxruntime-node, f32, 2 threads` or `webgpu, ADAPTER`. */
+  /** Its name in reports, such as `wasm`, `onnxruntime-node, f32, 2 threads` or `webgpu, ADAPTER`. */
   readonly name: string;
   start(source: ModelSource): Promise<M>;
 }
@@ -61,13 +62,16 @@ export interface Model extends RunningModel, ModelParts, FileIdentity {
   readonly name: string;
   /** The name of its runtime. */
   readonly engine: string;
-  /** The checkpoint's chat template, if it has one. @throws KvError if it does not parse */
+  /** Returns the checkpoint's chat template, if it has one. @throws KvError if it does not parse */
   readonly chatTemplate?: () => ChatTemplate | undefined;
-  /** Bytes of the file's tensors, where there is a file. */
+  /** Bytes of the file's tensors, if there is a file. */
   readonly weightBytes?: number | undefined;
 }
 
-/** A model's input embeddings, as pieces read them; one object a model, so that what is measured once is found again. */
+/**
+ * Returns a model's input embeddings, as pieces read them: one object per model, so that measurements cached by it are
+ * found again.
+ */
 export const embeddingsOf = (
   { config, embed }: Pick<Decoder, 'config' | 'embed'>,
   tokenizer: Tokenizer,

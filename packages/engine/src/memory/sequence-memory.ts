@@ -11,28 +11,28 @@ import type { MemoryOptions, ModelParts } from './runtime.ts';
 import type { Snapshot } from './snapshot.ts';
 import { TokenText } from './text.ts';
 
-/** Slots that a window may leave unreachable for a while. */
+/** Unreachable slots that a window may leave before they are freed. */
 const spareOf = (window: number): number => Math.floor(window / 8);
 
-/** What a layer holds. */
+/** The slots that a layer holds. */
 export interface LayerSlots {
   /** Slots of the longest head. */
   readonly slots: number;
-  /** Every head holds the same positions. */
+  /** Whether every head holds the same positions. */
   readonly aligned: boolean;
   /** Slots in use, `[kvHead]`. */
   readonly lengths: ArrayLike<number>;
-  /** Slots of each head that stand before this position, `[kvHead]`: its first ones. */
+  /** Returns how many slots of each head, its first ones, come before this position, `[kvHead]`. */
   before(position: number): number[];
   kept(): number[][];
 }
 
-/** What a model's memories read of it beside its decoder. */
+/** What a model's memories read of it, in addition to its decoder. */
 export interface MemoryModel extends ModelParts {
   readonly embeddings: Embeddings;
 }
 
-/** What memories have in common, wherever their caches live: text, counts, and where slots stand. */
+/** Base class of memories, wherever their caches live: text, counts and positions of slots. */
 export abstract class SequenceMemory implements Memory {
   readonly model: MemoryModel;
   readonly backend: Backend;
@@ -49,12 +49,12 @@ export abstract class SequenceMemory implements Memory {
   unreachable = 0;
   /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
   shift = 0;
-  /** What broke off in the middle, and why. */
+  /** The change that failed halfway, and why. */
   #broken: string | undefined;
   #destroyed = false;
   /** Calls in progress. */
   #uses = 0;
-  /** For work between layers: lets the event loop turn where it was held for long. */
+  /** Yields to the event loop between layers, if it was held for long. */
   readonly turn: () => Promise<void> = turns();
 
   constructor(
@@ -66,12 +66,14 @@ export abstract class SequenceMemory implements Memory {
     this.text = new TokenText(model.tokenizer);
   }
 
-  /** Where tokens of these positions stand in rotary position embedding. */
+  /** Returns the rotary positions of tokens at these original positions. */
   rotations(positions: Uint32Array): Uint32Array {
     return this.shift === 0 ? positions : positions.map((p) => p - this.shift);
   }
 
-  /** Makes an empty memory one of the first `upTo` tokens of this one, but for what its caches hold. */
+  /**
+   * Sets an empty copy's text and counts to the first `upTo` tokens of this memory; its caches are copied elsewhere.
+   */
   protected counted<M extends SequenceMemory>(copy: M, upTo: number): M {
     const { text, promptLength, rotaryLength, decoded, mostSlots, unreachable, shift } = this;
     return Object.assign(copy, {
@@ -134,8 +136,8 @@ export abstract class SequenceMemory implements Memory {
   }
 
   /**
-   * Frees the slots of a layer that neither the newest token nor a later one can see, as original positions decide it,
-   * in all heads once one has more than `spare` of them.
+   * Frees a layer's slots that neither the newest token nor a later one can see, decided by original positions: in all
+   * heads, once one head has more than `spare` of them.
    */
   freeUnreachable(layer: number, spare = 0): void {
     const gone = this.#gone(layer);
@@ -144,7 +146,7 @@ export abstract class SequenceMemory implements Memory {
     this.unreachable += gone.reduce((a, b) => a + b);
   }
 
-  /** How many tokens may still be generated before slots that a window made unreachable are freed. */
+  /** Tokens that may still be generated before slots that a window made unreachable are freed. */
   get untilFreed(): number {
     return Math.min(
       ...this.model.config.attention.windows.map((window, l) =>
@@ -153,19 +155,19 @@ export abstract class SequenceMemory implements Memory {
     );
   }
 
-  /** Before a generated token: slots are moved once an eighth of a window is unreachable, not with every token. */
+  /** Frees unreachable slots before a generated token: once they are an eighth of a window, not at every token. */
   #freeLate(): void {
     for (const [l, window] of this.model.config.attention.windows.entries())
       if (window !== Infinity) this.freeUnreachable(l, spareOf(window));
   }
 
-  /** Slots of each head of a layer that the newest token cannot see. */
+  /** Returns how many slots of each head of a layer the newest token cannot see. */
   #gone(layer: number): number[] {
     const from = this.#firstSeen(layer);
     return from === 0 ? [] : this.place(layer).before(from);
   }
 
-  /** The first position that the newest of `length` tokens sees in a layer. */
+  /** Returns the first position that the newest of `length` tokens sees in a layer. */
   #firstSeen(layer: number, length: number = this.length): number {
     return Math.max(0, length - (this.model.config.attention.windows[layer] ?? Infinity));
   }
@@ -235,8 +237,9 @@ export abstract class SequenceMemory implements Memory {
   }
 
   /**
-   * Between two layers of a block: yields to the event loop where somebody may abort, and where it was held for long.
-   * @throws what an abort gives, and KvError once the memory was destroyed
+   * Yields to the event loop between two layers of a block, if there is a signal that may abort it, or if the loop was
+   * held for long.
+   * @throws the abort's reason, and KvError once the memory was destroyed
    */
   async between({ phase, signal }: Pick<FeedOptions, 'phase' | 'signal'>): Promise<void> {
     if (phase === 'prefill') {
@@ -248,7 +251,7 @@ export abstract class SequenceMemory implements Memory {
     if (this.#destroyed) throw destroyed();
   }
 
-  /** Runs what must not end in the middle: if it throws, nothing of this memory holds any more. */
+  /** Runs a change that must complete: if it throws, the memory is unusable. */
   change<T>(what: string, run: () => Promise<T>): Promise<T> {
     return this.#using(async () => {
       try {
@@ -261,7 +264,7 @@ export abstract class SequenceMemory implements Memory {
     });
   }
 
-  /** What is destroyed meanwhile is given back at the end. */
+  /** Runs a call; if the memory is destroyed meanwhile, it is freed when the call ends. */
   async #using<T>(run: () => Promise<T>): Promise<T> {
     this.#uses++;
     try {
@@ -274,9 +277,9 @@ export abstract class SequenceMemory implements Memory {
   }
 
   /**
-   * Gives the kept slots of every KV head consecutive rotations that end where the longest head's end, from 0 on. The
-   * next token stands behind them, in
-   * all layers at the same rotation; original positions stay what policies and views see.
+   * Gives the kept slots of every KV head consecutive rotations from 0 on, aligned so that all heads end where the
+   * longest head ends. The next token comes after them, at the same rotation in all layers. Policies and views still
+   * see original positions.
    */
   rebase(): void {
     for (let l = 0; l < this.model.config.layers; l++) this.freeUnreachable(l);
@@ -316,24 +319,24 @@ export abstract class SequenceMemory implements Memory {
     this.take(numbers);
   }
 
-  /** Turns kept keys, and what is remembered of queries, so that every head's slots end before rotation `next`. */
+  /** Rotates kept keys, and recorded queries, so that every head's slots end before rotation `next`. */
   protected abstract move(next: number): void;
   protected abstract place(layer: number): LayerSlots;
-  /** Lets go of the first so many slots of each head, `[kvHead]`. */
+  /** Drops the first `count` slots of each head, `[kvHead]`. */
   protected abstract dropFirst(layer: number, count: readonly number[]): void;
-  /** It holds caches and nothing beside them. */
+  /** Whether it holds caches only. */
   protected abstract get plain(): boolean;
-  /** Takes tokens, for which there is room, through every layer. */
+  /** Feeds tokens, which fit, through every layer. */
   protected abstract pass(ids: readonly number[], options: FeedOptions): Promise<FeedResult>;
-  /** What caches and the arrays beside them hold. */
+  /** Returns the contents of the caches and of the arrays kept with them. */
   protected abstract numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>>;
-  /** Takes such numbers. */
+  /** Restores such contents. */
   protected abstract take(numbers: Pick<Snapshot, 'layers' | 'states'>): void;
   abstract watch(needs: readonly AnySignal[]): void;
   abstract unwatch(): void;
   abstract reader(layer: number): (signal: AnySignal) => unknown;
   protected abstract runStepHooks(course: ActivePolicy): Promise<void>;
-  /** An event; what it changes, it changes in `change`. */
+  /** Runs an event; every change is made within `change`. */
   protected abstract runEvent(
     course: ActivePolicy,
     layers: readonly number[],
@@ -341,7 +344,7 @@ export abstract class SequenceMemory implements Memory {
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult>;
-  /** Gives everything back; called once. */
+  /** Frees everything; called once. */
   protected abstract free(): void;
   abstract fork(upTo?: number): Memory;
 }

@@ -1,6 +1,6 @@
 import type { StateSpec } from '@kv/core';
 
-/** Rows of running sums: one a query head, or one a KV head with those of its query heads together. */
+/** Rows of running sums: one per query head, or one per KV head, which sums those of its query heads. */
 export type SumRows = 'query' | 'kv';
 
 /** Slots of a cache, head after head: keys and values `[slots, d]`, positions and, once rebased, rotations `[slots]`. */

@@ -46,8 +46,8 @@ export class TokenText implements Tokens {
   }
 
   /**
-   * A decoder of what follows: it begins no text, so `text`, what it gives and its end are the text of all ids. A
-   * character that is not complete yet is the first that it gives.
+   * Returns a decoder for the text that follows: `text`, its output and its end are together the text of all ids. A
+   * character that is incomplete so far comes first.
    */
   decoder(): StreamDecoder {
     return this.#decoder.fork();

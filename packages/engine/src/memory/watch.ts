@@ -4,11 +4,11 @@ import type { AnySignal, WindowStatistic } from '@kv/core';
 import type { SumRows } from './snapshot.ts';
 import { weighs } from '../attention/window-statistic.ts';
 
-/** What a layer must remember while tokens pass, so that an event can read its signals afterwards. */
+/** What a layer must record while tokens pass, so that an event can read its signals later. */
 export interface ObservationPlan {
   /** Queries to keep. */
   readonly window: number;
-  /** Sums of query heads serve whoever reads those of KV heads. */
+  /** Rows of the running sums. Sums by query head also serve readers of sums by KV head. */
   readonly accumulated: SumRows | undefined;
   readonly block: boolean;
 }
@@ -52,7 +52,7 @@ export const watchOf = (needs: readonly AnySignal[]): ObservationPlan => ({
 /** The rows that a signal of running sums asks for. */
 export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 'kv' : 'query');
 
-/** What is said of a signal that an event wants and nobody remembered. */
+/** Returns the error for a signal that an event needs and that was not recorded. */
 export const notRemembered = (signal: AnySignal): KvError =>
   new KvError(
     'sequence',

@@ -3,7 +3,7 @@ import type { SavedArrays } from './file.ts';
 import type { CacheShape } from './layout.ts';
 import type { SavedManifest } from './manifest.ts';
 
-/** Checks how a manifest's counts go together with the model's. @throws KvError naming what does not. */
+/** Checks a manifest's counts against the model's. @throws KvError naming what does not fit. */
 export function checkCounts(
   { tokens, shift, layers, promptLength }: SavedManifest,
   { layers: L, kvHeads: G }: CacheShape,
@@ -31,8 +31,8 @@ export function checkCounts(
 }
 
 /**
- * Checks the numbers: ids, orders, bounds, and that all that is computed with is finite. @throws KvError naming tensor
- * and place.
+ * Checks the numbers: ids, orders and bounds, and that all numbers used in computations are finite. @throws KvError
+ * naming tensor and index.
  */
 export function checkNumbers(
   { tokens, shift, layers }: SavedManifest,

@@ -3,13 +3,13 @@ import { object, notJson } from '@kv/checkpoints';
 import { bytesOf, headerOf, layoutOf, type CacheShape, type SavedTensor } from './layout.ts';
 import { parseManifest, type SavedManifest } from './manifest.ts';
 
-/** Numbers of a saved cache by tensor name. */
+/** Arrays of a saved cache, by tensor name. */
 export type SavedArrays = ReadonlyMap<string, Float32Array | Uint32Array>;
 
-/** Longest header that is read, bytes. */
+/** Maximum header size, bytes. */
 const maxHeader = 2 ** 24;
 
-/** The bytes of a saved cache: a safetensors file, little-endian. */
+/** Encodes a saved cache as a safetensors file, little-endian. */
 export function writeSaved(manifest: SavedManifest, arrays: SavedArrays, shape: CacheShape): Uint8Array {
   const tensors = layoutOf(manifest, shape),
     header = headerOf(manifest, tensors);
@@ -27,10 +27,9 @@ export function writeSaved(manifest: SavedManifest, arrays: SavedArrays, shape: 
 }
 
 /**
- * Reads a saved cache for a model of this shape. Its header must be the one that its manifest has, byte for byte, so
- * that offsets, shapes and types have been
- * checked once it is; what the numbers may be is the caller's to check.
- * @throws KvError in one sentence, before anything is allocated by a number of the file.
+ * Reads a saved cache for a model of this shape. Its header must equal, byte for byte, the one that its manifest
+ * determines, which checks offsets, shapes and types. The values are for the caller to check.
+ * @throws KvError before anything is allocated by a number of the file
  */
 export function readSaved(
   bytes: Uint8Array,
@@ -66,7 +65,7 @@ export function readSaved(
 const array = ({ dtype }: SavedTensor, { buffer }: Uint8Array<ArrayBuffer>): Float32Array | Uint32Array =>
   dtype === 'F32' ? new Float32Array(buffer) : new Uint32Array(buffer);
 
-/** The manifest, not yet trusted. */
+/** Returns the manifest, not yet validated. */
 function metadata(header: Uint8Array, where: string): unknown {
   try {
     const { __metadata__: given } = object(

@@ -1,7 +1,7 @@
 import { stateRows } from '../host/store.ts';
 import type { SavedManifest, SavedState } from './manifest.ts';
 
-/** The shape of a model as far as its cache shows it. */
+/** The parts of a model's shape that its cache depends on. */
 export interface CacheShape {
   readonly layers: number;
   readonly queryHeads: number;
@@ -19,7 +19,7 @@ export interface SavedTensor {
 
 const sum = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0);
 
-/** The tensors that a file of this manifest holds, in the order of their bytes: nothing else may be in it. */
+/** Returns the tensors of a file with this manifest, in the order of their bytes. The file may hold nothing else. */
 export function layoutOf(
   { tokens, logits, shift, layers, states }: SavedManifest,
   shape: CacheShape,
@@ -54,10 +54,12 @@ export function layoutOf(
   return out;
 }
 
-/** Bytes of a tensor; all types have four a number. */
+/** Returns the bytes of a tensor; all types have four bytes per number. */
 export const bytesOf = ({ shape }: SavedTensor): number => shape.reduce((product, n) => product * n, 4);
 
-/** The header of a safetensors file of these tensors, padded to eight bytes: a manifest has exactly one. */
+/**
+ * Returns the header of a safetensors file of these tensors, padded to eight bytes; a manifest determines exactly one.
+ */
 export function headerOf(manifest: SavedManifest, tensors: readonly SavedTensor[]): Uint8Array {
   const header: Record<string, unknown> = { __metadata__: { format: 'kv-cache', kv: JSON.stringify(manifest) } };
   let at = 0;

@@ -17,9 +17,8 @@ import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 export interface LoadCacheOptions extends OptionValues<typeof LOAD_CACHE> {}
 
 /**
- * A sequence from the bytes of `saveCache`, or from a file of them.
- * @throws KvError in one sentence for another model's cache, a policy that reads what was not remembered, and whatever
- * the bytes get wrong.
+ * Loads a sequence from the bytes of `saveCache`, or from a file of them.
+ * @throws KvError for another model's cache, a policy that reads what was not recorded, and invalid bytes
  */
 export async function loadCache(
   model: Model,
@@ -57,13 +56,13 @@ export async function loadCache(
   }
 }
 
-/** The budget that the sequence had. */
+/** Returns the budget that the sequence had. */
 const savedBudget = ({ budget, share }: SavedManifest): EventBudget | undefined =>
   budget === null
     ? undefined
     : { slots: budget, ...(share && { share: share.of, asked: share.asked, ...(share.follows && { follows: true }) }) };
 
-/** What the last event allowed and kept; nothing where a layer has seen none. */
+/** Returns what the last event allowed and kept; undefined if a layer has seen none. */
 function lastEvent({ layers }: SavedManifest, arrays: SavedArrays): EventResult | undefined {
   const events = layers.flatMap(({ event }) => event ?? []);
   if (events.length < layers.length) return undefined;
@@ -118,7 +117,7 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays): Snapshot {
   };
 }
 
-/** The policy, if all that it reads of the past is there. */
+/** Returns the policy. @throws KvError if something that it reads of the past was not recorded */
 function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPolicy {
   const saved = new Map(
     [...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]),
@@ -136,7 +135,7 @@ function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPo
   return policy;
 }
 
-/** Whether what `watch` asks for has been remembered. */
+/** Returns whether what the plan asks for was recorded. */
 const remembers = (layer: SavedLayer, { window, accumulated, block }: ObservationPlan): boolean =>
   (layer.ring?.window ?? 0) >= window &&
   (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) &&

@@ -9,7 +9,7 @@ export interface SavedState {
   readonly columns: number;
 }
 
-/** One layer: slots of each KV head and what events want remembered beside them. */
+/** One layer: slots of each KV head, and what is recorded with them for events. */
 export interface SavedLayer {
   readonly lengths: readonly number[];
   readonly aligned: boolean;
@@ -22,7 +22,7 @@ export interface SavedLayer {
   readonly event: { readonly budgets: readonly number[]; readonly kept: readonly number[] } | null;
 }
 
-/** All of a saved cache but its numbers. */
+/** Everything in a saved cache except its arrays. */
 export interface SavedManifest {
   readonly version: 1;
   /** Fingerprint of the model whose keys and values these are. */

@@ -5,9 +5,9 @@ import { writeSaved } from './file.ts';
 import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 
 /**
- * A sequence as the bytes of a safetensors file: cache, token ids, and what later events read of the past. What is
- * loaded from it goes on exactly as the sequence would. Of a
- * sequence on a device: one read, and one for the logits if nobody read them.
+ * Encodes a sequence as a safetensors file: cache, token ids, and what later events read of the past. The loaded
+ * sequence continues exactly as this one would. A sequence on a device takes one read, and one more for logits that
+ * were not read yet.
  * @throws KvError if nothing has been fed yet.
  */
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {

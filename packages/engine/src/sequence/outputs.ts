@@ -3,7 +3,10 @@ import type { Output } from '../memory/memory.ts';
 /** How many more sequences hold these: forks, until they are fed. */
 const shared = new WeakMap<Output, number>();
 
-/** What a sequence was last fed gave: logits of rows on the host or, until they are read, where the sequence lives. */
+/**
+ * The outputs of what a sequence was last fed: logits of rows on the host or, until they are read, where the sequence
+ * lives.
+ */
 export class Outputs {
   #all: readonly Output[] = [];
   /** Rows that are on the host, newest last. */
@@ -13,7 +16,7 @@ export class Outputs {
     return this.#all.at(-1);
   }
 
-  /** This, in the place of what there was. */
+  /** Replaces the outputs. */
   replace(output?: Output): void {
     for (const before of this.#all) {
       const others = shared.get(before) ?? 0;
@@ -24,13 +27,13 @@ export class Outputs {
     if (output) this.append(output);
   }
 
-  /** And this, of rows behind those. */
+  /** Appends the output of later rows. */
   append(output: Output): void {
     this.#all = [...this.#all, output];
     if (output.logits) this.logits = [...this.logits, ...output.logits];
   }
 
-  /** The same for a fork. */
+  /** Returns the same outputs for a fork. */
   share(): Outputs {
     const copy = new Outputs();
     for (const output of this.#all) shared.set(output, (shared.get(output) ?? 0) + 1);

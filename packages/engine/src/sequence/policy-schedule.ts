@@ -49,7 +49,7 @@ export class PolicySchedule {
   }
 
   /**
-   * How tokens are generated under this policy from now on.
+   * Sets the policy that tokens are generated under from now on.
    *
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
@@ -81,7 +81,7 @@ export class PolicySchedule {
     return window === 0 && !accumulated && !block;
   }
 
-  /** Budgets of an event, or nothing where every head already fits. */
+  /** Returns an event's budgets, or undefined if every head already fits. */
   plan(lengths: readonly (readonly number[])[]): BudgetPlan | undefined {
     const budget = this.course.budget!, // there where the course evicts
       plan = planBudgets(this.course.policy, budget, lengths);
@@ -91,7 +91,7 @@ export class PolicySchedule {
     return undefined;
   }
 
-  /** An event over all layers: all of them pass their checks before the first is compacted. */
+  /** Runs an event over all layers: all of them pass their checks before the first is compacted. */
   async event(): Promise<void> {
     const plan = this.plan(this.#memory.lengths());
     if (!plan) return;
@@ -110,15 +110,15 @@ export class PolicySchedule {
     this.note(...notes, ...last.notes);
   }
 
-  /** Notes for the report, each once. */
+  /** Adds notes to the report, each once. */
   note(...notes: readonly (string | undefined)[]): void {
     for (const note of notes) if (note !== undefined && !this.notes.includes(note)) this.notes.push(note);
   }
 }
 
 /**
- * Whether a policy can act only when the whole prompt is there, which may come in blocks. What a file beside the model
- * says is there before.
+ * Returns whether a policy can act only after the whole prompt was fed, which may come in blocks. What a sidecar file
+ * provides is there before the prompt.
  */
 export const waits = ({ whole, reach, needs }: CompiledPolicy, inBlocks = true): boolean =>
   (whole && inBlocks) ||

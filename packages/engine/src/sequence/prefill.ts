@@ -15,7 +15,7 @@ import { yieldToEvents } from '../yield-to-events.ts';
 import type { Outputs } from './outputs.ts';
 import { waits, type PolicySchedule } from './policy-schedule.ts';
 
-/** What a prompt is fed to: the parts of a sequence. */
+/** The parts of a sequence that a prompt is fed to. */
 export interface FeedOutcome {
   readonly model: Model;
   readonly memory: Memory;
@@ -24,12 +24,12 @@ export interface FeedOutcome {
   observer(): Observer | undefined;
   readonly counts: { blocks: number };
   readonly times: EventTimes & { prefill: number };
-  /** Takes speculative steps back. */
+  /** Discards speculative steps. */
   rollback(): void;
 }
 
 /**
- * Feeds a prompt part by part: gives how many of its tokens were fed.
+ * Feeds a prompt part by part, and yields how many of its tokens were fed.
  *
  * @param gather whether the logits of all parts are kept, or those of the newest part
  */
@@ -85,7 +85,7 @@ export async function* prefill(
   }
 }
 
-/** Feeds a prompt part by part of its blocks, with the events that these end in. */
+/** Feeds a prompt block by block, part by part, with the event that ends each block. */
 async function* feedBlocks(
   sequence: FeedOutcome,
   ids: readonly number[],
@@ -162,7 +162,10 @@ export async function feed(
   return output;
 }
 
-/** @throws KvError where frozen tokens would take keys from a layer that turns them otherwise. */
+/**
+ * Checks layers' rotations where tokens are frozen. @throws KvError where frozen tokens would take keys from a layer
+ * with other rotations
+ */
 function expectAlike({ hooks, called }: CompiledPolicy, { config: { ropes, attention } }: Model): void {
   const [hook] = hooks('freeze'),
     other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);

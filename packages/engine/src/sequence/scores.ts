@@ -5,7 +5,7 @@ import type { ActivePolicy } from '../memory/course.ts';
 import type { Memory } from '../memory/memory.ts';
 
 /**
- * The scores that a policy's scorers and transforms give the slots of one layer, on KV rows.
+ * Returns the scores that a policy's scorers and transforms give the slots of one layer, on KV rows.
  *
  * @throws KvError for a policy without a scorer
  */

@@ -24,7 +24,7 @@ import { scoresOf } from './scores.ts';
 import { Speculation } from './speculation.ts';
 
 export interface SequenceOptions extends OptionValues<typeof SEQUENCE> {}
-/** Bytes of everything that a sequence holds: cache, rings, statistics, states. */
+/** Bytes of everything that a sequence holds: caches, rings, statistics, states. */
 export interface Bytes {
   readonly allocated: number;
   readonly live: number;
@@ -34,8 +34,8 @@ export interface Bytes {
 }
 
 /**
- * One sequence over a model's shared weights: its caches and all that its policy remembers. After an error in the
- * middle of a block, and after `destroy()`, every method but `bytes()` and `destroy()` says so.
+ * One sequence over a model's shared weights: its caches and what its policy records. After an error in the middle of a
+ * block, and after `destroy()`, every method but `bytes()` and `destroy()` throws.
  */
 export class Sequence {
   readonly counts = { events: 0, blocks: 0, steps: 0, rolledBack: 0, providerPasses: 0 };
@@ -47,14 +47,16 @@ export class Sequence {
     compact: 0,
   };
   readonly model: Model;
-  /** What it remembers, for those who store and restore it. */
+  /** Its memory, for code that saves and restores it. */
   readonly memory: Memory;
   #outputs = new Outputs();
   readonly #schedule: PolicySchedule;
   readonly #speculation: Speculation;
   #observer: Observer | undefined;
 
-  /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
+  /**
+   * @param backend runs the policy when the cache is on the host. @defaultValue where the model's runtime keeps caches
+   */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
     const { window, mostOperations, memory } = settleOwn('sequence', SEQUENCE, options);
     this.model = model;
@@ -63,9 +65,7 @@ export class Sequence {
     this.#speculation = new Speculation(this.memory, this.counts);
   }
 
-  /**
-   * Is shown what events drop and views hide; given before the prompt. @throws KvError where the cache is on a device
-   */
+  /** Observer of evictions and hidden slots. Set before the prompt. @throws KvError where the cache is on a device */
   get observer(): Observer | undefined {
     return this.#observer;
   }
@@ -76,9 +76,7 @@ export class Sequence {
     observing?.show(observer);
     this.#observer = observer;
   }
-  /**
-   * Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them.
-   */
+  /** Logits of the last rows fed, newest last. If the sequence is on a device, available after `readLogits`. */
   get logits(): readonly Float32Array[] {
     return this.#outputs.logits;
   }
@@ -86,11 +84,11 @@ export class Sequence {
   get notes(): string[] {
     return this.#schedule.notes;
   }
-  /** What it goes by now. */
+  /** The active policy and budget. */
   get course(): ActivePolicy {
     return this.#schedule.course;
   }
-  /** What its events, views and step hooks go by now. */
+  /** The compiled policy of its events, views and step hooks. */
   get policy(): CompiledPolicy {
     return this.course.policy;
   }
@@ -112,26 +110,25 @@ export class Sequence {
     return this.course.budget?.slots;
   }
 
-  /** Whether so many more tokens have room beside the kept slots in the model's context. */
+  /** Returns whether `more` tokens fit in the model's context after the kept slots. */
   fits(more: number): boolean {
     return this.memory.longest + more <= this.memory.window;
   }
 
   /**
-   * Feeds a prompt. With a policy and a budget the cache ends at its budget, after every block if `block` is given.
+   * Feeds a prompt. With a policy and a budget the cache ends within its budget, after every block if `block` is given.
    *
-   * @throws KvError, before the failing event changes anything, when the prompt is empty or too long, an id is out of
-   * range, or a
-   * policy's forced slots exceed its budget; what an abort gives, between two blocks or, within a layer, in the middle
-   * of one.
+   * @throws KvError, before the failing event changes anything, if the prompt is empty or too long, an id is out of
+   * range, or a policy's forced slots exceed its budget; the abort's reason, between two blocks or, within a layer, in
+   * the middle of one
    */
   async prefill(ids: readonly number[], options: PrefillOptions = {}): Promise<void> {
     for await (const _ of prefill(this.#fed, ids, options, true));
   }
 
   /**
-   * `prefill` part by part: gives how many of the tokens were fed, with the logits of the part's rows that are among the
-   * last `rows` in `logits`. Whoever leaves early leaves a sequence of what was fed.
+   * Like `prefill`, part by part: yields how many of the tokens were fed, with the logits of the part's rows that are
+   * among the last `rows` in `logits`. If you stop iterating, the sequence holds the tokens fed so far.
    */
   prefilling(ids: readonly number[], options: PrefillingOptions = {}): AsyncGenerator<number, void> {
     return prefill(this.#fed, ids, options, false);
@@ -152,8 +149,9 @@ export class Sequence {
   }
 
   /**
-   * One event now, over all layers. @throws KvError when the policy reads what was not remembered, or its forced slots
-   * exceed the budget.
+   * Runs one event over all layers now.
+   *
+   * @throws KvError if the policy reads what was not recorded, or its forced slots exceed the budget
    */
   async evict(policy: Policy | string, budget: Budget): Promise<void> {
     const compiled = compile(await policyOf(policy));
@@ -164,10 +162,10 @@ export class Sequence {
   }
 
   /**
-   * Tokens are generated under this policy from now on: its views, its step hooks, its events. A share is one of all
-   * tokens so far, anew at every event.
+   * Generates tokens under this policy from now on: its views, step hooks and events. A budget that is a share is of
+   * all tokens so far, measured again at every event.
    *
-   * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
+   * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
     this.memory.expectWhole();
@@ -178,7 +176,7 @@ export class Sequence {
 
   /**
    * Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event.
-   * @param place among sequences that are fed at the same time: `stepTogether`
+   * @param place membership in a batch of sequences fed at the same time, see `stepTogether`
    */
   async step(token: number, every?: number, place?: BatchMembership): Promise<void> {
     const memory = this.memory,
@@ -201,15 +199,15 @@ export class Sequence {
     this.times.decode += performance.now() - started;
   }
 
-  /** Stops remembering what only events read: nothing will evict this sequence any more. */
+  /** Stops recording what only events read. Call it when no more evictions will follow. */
   settle(): void {
     this.memory.expectWhole();
     if (this.#schedule.settles(this.observer !== undefined)) this.memory.unwatch();
   }
 
   /**
-   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError for a
-   * length below `memory.cuttableFrom`.
+   * Returns a copy of the first `length` tokens. Feed it before reading its logits. @throws KvError for a length below
+   * `memory.cuttableFrom`
    */
   forkAt(length: number): Sequence {
     this.memory.expectWhole();
@@ -226,7 +224,7 @@ export class Sequence {
     return copy;
   }
 
-  /** A copy that goes its own way over the same weights. */
+  /** Returns an independent copy over the same weights. */
   fork(): Sequence {
     this.memory.expectWhole();
     const copy = new Sequence(this.model, undefined, { memory: this.memory.fork() });
@@ -238,7 +236,8 @@ export class Sequence {
   }
 
   /**
-   * The scores that a policy's scorers and transforms give the slots of one layer now, on KV rows; nothing is evicted.
+   * Returns the scores that a policy's scorers and transforms give the slots of one layer now, on KV rows. Nothing is
+   * evicted.
    *
    * @throws KvError for a policy without a scorer
    */
@@ -249,7 +248,7 @@ export class Sequence {
     return scoresOf(this.memory, this.course, scored, layer);
   }
 
-  /** Positions in the cache now, `[layer][kvHead]`, ascending. */
+  /** Returns the positions in the cache now, `[layer][kvHead]`, ascending. */
   kept(): number[][][] {
     this.memory.expectWhole();
     return this.memory.kept();
@@ -267,10 +266,9 @@ export class Sequence {
   }
 
   /**
-   * The id that follows: the likeliest, or a drawn one. Of a sequence on a device the id alone comes back; up to
-   * `ahead` steps may have started there by then, which `step` finds done. They show
-   * nowhere before, and whatever else is asked of the sequence takes them back. With an event `every` so many tokens
-   * none starts that one follows.
+   * Returns the next id: the likeliest, or a drawn one. From a device only the id is read; by then up to `ahead`
+   * speculative steps may have started there. They stay invisible until `step` consumes them; any other call discards
+   * them. No step starts that would follow an event, which runs after each `every` tokens.
    */
   async next(
     draw?: SamplingRule,
@@ -288,19 +286,19 @@ export class Sequence {
     return this.#speculation.next({ ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
   }
 
-  /** Takes back the steps that `next` started, and waits until the device is through with them. */
+  /** Discards the steps that `next` started, and waits until the device has finished them. */
   async halt(): Promise<void> {
     this.#speculation.rollback();
     await this.#speculation.settled;
   }
 
-  /** `logits`, brought from where they are. */
+  /** Returns `logits`, read from the device if they are there. */
   async readLogits(): Promise<readonly Float32Array[]> {
     this.memory.expectWhole();
     return this.#outputs.read();
   }
 
-  /** Takes what was saved of another sequence, into one that was not fed. */
+  /** Restores a saved sequence into one that was not fed. */
   resume(saved: Snapshot, course: ActivePolicy, logits: readonly Float32Array[]): void {
     this.memory.expectWhole();
     this.memory.restore(saved);
@@ -314,7 +312,7 @@ export class Sequence {
     this.memory.destroy();
   }
 
-  /** What a prompt is fed to. */
+  /** The parts that a prompt is fed to. */
   get #fed(): FeedOutcome {
     const { model, memory, counts, times } = this;
     return {

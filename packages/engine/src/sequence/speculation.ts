@@ -8,22 +8,22 @@ import type { Memory, PendingId, Output } from '../memory/memory.ts';
 export class Speculation {
   readonly #memory: Pick<Memory, 'ahead'>;
   readonly #counts: { rolledBack: number };
-  /** Every read of a step that was rolled back has ended. */
+  /** Resolves when every read of a rolled-back step has ended. */
   settled: Promise<unknown> = Promise.resolve();
-  /** What each step gives. */
+  /** The output of each step. */
   readonly #outputs: Output[] = [];
-  /** The id that each of them is fed, and the one that the last gives. */
+  /** The id that each step is fed, and the one that the last gives. */
   #asked: PendingId[] = [];
   #draw: SamplingRule | undefined;
   /** The first of these ids, once known. */
   #token: number | undefined;
 
-  /** @param counts counts the steps that were rolled back */
+  /** @param counts `rolledBack` counts the steps that were rolled back */
   constructor(memory: Pick<Memory, 'ahead'>, counts: { rolledBack: number }) {
     [this.#memory, this.#counts] = [memory, counts];
   }
 
-  /** The id that follows `newest`; before it is waited for, up to `most` steps behind it are in flight. */
+  /** Returns the id that follows `newest`. Before waiting for it, keeps up to `most` later steps in flight. */
   async next(
     newest: Output & Required<Pick<Output, 'ask'>>,
     draw: SamplingRule | undefined,
@@ -37,7 +37,7 @@ export class Speculation {
       while (this.#outputs.length < most) {
         const output = ahead.start(this.#asked.at(-1)!, this.#outputs.length); // asked above
         this.#outputs.push(output);
-        this.#asked.push(output.ask!(draw)); // whatever starts steps ahead gives ids
+        this.#asked.push(output.ask!(draw)); // an output of a memory that starts steps can be asked
       }
     } catch (error) {
       this.rollback();
@@ -57,7 +57,7 @@ export class Speculation {
     );
   }
 
-  /** Counts the oldest step, and gives its output, if it was fed this token. */
+  /** Commits the oldest step and returns its output, if it was fed this token. */
   commit(token: number): Output | undefined {
     if (this.#outputs.length === 0 || this.#token !== token) return undefined;
     this.#memory.ahead!.commit(token); // it started the step
@@ -66,7 +66,7 @@ export class Speculation {
     return this.#outputs.shift();
   }
 
-  /** Forgets the ids, and rolls the steps back. */
+  /** Drops the ids and rolls the steps back. */
   rollback(): void {
     const count = this.#outputs.length;
     if (this.#asked.length > 0) this.settled = Promise.allSettled(this.#asked.map(({ id }) => id));

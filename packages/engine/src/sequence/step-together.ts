@@ -1,7 +1,7 @@
 import type { BatchGroup } from '../memory/memory.ts';
 import type { Sequence } from './sequence.ts';
 
-/** One sequence's step: the token that it is fed, and an event every so many. */
+/** One sequence's step: the token to feed, and the number of tokens between events. */
 export interface SequenceStep {
   readonly sequence: Sequence;
   readonly token: number;
@@ -9,10 +9,10 @@ export interface SequenceStep {
 }
 
 /**
- * `sequence.step(token, every)` of several sequences at once: where their memories allow it, each layer's products take
- * the rows of all of them, and attention is by sequence. What a sequence gives does not depend on the others, to the bit;
- * elsewhere the steps run one by one.
- * @returns by step, in order: nothing, or what it failed with
+ * Runs `sequence.step(token, every)` for several sequences at once. Where their memories allow it, each layer's
+ * products take the rows of all of them, and attention runs per sequence; elsewhere the steps run one by one. A
+ * sequence's result does not depend on the others, to the bit.
+ * @returns one entry per step, in order: undefined, or the error it failed with
  */
 export async function stepTogether(steps: readonly SequenceStep[]): Promise<readonly (Error | undefined)[]> {
   const failures: (Error | undefined)[] = steps.map(() => undefined);
