@@ -41,8 +41,8 @@ export interface WeightPanels {
 }
 
 /**
- * The words of a product of rows x of f32 with a weight of f32 in panels, to rows that lie at `to` side by side, and of
- * what is made of `count` of these, by weights at `shares`: see @kv/cpu's block-products.ts.
+ * Returns the words of a product of f32 rows x with a panel-packed f32 weight, to rows next to each other at `to`, and
+ * of the mixtures of `count` of these by weights at `shares`: see @kv/cpu's block-products.ts.
  */
 export function blockWords(
   { at, rows, inputs }: Pick<WeightPanels, 'at' | 'rows' | 'inputs'>,
@@ -60,14 +60,14 @@ export function blockWords(
     : [...product, ops.barrier, ops.fold, fold, to, 4 * rows, count, n, folded, shares, x, at, inputs];
 }
 
-/** The words of sums in f64, at `to`, of n vectors of d at x by rows of weights at p. */
+/** Returns the words of sums in f64, at `to`, of n vectors of d at x by rows of weights at p. */
 export const mixWords = (p: number, rows: number, x: number, n: number, d: number, to: number): readonly number[] => [
   ...[ops.mix, p, 4 * n, rows, x, n, d, to],
 ];
 
 /**
- * The words of @kv/core's `gram` or `quadratic`: x `[heads, n, d]` at `at`, w or m beside it, c `[origins, d]`, lengths of
- * the heads; `rows` of the matrices, or matrices of a head, `weights` rows of w.
+ * Returns the words of @kv/core's `gram` or `quadratic`: x `[heads, n, d]` at `at`, followed by w or m, c
+ * `[origins, d]`, lengths of the heads; `rows` of the matrices, or matrices of a head, `weights` rows of w.
  */
 export const matrixWords = (
   kind: 'gram' | 'quadratic',
@@ -75,7 +75,7 @@ export const matrixWords = (
   sizes: readonly [heads: number, n: number, d: number, rows: number, weights: number, origins: number],
 ): readonly number[] => [ops[kind], x, y, c, out, ...sizes, lengths];
 
-/** How the kernels lay attention's memory out. */
+/** Sizes of the memory that attention's kernels use. */
 export interface Sizes {
   readonly threads: number;
   readonly activation: number;
@@ -98,16 +98,16 @@ export interface AttentionShape {
   /** The layer's number, and bytes from the first cache to this layer's words. */
   readonly layer: number;
   readonly cache: number;
-  /** Keys, queries, weights and values of blocks meet in 8 bits. */
+  /** Whether blocks attend in 8 bits: keys, queries, weights and values. */
   readonly eight: boolean;
 }
 
-/** Who does an operation on rows: everybody all, or each a share of rows or (of one row) columns. */
+/** How threads divide an operation on rows: each does all, or a share of rows or (for one row) of columns. */
 const modes = { all: 0, rows: 1, columns: 2 } as const;
 
 const bits = new Float32Array(1),
   bitsOf = new Uint32Array(bits.buffer);
-/** The word of a real. */
+/** Returns the word of a real number. */
 const real = (value: number): number => {
   bits[0] = value;
   return bitsOf[0];
@@ -120,8 +120,8 @@ const exactly = 256,
   few = 512;
 
 /**
- * Writes code for one row, or for up to `rows`. Of one row whatever is cheap everybody computes for itself, so that
- * threads meet only around products and attention; of many each thread takes a share of the rows.
+ * Writes code for one row, or for up to `rows`. For one row every thread computes cheap operations itself, so that
+ * threads synchronise only around products and attention; for many rows each thread takes a share of the rows.
  */
 export class BytecodeWriter {
   readonly words: number[] = [];
@@ -129,19 +129,22 @@ export class BytecodeWriter {
   /** Bytes of code up to where keys and values of a block were last in the cache. */
   appended = 0;
   readonly #sizes: Sizes;
-  /** Rows that there is room for, a multiple of four but for 1. */
+  /** Allocated rows: 1, or a multiple of four. */
   readonly #room: number;
   readonly #mode: 'all' | 'rows';
   readonly #apart: boolean;
-  /** What was last put in 8 bits. */
+  /** The value last rounded to 8 bits. */
   #quantised: { readonly x: BufferSlice; readonly codes: BufferSlice; readonly meta: BufferSlice } | undefined;
-  /** Pieces of the operation before are taken since threads last met. */
+  /** Whether threads have claimed pieces of an operation since the last barrier. */
   #claimed = false;
   readonly #touched = new Set<BufferRange>();
   #codes: BufferRange | undefined;
   #meta: BufferRange | undefined;
 
-  /** @param apart rows are tokens of several sequences, and come out, to the bit, as by themselves */
+  /**
+   * @param apart whether rows are tokens of several sequences, each with the result, to the bit, that it would have
+   * alone
+   */
   constructor(sizes: Sizes, rows: number, apart: boolean = false) {
     [this.#sizes, this.#apart] = [sizes, apart];
     this.layout = new Layout(rows === 1 ? 1 : 4 * Math.ceil(rows / 4), sizes.ownBytes);
@@ -149,12 +152,12 @@ export class BytecodeWriter {
     this.#mode = rows === 1 ? 'all' : 'rows';
   }
 
-  /** Bytes of code so far. */
+  /** Number of bytes of code so far. */
   get length(): number {
     return 4 * this.words.length;
   }
 
-  /** Room for values of `width` numbers: shared, or of one row what each thread computes for itself. */
+  /** Allocates values of `width` numbers: shared, or, for one row, local to each thread. */
   value(width: number, shared: boolean = this.#room > 1): BufferSlice {
     const base: AddressBase = shared ? 1 : 2,
       stride = 4 * padded(width),
@@ -259,7 +262,7 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** Attention of the rows, whose keys and values join the cache. */
+  /** Writes attention of the rows, whose keys and values are appended to the cache. */
   attention(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
     const { queryHeads, headDim, layer } = shape;
     this.#use([[q, this.#mode]], []);
@@ -293,7 +296,7 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** Of each row over caches of its own. */
+  /** Writes attention of each row over its own caches. */
   #tokens(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
     const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
       { partBytes, tokenScratch } = this.#sizes,
@@ -354,7 +357,7 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** x in 8 bits, once, if some part wants it so; what a product with these parts reads. */
+  /** Rounds x to 8 bits, once, if some part needs it so, and returns what a product with these parts reads. */
   #activations(x: BufferSlice, parts: readonly WeightPanels[]): readonly (readonly [BufferSlice, WorkShare])[] {
     const eight = parts.some(({ exact, kind }) => !exact && !isFloat(kind)),
       own = this.#room === 1;
@@ -362,7 +365,7 @@ export class BytecodeWriter {
       const { inputs } = parts[0],
         base = own ? 2 : 1,
         stride = inputs * this.#sizes.activation;
-      // one room for all, since nobody reads the last ones any more: the threads have met behind their product
+      // one buffer for all: the previous values are no longer read, as threads synchronise after their product
       this.#codes = this.#atLeast(this.#codes, base, this.#room * stride);
       this.#meta = this.#atLeast(this.#meta, base, (this.#room * inputs) / 2);
       const codes: BufferSlice = { base, at: this.#codes.at, stride, room: this.#codes },
@@ -391,15 +394,15 @@ export class BytecodeWriter {
     return this.layout.take(base, bytes);
   }
 
-  /** Panels that are claimed at a time. */
+  /** Returns the number of panels that a thread claims at a time. */
   #piece(outputs: number): number {
     return Math.max(1, Math.ceil(outputs / 16 / (this.#sizes.threads === 1 ? 1 : 6 * this.#sizes.threads)));
   }
 
   /**
-   * Notes what an operation reads and writes; before one that could see, or spoil, another thread's part of what was
-   * done since, all threads meet. `claims`: its pieces go to whoever comes first, as only one operation's may between
-   * two meetings.
+   * Records what an operation reads and writes, and adds a barrier before one that could read, or overwrite, another
+   * thread's part of an operation since the last barrier. `claims`: threads claim pieces on a first-come basis, which
+   * only one operation between two barriers may do.
    */
   #use(
     reads: readonly (readonly [BufferSlice, WorkShare])[],
@@ -429,12 +432,12 @@ export class BytecodeWriter {
     this.#claimed ||= claims;
   }
 
-  /** The words of a weight. */
+  /** Returns the words of a weight. */
   #weight({ kind, at: word, inputs, exact }: WeightPanels): { kind: number; word: number; inputs: number } {
     return { kind: kind + (exact ? exactly : 0) + (this.#apart ? few : 0), word, inputs };
   }
 
-  /** All threads meet. */
+  /** Writes a barrier for all threads. */
   #meet(): void {
     this.#put(ops.barrier);
     this.#claimed = false;
@@ -453,7 +456,7 @@ export class BytecodeWriter {
   }
 }
 
-/** The word of an address: its place is a multiple of 4, and what it counts from is in the lowest bits. */
+/** Returns the word of an address: the offset is a multiple of 4, and the lowest bits hold its base. */
 function at({ base, at }: BufferSlice): number {
   return at + base;
 }

@@ -4,7 +4,7 @@ import type { BytecodeWriter, WeightPanels } from './code.ts';
 import type { BufferSlice } from './layout.ts';
 import { UnsupportedModelError } from './unfit.ts';
 
-/** Where the constants of a program lie, by instruction: weights in parts, of gates and ups apart, and arrays. */
+/** Addresses of a program's constants, by instruction: weights in parts, separately for gates and ups, and arrays. */
 export interface ProgramConstants {
   readonly parts: readonly WeightPanels[];
   /** Rows of the weight before the ups, where it is only gated: both are one part then. */
@@ -16,15 +16,15 @@ export interface ProgramConstants {
 /** Activations of kernel/rows.ts. */
 const activations = { silu: 0, gelu: 1 } as const;
 
-/** The one user of a value that nobody else sees. */
+/** Returns the only reader of a value, if there is exactly one. */
 export function onlyUser(program: Program, { id }: RowsValue): Instruction | undefined {
   const users = program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
   return users.length === 1 && program.outputs.every((output) => output.id !== id) ? users[0] : undefined;
 }
 
 /**
- * Writes a program's code: from the places of its inputs to those of its outputs, rows `[m, H * d]` where the program
- * says heads. Places of other values are free again, those of inputs are not.
+ * Writes a program's code, from its inputs' addresses to its outputs', rows `[m, H * d]` where the program says heads.
+ * Buffers of other values are freed, those of inputs are not.
  */
 export function writeProgram(
   code: BytecodeWriter,
@@ -38,7 +38,7 @@ export function writeProgram(
     if (found === undefined) throw new KvError(program.name, `expected a value ${id} before it is used, got none`);
     return found;
   };
-  /** How many instructions still read what lies in a room. */
+  /** Buffers whose values are still needed. */
   const held = new Set([...inputs.map(({ room }) => room)]);
   const done = (index: number): void => {
     const later = program.instructions.slice(index + 1),

@@ -9,7 +9,7 @@ const before = 4;
 /** Bytes of the words that describe a layer's cache. */
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
 
-/** What one pass works on; several may be under way, since they wait between layers. */
+/** The buffers of one pass. Several passes may be in progress, since they pause between layers. */
 export class PassBuffers {
   readonly work: ScratchSpace;
   readonly team: ThreadPool;
@@ -37,7 +37,7 @@ export class PassBuffers {
     ];
   }
 
-  /** The words of a command that say where things are: what code shares and owns, angles, caches, packed keys. */
+  /** Returns the address words of a command: shared and per-thread memory, angles, caches, packed keys. */
   command(
     { layout, code, end }: LoadedCode,
     rows: number,
@@ -62,13 +62,16 @@ export class PassBuffers {
     };
   }
 
-  /** Where sums of weights go of so many layers and query heads; kernels write blocks of 32 slots, or 3 slots behind. */
+  /**
+   * Allocates sums of weights for this number of layers and query heads; kernels write blocks of 32 slots, or up to 3
+   * slots past the end.
+   */
   shares(layers: number, heads: number, slots: number): Pick<Command, 'shares' | 'stride'> {
     const stride = 32 * Math.ceil((slots + 3) / 32);
     return { stride, shares: this.#shares.at(4 * layers * heads * stride) };
   }
 
-  /** Where the words lie that say what sums count: from which row on, and what of a weight. */
+  /** Returns the address of the words that define what sums count: the first row, and the statistic of a weight. */
   sums(counted: readonly (readonly [since: number, kind: number])[]): number {
     const at = this.#sums.at(4 + 8 * counted.length);
     this.team.heap.words(at, 1 + 2 * counted.length).set([counted.length, ...counted.flat()]);
@@ -82,7 +85,7 @@ export class PassBuffers {
     return at;
   }
 
-  /** Words of rows that each have caches of their own and stand somewhere. */
+  /** Returns the words of rows that each have their own caches and position. */
   rows(rows: readonly (readonly LayerCache[])[], positions: Uint32Array): Pick<Command, 'caches' | 'apart'> {
     const each = (cacheBytes(rows[0][0].heads) * rows[0].length) / 4 + 1,
       caches = this.#caches.at(4 * each * rows.length),
@@ -94,7 +97,7 @@ export class PassBuffers {
     return { caches, apart: 4 * each };
   }
 
-  /** Bytes of a layer's cache as blocks attend to it, once m more have joined. */
+  /** Returns the bytes of a layer's cache in the form that blocks attend to, once m more have joined. */
   #packedBytes({ lengths, headDim }: LayerCache, m: number): number {
     const { packedBytes } = this.team.kernels;
     return lengths.reduce((sum, n) => sum + packedBytes(Number(this.#eight), headDim, n + m), 0);
@@ -106,7 +109,7 @@ export class PassBuffers {
   }
 }
 
-/** Puts what the kernels read of each layer's cache into words. */
+/** Writes what the kernels read of each layer's cache into words. */
 function describe(caches: readonly LayerCache[], words: Uint32Array): void {
   const each = cacheBytes(caches[0].heads) / 4;
   for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {

@@ -18,23 +18,26 @@ import { ThreadPool } from './team.ts';
 export interface WasmEngineOptions {
   /** @defaultValue 1 */
   readonly threads?: number;
-  /** Products in f32 of weights as stored; otherwise weights of at most 8 bits meet activations in 8 bits. */
+  /**
+   * Computes products in f32 from weights as stored. Otherwise weights of at most 8 bits are multiplied with
+   * activations rounded to 8 bits. @defaultValue false
+   */
   readonly exact?: boolean;
-  /** Told in one sentence why there is one thread where more were asked for. @defaultValue console.warn */
+  /** Called with one sentence if there is one thread where more were asked for. @defaultValue console.warn */
   readonly warn?: (sentence: string) => void;
 }
 
 /** Rows that go through a program at a time. */
 const tile = 256;
 
-/** A program whose weights lie in panels. */
+/** A program whose weights are packed in panels. */
 export interface WasmRunnable extends Runnable {
   readonly program: Program;
   readonly placed: ReadonlyMap<Instruction, ProgramConstants>;
   readonly team: ThreadPool;
 }
 
-/** Runs programs on this package's module, in memory that its threads share. */
+/** Returns an engine that runs programs on this package's module, in memory that its threads share. */
 export function wasmEngine(
   fast: FastModule,
   { threads = 1, exact = false, warn = console.warn }: WasmEngineOptions = {},
@@ -44,7 +47,7 @@ export function wasmEngine(
   const alone = (why: string): void =>
     warn(new KvError('wasm', `expected ${threads} threads, goes on with one: ${why}`).message);
   const start = async (): Promise<ThreadPool> => {
-    // others take a while to come up
+    // other threads take a while to start
     const [started] = await Promise.all([ThreadPool.start(fast, threads, alone), threads > 1 && warmUp()]);
     return started;
   };
@@ -72,17 +75,17 @@ export function wasmEngine(
   };
 }
 
-/** What reports call an engine on so many threads. */
+/** Returns an engine's name in reports, for this number of threads. */
 export const engineName = ({ form }: FastModule, exact: boolean, threads: number): string =>
   `wasm, ${exact ? 'f32' : 'stored weights'}, ${formNames[form]}, ${threads} thread${threads === 1 ? '' : 's'}`;
 
-/** Code for so many rows, written when first asked for. */
+/** Code for a number of rows, written when first asked for. */
 interface Written extends LoadedCode {
   readonly inputs: readonly BufferSlice[];
   readonly outputs: readonly BufferSlice[];
 }
 
-/** What it closes over holds no weight of the checkpoint: those bytes are the caller's to drop. */
+/** Returns a program to run. Its closure holds no weight of the checkpoint, so that the caller may drop those bytes. */
 function runnable(team: ThreadPool, whole: Program, placing: WeightArena, release: () => void): WasmRunnable {
   const { heap, kernels } = team,
     { program, placed } = place(whole, placing),
@@ -101,7 +104,7 @@ function runnable(team: ThreadPool, whole: Program, placing: WeightArena, releas
     written.set(rows, all);
     return all;
   };
-  /** At most a tile of rows, from row `from` of the inputs to the same rows of the outputs. */
+  /** Runs at most a tile of rows, from row `from` of the inputs to the same rows of the outputs. */
   const pass = (
     inputs: readonly Float32Array[],
     outputs: readonly Float32Array[],
@@ -192,7 +195,7 @@ export const nothing = {
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 
-/** A program without its weights, gains and biases, which are placed. */
+/** Places a program's weights, gains and biases, and returns the program without them. */
 function place(program: Program, placing: WeightArena): Pick<WasmRunnable, 'program' | 'placed'> {
   const placed = new Map<Instruction, ProgramConstants>();
   const instructions = program.instructions.map((instruction) => {

@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
 import { UnsupportedModelError } from './unfit.ts';
 
-/** Bytes of a page of WebAssembly memory, and the most that there are. */
+/** Bytes of a page of WebAssembly memory, and the maximum number of pages. */
 const page = 65_536,
   mostPages = 65_536;
-/** What a module keeps for itself below: its constants, and @kv/cpu's behind byte 1024. */
+/** Bytes reserved for the module: its constants, and @kv/cpu's after byte 1024. */
 const reserved = 2048;
-/** Places are multiples of a cache line. */
+/** Alignment of allocations: a cache line. */
 export const line = 64;
 
 interface Range {
@@ -14,12 +14,12 @@ interface Range {
   end: number;
 }
 
-/** A WebAssembly memory that threads share, and who has which bytes of it. */
+/** An allocator over a WebAssembly memory that threads share. */
 export class Heap {
   readonly memory: WebAssembly.Memory;
-  /** Free ranges below `#end`, ascending, none beside another. */
+  /** Free ranges below `#end`, ascending, no two adjacent. */
   readonly #free: Range[] = [];
-  /** Of this memory, as long as it had a size. */
+  /** All buffers that this memory has had, one per size. */
   readonly #buffers = new WeakSet<object>();
   #end: number = reserved;
   #live = 0;
@@ -29,12 +29,12 @@ export class Heap {
     this.memory = sharedMemory();
   }
 
-  /** Bytes that are allocated now. */
+  /** Number of bytes allocated now. */
   get live(): number {
     return this.#live;
   }
 
-  /** Room for `bytes`, zeroed only if never used before. @throws KvError where the memory cannot grow to it. */
+  /** Allocates `bytes`, zeroed only if never used before. @throws KvError where the memory cannot grow to it. */
   allocate(bytes: number): number {
     const size = Math.max(line, line * Math.ceil(bytes / line)),
       index = this.#free.findIndex(({ at, end }) => end - at >= size);
@@ -60,7 +60,7 @@ export class Heap {
     return at;
   }
 
-  /** Gives back what `allocate` gave for as many bytes. */
+  /** Frees an allocation of `bytes`. */
   free(at: number, bytes: number): void {
     const size = Math.max(line, line * Math.ceil(bytes / line)),
       after = this.#free.findIndex((range) => range.at > at),
@@ -85,7 +85,7 @@ export class Heap {
     this.#buffers.add(buffer);
     return new Float32Array(buffer, at, length);
   }
-  /** Whether numbers lie here: their `byteOffset` is their address. */
+  /** Returns whether an array lies in this memory; then its `byteOffset` is its address. */
   holds({ buffer }: Float32Array): boolean {
     return this.#buffers.has(buffer);
   }
@@ -109,7 +109,7 @@ export class Heap {
   }
 }
 
-/** A shared memory that may grow to 4 GiB, or as far as this process can reserve addresses. */
+/** Creates a shared memory that may grow to 4 GiB, or as far as this process can reserve addresses. */
 function sharedMemory(): WebAssembly.Memory {
   let last: unknown;
   for (let maximum = mostPages; maximum >= mostPages / 16; maximum /= 2)

@@ -3,16 +3,16 @@ import { nothing } from './engine.ts';
 import type { ThreadPool } from './team.ts';
 import { GrowableBuffer } from './workspace.ts';
 
-/** Multiplications that are worth waking the other threads for. */
+/** Multiplications from which on it pays to wake the other threads. */
 export const WORTH: number = 2 ** 22;
 
 export const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
-/** How operations of the host run on all threads of a team. */
+/** Runs operations of the host on all threads of a pool. */
 export interface Calls {
-  /** Places for so many bytes each, on lines of a cache; what was there before is anyone's. */
+  /** Returns addresses of scratch of these sizes, aligned to cache lines. Contents are undefined. */
   place(...bytes: readonly number[]): readonly number[];
-  /** Runs these words over so many rows, with `more` bytes of a thread's own beside those of products. */
+  /** Runs these words over `rows` rows, with `more` bytes per thread in addition to those of products. */
   run(words: readonly number[], rows?: number, more?: number): void;
 }
 

@@ -10,8 +10,8 @@ const SOME = 128,
   SHORT = 32;
 
 /**
- * The references of @kv/core's kernels of matrices on all threads of a team, with the same bits as on one: of vectors of
- * whole tiles, where it is worth it.
+ * The references of @kv/core's kernels of matrices on all threads of a team, with the same bits as on one: of vectors
+ * of whole tiles, where it is worth it.
  */
 export function heapKernels(team: ThreadPool): (kernel: Kernel, apart: Ref) => Ref {
   const { heap } = team,

@@ -3,14 +3,14 @@ import { activationBytes } from './kernels.ts';
 import type { WeightArena } from './placing.ts';
 import type { ThreadPool } from './team.ts';
 
-/** Code in a team's memory, and what room it wants. */
+/** Code in a pool's memory, and the scratch that it needs. */
 export interface LoadedCode {
   readonly code: number;
   readonly end: number;
   readonly layout: BytecodeWriter['layout'];
 }
 
-/** What code needs to know of a team. */
+/** Returns what code needs to know of a pool. */
 export const sizesOf = ({ kernels, threads, fast }: ThreadPool): Sizes => ({
   threads,
   activation: activationBytes(fast.form),
@@ -21,7 +21,7 @@ export const sizesOf = ({ kernels, threads, fast }: ThreadPool): Sizes => ({
   packScratch: kernels.packScratch,
 });
 
-/** Puts code into a team's memory. */
+/** Copies code into a pool's memory. */
 export function install(
   { heap }: ThreadPool,
   placing: WeightArena,

@@ -1,4 +1,4 @@
-/** The functions of kernel/module.ts; places and row lengths are bytes. */
+/** The functions of kernel/module.ts; addresses and row lengths are in bytes. */
 export interface Kernels {
   setWide(wide: number): void;
   panelBytes(kind: number, inputs: number): number;
@@ -47,22 +47,24 @@ export interface Kernels {
     to: number,
     scratch: number,
   ): void;
-  /** Of each row what `rowProduct` gives for it. */
+  /** Gives each row the result of `rowProduct`. */
   fewProduct: Kernels['rowsProduct'];
-  /** Of each row what `floatProduct` gives for it alone. */
+  /** Gives each row the result that `floatProduct` has for it alone. */
   fewFloats: Kernels['floatProduct'];
-  /** Bytes of scratch that products of many rows want. */
+  /** Bytes of scratch that products of many rows need. */
   readonly SCRATCH: WebAssembly.Global;
-  /** Bytes of a thread's own memory before what code places there. */
+  /** Returns the bytes of a thread's own memory before the part that code allocates. */
   ownBytes(): number;
   partBytes(heads: number, headDim: number): number;
   tokenScratch(group: number): number;
   rowsScratch(headDim: number): number;
   packScratch(headDim: number): number;
-  /** Whether attention of blocks in 8 bits pays (1), and bytes of n slots of a KV head as it wants them. */
+  /** Returns 1 if attention of blocks in 8 bits is faster, and the bytes of n slots of a KV head in its form. */
   eights(headDim: number): number;
   packedBytes(eight: number, headDim: number, slots: number): number;
-  /** Rows `slots`, n ascending words, of so many bytes: one behind the other to `to`, which may be where they lie. */
+  /**
+   * Moves rows `slots`, n ascending words, of `bytes` bytes each, one after the other to `to`, which may equal `from`.
+   */
   gather(from: number, to: number, bytes: number, slots: number, n: number): void;
   /** Attention in steps: see kernel/scores.ts. */
   packKeys(keys: number, n: number, d: number, to: number): void;
@@ -71,7 +73,7 @@ export interface Kernels {
   softmax(s: number, n: number, end: number): void;
   columns(s: number, ld: number, rows: number, n: number, acc: number, top: number): void;
   mixRows(m: number, n: number, p: number, ldp: number, v: number, row: number, out: number, ldo: number): void;
-  /** Of @kv/cpu's kernel, see there. */
+  /** Part of @kv/cpu's kernel, see there. */
   norms(x: number, n: number, d: number, p: number, out: number): void;
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
@@ -84,17 +86,17 @@ export interface Kernels {
 
 /** Which instructions a module uses: plain SIMD, relaxed dots added in 16 bits, or in 32 bits. */
 export type InstructionSet = 0 | 1 | 2;
-/** How codes of 8 bits meet the 32-bit dot: as two digits, unsigned, or signed. */
+/** How 8-bit codes are passed to the 32-bit dot: as two digits, unsigned, or signed. */
 export type DotEncoding = 0 | 1 | 2;
 
-/** A compiled module that computes rightly here. */
+/** A compiled module that passed the self-test here. */
 export interface FastModule {
   readonly form: InstructionSet;
   readonly wide: DotEncoding;
   readonly module: WebAssembly.Module;
 }
 
-/** Bytes of an activation in 8 bits. */
+/** Returns the bytes of an activation in 8 bits. */
 export const activationBytes = (form: InstructionSet): number => (form === 0 ? 2 : 1);
 
 export const formNames: readonly [plain: string, relaxed16: string, relaxed32: string] = [

@@ -1,18 +1,18 @@
-/** Where an address counts from: nothing, what all threads share, or what a thread has of its own. */
+/** The base of an address: absolute, the shared memory, or a thread's own memory. */
 export type AddressBase = 0 | 1 | 2;
 
-/** Rows of numbers somewhere. */
+/** Rows of numbers in a buffer. */
 export interface BufferSlice {
   readonly base: AddressBase;
   /** Bytes from the base, a multiple of 16. */
   readonly at: number;
   /** Bytes from one row to the next. */
   readonly stride: number;
-  /** What it is a part of. */
+  /** The allocation that it is a part of. */
   readonly room: BufferRange;
 }
 
-/** A range that was given out, and who touched it since threads last met. */
+/** An allocated range, and the accesses to it since the last barrier. */
 export interface BufferRange {
   readonly base: AddressBase;
   readonly at: number;
@@ -22,27 +22,27 @@ export interface BufferRange {
 }
 
 /**
- * Whose part of a value an operation touches: everybody all of it, a share of rows or of columns each, or pieces that
- * whoever comes first takes.
+ * The part of a value that each thread accesses: all of it, a share of rows or of columns, or pieces claimed on a
+ * first-come basis.
  */
 export type WorkShare = 'all' | 'rows' | 'columns' | 'pieces';
 
 const line = 64;
 
-/** Places of two bases, given out and taken back while code is written. */
+/** An allocator over two bases, used while code is written. */
 export class Layout {
-  /** Rows that there is room for. */
+  /** Allocated rows. */
   readonly rows: number;
   readonly #ends: Record<AddressBase, number>;
   readonly #free: BufferRange[] = [];
 
-  /** @param own bytes that are taken of each thread's own */
+  /** @param own bytes of each thread's own memory that are taken already */
   constructor(rows: number, own: number) {
     this.rows = rows;
     this.#ends = { 0: 0, 1: 0, 2: line * Math.ceil(own / line) };
   }
 
-  /** Bytes that are wanted of what is shared, and of each thread's own. */
+  /** Bytes needed of shared memory, and of each thread's own. */
   get shared(): number {
     return this.#ends[1];
   }
@@ -59,7 +59,7 @@ export class Layout {
     return { base, at, bytes: size, read: new Set() };
   }
 
-  /** Nobody reads it any more; who touched it since threads last met still matters. */
+  /** Frees a range. Its accesses since the last barrier still matter. */
   give(room: BufferRange): void {
     this.#free.push(room);
   }

@@ -7,24 +7,27 @@ import type { BufferSlice } from './layout.ts';
 import type { WeightArena } from './placing.ts';
 import type { ThreadPool } from './team.ts';
 
-/** A pass as code: where each layer's begins and its rows lie, and those behind the last. */
+/** The code of a pass: where each layer's code begins and its rows lie, and the rows after the last layer. */
 export interface CompiledPass extends LoadedCode {
   readonly starts: readonly number[];
-  /** Behind what the last layer appends to its caches. */
+  /** Code offset after the last layer's append to its caches. */
   readonly appended: number;
   readonly rows: readonly BufferSlice[];
-  /** Behind the layers, in the same code, where it has them. */
+  /** The logits after the layers, if the same code computes them. */
   readonly logits?: BufferSlice;
 }
 
-/** What lines are for: so many rows, of one sequence or `apart` of several, and with their logits or without. */
+/**
+ * What the code is compiled for: the number of rows, of one sequence or `apart` of several, with or without their
+ * logits.
+ */
 interface PassShape {
   readonly rows: number;
   readonly apart?: boolean;
   readonly head: boolean;
 }
 
-/** Writes a pass through all layers, and puts it into the team's memory. */
+/** Compiles a pass through all layers into the pool's memory. */
 export function compilePass(
   team: ThreadPool,
   placing: WeightArena,
@@ -58,7 +61,7 @@ export function compilePass(
   };
 }
 
-/** How many of `most` layers from this one on turn by the same angles, or by none. */
+/** Returns how many of `most` layers from this one on use the same angles, or none. */
 export function alike(ropes: Decoder<WasmRunnable>['config']['ropes'], from: number, most: number): number {
   let rope = ropes[from],
     count = 0;

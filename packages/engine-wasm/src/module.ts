@@ -3,26 +3,26 @@ import type { FastModule, InstructionSet } from './kernels.ts';
 import { moduleBytes } from './module-bytes.ts';
 import { fastest, fits } from './self-test.ts';
 
-/** A module in this form, or nothing where its instructions are missing or give wrong results. */
+/** Returns the module in this form, or undefined if its instructions are missing or give wrong results. */
 export async function moduleOf(form: InstructionSet): Promise<FastModule | undefined> {
   const bytes = await unpacked(form);
   return valid(form, bytes) ? working(form, await WebAssembly.compile(bytes)) : undefined;
 }
 
-/** Pairs of vectors to registers of 256 bits, at once and with the optimising compiler alone. */
+/** V8 flags that compile pairs of vectors to registers of 256 bits, at once and with the optimising compiler only. */
 const paired = ['experimental-wasm-revectorize', 'no-liftoff', 'no-wasm-lazy-compilation', 'no-wasm-inlining'] as const,
   back = paired.map((flag) => (flag.startsWith('no-') ? flag.slice(3) : `no-${flag}`));
 
 /**
- * A module in this form as V8 compiles it for registers of 256 bits, or nothing where that is not known to work. Nothing
- * else is compiled so.
+ * Returns the module in this form, compiled by V8 for registers of 256 bits, or undefined where that is not known to
+ * work. The flags apply to this compilation only.
  */
 export async function pairedModuleOf(form: InstructionSet): Promise<FastModule | undefined> {
   const flags = pairing();
   if (flags === undefined) return undefined;
   const plain = await unpacked(form);
   if (!valid(form, plain)) return undefined;
-  // an empty section more: of the same bytes V8 would give what it has compiled without the flags
+  // one more empty section: for the same bytes V8 would return the code that it compiled without the flags
   const bytes = new Uint8Array(plain.length + 4);
   bytes.set(plain);
   bytes.set([0, 2, 1, 0x70], plain.length);
@@ -52,7 +52,7 @@ function working(form: InstructionSet, module: WebAssembly.Module): FastModule |
 
 let chosen: Promise<FastModule | undefined> | undefined;
 
-/** The fastest form of this process, measured once; undefined where there is no WebAssembly SIMD or shared memory. */
+/** Returns the fastest module of this process, measured once; undefined without WebAssembly SIMD or shared memory. */
 export function fastModule(): Promise<FastModule | undefined> {
   return (chosen ??= choose());
 }
@@ -77,14 +77,16 @@ async function unpacked(form: InstructionSet): Promise<Uint8Array<ArrayBuffer>> 
   return new Uint8Array(await new Blob(chunks).arrayBuffer());
 }
 
-/** Node 20 has relaxed SIMD behind a flag of V8. */
+/** Sets the V8 flag that Node 20 needs for relaxed SIMD, and returns whether flags can be set here. */
 function flagRelaxed(): boolean {
   const flags = nodeFlags();
   flags?.set(['experimental-wasm-relaxed-simd']);
   return flags !== undefined;
 }
 
-/** Flags of a V8 that is known to compile pairs of vectors rightly: of Node 24 to 26. Another one may crash. */
+/**
+ * Returns the flags of a V8 that is known to compile pairs of vectors correctly, Node 24 to 26. Another one may crash.
+ */
 function pairing(): NodeFlags | undefined {
   return /^(13\.6|14\.1|14\.6)\./.test(globalThis.process?.versions?.v8 ?? '') && process.arch === 'x64'
     ? nodeFlags()

@@ -3,9 +3,9 @@ import { DecodeSlot } from './together.ts';
 import type { FusedPass } from './whole.ts';
 
 /**
- * Tokens pass whole where caches lie in the module's memory. Views and frozen rows, which need a word between a layer's
- * queries and its attention, and heads of a width that the module's attention does not take, go through the host's pass
- * over the same caches. Tokens of several sequences pass together.
+ * Returns passes that run fused where caches lie in the module's memory. Views and frozen rows, which act between a
+ * layer's queries and its attention, and heads of a width that the module's attention does not support, use the host's
+ * pass over the same caches. Tokens of several sequences are batched.
  */
 export function wholePasses(whole: FusedPass): TokenPasses {
   return {
@@ -20,14 +20,14 @@ export function wholePasses(whole: FusedPass): TokenPasses {
       else counters.layered = (counters.layered ?? 0) + 1;
       if (inOne && place instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
         return place.pass(memory, ids[0], options);
-      // the others need not wait for what goes by itself
+      // the others need not wait for a pass that is not batched
       place?.leave();
       return inOne ? whole.pass(memory, ids, options) : layerPasses.pass(memory, ids, options);
     },
   };
 }
 
-/** Whether nothing in this phase has a say between a layer's queries and its attention. */
+/** Returns whether nothing in this phase acts between a layer's queries and its attention. */
 const passesWhole = ({ policy }: ActivePolicy, phase: PassOptions['phase']): boolean =>
   policy.hooks('view').every(({ during }) => during !== 'both' && during !== phase) &&
   (phase === 'decode' || policy.hooks('freeze').length === 0);

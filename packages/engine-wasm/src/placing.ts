@@ -9,7 +9,7 @@ import type { RepackedRows } from './repack.ts';
 /** Outputs of a panel. */
 const panel = 16;
 
-/** What one program holds of a team's memory. */
+/** The memory of a pool that one program holds. */
 export class WeightArena {
   readonly #team: ThreadPool;
   readonly #exact: boolean;
@@ -26,7 +26,7 @@ export class WeightArena {
     return at;
   }
 
-  /** Room for what kernels read in whole vectors, with zeros behind the numbers. */
+  /** Copies an array that kernels read in whole vectors, padded with zeros. */
   array(numbers: Float32Array): number {
     const at = this.take(4 * numbers.length + 64);
     this.#team.heap.floats(at, numbers.length + 16).fill(0);
@@ -34,7 +34,7 @@ export class WeightArena {
     return at;
   }
 
-  /** A weight in panels, at the width that it is stored in: one part for each run of rows of a kind, cut before `cut`. */
+  /** Packs a weight into panels, at its stored width: one part for each run of rows of a kind, cut before `cut`. */
   weight(weight: Matrix, cut = 0): readonly WeightPanels[] {
     return runs(weight, cut).map((rows) => this.#panels(rows, weight.inputs));
   }
@@ -70,12 +70,12 @@ export class WeightArena {
   }
 }
 
-/** Stored rows, and the form in which the module takes them. */
+/** Stored rows, and the form that the module multiplies them in. */
 interface Piece extends MatrixPart {
   readonly as: RepackedRows;
 }
 
-/** Runs of rows of one form, none across `cut`. */
+/** Returns runs of rows of one form, none across `cut`. */
 function runs({ parts }: Matrix, cut: number): readonly (readonly Piece[])[] {
   const out: Piece[][] = [];
   let row = 0;
@@ -89,7 +89,7 @@ function runs({ parts }: Matrix, cut: number): readonly (readonly Piece[])[] {
   return out;
 }
 
-/** A part before its row `at`, and from it on. */
+/** Splits a part before its row `at`. */
 function split(part: Piece, at: number): readonly Piece[] {
   if (!(at > 0 && at < part.rows)) return [part];
   const bytes = (at * part.bytes.length) / part.rows;

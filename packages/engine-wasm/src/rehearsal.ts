@@ -3,7 +3,7 @@ import { cpu } from '@kv/cpu';
 import { compile, StepCache, runEvent, readDecisions } from '@kv/core/engine';
 import type { EventLayer } from '@kv/core/engine';
 
-/** What most pieces call. */
+/** A scorer with the calls that most pieces make. */
 const usual = scorer('usual', { needs: [keys] }, ({ ops, at, keys: k }) => {
   const h = ops.simplex(ops.exp(ops.norm(k)));
   const o = ops.matmul(h, k);
@@ -15,8 +15,8 @@ const usual = scorer('usual', { needs: [keys] }, ({ ops, at, keys: k }) => {
 const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 
 /**
- * One event over two layers of a few zeros, so that V8 has compiled what most events call before the first real one,
- * which would take half as long again. It is meant for the time in which other threads start.
+ * Runs one event over two layers of a few zeros, so that V8 has compiled the common calls before the first real event,
+ * which would take half as long again. Meant to run while other threads start.
  */
 export async function warmUp(): Promise<void> {
   const [kvHeads, slots, headDim] = [2, 32, 8],

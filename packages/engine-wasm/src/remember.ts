@@ -3,7 +3,7 @@ import type { ModelConfig } from '@kv/checkpoints';
 import type { HostState, LayerMemory } from '@kv/engine';
 import type { Heap } from './heap.ts';
 
-/** What a pass changes of a memory. */
+/** The parts of a memory that a pass changes. */
 export type ObservedMemory = Pick<
   HostState,
   | 'layers'
@@ -18,7 +18,7 @@ export type ObservedMemory = Pick<
   | 'text'
 > & { mostSlots: number };
 
-/** Where a layer's last `window` queries `[window, H * d]` lie, and sums of its weights `[H, stride]`. */
+/** Addresses of a layer's last `window` queries `[window, H * d]`, and of the sums of its weights `[H, stride]`. */
 interface WindowQueries {
   readonly queries: number;
   readonly window: number;
@@ -26,7 +26,7 @@ interface WindowQueries {
   readonly stride: number;
 }
 
-/** Takes what a layer wants remembered of the rows at these positions. */
+/** Records what a layer observes of the rows at these positions. */
 export function recordObservations(
   heap: Heap,
   layer: LayerMemory,

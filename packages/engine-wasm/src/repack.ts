@@ -1,16 +1,16 @@
 import { TWICE_E2M1, UNEVEN, tensorTypes, toFloat32 } from '@kv/checkpoints';
 import type { MatrixPart, TensorType } from '@kv/checkpoints';
 
-/** A stored type in the form that the module multiplies, which holds the same numbers to the bit. */
+/** A stored type in a form that the module multiplies, with the same numbers to the bit. */
 export interface RepackedRows {
   readonly type: TensorType;
-  /** Whole stored blocks in that form. */
+  /** Converts whole stored blocks to that form. */
   pack(blocks: Uint8Array): Uint8Array;
 }
 
 /**
- * IQ4_NL as Q8_0, whose bytes are the numbers of its table; MXFP4 as Q8_0 where its powers of two are halves, else as
- * BF16; other types as they are.
+ * Returns the form of a stored type: IQ4_NL as Q8_0, whose bytes are the numbers of its table; MXFP4 as Q8_0 if its
+ * powers of two are f16 numbers, else as BF16; other types unchanged.
  */
 export function repackRows({ type, bytes }: MatrixPart): RepackedRows {
   if (type === 'IQ4_NL')
@@ -21,10 +21,10 @@ export function repackRows({ type, bytes }: MatrixPart): RepackedRows {
     : { type: 'BF16', pack: upperHalves };
 }
 
-/** Exponents of MXFP4 whose scale, 2^(e - 128), is a half, subnormal ones included. */
+/** Exponents of MXFP4 whose scale, 2^(e - 128), is an f16 number, subnormal ones included. */
 const [LEAST, MOST] = [104, 143];
 
-/** Whether the scales of blocks of MXFP4 are halves, but for blocks of zeros, which any scale gives. */
+/** Returns whether all scales of blocks of MXFP4 are f16 numbers, ignoring blocks of zeros, which any scale gives. */
 function everyHalf(bytes: Uint8Array): boolean {
   const { bytes: size } = tensorTypes.MXFP4;
   for (let at = 0; at < bytes.length; at += size)
@@ -33,7 +33,7 @@ function everyHalf(bytes: Uint8Array): boolean {
   return true;
 }
 
-/** The 16 bits of the half 2^(e - 128); of a block of zeros any finite half. */
+/** Returns the 16 bits of the f16 number 2^(e - 128); for a block of zeros any finite one. */
 function powerScale(blocks: Uint8Array, at: number): number {
   const power = Math.min(MOST, Math.max(LEAST, blocks[at])) - 128;
   return power < -14 ? 1 << (power + 24) : (power + 15) << 10;
@@ -41,7 +41,10 @@ function powerScale(blocks: Uint8Array, at: number): number {
 
 const unevenScale = (blocks: Uint8Array, at: number): number => blocks[at] | (blocks[at + 1] << 8);
 
-/** Blocks of `size` bytes that end in 16 bytes of nibbles as Q8_0: the half that `scale` gives, the table's numbers. */
+/**
+ * Converts blocks of `size` bytes that end in 16 bytes of nibbles to Q8_0: the f16 scale that `scale` gives, the
+ * table's numbers.
+ */
 function asBytes(
   blocks: Uint8Array,
   size: number,
@@ -61,7 +64,7 @@ function asBytes(
   return out;
 }
 
-/** MXFP4 as BF16: a power of two and at most two more bits, so that the upper halves of f32 hold it. */
+/** Converts MXFP4 to BF16: a power of two and at most two more bits fit the upper halves of f32. */
 function upperHalves(blocks: Uint8Array): Uint8Array {
   const words = new Uint16Array(toFloat32('MXFP4', blocks).buffer),
     out = new Uint8Array(words.length);

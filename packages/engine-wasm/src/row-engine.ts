@@ -6,12 +6,12 @@ import { GrowableBuffer } from './workspace.ts';
 /** Slots whose values are mixed at a time, so that they stay in the first-level cache. */
 const mixBlock = 128;
 
-/** Query rows from which on packing the keys pays. */
+/** Query rows from which on packing the keys is faster. */
 const packFrom = 4;
 
 /**
- * The rows of attention in the module, on the calling thread: products in f32, softmax sums and column sums in f64. Keys
- * and values that lie in the team's memory are read there, others are copied.
+ * Returns attention's row arithmetic in the module, on the calling thread: products in f32, softmax sums and column
+ * sums in f64. Keys and values in the pool's memory are read in place, others are copied.
  */
 export function heapRowEngine(team: Pick<ThreadPool, 'heap' | 'kernels' | 'threads'>): RowEngine {
   const { heap, kernels } = team,
@@ -24,7 +24,7 @@ export function heapRowEngine(team: Pick<ThreadPool, 'heap' | 'kernels' | 'threa
   let [keys, values, scores, query, mixed, top] = [0, 0, 0, 0, 0, 0];
   let packed = false;
 
-  /** Where an address of the room is in `memory`. */
+  /** Returns the index of an address in `memory`. */
   const index = (address: number): number => (address - memory.byteOffset) / 4;
   /** Rows `[rows, d]` to `[rows, deep]`. */
   const copyIn = (from: Float32Array, rows: number, to: number): void => {

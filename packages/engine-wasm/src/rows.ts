@@ -7,7 +7,7 @@ export interface HeapRows {
   readonly stride: number;
 }
 
-/** The rows of a place, or the first thread's where each has its own. */
+/** Returns the rows of a buffer, or the first thread's where each has its own. */
 export const rowsAt = (
   heap: Heap,
   { shared, own }: { readonly shared: number; readonly own: number },
@@ -15,7 +15,7 @@ export const rowsAt = (
   rows: number,
 ): HeapRows => ({ data: heap.floats((base === 1 ? shared : own) + at, (rows * stride) / 4), stride: stride / 4 });
 
-/** Rows `[rows, width]` one behind the other to where they belong. */
+/** Copies contiguous rows `[rows, width]` to rows in a heap. */
 export function copyRows(from: Float32Array, width: number, { data, stride }: HeapRows, rows: number): void {
   for (let r = 0; r < rows; r++) data.set(from.subarray(r * width, (r + 1) * width), r * stride);
 }

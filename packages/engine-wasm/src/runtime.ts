@@ -10,7 +10,7 @@ import { wholePasses } from './passes.ts';
 import { FusedPass } from './whole.ts';
 import { heapRowEngine } from './row-engine.ts';
 
-/** Models whose weights and caches lie in the module's memory. */
+/** Returns a runtime whose models keep weights and caches in the module's memory. */
 export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runtime<HostRunning> {
   const engine = wasmEngine(fast, options);
   return {

@@ -4,7 +4,7 @@ import { kinds } from './kinds.ts';
 const inputs = 64,
   outputs = 16,
   rows = 4;
-/** Places in a memory of its own. */
+/** Addresses in a memory of its own. */
 const [source, panel, x, codes, meta, out, scratch] = [0, 1, 2, 3, 4, 5, 8].map((i) => 1024 + 8192 * i);
 
 /** A half of 1. */
@@ -18,8 +18,8 @@ const stored = [
 ] as const;
 
 /**
- * Whether products of one row and of many are right to the last bit, with codes and activations that would overflow
- * whatever is narrower than promised. Some engines compute relaxed dots wrongly, in their baseline compiler alone too.
+ * Returns whether products of one row and of many are exact to the last bit, with codes and activations that would
+ * overflow any narrower arithmetic. Some engines compute relaxed dots wrongly, even in the baseline compiler only.
  */
 export function fits(fast: FastModule): boolean {
   const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true }),
@@ -66,12 +66,12 @@ function place(memory: WebAssembly.Memory, { bytes, codes: at, most }: Omit<(typ
   for (let i = 0; i < activations.length; i += 32) activations[i] = 127;
 }
 
-/** Blocks and rows of a product that is long enough to be timed. */
+/** Blocks and rows of a product long enough to be timed. */
 const long = { blocks: 16, rows: 32 };
 
 /**
- * Which of several modules runs a product of many rows fastest. They take turns, since they are compiled well only after
- * a while, until for some turns none has become faster.
+ * Returns the module that runs a product of many rows fastest. Modules take turns, since they are optimised only after
+ * a while, until none has become faster for several turns.
  */
 export function fastest(modules: readonly FastModule[]): FastModule {
   const [weights, acts, metas, results, work] = [1, 2, 4, 6, 8].map((page) => 65_536 * page);

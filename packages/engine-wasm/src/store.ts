@@ -10,13 +10,13 @@ interface Range {
 
 /** Caches in a heap. */
 export interface HeapStore extends Store {
-  /** Bytes that they take now. */
+  /** Number of bytes allocated now. */
   readonly bytes: number;
 }
 
 /**
- * Caches in a heap, where its threads read and write them; keys, values and positions one behind the other. Storage that
- * nobody released is given back when its keys are collected.
+ * Returns cache storage in a heap, where its threads read and write it: keys, values and positions one after the other.
+ * Storage that was not released is freed when its keys are garbage-collected.
  */
 export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'>): HeapStore {
   const held = new Map<number, Range>();
@@ -27,7 +27,7 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
     heap.free(range.at, range.bytes);
   };
   const lost = new FinalizationRegistry(release);
-  /** Storage at a place that is its own. */
+  /** Returns storage at an allocated address. */
   const lay = (at: number, heads: number, headDim: number, capacity: number, rebased: boolean): Storage => {
     const slots = heads * capacity,
       size = 4 * slots * headDim,

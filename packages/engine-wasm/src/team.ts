@@ -8,7 +8,7 @@ import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 export interface Command {
   readonly code: number;
   readonly end: number;
-  /** What the code's addresses of kind 1 count from, and those of kind 2 in the first thread; then a thread's bytes. */
+  /** The bases of the code's addresses: of kind 1, and of kind 2 in the first thread; then the bytes per thread. */
   readonly shared: number;
   readonly own: number;
   readonly ownBytes: number;
@@ -18,10 +18,10 @@ export interface Command {
   readonly sin: number;
   readonly position: number;
   readonly packed: number;
-  /** Where the last queries of each layer go, `[layer][rows][H * d]`, and how many at most; 0 for nowhere. */
+  /** Where to store the last queries of each layer, `[layer][rows][H * d]`, and at most how many; 0 for none. */
   readonly queries: number;
   readonly window: number;
-  /** Where sums of weights go, `[layer][H][stride]`; 0 for nowhere. */
+  /** Where to store sums of weights, `[layer][H][stride]`; 0 for none. */
   readonly shares: number;
   readonly stride: number;
   /** Bytes from a row's caches to the next row's, where each row has its own; their last word is its position. */
@@ -48,16 +48,16 @@ onmessage = ({ data }) => {
   close();
 };`;
 
-/** Milliseconds that a thread looks for work before it sleeps. */
+/** Milliseconds that a thread spins for work before it sleeps. */
 const patience = 1;
 
-/** Threads over one memory: the caller's and those that serve it. */
+/** A pool of threads over one memory: the caller's and the workers. */
 export class ThreadPool {
   readonly heap: Heap = new Heap();
   readonly fast: FastModule;
   readonly kernels: Kernels;
   readonly threads: number;
-  /** Where programs by themselves work, one after the other, and their angles or a row of a weight. */
+  /** Scratch of programs that run by themselves, one after the other, and their angles or a row of a weight. */
   readonly bench: ScratchSpace = new ScratchSpace(this);
   readonly angles: GrowableBuffer = new GrowableBuffer(this);
   readonly #control: number;
@@ -71,8 +71,9 @@ export class ThreadPool {
   }
 
   /**
-   * A team of so many threads; of one where workers cannot share memory here, and `said` is then told why.
-   * @throws KvError where there is no shared WebAssembly memory.
+   * Starts a pool of `threads` threads, or of one where workers cannot share memory; `said` is then called with the
+   * reason.
+   * @throws KvError without shared WebAssembly memory.
    */
   static async start(fast: FastModule, threads: number, said: (why: string) => void): Promise<ThreadPool> {
     if (threads > 1)
@@ -103,7 +104,7 @@ export class ThreadPool {
     kernels.join(this.#control, 0, threads, mayWait() ? spins : -1);
   }
 
-  /** Runs code with all threads, and returns when it is done. */
+  /** Runs code on all threads, and returns when it is done. */
   call(command: Command): void {
     const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
       { queries, window, shares, stride, apart, sums } = command;
@@ -123,7 +124,7 @@ export class ThreadPool {
   }
 }
 
-/** How many turns of a waiting loop last as long as `patience`. */
+/** Returns how many iterations of the spin loop take `patience`. */
 function spinsOf(kernels: Kernels): number {
   let best = Infinity;
   for (let i = 0; i < 5; i++) {
@@ -134,7 +135,7 @@ function spinsOf(kernels: Kernels): number {
   return Math.round(20_000 * (patience / Math.max(best, 0.001)));
 }
 
-/** Whether this thread may sleep: the main thread of a page may not. */
+/** Returns whether this thread may block: the main thread of a page may not. */
 function mayWait(): boolean {
   try {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0);
@@ -144,7 +145,7 @@ function mayWait(): boolean {
   }
 }
 
-/** A thread that serves, once it does. */
+/** Starts a worker, and resolves when it is ready. */
 async function hire(data: object): Promise<void> {
   if (typeof process === 'object' && process.versions?.node !== undefined) {
     const { Worker } = builtin('node:worker_threads'),

@@ -11,18 +11,18 @@ import type { ObservedMemory } from './remember.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import type { ThreadPool } from './team.ts';
 
-/** Most rows of a pass, few and many: what lies in them is placed for as many. */
+/** Maximum rows of a pass, for few and for many sequences; buffers are allocated for this many. */
 const rooms = [8, 32] as const;
-/** Milliseconds after which others get a turn. */
+/** Milliseconds after which the event loop gets a turn. */
 const turn = 30;
 
-/** A token of a sequence that waits for those of others. */
+/** A sequence's token that waits to be batched with others. */
 interface BatchRequest {
   readonly memory: ObservedMemory;
   readonly id: number;
-  /** Whether its logits are wanted. */
+  /** Whether to compute its logits. */
   readonly scored: boolean;
-  /** The pass of its own. */
+  /** Runs the token in a pass by itself. */
   alone(): Promise<Float32Array[]>;
   done(logits: Float32Array[]): void;
   fail(cause: unknown): void;
@@ -32,7 +32,7 @@ type TokenOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | '
 /** A pass of one sequence. */
 type Alone = (memory: ObservedMemory, ids: readonly number[], options: TokenOptions) => Promise<Float32Array[]>;
 
-/** A sequence's seat where tokens of several pass together. */
+/** A sequence's membership in a batch of tokens. */
 export class DecodeSlot extends BatchSlot<BatchRequest> {
   readonly #meeting: BatchBarrier<BatchRequest>;
   readonly #alone: Alone;
@@ -42,7 +42,7 @@ export class DecodeSlot extends BatchSlot<BatchRequest> {
     [this.#meeting, this.#alone] = [meeting, alone];
   }
 
-  /** Takes a token through every layer once the others are there. */
+  /** Feeds a token through every layer once the other members have submitted theirs. */
   async pass(memory: ObservedMemory, id: number, options: TokenOptions): Promise<Float32Array[]> {
     await memory.between(options);
     const alone = (): Promise<Float32Array[]> => this.#alone(memory, [id], options);
@@ -53,8 +53,8 @@ export class DecodeSlot extends BatchSlot<BatchRequest> {
 }
 
 /**
- * Passes of one token each of several sequences: products take the rows of all of them, and each attends over its own
- * caches. A row's numbers are, to the bit, those of a pass of its own.
+ * Batches tokens of several sequences, one each: products take the rows of all of them, and each attends over its own
+ * caches. A row's numbers are, to the bit, those of a pass by itself.
  */
 export class BatchedDecode {
   readonly #team: ThreadPool;
@@ -63,12 +63,12 @@ export class BatchedDecode {
   readonly #shapes: readonly AttentionShape[];
   readonly #desks: PassBuffers[] = [];
   readonly #lines = new Map<number, CompiledPass>();
-  /** Milliseconds that a layer took lately. */
+  /** Recent milliseconds per layer. */
   #pace = 0;
 
   readonly #alone: Alone;
 
-  /** @param alone the pass of a token that nobody goes with */
+  /** @param alone runs a token that no other is batched with */
   constructor(
     team: ThreadPool,
     decoder: Decoder<WasmRunnable>,
@@ -80,7 +80,7 @@ export class BatchedDecode {
     this.#alone = alone;
   }
 
-  /** Seats of so many who pass together, as many at a time as there is room for. */
+  /** Returns `count` members of one batch, which runs in parts no larger than the buffers. */
   seats(count: number): readonly DecodeSlot[] {
     const meeting = new BatchBarrier<BatchRequest>(count, (riders) => void this.#all(riders));
     return Array.from({ length: count }, () => new DecodeSlot(meeting, this.#alone));
@@ -103,7 +103,7 @@ export class BatchedDecode {
     }
   }
 
-  /** Makes room for a token in its sequence's caches; one for which there is none fails by itself. */
+  /** Makes room for a token in its sequence's caches; a token that does not fit fails by itself. */
   #begin({ memory, fail }: BatchRequest): boolean {
     try {
       for (const { cache, block } of memory.layers) {
@@ -232,7 +232,7 @@ export class BatchedDecode {
 const cachesOf = ({ layers }: ObservedMemory): readonly ObservedMemory['layers'][number]['cache'][] =>
   layers.map(({ cache }) => cache);
 
-/** Angles of rows one behind the other. */
+/** Returns the angles of several rows, concatenated. */
 function joined(rows: readonly Angles[]): Angles {
   const [{ rotary }] = rows,
     half = rotary / 2,

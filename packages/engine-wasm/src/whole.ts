@@ -19,9 +19,9 @@ import type { HeapStore } from './store.ts';
 import type { ThreadPool } from './team.ts';
 import { BatchedDecode } from './together.ts';
 
-/** Rows that pass together. */
+/** Rows of a tile. */
 const tile = 256;
-/** Rows of logits that are made together. */
+/** Rows of logits that are computed together. */
 const headRows = 16;
 
 interface Head extends LoadedCode {
@@ -30,12 +30,12 @@ interface Head extends LoadedCode {
 }
 
 /**
- * Whole passes in the module: a token in one call, blocks in tiles of rows, over caches in its memory. Events are between
- * layers or behind the last.
+ * Fused passes in the module: a token in one call, blocks in tiles of rows, over caches in its memory. Events run
+ * between layers or after the last.
  */
 export class FusedPass {
   readonly team: ThreadPool;
-  /** Where caches lie that it passes over. */
+  /** The storage of the caches that it reads and writes. */
   readonly store: HeapStore;
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #placing: WeightArena;
@@ -44,16 +44,16 @@ export class FusedPass {
   readonly #lines = new Map<1 | typeof tile, CompiledPass>();
   readonly #heads = new Map<1 | typeof headRows, Head>();
   readonly #together: BatchedDecode;
-  /** What sequences may be fed together by. */
+  /** The batch group of its sequences. */
   readonly group: BatchGroup;
-  /** Milliseconds that a layer took lately, of one row and of a tile. */
+  /** Recent milliseconds per layer, for one row and for a tile. */
   readonly #pace = { one: 0, tile: HELD };
 
   readonly #eight: boolean;
-  /** Whether the module attends to heads of this width. */
+  /** Whether the module's attention supports heads of this width. */
   readonly attends: boolean;
 
-  /** @param exact attention of blocks stays f32, as that of a token always does */
+  /** @param exact whether attention of blocks stays f32, as that of a token always does */
   constructor(team: ThreadPool, decoder: Decoder<WasmRunnable>, exact: boolean) {
     [this.team, this.#decoder, this.#placing] = [team, decoder, new WeightArena(team, false)];
     this.store = heapStore(team);
@@ -82,7 +82,7 @@ export class FusedPass {
     this.group = { key: this, open: (count) => together.seats(count) };
   }
 
-  /** Takes tokens through every layer, as `pass` does, for what neither hides nor freezes anything. */
+  /** Feeds tokens through every layer like `pass`, for policies that neither hide nor freeze anything. */
   async pass(
     memory: ObservedMemory,
     ids: readonly number[],
@@ -94,7 +94,7 @@ export class FusedPass {
     for (const id of ids) memory.text.push(id);
     const run = new PassRun(this.#decoder, desk, memory, positions, this.#pace, {
       between: () => memory.between(options),
-      // an event is asked for what it reads of the last queries, which a token's code counts as weights alone
+      // what an event reads of the last queries: a token's code counts their weights only
       ...((eventFollows || afterLayers) && { follows: course.policy, weights: ids.length === 1 && !afterLayers }),
     });
     try {
@@ -110,7 +110,7 @@ export class FusedPass {
       const x = this.#decoder.embed(ids),
         lines = this.#code(tile),
         D = this.#decoder.config.hidden;
-      // behind the last layer's keys and values nobody reads the rows before these
+      // after the last layer's keys and values, earlier rows are not read any more
       const wanted = memory.hidden ? 0 : ids.length - count;
       const through = async (from: number, to: number): Promise<void> => {
         run.open(from, to);
@@ -146,7 +146,7 @@ export class FusedPass {
     }
   }
 
-  /** Gives back what passes work on. */
+  /** Frees the buffers of passes. */
   destroy(): void {
     for (const desk of this.#desks.splice(0)) desk.free();
     this.#together.destroy();
@@ -173,7 +173,7 @@ export class FusedPass {
     hidden?.push(rmsNorm(x, norm, normEps));
   }
 
-  /** Logits of rows `[count, D]`. */
+  /** Returns the logits of rows `[count, D]`. */
   #logits(desk: PassBuffers, x: Float32Array, count: number): Float32Array[] {
     const { hidden: D, vocab } = this.#decoder.config,
       out: Float32Array[] = [],
@@ -219,19 +219,22 @@ export class FusedPass {
   }
 }
 
-/** Of a command that shows nobody what attention saw. */
+/** The part of a command that records no observations. */
 const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0 };
 
-/** What kernel/attend.ts makes of weights. */
+/** Statistics of weights, as kernel/attend.ts numbers them. */
 const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 } as const;
 
 type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
 
-/** What a pass minds beside its tokens. */
+/** Hooks and options of a pass. */
 interface PassHooks {
-  /** Ends it between layers. */
+  /** Called between layers; aborts the pass by throwing. */
   between(): Promise<void>;
-  /** The policy of an event that follows, which reads of the last queries the `weights` of a token, or any statistic. */
+  /**
+   * The policy of an event that follows and reads statistics of the last queries: with `weights` (a token) their
+   * weights only, otherwise any statistic.
+   */
   readonly follows?: PassOptions['course']['policy'];
   readonly weights?: boolean;
 }
@@ -260,7 +263,7 @@ class PassRun {
     this.#team = desk.team;
   }
 
-  /** Makes room in the caches of layers [from, to) for all that passes. */
+  /** Makes room in the caches of layers [from, to) for all rows of the pass. */
   open(from: number, to: number): void {
     const { follows, weights = false } = this.#minds,
       m = this.#positions.length,
@@ -281,9 +284,10 @@ class PassRun {
   }
 
   /**
-   * m rows from row `at` of the pass on, which lie where the first of these layers reads them, through layers [from, to).
+   * Runs m rows, from row `at` of the pass on, which lie where the first of these layers reads them, through layers
+   * [from, to).
    *
-   * @param end where the code of the last of them ends, if not before the next layer
+   * @param end where the code of the last layer ends, if not at the next layer
    */
   async layers(lines: CompiledPass, from: number, to: number, at: number, m: number, end?: number): Promise<void> {
     const kind = m === 1 ? 'one' : 'tile';

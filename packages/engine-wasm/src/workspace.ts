@@ -1,13 +1,13 @@
 import type { BytecodeWriter } from './code.ts';
 import type { Heap } from './heap.ts';
 
-/** What has a heap, and threads that share it. */
+/** The owner of a heap and of threads that share it. */
 interface HeapOwner {
   readonly heap: Heap;
   readonly threads: number;
 }
 
-/** Room of a heap that grows to what is asked for; what it held is lost then. */
+/** A buffer in a heap that grows on demand; growing loses its contents. */
 export class GrowableBuffer {
   readonly #team: HeapOwner;
   #at = 0;
@@ -17,7 +17,10 @@ export class GrowableBuffer {
     this.#team = team;
   }
 
-  /** Where there are so many bytes: zeros at first, so that rows which nobody wrote are not slow, as subnormal ones are. */
+  /**
+   * Returns the address of at least `bytes` bytes. They are zeros at first, so that rows never written hold no
+   * subnormal numbers, which are slow.
+   */
   at(bytes: number): number {
     if (bytes <= this.#bytes) return this.#at;
     const { heap } = this.#team;
@@ -34,7 +37,7 @@ export class GrowableBuffer {
   }
 }
 
-/** Where code works: what its threads share, and what each has of its own. */
+/** Scratch of code: memory that its threads share, and each thread's own. */
 export class ScratchSpace {
   readonly #team: HeapOwner;
   readonly #shared: GrowableBuffer;
@@ -46,7 +49,7 @@ export class ScratchSpace {
     this.#own = new GrowableBuffer(team);
   }
 
-  /** Room for code of this layout. */
+  /** Returns scratch for code of this layout. */
   for({ shared, own }: BytecodeWriter['layout']): {
     readonly shared: number;
     readonly own: number;
