@@ -1,10 +1,10 @@
 import type { WindowStatistic } from '@kv/core';
 import { graphWriter, type GraphWriter } from './graph.ts';
 
-/** What makes one attention graph differ from another. */
+/** The parameters of an attention graph. */
 export interface AttentionGraphShape {
   readonly kvHeads: number;
-  /** Query heads of a KV head. */
+  /** Query heads per KV head. */
   readonly group: number;
   readonly headDim: number;
   readonly scale: number;
@@ -23,10 +23,9 @@ export interface WindowShape {
 }
 
 /**
- * Attention of m rows as an ONNX model, each KV head g with slots of its own number: inputs `q{g}` `[group, m, d]`,
- * `k{g}` and `v{g}` `[n, d]`,
- * `mask{g}` `[1 or group, m, n]` to add; outputs `out` `[m, H, d]` and over the rows `sum{g}`, `max{g}`, and over those of the
- * i-th window `window{g}.{i}`, `[group, n]`.
+ * Builds attention of m rows as an ONNX model, where each KV head g has its own number of slots: inputs `q{g}`
+ * `[group, m, d]`, `k{g}` and `v{g}` `[n, d]`, `mask{g}` `[1 or group, m, n]` to add; outputs `out` `[m, H, d]`, over
+ * the rows `sum{g}` and `max{g}`, and over those of the i-th window `window{g}.{i}`, `[group, n]`.
  */
 export function attentionGraph({
   kvHeads,
@@ -68,7 +67,7 @@ export function attentionGraph({
 const HIDDEN = -3e38,
   LEAST = 1e-38;
 
-/** What `WindowColumns` asks of scores and shares `[group, m, n]`, `[group, n]`. */
+/** Returns the statistic of `WindowColumns` of scores and weights `[group, m, n]`, `[group, n]`. */
 function windowColumns(graph: GraphWriter, { rows, of }: WindowShape, scores: string, shares: string): string {
   const last = (all: string): string =>
     rows === 'all' ? all : graph.op('Slice', [all, graph.ints(-rows), graph.ints(2 ** 31 - 1), graph.ints(1)]);

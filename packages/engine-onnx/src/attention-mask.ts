@@ -2,8 +2,8 @@ import type { CacheView, SlotMasker } from '@kv/engine';
 import { countBelow } from '@kv/core/shared';
 
 /**
- * What some queries see of one KV head: its slots [0, end), less what a mask `[maskRows, m, end]` of 0 and -Infinity
- * hides.
+ * What some queries see of one KV head: its slots [0, end), except those that a mask `[maskRows, m, end]` of 0 and
+ * -Infinity hides.
  */
 export interface HeadView {
   readonly end: number;
@@ -13,7 +13,7 @@ export interface HeadView {
   readonly mask?: Float32Array;
 }
 
-/** The view of queries at `queryPositions` on KV head g, or undefined if one of them sees nothing. */
+/** Returns the view of queries at `queryPositions` on KV head g, or undefined if one of them sees nothing. */
 export function headView(
   cache: CacheView,
   g: number,

@@ -15,7 +15,7 @@ import { sessionOptions, type Onnx, type OnnxSession, type OnnxTensor } from './
 
 export interface OnnxAttendOptions {
   readonly threads: number;
-  /** Multiplications below which `attend` runs instead: it is done before a graph has started. @defaultValue 2^18 */
+  /** Multiplications below which `attend` runs instead: it finishes before a graph would start. @defaultValue 2^18 */
   readonly small?: number;
   /**
    * Scores of one KV head that are held at a time, so that they stay in the second-level cache; 16 rows at least.
@@ -25,8 +25,8 @@ export interface OnnxAttendOptions {
 }
 
 /**
- * `attend` on ONNX Runtime: keys and values are read where the cache has them. What is small, and rows that see
- * nothing, go to `attend`.
+ * Returns `attend` on ONNX Runtime. Keys and values are read in the cache. Small calls, and rows that see nothing, go
+ * to `attend`.
  */
 export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 ** 18 }: OnnxAttendOptions): Attend {
   const sessions = new Map<string, Promise<OnnxSession>>();
@@ -83,13 +83,13 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
   };
 }
 
-/** Windows no wider than this lie in one tile. */
+/** Windows no wider than this fit in one tile. */
 const NARROW = 128;
 
 const windowRows = (stats: AttentionStats | undefined): readonly number[] =>
   (stats?.windows ?? []).map(({ queries }) => queries).filter((w) => w <= NARROW);
 
-/** Adds what a tile's graph said of its columns. */
+/** Adds the column statistics of a tile's graph. */
 function addTile(
   stats: AttentionStats,
   windows: readonly WindowColumns[],
@@ -114,7 +114,7 @@ function addTile(
   }
 }
 
-/** The options of rows [b, b + count) alone, uncounted, with the windows that reach into them. */
+/** Returns the options of rows [b, b + count) only, without counters, with the windows that reach into them. */
 function rowsOf({ counters: _, ...options }: AttendOptions, heads: number, b: number, count: number): AttendOptions {
   const m = options.queryPositions.length,
     d = options.cache.headDim,

@@ -13,14 +13,13 @@ export interface OnnxEngineOptions {
   readonly threads?: number;
   /**
    * `f32` is exact: every product in f32. `stored` keeps 4- and 8-bit weights as they are and rounds the activations
-   * that meet them to 8 bits in
-   * blocks of 16 or 32: a product is off by less than 1 % of its largest number.
+   * that meet them to 8 bits in blocks of 16 or 32: a product is off by less than 1 % of its largest number.
    * @defaultValue 'f32'
    */
   readonly weights?: WeightForm;
 }
 
-/** Runs programs on ONNX Runtime, each as one graph in memory that holds its weights. */
+/** Returns an engine that runs programs on ONNX Runtime, each as one graph in memory that holds its weights. */
 export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEngine {
   expectOptions('onnxEngine', { threads: true, weights: true }, options);
   const { threads = 1, weights = 'f32' } = options;

@@ -8,8 +8,8 @@ export type Dimension = number | string;
 type Attributes = Readonly<Record<string, number | readonly number[] | { readonly float: number }>>;
 
 /**
- * Writes an ONNX model (IR 8, opset 17 and com.microsoft 1) whose values are f32; each call adds to it and names its
- * result.
+ * Writes an ONNX model (IR 8, opset 17 and com.microsoft 1) whose values are f32. Each call adds to it and returns the
+ * name of its result.
  */
 export interface GraphWriter {
   input(name: string, shape: readonly Dimension[], type?: 'f32' | 'int64'): string;
@@ -18,19 +18,19 @@ export interface GraphWriter {
   floats(data: Float32Array, shape: readonly number[]): string;
   bytes(data: Uint8Array, shape: readonly number[]): string;
   ints(...data: readonly number[]): string;
-  /** A whole number of rank 0. */
+  /** Adds an integer of rank 0. */
   int(value: number): string;
-  /** One node of the standard domain, one result. */
+  /** Adds a node of the standard domain with one result. */
   op(type: string, inputs: readonly string[], attributes?: Attributes): string;
-  /** One node of `com.microsoft`, one result. */
+  /** Adds a node of `com.microsoft` with one result. */
   contrib(type: string, inputs: readonly string[], attributes?: Attributes): string;
-  /** One node of the standard domain whose result is named `to`. */
+  /** Adds a node of the standard domain whose result is named `to`. */
   to(type: string, inputs: readonly string[], to: string, attributes?: Attributes): string;
-  /** One node of `com.microsoft` whose results have these names. */
+  /** Adds a node of `com.microsoft` whose results have these names. */
   contribs(type: string, inputs: readonly string[], to: readonly string[], attributes?: Attributes): readonly string[];
   /** Declares a result as an output under its own name. */
   declare(value: string, shape: readonly Dimension[]): void;
-  /** @throws KvError beyond the 2 GiB that such a model may have. */
+  /** Returns the model's bytes. @throws KvError beyond the 2 GiB limit of such a model */
   model(): Uint8Array;
 }
 
@@ -38,14 +38,17 @@ export interface GraphWriter {
 export const types = { f32: 1, uint8: 2, int32: 6, int64: 7, bool: 9 } as const;
 const limit = 2 ** 31 - 1;
 
-/** Where a tensor lies in a file beside the model. */
+/** The location of a tensor in a separate file next to the model. */
 export interface ExternalData {
   readonly file: string;
   readonly offset: number;
   readonly length: number;
 }
 
-/** @param store takes a tensor's bytes into a file beside the model; undefined for what stays inside. */
+/**
+ * Returns an empty model to write to. @param store moves a tensor's bytes to a separate file, or returns undefined to
+ * keep them inside
+ */
 export function graphWriter(name: string, store?: (bytes: Uint8Array) => ExternalData | undefined): GraphWriter {
   interface Node {
     readonly type: string;
@@ -59,10 +62,10 @@ export function graphWriter(name: string, store?: (bytes: Uint8Array) => Externa
     inputs: ProtobufBytes[] = [],
     outputs: ProtobufBytes[] = [],
     results = new Set<string>();
-  /** Results that an output names. */
+  /** Results renamed by an output. */
   const renamed = new Map<string, string>();
   let values = 0;
-  /** Names of what was written already, by the memory that it lies in. */
+  /** Names of tensors already written, by the memory that they lie in. */
   const written = new WeakMap<ArrayBufferLike, Map<string, string>>();
   const constant = (
     type: keyof typeof types,
@@ -157,7 +160,7 @@ export function graphWriter(name: string, store?: (bytes: Uint8Array) => Externa
   };
 }
 
-/** `data_location` EXTERNAL and where. */
+/** Returns `data_location` EXTERNAL with the location. */
 function beside({ file, offset, length }: ExternalData): ProtobufBytes {
   const entries = { location: file, offset: String(offset), length: String(length) };
   return [

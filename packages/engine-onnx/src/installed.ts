@@ -4,7 +4,10 @@ import type { Onnx } from './runtime.ts';
 
 const NAME = 'onnxruntime-node';
 
-/** ONNX Runtime, if `onnxruntime-node` is found from a folder or from this package; `failed` is told why it does not load. */
+/**
+ * Returns ONNX Runtime, if `onnxruntime-node` is found from a folder or from this package; `failed` is called if it
+ * does not load.
+ */
 export function installedOnnx(from: string | undefined, failed: (error: KvError) => void): Onnx | undefined {
   if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
   const { createRequire } = builtin('node:module'),

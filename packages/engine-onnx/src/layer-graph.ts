@@ -5,10 +5,10 @@ import { angleInputs, body } from './program-graph.ts';
 import { tokenAttention } from './token-attention.ts';
 
 /**
- * What follows a layer's attention and what precedes the next one's as one model: inputs of `finish` `x` and `attended`
- * `[m, width]`, those of `tokenAttention`, whose row
- * joins `attended`, and more rows for `next` alone `rows` `[n, width]`, behind the first one's; outputs `y0` of
- * `finish`, `y1`, ... of `next` for all of these rows.
+ * Builds what follows a layer's attention and what precedes the next one's as one model. Inputs: `x` and `attended`
+ * `[m, width]` of `finish`; those of `tokenAttention`, whose row is appended to `attended`; and `rows` `[n, width]`,
+ * more rows for `next` only, after the first one's. Outputs: `y0` of `finish`, and `y1`, ... of `next` for all of these
+ * rows.
  */
 export function layerGraph(
   heads: HeadLayout,

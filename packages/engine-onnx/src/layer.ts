@@ -5,8 +5,8 @@ import { angleTensors, expectAngles, type Session } from './session.ts';
 import { noToken, tokenFeeds, type TokenFeeds } from './token-attention.ts';
 
 /**
- * The session of a `layerGraph`: `finish` computes `next` as well, whose outputs are handed out if `next` is then asked
- * for the same rows and angles.
+ * Prepares the session of a `layerGraph`. `finish` also computes `next`, whose outputs are returned if `next` is then
+ * called for the same rows and angles.
  */
 export function preparedLayer(
   onnx: Onnx,
@@ -30,7 +30,7 @@ export function preparedLayer(
     const zeros = (): Float32Array => new Float32Array((m * rotary) / 2);
     return angleTensors(onnx, angles ?? { rotary, cos: zeros(), sin: zeros() }, m);
   };
-  /** What `next` is asked by; nothing where it turns no heads. */
+  /** The angles that `next` uses; undefined if it rotates no heads. */
   const asked = (angles: Angles | undefined): Angles | undefined => (rotary === undefined ? undefined : angles);
   const ahead = new WeakMap<
     Float32Array,

@@ -3,12 +3,13 @@ import type { GraphWriter } from './graph.ts';
 import { codesOf, fourBits, kindOf, type Codes } from './stored.ts';
 
 /**
- * As f32 numbers; or quantised types as they are stored, multiplied with activations rounded to 8 bits in blocks
- * (`accuracy_level` 4); or (`q4`) those as they are stored and all others rounded to 4 bits, activations in f32.
+ * The form of weights. `f32`: f32 numbers. `stored`: quantised types as stored, multiplied with activations rounded to
+ * 8 bits in blocks (`accuracy_level` 4). `q4`: quantised types as stored, all others rounded to 4 bits, activations in
+ * f32.
  */
 export type WeightForm = 'f32' | 'stored' | 'q4';
 
-/** `x Wᵀ + bias`, x `[m, inputs]`. */
+/** Adds `x Wᵀ + bias`, x `[m, inputs]`. */
 export function product(
   graph: GraphWriter,
   x: string,
@@ -31,7 +32,7 @@ export function product(
   return bias === undefined ? all : graph.op('Add', [all, graph.floats(bias, [bias.length])]);
 }
 
-/** Neighbouring parts that one product can hold. */
+/** Adjacent parts that one product can hold. */
 interface Run {
   readonly kind: string | undefined;
   readonly parts: readonly MatrixPart[];
@@ -54,8 +55,8 @@ function floats(graph: GraphWriter, x: string, weight: Matrix, bias: Float32Arra
 }
 
 /**
- * Codes around a constant middle, and block sums of x times the shifts: zero points that are numbers would run 40 times
- * slower.
+ * Adds a product of codes around a constant middle, plus block sums of x times the shifts: numbers as zero points would
+ * run 40 times slower.
  */
 function codes(
   graph: GraphWriter,

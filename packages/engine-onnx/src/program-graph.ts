@@ -3,8 +3,8 @@ import { graphWriter, type Dimension, type GraphWriter } from './graph.ts';
 import { product, type WeightForm } from './product.ts';
 
 /**
- * A program as an ONNX model: inputs `x0`, `x1`, ... `[m, width]`, and `cos` and `sin` `[m, rotary / 2]` where it turns
- * heads; outputs `y0`, `y1`, ...
+ * Builds a program as an ONNX model: inputs `x0`, `x1`, ... `[m, width]`, and `cos` and `sin` `[m, rotary / 2]` if it
+ * rotates heads; outputs `y0`, `y1`, ...
  */
 export function programGraph(program: Program, form: WeightForm): Uint8Array {
   const graph = graphWriter(program.name);
@@ -19,13 +19,13 @@ export function programGraph(program: Program, form: WeightForm): Uint8Array {
   return graph.model();
 }
 
-/** Numbers of a head that a program turns, if it turns any. */
+/** Returns how many numbers of a head a program rotates, if any. */
 export function rotaryOf({ instructions }: Program): number | undefined {
   const rope = instructions.find(({ op }) => op === 'rope');
   return rope?.op === 'rope' ? (rope.rotary ?? rope.headDim) : undefined;
 }
 
-/** Declares the angles of rows, where the program turns heads. */
+/** Declares the angles of rows, if the program rotates heads. */
 export function angleInputs(graph: GraphWriter, program: Program): void {
   const rotary = rotaryOf(program);
   if (rotary !== undefined) for (const name of ['cos', 'sin']) graph.input(name, ['t', rotary / 2]);
@@ -38,7 +38,7 @@ export interface AngleNames {
 }
 const INPUTS: AngleNames = { cos: 'cos', sin: 'sin' };
 
-/** Writes a program's instructions and gives its outputs. */
+/** Writes a program's instructions and returns its outputs. */
 export function body(
   graph: GraphWriter,
   program: Program,
@@ -129,7 +129,7 @@ function write(
   }
 }
 
-/** Whether turned rows go into the layout of heads and nowhere else: then their third dimension may stay. */
+/** Returns whether rotated rows are read only by `heads`: then their third dimension may stay. */
 function onlyForHeads({ instructions, outputs }: Program, { id }: RowsValue): boolean {
   const users = instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
   return users.length > 0 && users.every(({ op }) => op === 'heads') && !outputs.some((output) => output.id === id);

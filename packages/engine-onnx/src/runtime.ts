@@ -1,4 +1,4 @@
-/** What is used of `onnxruntime-node`: pass the module itself. */
+/** The part of `onnxruntime-node` that is used: pass the module itself. */
 export interface Onnx {
   readonly InferenceSession: {
     create(model: Uint8Array, options: SessionOptions): Promise<OnnxSession>;
@@ -6,13 +6,13 @@ export interface Onnx {
   readonly Tensor: new (type: 'float32', data: Float32Array, shape: readonly number[]) => OnnxTensor;
 }
 
-/** A tensor; `data` of an input is read where it lies. */
+/** A tensor. An input's `data` is read in place. */
 export interface OnnxTensor {
   readonly data: unknown;
 }
 
 export interface OnnxSession {
-  /** @param outputs names of those wanted. @defaultValue all of them */
+  /** @param outputs names of the outputs to compute. @defaultValue all of them */
   run(
     feeds: Readonly<Record<string, OnnxTensor>>,
     outputs?: readonly string[],
@@ -28,12 +28,10 @@ interface SessionOptions {
 }
 
 /**
- * How sessions are made. Every session has threads of its own, which would go on spinning after a run and hold the
- * cores that the next
- * session wants: they stop with the run (one decoded token of 30 layers on a busy machine: 11 ms, and 280 ms without
- * this). Nor does a session keep memory
- * between runs: every layer would hold its largest block for good (1.7 GB instead of 0.7 after 1,024 tokens of a model
- * of 135M, no faster).
+ * Returns the options of sessions. Every session has its own threads, which would spin after a run and hold the cores
+ * that the next session needs: here they stop with the run (one decoded token of 30 layers on a busy machine: 11 ms,
+ * and 280 ms without this). A session also keeps no memory between runs: otherwise every layer would hold its largest
+ * block permanently (1.7 GB instead of 0.7 after 1,024 tokens of a model of 135M, no faster).
  */
 export function sessionOptions(threads: number): SessionOptions {
   return {

@@ -9,7 +9,7 @@ export interface Session {
   destroy(): void;
 }
 
-/** @param name what errors call it */
+/** Wraps a session. @param name the name that errors give it */
 export function sessionOf(name: string, session: OnnxSession): Session {
   let alive: OnnxSession | undefined = session;
   return {
@@ -25,7 +25,9 @@ export function sessionOf(name: string, session: OnnxSession): Session {
   };
 }
 
-/** @throws KvError for angles of another number, or none, where `rotary` are turned. */
+/**
+ * Checks angles. @throws KvError for angles of another width than `rotary`, or none, where `rotary` numbers are rotated
+ */
 export function expectAngles<A extends Angles | undefined>(
   angles: A,
   rotary: number | undefined,
@@ -41,7 +43,7 @@ export function expectAngles<A extends Angles | undefined>(
 type AngleFeeds = Readonly<Record<'cos' | 'sin', OnnxTensor>>;
 const made = new WeakMap<Angles, AngleFeeds>();
 
-/** Angles of m rows as inputs; every layer of a pass asks for the same. */
+/** Returns the angles of m rows as inputs. Every layer of a pass asks for the same. */
 export function angleTensors(onnx: Onnx, angles: Angles, m: number): AngleFeeds {
   const tensor = (data: Float32Array): OnnxTensor => new onnx.Tensor('float32', data, [m, angles.rotary / 2]),
     feeds = made.get(angles) ?? { cos: tensor(angles.cos), sin: tensor(angles.sin) };

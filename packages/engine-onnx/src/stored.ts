@@ -24,7 +24,7 @@ type Read = (bytes: Uint8Array, at: number, j: number) => number;
 interface Form {
   readonly bits: 4 | 8;
   readonly block: 16 | 32;
-  /** The code that stands in the middle. */
+  /** The middle code. */
   readonly middle: number;
   readonly scale: Read;
   /** Without it, min = -middle * scale. */
@@ -45,7 +45,7 @@ const six =
     sixBits(bytes, at + 4, j, part);
 const superBlock = { block: 32, scale: times(half(0), six(0)), min: times(half(2), six(4), -1) } as const;
 
-/** Every block type is exact here but for the rounding of a scale to f32. */
+/** Block types as codes. All are exact except for the rounding of a scale to f32. */
 const forms: Readonly<Partial<Record<TensorType, Form>>> = {
   Q4_0: { bits: 4, block: 32, middle: 8, scale: half(0) },
   Q4_1: { bits: 4, block: 32, middle: 8, scale: half(0), min: half(2) },
@@ -64,7 +64,7 @@ const forms: Readonly<Partial<Record<TensorType, Form>>> = {
   },
 };
 
-/** The kind of product that a stored type goes to, or undefined for plain numbers. */
+/** Returns the kind of product that a stored type needs, or undefined for plain numbers. */
 export function kindOf(type: TensorType): string | undefined {
   const form = forms[type];
   return form && `${form.bits} bits, ${form.block}`;
@@ -72,7 +72,7 @@ export function kindOf(type: TensorType): string | undefined {
 
 const formOf = (type: TensorType): Form => forms[type]!; // asked for types that have a kind
 
-/** Parts of one kind, one above the other, as codes. */
+/** Returns parts of one kind, concatenated by rows, as codes. */
 export function codesOf(parts: readonly MatrixPart[], inputs: number): Codes {
   const { bits, block } = formOf(parts[0].type),
     blocks = inputs / block;
@@ -111,8 +111,8 @@ export function codesOf(parts: readonly MatrixPart[], inputs: number): Codes {
 }
 
 /**
- * Rows `[rows, inputs]` rounded to 4 bits in blocks of 32: the number furthest from 0 becomes code 0, at 8 steps below
- * the middle. The last block of a row may be short.
+ * Rounds rows `[rows, inputs]` to 4 bits in blocks of 32: the number furthest from 0 becomes code 0, 8 steps below the
+ * middle. The last block of a row may be short.
  */
 export function fourBits(numbers: Float32Array, inputs: number): Codes {
   const block = 32,

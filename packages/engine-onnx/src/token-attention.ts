@@ -5,11 +5,10 @@ import type { GraphWriter } from './graph.ts';
 import type { Onnx, OnnxTensor } from './runtime.ts';
 
 /**
- * Attention of one token, or none, inside another graph, `[s, H * d]`: inputs `q` `[G, H / G, s, d]` times the scale,
- * `keys` and `values` `[G, 1, n, d]` as a cache holds
- * them, free slots included, and `mask` `[G, 1 or H / G, 1, n]` to add, which hides those. Every head is a product of
- * one row, unscaled: of that kind ONNX Runtime reads keys
- * and values where they lie.
+ * Adds attention of one token, or none, to another graph, `[s, H * d]`: inputs `q` `[G, H / G, s, d]` times the scale,
+ * `keys` and `values` `[G, 1, n, d]` as a cache holds them, free slots included, and `mask` `[G, 1 or H / G, 1, n]` to
+ * add, which hides those. Every head is an unscaled product of one row, for which ONNX Runtime reads keys and values in
+ * place.
  */
 export function tokenAttention(
   graph: GraphWriter,
@@ -30,7 +29,7 @@ export function tokenAttention(
 
 export type TokenFeeds = Readonly<Record<'q' | 'keys' | 'values' | 'mask', OnnxTensor>>;
 
-/** The inputs of `tokenAttention` where there is no token. */
+/** Returns the inputs of `tokenAttention` for no token. */
 export function noToken(onnx: Onnx, { queryHeads: H, kvHeads: G, headDim: d }: HeadLayout): TokenFeeds {
   const zeros = (...shape: readonly number[]): OnnxTensor =>
     new onnx.Tensor('float32', new Float32Array(shape.reduce((a, b) => a * b)), shape);
@@ -41,8 +40,8 @@ export function noToken(onnx: Onnx, { queryHeads: H, kvHeads: G, headDim: d }: H
 const tensors = new WeakMap<Float32Array, OnnxTensor>();
 
 /**
- * The inputs of `tokenAttention`, or undefined for what is not its kind: several rows, statistics, other heads, a token
- * that sees nothing. `masks` keeps the last plain mask, which the next layer mostly shares.
+ * Returns the inputs of `tokenAttention`, or undefined for unsupported calls: several rows, statistics, other heads, a
+ * token that sees nothing. `masks` keeps the last plain mask, which the next layer usually shares.
  */
 export function tokenFeeds(
   onnx: Onnx,

@@ -11,22 +11,28 @@ export interface LayerInputs {
   readonly past: readonly [key: string, value: string];
 }
 
-/** Writes a layer's attention, with its outputs `present.N.key|value`, and gives rows `[batch, m, H * d]`. */
+/** Writes a layer's attention, with its outputs `present.N.key|value`, and returns rows `[batch, m, H * d]`. */
 export type AttentionNodes = (inputs: LayerInputs) => string;
 
 const present = (layer: number): readonly [string, string] => [`present.${layer}.key`, `present.${layer}.value`];
 
-/** Whether GroupQueryAttention takes heads of this size, and turns them itself in the layers that turn any. */
+/**
+ * Returns whether GroupQueryAttention supports heads of this size, and rotates them itself in the layers that rotate
+ * any.
+ */
 export const fits = ({ headDim, ropes }: ModelConfig): { readonly fused: boolean; readonly turning: boolean } => ({
   fused: headDim % 8 === 0,
   turning: headDim % 16 === 0 && ropes.every(({ rotary }) => rotary % 16 === 0),
 });
 
-/** Slots in all, an int64 scalar. */
+/** Returns the total number of slots, an int64 scalar. */
 export const slotCount = (graph: GraphWriter, mask: string): string =>
   graph.op('Gather', [graph.op('Shape', [mask]), graph.int(1)]);
 
-/** GroupQueryAttention of `com.microsoft`; with angles of all positions, by layer, it turns queries and keys itself. */
+/**
+ * Writes GroupQueryAttention of `com.microsoft`. With angles of all positions, by layer, it rotates queries and keys
+ * itself.
+ */
 export function fusedAttention(
   graph: GraphWriter,
   { queryHeads, kvHeads, attention: { scale, softcap, windows } }: ModelConfig,
@@ -55,7 +61,7 @@ export function fusedAttention(
   };
 }
 
-/** Products and a softmax, for heads of any size; a KV head's keys are read once for all of its query heads. */
+/** Writes products and a softmax, for heads of any size. A KV head's keys are read once for all of its query heads. */
 export function plainAttention(
   graph: GraphWriter,
   { queryHeads: H, kvHeads: G, headDim: d, attention: { scale, softcap, windows } }: ModelConfig,
@@ -89,7 +95,7 @@ export function plainAttention(
   };
 }
 
-/** What to add to scores `[batch, G, R, m, n]`: nothing where a query sees the slot, the lowest number elsewhere. */
+/** Returns what to add to scores `[batch, G, R, m, n]`: 0 where a query sees the slot, the lowest number elsewhere. */
 function hidden(graph: GraphWriter, mask: string, ids: string): (window: number) => string {
   const { op } = graph,
     total = slotCount(graph, mask),

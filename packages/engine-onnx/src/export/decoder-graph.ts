@@ -10,13 +10,13 @@ import { body, type AngleNames } from '../program-graph.ts';
 export interface DecoderGraphOptions {
   readonly form: Extract<WeightForm, 'f32' | 'q4'>;
   /**
-   * Where a token's position comes from: the input `position_ids`, or the attention mask's length, with keys turned
+   * The source of a token's position: the input `position_ids`, or the attention mask's length, with keys rotated
    * inside GroupQueryAttention. Some hub exports are of the second kind.
    */
   readonly positions: 'ids' | 'mask';
-  /** One node of `com.microsoft` a layer (heads of a multiple of 8 numbers), or products and a softmax. */
+  /** One node of `com.microsoft` per layer (heads of a multiple of 8 numbers), or products and a softmax. */
   readonly attention: 'fused' | 'plain';
-  /** Takes large tensors into a file beside the model. */
+  /** Moves large tensors to a separate file next to the model. */
   readonly store?: ((bytes: Uint8Array) => ExternalData | undefined) | undefined;
 }
 
@@ -26,7 +26,7 @@ const BATCH = 'batch_size',
   ALL = 'total_sequence_length';
 
 /**
- * A whole decoder as one ONNX model in the layout of the Hugging Face hub: inputs `input_ids`, `attention_mask`,
+ * Builds a whole decoder as one ONNX model in the layout of the Hugging Face hub: inputs `input_ids`, `attention_mask`,
  * `position_ids` (int64), `past_key_values.N.key|value` `[batch, G, past, d]`; outputs `logits` `[batch, m, vocab]` and
  * `present.N.key|value`. With fused attention the prompts of a batch must be equally long.
  */
@@ -77,7 +77,7 @@ export async function decoderGraph(
   return graph.model();
 }
 
-/** A program whose outputs are rows, not heads; turned by position or not. */
+/** Returns a program whose outputs are rows, not heads, with or without rotation. */
 function rowsOnly({ instructions, outputs, ...program }: Program, turned: boolean): Program {
   const before = new Map(
     instructions.flatMap(({ op, out, x }) => (op === 'heads' || (op === 'rope' && !turned) ? [[out.id, x]] : [])),
@@ -93,7 +93,7 @@ function rowsOnly({ instructions, outputs, ...program }: Program, turned: boolea
   };
 }
 
-/** Positions as the mask counts them: of every slot, or of the new tokens alone. */
+/** Returns positions as the mask counts them: of every slot, or of the new tokens only. */
 function counted(graph: GraphWriter, mask: string, ids: string, all: boolean): string {
   const total = slotCount(graph, mask),
     one = graph.int(1);
@@ -103,7 +103,7 @@ function counted(graph: GraphWriter, mask: string, ids: string, all: boolean): s
   return graph.op('Expand', [row, graph.op('Shape', [ids])]);
 }
 
-/** Angles that layers share, each written once; none of layers without positions. */
+/** Returns the angles by layer, each distinct one written once; none for layers without positions. */
 function anglesByLayer(
   graph: GraphWriter,
   ropes: readonly RopeConfig[],
@@ -120,7 +120,7 @@ function anglesByLayer(
   };
 }
 
-/** cos and sin of positions `[...]`, as `[positions, rotary / 2]`, rounded as `createAngles` rounds them. */
+/** Returns cos and sin of positions `[...]`, as `[positions, rotary / 2]`, rounded as `createAngles` rounds them. */
 function anglesOf(graph: GraphWriter, rope: RopeConfig, positions: string): AngleNames {
   const half = rope.rotary / 2,
     { short, far } = angleFrequencies(rope),

@@ -5,33 +5,33 @@ import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
 import { decoderGraph } from './decoder-graph.ts';
 
-/** `f32`: every weight in f32. `q4`: products in 4 bits, or as the checkpoint's own blocks have them. */
+/** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
 export type ExportForm = 'f32' | 'q4';
 
 export interface ExportOptions {
-  /** Written as `onnx/model.onnx` and `onnx/model_q4.onnx`, as the hub names them. @defaultValue f32 alone */
+  /** Forms to write, as `onnx/model.onnx` and `onnx/model_q4.onnx`, the hub's names. @defaultValue f32 only */
   readonly forms?: readonly ExportForm[];
   /**
-   * Where positions come from: an input `position_ids`, or the attention mask's length, as in exports that turn keys
+   * The source of positions: an input `position_ids`, or the attention mask's length, as in exports that rotate keys
    * inside GroupQueryAttention. @defaultValue 'ids'
    */
   readonly positions?: 'ids' | 'mask';
-  /** One node of `com.microsoft` a layer, or products and a softmax as older exports have. @defaultValue 'fused' */
+  /** One node of `com.microsoft` per layer, or products and a softmax as in older exports. @defaultValue 'fused' */
   readonly attention?: 'fused' | 'plain';
-  /** Bytes of weights beyond which they go to files beside the model. @defaultValue 2^30 */
+  /** Bytes of weights beyond which they go to separate files next to the model. @defaultValue 2^30 */
   readonly inside?: number;
 }
 
 const FILES: Readonly<Record<ExportForm, string>> = { f32: 'model.onnx', q4: 'model_q4.onnx' };
 
-/** Of a file beside a model: what a browser can still take whole. */
+/** Maximum bytes of a separate weight file: what a browser can still load whole. */
 const MOST_BESIDE = 2 ** 31 - 2 ** 20;
 
 /**
  * Writes a checkpoint as a folder of the Hugging Face hub that transformers.js loads: `onnx/*.onnx`, config.json,
  * generation_config.json, tokenizer.json, tokenizer_config.json and the chat template. In Node.
  *
- * @param name what `loadModel` takes
+ * @param name a model, as for `loadModel`
  * @returns the files written, relative to the folder
  * @throws KvError for a checkpoint that cannot be read or a folder that cannot be written
  */
@@ -80,22 +80,22 @@ async function write(
   }
 }
 
-/** Without it no reader takes a folder for a model. */
+/** The file without which no reader accepts a folder as a model. */
 const ENTRY = 'config.json';
 
 /**
- * Files of a folder that are written beside their places, and moved there when all of them are whole: the entry goes
- * away first and comes last, so that nobody reads old files and new ones together.
+ * Files of a folder that are written to temporary names next to their targets, and moved there once all of them are
+ * complete. The entry is removed first and written last, so that no reader sees old and new files together.
  */
 interface Parts {
   /** Begins a file. */
   begin(name: string): void;
-  /** Adds to the file that was begun last. */
+  /** Appends to the file begun last. */
   add(bytes: Uint8Array): void;
   put(name: string, content: string | Uint8Array): void;
-  /** All of them, in their places, or what was there before. */
+  /** Moves all files to their targets, or restores what was there before. */
   move(): readonly string[];
-  /** Lets go of what is not in its place. */
+  /** Deletes the files that were not moved. */
   drop(): void;
 }
 function partsIn(folder: string): Parts {
@@ -163,7 +163,7 @@ function partsIn(folder: string): Parts {
   };
 }
 
-/** config.json with what transformers.js must know of files beside models, and nothing that an older one said of it. */
+/** Returns config.json with what transformers.js must know of external weight files, and without older such entries. */
 function withExternal(text: string, external: Readonly<Record<string, number>>): string {
   const { 'transformers.js_config': _, ...fields } = JSON.parse(text) as JsonFields;
   const config =
@@ -171,7 +171,7 @@ function withExternal(text: string, external: Readonly<Record<string, number>>):
   return `${JSON.stringify({ ...fields, ...config }, null, 2)}\n`;
 }
 
-/** Files `FILE_data`, `FILE_data_1`, ... that take tensors one after the other. */
+/** Returns a store of files `FILE_data`, `FILE_data_1`, ... that tensors are appended to. */
 function besideFiles(
   parts: Parts,
   model: string,
@@ -197,7 +197,7 @@ function besideFiles(
   };
 }
 
-/** Bytes of a model's products and embedding, about. */
+/** Returns the approximate bytes of a model's products and embedding. */
 function weightBytes(
   { layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, tied }: ModelConfig,
   form: ExportForm,
@@ -207,7 +207,7 @@ function weightBytes(
   return products * (form === 'f32' ? 4 : 0.625) + shared * 4;
 }
 
-/** @throws KvError for what the system says against a folder. */
+/** Runs file operations. @throws KvError for an error of the file system */
 async function writable<T>(folder: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
