@@ -5,7 +5,7 @@ import { LayerCache, Ledger } from '@kv/engine';
 import { mulberry } from '@kv/core/shared';
 import type { OracleHead } from './attention-oracle.ts';
 
-/** A cache, the same as lists, and queries for it. */
+/** A cache, the same cache as lists, and queries for it. */
 export interface AttentionCase {
   readonly cache: LayerCache;
   readonly heads: readonly OracleHead[];
@@ -16,8 +16,8 @@ export interface AttentionCase {
 }
 
 /**
- * Caches with ragged heads that hold at least the queries' own slots; numbers from a seeded generator, scaled so that
- * softmax is far from uniform.
+ * Caches with ragged heads that hold at least the queries' own slots. Numbers come from a seeded generator, scaled so
+ * that softmax is far from uniform.
  */
 export const cases: fc.Arbitrary<AttentionCase> = fc
   .record({
@@ -65,7 +65,7 @@ export const cases: fc.Arbitrary<AttentionCase> = fc
 export const query = ({ q, H, queryPositions, cache }: AttentionCase): NdArray<Float64Array> =>
   ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
 
-/** Within 1e-5 of the largest expected number. */
+/** Expects each number within 1e-5 of the largest expected number. */
 export function close(got: ArrayLike<number>, want: ArrayLike<number>): void {
   expect(got.length).toBe(want.length);
   const size = Array.from(want).reduce((a, b) => Math.max(a, Math.abs(b)), 1e-30);

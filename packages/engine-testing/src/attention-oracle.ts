@@ -9,7 +9,7 @@ export interface OracleHead {
   readonly positions: readonly number[];
 }
 
-/** What a query may see: slot, its position, the query's position, query head, KV head. */
+/** Whether a query may see a slot: slot, its position, the query's position, query head, KV head. */
 export type Sees = (slot: number, position: number, query: number, h: number, g: number) => boolean;
 
 /** Causal probabilities in float64, `[H][m]` of `[n_g]`; a query that sees nothing has zeros. */
@@ -49,7 +49,7 @@ export function probabilities(
 type Statistic = (rows: readonly (readonly number[])[], slot: number, seen: readonly number[]) => number;
 const mean = (rows: readonly (readonly number[])[], of: (row: readonly number[], query: number) => number): number =>
   rows.reduce((sum, row, i) => sum + of(row, i), 0) / rows.length;
-/** What a window is asked about a slot: of its queries' rows of probabilities, and how many slots each of them sees. */
+/** Statistics of a window for a slot: from its queries' rows of probabilities, and how many slots each of them sees. */
 export const windowOracle: Readonly<Record<WindowStatistic, Statistic>> = {
   squares: (rows, j) => mean(rows, (row) => row[j] ** 2),
   votes: (rows, j, seen) => mean(rows, (row, i) => Number(row[j] > 1 / seen[i])),
@@ -57,7 +57,8 @@ export const windowOracle: Readonly<Record<WindowStatistic, Statistic>> = {
   entropy: (rows, j) => mean(rows, (row) => (row[j] === 0 ? 0 : row[j] * Math.log(1 / row[j]))),
 };
 /**
- * Whether a query gives a slot the mean weight but for rounding, where it sees others: a vote that may count or not.
+ * Returns whether a query that sees other slots gives a slot the mean weight but for rounding: a vote that may count or
+ * not.
  */
 export const isUndecided: (...asked: Parameters<Statistic>) => boolean = (rows, j, seen) =>
   rows.some((row, i) => seen[i] > 1 && Math.abs(row[j] * seen[i] - 1) < 1e-4);

@@ -6,11 +6,11 @@ interface Weight {
   readonly data: readonly number[];
 }
 export type TestWeights = Readonly<Record<string, Weight>>;
-/** config.json as it lies; this oracle reads it by itself. */
+/** config.json as parsed, without the engine's own reader. */
 export type Json = Readonly<Record<string, unknown>>;
 type Vector = readonly number[];
 
-/** An f16 safetensors file: the oracle's own reader. */
+/** Reads an f16 safetensors file, with the oracle's own reader. */
 export function halfWeights(file: string): TestWeights {
   const bytes = readFileSync(file),
     start = 8 + Number(bytes.readBigUInt64LE(0));
@@ -49,10 +49,10 @@ const chunk = (x: Vector, size: number): number[][] =>
 const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * Math.tanh(x / by) : x);
 
 /**
- * Logits of every position in float64, the whole sequence at once: written from the formulas of the models' papers and
- * of transformers' configuration, sharing no code with the engine. A query sees what causality, the layer's window and
- * `sees` all let it; a token that a layer freezes keeps its hidden state there, and with `copies` takes its keys and
- * values from the layer below.
+ * Returns logits of every position in float64, the whole sequence at once, written from the formulas of the models'
+ * papers and of transformers' configuration, without sharing code with the engine. A query sees a slot that causality,
+ * the layer's window and `sees` all allow. A token that a layer freezes keeps its hidden state there, and with `copies`
+ * takes its keys and values from the layer below.
  */
 export function oracleLogits(
   config: Json,
@@ -65,7 +65,7 @@ export function oracleLogits(
   const n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
     gemma = type.startsWith('gemma'),
-    behind = gemma || type === 'olmo2', // norms behind the blocks
+    behind = gemma || type === 'olmo2', // norms after the blocks
     before = type !== 'olmo2',
     plain = gemma ? Math.sqrt(n('hidden_size')) : type === 'granite' ? n('embedding_multiplier') : 1,
     joined = type === 'granite' ? n('residual_multiplier') : 1,

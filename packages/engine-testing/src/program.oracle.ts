@@ -2,8 +2,8 @@ import type { Angles, Program } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
 
 /**
- * A program in float64, one number at a time, from the formulas of its instructions; `numbers` reads a stored weight,
- * which has oracles of its own.
+ * Runs a program in float64, one number at a time, from the formulas of its instructions. `numbers` reads a stored
+ * weight, which has its own oracles.
  */
 export function runProgram(
   numbers: (weight: Matrix) => Float32Array,

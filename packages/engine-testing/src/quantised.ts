@@ -5,7 +5,7 @@ import type { Weights } from '@kv/checkpoints';
 /** Blocks of Q8_0 hold 32 numbers: a scale of f16, here a power of two, and 32 bytes. */
 const { numbers: BLOCK, bytes: SIZE } = tensorTypes.Q8_0;
 
-/** A matrix in Q8_0, or as it is where its rows are no whole blocks. */
+/** Returns a matrix in Q8_0, or unchanged if its rows are not whole blocks. */
 function quantised(matrix: Matrix): Matrix {
   const { inputs, outputs } = matrix;
   if (inputs % BLOCK !== 0) return matrix;
@@ -22,7 +22,7 @@ function quantised(matrix: Matrix): Matrix {
   return { inputs, outputs, parts: [{ type: 'Q8_0', rows: outputs, bytes }] };
 }
 
-/** A runtime that finds every product quantised; `types` gets those of all parts. */
+/** Returns a runtime whose products are all quantised; their types are added to `types`. */
 export const overQuantised = (runtime: Runtime<HostRunning>, types: string[] = []): Runtime<HostRunning> => ({
   name: runtime.name,
   start: ({ weights, ...source }) => {

@@ -6,12 +6,13 @@ export interface ProgramRunOptions {
   readonly block?: number;
   /** Rows (indices into ids) whose logits are returned. */
   readonly want?: readonly number[];
-  /** Sees each layer of each block once its keys and values are in the cache. */
+  /** Called for each layer of each block once its keys and values are in the cache. */
   readonly watch?: (layer: number, projected: Projection, positions: Uint32Array) => void;
 }
 
 /**
- * The least host that there can be: ids through the decoder in blocks; logits of the rows in `want` (indices into ids).
+ * Runs ids through the decoder in blocks, as a minimal host; returns the logits of the rows in `want` (indices into
+ * ids).
  */
 export async function run(
   decoder: HostDecoder,
