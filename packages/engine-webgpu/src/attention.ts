@@ -12,8 +12,8 @@ import { firstSlots } from './operations.ts';
 import type { scoreScalars } from './wgsl/visible.ts';
 
 /**
- * Queries over a cache on the device. Positions of slots and of queries ascend; what lies beyond a head's length is
- * never read.
+ * Queries over a cache on the device. Positions of slots and of queries ascend; slots beyond a head's length are never
+ * read.
  */
 export interface DeviceAttention {
   readonly m: number;
@@ -30,7 +30,7 @@ export interface DeviceAttention {
   /** u32 `[G]` */
   readonly lengths: Tensor;
   readonly capacity: number;
-  /** No head has more. */
+  /** Slots of the longest head. */
   readonly slots: number;
   /** u32 `[m, 1 + 2 * views]`: each query's position, then pairs (from, below) of positions that it does not see. */
   readonly rows: Tensor;
@@ -44,7 +44,7 @@ export interface DeviceAttention {
   readonly softcap?: number;
 }
 
-/** What attention leaves on the device. */
+/** The results of attention on the device. */
 export interface AttentionResult {
   /** `[m, H * d]`; the same buffer holds, from `lseAt` on, log-sum-exp `[H, last]` of the last queries. */
   readonly out: Tensor;
@@ -55,23 +55,23 @@ export interface AttentionResult {
 }
 
 export interface AttentionOptions {
-  /** Queries whose log-sum-exp is wanted, from the last back; those of all where slots are split. @defaultValue 0 */
+  /** Number of last queries to keep the log-sum-exp of; that of all is kept where slots are split. @defaultValue 0 */
   readonly last?: number;
-  /** Keeps the scores, for `encodeAccumulate`: for few queries. */
+  /** Whether to keep the scores, for `encodeAccumulate`: for few queries. */
   readonly scores?: boolean;
   /**
-   * Adds the probabilities of the query before, which `past` holds at `pastAt`, to running sums `[H or G, stride]` on
-   * in the same kernel: no scores are stored, and keys are read once for both.
-   * For one query at `own` that nothing but causality and the window hides slots from.
+   * Adds the probabilities of the previous query, which `past` holds at `pastAt`, to the running sums
+   * `[H or G, stride]` in the same kernel: no scores are stored, and keys are read once for both. For one query, at
+   * position `own`, from which only causality and the window hide slots.
    */
   readonly add?: { readonly past: Tensor; readonly pastAt: number; readonly own: number; readonly sums: Tensor };
-  /** Becomes the `past` of a later query: this one, `[H * d]`, then log-sum-exp `[H]`. For one query. */
+  /** Filled with the `past` of a later query: this query, `[H * d]`, then its log-sum-exp `[H]`. For one query. */
   readonly leave?: Tensor;
   /** Workgroups that share the slots of a KV head. @defaultValue by the shape */
   readonly splits?: number;
 }
 
-/** What a kernel over scores reads: no more than the slots in use. */
+/** Limits what a kernel over scores reads to the slots in use. */
 const read = (a: DeviceAttention): DeviceAttention => ({
   ...a,
   keys: firstSlots(a.keys, a.slots),
@@ -81,13 +81,13 @@ const read = (a: DeviceAttention): DeviceAttention => ({
 });
 
 /**
- * Whether attention of one query can add to running sums of this many rows: those of KV heads take a group that one
- * workgroup attends for.
+ * Returns whether attention of one query can add to running sums with this many rows. Rows of KV heads need a group
+ * that fits one workgroup.
  */
 export const addsTo = (rows: number, heads: number, kvHeads: number, headDim: number): boolean =>
   rows === heads || heads / kvHeads <= mostRows(headDim);
 
-/** Workgroups that fill an adapter, and slots below which none is split. */
+/** Workgroups that fill an adapter, and the number of slots below which none is split. */
 const ENOUGH = 64,
   SPAN = 256;
 
@@ -117,10 +117,7 @@ export function common({
   };
 }
 
-/**
- * Records softmax attention: whole where tiles of queries fill the adapter, split over slots and joined where they do
- * not.
- */
+/** Records softmax attention: whole where tiles of queries fill the adapter, otherwise split over slots and joined. */
 export function encodeAttention(
   commands: Commands,
   a: DeviceAttention,
@@ -197,9 +194,9 @@ export function encodeAttention(
 }
 
 /**
- * Records what every slot receives from the queries whose log-sum-exp is there: the sum, the largest, or the sum of
- * what `of` makes of each weight, divided by `over`. To `columns [H or G, stride]`, instead of what is there or
- * joined with it; rows of KV heads get what all their query heads give.
+ * Records what every slot receives from the queries whose log-sum-exp is kept: the sum, the largest, or the sum of
+ * statistic `of` of each weight, divided by `over`. Writes `columns [H or G, stride]`, replacing their contents or
+ * joined with them. Rows of KV heads sum what all their query heads give.
  */
 export function encodeColumns(
   commands: Commands,
@@ -247,8 +244,8 @@ export function encodeColumns(
 }
 
 /**
- * Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`: rows of
- * KV heads get those of all their query heads.
+ * Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`. Rows of
+ * KV heads sum those of all their query heads.
  */
 export function encodeAccumulate(
   commands: Commands,

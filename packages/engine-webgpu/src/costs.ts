@@ -17,13 +17,13 @@ export type CostRecorder = Recordable & {
   readonly counters: Pick<DispatchCost, 'dispatches' | 'bytes'> & Partial<DispatchCost>;
 };
 
-/** A model of which only the shape is known, on a device or a plan of one. */
+/** Costs of a model of which only the shape is known, on a device or a plan of one. */
 export interface ShapeCosts {
-  /** A prompt of n tokens through all layers, without the head. */
+  /** Returns the cost of a prompt of n tokens through all layers, without the head. */
   prefill(n: number): Promise<DispatchCost>;
-  /** Cost of one event of a policy after a prompt. */
+  /** Returns the cost of one event of a policy after a prompt. */
   event(policy: CompiledPolicy, options: EventCostOptions): Promise<EventCosts>;
-  /** Cost that running sums add to a token after n tokens. */
+  /** Returns the cost that running sums add to a token after n tokens. */
   sums(needs: readonly AnySignal[], n: number): Promise<SumCosts>;
   destroy(): void;
 }
@@ -31,16 +31,16 @@ export interface ShapeCosts {
 export interface EventCostOptions {
   /** Tokens of the prompt. */
   readonly length: number;
-  /** Slots per KV head that stay. */
+  /** Slots per KV head to keep. */
   readonly budget: number;
-  /** What a provider would bring for a signal. */
+  /** Returns what a provider would compute for a signal. */
   provided(signal: AnySignal, at: LayerContext, ops: Ops): unknown;
 }
 
 export interface EventCosts {
-  /** Signals that the event reads. */
+  /** Cost of the signals that the event reads. */
   readonly score: DispatchCost;
-  /** Scores to kept slots. */
+  /** Cost from scores to kept slots. */
   readonly select: DispatchCost;
   readonly compact: DispatchCost;
   /** Operations that the policy's pieces record, by name. */
@@ -48,15 +48,15 @@ export interface EventCosts {
 }
 
 export interface SumCosts {
-  /** A token that waits for the attention of the next. */
+  /** Cost of a token whose probabilities are added by the next token's attention. */
   readonly waits: DispatchCost;
-  /** A token that an event follows at once, whose scores are stored between two kernels. */
+  /** Cost of a token that an event follows immediately, whose scores are stored between two kernels. */
   readonly follows: DispatchCost;
 }
 
 /**
- * Records what sequences do with a model of this shape, through the code that runs them on a device. Weights are 16
- * bits and hold nothing: results mean nothing, what they take is counted.
+ * Records what sequences do with a model of this shape, with the code that runs them on a device. Weights are 16-bit
+ * and uninitialised: results are meaningless, only costs count.
  */
 export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promise<ShapeCosts> {
   const decoder = await createDecoder(config, shapeWeights(config), {
@@ -91,7 +91,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
       made.destroy();
     }
   };
-  /** Four tokens after n, the last two as if an event followed each. */
+  /** Returns the costs of four tokens after n, the last two as if an event followed each. */
   const steps = (n: number, needs?: readonly AnySignal[]): Promise<DispatchCost[]> =>
     using(memory(needs), async (made) => {
       const costs: DispatchCost[] = [];
@@ -162,12 +162,12 @@ const plus = (a: DispatchCost, b: DispatchCost, sign: 1 | -1): DispatchCost => (
   bytes: a.bytes + sign * b.bytes,
   operations: a.operations + sign * b.operations,
 });
-/** What two things take together. */
+/** Returns the sum of two costs. */
 export const sum = (a: DispatchCost, b: DispatchCost): DispatchCost => plus(a, b, 1);
 const less = (a: DispatchCost, b: DispatchCost): DispatchCost => plus(a, b, -1);
 
 const oneLetter = (): StreamDecoder => ({ push: () => 'a', pending: 0, end: () => '', fork: oneLetter });
-/** Ids are letters: there is text, and each token is one character of it. */
+/** Returns a tokenizer whose ids are letters, so that there is text: each token is one character. */
 const letters = (size: number): Tokenizer => ({
   size,
   specials: new Map(),

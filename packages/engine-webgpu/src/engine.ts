@@ -18,12 +18,12 @@ import { plan, type PlannedStep } from './plan.ts';
 import { columns, isWhole, rowsOf, type DeviceRowView } from './rows.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
-/** What `gpuRuntime` may be told. */
+/** Options of `gpuRuntime`. */
 export interface GpuRuntimeOptions {
-  /** Bytes of one binding of weights at most. @defaultValue what the device grants */
+  /** Maximum bytes of one binding of weights. @defaultValue the device's limit */
   readonly bindingBytes?: number;
   /**
-   * Products of more than 8 rows multiply in f16 and add up in f32: less exact, for adapters with `shader-f16`.
+   * Multiplies products of more than 8 rows in f16 and accumulates in f32: less exact, for adapters with `shader-f16`.
    * @defaultValue false: in f32
    */
   readonly half?: boolean;
@@ -33,21 +33,20 @@ export interface GpuRuntimeOptions {
 export interface DeviceRunnable extends PreparedProgram {
   /**
    * Records the program: inputs `[m, width]` on the device to outputs, which the scope of `commands` owns. Nothing is
-   * submitted, read or waited for, so that what a
-   * sequence does next follows it. @throws KvError for a program that was destroyed, or that turns heads and
-   * gets no angles that fit.
+   * submitted, read or waited for, so that later work of a sequence follows it.
+   * @throws KvError for a program that was destroyed, or that rotates heads and gets no angles that fit
    */
   encode(commands: Commands, inputs: readonly Tensor[], m: number, angles?: DeviceAngles): readonly Tensor[];
   /**
-   * A matrix on the device: the program's own if it multiplies by it, else uploaded once and given back with the
+   * Returns a matrix on the device: the program's own if it multiplies by it, else uploaded once and freed with the
    * program.
    */
   matrix(matrix: Matrix): DeviceMatrix;
-  /** The weight of the product of this name. @throws KvError where the program has none */
+  /** Returns the weight of the product of this name. @throws KvError where the program has none */
   weight(name: string): DeviceMatrix;
 }
 
-/** What the steps of one run share. */
+/** State shared by the steps of one run. */
 interface ProgramRun {
   readonly commands: Commands;
   readonly m: number;
@@ -59,8 +58,8 @@ interface ProgramRun {
 type Compute = (run: ProgramRun) => DeviceRowView;
 
 /**
- * Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit
- * blocks as they are stored.
+ * Returns an engine that runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded
+ * once, 8- and 4-bit blocks as stored.
  */
 export function gpuEngine(gpu: Gpu, options: GpuRuntimeOptions = {}): Engine<DeviceRunnable> {
   expectOptions('gpuRuntime', { bindingBytes: true, half: true }, options);
@@ -76,7 +75,7 @@ export function gpuEngine(gpu: Gpu, options: GpuRuntimeOptions = {}): Engine<Dev
   };
 }
 
-/** A program whose matrices `upload` puts on the device. */
+/** Prepares a program; `upload` puts its matrices on the device. */
 export function prepareProgram(
   gpu: Recordable,
   program: Program,
@@ -154,7 +153,7 @@ function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => 
 // A step reads what an earlier one wrote.
 const valueIn = ({ values }: ProgramRun, { id }: { readonly id: number }): DeviceRowView => values.get(id)!;
 
-/** A step with its weights on the device. */
+/** Returns the computation of a step, with its weights on the device. */
 function computeOf(
   { instruction, absorbed }: PlannedStep,
   program: string,
@@ -215,7 +214,7 @@ function linearOf(
 ): Compute {
   const matrix = upload(weight),
     { outputs } = matrix,
-    shift = bias && weights.upload(bias, [bias.length]); // nothing below holds on to the weight's bytes
+    shift = bias && weights.upload(bias, [bias.length]); // nothing below keeps the weight's bytes
   return (run) => {
     const { commands, m } = run,
       out = commands.make([m, outputs]);
@@ -232,7 +231,7 @@ function linearOf(
   };
 }
 
-/** The run's angles, for a rotation of this many numbers of a head. */
+/** Returns the run's angles, if they fit a rotation of this many numbers of a head. */
 function fitting(
   { angles, m }: ProgramRun,
   { headDim, rotary }: Extract<Instruction, { op: 'rope' }>,

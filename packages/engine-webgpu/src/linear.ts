@@ -7,10 +7,13 @@ import { readRows, type DeviceRowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
-/** Rows that come out as each does alone, over weights that are read once; beyond, tiles of 64 rows share them. */
+/**
+ * Maximum rows that are each computed as if alone, over weights that are read once; more rows are computed in tiles of
+ * 64.
+ */
 export const FEW_ROWS = 8;
 
-/** Records `residual + (x Wᵀ + bias)` of m rows to `out [m, outputs]`, one dispatch for each part of the weight. */
+/** Records `residual + (x Wᵀ + bias)` of m rows to `out [m, outputs]`, one dispatch per part of the weight. */
 export function encodeLinear(
   commands: Commands,
   x: DeviceRowView,

@@ -26,14 +26,14 @@ export interface DeviceAngles {
   readonly sin: Tensor;
 }
 
-/** New rows `[m, width]`. */
+/** Allocates rows `[m, width]`. */
 const fresh = (commands: Commands, m: number, width: number): DeviceRowView => rowsOf(commands.make([m, width]), width);
 const at = ({ at, stride }: DeviceRowView): { readonly x_at: number; readonly x_stride: number } => ({
   x_at: at,
   x_stride: stride,
 });
 
-/** The first slots of `x [rows, capacity, ...channels]`, which are what is read or written of it. */
+/** Returns a view of the first slots of `x [rows, capacity, ...channels]`: only these are read or written. */
 export const firstSlots = (x: Tensor, slots: number): Tensor => ({
   ...x,
   shape: [x.shape[0] ?? 1, slots, ...x.shape.slice(2)],
@@ -70,7 +70,7 @@ export function encodeNorm(commands: Commands, x: DeviceRowView, m: number, gain
   return out;
 }
 
-/** Records rows as heads of `size`, turned if there are angles: `[m, H * size]`, or `[H, m, size]`. */
+/** Records rows as heads of `size`, rotated if there are angles: `[m, H * size]`, or `[H, m, size]`. */
 export function encodeHeads(
   commands: Commands,
   x: DeviceRowView,
@@ -136,7 +136,7 @@ export function encodeSoftcap(commands: Commands, x: DeviceRowView, m: number, c
   return out;
 }
 
-/** Records where the largest number of each of m rows stands, u32 `[m]`; ties go to the lower place. */
+/** Records the index of the largest number of each of m rows, u32 `[m]`; ties go to the lower index. */
 export function encodeArgmax(commands: Commands, x: DeviceRowView, m: number): Tensor {
   const out = commands.make([m], 'u32');
   dispatch(commands, argmax, { x: readRows(x, m), out }, { ...at(x), width: x.width }, m);
@@ -144,9 +144,9 @@ export function encodeArgmax(commands: Commands, x: DeviceRowView, m: number): T
 }
 
 /**
- * Records the compaction of `data [rows, capacity, ...channels]`, in place or into `out [rows, out capacity,
- * ...channels]`, to the slots `kept [kept rows, stride]` of which
- * `counts [kept rows]` are valid, `most` of a row; several rows may share one of `kept`. Slots ascend and lie below
+ * Records the compaction of `data [rows, capacity, ...channels]`, in place or into
+ * `out [rows, out capacity, ...channels]`, to the slots `kept [kept rows, stride]`, of which the first
+ * `counts [kept rows]`, at most `most`, are valid. Several rows may share one of `kept`. Slots ascend and lie below
  * `capacity`.
  */
 export function encodeCompact(
@@ -176,8 +176,8 @@ export function encodeCompact(
 }
 
 /**
- * A layer's cache as kernels see it: keys and values `[G, capacity, d]`, positions u32 `[G, capacity]`, lengths u32
- * `[G]`.
+ * A layer's cache in the layout of kernels: keys and values `[G, capacity, d]`, positions u32 `[G, capacity]`, lengths
+ * u32 `[G]`.
  */
 export interface DeviceSlots {
   readonly keys: Tensor;
@@ -187,8 +187,8 @@ export interface DeviceSlots {
 }
 
 /**
- * Records keys and values `[G, m, d]` at positions `added [m]` after what every head holds, each at its own length,
- * which there must be room for. `next [G]` becomes the new lengths.
+ * Records the append of keys and values `[G, m, d]` at positions `added [m]` to every head, each at its own length;
+ * they must fit. `next [G]` receives the new lengths.
  */
 export function encodeAppend(
   commands: Commands,
@@ -219,8 +219,8 @@ export function encodeAppend(
 }
 
 /**
- * Records `count` slots of every row of `x [rows, size, ...channels]`, which begins at element `x_at`, from `first` on
- * to `out [rows, out size, ...channels]` from `to` on; both go round at a row's end.
+ * Records the copy of `count` slots of every row of `x [rows, size, ...channels]`, which begins at element `x_at`, from
+ * slot `first` on to `out [rows, out size, ...channels]` from slot `to` on; both wrap at a row's end.
  */
 export function encodeSlots(
   commands: Commands,
@@ -242,7 +242,9 @@ export function encodeSlots(
   );
 }
 
-/** Records `value` into what follows each row's first `counts [rows / group]` slots of `data [rows, capacity]`, f32. */
+/**
+ * Records filling each row of `data [rows, capacity]`, f32, with `value` after its first `counts [rows / group]` slots.
+ */
 export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, value: number): void {
   const [rows = 1, capacity = 1] = data.shape;
   dispatch(
@@ -255,8 +257,8 @@ export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, val
 }
 
 /**
- * Records |v W_O|_1, or for p = 2 its square's sum, of the first `slots` values of every head through each query head's
- * columns of the output product `[D, H * d]`: `[H, slots]`.
+ * Records |v W_O|_1, or for p = 2 the sum of squares, of the first `slots` values of every head through each query
+ * head's columns of the output product `[D, H * d]`: `[H, slots]`.
  */
 export function encodeOutputNorms(
   commands: Commands,

@@ -1,18 +1,18 @@
 import type { Instruction, Program, RowsValue } from '@kv/engine';
 
 /**
- * An instruction with the one it absorbs: a rotation that goes into the layout of heads, a product to which a residual
- * is added.
+ * An instruction with the one that is fused into it: a rotation into the layout of heads, or the addition of a residual
+ * into a product.
  */
 export interface PlannedStep {
   readonly instruction: Instruction;
   readonly absorbed: Instruction | undefined;
-  /** Values with no reader after this step: their memory may be used again. */
+  /** Values with no reader after this step: their memory may be reused. */
   readonly spent: readonly number[];
 }
 
 /**
- * Orders a program's dispatches: what is absorbed has none of its own, columns are views, and every value knows its
+ * Plans a program's dispatches: fused instructions have none of their own, columns are views, and every value knows its
  * last reader.
  */
 export function plan(program: Program): PlannedStep[] {
@@ -50,7 +50,7 @@ export function plan(program: Program): PlannedStep[] {
 const operands = (instruction: Instruction): readonly RowsValue[] =>
   instruction.op === 'add' ? [instruction.x, instruction.y] : [instruction.x];
 
-/** The instruction that makes a value, if it is of this kind and nothing but one instruction reads the value. */
+/** Returns the instruction that makes a value, if it is of this kind and the value has exactly one reader. */
 function only({ instructions, outputs }: Program, { id }: RowsValue, op: Instruction['op']): Instruction | undefined {
   const readers = instructions.filter((other) => operands(other).some((x) => x.id === id));
   const maker = instructions.find(({ out }) => out.id === id);

@@ -5,8 +5,8 @@ import { rotate } from './kernels/rotate.wgsl.ts';
 import type { DeviceAngles } from './operations.ts';
 
 /**
- * Records the turning of the first slots of every row of `x [rows, size, d]`, in place: `turns [rows, slots, 2]` are
- * the rows of the angles to rotate on from, and to.
+ * Records the rotation of the first slots of every row of `x [rows, size, d]`, in place: `turns [rows, slots, 2]` are
+ * the rows of the angles to rotate from, and to.
  */
 export function encodeRotate(commands: Commands, x: Tensor, turns: Tensor, { rotary, cos, sin }: DeviceAngles): void {
   const [rows = 1, size = 1, channels = 1] = x.shape,

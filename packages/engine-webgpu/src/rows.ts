@@ -12,10 +12,10 @@ export interface DeviceRowView {
   readonly width: number;
 }
 
-/** Rows that fill a tensor `[m, width]`. */
+/** Returns rows that fill a tensor `[m, width]`. */
 export const rowsOf = (tensor: Tensor, width: number): DeviceRowView => ({ tensor, at: 0, stride: width, width });
 
-/** Columns `[from, from + width)` of rows. */
+/** Returns columns `[from, from + width)` of rows. */
 export const columns = ({ tensor, at, stride }: DeviceRowView, from: number, width: number): DeviceRowView => ({
   tensor,
   at: at + from,
@@ -23,9 +23,9 @@ export const columns = ({ tensor, at, stride }: DeviceRowView, from: number, wid
   width,
 });
 
-/** The tensor in the shape of m rows, which are what is read of it. */
+/** Returns the tensor in the shape of m rows: only these are read. */
 export const readRows = ({ tensor, width }: DeviceRowView, m: number): Tensor => ({ ...tensor, shape: [m, width] });
 
-/** Whether m rows are their tensor, no more and no less. */
+/** Returns whether m rows are exactly their whole tensor. */
 export const isWhole = ({ tensor, at, stride, width }: DeviceRowView, m: number): boolean =>
   at === 0 && stride === width && sizeOf(tensor.shape) === m * width;

@@ -12,7 +12,7 @@ export interface DeviceRunning extends RunningModel {
 }
 
 /**
- * Runs models on a WebGPU device: weights, caches and policies are there, and ids and decisions come back.
+ * Returns a runtime on a WebGPU device: weights, caches and policies are there; ids and decisions are read back.
  *
  * @throws KvError for an unknown option, and for `half` on an adapter without `shader-f16`
  */

@@ -6,11 +6,11 @@ import { sample } from './kernels/sample.wgsl.ts';
 import type { DeviceRowView } from './rows.ts';
 
 export interface SampleOptions {
-  /** Divides the logits; above 0 (what is likeliest is `encodeArgmax`'s). @defaultValue 1 */
+  /** Divides the logits; above 0 (use `encodeArgmax` for the likeliest id). @defaultValue 1 */
   readonly temperature?: number;
-  /** Draws among this many of the largest; 0: all. @defaultValue 0 */
+  /** Draws among this many of the largest; 0 for all. @defaultValue 0 */
   readonly topK?: number;
-  /** The fewest ids with at least this share of what is left after `topK`, in (0, 1]. @defaultValue 1 */
+  /** Draws among the fewest ids with at least this share of what remains after `topK`, in (0, 1]. @defaultValue 1 */
   readonly topP?: number;
   /**
    * Whole numbers below 2^32: the same seed and step give the same draws, independent of earlier ones. @defaultValue 0

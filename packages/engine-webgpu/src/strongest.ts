@@ -5,20 +5,20 @@ import { dispatch } from '@kv/gpu';
 import { strongest, STRONGEST_QUERIES } from './kernels/strongest.wgsl.ts';
 
 export interface StrongestOptions {
-  /** Means are kept of weights on slots from here on, links of those on slots before. */
+  /** The first slot whose mean weights are kept; links go to slots before it. */
   readonly first: number;
   readonly most: number;
   readonly above: number;
   /**
-   * Where the means go, `[rows, width]`, and the row of the first query; without it links may be on any slot before the
-   * query's own.
+   * Where the means are written, `[rows, width]`, and the row of the first query; without it links may go to any slot
+   * before the query's own.
    */
   readonly mean?: { readonly to: Tensor; readonly row: number };
 }
 
 /**
- * Records each query's largest mean weights over heads, `[m, 2 most]`: slot and weight by turns. Every head holds the
- * same slots, nothing is masked, and log-sum-exp of all queries is there.
+ * Records each query's largest mean weights over heads, `[m, 2 most]`, slot and weight alternating. Every head holds
+ * the same slots, nothing is masked, and the log-sum-exp of all queries is given.
  */
 export function encodeStrongest(
   commands: Commands,

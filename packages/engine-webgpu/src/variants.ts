@@ -1,4 +1,4 @@
-/** Makes each variant of a kernel once, by its arguments. */
+/** Memoises the variants of a kernel by their arguments. */
 export function variants<A extends readonly unknown[], K>(make: (...args: A) => K): (...args: A) => K {
   const made = new Map<string, K>();
   return (...args) => {

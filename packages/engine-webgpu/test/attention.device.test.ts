@@ -117,8 +117,8 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
 
 /**
  * How far a probability may be off, as a share of it: a score by its sum of d products (and a soft cap), and so the
- * difference of two; exp by 3 + 2 |x| ULP, |x| up to the
- * spread and again where a maximum moves or parts are joined; sums over n slots; a division.
+ * difference of two; exp by 3 + 2 |x| ULP, |x| up to the spread and again where a maximum moves or parts are joined;
+ * sums over n slots; a division.
  */
 const share = ({ scoreError, spread }: HeadAttended, r: number, slots: number): number =>
   (2 * scoreError[r] + 4 * (3 + 2 * spread[r]) + slots + 16) * 2 ** -24;
@@ -233,7 +233,7 @@ gpuTest('column sums and maxima of a window, and joined with what is there, of q
 );
 
 /**
- * What becomes of a weight of a query that sees so many slots, and how far that may be off where the weight is by a
+ * The statistic of a weight of a query that sees `seen` slots, and its error bound where the weight is off by this
  * share of itself.
  */
 const STATISTICS: Readonly<

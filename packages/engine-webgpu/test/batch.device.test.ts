@@ -9,7 +9,7 @@ import { both, fixture } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 
-/** What members go by: everything, a cut prompt, events every other token, a view of every token. */
+/** What members run: no policy, a cut prompt, events every other token, a view of every token. */
 const ways = [
   {},
   { policy: 'snapkv(window=4)', budget: 12 },
@@ -29,7 +29,7 @@ async function started(model: Model, n: number): Promise<Sequence> {
   return sequence;
 }
 
-/** So many, twice. */
+/** Returns `count` sequences, twice. */
 const pairs = async (model: Model, count: number): Promise<readonly [Sequence[], Sequence[]]> => {
   const some = (): Promise<Sequence[]> => Promise.all(Array.from({ length: count }, (_, n) => started(model, n)));
   return [await some(), await some()];

@@ -6,12 +6,12 @@ import type { DeviceTest } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 
-/** `test` with the file's device: a buffer that is left behind fails it. */
+/** `test` with the file's device; fails if a buffer is not freed. */
 export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(openGpu);
 
 export type Numbers = Float32Array | Uint32Array;
 
-/** What `build` records, read; twice, on buffers that hold NaN and then 1e30, with the same bits. */
+/** Reads what `build` records; runs twice, on buffers that hold NaN and then 1e30, and expects the same bits. */
 export async function twice(gpu: Gpu, build: (commands: Commands) => readonly Tensor[]): Promise<Numbers[]> {
   const [first, again] = [await once(gpu, build, 0x7fc0_0000), await once(gpu, build, 0x7149_f2ca)];
   expect(again.map(bits)).toEqual(first.map(bits));
@@ -32,7 +32,7 @@ async function once(gpu: Gpu, build: (commands: Commands) => readonly Tensor[], 
 export const ulp = (x: number): number =>
   Math.max(2 ** (Math.floor(Math.log2(Math.max(Math.abs(x), 2 ** -126))) - 23), 2 ** -126);
 
-/** Every number is as near as `tolerance` says; fails with the worst one. */
+/** Expects every number to be within `tolerance`; fails with the worst one. */
 export function near(
   got: Numbers,
   want: ArrayLike<number>,

@@ -38,8 +38,8 @@ function weightOf(seed: number, outputs: number, inputs: number): Matrix {
 }
 
 /**
- * Programs of any instructions in any order that their widths allow, every value an output or not: what no decoder has
- * yet, too.
+ * Programs of any instructions in any order that their widths allow, with every value an output or not, including
+ * programs that no decoder has yet.
  */
 const programs = fc
   .record({

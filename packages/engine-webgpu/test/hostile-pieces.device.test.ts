@@ -13,7 +13,10 @@ const gpuTest = await gpuTests();
 const IDS = Array.from({ length: 12 }, (_, i) => (i * 37 + 11) % 64);
 const cases = hostileCases({ foreign: cpu.ops.from({ data: [1], shape: [1, 1] }), ends: true });
 
-/** A test for each time at which a piece is asked, of so many cases at most: one model for all of its cases. */
+/**
+ * The most cases of one test, which uses one model for all of them. Tests are split by the time at which a piece is
+ * called.
+ */
 const MOST = 200;
 const parts = [...new Set(cases.map(({ when }) => when))].flatMap((when) => {
   const all = cases.filter((one) => one.when === when);

@@ -24,8 +24,8 @@ export function matrixOf(
 const cancelling = (parts: Case['parts']): number => Math.max(...parts.map(([type]) => CANCELS[type] ?? 0)); // d q + m
 export type Case = { readonly inputs: number; readonly parts: readonly (readonly [Stored, number])[] };
 /**
- * What lies around the product: x and the residual are columns of wider rows, the weight goes up in bindings of so many
- * bytes.
+ * Layout around the product: x and the residual are columns of wider rows, the weight is uploaded in bindings of at
+ * most this many bytes.
  */
 export interface Around {
   readonly seed: number;

@@ -79,7 +79,7 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
         logits: 4,
       },
       want = await generate(host, options);
-    // logits are read in the place of ids, those of the last token too
+    // logits are read instead of ids, including those of the last token
     const got = await onDevice(gpu, device, options, ({ events = 0 }) => events + 1);
     expect(got.tokens).toEqual(want.tokens);
     expect(said(got.report)).toEqual(said(want.report));

@@ -50,7 +50,7 @@ const small: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   dropkv: { window: 6 },
   entropyChunkkv: { size: 4, low: 2, window: 8 },
 };
-/** Not compared: keys of one token, generated again, score the same; what wants a file beside the model. */
+/** Policies not compared: keys of one token, generated again, score the same; or the policy needs a sidecar file. */
 const NOT = ['knorm', 'leverage', 'triattention', 'alphaTriattention', 'expectedAttentionStats', 'qfilter'];
 const offered = FULL
   ? policyNames.filter((name) => !NOT.includes(name))
@@ -82,7 +82,7 @@ for (const name of offered)
       const got = await onDevice(gpu, device, options, reads(policy, device.config.layers, 2));
       expect(got.tokens).toEqual(want.tokens);
       expect(said(got.report)).toEqual(said(want.report));
-      // the host keeps what an event asks of the last queries beside its caches
+      // the host keeps statistics of the last queries in addition to its caches
       expect(got.report.bytes.peak).toBeLessThanOrEqual(want.report.bytes.peak);
     }),
   );

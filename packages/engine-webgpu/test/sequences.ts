@@ -29,8 +29,9 @@ export async function both(
 }
 
 /**
- * What a report says of the cache and its events, whatever engine ran them: not times, and neither peak and mean nor how often
- * a window's statistic was computed, since the host takes it while it attends and keeps it beside its caches.
+ * Returns what a report says of the cache and its events on any engine: not times, and neither peak and mean nor how
+ * often a window's statistic was computed, since the host computes it during attention and keeps it in addition to its
+ * caches.
  */
 export const said = ({ times: _, bytes, counts, ...report }: Report): object => ({
   ...report,
@@ -51,8 +52,8 @@ const refuse = (what: string) => (): never => {
 };
 
 /**
- * Generates on the device while nothing on the host computes: neither the decoder's own arithmetic nor an operation of
- * the CPU backend. One submit a read, a read a token and an event.
+ * Generates on the device and expects that nothing on the host computes: neither the decoder's own arithmetic nor an
+ * operation of the CPU backend. One submit per read, one read per token and per event.
  */
 export async function onDevice(
   gpu: Gpu,

@@ -61,7 +61,7 @@ gpuTest(
         return out.map((n, i) => n - i - 1); // reads that the tokens so far did not need
       };
       expect(await run(16, { inFlight: 1 })).toEqual([0, 0, 0, 0, 0, 0, 0]);
-      // room for 16, for 20, for 25; none is started that nobody asks for
+      // capacity 16, then 20, then 25; no step is started that is not asked for
       expect(await run(16, {})).toEqual([0, 1, 1, 1, 0, 1, 0]);
       expect(await run(16, { inFlight: 3 })).toEqual([0, 2, 2, 1, 0, 1, 0]);
       // an event is read with the third and the sixth step, which are not started ahead

@@ -3,9 +3,8 @@ import { LOWEST } from '../wgsl/visible.ts';
 
 /**
  * One element: slot j of one row of running sums `sums [heads / fold, stride]`, to which the probabilities `exp(score -
- * lse)` of `m` decoded queries are added: over a
- * head, or over the `fold` heads of a group. Scores `[m, heads, stride_of_scores]` and lse `[heads, m]` as split
- * attention left them.
+ * lse)` of `m` decoded queries are added: over a head, or over the `fold` heads of a group. Scores `[m, heads,
+ * stride_of_scores]` and lse `[heads, m]` as split attention left them.
  */
 export const accumulate: GpuKernel<
   'scores' | 'lse' | 'sums',

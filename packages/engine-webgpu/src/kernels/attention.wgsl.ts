@@ -40,14 +40,12 @@ export function mostRows(headDim: number): AttentionKind['rows'] {
 
 /**
  * One workgroup: softmax attention of some rows over the slots of one KV head (or `span` of them), a tile of 32 slots
- * at a time with a running maximum and
- * sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Tiles of slots after the rows' last position, or before the
- * window of the first, are passed over: positions
- * of slots and of queries ascend. q `[H, m, d]`, keys and values `[G, capacity, d]`. `out` holds, whole: attended `[m,
- * H * d]`, and from `meta_at` on the log-sum-exp
- * `[H, last]` of the last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) * value `[d]`,
- * and from `meta_at` on that maximum and the sum of
- * exponentials; from `scores_at` on scores `[m, H, score_stride]`.
+ * at a time with a running maximum and sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Tiles of slots after the
+ * rows' last position, or before the window of the first, are passed over: positions of slots and of queries ascend. q
+ * `[H, m, d]`, keys and values `[G, capacity, d]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the
+ * log-sum-exp `[H, last]` of the last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) *
+ * value `[d]`, and from `meta_at` on that maximum and the sum of exponentials; from `scores_at` on scores `[m, H,
+ * score_stride]`.
  *
  * With `adds`, while the keys are there, exp(score - lse) of the query before: `past` holds it `[H, d]` and its
  * log-sum-exp `[H]`, `past_at` is its position; to `sums [H or G, sums_stride]`.

@@ -28,11 +28,11 @@ const TERM: Readonly<Record<ColumnOf, string>> = {
 
 /**
  * One workgroup: for 64 slots of one query head, or of `fold` query heads of a KV head, what `of` makes of the
- * probabilities exp(score - lse) that they receive from the last `last` of m queries; a thread owns a
- * slot, so that the order is fixed and nothing is atomic. To `columns [H / fold, stride]`: instead of what is
- * there, 0 for slots that do not exist, or (`join` 1) joined with it; divided by `over`.
- * q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it, and after it the slots that each query sees
- * where `of` asks. Positions of slots and of queries ascend.
+ * probabilities exp(score - lse) that they receive from the last `last` of m queries; a thread owns a slot, so that the
+ * order is fixed and nothing is atomic. To `columns [H / fold, stride]`: instead of what is there, 0 for slots that do
+ * not exist, or (`join` 1) joined with it; divided by `over`. q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as
+ * attention leaves it, and after it the slots that each query sees where `of` asks. Positions of slots and of queries
+ * ascend.
  */
 export const columnSums: (
   kind: ColumnKind,

@@ -7,10 +7,9 @@ const HELD = 8;
 
 /**
  * One workgroup: up to 32 channels of one row of `data [rows, capacity, channels]`, whose slots `kept[row,
- * ..counts[row])` (ascending) move to the front, in
- * place: a tile is read whole, then written, and since no slot moves up no later one is lost. `group` rows share a row
- * of `kept [rows / group, stride]`.
- * Elements are words of 32 bits of any type.
+ * ..counts[row])` (ascending) move to the front, in place: a tile is read whole, then written, and since no slot moves
+ * up no later one is lost. `group` rows share a row of `kept [rows / group, stride]`. Elements are words of 32 bits of
+ * any type.
  */
 export const compact: GpuKernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = {
   id: 'model:compact',

@@ -4,9 +4,8 @@ import { LOWEST } from '../wgsl/visible.ts';
 
 /**
  * One workgroup: joins the `splits` parts that split attention left for one query head of one query, in order, to
- * attended `[m, H * d]` and, from `lse_at` on, log-sum-exp `[H, m]`.
- * `leaves`, of one query: `past` becomes what a later attention adds to running sums by, the query `[H, d]` and after
- * it log-sum-exp `[H]`.
+ * attended `[m, H * d]` and, from `lse_at` on, log-sum-exp `[H, m]`. `leaves`, of one query: `past` becomes what a
+ * later attention adds to running sums by, the query `[H, d]` and after it log-sum-exp `[H]`.
  */
 export const join: (kind: {
   readonly leaves: boolean;

@@ -9,9 +9,9 @@ export const outputSlots = (headDim: number): 4 | 8 => (headDim <= 256 ? 8 : 4);
 
 /**
  * One workgroup: what the values of some slots add to the layer's output through one query head, |v W_O|_1 over that
- * head's columns of the output product, or for p = 2 the sum of squares: to `out [heads, slots]`,
- * added to what is there where `join` is 1 (a product of several parts); 0 for slots that do not exist. Values `[G,
- * capacity, d]`; weights `[rows, heads * d]` in a form.
+ * head's columns of the output product, or for p = 2 the sum of squares: to `out [heads, slots]`, added to what is
+ * there where `join` is 1 (a product of several parts); 0 for slots that do not exist. Values `[G, capacity, d]`;
+ * weights `[rows, heads * d]` in a form.
  */
 export const outputNorms: (
   form: WeightFormat,

@@ -2,8 +2,8 @@ import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size,
- * channels]`, the first from `first` to `to`; both go
- * round at the end of a row, as rings do; x begins at `x_at`. Elements are words of 32 bits of any type.
+ * channels]`, the first from `first` to `to`; both go round at the end of a row, as rings do; x begins at `x_at`.
+ * Elements are words of 32 bits of any type.
  */
 export const slots: GpuKernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = {
   id: 'model:slots',

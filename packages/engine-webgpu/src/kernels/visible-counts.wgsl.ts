@@ -4,9 +4,9 @@ import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer, type Sc
 
 /**
  * One thread for each query head and each of the last `last` of m queries: how many slots of its KV head it sees. To
- * `out [2, H, last]`, after a copy of lse `[H, last]`, which begins at `lse_at`. A binary search
- * of the ascending positions for the newest and the oldest that are near enough; what lies between is counted one by
- * one only where pairs of `rows` or a mask may hide it.
+ * `out [2, H, last]`, after a copy of lse `[H, last]`, which begins at `lse_at`. A binary search of the ascending
+ * positions for the newest and the oldest that are near enough; what lies between is counted one by one only where
+ * pairs of `rows` or a mask may hide it.
  */
 export const visibleCounts: (
   kind: ScoreKind,

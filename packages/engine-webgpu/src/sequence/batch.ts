@@ -20,7 +20,7 @@ interface BatchRequest {
   fail(cause: unknown): void;
 }
 
-/** One sequence's place in a batch of tokens. */
+/** One sequence's membership in a batch of tokens. */
 export class DeviceBatchSlot extends BatchSlot<BatchRequest> {
   readonly #meeting: BatchBarrier<BatchRequest>;
 
@@ -80,7 +80,7 @@ async function passTogether(riders: readonly BatchRequest[]): Promise<void> {
     { commands } = scope,
     going = new Map(riders.map((rider, r) => [rider, r])),
     checks = riders.map((): ViewChecks[number][] => []);
-  /** Each that goes on, unless it fails. */
+  /** Runs a step for each member that has not failed; one that fails leaves the batch. */
   const each = async (run: (rider: BatchRequest, r: number) => Promise<void> | void): Promise<void> => {
     for (const [rider, r] of going)
       try {
@@ -156,7 +156,7 @@ async function passTogether(riders: readonly BatchRequest[]): Promise<void> {
   }
 }
 
-/** Row r of heads `[heads, m, d]`: `[heads, 1, d]`. */
+/** Returns row r of heads `[heads, m, d]`: `[heads, 1, d]`. */
 function rowOf(commands: Commands, heads: Tensor, r: number): Tensor {
   const [count, , d] = heads.shape,
     out = commands.make([count, 1, d]);

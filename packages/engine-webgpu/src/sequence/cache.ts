@@ -9,8 +9,7 @@ type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 
 /**
  * Keys, values and positions of one layer on the device, each head at its own length. Storage is replaced, never
- * stretched, when the host's would be; lengths
- * and positions are known on the host as well, since it chose them.
+ * resized, when the host's would be. Lengths and positions are also known on the host, which chose them.
  */
 export class DeviceCache implements DeviceSlots {
   readonly heads: number;
@@ -19,12 +18,12 @@ export class DeviceCache implements DeviceSlots {
   keys: Tensor;
   values: Tensor;
   positions: Tensor;
-  /** u32 `[G]`, and where the next ones go. */
+  /** u32 `[G]`, and the buffer that receives the next lengths. */
   lengths: Tensor;
   #next: Tensor;
   /** Slots in use, `[kvHead]`. */
   counts: readonly number[];
-  /** Positions of the slots, and those that their keys are turned by once `rebase` has moved them away. */
+  /** Positions of the slots, and those that their keys are rotated by once `rebase` has moved them. */
   #held: SlotTable;
   #turned: SlotTable | undefined;
   readonly #device: DeviceScope;
@@ -51,20 +50,20 @@ export class DeviceCache implements DeviceSlots {
     return this.#slotBytes * this.counts.reduce((a, b) => a + b, 0);
   }
 
-  /** Every head holds as many slots. */
+  /** Whether all heads hold the same number of slots. */
   get even(): boolean {
     return this.counts.every((n) => n === this.counts[0]);
   }
 
-  /** Positions in the cache, `[kvHead]`, ascending. */
+  /** Returns the positions in the cache, `[kvHead]`, ascending. */
   kept(): number[][] {
     return this.#held.rows();
   }
-  /** Slots of each head that stand before this position: its first ones. */
+  /** Returns how many slots of each head, its first ones, come before this position. */
   before(position: number): number[] {
     return this.#held.below(position);
   }
-  /** Positions that the keys are turned by, `[kvHead]`: the original ones unless rebased. */
+  /** Returns the positions that the keys are rotated by, `[kvHead]`: the original ones unless rebased. */
   rotations(): number[][] {
     return (this.#turned ?? this.#held).rows();
   }
@@ -72,15 +71,15 @@ export class DeviceCache implements DeviceSlots {
     return this.#turned !== undefined;
   }
 
-  /** Room for m more slots, by a quarter at least where there is none. */
+  /** Makes room for m more slots; storage that is too small grows by at least a quarter. */
   grow(m: number): void {
     const need = this.length + m;
     if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
   }
 
   /**
-   * Adds the next m slots, which there is room for, to every head: keys and values `[G, m, d]` at positions `added
-   * [m]`, `at` on the host, turned by `turned`.
+   * Adds the next m slots, which must fit, to every head: keys and values `[G, m, d]` at positions `added [m]`, `at` on
+   * the host, rotated by `turned`.
    */
   append(k: Tensor, v: Tensor, added: Tensor, at: Iterable<number>, turned: Iterable<number>): void {
     this.write(k, v, added);
@@ -93,7 +92,7 @@ export class DeviceCache implements DeviceSlots {
     [this.lengths, this.#next] = [this.#next, this.lengths];
   }
 
-  /** The oldest m slots that were written and do not count stand at these positions. */
+  /** Counts the oldest m written slots that do not count yet, at these positions. */
   join(m: number, at: Iterable<number>, turned: Iterable<number>): void {
     this.counts = this.counts.map((n) => n + m);
     this.#held.join(at);
@@ -101,14 +100,14 @@ export class DeviceCache implements DeviceSlots {
     this.#device.ledger.use('cache', this.#slotBytes * this.heads * m);
   }
 
-  /** Slots that were written and do not count never were. */
+  /** Discards written slots that do not count yet. */
   rewind(): void {
     this.#device.scope.commands.write(this.lengths, Uint32Array.from(this.counts), 0);
   }
 
   /**
-   * Records that only these slots of each head stay: at most `counts`, until `confirm` says which. They move in place,
-   * or, from storage of more than twice what is then needed, into one that fits.
+   * Records that only these slots of each head are kept: at most `counts`, until `confirm` says which. They move in
+   * place, or, from storage more than twice as large as then needed, into one that fits.
    */
   keep(selection: SlotSelection, counts: readonly number[]): void {
     const { commands } = this.#device.scope,
@@ -128,7 +127,7 @@ export class DeviceCache implements DeviceSlots {
     this.#count(counts, into);
   }
 
-  /** The slots that the last `keep` left, `[kvHead]`. */
+  /** Sets the slots that the last `keep` kept, `[kvHead]`. */
   confirm(slots: readonly Uint32Array[]): void {
     for (const held of [this.#held, this.#turned]) held?.keep(slots);
     this.#count(slots.map(({ length }) => length));
@@ -163,7 +162,7 @@ export class DeviceCache implements DeviceSlots {
     this.#device.ledger.use('cache', this.#liveBytes);
   }
 
-  /** A copy of every head's first `upTo` slots. */
+  /** Returns a copy of every head's first `upTo` slots. */
   fork(device: DeviceScope, upTo: number = Infinity): DeviceCache {
     const copy = new DeviceCache(this.heads, this.headDim, device),
       counts = this.counts.map((n) => Math.min(n, upTo));
@@ -177,12 +176,12 @@ export class DeviceCache implements DeviceSlots {
     return copy;
   }
 
-  /** Gives its bytes back; the memory goes with the scope. */
+  /** Removes its bytes from the ledger; the memory is freed with the scope. */
   destroy(): void {
     this.#count(this.counts.map(() => 0));
   }
 
-  /** From now on slots have rotations of their own, and these are they. */
+  /** Sets the slots' own rotations. */
   #turn(rotations: readonly (readonly number[])[]): void {
     const { ledger } = this.#device,
       [live, slot] = [this.#liveBytes, this.#slotBytes];
@@ -197,7 +196,7 @@ export class DeviceCache implements DeviceSlots {
     return [commands.make(shape), commands.make(shape), commands.make([this.heads, capacity], 'u32')];
   }
 
-  /** There are fewer slots in use; `fill` moves them where storage is replaced. */
+  /** Sets smaller lengths; `fill` moves the slots where storage is replaced. */
   #count(counts: readonly number[], fill?: (to: Slots) => void): void {
     const before = this.#liveBytes;
     this.counts = counts;

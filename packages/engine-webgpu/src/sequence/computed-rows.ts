@@ -6,15 +6,15 @@ import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { chunkOf, type TokenChunk } from './token-chunk.ts';
 
-/** Rows of a part that a layer computes: the first `before` and the last `after` of its tokens. */
+/** Rows of a chunk that a layer computes: the first `before` and the last `after` of its tokens. */
 export interface ComputedRows {
   readonly before: number;
   readonly after: number;
 }
 
 /**
- * The tokens of a part that a layer of prefill really computes, where the policy freezes some. The last as many as the
- * layer's ring holds are never frozen.
+ * Returns the tokens of a chunk that a layer computes during prefill, if the policy freezes some. As many of the last
+ * tokens as the layer's ring holds are never frozen.
  */
 export function computedRows(
   memory: DeviceState,
@@ -32,7 +32,7 @@ export function computedRows(
   return before + after >= m ? undefined : { before, after };
 }
 
-/** These rows of a part as one of their own. */
+/** Returns these rows of a chunk as a chunk of their own. */
 export function pick(memory: DeviceState, commands: Commands, part: TokenChunk, live: ComputedRows): TokenChunk {
   const { before, after } = live,
     { m, at } = part,
@@ -44,7 +44,7 @@ export function pick(memory: DeviceState, commands: Commands, part: TokenChunk, 
 }
 
 /**
- * Puts computed rows `[rows, before + after, ...]` back among those that stayed, `[rows, m, ...]`, or takes them out.
+ * Puts computed rows `[rows, before + after, ...]` back among the unchanged ones, `[rows, m, ...]`, or takes them out.
  */
 export function move(
   commands: Commands,

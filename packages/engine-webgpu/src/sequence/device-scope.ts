@@ -3,9 +3,7 @@ import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
 import type { Ledger } from '@kv/engine';
 
-/**
- * Where a sequence allocates: a scope that lasts as long as the sequence, and its ledger, counted as on the host.
- */
+/** A sequence's allocator: a scope with the sequence's lifetime, and its ledger, counted as on the host. */
 export interface DeviceScope {
   readonly scope: OpenScope;
   readonly ledger: Ledger;
@@ -21,8 +19,8 @@ export interface SlotSelection {
 }
 
 /**
- * The selection as `rows` rows follow it: those of a head share its row, one row alone follows the first head. @throws
- * KvError for more rows than heads.
+ * Returns the selection for `rows` rows: rows of a head share its row; a single row uses the first head's.
+ * @throws KvError for more rows than heads
  */
 export function forRows({ kept, counts }: SlotSelection, rows: number): SlotSelection {
   const [own = 1, slots = 0] = kept.shape;

@@ -5,17 +5,17 @@ import type { DeviceRunnable } from '../engine.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
-/** What passes, providers and steps ahead read and change of a memory on a device. */
+/** What passes, providers and speculative steps read and change in a memory on a device. */
 export interface DeviceState extends SequenceMemory {
   readonly decoder: Decoder<DeviceRunnable>;
   readonly layers: readonly DeviceLayer[];
   /** State of rows `model`. */
   readonly shared: DeviceStates;
-  /** What is recorded for a while, given back together. */
+  /** Opens a scope: what is recorded in it is freed together. */
   open(): OpenScope;
-  /** A reader of one layer's signals as they are now, recorded in `scope`. */
+  /** Returns a reader of one layer's current signals, recorded in `scope`. */
   reader(layer: number, scope?: Pick<Scope, 'commands' | 'ops'>): (signal: AnySignal) => unknown;
-  /** Nothing yet, of the same model. */
+  /** Returns an empty memory of the same model. */
   empty(): DeviceState;
   fork(): DeviceState;
 }

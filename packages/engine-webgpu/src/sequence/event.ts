@@ -15,12 +15,12 @@ export interface EventSubject {
   readonly layer: DeviceLayer;
   readonly read: (signal: AnySignal) => unknown;
 }
-/** Where an event is recorded, and where its results go. */
+/** The context of an event: where it is recorded, and where its results go. */
 export interface EventContext {
   readonly scope: Scope;
   readonly shared: DeviceStates;
   readonly times: EventTimes;
-  /** Runs what must not end in the middle. */
+  /** Runs a change that must complete. */
   change<T>(run: () => Promise<T>): Promise<T>;
 }
 /** A layer's event whose compaction is recorded and whose results are not read yet. */
@@ -30,7 +30,7 @@ export interface RecordedLayer {
   readonly draft: DraftSelection;
 }
 
-/** What a policy decides about some layers, as tensors that are not read yet. */
+/** A policy's decisions about some layers, as tensors that are not read yet. */
 export interface DeviceEventDecision {
   readonly places: readonly EventLayer[];
   readonly replaced: EventRecord;
@@ -56,8 +56,8 @@ export function decide(
 }
 
 /**
- * One event over these layers: every step is recorded, one read brings checks, budgets and kept slots, then compaction
- * is recorded. Nothing changes before the read has passed every check.
+ * Runs one event over these layers: every step is recorded, one read returns checks, budgets and kept slots, then
+ * compaction is recorded. Nothing changes before the read has passed every check.
  */
 export async function runOnDevice(
   policy: CompiledPolicy,
@@ -82,8 +82,8 @@ export async function runOnDevice(
 }
 
 /**
- * Records one layer's event with its compaction at once: it keeps what its plan allows, so no read is needed.
- * `readEvents` reads what came of it, from copies in `commands`' scope.
+ * Records one layer's event together with its compaction: it keeps what its plan allows, so no read is needed.
+ * `readEvents` reads the results later, from copies in `commands`' scope.
  */
 export function recordOnDevice(
   policy: CompiledPolicy,
@@ -120,8 +120,8 @@ export function recordCopy(commands: Commands, x: Tensor): Tensor {
 }
 
 /**
- * Reads what events decided, in one read, and tells their layers, in `passed` if it is given. @throws KvError for a
- * check that failed.
+ * Reads what events decided, in one read, and confirms it to their layers, within `passed` if given. @throws KvError
+ * for a failed check
  */
 export async function readEvents(
   scope: Pick<Scope, 'read' | 'ops' | 'name'>,
@@ -146,15 +146,15 @@ export async function readEvents(
 }
 
 /**
- * Whether what an event keeps is known to be what its plan allows at most: no allocator looks at the scores, and nothing
- * more may be forced under a share.
+ * Returns whether an event is known to keep at most what its plan allows: no allocator reads the scores, and no more
+ * slots may be forced under a share.
  */
 export const isBounded = ({ steps }: CompiledPolicy, { above, budgets, lengths }: BudgetPlan): boolean =>
   steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined) &&
   budgets.every((heads, l) => heads.every((slots, g) => slots >= Math.min(above?.forced ?? 0, lengths[l][g])));
 
 /**
- * Records what was decided: new keys, values and state, then compaction, `counts [layer][kvHead]` slots at most.
+ * Records the decisions: new keys, values and state, then compaction, to at most `counts [layer][kvHead]` slots.
  * @throws what making new keys or values threw
  */
 export function compact(
@@ -182,7 +182,7 @@ const selection = (kept: Tensor, commands: Commands): SlotSelection => ({
   counts: kept.lengths ?? commands.upload(new Uint32Array(kept.shape[0]).fill(kept.shape[1]), [kept.shape[0]]),
 });
 
-/** Records new state where it lives. */
+/** Records the new state. */
 export function writeStates(
   needs: readonly AnySignal[],
   state: ReadonlyMap<string, Tensor>,

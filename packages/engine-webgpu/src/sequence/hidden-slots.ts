@@ -7,8 +7,8 @@ import type { Scope } from '@kv/gpu';
 export type ViewChecks = NonNullable<ReturnType<typeof runView>['checks']>;
 
 /**
- * What hides slots from queries in addition to causality and the layer's window: bounds by position, and a mask that is 0 where
- * a slot is hidden.
+ * Slots hidden from queries in addition to causality and the layer's window: bounds by position, and a mask that is 0
+ * where a slot is hidden.
  */
 export interface HiddenSlots {
   readonly bounds: readonly { readonly lower: (position: number) => number; readonly sinks: number }[];
@@ -17,7 +17,7 @@ export interface HiddenSlots {
   readonly checks: ViewChecks;
 }
 
-/** What the policy's views hide in a layer now: masks stay on the device, joined where all mark. */
+/** Returns what the policy's views hide in a layer now. Masks stay on the device, combined where all mark. */
 export function hiddenSlots(
   policy: CompiledPolicy,
   phase: 'prefill' | 'decode',

@@ -13,28 +13,28 @@ import type { DeviceLayer } from './layer.ts';
 /** Queries up to which column sums come from the scores that attention keeps. */
 const FEW = 4;
 
-/** What becomes the largest weight that each slot receives, `[H, n]`. */
+/** Buffers that receive the largest weight of each slot, `[H, n]`. */
 interface LargestWeights {
   readonly to: Tensor;
   /** Log-sum-exps `[H, m]` that are more by what each query's weights are divided by, from those that there are. */
   readonly over?: ((lse: Tensor) => Tensor) | undefined;
 }
 
-/** How queries of a block attend in one layer. */
+/** Queries of a block and how they attend in one layer. */
 interface ChunkQueries {
   /** Positions of the queries. */
   readonly at: Uint32Array;
-  /** They are the first of their block. */
+  /** Whether they are the first of their block. */
   readonly first: boolean;
-  /** Running sums are read before the next token. */
+  /** Whether running sums are read before the next token. */
   readonly read: boolean;
   readonly largest?: LargestWeights | undefined;
 }
 
 /**
- * Records attention, and adds what each slot received to the sums that are kept. One decoded query waits for the
- * attention of the next, which reads the keys anyway, so that of running sums
- * nothing but the sums moves; where they are read first, its scores are stored between two kernels.
+ * Records attention, and adds what each slot received to the running sums. A decoded query's probabilities are added by
+ * the attention of the next, which reads the keys anyway, so that only the sums cost memory traffic; where the sums are
+ * read earlier, its scores are stored between two kernels.
  */
 export function attendLayer(
   commands: Commands,
@@ -69,7 +69,7 @@ export function attendLayer(
   return attended.out;
 }
 
-/** Attention with other log-sum-exps, of which `over` makes new ones `[H, last]`. */
+/** Returns attention with other log-sum-exps, computed by `over`, `[H, last]`. */
 function lessened(
   commands: Commands,
   { heads }: DeviceAttention,
@@ -84,8 +84,8 @@ function lessened(
 }
 
 /**
- * Records the addition of the decoded query that waits, if one does, to the running sums of its layer: keys are read
- * for it alone. Before sums are read, or keys change.
+ * Records the addition of the decoded query that is pending, if any, to the running sums of its layer, which reads the
+ * keys for it alone. Call it before sums are read, or keys change.
  */
 export function addWaiting(
   commands: Commands,

@@ -18,12 +18,11 @@ export class DeviceLayer {
   accumulated?: DeviceSlotRows;
   block?: DeviceSlotRows;
   /**
-   * The last decoded query, `[H * d]` and its log-sum-exp `[H]`, as long as the running sums lack it (`at`: its
-   * position).
+   * The last decoded query, `[H * d]`, and its log-sum-exp `[H]`, while the running sums lack it (`at`: its position).
    */
   waiting?: { readonly past: Tensor; at: number | undefined };
   readonly states: DeviceStates;
-  /** Every head holds the same positions. */
+  /** Whether every head holds the same positions. */
   aligned = true;
   readonly #config: ModelConfig;
   readonly #device: DeviceScope;
@@ -40,7 +39,7 @@ export class DeviceLayer {
     [this.#config, this.#device, this.cache, this.states] = [config, device, cache, states];
   }
 
-  /** Starts to remember what `watch` asks for; what is already remembered goes on. */
+  /** Starts recording what the plan asks for; what is recorded already goes on. */
   watch({ window, accumulated, block }: ObservationPlan): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.#config;
     if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#device);
@@ -52,7 +51,7 @@ export class DeviceLayer {
     if (block) this.block ??= new DeviceSlotRows(H, 0, 'statistics', this.#device);
   }
 
-  /** Forgets the rings and sums that no later event will read. */
+  /** Frees the rings and sums that no later event will read. */
   unwatch(): void {
     for (const each of [this.ring, this.accumulated, this.block]) each?.destroy();
     if (this.waiting) this.#device.scope.commands.free(this.waiting.past);
@@ -73,7 +72,7 @@ export class DeviceLayer {
     this.ring?.changed();
   }
 
-  /** What the last `keep` left, `[kvHead]`. */
+  /** Sets the slots that the last `keep` kept, `[kvHead]`. */
   confirm(slots: readonly Uint32Array[]): void {
     const [first] = slots;
     this.aligned &&= slots.every((list) => list.length === first.length && list.every((slot, i) => slot === first[i]));
@@ -82,15 +81,15 @@ export class DeviceLayer {
   }
 
   /**
-   * Records that kept slots move together, to end before rotation `next`, and that queries follow them. What waits has
-   * been added.
+   * Records that kept slots move together, to end before rotation `next`, and that queries follow them. A pending query
+   * was added before.
    */
   rebase(next: number, turns: Rotations): void {
     this.cache.rebase(next, turns);
     this.ring?.rebase(this.cache.kept(), next, turns);
   }
 
-  /** Takes saved numbers into a layer that has none. */
+  /** Restores saved numbers into an empty layer. */
   restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot): void {
     this.cache.restore(lengths, slots);
     this.watch({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined });
@@ -104,13 +103,13 @@ export class DeviceLayer {
     this.aligned = aligned;
   }
 
-  /** Room for a query of each head and its log-sum-exp. */
+  /** Allocates a query of each head and its log-sum-exp. */
   #past(): Tensor {
     const { queryHeads, headDim } = this.#config;
     return this.#device.scope.commands.make([1, queryHeads * (headDim + 1)]);
   }
 
-  /** One entry a slot. */
+  /** The arrays with one entry per slot. */
   get #beside(): readonly DeviceSlotRows[] {
     return [...(this.accumulated ? [this.accumulated] : []), ...(this.block ? [this.block] : []), ...this.states.slots];
   }

@@ -41,7 +41,7 @@ import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 import { DeviceBatchSlot, groupOf } from './batch.ts';
 
-/** All that one sequence remembers, on the device. */
+/** The memory of one sequence, on the device. */
 export class DeviceMemory extends SequenceMemory implements DeviceState {
   layers: readonly DeviceLayer[];
   /** State of rows `model`. */
@@ -74,7 +74,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     return { scope: this.#scope, ledger: this.ledger };
   }
 
-  /** What is recorded for a while, given back together. */
+  /** Opens a scope: what is recorded in it is freed together. */
   open(): OpenScope {
     return this.#gpu.open();
   }
@@ -152,7 +152,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     const { place, phase } = options;
     if (!evict && phase === 'decode' && ids.length === 1 && place instanceof DeviceBatchSlot)
       return { output: await place.pass(this, ids[0], options) };
-    // the others need not wait for what goes by itself
+    // the others need not wait for a pass that is not batched
     place?.leave();
     if (!evict) return { output: await devicePass(this, ids, options) };
     const { course } = options,
@@ -260,7 +260,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     for (const state of states) this.shared.restore(state);
   }
 
-  /** Nothing yet, of the same model. */
+  /** Returns an empty memory of the same model. */
   empty(): DeviceMemory {
     const { decoder, model, window, signal } = this;
     return new DeviceMemory(this.#gpu, decoder, model, { window, signal });
@@ -290,7 +290,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     return { at: this.at(l, course), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
   }
 
-  /** On a device with timestamps what an event records has a label of its own. */
+  /** Labels what an event records, on a device with timestamps. */
   async #timed<T>(run: () => Promise<T>): Promise<T> {
     const before = this.#gpu.label('event');
     try {

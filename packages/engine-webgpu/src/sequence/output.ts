@@ -24,8 +24,8 @@ interface LogitsSource {
 }
 
 /**
- * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own;
- * argmax, draws and reads are recorded when they are called.
+ * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own.
+ * Argmax, draws and reads are recorded when they are called.
  */
 export function outputOf(from: LogitsSource, x: Tensor, count: number, step: number): Output {
   const {
@@ -38,8 +38,8 @@ export function outputOf(from: LogitsSource, x: Tensor, count: number, step: num
 }
 
 /**
- * The output for `count` rows of `logits [rows, vocab]` from row `first` on, until it is released. Every read brings the
- * checks of the pass along; if one fails, the memory is unusable.
+ * Returns the output for `count` rows of `logits [rows, vocab]` from row `first` on, until it is released. Every read
+ * includes the checks of the pass; if one fails, the memory is unusable.
  */
 export function outputAt(
   { memory, scope: { commands, read: readAll }, checks = [] }: LogitsSource,

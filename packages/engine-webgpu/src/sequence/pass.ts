@@ -12,17 +12,17 @@ import { recordEmbedding, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 import { hiddenSlots, type HiddenSlots, type ViewChecks } from './hidden-slots.ts';
 
-/** How a block is fed. */
+/** Options of feeding a block. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {
   /** Called after each layer; what it records follows the layer. */
   afterLayer?(layer: number): Promise<void>;
-  /** Becomes the largest weight that each slot of each layer receives, `[H, n]`. */
+  /** Receives the largest weight of each slot of each layer, `[H, n]`. */
   readonly largest?: readonly Tensor[];
-  /** Those weights are divided by the length of what the layer's projections read of the query's token. */
+  /** Divides those weights by the length of what the layer's projections read of the query's token. */
   readonly over?: 'hidden' | undefined;
 }
 
-/** What a layer has of a part between projection and attention: queries of its live tokens. */
+/** A layer's state of a chunk between projection and attention: queries of its live tokens. */
 interface Projection {
   readonly part: TokenChunk;
   readonly some: ComputedRows | undefined;
@@ -82,17 +82,17 @@ export async function devicePass(
   }
 }
 
-/** How a layer's part of a pass attends. */
+/** Options of a layer's attention in a pass. */
 interface LayerAttentionOptions extends Pick<PassOptions, 'phase' | 'course' | 'eventFollows' | 'over'> {
-  /** Takes what views promise, to be read with what the pass gives. */
+  /** Collects views' checks, to be read with the results of the pass. */
   readonly checks: ViewChecks[number][];
-  /** Becomes the largest weight that each slot receives, `[H, n]`. */
+  /** Receives the largest weight of each slot, `[H, n]`. */
   readonly largest?: Tensor | undefined;
 }
 
 /**
- * Of a layer whose cache holds a block's tokens: what records the attention of parts of it, without what views hide, to
- * rows `[m, H * d]`.
+ * Returns a function that records the attention of chunks, without what views hide, to rows `[m, H * d]`, in a layer
+ * whose cache holds the block's tokens.
  */
 export function attentionIn(
   memory: DeviceState,
@@ -135,7 +135,7 @@ export function attentionIn(
     );
 }
 
-/** ln |h|_2 of what a layer's projections read of a part's tokens, `[1, m]`. */
+/** Returns ln |h|_2 of what a layer's projections read of a chunk's tokens, `[1, m]`. */
 function logLengths(
   { decoder, model: { config } }: DeviceState,
   scope: OpenScope,
@@ -148,14 +148,14 @@ function logLengths(
   const read = gain ? encodeNorm(commands, rowsOf(x, D), m, commands.upload(gain, [D]), normEps).tensor : x;
   return ops.log(ops.max(ops.norm({ ...read, shape: [1, m, D] }), LEAST));
 }
-/** A length of 0 is taken as this one. */
+/** The least length, which replaces a length of 0. */
 const LEAST = 2 ** -120;
 
 type KeysValues = readonly [keys: Tensor, values: Tensor];
 
 /**
- * Projects a part and appends keys and values of all its tokens. Only queries of live ones go on; with `before`, which
- * holds keys and values of the layer before, frozen tokens take those and only live ones are projected.
+ * Projects a chunk and appends keys and values of all its tokens. Only live tokens have queries. With `before`, which
+ * holds keys and values of the previous layer, frozen tokens take those and only live ones are projected.
  */
 function project(
   memory: DeviceState,
@@ -186,7 +186,7 @@ function project(
   return { part, some, live, q };
 }
 
-/** Queries `[H, live, d]` of those `[H, m, d]` of a part. */
+/** Returns the live queries `[H, live, d]` among those `[H, m, d]` of a chunk. */
 function liveQueries(
   { model: { config } }: DeviceState,
   commands: Commands,
@@ -200,7 +200,7 @@ function liveQueries(
   return out;
 }
 
-/** Puts computed rows `[live, D]` into the part's. */
+/** Puts computed rows `[live, D]` into the chunk's. */
 function put(commands: Commands, x: Tensor, { x: to, m }: TokenChunk, some: ComputedRows): void {
   const rows = (of: Tensor, count: number): Tensor => ({
     ...of,
@@ -210,7 +210,7 @@ function put(commands: Commands, x: Tensor, { x: to, m }: TokenChunk, some: Comp
   commands.free(x);
 }
 
-/** Each query's position and what it does not see: `[m, 1 + 2 * views]`. */
+/** Returns each query's position and the ranges that it does not see: `[m, 1 + 2 * views]`. */
 function rowsWith(positions: Uint32Array, bounds: HiddenSlots['bounds']): Uint32Array {
   const most = 2 ** 32 - 1;
   return Uint32Array.from(
@@ -221,7 +221,7 @@ function rowsWith(positions: Uint32Array, bounds: HiddenSlots['bounds']): Uint32
   );
 }
 
-/** Positions of queries, and what views hide from them by position. */
+/** Returns positions of queries, and what views hide from them by position. */
 const rowsFor = (
   commands: Commands,
   { at, positions, m }: TokenChunk,

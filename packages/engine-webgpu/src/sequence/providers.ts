@@ -11,8 +11,7 @@ import { hiddenRefused } from './signals.ts';
 import { foldStretches } from './stretches.ts';
 
 /**
- * Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is
- * compacted.
+ * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.
  */
 export async function runProviders(
   memory: DeviceState,
@@ -72,9 +71,9 @@ function providerEngine(
 }
 
 /**
- * Records ids through a copy of the sequence: the largest weight that each slot present before received from them,
- * `[H, n]` a layer; those of each query over the length of what the layer's projections read of its token, where that is asked
- * for.
+ * Records ids through a copy of the sequence, and returns the largest weight that each earlier slot received from them,
+ * `[H, n]` per layer; if asked for, each query's weights are divided by the length of what the layer's projections read
+ * of its token.
  */
 async function observe(
   memory: DeviceState,

@@ -8,8 +8,8 @@ import type { DeviceScope } from './device-scope.ts';
 import { rotateRows, type Rotations } from './rotate-rows.ts';
 
 /**
- * The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and
- * log-sum-exp `[H, w]` as their own attention left it: token t at t % w.
+ * The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and the
+ * log-sum-exp `[H, w]` of their own attention. Token t is at t % w.
  */
 export class DeviceRing {
   readonly window: number;
@@ -17,10 +17,10 @@ export class DeviceRing {
   readonly #lse: Tensor;
   readonly #positions: Uint32Array;
   readonly #device: DeviceScope;
-  /** Positions that the queries are turned by `[w, H]`, once they are not the original ones. */
+  /** Positions that the queries are rotated by, `[w, H]`, once they are not the original ones. */
   #rotations: Uint32Array | undefined;
   #seen = 0;
-  /** Queries that attended, and the newest of them that saw what they would see now. */
+  /** Queries that attended, and the newest of them that saw what it would see now. */
   #answered = 0;
   #valid = 0;
 
@@ -39,7 +39,7 @@ export class DeviceRing {
     return this.#tensor.shape[0];
   }
 
-  /** Adds queries `[H, m, d]` at their positions, turned by `turned`; those before the last w are not copied. */
+  /** Adds queries `[H, m, d]` at their positions, rotated by `turned`. Only the last w are copied. */
   push(q: Tensor, positions: Uint32Array, turned: Uint32Array): void {
     const m = positions.length,
       count = Math.min(m, this.window),
@@ -54,8 +54,8 @@ export class DeviceRing {
   }
 
   /**
-   * The next m of the queries that were pushed attended: `attended` holds log-sum-exp of the last of them, unless
-   * more than causality and the window hid slots.
+   * Records that the next m of the pushed queries attended. `attended` holds the log-sum-exp of the last of them,
+   * unless more than causality and the window hid slots.
    */
   answer(m: number, attended?: AttentionResult): void {
     this.#answered += m;
@@ -75,14 +75,14 @@ export class DeviceRing {
     );
   }
 
-  /** Slots went or changed: what queries saw so far is not what they would see now. */
+  /** Marks that slots were dropped or changed: queries would see something else now. */
   changed(): void {
     this.#valid = 0;
   }
 
   /**
-   * A copy of the last `count` queries' log-sum-exp over the layer as it is, `[H, count]`, oldest first; undefined
-   * where one of them saw another.
+   * Returns a copy of the last `count` queries' log-sum-exp over the current layer, `[H, count]`, oldest first;
+   * undefined if one of them saw another.
    */
   lse(commands: Commands, count: number): Tensor | undefined {
     if (this.#valid < count || this.#answered !== this.#seen) return undefined;
@@ -91,7 +91,9 @@ export class DeviceRing {
     return out;
   }
 
-  /** A copy of the last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
+  /**
+   * Returns a copy of the last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions.
+   */
   last(commands: Commands, count: number): { readonly q: Tensor; readonly positions: Uint32Array } {
     const [heads = 1, w = 1, dim = 1] = this.#tensor.shape,
       have = Math.min(count, w, this.#seen),
@@ -101,7 +103,7 @@ export class DeviceRing {
     return { q, positions: Uint32Array.from({ length: have }, (_, i) => this.#positions[(first + i) % w]) };
   }
 
-  /** The positions that its queries are turned by. */
+  /** Returns the positions that its queries are rotated by. */
   rotations(): Iterable<number> {
     return (this.#rotations ?? this.#positions).subarray(
       0,
@@ -110,8 +112,8 @@ export class DeviceRing {
   }
 
   /**
-   * Records that it follows a rebased cache, whose slots have the positions `kept [kvHead]`: in each head a query
-   * stands where the last slot that it may see stands.
+   * Records that it follows a rebased cache, whose slots have the positions `kept [kvHead]`: in each head a query takes
+   * the position of the last slot that it may see.
    */
   rebase(kept: readonly (readonly number[])[], next: number, turns: Rotations): void {
     const H = this.#heads,
@@ -134,7 +136,7 @@ export class DeviceRing {
     this.changed();
   }
 
-  /** From now on queries have rotations of their own, the original positions at first: these. */
+  /** Returns the queries' own rotations, made from the original positions if there are none yet. */
   markRotations(): Uint32Array {
     if (this.#rotations) return this.#rotations;
     const { ledger } = this.#device,
@@ -152,7 +154,7 @@ export class DeviceRing {
     return this.#tensor;
   }
 
-  /** Its numbers for a file, once `queries` have been read. */
+  /** Returns its contents for a file, once `queries` have been read. */
   saved(queries: Float32Array): NonNullable<LayerSnapshot['ring']> {
     const seen = this.#seen,
       [H = 1, w = 1, d = 1] = this.#tensor.shape;
@@ -165,7 +167,7 @@ export class DeviceRing {
     };
   }
 
-  /** Takes saved numbers back. */
+  /** Restores saved contents. */
   restore({ seen, queries, positions, rotations }: NonNullable<LayerSnapshot['ring']>): void {
     const [H = 1, w = 1, d = 1] = this.#tensor.shape;
     [this.#seen, this.#answered, this.#valid] = [seen, seen, 0];
@@ -196,7 +198,7 @@ export class DeviceRing {
   }
 }
 
-/** `[a, b, d]` as `[b, a, d]`; of b only the first `count`, zeros for the others. */
+/** Returns `[a, b, d]` as `[b, a, d]`; of b only the first `count`, zeros for the others. */
 function swapped(x: Float32Array, a: number, b: number, d: number, count = b): Float32Array {
   const out = new Float32Array(x.length);
   for (let i = 0; i < a; i++)

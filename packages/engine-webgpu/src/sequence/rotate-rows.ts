@@ -3,18 +3,18 @@ import type { Commands } from '@kv/gpu';
 import type { DeviceAngles } from '../operations.ts';
 import { encodeRotate } from '../rotate.ts';
 
-/** Angles of all positions that something is turned from or to, on the device. */
+/** Angles of all positions to rotate from or to, on the device. */
 export interface Rotations {
   readonly commands: Commands;
-  /** Absent where nothing turns. */
+  /** Absent where nothing is rotated. */
   readonly angles: DeviceAngles | undefined;
-  /** Where a position stands among them. */
+  /** The row of a position's angles. */
   readonly row: ReadonlyMap<number, number>;
 }
 
 /**
- * Records the turning of the first slots of every row of `x [rows, size, d]` from one position to another, both
- * `[row][slot]`; rows may be shorter than others.
+ * Records the rotation of the first slots of every row of `x [rows, size, d]` from one position to another, both
+ * `[row][slot]`; rows may differ in length.
  */
 export function rotateRows(
   { commands, angles, row }: Rotations,

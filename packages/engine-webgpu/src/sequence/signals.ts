@@ -12,7 +12,7 @@ import { addWaiting } from './layer-attention.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
-/** What signals are computed from. */
+/** The data that signals are computed from. */
 export interface DeviceSignalSource {
   readonly layer: DeviceLayer;
   readonly index: number;
@@ -23,14 +23,14 @@ export interface DeviceSignalSource {
   readonly rope: Rope;
   readonly embeddings: Embeddings;
   readonly counters: AttentionCounters;
-  /** The output product's weight `[D, H * d]`. */
+  /** Returns the output product's weight `[D, H * d]`. */
   output(): DeviceMatrix;
-  /** Where what is computed lives and is recorded. */
+  /** The commands that computations are recorded in, whose scope owns the results. */
   readonly commands: Commands;
   readonly ops: Ops;
 }
 
-/** A reader of one layer's signals as they are now; each is recorded once. */
+/** Returns a reader of one layer's current signals; each is recorded once. */
 export function deviceReader(source: DeviceSignalSource): (signal: AnySignal) => unknown {
   const done = new Map<string, unknown>();
   return (signal) => {
@@ -40,7 +40,7 @@ export function deviceReader(source: DeviceSignalSource): (signal: AnySignal) =>
   };
 }
 
-/** @throws KvError for signals that no sequence on a device offers. */
+/** Checks signals. @throws KvError for signals that no sequence on a device offers */
 export function expectOffered(needs: readonly AnySignal[]): void {
   for (const signal of needs) {
     if (signal.hidden) throw hiddenRefused(signal);
@@ -51,7 +51,9 @@ export function expectOffered(needs: readonly AnySignal[]): void {
       );
   }
 }
-/** Hidden states stay on the device: a provider would have to wait for them in every event. */
+/**
+ * Returns the error for hidden states, which stay on the device: a provider would have to wait for them in every event.
+ */
 export const hiddenRefused = (signal: AnySignal): KvError =>
   new KvError(
     'gpu',
@@ -95,7 +97,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
                   [rows],
                 ),
         };
-  /** The slots in use of a tensor that may have room for more, as pieces know them. */
+  /** Returns the slots in use of a tensor that may have a larger capacity, as pieces see them. */
   const dense = (x: Tensor): Tensor => {
     const [rows = 1, capacity = 1, ...channels] = x.shape;
     if (capacity === n) return { ...x, ...lengthsOf(rows) };
@@ -143,13 +145,13 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   }
 }
 
-/** |v W_O|_p of every slot's value, `[H, n]`. */
+/** Returns |v W_O|_p of every slot's value, `[H, n]`. */
 function outputNormsOf({ layer: { cache }, commands, ops, output }: DeviceSignalSource, p: OutputNorm): Tensor {
   const sums = encodeOutputNorms(commands, cache, output(), cache.length, p);
   return p === 1 ? sums : ops.map('sqrt', sums);
 }
 
-/** Records the addition of the decoded query that waits, if one does, to the layer's running sums. */
+/** Records the addition of the pending decoded query, if any, to the layer's running sums. */
 export function settleSums({
   layer,
   config,
@@ -160,7 +162,7 @@ export function settleSums({
   if (waiting) addWaiting(commands, layer, attentionOf(layer, config, index, waiting.past, waiting.past));
 }
 
-/** How a layer attends, for queries at `positions [m]` over its cache as it is. */
+/** Returns the attention of queries at `positions [m]` over a layer's current cache. */
 export function attentionOf(
   { cache }: DeviceLayer,
   config: ModelConfig,
@@ -198,8 +200,8 @@ export function attentionOf(
 }
 
 /**
- * What looks at the last w queries: themselves `[H, w, d]`, or a statistic of the weights that they give each slot,
- * `[H, n]`.
+ * Returns a signal of the last w queries: the queries themselves `[H, w, d]`, or a statistic of the weights that they
+ * give each slot, `[H, n]`.
  */
 function ofWindow(
   signal: AnySignal,

@@ -4,8 +4,8 @@ import { encodeCompact, encodeRest, encodeSlots } from '../operations.ts';
 import { forRows, type DeviceScope, type SlotSelection } from './device-scope.ts';
 
 /**
- * f32 `[rows, stride]` on the device, one entry for each slot of a layer's cache and compacted with it; `init` where
- * nothing was written. Bytes are counted as the host counts its own.
+ * f32 `[rows, stride]` on the device, one entry per slot of a layer's cache and compacted with it; `init` where nothing
+ * was written. Bytes are counted as on the host.
  */
 export class DeviceSlotRows {
   readonly rows: number;
@@ -30,18 +30,18 @@ export class DeviceSlotRows {
     return this.#tensor.shape[1];
   }
 
-  /** Room for slots up to `length`, the new ones at `init`. */
+  /** Grows to `length` slots, the new ones at `init`. */
   grow(length: number): void {
     if (length > this.#stride) this.#resize(Math.max(length, Math.floor(this.#stride * 1.25)));
     this.#count(length);
   }
 
-  /** The first columns become those of `[rows, slots]`. */
+  /** Sets the first columns to those of `[rows, slots]`. */
   write(values: Tensor): void {
     encodeSlots(this.#device.scope.commands, values, this.#tensor, values.shape[1]);
   }
 
-  /** Takes saved numbers `[rows, slots]` back. */
+  /** Restores saved numbers `[rows, slots]`. */
   restore(numbers: Float32Array, slots: number): void {
     const { commands } = this.#device.scope;
     this.grow(slots);
@@ -49,14 +49,14 @@ export class DeviceSlotRows {
       commands.write(this.#tensor, numbers.subarray(r * slots, (r + 1) * slots), r * this.#stride);
   }
 
-  /** A copy of the first `slots` columns of every row, `[rows, slots]`. */
+  /** Returns a copy of the first `slots` columns of every row, `[rows, slots]`. */
   dense(commands: Commands, slots: number): Tensor {
     const out = commands.make([this.rows, slots]);
     encodeSlots(commands, this.#tensor, out, slots);
     return out;
   }
 
-  /** Records that these slots of each head stay: at most `counts`, until `confirm` says how many. */
+  /** Records that these slots of each head are kept: at most `counts`, until `confirm` says how many. */
   keep(selection: SlotSelection, counts: readonly number[]): void {
     const { commands } = this.#device.scope,
       { kept, counts: valid } = forRows(selection, this.rows);
@@ -65,7 +65,7 @@ export class DeviceSlotRows {
     this.confirm(counts);
   }
 
-  /** Slots of each head, `[kvHead]`. */
+  /** Sets the number of slots of each head, `[kvHead]`. */
   confirm(counts: readonly number[]): void {
     this.#count(Math.max(0, ...(this.rows < counts.length ? counts.slice(0, 1) : counts)));
   }

@@ -14,7 +14,7 @@ export class SlotTable {
     this.#joined.push(...more);
   }
 
-  /** Only these slots of each head stay. */
+  /** Keeps only these slots of each head. */
   keep(slots: readonly Uint32Array[]): void {
     this.#held = slots.map((list, g) =>
       Array.from(list, (slot) => this.#held[g][slot] ?? this.#joined[slot - this.#held[g].length]),
@@ -22,7 +22,7 @@ export class SlotTable {
     this.#joined = [];
   }
 
-  /** How many numbers of each head, which ascend, lie below `limit`. */
+  /** Returns how many numbers of each head, which ascend, lie below `limit`. */
   below(limit: number): number[] {
     const count = (list: readonly number[]): number => {
       let n = 0;
@@ -35,7 +35,7 @@ export class SlotTable {
     });
   }
 
-  /** `[kvHead][slot]` */
+  /** Returns the numbers, `[kvHead][slot]`. */
   rows(): number[][] {
     return this.#held.map((held) => [...held, ...this.#joined]);
   }

@@ -5,7 +5,7 @@ import type { DeviceState } from './device-state.ts';
 import { settleSums } from './signals.ts';
 import type { DeviceStates } from './states.ts';
 
-/** All that a sequence on the device remembers, on the host, in one read. */
+/** Reads all that a sequence on the device holds to the host, in one read. */
 export async function snapshot(memory: DeviceState): Promise<Pick<Snapshot, 'layers' | 'states'>> {
   const scope = memory.open(),
     { commands } = scope,
@@ -55,7 +55,7 @@ export async function snapshot(memory: DeviceState): Promise<Pick<Snapshot, 'lay
   }
 }
 
-/** The slots in use of `[G, capacity, d]`, head after head. */
+/** Returns the slots in use of `[G, capacity, d]`, head after head. */
 function packed(data: Float32Array, { counts, capacity, headDim: d }: DeviceCache): Float32Array {
   const out = new Float32Array(d * counts.reduce((a, b) => a + b, 0));
   let at = 0;

@@ -8,8 +8,8 @@ import { chunkOf } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 
 /**
- * Steps of a sequence that holds a cache and no observations, on ids that only the device knows. A slot is written after
- * those in use and counts once its token is known, so a rollback only resets the lengths.
+ * Steps of a sequence that holds a cache and no observations, on ids that only the device knows. A slot is written
+ * after those in use and counts once its token is known, so a rollback only resets the lengths.
  */
 export function speculativeSteps(memory: DeviceState): SpeculativeSteps {
   const next = (): number => memory.rotations(Uint32Array.of(memory.length))[0];

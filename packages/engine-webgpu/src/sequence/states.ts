@@ -22,7 +22,9 @@ export class DeviceStates {
     return this.#entries.size === 0;
   }
 
-  /** The state with room for `slots` slots and `positions` positions; `lengths` of the slots where heads differ. */
+  /**
+   * Returns the state with room for `slots` slots and `positions` positions; `lengths` of the slots where heads differ.
+   */
   read(commands: Commands, signal: State, slots: number, positions: number, lengths?: Tensor): Tensor {
     const { rows, spec } = this.#entry(signal, slots, positions),
       tensor = rows.dense(commands, rows.length);
@@ -43,12 +45,12 @@ export class DeviceStates {
     entry.rows.write(values);
   }
 
-  /** The states that follow the cache. */
+  /** The per-slot states, which are compacted with the cache. */
   get slots(): readonly DeviceSlotRows[] {
     return [...this.#entries.values()].flatMap(({ spec, rows }) => (spec.kind === 'slot' ? [rows] : []));
   }
 
-  /** All states for a file, as the device has them. */
+  /** Returns all states for a file, as tensors on the device. */
   saved(commands: Commands): readonly (Omit<StoredState, 'data'> & { readonly tensor: Tensor })[] {
     return Array.from(this.#entries, ([id, { spec, rows }]) => ({
       id,
@@ -58,7 +60,7 @@ export class DeviceStates {
     }));
   }
 
-  /** Takes a saved state back. */
+  /** Restores a saved state. */
   restore({ id, spec, columns, data }: StoredState): void {
     const rows = new DeviceSlotRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#device);
     rows.restore(data, columns);

@@ -59,7 +59,7 @@ export async function foldStretches(
   }
 }
 
-/** Records a part's keys and values into a layer's cache. */
+/** Records a chunk's keys and values into a layer's cache. */
 function project({ layers, decoder }: DeviceState, commands: Commands, l: number, part: TokenChunk): ProjectedChunk {
   const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles(l)) as [
     Tensor,
@@ -86,7 +86,7 @@ function through(copy: DeviceState, commands: Commands, l: number, part: TokenCh
   for (const spent of [q, attended.out, before]) commands.free(spent);
 }
 
-/** Records the folding of one stretch, and copies of what is wanted of it: all else is given back with it. */
+/** Records the folding of one stretch, and copies of its results; everything else is freed with it. */
 function fold(
   copy: DeviceState,
   l: number,
@@ -136,7 +136,7 @@ function fold(
   }
 }
 
-/** A copy of `size` slots of every head from `first` on, as a cache by itself. */
+/** Returns a copy of `size` slots of every head from `first` on, as a cache of its own. */
 function ownSlots(
   commands: Commands,
   { keys, positions, heads, headDim }: DeviceCache,

@@ -13,15 +13,15 @@ export interface TokenChunk {
   readonly m: number;
   /** Their positions, on the host and on the device. */
   readonly at: Uint32Array;
-  /** Positions that they are turned by: the same until kept slots move together. */
+  /** Positions that they are rotated by: the same until kept slots move together. */
   readonly turned: Uint32Array;
   readonly positions: Tensor;
-  /** What a layer turns them by, if it does: uploaded once for all layers that turn alike. */
+  /** Returns a layer's rotary angles, if it has any: uploaded once for all layers with equal rotary settings. */
   angles(layer: number): DeviceAngles | undefined;
   x: Tensor;
 }
 
-/** Uploads what layers turn rows by, each rope once: positions of one memory, then those of the next. */
+/** Uploads the layers' rotary angles, each rope once: positions of one memory, then those of the next. */
 export function anglesOf(
   rows: readonly (readonly [memory: DeviceState, positions: Uint32Array])[],
   commands: Commands,
@@ -44,7 +44,7 @@ export function anglesOf(
   };
 }
 
-/** Tokens at positions, with everything that goes up. */
+/** Returns tokens at positions, with all data to upload. */
 export function chunkOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): TokenChunk {
   const m = at.length,
     turned = memory.rotations(at);
@@ -58,7 +58,7 @@ export function chunkOf(memory: DeviceState, commands: Commands, at: Uint32Array
   };
 }
 
-/** Records the embedding of ids, of the tokens from position `first` on: a part for each `TOGETHER` of them. */
+/** Records the embedding of ids, of the tokens from position `first` on, in chunks of `TOGETHER`. */
 export function embedFrom(
   memory: DeviceState,
   commands: Commands,
@@ -84,7 +84,7 @@ export function embedFrom(
   });
 }
 
-/** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
+/** Records the embedding of ids, the next tokens of a sequence. @throws KvError for an invalid id */
 export function recordEmbedding(memory: DeviceState, commands: Commands, ids: readonly number[]): TokenChunk[] {
   expectIds(ids, memory.model.config.vocab);
   return embedFrom(memory, commands, ids, memory.length);

@@ -1,8 +1,8 @@
 import type { WeightFormat } from '../wgsl/weights.ts';
 
-/** How a stored block goes to the device. */
+/** How a stored block is packed for the device. */
 interface BlockPacking {
-  /** Where the halves of its scales stand. */
+  /** Byte offsets of its f16 scales. */
   readonly scaleBytes: readonly number[];
   /**
    * Writes its 32 numbers j in order: whole bytes, or four words of low bits, the first number of a byte in its low

@@ -18,7 +18,7 @@ export interface DeviceMatrix {
   readonly outputs: number;
   readonly inputs: number;
   readonly parts: readonly DevicePart[];
-  /** Products of many rows meet it in f16. */
+  /** Whether products of many rows are multiplied in f16. */
   readonly half: boolean;
 }
 
@@ -33,8 +33,8 @@ interface StoredRows {
 const STAGED = 2 ** 23;
 
 /**
- * Uploads a matrix, split by form and so that no buffer has more than `bindingBytes`; the host holds a few MiB of it at
- * a time, besides the scales. `half` is for devices with `shader-f16`.
+ * Uploads a matrix, split by form and so that no buffer exceeds `bindingBytes`. The host holds a few MiB of it at a
+ * time, plus the scales. `half` is for devices with `shader-f16`.
  */
 export function uploadMatrix(
   commands: Commands,
@@ -52,7 +52,7 @@ export function uploadMatrix(
   return { outputs, inputs, parts: made, half };
 }
 
-/** An uninitialised matrix of one part of 16-bit numbers, for plans. */
+/** Returns an uninitialised matrix of one part of 16-bit numbers, for plans. */
 export function reserveMatrix(commands: Commands, { outputs, inputs }: Matrix): DeviceMatrix {
   const weights = commands.make([outputs * OCTET_WORDS.f16 * octetsOf(inputs)], 'u32');
   return { outputs, inputs, parts: [{ form: 'f16', from: 0, rows: outputs, weights, scales: undefined }], half: false };
@@ -60,7 +60,7 @@ export function reserveMatrix(commands: Commands, { outputs, inputs }: Matrix): 
 
 const rowBytes = (form: WeightFormat, inputs: number): number => 4 * OCTET_WORDS[form] * octetsOf(inputs);
 
-/** Runs of pieces of one form that fit one binding together. */
+/** Returns runs of pieces of one form that fit one binding together. */
 function bindable(parts: readonly MatrixPart[], inputs: number, bindingBytes: number): StoredRows[][] {
   const groups: { readonly form: WeightFormat; room: number; readonly pieces: StoredRows[] }[] = [];
   for (const part of parts) {

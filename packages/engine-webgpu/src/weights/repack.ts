@@ -3,7 +3,7 @@ import type { MatrixPart, TensorType } from '@kv/checkpoints';
 import type { WeightFormat } from '../wgsl/weights.ts';
 import { blocks, unevenBlocks } from './blocks.ts';
 
-/** The form in which a stored type goes to the device: as it is where a kernel reads it, else one that holds it. */
+/** Returns the device's form of a stored type: unchanged where a kernel reads it, else one that holds its numbers. */
 export const formatOf = (type: TensorType): WeightFormat => forms[type] ?? 'f32';
 const forms: Readonly<Partial<Record<TensorType, WeightFormat>>> = {
   F16: 'f16',
@@ -20,7 +20,7 @@ const forms: Readonly<Partial<Record<TensorType, WeightFormat>>> = {
   MXFP4: 'bf16',
 };
 
-/** Words of 32 bits that eight numbers take, without scales. */
+/** 32-bit words of eight numbers, without scales. */
 export const OCTET_WORDS: Readonly<Record<WeightFormat, number>> = {
   f32: 8,
   f16: 4,
@@ -34,7 +34,7 @@ export const OCTET_WORDS: Readonly<Record<WeightFormat, number>> = {
   q5_k: 1.25,
   q6_k: 1.5,
 };
-/** Halves of scales for a block of 32 numbers. */
+/** Number of f16 scales for a block of 32 numbers. */
 export const BLOCK_HALVES: Readonly<Record<WeightFormat, number>> = {
   f32: 0,
   f16: 0,
@@ -49,7 +49,7 @@ export const BLOCK_HALVES: Readonly<Record<WeightFormat, number>> = {
   q6_k: 9 / 8,
 };
 
-/** Eight numbers at a time; rows are filled up with zeros. */
+/** Returns the octets of a row, which is padded with zeros. */
 export const octetsOf = (inputs: number): number => Math.ceil(inputs / 8);
 
 /**
@@ -62,8 +62,8 @@ export interface PackedRows {
 }
 
 /**
- * Puts rows `[from, from + count)` of a stored part into the device's form: quants in order, apart from scales, so that
- * each is read by whole words.
+ * Converts rows `[from, from + count)` of a stored part to the device's form: quants in order, separate from scales, so
+ * that each is read by whole words.
  */
 export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: number, count: number): PackedRows {
   const size = bytes.length / rows,
@@ -93,7 +93,7 @@ export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: 
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
-/** Numbers of few bits as BF16, exactly. */
+/** Converts numbers of few bits to BF16, exactly. */
 const upperHalves = (type: TensorType, part: Uint8Array): Uint8Array => {
   const numbers = toFloat32(type, part),
     bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);

@@ -3,11 +3,14 @@ import type { GpuKernel } from '@kv/gpu';
 /** What follows a product before its numbers are written. */
 export interface LinearEnd {
   readonly bias: boolean;
-  /** Rows that are added: the residual stream. */
+  /** Whether rows are added: the residual stream. */
   readonly residual: boolean;
 }
 
-/** Products write columns `[out_from, out_from + outputs)` of `[rows, out_stride]`: those of one part of the weight. */
+/**
+ * Scalars of products, which write columns `[out_from, out_from + outputs)` of `[rows, out_stride]`: those of one part
+ * of the weight.
+ */
 export const linearScalars = {
   rows: 'u32',
   outputs: 'u32',

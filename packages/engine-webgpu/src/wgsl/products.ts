@@ -11,8 +11,8 @@ var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;`;
 
 /**
  * Sets `products` to those of the key of this thread's slot, `first` + lane of KV head `g`, with 16 queries of query
- * head `h`: `start` and those after it. Keys from `end` on and queries from
- * `stop` on count as zeros. All threads of a workgroup come here together.
+ * head `h`: `start` and those after it. Keys from `end` on and queries from `stop` on count as zeros. All threads of a
+ * workgroup come here together.
  */
 export const products = (headDim: number, first: string): string => /* wgsl */ `
     var products = array<f32, ${QUERIES}>();

@@ -1,8 +1,8 @@
 import { TANH } from './tanh.ts';
 
-/** What a kernel over scores is compiled for. */
+/** Variants of a kernel over scores. */
 export interface ScoreKind {
-  /** A buffer `mask` says which slots are hidden. */
+  /** Whether a buffer `mask` says which slots are hidden. */
   readonly masked: boolean;
   /** One query, at the position `own`: there are no `rows`. */
   readonly single?: boolean;
@@ -38,10 +38,9 @@ export const scoreBuffers = ({
 
 /**
  * Which slots a query sees, and what its score becomes. `rows` holds for each query its position and `views` pairs
- * (from, below) of positions
- * that it does not see. A slot at a later position is never seen, the query's own always; others unless they are
- * `window` or more positions
- * back, in one of the pairs, or 0 in the mask, whose rows are those of query heads, of KV heads, or one.
+ * (from, below) of positions that it does not see. A slot at a later position is never seen, the query's own always;
+ * others unless they are `window` or more positions back, in one of the pairs, or 0 in the mask, whose rows are those
+ * of query heads, of KV heads, or one.
  */
 export const visibilitySource = ({ masked, single = false }: ScoreKind): string => /* wgsl */ `${TANH}
 fn position_of(r: u32) -> u32 { return ${single ? 'params.own' : 'rows[r * (1u + 2u * params.views)]'}; }

@@ -157,8 +157,7 @@ export function weightsOf(form: WeightFormat): {
 
 /**
  * What reads eight numbers of row r of `x` from column 8 o on, 0 beyond `inputs`. `whole`: rows are whole octets that
- * begin at multiples of
- * four elements, and `x` is bound as vec4.
+ * begin at multiples of four elements, and `x` is bound as vec4.
  */
 export const inputsOf = (whole: boolean): { readonly type: string; readonly source: string } =>
   whole
