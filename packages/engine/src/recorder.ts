@@ -91,7 +91,7 @@ function rowOf(rows: readonly Float32Array[] | undefined, head: number, kvHeads:
   return own[0].map((_, i) => own.reduce((sum, row) => sum + row[i], 0) / each);
 }
 
-/** How a token fared in one layer and KV head. */
+/** What happened to a token in one layer and KV head. */
 export interface Fate {
   readonly layer: number;
   readonly head: number;
@@ -99,7 +99,7 @@ export interface Fate {
   readonly left?: number;
   /** Whether it is in the cache at the end of what was recorded. */
   readonly stays: boolean;
-  /** Of the last event that judged it. */
+  /** The decision of the last event that considered it. */
   readonly why?: {
     readonly budget: number;
     readonly slots: number;
@@ -112,7 +112,7 @@ export interface Fate {
     readonly rank: number;
     /** Slots that were forced. */
     readonly mandatory: number;
-    /** The least score of a slot that stayed unforced. */
+    /** The lowest score of a slot that was kept without being forced. */
     readonly bar: number | undefined;
     /** Slots of its unit, where units were cut. */
     readonly unit: number | undefined;

@@ -43,7 +43,7 @@ interface Common {
   readonly queryPositions: Uint32Array;
   /** Multiplies q·k. @defaultValue 1 / sqrt(d) */
   readonly scale?: number;
-  /** Scores become `cap * tanh(score / cap)` before anything is hidden (Gemma 2, arXiv 2408.00118, section 2). */
+  /** Caps scores to `cap * tanh(score / cap)` before anything is hidden (Gemma 2, arXiv 2408.00118, section 2). */
   readonly softcap?: number;
   /** What queries may see; of several views, a slot hidden by any is hidden. */
   readonly visible?: SlotVisibility | readonly SlotVisibility[];
@@ -53,13 +53,13 @@ interface Common {
 }
 
 export interface AttendOptions extends Common {
-  /** `[H, m, d]` f32, turned by their position. */
+  /** `[H, m, d]` f32, rotated by their position. */
   readonly q: Float32Array;
   readonly stats?: AttentionStats;
 }
 
 export interface WindowOptions extends Common {
-  /** The last w queries `[H, w, d]` f32, turned by their position. */
+  /** The last w queries `[H, w, d]` f32, rotated by their position. */
   readonly queries: Float32Array;
   /** `max`: the largest weight; otherwise the mean of this statistic. @defaultValue the mean of the weights */
   readonly of?: 'max' | WindowStatistic;
@@ -213,7 +213,7 @@ function cap({ data, at, stride }: ScoreRows, rows: number, end: number, softcap
     for (let j = at + r * stride; j < at + r * stride + end; j++) data[j] = softcap * Math.tanh(data[j] / softcap);
 }
 
-/** Adds columns of query head h of `heads`, from slot 0 on, to the statistics that are kept. */
+/** Adds the columns of query head h of `heads`, from slot 0 on, to the statistics. */
 export function addColumns(
   { stride, columnSum, columnMax }: AttentionStats,
   heads: number,

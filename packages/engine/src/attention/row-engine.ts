@@ -19,7 +19,7 @@ export interface RowEngine {
    * `softmax`.
    */
   score(q: Float32Array, rows: number, end: number, scale: number): ScoreRows;
-  /** Turns one row's scores of [0, hi) into probabilities; the rest become 0. */
+  /** Converts one row's scores of [0, hi) to probabilities; the rest become 0. */
   softmax(row: number, hi: number, end: number): void;
   /** Adds the probabilities of all rows to the column sums (f64) and, if `max`, raises the column maxima. */
   addColumns(rows: number, end: number, max: boolean): void;

@@ -9,7 +9,7 @@ export interface SlotVisibility {
   readonly mask?: Uint8Array;
   /** Positions below this are visible regardless of `lower`. @defaultValue 0 */
   readonly sinks?: number;
-  /** The first visible position for a query's position. */
+  /** Returns the first visible position for a query's position. */
   readonly lower?: (queryPosition: number) => number;
 }
 

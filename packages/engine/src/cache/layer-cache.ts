@@ -27,7 +27,7 @@ export class LayerCache implements CacheView {
   readonly #store: Store;
   #storage: Storage;
 
-  /** An empty cache of `heads` KV heads; its bytes are counted in `ledger` under `name`. */
+  /** Creates an empty cache of `heads` KV heads; its bytes are counted in `ledger` under `name`. */
   constructor(heads: number, headDim: number, ledger: Ledger, name = 'cache', store: Store = hostStore) {
     this.heads = heads;
     this.headDim = headDim;

@@ -48,7 +48,7 @@ export interface Decoder<R extends PreparedProgram = Runnable> {
   destroy(): void;
 }
 
-/** @throws KvError for an id outside a vocabulary of this size */
+/** Checks ids. @throws KvError for an id outside a vocabulary of this size */
 export function expectIds(ids: ArrayLike<number>, vocab: number): void {
   for (let i = 0; i < ids.length; i++)
     if (!(Number.isInteger(ids[i]) && ids[i] >= 0 && ids[i] < vocab))

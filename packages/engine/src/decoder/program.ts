@@ -54,7 +54,7 @@ export type Instruction =
   /** `[m, H * d]` to `[H, m, d]`: the layout of queries, keys and values; only ever an output. */
   | { readonly op: 'heads'; readonly x: RowsValue; readonly headDim: number; readonly out: RowsValue };
 
-/** A straight line of instructions. */
+/** Straight-line code: a list of instructions, each run once. */
 export interface Program {
   readonly name: string;
   readonly inputs: readonly RowsValue[];

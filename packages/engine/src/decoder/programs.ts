@@ -5,11 +5,11 @@ import type { Instruction, Program, RowsValue } from './program.ts';
 function writer(): {
   readonly instructions: Instruction[];
   value(width: number): RowsValue;
-  /** `x` itself where there is no gain. */
+  /** Adds a norm; returns `x` itself if there is no gain. */
   norm(x: RowsValue, gain: Float32Array | undefined, eps: number): RowsValue;
   linear(name: string, x: RowsValue, weight: Matrix, bias?: Float32Array): RowsValue;
   add(x: RowsValue, y: RowsValue): RowsValue;
-  /** `x` itself for 1. */
+  /** Adds a scale; returns `x` itself for 1. */
   scale(x: RowsValue, by: number): RowsValue;
 } {
   const instructions: Instruction[] = [];

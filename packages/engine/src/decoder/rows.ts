@@ -21,7 +21,7 @@ export function addBias(x: Float32Array, bias: Float32Array): Float32Array {
   return x;
 }
 
-/** Columns [from, from + count) of rows of `width` numbers. */
+/** Returns columns [from, from + count) of rows of `width` numbers. */
 export function columns(x: Float32Array, width: number, from: number, count: number): Float32Array {
   const rows = x.length / width,
     out = new Float32Array(rows * count);

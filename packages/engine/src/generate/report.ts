@@ -9,7 +9,7 @@ import type { Observer } from '../memory/observer.ts';
 
 /** What one run kept, its memory and its times. */
 export interface Report {
-  /** The policy with its options, readable back. */
+  /** The policy with its options, as text that parses back. */
   readonly policy: string;
   /** The policy that tokens were generated under, if it or its budget differs. */
   readonly decodePolicy?: string;
@@ -28,9 +28,9 @@ export interface Report {
   readonly counts: Readonly<Record<string, number>>;
   /** Milliseconds; score, settle and compact are parts of prefill and decode. */
   readonly times: Readonly<Record<string, number>>;
-  /** Most slots that a head of any layer may hold, and why. */
+  /** The most slots that a head of any layer may hold, and why. */
   readonly bound: { readonly slots: number; readonly because: string };
-  /** Most slots that one did hold. */
+  /** The most slots that one held. */
   readonly mostSlots: number;
   readonly notes: readonly string[];
   readonly finish: Finish;
@@ -38,7 +38,7 @@ export interface Report {
   readonly certificates?: object;
 }
 
-/** @param options what the generation was asked for: they give the bound. */
+/** @param options the options of the generation, which give the bound */
 export function report(
   sequence: Sequence,
   finish: Finish,
@@ -82,7 +82,7 @@ function concluded(observer: Observer, run: Parameters<Observer['conclude']>[0])
 
 const named = ({ policy: { label } }: ActivePolicy): string => (label === '' ? 'full' : label);
 
-/** Positions of the prompt whose keys each layer took from the one below. */
+/** Returns the positions of the prompt whose keys each layer took from the one below. */
 function frozen(sequence: Sequence): number[] {
   const { promptLength } = sequence,
     { prompt = sequence.course } = sequence.course,

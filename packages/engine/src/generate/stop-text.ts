@@ -8,7 +8,7 @@ export class StopText {
     this.#stops = stops.filter((s) => s !== '');
   }
 
-  /** The part of the text so far that is certain and not yet given. */
+  /** Returns the part of the text so far that is final and not yet returned. */
   push(text: string): string {
     if (this.stopped) return '';
     const all = this.#held + text;
@@ -23,7 +23,7 @@ export class StopText {
     return all.slice(0, all.length - hold);
   }
 
-  /** What was held back, when nothing follows. */
+  /** Returns what was held back, at the end of the text. */
   end(text: string): string {
     const rest = this.push(text) + this.#held;
     this.#held = '';
@@ -31,7 +31,7 @@ export class StopText {
   }
 }
 
-/** Length of the longest end of `text` that starts `stop`. */
+/** Returns the length of the longest suffix of `text` that is a prefix of `stop`. */
 function overlap(text: string, stop: string): number {
   for (let n = Math.min(stop.length - 1, text.length); n > 0; n--) if (text.endsWith(stop.slice(0, n))) return n;
   return 0;

@@ -61,7 +61,7 @@ export async function attentionRows(
   }
 }
 
-/** Entries [from, to) of the second axis of `[heads, size, width]`. */
+/** Returns entries [from, to) of the second axis of `[heads, size, width]`. */
 export function rowsOf(
   all: Float32Array,
   heads: number,

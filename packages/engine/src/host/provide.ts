@@ -18,7 +18,7 @@ export interface SignalSource {
   readonly tokens: Tokens;
   readonly ops: Ops;
   readonly counters: AttentionCounters;
-  /** How the layer attends. */
+  /** The attention options of the layer. */
   readonly attention: LayerAttention;
   /** The arithmetic of attention rows. @defaultValue plain loops */
   readonly rowEngine?: RowEngine | undefined;

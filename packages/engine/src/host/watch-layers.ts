@@ -7,16 +7,16 @@ import type { HostModel } from './runtime.ts';
 
 /** Callbacks that observe a pass. */
 export interface LayerWatch {
-  /** Queries `[H, m, d]` of a layer's newest m tokens, with the angles that turned them. */
+  /** Queries `[H, m, d]` of a layer's newest m tokens, with the angles that rotated them. */
   queries?(layer: number, q: Float32Array, angles: Angles): void;
-  /** Keys `[G, m, d]` of a layer's newest m tokens, turned. */
+  /** Keys `[G, m, d]` of a layer's newest m tokens, rotated. */
   keys?(layer: number, k: Float32Array): void;
   /** Softmax weights of the newest token, `[H, n]`, over everything so far. */
   newest?(layer: number, weights: Float32Array): void;
   /** Hidden states `[m, D]` of the newest m tokens, after the last layer and the final norm. */
   hidden?(rows: Float32Array): void;
 }
-/** Tokens that pass together. */
+/** Tokens fed together. */
 const BLOCK = 256;
 
 /**

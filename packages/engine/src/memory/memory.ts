@@ -18,7 +18,7 @@ export interface AttentionCounters {
   together?: number;
 }
 
-/** How a block of tokens is fed. */
+/** Options of feeding a block of tokens. */
 export interface FeedOptions {
   readonly phase: 'prefill' | 'decode';
   readonly course: ActivePolicy;
@@ -122,7 +122,7 @@ export interface Memory {
   readonly decoded: number;
   /** Number of rotary positions available. */
   readonly window: number;
-  /** Most slots that a head of any layer has held. */
+  /** The most slots that a head of any layer has held. */
   readonly mostSlots: number;
   /** Slots freed because a sliding window had made them unreachable, over layers and KV heads. */
   readonly unreachable: number;
@@ -135,10 +135,10 @@ export interface Memory {
    * candidates to keep.
    */
   lengths(more?: number): number[][];
-  /** Positions in the cache, `[layer][kvHead]`, ascending. */
+  /** Returns the positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][];
   at(layer: number, course: ActivePolicy): LayerContext;
-  /** @throws KvError once it was destroyed, or something broke off in the middle of a change */
+  /** Checks that the memory is usable. @throws KvError once it was destroyed, or a change failed halfway */
   expectWhole(): void;
   /** Sets how many of the tokens to come belong to the prompt. */
   prompted(more: number): void;
@@ -171,7 +171,7 @@ export interface Memory {
    * queries. Infinity if no copy may be cut.
    */
   readonly cuttableFrom: number;
-  /** @param upTo of `cuttableFrom` or more: its first tokens alone */
+  /** Returns a copy. @param upTo copies only this many tokens, the first ones; at least `cuttableFrom` */
   fork(upTo?: number): Memory;
   /** Frees everything, at the latest when calls in progress have ended. Idempotent. */
   destroy(): void;

@@ -18,7 +18,7 @@ export class TokenText implements Tokens {
     this.#decoder = tokenizer.streamDecoder();
   }
 
-  /** Adds one token and returns the text that is now certain. */
+  /** Adds one token and returns the text that is now final. */
   push(id: number): string {
     const start = this.text.length,
       { pending } = this.#decoder,
@@ -35,7 +35,7 @@ export class TokenText implements Tokens {
     return piece;
   }
 
-  /** @throws KvError where a piece, which may only read them, has added tokens or taken some away */
+  /** Checks the tokens. @throws KvError if a piece, which may only read them, has added or removed tokens */
   expectOwn(): void {
     const { ids, offsets, text } = this;
     if (ids.length !== this.#count || offsets.length !== this.#count || (offsets.at(-1)?.[1] ?? 0) !== text.length)

@@ -20,14 +20,14 @@ const WINDOWS: Readonly<Record<string, (s: AnySignal) => number>> = {
   queries: (s) => Number(s.args?.w),
 };
 
-/** How many last queries a signal looks at; 0 for the others. */
+/** Returns how many last queries a signal reads; 0 for other signals. */
 export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;
 
 const isStatistic = (of: unknown): of is WindowStatistic => typeof of === 'string' && Object.hasOwn(weighs, of);
 
 /**
- * What a signal of the last queries asks about each slot's weights; undefined for their mean. @throws KvError for a
- * statistic that there is none of.
+ * Returns the statistic of each slot's weights that a signal of the last queries reads; undefined for their mean.
+ * @throws KvError for an unknown statistic.
  */
 export function statisticOf(signal: AnySignal): 'max' | WindowStatistic | undefined {
   const of = signal.args?.['of'];
@@ -39,7 +39,7 @@ export function statisticOf(signal: AnySignal): 'max' | WindowStatistic | undefi
   );
 }
 
-/** The least memory that serves all these signals. */
+/** Returns the smallest plan that serves all these signals. */
 export const watchOf = (needs: readonly AnySignal[]): ObservationPlan => ({
   window: Math.max(0, ...needs.map(windowOf)),
   accumulated: needs.reduce<SumRows | undefined>(
@@ -49,7 +49,7 @@ export const watchOf = (needs: readonly AnySignal[]): ObservationPlan => ({
   block: needs.some((s) => s.id === 'attention.block'),
 });
 
-/** The rows that a signal of running sums asks for. */
+/** Returns the rows that a signal of running sums reads. */
 export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 'kv' : 'query');
 
 /** Returns the error for a signal that an event needs and that was not recorded. */

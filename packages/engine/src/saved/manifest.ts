@@ -29,7 +29,7 @@ export interface SavedManifest {
   readonly model: string;
   readonly policy: string;
   readonly budget: number | null;
-  /** Of a budget that is a share: the share, and its slots before they were rounded; `follows`: of all tokens so far. */
+  /** For a budget that is a share: the share, and its slots before rounding; `follows`: of all tokens so far. */
   readonly share?: { readonly of: BudgetShare; readonly asked: number; readonly follows: boolean };
   /** Rotary positions that the sequence uses. */
   readonly window: number;
@@ -39,7 +39,7 @@ export interface SavedManifest {
   readonly decoded: number;
   readonly mostSlots: number;
   /**
-   * Slots carry rotations of their own, and new tokens stand this far below their positions; null where they never
+   * How far new tokens' rotations lie below their positions, if slots have their own rotations; null if slots never
    * moved.
    */
   readonly shift: number | null;
@@ -53,8 +53,8 @@ export interface SavedManifest {
 const MOST = 2 ** 31 - 1;
 
 /**
- * Reads a manifest field by field, so that what comes out has the writer's fields in the writer's order. @throws
- * KvError naming the field.
+ * Reads a manifest field by field, so that the result has the writer's fields in the writer's order. @throws KvError
+ * naming the field.
  */
 export function parseManifest(value: unknown, where: string): SavedManifest {
   const fields = object(value, where, 'the manifest');

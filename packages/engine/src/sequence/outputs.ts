@@ -1,6 +1,6 @@
 import type { Output } from '../memory/memory.ts';
 
-/** How many more sequences hold these: forks, until they are fed. */
+/** How many more sequences share an output: forks, until they are fed. */
 const shared = new WeakMap<Output, number>();
 
 /**
@@ -41,7 +41,7 @@ export class Outputs {
     return copy;
   }
 
-  /** `logits`, brought from where they are. */
+  /** Returns `logits`, read from the device if they are there. */
   async read(): Promise<readonly Float32Array[]> {
     if (this.logits.length === 0) this.logits = (await Promise.all(this.#all.map((output) => output.read()))).flat();
     return this.logits;

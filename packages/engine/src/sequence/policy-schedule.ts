@@ -18,7 +18,7 @@ interface EventCounts {
   providerPasses: number;
 }
 
-/** The policy of a sequence, the budgets of its events, and the events themselves. */
+/** Runs a sequence's events under its policy and budgets. */
 export class PolicySchedule {
   course: ActivePolicy = courseOf(compile(id), undefined);
   readonly notes: string[] = [];
@@ -26,14 +26,17 @@ export class PolicySchedule {
   readonly #counts: EventCounts;
   readonly #times: EventTimes;
 
-  /** @param counts counts events, and passes of their providers; @param times adds up the stages of events */
+  /**
+   * @param counts receives the number of events, and of passes of their providers
+   * @param times receives the time of each stage of events
+   */
   constructor(memory: Memory, counts: EventCounts, times: EventTimes) {
     [this.#memory, this.#counts, this.#times] = [memory, counts, times];
   }
 
   /**
-   * Slots per KV head of a policy's events: those asked for, else as before, else as many as tokens where the policy
-   * finds its own size.
+   * Returns the slots per KV head of a policy's events: those asked for, else as before, else the number of tokens if
+   * the policy chooses its own size.
    */
   allowance(
     policy: CompiledPolicy,
@@ -71,7 +74,7 @@ export class PolicySchedule {
     return decodingBy(course, this.course);
   }
 
-  /** Whether only events read what is remembered. */
+  /** Whether only events read what is recorded. */
   settles(observed: boolean): boolean {
     const { policy } = this.course;
     if (observed && policy.hooks('view').length > 0) return false;

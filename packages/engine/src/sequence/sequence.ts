@@ -80,7 +80,7 @@ export class Sequence {
   get logits(): readonly Float32Array[] {
     return this.#outputs.logits;
   }
-  /** Notes for the report, each once. */
+  /** Notes for the report, without duplicates. */
   get notes(): string[] {
     return this.#schedule.notes;
   }
@@ -134,7 +134,7 @@ export class Sequence {
     return prefill(this.#fed, ids, options, false);
   }
 
-  /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
+  /** Feeds more tokens over the current cache, without an event: for example a question about a compacted document. */
   async append(ids: readonly number[], options: OptionValues<typeof APPEND> = {}): Promise<void> {
     const { rows } = settleOwn('append', APPEND, options);
     const started = performance.now();

@@ -47,7 +47,7 @@ export class Speculation {
     return (this.#token = await this.#asked[0].id);
   }
 
-  /** Whether the ids of steps in flight are drawn by these options. */
+  /** Returns whether the ids of steps in flight are drawn by these options. */
   #draws({ temperature, topP, seed }: Partial<SamplingRule> = {}): boolean {
     return (
       this.#asked.length > 0 &&
