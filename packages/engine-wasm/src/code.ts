@@ -33,10 +33,10 @@ export interface WeightPanels {
   readonly kind: number;
   readonly rows: number;
   readonly inputs: number;
-  /** Where its panels lie, and bytes of one. */
+  /** Address of its panels, and bytes of one. */
   readonly at: number;
   readonly size: number;
-  /** Activations stay f32. */
+  /** Whether activations stay f32. */
   readonly exact: boolean;
 }
 
@@ -115,7 +115,9 @@ const real = (value: number): number => {
 
 const padded = (numbers: number): number => 16 * Math.ceil(numbers / 16);
 
-/** Added to a weight's kind: activations stay f32; each of a few rows comes out as by itself. */
+/**
+ * Flags added to a weight's kind: activations stay f32; each of a few rows gets the result that it would have alone.
+ */
 const exactly = 256,
   few = 512;
 
@@ -126,7 +128,7 @@ const exactly = 256,
 export class BytecodeWriter {
   readonly words: number[] = [];
   readonly layout: Layout;
-  /** Bytes of code up to where keys and values of a block were last in the cache. */
+  /** Code offset after the last append of a block's keys and values to the cache. */
   appended = 0;
   readonly #sizes: Sizes;
   /** Allocated rows: 1, or a multiple of four. */
@@ -202,17 +204,17 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** cap * tanh(x / cap) */
+  /** Writes cap * tanh(x / cap). */
   softcap(x: BufferSlice, width: number, cap: number): BufferSlice {
     return this.#bend(x, width, cap, 0);
   }
 
-  /** x * by */
+  /** Writes x * by. */
   scale(x: BufferSlice, width: number, by: number): BufferSlice {
     return this.#bend(x, width, by, 1);
   }
 
-  /** Of one row shared, by columns. */
+  /** Writes an elementwise operation; a shared single row is divided by columns. */
   #bend(x: BufferSlice, width: number, by: number, how: 0 | 1): BufferSlice {
     const out = this.value(width, true),
       mode = this.#room === 1 && x.base === 1 ? 'columns' : this.#mode;
@@ -221,7 +223,7 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** x times the parts of a weight, one above the other. */
+  /** Writes x times the parts of a weight, concatenated by rows. */
   product(x: BufferSlice, parts: readonly WeightPanels[], bias: number): BufferSlice {
     const width = parts.reduce((sum, { rows }) => sum + rows, 0),
       out = this.value(width, true);
@@ -238,7 +240,7 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** activation(x times gate) * (x times up) */
+  /** Writes activation(x times gate) * (x times up). */
   gated(x: BufferSlice, gate: WeightPanels, up: WeightPanels, bias: number, how: number): BufferSlice {
     const out = this.value(gate.rows, true),
       ups = this.layout.take(2, 64 * this.#room);
@@ -252,7 +254,7 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** activation(gates) * ups of rows `[gates | ups]` */
+  /** Writes activation(gates) * ups of rows `[gates | ups]`. */
   gate(x: BufferSlice, width: number, how: number): BufferSlice {
     const out = this.value(width),
       ups = this.columns(x, width);

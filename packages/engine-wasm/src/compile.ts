@@ -7,7 +7,7 @@ import { UnsupportedModelError } from './unfit.ts';
 /** Addresses of a program's constants, by instruction: weights in parts, separately for gates and ups, and arrays. */
 export interface ProgramConstants {
   readonly parts: readonly WeightPanels[];
-  /** Rows of the weight before the ups, where it is only gated: both are one part then. */
+  /** Whether `parts` are the gates and the ups, one part each, of a product that only a gated activation reads. */
   readonly gate?: boolean;
   /** Where the bias or the gain lies; 0 for none. */
   readonly array: number;
@@ -125,7 +125,10 @@ const known: ReadonlySet<string> = new Set<Instruction['op']>([
   'heads',
 ]);
 
-/** @throws Unfit for a program with an instruction, or an activation, that there is no code for */
+/**
+ * Checks that a program can be compiled. @throws UnsupportedModelError for an instruction, or an activation, that there
+ * is no code for
+ */
 export function expectKnown(program: Program): void {
   for (const instruction of program.instructions)
     if (!known.has(instruction.op) || (instruction.op === 'gated' && !(instruction.activation in activations)))

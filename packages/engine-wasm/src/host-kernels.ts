@@ -5,13 +5,13 @@ import { callsOf, WORTH } from './host-calls.ts';
 import type { ThreadPool } from './team.ts';
 
 type Ref = Kernel['ref'];
-/** Vectors that a thread looks at together, and those that are summed in f32. */
+/** Vectors that a thread processes together, and those that are summed in f32. */
 const SOME = 128,
   SHORT = 32;
 
 /**
- * The references of @kv/core's kernels of matrices on all threads of a team, with the same bits as on one: of vectors
- * of whole tiles, where it is worth it.
+ * Returns @kv/core's matrix kernels on all threads of a pool, with the same bits as on one thread: for vectors of whole
+ * tiles, where it is faster.
  */
 export function heapKernels(team: ThreadPool): (kernel: Kernel, apart: Ref) => Ref {
   const { heap } = team,

@@ -10,7 +10,7 @@ import { GrowableBuffer } from './workspace.ts';
 /** Outputs of a panel. */
 const PANEL = 16;
 
-/** Products of many vectors on all threads of a team, in f32 but for mixtures of what lies in its heap. */
+/** Returns products of many vectors on all threads of a pool, in f32 except for mixtures of vectors in its heap. */
 function shared(
   { heap, kernels }: ThreadPool,
   { place, run }: Calls,
@@ -57,8 +57,8 @@ function shared(
 }
 
 /**
- * Products over a team's memory: vectors that lie there, as keys and values do, are read where they lie, with the same
- * bits. Others, and many queries, go to `apart`; what is summed in f32 is shared between the threads.
+ * Returns products over a pool's memory. Vectors that lie there, such as keys and values, are read in place, with the
+ * same bits. Others, and many queries, go to `apart`; sums in f32 are divided between the threads.
  */
 export function heapProducts(team: ThreadPool, apart: Products): Products {
   const { heap, kernels } = team,

@@ -47,9 +47,9 @@ export interface Kernels {
     to: number,
     scratch: number,
   ): void;
-  /** Gives each row the result of `rowProduct`. */
+  /** Like `rowProduct`, for a few rows. */
   fewProduct: Kernels['rowsProduct'];
-  /** Gives each row the result that `floatProduct` has for it alone. */
+  /** Like `floatProduct`, for a few rows: each row's result is the one that it has alone. */
   fewFloats: Kernels['floatProduct'];
   /** Bytes of scratch that products of many rows need. */
   readonly SCRATCH: WebAssembly.Global;
@@ -105,7 +105,7 @@ export const formNames: readonly [plain: string, relaxed16: string, relaxed32: s
   'relaxed SIMD, 32 bits',
 ];
 
-/** The functions of a module over a memory. */
+/** Returns the functions of a module over a memory. */
 export function instantiate(
   { module, wide }: Pick<FastModule, 'module' | 'wide'>,
   memory: WebAssembly.Memory,

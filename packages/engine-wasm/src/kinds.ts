@@ -16,12 +16,12 @@ export const kinds = {
   Q6_K: 10,
 } as const satisfies Partial<Record<TensorType, number>>;
 
-/** The number of a type. @throws Unfit for one that the module has no kernel for */
+/** Returns the number of a type. @throws UnsupportedModelError for one that the module has no kernel for */
 export function kindOf(type: TensorType): number {
   const kind = (kinds as Partial<Record<TensorType, number>>)[type];
   if (kind === undefined) throw new UnsupportedModelError(`weights of types that the module multiplies, got ${type}`);
   return kind;
 }
 
-/** Whether a kind holds numbers rather than codes. */
+/** Returns whether a kind holds numbers rather than codes. */
 export const isFloat = (kind: number): boolean => kind <= kinds.BF16;

@@ -10,7 +10,7 @@ import type { ThreadPool } from './team.ts';
 /** The code of a pass: where each layer's code begins and its rows lie, and the rows after the last layer. */
 export interface CompiledPass extends LoadedCode {
   readonly starts: readonly number[];
-  /** Code offset after the last layer's append to its caches. */
+  /** Address after the code of the last layer's append to its caches. */
   readonly appended: number;
   readonly rows: readonly BufferSlice[];
   /** The logits after the layers, if the same code computes them. */

@@ -15,7 +15,7 @@ export class WeightArena {
   readonly #exact: boolean;
   readonly #held: { readonly at: number; readonly bytes: number }[] = [];
 
-  /** @param exact activations of products stay f32 */
+  /** @param exact whether activations of products stay f32 */
   constructor(team: ThreadPool, exact: boolean) {
     [this.#team, this.#exact] = [team, exact];
   }

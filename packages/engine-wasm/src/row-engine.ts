@@ -26,7 +26,7 @@ export function heapRowEngine(team: Pick<ThreadPool, 'heap' | 'kernels' | 'threa
 
   /** Returns the index of an address in `memory`. */
   const index = (address: number): number => (address - memory.byteOffset) / 4;
-  /** Rows `[rows, d]` to `[rows, deep]`. */
+  /** Copies rows `[rows, d]` to `[rows, deep]`. */
   const copyIn = (from: Float32Array, rows: number, to: number): void => {
     const at = index(to);
     if (d === deep) memory.set(from, at);

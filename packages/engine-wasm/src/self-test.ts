@@ -7,7 +7,7 @@ const inputs = 64,
 /** Addresses in a memory of its own. */
 const [source, panel, x, codes, meta, out, scratch] = [0, 1, 2, 3, 4, 5, 8].map((i) => 1024 + 8192 * i);
 
-/** A half of 1. */
+/** The f16 number 1. */
 const one = 0x3c00;
 
 /** Stored rows of codes of 4, 5 and 8 bits, the extreme ones among them, in blocks of scale 1; what 0 is as a code. */

@@ -113,6 +113,6 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
   };
 }
 
-/** Whole lines of a heap. */
+/** Returns the bytes of storage, in whole cache lines. */
 const bytesOf = (heads: number, headDim: number, capacity: number): number =>
   line * Math.ceil((4 * heads * capacity * (2 * headDim + 1)) / line);

@@ -30,7 +30,7 @@ export interface Command {
   readonly sums: number;
 }
 
-/** What the other threads run, in Node and in browsers. */
+/** The program of the workers, in Node and in browsers. */
 const thread = `
 const run = ({ module, memory, wide, control, me, threads, spins }, up) => {
   const kernels = new WebAssembly.Instance(module, { env: { memory } }).exports;
@@ -117,7 +117,7 @@ export class ThreadPool {
     this.kernels.call();
   }
 
-  /** Ends the other threads. */
+  /** Ends the workers. */
   destroy(): void {
     this.heap.words(this.#control + 64, 1)[0] = 0;
     this.kernels.call();
