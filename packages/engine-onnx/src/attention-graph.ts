@@ -63,7 +63,7 @@ export function attentionGraph({
   return graph.model();
 }
 
-/** Below every score and above what hides one; and the least weight that has a logarithm. */
+/** A number below every score and above the mask's; and the least weight that has a logarithm. */
 const HIDDEN = -3e38,
   LEAST = 1e-38;
 

@@ -4,7 +4,7 @@ import type { Onnx, OnnxSession, OnnxTensor } from './runtime.ts';
 
 /** A graph ready to run. */
 export interface Session {
-  /** Outputs by name. @throws KvError once destroyed. */
+  /** Returns outputs by name. @throws KvError once destroyed. */
   run(feeds: Readonly<Record<string, OnnxTensor>>, outputs: readonly string[]): Promise<Float32Array[]>;
   destroy(): void;
 }

@@ -3,7 +3,7 @@ import { halves, mxfp4Scale, sixBits, tensorTypes, toFloat32, type TensorType } 
 
 /**
  * Rows of a weight in the form of ONNX Runtime's `MatMulNBits`: number = scale * (code - 2^(bits - 1)) + shift, in
- * blocks of a row.
+ * blocks within a row.
  */
 export interface Codes {
   readonly bits: 4 | 8;

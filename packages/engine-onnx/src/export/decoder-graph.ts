@@ -46,7 +46,7 @@ export async function decoderGraph(
     table = dense(embed),
     rows = (value: string): string => graph.op('Reshape', [value, graph.ints(-1, D)]),
     shape = graph.op('Shape', [ids]),
-    /** Rows `[batch * m, width]` as `[batch, m, width]`. */
+    /** Reshapes rows `[batch * m, width]` to `[batch, m, width]`. */
     tokens = (value: string, width: number): string =>
       graph.op('Reshape', [value, graph.op('Concat', [shape, graph.ints(width)], { axis: 0 })]);
   let x = rows(graph.op('Gather', [graph.floats(table, [vocab, D]), ids]));
