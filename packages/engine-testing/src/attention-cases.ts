@@ -61,7 +61,7 @@ export const cases: fc.Arbitrary<AttentionCase> = fc
     };
   });
 
-/** The queries in float64, `[H, m, d]`. */
+/** Returns the queries in float64, `[H, m, d]`. */
 export const query = ({ q, H, queryPositions, cache }: AttentionCase): NdArray<Float64Array> =>
   ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
 

@@ -12,7 +12,7 @@ export interface OracleHead {
 /** Whether a query may see a slot: slot, its position, the query's position, query head, KV head. */
 export type Sees = (slot: number, position: number, query: number, h: number, g: number) => boolean;
 
-/** Causal probabilities in float64, `[H][m]` of `[n_g]`; a query that sees nothing has zeros. */
+/** Returns causal probabilities in float64, `[H][m]` of `[n_g]`; a query that sees nothing has zeros. */
 export function probabilities(
   q: NdArray<Float64Array>,
   queryPositions: readonly number[],
@@ -63,7 +63,7 @@ export const windowOracle: Readonly<Record<WindowStatistic, Statistic>> = {
 export const isUndecided: (...asked: Parameters<Statistic>) => boolean = (rows, j, seen) =>
   rows.some((row, i) => seen[i] > 1 && Math.abs(row[j] * seen[i] - 1) < 1e-4);
 
-/** Outputs `[m, H, d]` in float64. */
+/** Returns outputs `[m, H, d]` in float64. */
 export function outputs(
   rows: readonly (readonly NdArray<Float64Array>[])[],
   heads: readonly OracleHead[],

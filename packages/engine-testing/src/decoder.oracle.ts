@@ -87,7 +87,7 @@ export function oracleLogits(
       (v, i) =>
         (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps'))) * (w[`${name}.weight`].data[i] + (gemma ? 1 : 0)),
     );
-  /** Of q and k, heads by heads or all of a token's together, where the checkpoint has a gain for them. */
+  /** Normalises q or k, each head or all of a token's heads together, if the checkpoint has a gain for them. */
   const headNorm = (name: string, heads: readonly Vector[]): readonly Vector[] => {
     const gain = w[`${name}.weight`];
     if (gain === undefined) return heads;
@@ -170,7 +170,7 @@ export function oracleLogits(
   );
 }
 
-/** Rotary position embedding by the scaling that config.json names. */
+/** Returns rotary position embedding with the scaling that config.json names. */
 function rotation(config: Json, rope: Json, d: number, length: number): (x: Vector, position: number) => number[] {
   const n = (name: string): number => rope[name] as number;
   const rotary = d * ((rope.partial_rotary_factor as number | undefined) ?? 1),

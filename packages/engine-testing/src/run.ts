@@ -43,7 +43,7 @@ export async function run(
   return out;
 }
 
-/** Empty caches for every layer of a decoder. */
+/** Returns empty caches for every layer of a decoder. */
 export function emptyCaches(
   { config: { layers, kvHeads, headDim } }: Pick<HostDecoder, 'config'>,
   ledger: Ledger = new Ledger(),
@@ -51,7 +51,7 @@ export function emptyCaches(
   return Array.from({ length: layers }, () => new LayerCache(kvHeads, headDim, ledger));
 }
 
-/** max |a - b| over max |b|. */
+/** Returns max |a - b| over max |b|. */
 export function relative(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let [difference, size] = [0, 0];
   for (let i = 0; i < b.length; i++) {
