@@ -12,7 +12,7 @@ import { isBounded, compact, decide, recordOnDevice, type EventContext, type Eve
 import { DeviceMemory } from './sequence/memory.ts';
 import { reserveMatrix } from './weights/device-matrix.ts';
 
-/** A device or a plan of one, with what was recorded so far; only plans count operations. */
+/** A device or a plan of one, with the operations recorded so far, which only plans count. */
 export type CostRecorder = Recordable & {
   readonly counters: Pick<DispatchCost, 'dispatches' | 'bytes'> & Partial<DispatchCost>;
 };

@@ -2,7 +2,7 @@ import type { GpuKernel } from '@kv/gpu';
 import { ORDERED } from '../wgsl/ordered.ts';
 
 /**
- * One workgroup: where the largest number of a row of `width` stands, ties to the lower place; NaN is below everything,
+ * One workgroup: the index of the largest number of a row of `width`, ties to the lower index. NaN is below everything,
  * so that a row of NaN gives 0. Works on bits.
  */
 export const argmax: GpuKernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = {

@@ -10,7 +10,7 @@ import {
   type ScoreKind,
 } from '../wgsl/visible.ts';
 
-/** Threads of a workgroup, slots of a tile of keys, channels that are staged at a time. */
+/** Threads of a workgroup, slots of a tile of keys, and channels staged at a time. */
 const THREADS = 128,
   KEYS = 32,
   CHANNELS = 32;
@@ -22,15 +22,15 @@ const THREADS = 128,
 export interface AttentionKind extends ScoreKind {
   readonly headDim: number;
   readonly rows: 4 | 8 | 16;
-  /** Slots are shared by several workgroups: what they leave is joined by `join`. */
+  /** Whether several workgroups share the slots; their results are combined by `join`. */
   readonly split: boolean;
-  /** Scores are kept. */
+  /** Whether scores are kept. */
   readonly scores: boolean;
-  /** Probabilities of an earlier query are added to running sums, of query heads or of KV heads: for one query. */
+  /** Adds the probabilities of an earlier query to running sums, by query head or KV head; for one query only. */
   readonly adds?: 'heads' | 'kvHeads';
 }
 
-/** The most rows of a workgroup whose queries fit into 16 KiB with a tile of keys. */
+/** Returns the most rows of a workgroup whose queries fit into 16 KiB together with a tile of keys. */
 export function mostRows(headDim: number): AttentionKind['rows'] {
   if (headDim <= 128) return 16;
   if (headDim <= 256) return 8;

@@ -7,16 +7,16 @@ import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer, type Sc
 
 export const COLUMN_SLOTS: number = SLOTS;
 
-/** The sum of what a slot receives, the largest, or the sum of what a statistic of windows makes of it. */
+/** The statistic of a column: the sum of what a slot receives, the largest, or the sum of a window statistic. */
 export type ColumnOf = 'sum' | 'max' | WindowStatistic;
 export type ColumnKind = ScoreKind & { readonly headDim: number; readonly of: ColumnOf };
 
 /**
- * A weight that is the mean but for rounding is no vote: equal keys, and a slot that is seen alone, whose score may
- * have been rounded otherwise where the log-sum-exp was made.
+ * Margin above the mean from which a weight counts as a vote. A weight equal to the mean up to rounding is none: equal
+ * keys, and a slot that is seen alone, whose score may have been rounded differently for the log-sum-exp.
  */
 const MORE = 1 + 2 ** -18;
-/** What is summed, or of which the largest is taken, from the difference of a score to its query's log-sum-exp. */
+/** The term that is summed, or maximised, as a function of the difference of a score and its query's log-sum-exp. */
 const TERM: Readonly<Record<ColumnOf, string>> = {
   sum: 'exp(log_weight)',
   max: 'exp(log_weight)',

@@ -3,8 +3,8 @@ import type { GpuKernel } from '@kv/gpu';
 import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 
 /**
- * One element: eight numbers of one token's row `ids[r]`, times `scale`, to `[m, width]`; rows outside `[first, first +
- * rows)` of the vocabulary are another part's.
+ * One element: eight numbers of one token's row `ids[r]`, times `scale`, to `[m, width]`; rows outside
+ * `[first, first + rows)` of the vocabulary belong to another part.
  */
 export const embedding: (
   form: WeightFormat,

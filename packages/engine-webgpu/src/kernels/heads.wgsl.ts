@@ -3,8 +3,8 @@ import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one number of `heads` heads of `size` from rows of x, to `h * head_step + r * row_step + i`: rows in
- * another layout, such as `[H, m, d]`. `turned`: pairs (i, i + rotary / 2) of every head turn by the row's angles, cos
- * and sin `[m, rotary / 2]` (RoFormer, arXiv 2104.09864).
+ * another layout, such as `[H, m, d]`. `turned`: pairs (i, i + rotary / 2) of every head are rotated by the row's
+ * angles, cos and sin `[m, rotary / 2]` (RoFormer, arXiv 2104.09864).
  */
 export const heads: (
   turned: boolean,

@@ -6,8 +6,9 @@ import { linearBuffers, linearEnd, linearScalars, type LinearEnd, type LinearKer
 export const MATVEC_OUTPUTS = 8;
 
 /**
- * One workgroup: 8 outputs of all rows of x, at most `rows` of them, which a weight that was read meets in turn. Half
- * of its 64 threads share 4 outputs, each with every 32nd octet of a row. How a row adds up does not depend on `rows`.
+ * One workgroup: 8 outputs of all rows of x, at most `rows` of them, so that each weight is read once for all rows.
+ * Half of its 64 threads share 4 outputs, each with every 32nd octet of a row. The order of a row's sum does not depend
+ * on `rows`.
  */
 export const matvec: (form: WeightFormat, whole: boolean, end: LinearEnd, rows: number) => LinearKernel = variants(
   (form, whole, end, rows) => {

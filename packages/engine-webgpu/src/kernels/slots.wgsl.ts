@@ -1,9 +1,9 @@
 import type { GpuKernel } from '@kv/gpu';
 
 /**
- * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size,
- * channels]`, the first from `first` to `to`; both go round at the end of a row, as rings do; x begins at `x_at`.
- * Elements are words of 32 bits of any type.
+ * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to
+ * `out [rows, out_size, channels]`, the first from `first` to `to`; both wrap at the end of a row, as in a ring; x
+ * begins at `x_at`. Elements are words of 32 bits of any type.
  */
 export const slots: GpuKernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = {
   id: 'model:slots',

@@ -1,6 +1,6 @@
 import type { GpuKernel } from '@kv/gpu';
 
-/** What follows a product before its numbers are written. */
+/** What is added to a product before its numbers are written. */
 export interface LinearEnd {
   readonly bias: boolean;
   /** Whether rows are added: the residual stream. */

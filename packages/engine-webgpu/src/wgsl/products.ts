@@ -4,7 +4,7 @@ export const SLOTS = 64,
 /** Channels that are staged at a time. */
 const CHANNELS = 32;
 
-/** What `products` is staged through. */
+/** Declares the workgroup memory that `products` is staged through. */
 export const STAGES: string = /* wgsl */ `
 var<workgroup> queries: array<f32, ${QUERIES * CHANNELS}>;
 var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;`;

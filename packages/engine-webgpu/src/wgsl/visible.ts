@@ -8,7 +8,7 @@ export interface ScoreKind {
   readonly single?: boolean;
 }
 
-/** The lowest finite f32 stands for a score that is not seen, since WGSL may assume that there are no infinities. */
+/** The lowest finite f32, which stands for a hidden score, since WGSL may assume that there are no infinities. */
 export const LOWEST = '-0x1.fffffep+127f';
 
 /** Scalars that `is_seen` and `scored` read; a `cap` of 0 caps nothing. */

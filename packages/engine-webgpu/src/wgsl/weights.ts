@@ -1,6 +1,6 @@
 /**
- * How weights lie on the device: plain numbers of 32 or 16 bits, or blocks with quants and scales apart, 32 numbers in
- * one or 256 in eight or sixteen of their own scales (K).
+ * Forms of weights on the device: plain numbers of 32 or 16 bits, or blocks with quants and scales in separate buffers,
+ * of 32 numbers with one scale, or of 256 with eight or sixteen scales (K).
  */
 export type WeightFormat =
   | 'f32'
@@ -16,7 +16,8 @@ export type WeightFormat =
   | 'q6_k';
 
 /**
- * A half by its bits, exactly: `unpack2x16float` may take subnormals for 0, and scales of small weights are subnormal.
+ * Decodes an f16 number from its bits, exactly: `unpack2x16float` may flush subnormals to 0, and scales of small
+ * weights are subnormal.
  */
 const HALF = /* wgsl */ `
 fn half(bits: u32) -> f32 {
@@ -56,7 +57,7 @@ interface Layout {
   /** Element type of the buffer `weights`, and whether there are `scales` (u32). */
   readonly type: string;
   readonly scales: boolean;
-  /** What gives octet `at` of the matrix: numbers 8 at to 8 at + 7. */
+  /** Source of a function that returns octet `at` of the matrix: numbers 8 at to 8 at + 7. */
   readonly source: string;
 }
 
@@ -143,7 +144,7 @@ fn weight(at: u32) -> Octet {
   },
 };
 
-/** Buffers and text for reading weights in a form, eight numbers at a time. */
+/** Returns buffers and source for reading weights of a form, eight numbers at a time. */
 export function weightsOf(form: WeightFormat): {
   readonly buffers: { readonly weights: string; readonly scales?: string };
   readonly source: string;
@@ -156,8 +157,8 @@ export function weightsOf(form: WeightFormat): {
 }
 
 /**
- * What reads eight numbers of row r of `x` from column 8 o on, 0 beyond `inputs`. `whole`: rows are whole octets that
- * begin at multiples of four elements, and `x` is bound as vec4.
+ * Returns source that reads eight numbers of row r of `x` from column 8 o on, 0 beyond `inputs`. `whole`: rows are
+ * whole octets that begin at multiples of four elements, and `x` is bound as vec4.
  */
 export const inputsOf = (whole: boolean): { readonly type: string; readonly source: string } =>
   whole
