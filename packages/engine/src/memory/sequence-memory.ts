@@ -237,8 +237,8 @@ export abstract class SequenceMemory implements Memory {
   }
 
   /**
-   * Yields to the event loop between two layers of a block, if there is a signal that may abort it, or if the loop was
-   * held for long.
+   * Called between two layers of a block. In prefill, yields to the event loop if a signal may abort the block, or if
+   * the loop was held for long.
    * @throws the abort's reason, and KvError once the memory was destroyed
    */
   async between({ phase, signal }: Pick<FeedOptions, 'phase' | 'signal'>): Promise<void> {
