@@ -4,7 +4,7 @@ export type { DeviceRunnable, GpuRuntimeOptions } from './engine.ts';
 export { gpuRuntime } from './runtime.ts';
 export type { DeviceRunning } from './runtime.ts';
 
-// for measurements of products alone
+// for measurements of products only
 export { encodeLinear } from './linear.ts';
 export { rowsOf } from './rows.ts';
 export type { DeviceRowView } from './rows.ts';

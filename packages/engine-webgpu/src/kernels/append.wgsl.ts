@@ -2,8 +2,8 @@ import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one channel of one of m new slots of one of G heads, `k` and `v` `[G, m, size]`, goes after that head's
- * `lengths [G]` slots in keys and values `[G, capacity, size]`; with it the slot's position, `added [m]`, to `positions
- * [G, capacity]`. `next [G]` becomes the lengths that there are then.
+ * `lengths [G]` slots in keys and values `[G, capacity, size]`; with it the slot's position, `added [m]`, to
+ * `positions [G, capacity]`. `next [G]` receives the new lengths.
  */
 export const append: GpuKernel<
   'k' | 'v' | 'added' | 'lengths' | 'keys' | 'values' | 'positions' | 'next',

@@ -8,9 +8,9 @@ export const MATMUL_TILE = 64;
 const four = [0, 1, 2, 3] as const;
 
 /**
- * One workgroup: a tile of 64 rows x 64 outputs, a thread 4 x 4 of them that stand 16 apart. 16 inputs at a time are
- * staged, along the inputs as vec4, five to a row so that threads meet no bank twice. `half`: staged and multiplied in
- * f16, four products at a time, and added up in f32; numbers and sums of four products beyond 65,504 are infinite then.
+ * One workgroup: a tile of 64 rows x 64 outputs, each thread 4 x 4 of them, 16 apart. 16 inputs at a time are staged,
+ * along the inputs as vec4, five to a row to avoid bank conflicts. `half`: staged and multiplied in f16, four products
+ * at a time, and added up in f32; numbers and sums of four products beyond 65,504 are infinite then.
  */
 export const matmul: (form: WeightFormat, whole: boolean, end: LinearEnd, half: boolean) => LinearKernel = variants(
   (form, whole, end, half) => {

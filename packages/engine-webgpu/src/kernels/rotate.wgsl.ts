@@ -2,9 +2,9 @@ import type { GpuKernel } from '@kv/gpu';
 
 /**
  * One element: one pair of channels (i, i + half) of one of `slots` slots of `x [rows, size, channels]`, in place:
- * turned on from the position that row `turns [rows, slots, 2]` of the angles says to the one that its second says.
- * cosines and sines `[positions, half]`; of a factor in them only the direction is taken. What stays where it is keeps
- * its bits.
+ * rotated from one position to another, whose rows of angles are the two entries of `turns [rows, slots, 2]`. cosines
+ * and sines `[positions, half]`; only the direction of a factor in them is used. Slots that keep their position keep
+ * their bits.
  */
 export const rotate: GpuKernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = {
   id: 'model:rotate',

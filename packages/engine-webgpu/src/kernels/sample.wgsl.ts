@@ -2,9 +2,9 @@ import type { GpuKernel } from '@kv/gpu';
 import { ORDERED } from '../wgsl/ordered.ts';
 
 /**
- * One workgroup: draws a place of a row of `width` logits with probability proportional to exp(x / temperature), among
+ * One workgroup: draws an index of a row of `width` logits with probability proportional to exp(x / temperature), among
  * the `top_k` largest (0: all) and of these among the fewest that have `top_p` of the mass, of equal logits the lower
- * places. No sort: the logit at the border is found three bits of its order at a time, by sums over what lies above.
+ * indices. No sort: the logit at the border is found three bits of its order at a time, by sums over what lies above.
  * Draw number `step` of a `seed` is a hash of both and of the row (Salmon et al. 2011, "Parallel random numbers: as
  * easy as 1, 2, 3": a counter, no state), so that a step's draw does not depend on those before it. NaN is never drawn,
  * a row of NaN gives 0. Sums have one order: the same bits every time.

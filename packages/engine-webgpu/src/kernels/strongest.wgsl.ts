@@ -18,10 +18,10 @@ export interface StrongestKind {
 
 /**
  * One workgroup: 16 of m queries over all slots, 64 at a time; weights exp(score - lse) become means over the heads,
- * whose slots are the same. Of each query the `most` largest means above `above`, ties to the lower slot, go to `best
- * [m, 2 most]` as slot and weight by turns, f32, 0 and 0 where there are fewer; means on slots from `first` on go to
- * row `row` + the query's place of `mean [rows, width]`, 0 for what it does not see. q `[H, m, d]`; lse `[H, m]` from
- * `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
+ * whose slots are the same. Of each query the `most` largest means above `above`, ties to the lower slot, go to
+ * `best [m, 2 most]` as slot and weight alternating, f32, 0 and 0 where there are fewer; means on slots from `first` on
+ * go to row `row` + the query's place of `mean [rows, width]`, 0 for what it does not see. q `[H, m, d]`; lse `[H, m]`
+ * from `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
  */
 export const strongest: (
   kind: StrongestKind,

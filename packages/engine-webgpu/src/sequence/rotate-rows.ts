@@ -25,7 +25,7 @@ export function rotateRows(
   if (angles === undefined) return;
   const slots = Math.max(0, ...from.map(({ length }) => length)),
     turns = new Uint32Array(from.length * slots * 2);
-  const at = (position: number): number => row.get(position)!; // all that something is turned from or to are there
+  const at = (position: number): number => row.get(position)!; // `row` has all positions to rotate from or to
   for (const [r, list] of from.entries())
     for (const [i, p] of list.entries()) turns.set([at(p), at(to[r][i])], 2 * (r * slots + i));
   if (slots === 0) return;
