@@ -2,9 +2,9 @@ import { count, KvError, maybe, scoreAllocator, share, sidecar } from '@kv/core'
 import { layerBudgets } from './layer-budgets.ts';
 import { numbers, rowsOf } from './numbers.ts';
 
-/** Name of the file beside the model: a line a layer, a number a KV head. */
+/** Name of the file next to the model: a line for each layer, a number for each KV head. */
 export const HEAD_SCORES_FILE = 'full_attention_heads.tsv';
-/** Where the heads of a layer stand among all of the model, 0 the lowest score. */
+/** Ranks of a layer's heads among all heads of the model, 0 for the lowest score. */
 interface Heads {
   readonly places: readonly number[];
   readonly of: number;
@@ -43,11 +43,11 @@ const headScores = sidecar({
 /**
  * DuoAttention: the KV heads that need the whole context least keep `slots` slots, the others everything.
  *
- * @remarks Xiao et al. 2024, arXiv:2410.10819. The lowest round(share · heads) scores of the whole model stream; over
- * `streaming(sinks)` they keep sinks and recents, over another scorer its best. Of equal scores those of the first layer
- * and head. Replaces the budgets that were asked for, if any were; forced slots count. Without `scores` it reads the
- * file that DuoAttention publishes, or one of `headScores`, beside the model.
- * @throws KvError at an event if the scores are of other layers or heads than the model's.
+ * @remarks Xiao et al. 2024, arXiv:2410.10819. The round(share · heads) heads with the lowest scores of the whole model
+ * stream; over `streaming(sinks)` they keep sinks and recents, over another scorer its best slots. Of equal scores
+ * those of the first layer and head stream. Replaces any requested budgets; forced slots count. Without `scores` it
+ * reads a file next to the model: the one that DuoAttention publishes, or one of `headScoresFile`.
+ * @throws KvError in an event where the scores have other layers or heads than the model.
  */
 export const duoAttention = scoreAllocator(
   'duoAttention',

@@ -3,12 +3,12 @@ import { apportion } from '@kv/core/shared';
 import { numbers, rowsOf } from './numbers.ts';
 
 /**
- * Budgets by hand: the slots asked for go to layers, or to their KV heads, in proportion to `shares`.
+ * Budgets by hand: distributes the requested slots to layers, or to their KV heads, in proportion to `shares`.
  *
- * @remarks What kvpress' PerLayerCompressionPress takes, with an exact sum: largest remainders, ties to the earlier
- * head. No head gets fewer slots than are forced in it or more than it holds; what that moves goes to the others in
- * equal parts.
- * @throws KvError, when planned, if the shares are of other layers or heads than the model's.
+ * @remarks kvpress' PerLayerCompressionPress, with an exact sum: largest remainders, ties to the earlier head. No head
+ * gets fewer slots than are forced in it or more than it holds; the difference is distributed to the others in equal
+ * parts.
+ * @throws KvError, when planned, if the shares have other layers or heads than the model.
  */
 export const given = allocator(
   'given',

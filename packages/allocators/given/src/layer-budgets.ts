@@ -1,8 +1,8 @@
 import type { StepContext, Tensor, WithRows } from '@kv/core';
 
 /**
- * Budgets `[rows, 1]` of a layer from those wanted for its KV heads, none above the slots that a head holds, none below
- * those that are forced in it.
+ * Returns budgets `[rows, 1]` of a layer from those wanted for its KV heads: at most the slots that a head holds, at
+ * least those forced in it.
  */
 export function layerBudgets({ ops, at, scores, forced }: StepContext & WithRows, wanted: readonly number[]): Tensor {
   const held = ops.sum(ops.fill(scores, 1)); // [rows, 1]

@@ -2,10 +2,10 @@ import { KvError, scoreAllocator, sidecar } from '@kv/core';
 import { layerBudgets } from './layer-budgets.ts';
 import { readNpy } from './npy.ts';
 
-/** Name of the file beside the model: shares removed, `[99, layers, KV heads]`, for ratios of 1 % to 99 %. */
+/** Name of the file next to the model: shares removed, `[99, layers, KV heads]`, for ratios of 1 % to 99 %. */
 export const BUDGET_CURVE_FILE = 'budget-curve.npy';
 
-/** Share that each KV head of a layer loses, `[ratio][head]`. */
+/** Share of its slots that each KV head of a layer loses, `[ratio][head]`. */
 interface Curve {
   readonly heads: number;
   readonly layers: number;
@@ -33,8 +33,8 @@ const budgetCurve = sidecar({
 });
 
 /**
- * Slots of the heads of a layer: floor of n · (1 - lost), and one more for the largest remainders until the layer has
- * the rounded sum. At least 1.
+ * Returns the slots of a layer's heads: floor of n · (1 - lost), and one more for the largest remainders until the
+ * layer has the rounded sum. At least 1.
  */
 function rounded(lost: readonly number[], n: number): number[] {
   const ideal = lost.map((x) => Math.min(1, Math.max(0, 1 - x)) * n),
@@ -47,14 +47,14 @@ function rounded(lost: readonly number[], n: number): number[] {
 }
 
 /**
- * LU-KV: budgets of every layer and KV head by a curve that was worked out for the model and the scorer, at the share
- * that is to go.
+ * LU-KV: budgets of every layer and KV head by a curve calibrated for the model and the scorer, at the share of slots
+ * to remove.
  *
- * @remarks arXiv:2602.08585, as kvpress rounds it: largest remainders within a layer, so the sum is the curve's, and
- * may miss the total. The share removed is 1 - budget / slots, to the nearest ratio of the curve. Its authors keep
- * sinks and the newest slot beside it: `mandatory(sinks=4,recent=1)`. Forced slots count. Reads `budget-curve.npy`, as
- * LU-KV publishes it, beside the model.
- * @throws KvError at an event where the curve is of other layers or heads.
+ * @remarks arXiv:2602.08585, rounded as in kvpress: largest remainders within a layer, so the sum is the curve's, and
+ * may miss the total. The share removed is 1 - budget / slots, to the nearest ratio of the curve. Its authors also keep
+ * sinks and the newest slot: `mandatory(sinks=4,recent=1)`. Forced slots count. Reads `budget-curve.npy` next to the
+ * model, as LU-KV publishes it.
+ * @throws KvError in an event where the curve has other layers or heads.
  */
 export const lukv = scoreAllocator(
   'lukv',

@@ -3,8 +3,9 @@ import { KvError } from '@kv/core';
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
 
 /**
- * Numbers of an .npy file of `axes` axes, little-endian f32 or f64 in row-major order. @throws KvError at `where` for
- * any other bytes, an axis without entries, or a number that is not finite.
+ * Reads the numbers of an .npy file with `axes` axes, little-endian f32 or f64 in row-major order.
+ *
+ * @throws KvError at `where` for any other bytes, an axis without entries, or a number that is not finite.
  */
 export function readNpy(
   where: string,

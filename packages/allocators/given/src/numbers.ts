@@ -2,13 +2,13 @@ import { text } from '@kv/core';
 import type { Option } from '@kv/core';
 
 /**
- * One number a layer, or one a KV head of each layer. In text, spaces separate layers and slashes heads: `0.5 1/0.25
- * 1`.
+ * One number for each layer, or for each KV head of each layer. In text, spaces separate layers and slashes heads:
+ * `0.5 1/0.25 1`.
  */
 export type Numbers = string | readonly (number | readonly number[])[];
 type Rows = readonly (readonly number[])[];
 
-/** Numbers by layer and, where there is more than one, by head. */
+/** Returns the numbers by layer and, where a layer has several, by head. */
 export const rowsOf = (numbers: Numbers): Rows =>
   typeof numbers === 'string'
     ? numbers
@@ -17,7 +17,7 @@ export const rowsOf = (numbers: Numbers): Rows =>
         .map((layer) => layer.split('/').map((x) => (x === '' ? Number.NaN : Number(x))))
     : numbers.map((layer) => (typeof layer === 'number' ? [layer] : [...layer]));
 
-/** Whether a value has the form of `Numbers` and every number is at least 0. */
+/** Returns whether a value is `Numbers` with every number at least 0. */
 const fits = (x: unknown): x is Numbers => {
   const lists = Array.isArray(x) && x.every((row) => typeof row === 'number' || Array.isArray(row));
   if (typeof x !== 'string' && !lists) return false;
@@ -26,7 +26,7 @@ const fits = (x: unknown): x is Numbers => {
 };
 const asText = (rows: Rows): string => rows.map((row) => row.join('/')).join(' ');
 
-/** An option of numbers, in text or as arrays; settled it is text. */
+/** Option of `Numbers`, in text or as arrays; resolved it is text. */
 export const numbers = (fallback: string, says: string): Option<Numbers> =>
   text(
     fallback,

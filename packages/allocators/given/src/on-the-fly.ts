@@ -1,4 +1,4 @@
-/** Mean queries `[H, d]` and keys `[G, d]` of a layer before rotation, and the angles of the positions 0 to n - 1. */
+/** Mean queries `[H, d]` and keys `[G, d]` of a layer before rotation, and the angles of positions 0 to n - 1. */
 export interface MeanVectors {
   readonly queries: Float32Array;
   readonly keys: Float32Array;
@@ -10,11 +10,11 @@ export interface MeanVectors {
 }
 
 /**
- * How much of the whole context each KV head of a layer needs, from 0 to 1, by two vectors: the mean query attends to
- * the mean key at every position, and the score is the mean of the weights' running sums, over the head group. A head
- * that looks at the newest positions alone scores near 0.
+ * Returns how much of the whole context each KV head of a layer needs, 0 to 1: the mean query attends to the mean key
+ * at every position, and the score is the mean of the weights' running sums, over the head group. A head that attends
+ * to the newest positions only scores near 0.
  *
- * @remarks What kvpress' DuoAttentionPress calls on_the_fly_scoring, there over 50 chapters and n = 500.
+ * @remarks kvpress' on_the_fly_scoring of DuoAttentionPress, there over 50 chapters and n = 500.
  */
 export function headScores({ queries, keys, headDim: d, cos, sin, half }: MeanVectors): readonly number[] {
   const [H, G, n] = [queries.length / d, keys.length / d, cos.length / half];
@@ -38,12 +38,12 @@ export function headScores({ queries, keys, headDim: d, cos, sin, half }: MeanVe
     const most = Math.max(...logits),
       weights = logits.map((x) => Math.exp(x - most)),
       all = weights.reduce((a, b) => a + b, 0);
-    // position p stands in the running sums of p and of all after it
+    // position p counts in the running sums of p and of all later positions
     scores[g] += weights.reduce((sum, w, p) => sum + (w / all) * (n - p), 0) / n / (H / G);
   }
   return scores;
 }
 
-/** Scores `[layer][KV head]` as the file that `duoAttention` reads. */
+/** Returns scores `[layer][KV head]` as the file that `duoAttention` reads. */
 export const headScoresFile = (scores: readonly (readonly number[])[]): Uint8Array =>
   new TextEncoder().encode(scores.map((row) => `${row.join('\t')}\n`).join(''));

@@ -19,7 +19,7 @@ function npy(shape: readonly number[], data: readonly number[], bytes: 4 | 8 = 4
   data.forEach((x, i) => (bytes === 4 ? view.setFloat32(128 + 4 * i, x, true) : view.setFloat64(128 + 8 * i, x, true)));
   return file;
 }
-/** What a piece's signal gives of a file beside the model. */
+/** Returns what a piece's signal reads from a file next to the model. */
 async function fromFile(piece: Piece, file: Uint8Array | undefined, layer: number): Promise<object> {
   const signal = piece.atoms[0].needs[0] as Signal<string, object>,
     engine = {
