@@ -1,14 +1,13 @@
 import { kernel, number, weightAllocator } from '@kv/core';
 
 /**
- * The smallest budget of every row whose dropped mass is at most ε in each of its query heads: a guarantee in the place
- * of a size.
+ * The smallest budget of every row whose dropped mass is at most ε in each of its query heads: a guarantee instead of a
+ * size.
  *
  * @remarks Beyond PrHS, whose certificates bound what a given budget drops: δ = 1 - Σ over the kept of the weights,
- * exactly the total variation to the full softmax (Lemma 1). Counts the set that top-k takes, forced slots first, banned
- * ones never. It replaces the budgets that were asked for, if any were, and certifies the weights before it: one query's
- * (TOVA), a window's mean (SnapKV), all queries' (H2O). Weights `[H | G | 1, n]` to budgets `[G, 1]`. O(n log n) a query
- * head.
+ * exactly the total variation to the full softmax (Lemma 1). Counts the set that top-k takes, forced slots first,
+ * banned ones never. Replaces any requested budgets. Certifies the weights that come in: one query's (TOVA), a window's
+ * mean (SnapKV), all queries' (H2O). Weights `[H | G | 1, n]` to budgets `[G, 1]`. O(n log n) a query head.
  */
 export const mass = weightAllocator(
   'mass',
@@ -26,9 +25,10 @@ export const mass = weightAllocator(
 );
 
 /**
- * The fewest slots by `place` that hold `share` of the weights in each query head of a group; all slots where none do.
+ * Fewest slots by `place` that hold `share` of the weights in each query head of a group; all slots where no number
+ * does.
  *
- * @remarks Simplex `weights` f32 `[H, n]`, `place` f32 `[G, n]`, ranks from 0. Output f32 `[G, 1]`. A search by halves:
+ * @remarks Simplex `weights` f32 `[H, n]`, `place` f32 `[G, n]`, ranks from 0. Output f32 `[G, 1]`. Binary search:
  * O(n log n) a row.
  */
 export const prefix = kernel({

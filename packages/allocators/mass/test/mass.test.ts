@@ -6,7 +6,7 @@ import { each, scoreAllocatorLaws } from '@kv/laws';
 import { mass } from '../src/index.ts';
 import { massOracle } from './mass.oracle.ts';
 
-// it replaces the total that it is given
+// it replaces the requested total
 describe('an allocator', () => {
   each(scoreAllocatorLaws(mass({ epsilon: 0.3 }), { slack: Number.POSITIVE_INFINITY }), test);
 });
