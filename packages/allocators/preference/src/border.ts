@@ -4,7 +4,10 @@ import { borderOfBest } from './search.ts';
 
 const LARGEST = 3.4e38;
 
-/** One layer's scores `[R, n]`, which of them compete (1), and how many of a row are taken before, `[R, 1]`. */
+/**
+ * One layer's scores `[R, n]`, a mask of those that compete (1), and the number of slots of a row already taken,
+ * `[R, 1]`.
+ */
 export interface CompetingSlots {
   readonly scores: Tensor;
   readonly open: Tensor;
@@ -12,8 +15,9 @@ export interface CompetingSlots {
 }
 
 /**
- * How many each row of each layer keeps, `[R, 1]`, where all layers' scores compete for `total` `[1, 1]`: what is sure,
- * then the best of all, of equal ones those of the first layer and row. O(150 L R n), no sort.
+ * Returns how many slots each row of each layer keeps, `[R, 1]`, where the scores of all layers compete for `total`
+ * `[1, 1]`: the slots already taken, then the best of all, of equal ones those of the first layer and row.
+ * O(150 L R n), no sort.
  */
 export function shareOfBest(ops: Ops, layers: readonly CompetingSlots[], total: Tensor): readonly Tensor[] {
   const over = (each: readonly Tensor[]): Tensor =>
@@ -44,7 +48,7 @@ export function shareOfBest(ops: Ops, layers: readonly CompetingSlots[], total: 
   });
 }
 
-/** What each row gets of `rest` `[1, 1]` when they are served in order: no more than it wants, `[G, 1]`. */
+/** Shares of `rest` `[1, 1]` when rows are served in order, each at most what it wants, `[G, 1]`. */
 export const inOrder = kernel({
   id: 'in-order',
   inputs: { wants: 'f32', rest: 'f32' },

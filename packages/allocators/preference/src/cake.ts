@@ -7,8 +7,8 @@ const moments = (window: number) =>
   [as('mean', attentionWindow(window)), as('squares', attentionWindow(window, 'squares')), queries(window)] as const;
 type Seen = StepContext & { readonly mean: Tensor; readonly squares: Tensor; readonly queries: Tensor };
 /**
- * Variance (over w - 1) of the weights that each slot receives from the w queries of the window: that of a single query
- * is 0.
+ * Variance (divided by w - 1) of the weights that each slot receives from the w queries of the window; 0 for a single
+ * query.
  */
 const variance = ({
   ops,
@@ -49,18 +49,18 @@ export const cakeScores = weightScorer(
   },
 );
 
-/** x^(1/τ) of positive numbers. */
+/** Returns x^(1/τ) of positive numbers. */
 const root = ({ ops }: StepContext, x: Tensor, tau: number): Tensor =>
   ops.exp(ops.div(ops.log(ops.max(x, 1e-30)), tau));
 
 /**
  * CAKE's budgets: a layer gets slots by H^(1/tau1) · V^(1/tau2), the entropy of its window's attention (how widely it
- * looks) and the variance over its queries (how much that moves), summed over its heads and the slots before the window.
- * The entropy is the mean over the queries: how many there are is the same for all layers.
+ * attends) and the variance over its queries (how much that changes), summed over its heads and the slots before the
+ * window. The entropy is the mean over the queries; their number is the same for all layers.
  *
  * @remarks Qin et al. 2025 (ICLR); the published temperatures depend on model and budget. An allocator over the whole
- * model: it acts once the prompt is there, where the authors cut earlier layers again as later ones come. All KV heads
- * of a layer get the same, where they hold so many.
+ * model: it acts after the whole prompt, where the authors cut earlier layers again as later ones come. All KV heads of
+ * a layer get the same budget, unless a shorter head cannot hold it.
  */
 export const cake = scoreAllocator(
   'cake',

@@ -2,7 +2,7 @@ import { kernel, LOWEST, scoreAllocator } from '@kv/core';
 import type { Ops, StepContext, Tensor, WithRows } from '@kv/core';
 import { shareOfBest } from './border.ts';
 
-/** Scores in the order of their ranks, best first: `x` and `rank` `[r, n]` to `[r, n]`, 0 behind the valid slots. */
+/** Scores in the order of their ranks, best first: `x` and `rank` `[r, n]` to `[r, n]`, 0 after the valid slots. */
 export const byRank = kernel({
   id: 'by-rank',
   inputs: { x: 'f32', rank: 'f32' },
@@ -23,10 +23,10 @@ fn run(row: u32, lane: u32) {
   },
 });
 
-/** A layer's composite tokens, `[1, n]`: the k-th is made of the k-th best slot of each head that has one. */
+/** Composite tokens of a layer, `[1, n]`: the k-th consists of the k-th best slot of each head that has one. */
 interface Composite {
   readonly scores: Tensor;
-  /** How many slots every head forces, and how many some head can keep, `[1, 1]`. */
+  /** Most slots that a head forces, and most that a head can keep, `[1, 1]`. */
   readonly forced: Tensor;
   readonly usable: Tensor;
   /** 0, 1, 2, ... */
@@ -51,7 +51,7 @@ function compositeOf({ ops, at: { slots }, scores, forced, banned }: StepContext
   };
 }
 
-/** The scores of a layer's composites as another layer counts them: the lowest where it has none. */
+/** Returns the scores of a layer's composites for comparison with another layer's: the lowest where it has none. */
 function seenFrom(ops: Ops, { index, slots }: Composite, other: Composite): Tensor {
   const place = Uint32Array.from({ length: slots }, (_, i) => Math.min(i, other.slots - 1));
   const seen = ops.take(other.scores, ops.from({ data: place, shape: [1, slots] }));
@@ -59,12 +59,13 @@ function seenFrom(ops: Ops, { index, slots }: Composite, other: Composite): Tens
 }
 
 /**
- * KVCompose's budgets: the k-th best slots of all KV heads of a layer are one composite token, which scores their mean;
- * composites of all layers compete, and a layer keeps as many slots in each head as it has among the best.
+ * KVCompose's budgets: the k-th best slots of all KV heads of a layer are one composite token, which scores their mean.
+ * Composites of all layers compete, and each head of a layer keeps as many slots as the layer has composites among the
+ * best.
  *
- * @remarks Akulov et al. 2025, arXiv:2509.05165, as kvpress' KVComposePress has it: a composite of the first layer
- * scores as the best of its rank in any layer, and no layer goes empty; but the sum is exact. Forced slots come first.
- * Budgets `[G, 1]`, alike in all heads of a layer. One rank a layer, O(150 L n).
+ * @remarks Akulov et al. 2025, arXiv:2509.05165, as in kvpress' KVComposePress: a composite of the first layer scores
+ * as the best of its rank in any layer, and no layer goes empty; but the sum is exact. Forced slots come first. Budgets
+ * `[G, 1]`, equal in all heads of a layer. One rank a layer, O(150 L n).
  */
 export const compositeTokens = scoreAllocator(
   'compositeTokens',

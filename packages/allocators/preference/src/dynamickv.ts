@@ -5,9 +5,10 @@ import { layerBudgets } from './share-out.ts';
 /**
  * DynamicKV: a layer gets slots by how many of its scores are among the best of the whole model.
  *
- * @remarks Zhou et al. 2024, arXiv:2412.14838, as its last update sets it, with an exact sum; the authors update every
- * fourth layer while prefill passes. Scores before the window, mean over the head group; the border of the best is found
- * to 2^-40 of their range. All KV heads of a layer get the same, where they hold so many. Wants scores of at least 0.
+ * @remarks Zhou et al. 2024, arXiv:2412.14838, with the budgets of its last update and an exact sum; the authors update
+ * every fourth layer during prefill. Scores before the window, mean over the head group; the threshold of the best is
+ * found to 2^-40 of their range. All KV heads of a layer get the same budget, unless a shorter head cannot hold it.
+ * Wants scores of at least 0.
  */
 export const dynamickv = scoreAllocator(
   'dynamickv',

@@ -8,8 +8,8 @@ const EDGES = 15,
 const STRIPES = 256;
 
 /**
- * How many scores reach each edge: of x `[r, n]` the first `held` `[r, 1]` of each row, on top of `before` `[stripes,
- * edges]`, whose column sums are the counts.
+ * How many scores reach each edge: of x `[r, n]` the first `held` `[r, 1]` of each row, added to `before`
+ * `[stripes, edges]`, whose column sums are the counts.
  */
 export const countFrom = kernel({
   id: 'count-from',
@@ -34,7 +34,7 @@ fn run(index: u32) {
     for (let r = 0; r < rows; r++)
       for (let i = 0; i < held.data[r]; i++) {
         const score = x.data[r * n + i];
-        if (score < least) continue; // as most do
+        if (score < least) continue; // the common case
         const from = ((r * n + i) % stripes) * count;
         for (let e = 0; e < count; e++) if (score >= data[e]) out[from + e]++;
       }
@@ -42,8 +42,8 @@ fn run(index: u32) {
 });
 
 /**
- * Neighbouring numbers a < b from `low` to `high`, each `[1, 1]`: at least `want` scores of all layers `[R, n]` reach
- * a, fewer reach b. That `want` scores reach `low` is assumed.
+ * Returns neighbouring numbers a < b between `low` and `high`, each `[1, 1]`: at least `want` scores of all layers
+ * `[R, n]` reach a, fewer reach b. Assumes that `want` scores reach `low`.
  */
 export function borderOfBest(
   ops: Ops,

@@ -2,10 +2,9 @@ import { kernel } from '@kv/core';
 import type { StepContext, Tensor, WithRows } from '@kv/core';
 
 /**
- * Whole budgets of the layers: floor plus its share of what the floors leave of the total, by weight, rounded down,
- * never above its cap; what caps and
- * rounding leave goes to the layers below their caps in equal parts, the remainder to the first of them. All `[1, L]`;
- * total `[1, 1]`.
+ * Whole budgets of the layers: the floor plus the share, by weight, of what the floors leave of the total, rounded
+ * down, never above the cap. What caps and rounding leave goes to the layers below their caps in equal parts, the
+ * remainder to the first of them. All `[1, L]`; total `[1, 1]`.
  */
 export const shareOut = kernel({
   id: 'share-out',
@@ -62,8 +61,8 @@ fn run(row: u32) {
 });
 
 /**
- * Budgets of every layer by its weight `[1, 1]`: all its KV heads alike, no fewer than are forced, no more than it
- * holds or `most` allows. What a shorter head cannot hold goes to the others.
+ * Returns budgets of every layer by its weight `[1, 1]`, equal for all its KV heads: at least the forced slots, at most
+ * the slots that it holds and `most`. What a shorter head cannot hold goes to the others.
  */
 export function layerBudgets(
   layers: readonly (StepContext & WithRows)[],
@@ -78,7 +77,8 @@ export function layerBudgets(
     ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] });
   const row = (values: readonly (Tensor | number)[]): Tensor =>
     values.map((x, l) => ops.mul(one(l), x)).reduce((a, b) => ops.add(a, b));
-  // slots of a head where all heads of all layers hold the same, else of a layer: then no head's being short costs one
+  // counts slots of a head where all heads of all layers hold the same number, else of a layer, so that a short head
+  // costs no slot
   const even = layers.every(({ at }) => at.aligned);
   const unit = even ? 1 : G;
   const all = (x: Tensor): Tensor => ops.reduce(even ? 'mean' : 'sum', x, 'rows');

@@ -73,7 +73,7 @@ test('share-out agrees with one unit at a time', () => {
   );
 });
 
-/** Budgets that a policy leaves in each layer of an aligned scene. */
+/** Returns a policy's budgets in each layer of an aligned scene. */
 function budgets(
   piece: Piece,
   { layers }: Scene,
@@ -162,7 +162,7 @@ const windowRows = (layer: number, heads: number, queries: number, slots: number
       return e.map((x) => x / (sum || 1));
     }),
   );
-/** What an engine says of these rows. */
+/** Returns an engine's statistics of these rows. */
 const saying = (rows: readonly (readonly (readonly number[])[])[], { id, args }: AnySignal): Tensor => {
   const H = rows.length,
     w = rows[0].length,
@@ -179,7 +179,7 @@ const saying = (rows: readonly (readonly (readonly number[])[])[], { id, args }:
     shape: [H, n],
   });
 };
-/** A window of so many queries, of which the first of a sequence are not there. */
+/** A window size, and the number of queries in it: at the start of a sequence there are fewer. */
 const windows = fc
   .record({ window: fc.constantFrom(1, 3, 5), queries: fc.integer({ min: 1, max: 5 }) })
   .map(({ window, queries }) => ({ window, queries: Math.min(window, queries) }));
