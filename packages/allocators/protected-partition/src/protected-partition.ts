@@ -1,13 +1,12 @@
 import { allocatorBy, whole } from '@kv/core';
 
 /**
- * Protected partition: of K slots, up to K_p go to the largest positive scores of `by`, and the others to the main
- * score.
+ * Protected partition: of K slots, up to K_p go to the largest positive scores of `by`, the others to the main score.
  *
  * @remarks Transactional Attention, section 3.3 and Theorem 2: a span of at most K_p slots with positive scores of `by`
- * survives whatever the main scores are. Forces on selection rows `[G, n]`; slots that are forced already (sinks,
- * recents) come from the main pool and use up no protected slot; protected slots that find no positive score go back to
- * the main pool. Never more than the budget leaves beside what is forced already. Ties to the lower slot.
+ * survives whatever the main scores are. Forces on selection rows `[G, n]`. Slots that are already forced (sinks,
+ * recents) come from the main pool and use no protected slot; protected slots without a positive score go back to the
+ * main pool. Never exceeds what the forced slots leave of the budget. Ties to the lower slot.
  */
 export const protectedPartition = allocatorBy(
   'protectedPartition',

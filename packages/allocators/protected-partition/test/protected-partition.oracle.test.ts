@@ -67,7 +67,7 @@ const theorem = (make: (by: ReturnType<typeof marks>, slots: number) => ScoreAll
       return span.every((slot) => kept.includes(slot));
     },
   );
-/** Slots that nothing claims go back: without a positive mark the partition changes nothing. */
+/** Unclaimed protected slots go back: without a positive mark the partition changes nothing. */
 const returning = (make: (by: ReturnType<typeof marks>, slots: number) => ScoreAllocator) =>
   fc.property(cases, ({ scores, by, slots, spare }) => {
     const budget = Math.min(scores.length, slots + spare),
