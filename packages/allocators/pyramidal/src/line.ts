@@ -2,11 +2,12 @@ import { number } from '@kv/core';
 
 export const beta = number(20, 'Steepness: the last layer gets (M - W) / beta above the window W.', { least: 1 });
 
-/** A number of slots as notes say it. */
+/** Rounds a number of slots to one decimal, for notes. */
 export const tenths = (slots: number): number => Number(slots.toFixed(1));
 
 /**
- * The authors' line over layers with mean `above`, from 2 above - above / beta down, or from `most` where that is less.
+ * Returns the authors' line over layers with mean `above`, from 2 above - above / beta down, or from `most` where that
+ * is less.
  */
 export function line(above: number, most: number, steepness: number, layers: number): number[] {
   const top = Math.min(2 * above - above / steepness, most);

@@ -4,14 +4,14 @@ import type { BudgetPlan } from '@kv/core';
 import { beta, line, tenths } from './line.ts';
 
 /**
- * PyramidKV: budgets fall on a line from the first layer to the last, above what the policy forces; all heads of a
- * layer alike.
+ * PyramidKV: budgets fall on a line from the first layer to the last, above the slots that the policy forces, equal for
+ * all heads of a layer.
  *
- * @remarks Cai et al. 2024, arXiv:2406.02069, with the window W = the policy's floor. The authors floor the step of the
- * line and so overspend; here largest remainders make the sum exact. Prompts shorter than 2 (M - W) get uniform budgets,
- * as theirs do. Beyond the paper, whose layers are equally long: the line is that of the longest layer (a sliding
- * window shortens the others), none gets more than it has, and what it is too short for goes to the others in equal
- * parts.
+ * @remarks Cai et al. 2024, arXiv:2406.02069, with the window W = the policy's minimum. The authors floor the step of
+ * the line and so overspend; here largest remainders make the sum exact. Prompts shorter than 2 (M - W) get uniform
+ * budgets, as theirs do. For layers of different lengths, which the paper does not have: the line is that of the
+ * longest layer (a sliding window shortens the others), none gets more than it holds, and the difference goes to the
+ * others in equal parts.
  */
 export const pyramidal = allocator(
   'pyramidal',

@@ -3,10 +3,10 @@ import { beta, line, tenths } from './line.ts';
 
 /**
  * PyramidKV's budgets as kvpress computes them: the line includes the window, each layer is rounded (half to even) by
- * itself, and where it would leave n >= top >= bottom >= window (or >= what else is forced) the budgets are uniform.
+ * itself, and budgets are uniform where the line would violate n >= top >= bottom >= window (or >= other forced slots).
  *
- * @remarks A share of the tokens is rounded in the layers and not before, as kvpress does: the sum may miss the total by
- * half a slot a layer. The report says when the rule fell back.
+ * @remarks A share of the tokens is rounded in the layers and not before, as in kvpress: the sum may miss the total by
+ * half a slot a layer. The report notes when the rule fell back.
  */
 export const pyramidkv = allocator(
   'pyramidkv',
@@ -21,7 +21,7 @@ export const pyramidkv = allocator(
     const flat = plan.budgets.flat();
     const whole = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length);
     const { asked = whole } = plan;
-    const mean = flat.every((b) => b === Math.floor(asked)) ? asked : whole; // nothing shared it out before
+    const mean = flat.every((b) => b === Math.floor(asked)) ? asked : whole; // no allocator ran before
     const slots = Math.min(...plan.lengths.flat());
     const caps = layers < 2 ? [] : line(mean, slots - window, steepness, layers);
     const top = caps[0] ?? -1;
