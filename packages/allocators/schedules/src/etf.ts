@@ -2,8 +2,8 @@ import { freeze, oneOf, whole } from '@kv/core';
 import { baseOption, power, reachOf } from './decay.ts';
 
 /**
- * ETF: in a layer of the top quarter, positions below ⌊(1 - ψ^(γ (ℓ - ℓ_s) / (N - ℓ_s))) t⌋, t the prompt's length,
- * keep the previous layer's hidden state: no attention, no feed-forward layer.
+ * ETF: in a layer of the top quarter, positions below ⌊(1 - ψ^(γ (ℓ - ℓ_s) / (N - ℓ_s))) t⌋ of a prompt of length t
+ * keep the previous layer's hidden state, without attention or feed-forward layer.
  *
  * @remarks PrHS, eq. 16, sections IV-C and IV-E, figure 5; `reuse: 'kv'` is appendix G. Prefill only.
  */

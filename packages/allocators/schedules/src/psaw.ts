@@ -2,10 +2,10 @@ import { hide, whole } from '@kv/core';
 import { baseOption, power, reachOf } from './decay.ts';
 
 /**
- * PSAW: a query at position t of a layer in the top quarter sees the sinks and positions from ⌊(1 - φ^(α (ℓ - ℓ_s) / (N
- * - ℓ_s))) t⌋ on.
+ * PSAW: a query at position t of a layer in the top quarter attends to the sinks and to positions from ⌊(1 - φ^(α
+ * (ℓ - ℓ_s) / (N - ℓ_s))) t⌋ on.
  *
- * @remarks PrHS, eq. 15, in prefill and while decoding. Reads nothing; the bound never falls, so what it hides in a
+ * @remarks PrHS, eq. 15, in prefill and while decoding. Reads no signal; the bound never falls, so what it hides in a
  * layer could be evicted there.
  */
 export const psaw = hide(
