@@ -1,10 +1,10 @@
 import { scoreAllocator, whole } from '@kv/core';
 
 /**
- * Budgets of at least so many slots a head, of those that there are: max(B, n_min).
+ * Budgets of at least `slots` slots a head, as far as the head holds them: max(B, n_min).
  *
- * @remarks CrystalCache, eq. 30, B = max(4 + 128, ⌈β n⌉), where `spec.md` leaves the bound out. The sum exceeds what was
- * asked for where budgets are smaller.
+ * @remarks CrystalCache, eq. 30, B = max(4 + 128, ⌈β n⌉), where `spec.md` leaves the bound out. The sum exceeds the
+ * requested one where budgets are smaller.
  */
 export const atLeast = scoreAllocator(
   'atLeast',

@@ -1,15 +1,14 @@
 import { attentionWindow, count, positions, scoreAllocator, share, whole } from '@kv/core';
 
 /**
- * SimLayerKV: a layer that looks at little but its first and recent positions keeps as many slots as those are, any
- * other layer everything.
+ * SimLayerKV: a layer that attends mostly to its first and recent positions keeps only their number of slots, any other
+ * layer everything.
  *
- * @remarks Zhang et al. 2024, arXiv:2410.13846, as kvpress does it: lazy is a layer whose last queries give more than
+ * @remarks Zhang et al. 2024, arXiv:2410.13846, as in kvpress: a layer is lazy if its last queries give more than
  * `threshold` of their attention, mean over heads, to the first `sinks` positions and to the `recent` ones before them.
- * Over `streaming(sinks)` a lazy layer keeps sinks + recent - last slots by position, over another scorer its best. Heads
- * of at most sinks + recent + last slots keep all. Replaces the budgets that were asked for, if any were; forced slots
- * count. The authors' thresholds: .9 for Llama 3, .65 for Llama 2, .8 for Mistral, .85 for Qwen. One pass of the last
- * queries.
+ * Over `streaming(sinks)` a lazy layer keeps sinks + recent - last slots by position, over another scorer its best.
+ * Heads of at most sinks + recent + last slots keep all. Replaces any requested budgets; forced slots count. The
+ * authors' thresholds: .9 for Llama 3, .65 for Llama 2, .8 for Mistral, .85 for Qwen. One pass of the last queries.
  */
 export const simlayerkv = scoreAllocator(
   'simlayerkv',

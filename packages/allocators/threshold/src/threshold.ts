@@ -1,11 +1,11 @@
 import { number, positions, scoreAllocator, whole } from '@kv/core';
 
 /**
- * A bar in the place of a size: every slot whose score reaches it stays, beside a sliding window.
+ * A threshold instead of a size: every slot whose score reaches it stays, and so does a sliding window.
  *
- * @remarks As kvpress' DMSPress does, after the inference of DMS (arXiv:2506.05345), for any scorer and selector: the
- * window is forced, and a head's budget is the number of slots that are forced or reach the bar. It replaces the budgets
- * that were asked for, if any were. Scores on KV rows, the mean of a group. Budgets `[G, 1]`. O(H n).
+ * @remarks kvpress' DMSPress, after the inference of DMS (arXiv:2506.05345), for any scorer and selector: the window is
+ * forced, and a head's budget is the number of slots that are forced or reach the threshold. Replaces any requested
+ * budgets. Scores on KV rows, the mean of a group. Budgets `[G, 1]`. O(H n).
  */
 export const threshold = scoreAllocator(
   'threshold',

@@ -2,7 +2,7 @@ import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 
 /**
- * Slots of a KV head that stay: forced, among the last positions, or open and at least the bar by the mean of the
+ * Slots of a KV head that stay: forced, among the last positions, or open and at least the threshold by the mean of the
  * head's query rows.
  */
 export function thresholdOracle(

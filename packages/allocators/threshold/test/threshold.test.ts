@@ -6,7 +6,7 @@ import { each, scoreAllocatorLaws } from '@kv/laws';
 import { atLeast, simlayerkv, threshold } from '../src/index.ts';
 import { lazyOracle, thresholdOracle } from './threshold.oracle.ts';
 
-// they replace the total that they are given
+// they replace the requested total
 describe.each(
   [
     atLeast({ slots: 3 }),
