@@ -12,27 +12,27 @@ import type { Surrogate } from './surrogate.ts';
 import { tally } from './tally.ts';
 import type { Summary } from './tally.ts';
 
-/** What a run's report holds under `certificates`. */
+/** The field `certificates` of a run's report. */
 export interface Certificates {
-  /** Evictions, for the newest query of each. */
+  /** Evictions, judged by the newest query of each. */
   readonly events?: Summary;
-  /** Views, for every generated token. */
+  /** Views, judged for every generated token. */
   readonly views?: Summary;
-  /** Retrievals over H L steps, ρ, under CIS or HShare: what was not reused. */
+  /** ρ under CIS or HShare: retrievals over H L steps. */
   readonly retrievalRatio?: number;
-  /** Queries that reused an earlier one's set, under CIS, with the bounds on what that costs. */
+  /** Queries that reused an earlier query's set under CIS, with the bounds on what that costs. */
   readonly reuse?: Reuse;
-  /** Views that choose by scores, those taken as estimates of the logits. */
+  /** Views that choose by scores, with the scores judged as estimates of the logits. */
   readonly surrogate?: Surrogate;
-  /** Absent where no row reaches far enough to fit. */
+  /** Absent where no row has slots old enough for a fit. */
   readonly fading?: AttentionFading;
-  /** PSAW and ETF by layer, with a calibration's constants. */
+  /** Bounds of PSAW and ETF by layer. Needs `constants`. */
   readonly schedules?: readonly LayerBound[];
 }
 
 /**
- * What there was to see: `total` adds up a state that pieces kept in all layers, `frozen` counts positions of the
- * prompt that each layer did not compute.
+ * Facts of a finished run. `total` sums a state that pieces kept over all layers; `frozen` counts, for each layer, the
+ * positions of the prompt that it did not compute.
  */
 export interface CertificateInput {
   readonly heads: number;
@@ -43,13 +43,13 @@ export interface CertificateInput {
 }
 
 /**
- * Collects what a run drops and hides, and concludes certificates about it: `generate(model, { ..., certify:
- * certificates() })`, then `report.certificates`.
+ * Returns a collector of what a run evicts and hides, which concludes certificates about it: pass it as
+ * `generate(model, { ..., certify: certificates() })` and read `report.certificates`.
  *
- * @remarks PrHS, Lemma 1 and the bounds that can be checked. Weights are those of the newest query over the slots that
- * were there: what earlier events evicted is not among them.
- * @param options.sinks positions that the fading of attention leaves out
- * @param options.constants of a calibration, for the bounds of PSAW and ETF
+ * @remarks PrHS, Lemma 1 and the bounds that can be checked. Weights are those of the newest query over the slots in
+ * the cache: slots evicted by earlier events are not among them.
+ * @param options.sinks first positions, left out of the fading fit. Default 4
+ * @param options.constants constants of a calibration, needed for the bounds of PSAW and ETF
  */
 export function certificates({
   sinks = 4,

@@ -4,8 +4,8 @@ import type { Decay } from './design.ts';
 import { ages } from './fading.ts';
 
 /**
- * Constants of the design-time bounds, fitted on a calibration run, with the fits' errors: what `certificates({
- * constants })` takes.
+ * Constants of the design-time bounds, fitted on a calibration run, with the errors of the fits. Input of
+ * `certificates({ constants })`.
  */
 export interface Constants {
   /** Tokens of the calibration text. */
@@ -14,15 +14,15 @@ export interface Constants {
   /** Channels of a head, d. */
   readonly dim: number;
   readonly sinks: number;
-  /** Q_max and the mean norm of queries, of the layers from ℓ_s on. */
+  /** Q_max and the mean norm of queries, in layers from ℓ_s on. */
   readonly queryNorm: { readonly max: number; readonly mean: number };
   /** K_max, over all layers. */
   readonly keyNorm: number;
-  /** λ of each layer with τ_sink: how attention fades with age; null where there was too little to fit. */
+  /** λ of each layer with τ_sink: how attention fades with age. `null` where there was too little to fit. */
   readonly fading: readonly ((Decay & { readonly sinkMass: number }) | null)[];
   /**
-   * B and μ: how the largest change of a key from layer to layer shrinks with ℓ - ℓ_s; absent where fewer than two
-   * layers lie there.
+   * B and μ: how the largest change of a key from layer to layer shrinks with ℓ - ℓ_s. Absent with fewer than two such
+   * layers.
    */
   readonly change?: Decay;
 }
@@ -42,11 +42,12 @@ const norms = (x: Float32Array, d: number, see: (norm: number) => void): void =>
 };
 
 /**
- * Fits λ, B and μ while a calibration text passes; what `watchLayers` of `@kv/models` shows goes in, layer after layer.
+ * Returns a collector that fits λ, B and μ on a calibration text. Feed it what `watchLayers` of `@kv/models` reports,
+ * layer after layer.
  *
  * @remarks PrHS, eq. 44 by the mass older than D = 1, 2, 4, ...; eq. 45 by max |k_ℓ - k_(ℓ-1)| over all positions, for
  * ℓ from ℓ_s = ⌊3 N / 4⌋ on, counted from 1.
- * @param options.sinks positions that the fading of attention leaves out
+ * @param options.sinks first positions, left out of the fading fit. Default 4
  */
 export function fitConstants(
   { layers, queryHeads, headDim }: AttentionDims,
@@ -117,10 +118,14 @@ export function fitConstants(
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-/** Layers that a file may speak of. */
+/** Most layers that a file may describe. */
 const MOST = 10_000;
 
-/** Constants from a file's text. @throws KvError for what `fitConstants` does not give, or another model's shape */
+/**
+ * Reads constants from the text of a file.
+ *
+ * @throws KvError for text that is not what `fitConstants` gives, or constants of a model with another shape
+ */
 export function readConstants(text: string, { layers, headDim }: Pick<AttentionDims, 'layers' | 'headDim'>): Constants {
   const refuse = (what: string, got: unknown): never => {
     throw new KvError('calibration', `expected ${what}, got ${JSON.stringify(got)?.slice(0, 40) ?? 'nothing'}`);

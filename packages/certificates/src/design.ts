@@ -3,18 +3,19 @@ import { KvError } from '@kv/core';
 const capped = (x: number): number => Math.min(1, x);
 
 /**
- * What a set chosen by a surrogate may drop: δ* + 2 ε, ε the total variation between the weights and the surrogate.
- * PrHS, Lemma 3.
+ * Bound on the mass that a set chosen by a surrogate drops: δ* + 2 ε, ε the total variation between the weights and the
+ * surrogate. PrHS, Lemma 3.
  */
 export const posteriorBound = (best: number, variation: number): number => capped(best + 2 * variation);
-/** The same for logits that are off by at most η (quantised keys): δ* + 2 η. PrHS, Lemma 4. */
+/** `posteriorBound` for logits that are off by at most η (quantised keys): δ* + 2 η. PrHS, Lemma 4. */
 export const quantisedBound = (best: number, logitError: number): number => capped(best + 2 * logitError);
 
 /**
- * What a query may drop that reuses the set of another, beyond δ*: β = (2 K_max / sqrt(d)) |q' - q|, at most 1.
+ * Bound on the mass beyond δ* that a query drops when it reuses another query's set: β = (2 K_max / sqrt(d)) |q' - q|,
+ * at most 1.
  *
- * @remarks PrHS, Proposition 2 (eq. 42) by Lemmas 5 and 6, over one set of keys: logits move by at most (K_max / sqrt
- * d) |q' - q|, the total variation by no more, and a best set loses at most twice that.
+ * @remarks PrHS, Proposition 2 (eq. 42) by Lemmas 5 and 6, over one set of keys: logits move by at most
+ * (K_max / sqrt(d)) |q' - q|, the total variation by no more, and a best set loses at most twice that.
  */
 export const sharingBound = ({
   keyNorm,
@@ -26,10 +27,10 @@ export const sharingBound = ({
   readonly distance: number;
 }): number => capped(((2 * keyNorm) / Math.sqrt(dim)) * distance);
 /**
- * The same as printed: 2 (2 K_max / sqrt(d)) sqrt(2 - 2 cos), at most 1.
+ * β as the paper prints it: 2 (2 K_max / sqrt(d)) sqrt(2 - 2 cos), at most 1.
  *
- * @remarks PrHS, Lemma 7 and eq. 42, which want queries of unit length: for longer ones it fails, and `sharingBound`
- * holds.
+ * @remarks PrHS, Lemma 7 and eq. 42, which assume queries of unit length. For longer queries it does not hold;
+ * `sharingBound` does.
  */
 export const printedSharingBound = ({
   keyNorm,
@@ -41,8 +42,8 @@ export const printedSharingBound = ({
   readonly cosine: number;
 }): number => capped(2 * ((2 * keyNorm) / Math.sqrt(dim)) * Math.sqrt(Math.max(0, 2 - 2 * cosine)));
 /**
- * What PSAW may drop of attention that decays as e^(-λ age) beyond sinks: (1 - τ_sink) e^(-λ D), D = t - P + 1 the
- * window. PrHS, Theorem 7.
+ * Bound on the mass that PSAW hides where attention beyond the sinks decays as e^(-λ age): (1 - τ_sink) e^(-λ D), with
+ * the window D = t - P + 1. PrHS, Theorem 7.
  */
 export const windowBound = ({
   sinkMass,
@@ -54,8 +55,8 @@ export const windowBound = ({
   readonly window: number;
 }): number => (1 - sinkMass) * Math.exp(-rate * window);
 /**
- * What ETF may move in a layer whose other inputs are as they were, as total variation: (Q_max / sqrt(d)) B e^(-μ (ℓ -
- * ℓ_s)), at most 1. PrHS, Theorem 8.
+ * Bound on what ETF changes in one layer whose other inputs are unchanged, as total variation: (Q_max / sqrt(d)) B
+ * e^(-μ (ℓ - ℓ_s)), at most 1. PrHS, Theorem 8.
  */
 export const freezingBound = ({
   queryNorm,
@@ -70,12 +71,12 @@ export const freezingBound = ({
   readonly rate: number;
   readonly depth: number;
 }): number => capped((queryNorm / Math.sqrt(dim)) * scale * Math.exp(-rate * depth));
-/** CPE's: what PSAW and ETF do together, at most 1. PrHS, eq. 48. */
+/** Bound of CPE, PSAW and ETF together, at most 1. PrHS, eq. 48. */
 export const jointBound = (window: number, freezing: number): number => capped(window + freezing);
 
 /**
- * PrHS, appendix F, solved: the least φ^α whose window keeps the bound of `windowBound` at `allowed`, at query position
- * t.
+ * Returns the least φ^α whose window keeps `windowBound` at `allowed` for a query at position t. PrHS, appendix F,
+ * solved.
  */
 export const windowShare = ({
   sinkMass,
@@ -89,8 +90,8 @@ export const windowShare = ({
   readonly t: number;
 }): number => Math.min(1, Math.max(0, Math.log((1 - sinkMass) / allowed) / (rate * t)));
 /**
- * PrHS, appendix H, solved: the fewest layers between where ETF starts and the first it may freeze so that
- * `freezingBound` stays at `allowed`.
+ * Returns the fewest layers between the start of ETF and the first layer that it may freeze so that `freezingBound`
+ * stays at `allowed`. PrHS, appendix H, solved.
  */
 export const freezingDepth = ({
   queryNorm,
@@ -106,23 +107,23 @@ export const freezingDepth = ({
   readonly allowed: number;
 }): number => Math.max(0, Math.log((queryNorm * scale) / (allowed * Math.sqrt(dim))) / rate);
 
-/** y = scale e^(-rate x) through points. */
+/** A fitted decay, y = scale e^(-rate x). */
 export interface Decay {
   readonly scale: number;
   readonly rate: number;
-  /** Root mean square of what ln y misses. */
+  /** Root mean square error of the fit, in ln y. */
   readonly error: number;
-  /** By how much ln y exceeds the fit at most: no point lies above scale e^(above - rate x). */
+  /** Largest amount by which ln y exceeds the fit: no point lies above scale e^(above - rate x). */
   readonly above: number;
 }
-/** The decay raised until no point that it was fitted to lies above it. */
+/** Returns the decay raised until none of the fitted points lies above it. */
 export const covering = ({ scale, above, ...rest }: Decay): Decay => ({
   ...rest,
   scale: scale * Math.exp(above),
   above: 0,
 });
 /**
- * Fits the constants of the design-time bounds on a calibration run: least squares on ln y.
+ * Fits a decay to points (x, y) by least squares on ln y.
  *
  * @throws KvError for fewer than two points, all at one x, or y not above 0.
  */

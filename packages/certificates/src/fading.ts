@@ -1,11 +1,11 @@
 import { fitDecay, windowBound } from './design.ts';
 import type { Decay } from './design.ts';
 
-/** How attention beyond the sinks fades with age: (1 - τ_sink) e^(-λ D), fitted. */
+/** Fitted fading of attention with age beyond the sinks: (1 - τ_sink) e^(-λ D). */
 export interface AttentionFading extends Decay {
-  /** Mass of the first positions, τ_sink, mean over the rows. */
+  /** Mass of the sinks, τ_sink, mean over the rows. */
   readonly sinkMass: number;
-  /** Ages D = 1, 2, 4, ... with the mass that is older, measured and by the bound with the fitted λ. */
+  /** Ages D = 1, 2, 4, ... with the mass of slots at least that old: measured, and bounded with the fitted λ. */
   readonly ages: readonly { readonly age: number; readonly measured: number; readonly bound: number }[];
 }
 

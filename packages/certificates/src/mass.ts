@@ -32,7 +32,7 @@ export function droppedMass(weights: Numbers, set: readonly number[]): number {
   return Math.max(0, 1 - kept(weights, set).reduce((s, i) => s + weights[i], 0) / sum);
 }
 
-/** The `size` slots of most weight, ties to the lower slot, ascending. */
+/** Returns the `size` slots of most weight, ascending; ties to the lower slot. */
 export function heaviest(weights: Numbers, size: number): number[] {
   return Array.from({ length: weights.length }, (_, i) => i)
     .sort((a, b) => weights[b] - weights[a] || a - b)
@@ -40,21 +40,19 @@ export function heaviest(weights: Numbers, size: number): number[] {
     .sort((a, b) => a - b);
 }
 
-/** What one query's kept set comes to. */
+/** What follows from one query's weights and kept set. */
 export interface Certificate {
   /** Mass outside the kept set, δ: the total variation it costs. */
   readonly dropped: number;
-  /** The least mass that a set of this size can drop, δ*. */
+  /** Least mass that a set of this size can drop, δ*. */
   readonly best: number;
-  /** Share of the kept slots that the best set of this size keeps too. */
+  /** Share of the kept slots that are also in the best set of this size. */
   readonly overlap: number;
-  /** KL divergence of the kept distribution from the whole one, ln(1 / (1 - δ)), in nats. */
+  /** KL divergence of the kept distribution from the full one, ln(1 / (1 - δ)), in nats. */
   readonly divergence: number;
-  /** Largest difference that entropies can have, h_b(δ) + δ ln(n - 1), in nats. */
+  /** Largest possible difference of the entropies, h_b(δ) + δ ln(n - 1), in nats. */
   readonly entropy: number;
-  /**
-   * Bound on the loss of mutual information, 2 (h_b(δ) + δ ln n), in nats; it says something while δ <= n / (n + 1).
-   */
+  /** Bound on the loss of mutual information, 2 (h_b(δ) + δ ln n), in nats. Informative while δ <= n / (n + 1). */
   readonly information: number;
 }
 
@@ -66,7 +64,9 @@ export const informationBound = (dropped: number, n: number): number =>
   2 * (binaryEntropy(dropped) + dropped * Math.log(n));
 
 /**
- * All that follows from one query's weights and the slots that it still sees. @throws KvError as `droppedMass` does.
+ * Returns the certificate of one query's weights and kept slots.
+ *
+ * @throws KvError as `droppedMass` does.
  */
 export function certificate(weights: Numbers, set: readonly number[]): Certificate {
   const slots = kept(weights, set),
@@ -85,7 +85,8 @@ export function certificate(weights: Numbers, set: readonly number[]): Certifica
 }
 
 /**
- * Retrievals over all that could have retrieved, ρ = retrievals / (H L steps): never below 1 / s for blocks of s steps.
+ * Returns ρ = retrievals / (H L steps), the share of possible retrievals that ran: never below 1 / s for blocks of s
+ * steps.
  */
 export const retrievalRatio = (
   retrievals: number,

@@ -4,23 +4,23 @@ import { running } from './tally.ts';
 import type { AttentionRow } from './seen-row.ts';
 import type { Spread } from './tally.ts';
 
-/** Queries that reused the set of an earlier one, under CIS. */
+/** Statistics of queries that reused an earlier query's set under CIS. */
 export interface Reuse {
   readonly rows: number;
-  /** |q' - q|, of the query and the one whose set it reused. */
+  /** |q' - q|, between the query and the one whose set it reused. */
   readonly distance: Spread;
-  /** β by that distance and the largest key at hand, for queries of any length: `sharingBound`. */
+  /** β from that distance and the norm of the KV head's largest key, for queries of any length: `sharingBound`. */
   readonly bound: Spread;
-  /** β as printed, for queries of unit length: `printedSharingBound`. */
+  /** β as the paper prints it, for queries of unit length: `printedSharingBound`. */
   readonly printed: Spread;
-  /** What was dropped beyond δ*; sinks, local window and newer slots count in it too, which the theorem leaves out. */
+  /** Mass dropped beyond δ*. Includes sinks, local window and newer slots, which the theorem leaves out. */
   readonly beyond: Spread;
 }
 
-/** Steps back that a block can reach. */
+/** Most steps back in a block. */
 const REACH = 64;
 
-/** Follows the queries of each head, and bounds what reuse costs those that `cis` says reused. */
+/** Collects the queries of each head, and bounds what reuse costs those that the state of `cis` marks as reusing. */
 export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefined } {
   const past = new Map<string, Map<number, Float32Array>>(),
     all = { distance: running(), bound: running(), printed: running(), beyond: running() };

@@ -4,33 +4,35 @@ import type { AttentionRow } from './seen-row.ts';
 import type { Constants } from './constants.ts';
 import type { Spread } from './tally.ts';
 
-/** Bounds of PSAW and ETF in one layer, by the constants of a calibration. */
+/** Bounds of PSAW and ETF in one layer, from the constants of a calibration. */
 export interface LayerBound {
   readonly layer: number;
   /**
-   * PSAW, over the rows that were shown: mass before the window, beyond the sinks; its bound with the fitted λ, and
-   * with the fit raised over all that was calibrated.
+   * PSAW, over the rows seen: mass hidden before the window and beyond the sinks, its bound with the fitted λ, and its
+   * bound with the fit raised to cover every calibration point.
    */
   readonly window?: {
     readonly rows: number;
     readonly dropped: Spread;
     readonly fitted: Spread;
     readonly covering: Spread;
-    /** Of the calibration's fit, in the logarithm: what it misses, and how far points lie above it. */
+    /** Error of the calibration's fit in the logarithm, and the largest amount by which points lie above it. */
     readonly fit: { readonly error: number; readonly above: number };
   };
-  /** ETF: β by the largest and the mean query norm with the fitted B and μ, and by the largest with the raised fit. */
+  /**
+   * ETF: β by the largest and by the mean query norm with the fitted B and μ, and by the largest with the raised fit.
+   */
   readonly freezing?: {
     readonly positions: number;
     readonly worst: number;
     readonly average: number;
     readonly covering: number;
   };
-  /** δ_PSAW + β_ETF with fitted constants, the largest of its rows: PrHS, eq. 48. */
+  /** Largest δ_PSAW + β_ETF over the rows, with the fitted constants: PrHS, eq. 48. */
   readonly joint: number;
 }
 
-/** Collects what windows hide, and bounds it, and what was frozen, by a calibration. */
+/** Collects what windows hide, and bounds it and the frozen positions by the constants of a calibration. */
 export function schedules({ fading, change, queryNorm, dim, layers }: Constants): {
   add(row: AttentionRow): void;
   take(frozen: readonly number[]): readonly LayerBound[] | undefined;
@@ -78,7 +80,7 @@ export function schedules({ fading, change, queryNorm, dim, layers }: Constants)
           dropped: own.dropped.take(),
           fitted: own.fitted.take(),
           covering: own.covering.take(),
-          fit: { error: fading[layer]!.error, above: fading[layer]!.above }, // its rows were bounded by it
+          fit: { error: fading[layer]!.error, above: fading[layer]!.above }, // defined: rows were bounded by it
         };
         if (window || freezing)
           out.push({

@@ -1,6 +1,6 @@
 /**
- * One query head's newest query: its weights over all slots, and what is left for it. As `generate` of `@kv/models`
- * shows it.
+ * The newest query of one query head, its weights over all slots, and the slots that it keeps, as `generate` of
+ * `@kv/models` reports them.
  */
 export interface AttentionRow {
   readonly at: 'event' | 'view';
@@ -19,8 +19,8 @@ export interface AttentionRow {
   readonly keyNorm?: number;
   /** A window's bounds: positions from `sinks` up to, not including, `from` are hidden. */
   readonly window?: { readonly sinks: number; readonly from: number };
-  /** What the view chose by: a score for each slot, and slots that it was forced to keep. */
+  /** The basis of the view's choice: a score for each slot, and the forced slots. */
   readonly by?: { readonly scores: ArrayLike<number>; readonly forced: readonly number[] };
-  /** What pieces keep for this query head under an id. */
+  /** Returns the number that a piece keeps for this query head under an id. */
   state?(id: string): number | undefined;
 }

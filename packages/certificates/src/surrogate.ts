@@ -4,25 +4,29 @@ import { running } from './tally.ts';
 import type { AttentionRow } from './seen-row.ts';
 import type { Spread } from './tally.ts';
 
-/** What a set chosen by a surrogate of the logits may drop: of channels, of quantised keys. */
+/** Bounds on what a set chosen by estimated logits (of fewer channels, of quantised keys) drops. */
 export interface Surrogate {
   readonly rows: number;
   /**
-   * η, the largest error of a logit, once the surrogate is shifted so that it is least; softmax does not see a shift.
+   * η, the largest error of a logit after the constant shift of the surrogate that makes it least; softmax ignores such
+   * a shift.
    */
   readonly logitError: Spread;
   /** ε, the total variation between the weights and the surrogate's softmax. */
   readonly variation: Spread;
   readonly dropped: Spread;
-  /** δ* + 2 η and δ* + 2 ε, δ* being the least that a set with the same forced slots drops: no row drops more. */
+  /**
+   * δ* + 2 η and δ* + 2 ε, δ* the least that a set with the same forced slots drops. Upper bounds of `dropped` in every
+   * row.
+   */
   readonly byLogits: Spread;
   readonly byVariation: Spread;
 }
 
-/** Logarithm of the least weight above 0 in f32. */
+/** Logarithm of the smallest positive f32, 2^-149. */
 const LEAST = Math.log(2 ** -149);
 
-/** The least that a set of this size with these slots in it drops. */
+/** Returns the least mass that a set of this size with these forced slots drops. */
 function leastWith(weights: ArrayLike<number>, forced: readonly number[], size: number): number {
   const fixed = new Set(forced),
     rest = Array.from({ length: weights.length }, (_, i) => i)
@@ -31,7 +35,7 @@ function leastWith(weights: ArrayLike<number>, forced: readonly number[], size: 
   return droppedMass(weights, [...fixed, ...rest.slice(0, Math.max(0, size - fixed.size))]);
 }
 
-/** Judges views that choose by scores as surrogates of logits, row by row. */
+/** Collects views that choose by scores, row by row, and judges the scores as estimates of the logits. */
 export function surrogates(): { add(row: AttentionRow): void; take(): Surrogate | undefined } {
   const all = {
     logitError: running(),
@@ -47,13 +51,13 @@ export function surrogates(): { add(row: AttentionRow): void; take(): Surrogate 
       const { scores, forced } = by;
       let [low, high, top, whole, mass, epsilon] = [Infinity, -Infinity, -Infinity, 0, 0, 0];
       for (let i = 0; i < weights.length; i++) {
-        const off = Math.log(weights[i]) - scores[i]; // the logit, but for what all slots share, less its estimate
+        const off = Math.log(weights[i]) - scores[i]; // the logit up to a constant, minus its estimate
         if (weights[i] > 0) [low, high] = [Math.min(low, off), Math.max(high, off)];
         [top, whole] = [Math.max(top, scores[i]), whole + weights[i]];
       }
       let eta = (high - low) / 2;
       for (let i = 0; i < weights.length; i++)
-        // any logit below LEAST weighs nothing
+        // a logit below LEAST has weight 0 in f32
         if (weights[i] === 0) eta = Math.max(eta, scores[i] + (high + low) / 2 - LEAST);
       for (let i = 0; i < weights.length; i++) mass += Math.exp(scores[i] - top);
       for (let i = 0; i < weights.length; i++)

@@ -1,14 +1,14 @@
 import { certificate } from './mass.ts';
 
-/** Mean over the rows, and the largest. */
+/** Mean and maximum over the rows. */
 export interface Spread {
   readonly mean: number;
   readonly max: number;
 }
-/** What rows of one sort came to, as in `Certificate`. */
+/** Summary of the certificates of many rows; fields as in `Certificate`. */
 export interface Summary {
   readonly rows: number;
-  /** δ, exactly the total variation that the loss costs each query. */
+  /** δ, exactly the total variation of each query's attention. */
   readonly dropped: Spread;
   /** δ*, the least that sets of these sizes can drop. */
   readonly best: Spread;
@@ -21,7 +21,7 @@ export interface Summary {
   readonly byLayer: readonly number[];
 }
 
-/** Mean and maximum of numbers that come one at a time. */
+/** Returns an accumulator of mean and maximum. */
 export function running(): { add(x: number): void; take(): Spread } {
   let sum = 0,
     max = -Infinity,
@@ -38,7 +38,7 @@ export function running(): { add(x: number): void; take(): Spread } {
 
 const NAMES = ['dropped', 'best', 'overlap', 'divergence', 'entropy', 'information'] as const;
 
-/** Sums up the certificates of rows. */
+/** Returns an accumulator of the certificates of rows. */
 export function tally(): {
   add(layer: number, weights: ArrayLike<number>, kept: readonly number[]): void;
   take(): Summary | undefined;

@@ -29,7 +29,7 @@ export function entropyGap(weights: readonly number[], kept: readonly number[]):
       -weights.reduce((s, _, i) => s + (p.get(i) > 0 ? p.get(i) * Math.log(p.get(i)) : 0), 0);
   return Math.abs(entropy(whole) - entropy(part));
 }
-/** The least mass that any set of so many slots drops, over all sets. */
+/** Returns the least mass that any set of `size` slots drops, over all sets. */
 export function leastDropped(weights: readonly number[], size: number): number {
   const total = weights.reduce((a, b) => a + b, 0);
   return Array.from({ length: 2 ** weights.length }, (_, bits) => weights.map((_w, i) => (bits >> i) & 1))

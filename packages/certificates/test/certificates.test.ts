@@ -141,7 +141,7 @@ test('CIS by the distance of the queries: two keys that point against each other
       ),
       { dropped, best } = certificate(b, heaviest(a, 1));
     expect(dropped - best).toBeLessThanOrEqual(sharingBound({ keyNorm: 1, dim: 2, distance: 2 * turn }));
-    // no bound five times as small holds
+    // a bound five times smaller fails
     expect(dropped - best).toBeGreaterThan(sharingBound({ keyNorm: 1, dim: 2, distance: 2 * turn }) / 5);
   }
 });
@@ -183,7 +183,7 @@ test('ETF: keys that move by at most B e^(-μ depth) move the weights, as total 
   ].map((keys) => Array.from(attention([0.2], keys).data));
   expect(Math.abs(near[0] - far[0])).toBeGreaterThan(
     freezingBound({ queryNorm: 0.2, dim: 1, scale: 0.1, rate: 0, depth: 3 }) / 3,
-  ); // no bound a third of it holds
+  ); // a third of the bound fails
 });
 test('a fit raised by its largest error lies above every point', () => {
   fc.assert(
@@ -216,7 +216,7 @@ test('quantised logits: a set chosen with logits off by η drops at most δ* + 2
   const { best } = certificate(was, [0]),
     dropped = droppedMass(was, heaviest(off, 1)); // the two logits change places
   expect(dropped).toBeLessThanOrEqual(quantisedBound(best, 0.1));
-  expect(dropped - best).toBeGreaterThan(quantisedBound(0, 0.1) / 2.1); // no bound of less than half of it holds
+  expect(dropped - best).toBeGreaterThan(quantisedBound(0, 0.1) / 2.1); // less than half of the bound fails
 });
 test('under attention that decays with age, a window drops what its bound says, and the inversion gives the window', () => {
   const rate = 0.05,

@@ -60,7 +60,7 @@ test("a block's keys are compared with those of the layer below in the same bloc
         layer,
         still.map((x) => x + block + layer),
       );
-  expect(two.take(2).change).toBeUndefined(); // the lowest layer has none below it
+  expect(two.take(2).change).toBeUndefined(); // the lowest layer has no layer below it
 });
 test('what was written is read back; what was not written by this is refused in one sentence', () => {
   const made = calibrated(),
@@ -213,7 +213,7 @@ describe('in a run', () => {
         kept: [0],
         by: { scores: [...[0.5, 0.3, 0.2].map(Math.log), -200], forced: [] },
       }),
-    ); // nothing weighs as much as e^-200 in f32
+    ); // e^-200 underflows to 0 in f32
     expect(exact.conclude(run()).surrogate!.byLogits.max).toBeCloseTo(0.5, 9);
     const wrong = certificates();
     wrong.row(
