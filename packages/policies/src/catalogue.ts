@@ -2,18 +2,18 @@ import { compose, entries, lookUp, parsePolicy as parse, registry } from '@kv/co
 import type { AnyPiece, Piece, Policy, Registry } from '@kv/core';
 import * as packages from './packages.ts';
 
-/** The methods of this package, and the pieces that they are made of with all others of their packages. */
+/** Registry of this package's methods and of every piece in the packages that they are made of. */
 export const catalogue: Registry = registry(packages);
 
 /**
- * A policy from text: `snapkv(window=16) | caote | topK`, by names of the catalogue, or of `known`.
+ * Parses policy text such as `snapkv(window=16) | caote | topK`, with the names of the catalogue or of `known`.
  *
- * @throws KvError with what was expected: names, options of a name, or a selector at the end.
+ * @throws KvError that says what was expected: a known name, an option that the name has, or a selector at the end.
  */
 export const parsePolicy = (text: Parameters<typeof parse>[0], known: Registry = catalogue): Policy =>
   parse(text, known);
 
-/** Names of the methods, and of the scorers, which `topK` makes policies. */
+/** Names of the methods, and of the scorers, which `topK` turns into policies. */
 export const policyNames: readonly string[] = [
   ...new Set(
     entries(catalogue)
@@ -26,8 +26,8 @@ export const policyNames: readonly string[] = [
 ];
 
 /**
- * The policy of a text, `policy('snapkv(window=16) | caote | topK')`, or of one name with options as code writes them,
- * `policy('snapkv', { window: 16 })`. Scores at the end get `topK`.
+ * Returns the policy of a text, `policy('snapkv(window=16) | caote | topK')`, or of one name with its options as an
+ * object, `policy('snapkv', { window: 16 })`. Appends `topK` to a policy that ends in scores.
  *
  * @throws KvError as `parsePolicy` does; for an option that a name does not have.
  */

@@ -52,22 +52,22 @@ import { breath, clip, crystallization, saliency, sentences, trunks } from '@kv/
 
 const standardised = zScore();
 
-// A method is its name, its source, the options that it passes on and a composition. What is only a scorer needs no
-// method: policy text gives it topK.
+// A method is a name, a source, the options that it passes on and a composition. A scorer alone needs no method: policy
+// text appends topK.
 
 const sourceOf = ({ description: { source } }: { readonly description: { readonly source: string } }): string => source;
 
-/** A policy, with an event every so many generated tokens where that is asked for. */
+/** Adds an eviction after every `every` generated tokens; without `every`, returns the policy as it is. */
 const recompressed = (policy: Piece<'start', 'kept'>, every: number | undefined): Piece<'start', 'kept'> =>
   every === undefined ? policy : compose(policy, cadence({ every }));
 
-/** The full cache: evicts nothing. The unit of `compose` under a name. */
+/** Full cache: evicts nothing. The identity of `compose`, as a method. */
 export const full = method('full', { source: 'the unit of compose', says: 'Full cache: evicts nothing.' }, () => ({
   ...id,
   label: 'full',
 }));
 
-/** StreamingLLM as its authors run it: keys stand at their positions within the cache. */
+/** StreamingLLM as its authors run it: keys are rotated to their positions within the cache. */
 export const streamingRerotated = method(
   'streamingRerotated',
   {
@@ -78,7 +78,7 @@ export const streamingRerotated = method(
   (o) => compose(streaming(o), topK(), rerotate()),
 );
 
-/** PyramidKV by the authors' line, above the window, with a sum that is exact. */
+/** PyramidKV with the authors' linear budgets, above the window, and an exact sum. */
 export const pyramidal = method(
   'pyramidal',
   {
@@ -88,7 +88,7 @@ export const pyramidal = method(
   },
   ({ beta, ...o }) => compose(snapkv(o), pyramid({ beta }), topK()),
 );
-/** PyramidKV by kvpress' rule: SnapKV under budgets on a line that includes the window. */
+/** PyramidKV with kvpress' rule: SnapKV with budgets on a line that includes the window. */
 export const pyramidkv = method(
   'pyramidkv',
   {
@@ -98,7 +98,7 @@ export const pyramidkv = method(
   },
   ({ beta, ...o }) => compose(snapkv(o), kvpressPyramid({ window: o.window, beta }), topK()),
 );
-/** Ada-KV over SnapKV: the slots of a layer go to the best of all its heads. */
+/** Ada-KV over SnapKV: a layer's slots go to the best scores of all its heads. */
 export const adakv = method(
   'adakv',
   {
@@ -118,7 +118,7 @@ export const criticalkv = method(
   },
   ({ first, epsilon, ...o }) => compose(snapkv(o), stages({ first, epsilon }), topK()),
 );
-/** DynamicKV over SnapKV: layers by their share of the best scores of the model. */
+/** DynamicKV over SnapKV: a layer's budget is its share of the best scores of the model. */
 export const dynamickv = method(
   'dynamickv',
   {
@@ -133,7 +133,7 @@ export const dynamickv = method(
   },
   ({ most, ...o }) => compose(snapkv(o), dynamicBudgets({ window: o.window, most }), topK()),
 );
-/** CAKE: layers by entropy and variance of their attention, slots by its mean and variance. */
+/** CAKE: layer budgets by entropy and variance of attention, slots by its mean and variance. */
 export const cake = method(
   'cake',
   {
@@ -144,7 +144,7 @@ export const cake = method(
   ({ tau1, tau2, ...o }) => compose(cakeScores(o), cakeBudgets({ window: o.window, tau1, tau2 }), topK()),
 );
 
-/** ChunkKV: SnapKV's best chunks of positions stay whole, the same ones in every head of a layer. */
+/** ChunkKV: keeps SnapKV's best chunks of positions whole, the same ones in every head of a layer. */
 export const chunkkv = method(
   'chunkkv',
   {
@@ -165,11 +165,11 @@ export const entropyChunkkv = method(
   ({ size, low, ...o }) => compose(snapkv(o), entropyGate({ size, low }), topK()),
 );
 /**
- * Whole sentences that the question looks at, each by its three best slots; the last one that no longer fits fills the
- * room with its best slots.
+ * Keeps whole sentences that the question attends to, each scored by its three best slots; the last one, which no
+ * longer fits, fills the remaining budget with its best slots.
  *
- * @remarks Ours, from SnapKV's window and CrystalCache's sentences: a question looks at the beginning of a number, and
- * what follows is looked at only while it is being said. Measured in studies/smollm2-needle.
+ * @remarks Ours, from SnapKV's window and CrystalCache's sentences: a question attends to the beginning of a number;
+ * the rest of the number is attended to only while it is being generated. Measured in studies/smollm2-needle.
  */
 export const attendedSentences = method(
   'attendedSentences',
@@ -187,12 +187,13 @@ export const attendedSentences = method(
 );
 
 /**
- * Whole sentences whose keys are unlike those of the rest of the text, the same ones in every layer and head: a token
- * counts by its mean leverage over all heads, in standard deviations of the head, a sentence by the mean of its tokens.
+ * Keeps whole sentences whose keys are unlike those of the rest of the text, the same ones in every layer and head. A
+ * token scores its mean leverage over all heads, in standard deviations of the head; a sentence scores the mean of its
+ * tokens.
  *
- * @remarks Ours, for a question that comes after the eviction: it reads no attention, and a fact that nothing else in
- * the text predicts is a fact whose keys no others account for. Leverage is Compactor's, arXiv:2507.08143, and sentences
- * are CrystalCache's. Measured in studies/hard-half. Runs once the whole prompt is there, and remembers nothing for it.
+ * @remarks Ours, for a question that comes after the eviction: it reads no attention. A fact that nothing else in the
+ * text predicts has keys that no other keys account for. Leverage is Compactor's, arXiv:2507.08143, and sentences are
+ * CrystalCache's. Measured in studies/hard-half. Runs once the whole prompt is read, and keeps no state for it.
  */
 export const outstandingSentences = method(
   'outstandingSentences',
@@ -216,7 +217,7 @@ export const outstandingSentences = method(
     ),
 );
 
-/** SnapKV, with every evicted value folded into the kept slot of the nearest key. */
+/** SnapKV; folds the value of every evicted slot into the kept slot with the nearest key. */
 export const snapkvMerge = method(
   'snapkvMerge',
   {
@@ -227,43 +228,43 @@ export const snapkvMerge = method(
   ({ threshold, ...o }) => compose(snapkv(o), topK(), merge({ threshold })),
 );
 
-/** SnapKV's scores as weights of CAOTE's eviction error. */
+/** CAOTE's eviction error, with SnapKV's scores as its weights. */
 export const snapkvCaote = method(
   'snapkvCaote',
   { source: sourceOf(caote), says: 'SnapKV, then the eviction error CAOTE.', options: snapkv.options },
   (o) => compose(snapkv(o), caote(), topK()),
 );
-/** SnapKV's scores as weights of FastCAOTE's eviction error. */
+/** FastCAOTE's eviction error, with SnapKV's scores as its weights. */
 export const snapkvFastCaote = method(
   'snapkvFastCaote',
   { source: sourceOf(fastCaote), says: 'SnapKV, then FastCAOTE.', options: snapkv.options },
   (o) => compose(snapkv(o), fastCaote(), topK()),
 );
-/** H2O's scores as weights of CAOTE's eviction error. */
+/** CAOTE's eviction error, with H2O's scores as its weights. */
 export const h2oCaote = method(
   'h2oCaote',
   { source: sourceOf(caote), says: 'H2O, then the eviction error CAOTE.', options: h2o.options },
   (o) => compose(h2o(o), caote(), topK()),
 );
-/** H2O's scores as weights of FastCAOTE's eviction error. */
+/** FastCAOTE's eviction error, with H2O's scores as its weights. */
 export const h2oFastCaote = method(
   'h2oFastCaote',
   { source: sourceOf(fastCaote), says: 'H2O, then FastCAOTE.', options: h2o.options },
   (o) => compose(h2o(o), fastCaote(), topK()),
 );
-/** TOVA's scores as weights of CAOTE's eviction error. */
+/** CAOTE's eviction error, with TOVA's scores as its weights. */
 export const tovaCaote = method(
   'tovaCaote',
   { source: sourceOf(caote), says: 'TOVA, then the eviction error CAOTE.', options: tova.options },
   (o) => compose(tova(o), caote(), topK()),
 );
-/** TOVA's scores as weights of FastCAOTE's eviction error. */
+/** FastCAOTE's eviction error, with TOVA's scores as its weights. */
 export const tovaFastCaote = method(
   'tovaFastCaote',
   { source: sourceOf(fastCaote), says: 'TOVA, then FastCAOTE.', options: tova.options },
   (o) => compose(tova(o), fastCaote(), topK()),
 );
-/** H2O's weights, and slots that leave by the exact error of all that left. */
+/** Joint eviction with H2O's weights: slots are evicted by the exact error of the whole evicted set. */
 export const h2oJoint = method(
   'h2oJoint',
   {
@@ -284,13 +285,13 @@ export const kvzipModelWide = method(
   },
   (o) => compose(kvzip(o), modelWide(), topK()),
 );
-/** KVCompose: what a second reading of the context looks at, layers by their composite tokens. */
+/** KVCompose: scores by the attention of a second reading of the context, layer budgets by composite tokens. */
 export const kvcompose = method(
   'kvcompose',
   { source: sourceOf(reread), says: 'What reading the context again looks at, layers by composite tokens.' },
   () => compose(reread(), compositeTokens(), topK()),
 );
-/** Compactor: leverage of the keys, times the share that goes, plus non-causal attention, each standardised. */
+/** Compactor: leverage of the keys, times the share that is evicted, plus non-causal attention, each standardised. */
 export const compactor = method(
   'compactor',
   {
@@ -315,7 +316,7 @@ export const compactor = method(
     );
   },
 );
-/** R-KV: importance against redundancy. */
+/** R-KV: importance minus redundancy. */
 export const rkv = method(
   'rkv',
   {
@@ -348,7 +349,7 @@ export const layerDefensivekv = method(
   },
   (o) => compose(defensive(o), outputShare(), modelWide(), topK()),
 );
-/** Finch: what the question looks at, at positions within the cache. */
+/** Finch: attention of the question, with kept keys rotated to their positions within the cache. */
 export const finch = method(
   'finch',
   {
@@ -390,7 +391,7 @@ export const triattention = method(
  * Set-conditioned diversity on its paper's base scorer: TriAttention's largest score of a token over all layers and
  * query heads, one kept set for the whole model.
  *
- * @remarks Section 4.1. `lambda: 0` is that base; the paper recompresses while it generates: `every`.
+ * @remarks Section 4.1. `lambda: 0` is that base scorer alone. The paper also evicts while it generates: set `every`.
  */
 export const alphaTriattention = method(
   'alphaTriattention',
@@ -415,7 +416,7 @@ export const alpha = method(
 );
 
 /**
- * Quest: every decoded query sees the whole pages whose bound is highest; nothing is evicted.
+ * Quest: every decoded query attends to the whole pages with the highest bounds; nothing is evicted.
  *
  * @remarks Tang et al. 2024. The authors leave layers 0 and 1 dense: `dense: 2`.
  */
@@ -433,7 +434,9 @@ export const quest = method(
   ({ slots, dense, page }) =>
     view(compose(pageBounds({ page }), chunks({ size: page, shared: false }), wholeUnits()), { budget: slots, dense }),
 );
-/** Double Sparsity: every decoded query sees the slots whose few heavy channels score highest; nothing is evicted. */
+/**
+ * Double Sparsity: every decoded query attends to the slots whose few heavy channels score highest; nothing is evicted.
+ */
 export const doubleSparsity = method(
   'doubleSparsity',
   {
@@ -460,7 +463,7 @@ export const hshare = method(
     return view(compose(labels({ channels }), mandatory({ sinks, recent }), topK(), sharedSets(o)), { budget: slots });
   },
 );
-/** The true top-k of every decoded query: the most attention mass that a set of this size can hold. A yardstick. */
+/** Exact top-k of every decoded query: the most attention mass that a set of this size can hold. A yardstick. */
 export const topKOracle = method(
   'topKOracle',
   {
@@ -506,7 +509,7 @@ const crystal = {
   sinks: mandatory.options.sinks,
   recent: withDefault(mandatory.options.recent, 128),
 };
-/** Encoding impact of tokens, clipped; sinks and recents stay, and the budget has room for them (eq. 30). */
+/** Encoding impact of tokens, clipped; forces sinks and recents, with budgets of at least their number (eq. 30). */
 const weighing = ({ impact, sinks, recent }: ResolvedOptions<typeof crystal>) => {
   const weights = impact === 'uniform' ? weighted([0, rarity()]) : weighted([10, saliency()], [10, rarity()]);
   return compose(weights, clip(), mandatory({ sinks, recent }), atLeast({ slots: sinks + recent }));
@@ -514,8 +517,8 @@ const weighing = ({ impact, sinks, recent }: ResolvedOptions<typeof crystal>) =>
 /**
  * CrystalCache: encoding impact of tokens, trunks of linked sentences, max(centrality, content), branch dissolution.
  *
- * @remarks CrystalCache, algorithm 2, prefill. A budget below sinks + recent, 132, is raised to it (eq. 30). Keeps up to
- * two slots fewer than the budget. Costs the first layer once more.
+ * @remarks CrystalCache, algorithm 2, prefill. A budget below sinks + recent, 132, is raised to it (eq. 30). Keeps up
+ * to two slots fewer than the budget. Costs the first layer once more.
  */
 export const crystalcache = method(
   'crystalcache',
@@ -528,8 +531,8 @@ export const crystalcache = method(
     compose(weighing({ alpha, maxSize, ...o }), trunks({ maxSize }), crystallization({ alpha }), branchDissolution()),
 );
 /**
- * CrystalCache with its breath cycle: every so many generated tokens trunks that matter now pull related ones up, and
- * the cache is dissolved to its budget again, nothing protected.
+ * CrystalCache with its breath cycle: every few generated tokens, trunks that matter now raise related ones, and the
+ * cache is dissolved to its budget again, with nothing protected.
  *
  * @remarks CrystalCache, section 3.8, which its authors never ran; the budget is the prompt's.
  */
@@ -550,7 +553,7 @@ export const crystalcacheBreath = method(
     ),
 );
 
-/** Transactional Attention's options: weights of eq. 3, what always stays, and when it evicts. */
+/** Options of Transactional Attention: the weights of eq. 3, forced slots, and when it evicts. */
 const transactional = {
   ...sponsorship.options,
   rank: maybe(
@@ -571,11 +574,11 @@ const transactional = {
   },
 };
 type Transactional = ResolvedOptions<typeof transactional>;
-/** What vouches: anchors alike, or with `rank` as much as they are sure. */
+/** Scorer of vouchers: all anchors vouch alike, or with `rank` by their confidence. */
 const voucherOf = ({ reach, strength, decay, anchors, rank }: Transactional) =>
   rank === undefined ? sponsorship({ reach, strength, decay, anchors }) : learnRank({ reach, strength, decay, rank });
 type Voucher = ReturnType<typeof voucherOf>;
-/** The utility's terms that read no attention, and the voucher among them. */
+/** Terms of the utility that read no attention, including the voucher. */
 const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: Voucher) =>
   [
     [beta, recency()],
@@ -583,7 +586,7 @@ const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: Vo
     [-lambda, frequency()],
     [1, voucher],
   ] as const;
-/** Top-k by a utility beside a pool for what anchors sponsor. */
+/** Top-k by a utility, with protected slots for what anchors sponsor. */
 const byUtility = (
   utility: ReturnType<typeof weighted>,
   voucher: Voucher,
@@ -612,8 +615,8 @@ export const taFast = method(
  * Transactional Attention: u = A + 0.5 R + 0.3 S + 0.2 P - 0.1 F + V, with K_p slots for what anchors sponsor, the
  * first token and the last two.
  *
- * @remarks Basu 2026, eq. 1, section 3.3. A is accumulated attention, summed over the query heads of a KV head; P's rate
- * is ours, the paper states none.
+ * @remarks Basu 2026, eq. 1, section 3.3. A is accumulated attention, summed over the query heads of a KV head; P's
+ * rate is ours, the paper states none.
  */
 export const fullTa = method(
   'fullTa',

@@ -1,4 +1,4 @@
-// Every package that texts name pieces of, under its own name.
+// Every package whose pieces policy text can name, under the package's name.
 export * as '@kv/core' from '@kv/core';
 export * as '@kv/allocators-ada-kv' from '@kv/allocators-ada-kv';
 export * as '@kv/allocators-given' from '@kv/allocators-given';

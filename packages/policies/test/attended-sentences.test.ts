@@ -42,7 +42,7 @@ function scene({
     value: Array.from({ length: 7 }, (_, i) => from + i),
   };
 }
-/** Slots of the value that stay where there is room for the sinks, the question and two sentences. */
+/** Returns the kept slots of the value with a budget for the sinks, the question and two sentences. */
 const staying = (policy: Policy, { tokens, attention, value }: ReturnType<typeof scene>): number => {
   const { kept } = apply(policy, { tokens, attention, budget: SINKS + QUESTION.length + 24 });
   return value.filter((slot) => kept![0].includes(slot)).length;

@@ -18,5 +18,5 @@ export function tables(): ReadonlyMap<string, readonly (readonly string[])[]> {
   }
   return found;
 }
-/** What stands between backticks in a cell. */
+/** Returns the texts between backticks in a cell. */
 export const codes = (cell: string): readonly string[] => Array.from(cell.matchAll(/`([^`]+)`/g), ([, code]) => code);

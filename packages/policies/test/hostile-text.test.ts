@@ -62,7 +62,7 @@ describe('a text of which something is left out', () => {
     'weighted(1*sponsorship(anchors=regex)) | sentences | wholeUnits(last=fill)',
   ];
   const tokensOf = (text: string): string[] => text.replaceAll(' ', '').match(/[|∘(),=]|[^|∘(),=]+/g) ?? [];
-  /** What a sentence says of a text that lacks one token of a kind. */
+  /** Expected error for a text that lacks one token of a kind. */
   const SAYS: readonly (readonly [token: RegExp, sentence: RegExp])[] = [
     [/^[()]$/, /expected as many '\(' as '\)'/],
     [/^[|∘]$/, /expected (?:',' or )?'\|' between '/],

@@ -7,7 +7,7 @@ import { catalogue, parsePolicy } from '../src/index.ts';
 
 const piece = (text: string): AnyPiece =>
   compose(...text.split(' ∘ ').map((name) => lookUp(catalogue, name)() as AnyPiece)) as AnyPiece;
-/** What a piece stands around in these tests: parts with options and brackets of their own. */
+/** Arguments of wrapping pieces in these tests: parts with options and brackets of their own. */
 const INSIDE: Readonly<Record<string, readonly unknown[]>> = {
   nothing: [],
   scorers: [piece('knorm ∘ softmax'), piece('snapkv')],
@@ -63,7 +63,7 @@ function values({ default: fallback, form }: Option<unknown>): readonly unknown[
   return by[form.sort]();
 }
 
-/** As much of a piece as a policy is told by, beside its label. */
+/** Returns the properties that identify a piece in a policy, in addition to its label. */
 const shape = (made: Piece): unknown => [
   made.name,
   made.from,
@@ -71,7 +71,7 @@ const shape = (made: Piece): unknown => [
   made.label,
   made.atoms.map((atom) => [atom.at, atom.label, atom.needs.map(signalKey)]),
 ];
-/** A piece made a policy: what it needs before it and leaves to do after it. */
+/** Returns the text before and after a piece that makes it a policy. */
 const around = (made: Piece): readonly [before: string, after: string] => [
   made.from.includes('start') ? '' : made.from.includes('weights') ? 'snapkv ∘ ' : 'snapkv ∘ chunks ∘ ',
   made.to === 'kept' || (made.to === 'same' && made.from.includes('kept'))

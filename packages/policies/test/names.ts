@@ -1,4 +1,4 @@
-/** Every policy and piece that the catalogue had when it was a table: each goes on being read. */
+/** Every policy and piece that the catalogue had when it was a table: each must still parse. */
 export const POLICIES: readonly string[] = [
   'full',
   'streaming',

@@ -13,7 +13,7 @@ const INSIDE: Readonly<Record<AnyFactory['description']['takes'], readonly unkno
   terms: [[0.5, scorer]],
   policy: [parsePolicy('knorm | topK')],
 };
-/** Everything that a factory of the catalogue makes: pieces, methods, detectors, ranks. */
+/** One result of every factory in the catalogue: pieces, methods, detectors, rankers. */
 const made = entries(catalogue).map(
   ({ factory }) => factory(...INSIDE[factory.description.takes]) as { readonly label: string },
 );
