@@ -6,9 +6,9 @@ const recentSlots = (recent: number, budget: number): number => (recent < 1 ? Ma
 /**
  * H2O: the attention that a slot received, summed over all queries so far, with a recent window kept.
  *
- * @remarks Zhang et al. 2023, arXiv:2306.14048. Weights on query rows `[H, n]`, or with `rows: 'kv'` on KV rows `[G,
- * n]`, the mean over the group; carried across events and compacted with the cache; never normalised by age. Costs a
- * statistic over every query.
+ * @remarks Zhang et al. 2023, arXiv:2306.14048. Weights on query rows `[H, n]`, or with `rows: 'kv'` on KV rows
+ * `[G, n]`, the mean over the group. Sums are carried across events, compacted with the cache, and never normalised by
+ * age. Costs a statistic over every query.
  */
 export const h2o = weightScorer(
   'h2o',

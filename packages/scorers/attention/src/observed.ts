@@ -4,8 +4,8 @@ import { groupMean, rows, sumsOf } from './sums.ts';
 /**
  * Observed attention: the mean attention that a slot received from the queries that could see it.
  *
- * @remarks kvpress' ObservedAttention, related to H2O: A_p / (length - p) for position p. Weights on query rows `[H,
- * n]`, or with `rows: 'kv'` on KV rows `[G, n]`, the mean over the group. Costs a statistic over every query.
+ * @remarks kvpress' ObservedAttention, related to H2O: A_p / (length - p) for position p. Weights on query rows
+ * `[H, n]`, or with `rows: 'kv'` on KV rows `[G, n]`, the mean over the group. Costs a statistic over every query.
  */
 export const observed = weightScorer(
   'observed',

@@ -4,7 +4,7 @@ import { attentionWindow, count, odd, oneOf, weightScorer } from '@kv/core';
  * SnapKV: mean attention that a slot receives from the last w queries, pooled along the slots before the window.
  *
  * @remarks Li et al. 2024, arXiv:2404.14469. Weights on query rows `[H, n]`; pooled per query head, so any head
- * reduction comes after. O(H w n d). The window keeps its raw column means, and stays by mask.
+ * reduction comes after. O(H w n d). The slots of the window keep their raw column means, and are forced.
  */
 export const snapkv = weightScorer(
   'snapkv',

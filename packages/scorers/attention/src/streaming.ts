@@ -1,7 +1,7 @@
 import { positions, weightScorer, whole } from '@kv/core';
 
 /**
- * StreamingLLM: the first positions (sinks) stay, and of the others the most recent.
+ * StreamingLLM: keeps the first positions (sinks) and the most recent of the others.
  *
  * @remarks Xiao et al. 2023, arXiv:2309.17453, with original positions kept. The score is the position itself, so it
  * reads no attention. Weights on KV rows `[G, n]`.

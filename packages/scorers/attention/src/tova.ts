@@ -1,7 +1,7 @@
 import { attentionLast, flag, layerMean, positions, weightScorer } from '@kv/core';
 
 /**
- * TOVA: the newest query's attention, averaged over all heads of the layer, which then keep the same tokens.
+ * TOVA: the newest query's attention, averaged over all heads of the layer, which therefore keep the same tokens.
  *
  * @remarks Oren et al. 2024, arXiv:2401.06104. Weights on one layer row `[1, n]`, aligned by position where heads hold
  * different tokens. O(H n d).
