@@ -4,7 +4,7 @@ import { squaredErrors } from './squared-errors.ts';
 
 /**
  * DropKV: how far the outputs of the last w queries move when token j alone is evicted, s_j = Σ_i (p_ij / (1 - p_ij))²
- * |v_j - o_i|², CAOTE's exact error of every query, squared and summed.
+ * |v_j - o_i|². This is CAOTE's exact error of every query, squared and summed.
  *
  * @remarks openreview MqfNzH3TVH, with the formula of kvpress' issue 284. Weights on query rows `[H, n]`; the window is
  * forced. A squared distance in the space of values, so heads may be compared. O(w H n d).
@@ -25,7 +25,7 @@ export const dropkv = weightScorer(
       const p = blockAttention(ctx, block);
       return ops.kernel(squaredErrors, { p, o: ops.matmul(p, v), v }, { heads: at.queryHeads });
     });
-    // forced slots need no score, and the newest query's own may be beyond f32
+    // forced slots need no score, and that of the newest query's own slot may overflow f32
     return { scores: ops.where(last, 0, squares), forced: last };
   },
 );

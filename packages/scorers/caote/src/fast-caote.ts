@@ -1,8 +1,7 @@
 import { values, weightTransform } from '@kv/core';
 
 /**
- * FastCAOTE: CAOTE with the mean value vector in the place of the attention output, c_j = h_j / (1 - h_j) * |mean v -
- * v_j|.
+ * FastCAOTE: CAOTE with the mean value vector instead of the attention output, c_j = h_j / (1 - h_j) * |mean v - v_j|.
  *
  * @remarks Goel et al. 2025, arXiv:2504.14051, eq. 8. Weights `[rows, n]` to weights. O(rows n d).
  */

@@ -1,8 +1,8 @@
 import { kernel } from '@kv/core';
 
 /**
- * Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`,
- * their outputs o `[r, d]` and values v `[r', n, d]`, to `[heads, n]`.
+ * Σ over the rows of each head of (p / (1 - p))² |v - o|², with finite odds as in `ops.odds`. Weights p `[r, n]`, their
+ * outputs o `[r, d]` and values v `[r', n, d]`, to `[heads, n]`.
  */
 export const squaredErrors = kernel({
   id: 'squared-errors',
