@@ -1,7 +1,8 @@
 import { transform } from '@kv/core';
 
 /**
- * Scores times the share of slots that are to go, 1 - B / n: how far Compactor trusts leverage where little is kept.
+ * Multiplies scores by the share of slots to evict, 1 - B / n: Compactor trusts leverage more, the fewer slots are
+ * kept.
  *
  * @remarks kvpress' CompactorPress, blending = compression ratio. Keeps the order of every row.
  */

@@ -9,9 +9,9 @@ fn from_(g: u32, want: u32) -> u32 {
 }`;
 
 /**
- * What the slots of a chunk of positions receive from the queries of that chunk, before and after them: Σ softmax(q·k).
- * Queries `[H, m, d]` of positions 0 to m - 1 and keys `[G, n, d]` to `[H C, chunk]`, row h C + c for chunk c of head h,
- * its slots in order, 0 behind the last.
+ * Attention that the slots of a chunk of positions receive from all queries of that chunk, before and after them:
+ * Σ softmax(q·k). Queries `[H, m, d]` of positions 0 to m - 1 and keys `[G, n, d]` to `[H C, chunk]`: row h C + c for
+ * chunk c of head h, its slots in order, padded with 0.
  */
 export const chunkMass = kernel({
   id: 'chunk-mass',
@@ -78,7 +78,9 @@ fn run(row: u32, lane: u32) {
   },
 });
 
-/** What stands of every slot in the row of its chunk: `[H, C chunk]` to `[H, n]`, 0 beyond the last chunk. */
+/**
+ * Moves every slot's number from the row of its chunk to its slot: `[H, C chunk]` to `[H, n]`, 0 beyond the last chunk.
+ */
 export const fromChunks = kernel({
   id: 'from-chunks',
   inputs: { rows: 'f32', positions: 'u32' },

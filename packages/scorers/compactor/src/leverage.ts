@@ -3,10 +3,10 @@ import { gram, inverse, quadratic, range, turn } from '@kv/core/shared';
 
 /**
  * Leverage scores of the keys before rotation: xᵀ (XᵀX + jitter I)^-1 x of every centred key x of a head, the share of
- * its own direction that it alone accounts for.
+ * its own direction that no other key accounts for.
  *
- * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), exact: kvpress sketches the d channels to 48 random
- * ones. Weights in 0 .. 1 on KV rows `[G, n]`. One d x d matrix a head, O(G n d² + G d³); reads no attention.
+ * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), computed exactly: kvpress sketches the d channels to
+ * 48 random ones. Weights in 0 .. 1 on KV rows `[G, n]`. One d x d matrix a head, O(G n d² + G d³); reads no attention.
  */
 export const leverage = weightScorer(
   'leverage',

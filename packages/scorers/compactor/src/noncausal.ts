@@ -3,11 +3,11 @@ import { range } from '@kv/core/shared';
 import { chunkMass, fromChunks } from './chunk-mass.ts';
 
 /**
- * Attention within chunks without causality, softmax(Q Kᵀ) without 1/√d, summed over the queries of the chunk, mean
- * over the head group, times |v|: what a key would receive if its chunk could look back on it.
+ * Attention within chunks without the causal mask, softmax(Q Kᵀ) without 1/√d, summed over the queries of the chunk,
+ * mean over the head group, times |v|: what a key would receive if all queries of its chunk could see it.
  *
- * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), as kvpress has it, but with the last chunk's padding
- * left out. Weights on KV rows `[G, n]`. Needs the queries of the whole sequence: a ring of `window · H · d` floats a
+ * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), as in kvpress, but without the padding of the last
+ * chunk. Weights on KV rows `[G, n]`. Needs the queries of the whole sequence: a ring of `window · H · d` floats a
  * layer. O(H n chunk d).
  * @throws KvError in an event where the sequence is longer than `window`.
  */
@@ -25,7 +25,7 @@ export const noncausal = weightScorer(
     whole: true,
   },
   ({ ops, at, queries: q, keys: k, values: v, positions: p }, { kernel, ...options }) => {
-    const chunk = Math.min(options.chunk, at.length); // a longer one is the whole sequence too
+    const chunk = Math.min(options.chunk, at.length); // a longer chunk would be the whole sequence too
     const kept = q.shape[1];
     if (at.length > kept)
       throw new KvError(
