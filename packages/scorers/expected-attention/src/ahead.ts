@@ -2,12 +2,15 @@ import { count } from '@kv/core';
 import { range, turn } from '@kv/core/shared';
 import type { Ops, Option, StepContext, Rope, Tensor } from '@kv/core';
 
-/** Each of them is turned to, so that there is an end: 8 times what the papers take. */
+/**
+ * Option: number of future positions to average the rotation over. At most 4096, 8 times the papers' number, since the
+ * angles of every position are computed.
+ */
 export const future: Option<number> = count(512, 'positions', 'Positions ahead over which the rotation is averaged.', {
   most: 4096,
 });
 
-/** Rows of angles as their mean, once for all layers that turn alike: they share their angles. */
+/** Mean rows of angles, cached by the angles: layers with the same rotation share them. */
 const means = new WeakMap<Float32Array, Float32Array>();
 function meanOf(rows: Float32Array, count: number): Float32Array {
   const before = means.get(rows);
@@ -20,8 +23,8 @@ function meanOf(rows: Float32Array, count: number): Float32Array {
 }
 
 /**
- * Turns vectors `[r, m, d]` by R, the mean rotation of the `future` positions ahead, itself a rotation with shorter cos
- * and sin; `transposed` by Rᵀ, so that x·R y = Rᵀ x·y.
+ * Returns a function that turns vectors `[r, m, d]` by R, the mean rotation of the next `future` positions: a rotation
+ * with shorter cos and sin. With `transposed` it turns by Rᵀ, so that x·R y = Rᵀ x·y.
  */
 export function ahead(
   { ops, at, rope: model }: StepContext & { readonly rope: Rope },
@@ -41,15 +44,17 @@ export function ahead(
 }
 
 /**
- * What is known of past queries before rotation: themselves `[H, w, d]`, the share of each in their mean `[1, w]`, and
- * that mean `[H, d]`.
+ * Past queries before rotation: the queries `[H, w, d]`, the share of each in their mean `[1, w]`, and that mean
+ * `[H, d]`.
  */
 export interface PastQueries {
   readonly before: Tensor;
   readonly shares: Tensor;
   readonly mean: Tensor;
 }
-/** The queries kept, turned back; those of the first `sinks` positions do not count. */
+/**
+ * Returns the kept queries turned back to before rotation, without those of the first `sinks` positions in the mean.
+ */
 export function past(
   { ops, at, queries: q, rope: model }: StepContext & { readonly queries: Tensor; readonly rope: Rope },
   sinks: number,
@@ -61,5 +66,5 @@ export function past(
   const before = turn(ops, q, model, range(first, w), ops.from({ data: range(0, w), shape: [1, w] }), true);
   return { before, shares, mean: ops.matmul(shares, before) };
 }
-/** The origin of d channels `[1, d]`. */
+/** Returns the zero vector of d channels, `[1, d]`. */
 export const origin = (ops: Ops, d: number): Tensor => ops.from({ data: new Float32Array(d), shape: [1, d] });

@@ -6,12 +6,12 @@ import { ahead, future, origin, past } from './ahead.ts';
 const EPSILON = 1e-6;
 
 /**
- * CapKV: what a value adds to the log-determinant of I + Σ w v vᵀ, the capacity of a head, s = w vᵀ (I + Σ w v vᵀ)^-1
- * v, with weights w = exp(tau (cos(mu, k) - max)) by the mean past query mu, turned by the mean rotation of the
- * positions ahead.
+ * CapKV: how much a value adds to the log-determinant of I + Σ w v vᵀ, the capacity of a head,
+ * s = w vᵀ (I + Σ w v vᵀ)^-1 v. The weights are w = exp(tau (cos(mu, k) - max)), with mu the mean past query, turned by
+ * the mean rotation of the future positions.
  *
- * @remarks arXiv:2604.25975, as kvpress' CapPress has it, mean over the head group. Weights on KV rows `[G, n]`, at
- * most 1; sinks are forced. One d x d matrix a query head, O(H n d² + H d³), and a ring of `window` queries a layer.
+ * @remarks arXiv:2604.25975, as in kvpress' CapPress, mean over the head group. Weights on KV rows `[G, n]`, at most 1;
+ * sinks are forced. One d x d matrix a query head, O(H n d² + H d³), and a ring of `window` queries a layer.
  */
 export const cap = weightScorer(
   'cap',

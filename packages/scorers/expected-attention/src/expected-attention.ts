@@ -34,8 +34,8 @@ type Seen = StepContext & {
   readonly positions: Tensor;
 };
 /**
- * The weights, on KV rows, that a normal distribution of future queries gives: mean `[H, d]` and covariance `[H, d, d]`
- * before rotation, which the keys meet turned back by R, that of the positions ahead: μᵀRᵀk and kᵀR Σ Rᵀk.
+ * Weights, on KV rows, under a normal distribution of future queries with mean `[H, d]` and covariance `[H, d, d]`
+ * before rotation. Keys are turned back by R, the mean rotation of the future positions: μᵀRᵀk and kᵀR Σ Rᵀk.
  */
 function expected(
   ctx: Seen,
@@ -55,12 +55,12 @@ function expected(
 }
 
 /**
- * Expected attention: the weight that a normal distribution of future queries gives a key, E exp(q·k / √d) by mean and
- * covariance of past queries before rotation, turned by the mean rotation of the positions ahead; softmax, mean over
- * the head group, times |v|.
+ * Expected attention: the weight E exp(q·k / √d) of a key under a normal distribution of future queries, with mean and
+ * covariance of past queries before rotation, turned by the mean rotation of the future positions; then softmax, mean
+ * over the head group, times |v|.
  *
- * @remarks Devoto et al. 2025, arXiv:2510.00636, as kvpress has it. Weights on KV rows `[G, n]`. O(H n d²), and a ring
- * of `window` queries a layer.
+ * @remarks Devoto et al. 2025, arXiv:2510.00636, as in kvpress. Weights on KV rows `[G, n]`. O(H n d²), and a ring of
+ * `window` queries a layer.
  */
 export const expectedAttention = weightScorer(
   'expectedAttention',
@@ -87,12 +87,12 @@ export const expectedAttention = weightScorer(
 );
 
 /**
- * Expected attention by calibrated statistics: the same with mean and covariance of queries over other texts, from a
- * file beside the model.
+ * Expected attention with calibrated statistics: mean and covariance of queries over other texts, from a file next to
+ * the model.
  *
- * @remarks Devoto et al. 2025, arXiv:2510.00636, kvpress' ExpectedAttentionStatsPress. Weights on KV rows `[G, n]`. O(H
- * n d²); keeps no queries.
- * @throws KvError in an event where the statistics are of another shape.
+ * @remarks Devoto et al. 2025, arXiv:2510.00636, kvpress' ExpectedAttentionStatsPress. Weights on KV rows `[G, n]`.
+ * O(H n d²); keeps no queries.
+ * @throws KvError in an event where the statistics have another shape.
  */
 export const expectedAttentionStats = weightScorer(
   'expectedAttentionStats',

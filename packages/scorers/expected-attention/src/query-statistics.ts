@@ -2,17 +2,18 @@ import { KvError, readTensorFile, sidecar, tensorFile } from '@kv/core';
 import { range, turnVectors } from '@kv/core/shared';
 import type { Signal } from '@kv/core';
 
-/** One layer's queries before rotation, over calibration texts. */
+/** Statistics of one layer's queries before rotation, over calibration texts. */
 export interface QueryStatistics {
   readonly queryHeads: number;
   readonly headDim: number;
   /** E[q], `[H, d]`. */
   readonly mean: Float32Array;
-  /** Covariance over N - 1, `[H, d, d]`. */
+  /** Covariance, divided by N - 1, `[H, d, d]`. */
   readonly covariance: Float32Array;
 }
 /**
- * Queries of one layer as attention reads them, `[H, m, d]`, with the angles that turned them, cos and sin `[m, half]`.
+ * Queries of one layer as attention reads them, `[H, m, d]`, with the angles of their rotation, cos and sin
+ * `[m, half]`.
  */
 export interface TurnedQueries {
   readonly q: Float32Array;
@@ -21,12 +22,12 @@ export interface TurnedQueries {
   readonly half: number;
 }
 
-/** Name of the file beside the model. */
+/** Name of the file next to the model. */
 export const QUERY_STATISTICS_FILE = 'query-statistics.safetensors';
 
 /**
- * Statistics of all layers as a safetensors file with the tensors of kvpress: `query_mean` `[L, H, d]` and `query_cov`
- * `[L, H, d, d]`.
+ * Returns the statistics of all layers as a safetensors file with kvpress' tensors: `query_mean` `[L, H, d]` and
+ * `query_cov` `[L, H, d, d]`.
  */
 export function queryStatisticsFile(
   rows: readonly QueryStatistics[],
@@ -45,8 +46,9 @@ export function queryStatisticsFile(
 }
 
 /**
- * Reads what `queryStatisticsFile` or kvpress' `ExpectedAttentionStats.save_pretrained` writes. @throws KvError for any
- * other bytes.
+ * Reads a file that `queryStatisticsFile` or kvpress' `ExpectedAttentionStats.save_pretrained` writes.
+ *
+ * @throws KvError for any other bytes.
  */
 export function readQueryStatistics(file: Uint8Array): readonly QueryStatistics[] {
   const { query_mean: mean, query_cov: covariance } = readTensorFile(QUERY_STATISTICS_FILE, file, [
@@ -68,8 +70,10 @@ export function readQueryStatistics(file: Uint8Array): readonly QueryStatistics[
 }
 
 /**
- * Mean and covariance of a layer's queries before rotation, from `query-statistics.safetensors` beside the model.
- * @throws KvError where the file is missing, or is of another model.
+ * Signal: mean and covariance of a layer's queries before rotation, from `query-statistics.safetensors` next to the
+ * model.
+ *
+ * @throws KvError where the file is missing or belongs to another model.
  */
 export const queryStatistics: Signal<'queryStatistics', QueryStatistics> = sidecar({
   as: 'queryStatistics',
@@ -81,8 +85,8 @@ export const queryStatistics: Signal<'queryStatistics', QueryStatistics> = sidec
 });
 
 /**
- * Adds up one layer's queries turned back by their own angles, all but the first `sinks` of the text, and gives their
- * mean and covariance.
+ * Returns an accumulator of one layer's queries, turned back by their own angles, without the first `sinks` of the
+ * text; it gives their mean and covariance.
  */
 export function queryMoments(
   heads: number,

@@ -60,8 +60,7 @@ const rows = (x: Float32Array, r: number, m: number, d: number) =>
   );
 
 /**
- * What a piece scores on a random layer, against one oracle a query head, mean over the group; `scale` is what is
- * multiplied in behind it.
+ * Compares a piece's scores on a random layer with one oracle for each query head, mean over the group, times `scale`.
  */
 function agrees(
   make: (future: number, sinks: number, w: number) => Piece,
