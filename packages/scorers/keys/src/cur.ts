@@ -6,7 +6,7 @@ import type { Tensor } from '@kv/core';
  * approximate leverage scores.
  *
  * @remarks Sengupta et al. 2025, arXiv:2509.15038, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1;
- * sinks score 1 instead. Reads no attention, and keys and values once. O(G n (d + window)).
+ * sinks score 1. Reads no attention, and keys and values once. O(G n (d + window)).
  */
 export const cur = weightScorer(
   'cur',
@@ -37,9 +37,7 @@ export const cur = weightScorer(
   },
 );
 
-/**
- * Squares as shares of their sum over the window of slots that they are in, 0 of nothing: norm `[G, n]` to `[G, n]`.
- */
+/** Squared norms as shares of their sum over the slot's window, 0 where the sum is 0: norm `[G, n]` to `[G, n]`. */
 export const windowShare = kernel({
   id: 'window-share',
   inputs: { norm: 'f32' },

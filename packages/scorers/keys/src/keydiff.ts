@@ -1,6 +1,6 @@
 import { as, kernel, keys, oneOf, scorer, values } from '@kv/core';
 
-/** Slots that a workgroup adds up; a shorter vector counts as this long. */
+/** Slots that one workgroup sums; a shorter vector counts as this long. */
 const SPAN = 256,
   SHORTEST = 1e-12;
 const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
@@ -9,8 +9,8 @@ const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
  * KeyDiff: minus the cosine between a key and the mean direction of all keys of its head, so keys unlike the others
  * stay.
  *
- * `of: 'values'` asks the same of values: times -λ in a weighted sum it is a prior that the paper of `alpha` tried and
- * rejected, λ cos(V, mean direction of V).
+ * `of: 'values'` takes the cosines of values instead: with the factor -λ in a weighted sum it is the prior λ cos(V,
+ * mean direction of V) that the paper of `alpha` tried and rejected.
  *
  * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads
  * no attention, and keys twice. O(G n d).
@@ -30,7 +30,7 @@ export const keydiff = scorer(
   },
 );
 
-/** Σ x / |x| over every 256 vectors: `[G, n, d]` to `[G ⌈n / 256⌉, d]` (at least one span a row). */
+/** Σ x / |x| over each span of 256 vectors: `[G, n, d]` to `[G ⌈n / 256⌉, d]` (at least one span a row). */
 export const unitSums = kernel({
   id: 'unit-sums',
   inputs: { x: 'f32' },
@@ -72,7 +72,7 @@ fn run(row: u32, lane: u32) {
   },
 });
 
-/** Minus the cosine of every vector with its row's: x `[G, n, d]`, anchor `[G, 1, d]`, to `[G, n]`. */
+/** Minus the cosine between every vector and its row's anchor: x `[G, n, d]`, anchor `[G, 1, d]`, to `[G, n]`. */
 export const minusCosine = kernel({
   id: 'minus-cosine',
   inputs: { x: 'f32', anchor: 'f32' },

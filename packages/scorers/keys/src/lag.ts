@@ -3,15 +3,15 @@ import { kernelBytes } from './lag-bytes.ts';
 import { plainSpreads, spreadsBy } from './spreads.ts';
 import type { Spreads } from './spreads.ts';
 
-/** Partitions of `lag` slots after the sinks that have a whole next one, at least 1. */
+/** Number of partitions of `lag` slots after the sinks that have a whole next one, at least 1. */
 const compared = (slots: number, lag: number, sinks: number): number =>
   Math.max(1, Math.floor(Math.max(0, slots - sinks) / lag) - 1);
 
 /**
  * How unevenly the slots of a partition lie between the bounds of the next: the standard deviation over channels
- * (divided by d - 1) of (x - low) / (high - low), 0 of it for a channel without extent. x `[G, n, d]`
- * to `[G P, lag]`, P the partitions that have a whole next one; where none has, one of zeros. Slots beyond a row's
- * length count here, and not in `lagScores`.
+ * (divided by d - 1) of (x - low) / (high - low), which is 0 for a channel without extent. x `[G, n, d]` to
+ * `[G P, lag]`, P the number of partitions that have a whole next one; where none has, one partition of zeros. Slots
+ * beyond a row's length count here, but not in `lagScores`.
  */
 export const lagSpread = kernel({
   id: 'lag-spread',
@@ -68,9 +68,9 @@ fn run(row: u32, lane: u32) {
 });
 
 /**
- * Scores with their place: 1 for sinks and for what has no whole next partition; between them the score of `parts` `[G
- * P, lag]`, or where those are ranks (`ranked` 1) the share of its partition that a slot beats. A row too short for two
- * partitions scores by recency. In the shape `[G, n]` of `like`.
+ * Places scores in the shape `[G, n]` of `like`: 1 for sinks and for slots without a whole next partition, otherwise
+ * the score of `parts` `[G P, lag]`, or where those are ranks (`ranked` 1) the share of its partition that a slot
+ * beats. A row too short for two partitions scores by recency.
  */
 export const lagScores = kernel({
   id: 'lag-scores',

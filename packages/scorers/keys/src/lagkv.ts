@@ -23,7 +23,7 @@ export const lagkv = weightScorer(
     needs: [keys, values],
   },
   ({ ops, at: { slots: n }, keys: k, values: v }, { sinks, lag, cross }) => {
-    // longer ones say the same of n slots
+    // longer partitions give the same for n slots
     const sizes = { lag: Math.min(lag, Math.max(1, n)), sinks: Math.min(sinks, n) };
     const score = (x: Tensor): Tensor => ops.softmax(ops.kernel(lagSpread, { x }, sizes)); // a row a partition
     const both = ops.add(score(k), score(v));

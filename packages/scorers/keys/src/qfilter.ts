@@ -1,19 +1,21 @@
 import { keys, KvError, readTensorFile, scorer, sidecar, tensorFile } from '@kv/core';
 import type { Signal } from '@kv/core';
 
-/** One layer's filters: a direction for every KV head, `[G, d]`; what keys have along it counts against them. */
+/**
+ * Filters of one layer: a direction for every KV head, `[G, d]`. A key scores lower the more it has along its filter.
+ */
 export interface QFilters {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly filters: Float32Array;
 }
 
-/** Name of the file beside the model. */
+/** Name of the file next to the model. */
 export const Q_FILTERS_FILE = 'q-filters.safetensors';
 
 /**
- * Filters of all layers as a safetensors file with the tensor of kvpress' and the authors' files, `q_filters` `[L, G,
- * d]`.
+ * Returns the filters of all layers as a safetensors file with the tensor of kvpress' and the authors' files,
+ * `q_filters` `[L, G, d]`.
  */
 export const qFiltersFile = (rows: readonly QFilters[], metadata: Readonly<Record<string, string>> = {}): Uint8Array =>
   tensorFile({
@@ -27,7 +29,9 @@ export const qFiltersFile = (rows: readonly QFilters[], metadata: Readonly<Recor
   });
 
 /**
- * Reads what `qFiltersFile` writes, or a file of filters of the Hugging Face hub. @throws KvError for any other bytes.
+ * Reads a file that `qFiltersFile` writes, or a file of filters from the Hugging Face hub.
+ *
+ * @throws KvError for any other bytes.
  */
 export function readQFilters(file: Uint8Array): readonly QFilters[] {
   const { shape, data } = readTensorFile(Q_FILTERS_FILE, file, ['q_filters']).tensors['q_filters'],
@@ -42,8 +46,9 @@ export function readQFilters(file: Uint8Array): readonly QFilters[] {
 }
 
 /**
- * A layer's filters, from `q-filters.safetensors` beside the model. @throws KvError where the file is missing, or is of
- * another model.
+ * Signal: a layer's filters, from `q-filters.safetensors` next to the model.
+ *
+ * @throws KvError where the file is missing or belongs to another model.
  */
 export const qFilters: Signal<'qFilters', QFilters> = sidecar({
   as: 'qFilters',
@@ -55,12 +60,12 @@ export const qFilters: Signal<'qFilters', QFilters> = sidecar({
 });
 
 /**
- * Q-Filters: minus the inner product of a cached key with its head's filter, the direction against the main one of
- * queries, so that keys which queries mostly look at stay.
+ * Q-Filters: minus the inner product of a cached key with its head's filter. The filter points against the main
+ * direction of queries, so keys that most queries attend to stay.
  *
- * @remarks Godey et al. 2025, arXiv:2503.02812, with the sign of kvpress and its files. Scores on KV rows `[G, n]`.
- * Reads no attention. O(G n d), and a file beside the model.
- * @throws KvError in an event where the filters are of another shape.
+ * @remarks Godey et al. 2025, arXiv:2503.02812, with the sign and the files of kvpress. Scores on KV rows `[G, n]`.
+ * Reads no attention. O(G n d), and a file next to the model.
+ * @throws KvError in an event where the filters have another shape.
  */
 export const qfilter = scorer(
   'qfilter',

@@ -1,15 +1,15 @@
 import type { QFilters } from './qfilter.ts';
 
-/** Squarings of the second moment: what is left along a direction that is weaker by 1 in 10^7 is nothing. */
+/** Squarings of the second moment; a direction weaker by 1 in 10^7 then vanishes. */
 const SQUARINGS = 28;
 
 /**
- * Adds up one layer's queries as attention reads them, `[H, m, d]`, and gives its filters: against the main
- * right-singular vector of each query head's queries, turned so that their mean along it is positive, mean over the
- * head group.
+ * Returns an accumulator of one layer's queries as attention reads them, `[H, m, d]`, which gives its filters: minus
+ * the main right-singular vector of each query head's queries, signed so that their mean along it is positive, mean
+ * over the head group.
  *
- * @remarks Godey et al. 2025, arXiv:2503.02812, section 4. Queries after rotation, since filters are held against
- * cached keys. The main vector is that of the second moment, by squaring it: O(28 H d³).
+ * @remarks Godey et al. 2025, arXiv:2503.02812, section 4. Queries are taken after rotation, since filters are
+ * multiplied with cached keys. The main vector is that of the second moment, found by squaring it: O(28 H d³).
  */
 export function queryDirections(
   queryHeads: number,
@@ -64,7 +64,7 @@ function mainDirection(moment: Float64Array, dim: number): Float64Array {
     length = Math.hypot(...row);
   return length === 0 ? row : row.map((x) => x / length);
 }
-/** Divided by the trace, so that powers neither vanish nor overflow. */
+/** Divides by the trace, so that powers neither vanish nor overflow. */
 function scaled(m: Float64Array): Float64Array {
   const dim = Math.sqrt(m.length);
   let trace = 0;

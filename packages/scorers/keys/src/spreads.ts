@@ -2,12 +2,13 @@ import type { WasmMemory } from '@kv/core';
 import { extents } from '@kv/core/shared';
 
 /**
- * The standard deviation, divided by d - 1, over the channels of each of x `[n, d]` as shares between the least and the
- * largest of the `size` vectors of `next` `[n, d]` in its place, 0 of a channel without extent: `[n]`.
+ * Writes, for each vector of x `[n, d]`, the standard deviation over its channels (divided by d - 1), each channel
+ * scaled to the bounds of the run of `size` vectors at the same place in `next` `[n, d]`, 0 for a channel without
+ * extent: `[n]`.
  */
 export type Spreads = (x: Float32Array, next: Float32Array, d: number, size: number, out: Float32Array) => void;
 
-/** By plain loops. */
+/** `Spreads` by plain loops. */
 export const plainSpreads: Spreads = (x, next, d, size, out) => {
   const low = new Float32Array(Math.ceil(next.length / d / size) * d),
     high = new Float32Array(low.length);
@@ -29,10 +30,10 @@ interface LagModule extends WasmMemory {
   extents(x: number, n: number, d: number, size: number, low: number, high: number): void;
   spreads(x: number, n: number, d: number, size: number, low: number, high: number, work: number, out: number): void;
 }
-/** Vectors that are looked at together: they stay in the second-level cache. */
+/** Vectors processed together: they fit the second-level cache. */
 const MANY = 512;
 
-/** `Spreads` by the module of kernel/lag.ts. */
+/** Returns `Spreads` that runs the module of kernel/lag.ts. */
 export const spreadsBy =
   (k: LagModule): Spreads =>
   (x, next, d, each, out) => {

@@ -8,7 +8,7 @@ import { cur, keydiff, lagkv, lagScores, lagSpread, minusCosine, unitSums, windo
 describe('keydiff', () => {
   each(scorerLaws(keydiff()), test);
 });
-// windows and partitions are of slots
+// windows and partitions count slots
 describe.each(
   [
     cur(),
