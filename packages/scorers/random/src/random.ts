@@ -2,9 +2,10 @@ import { number, positions, weightScorer } from '@kv/core';
 import { uniformHash } from '@kv/core/shared';
 
 /**
- * Random eviction: a hash of (seed, layer, KV head, position) in [0, 1), the floor that every method must beat.
+ * Random eviction: a hash of (seed, layer, KV head, position) in [0, 1), the baseline that every method must beat.
  *
- * @remarks Weights on KV rows `[G, n]`. Not a generator: a slot keeps its number over events, block sizes and backends.
+ * @remarks Weights on KV rows `[G, n]`. A hash and not a generator, so a slot keeps its number over events, block sizes
+ * and backends.
  */
 export const random = weightScorer(
   'random',
