@@ -1,11 +1,11 @@
 import type { HostArray } from '@kv/core';
 
-/** What was counted last of each sequence: every layer asks for the same. */
+/** The newest counts of each sequence: every layer asks for the same. */
 const known = new WeakMap<readonly number[], HostArray>();
 
 /**
- * How often the id of each of the first `length` positions occurs among them, f32 `[1, length]`. Ids are only ever
- * added.
+ * Counts how often the id of each of the first `length` positions occurs among them, f32 `[1, length]`. `ids` may only
+ * be appended to.
  */
 export function counts(ids: readonly number[], length: number): HostArray {
   const before = known.get(ids);

@@ -2,7 +2,7 @@ import { positions, tokens, weightScorer } from '@kv/core';
 import { counts } from './counts.ts';
 
 /**
- * Frequency, F = c / n: the share of the present context that a slot's token id makes up.
+ * Frequency, F = c / n: the share of the present context with the slot's token id.
  *
  * @remarks The penalty of Transactional Attention, eq. 1 and 3, which leaves F open ("penalizes frequent tokens"); the
  * share is ours. Weights in (0, 1] on KV rows `[G, n]`; evicted tokens count, as in `rarity`.

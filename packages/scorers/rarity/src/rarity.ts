@@ -9,10 +9,10 @@ const FORMS = {
 };
 
 /**
- * Von Restorff rarity, U = 1 / (1 + ln(1 + c)), c the occurrences of a slot's token id in the present context.
+ * Von Restorff rarity, U = 1 / (1 + ln(1 + c)), with c the occurrences of a slot's token id in the present context.
  *
- * @remarks CrystalCache, eq. 20 and 21; 1 / (1 + c) and e^-c are what the paper names and never ran. Weights in [0,
- * 1/(1 + ln 2)] on KV rows `[G, n]`; needs ids only, O(N). The context is everything seen so far: the paper counts over
+ * @remarks CrystalCache, eq. 20 and 21; the paper names 1 / (1 + c) and e^-c and never ran them. Weights in [0,
+ * 1/(1 + ln 2)] on KV rows `[G, n]`; reads ids only, O(N). The context is everything seen so far: the paper counts over
  * all n input ids, so evicted tokens count too.
  */
 export const rarity = weightScorer(
