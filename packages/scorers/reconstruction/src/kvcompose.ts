@@ -2,8 +2,8 @@ import { layerMean, positions, weightScorer } from '@kv/core';
 import type { Signal } from '@kv/core';
 
 /**
- * The largest weight that each slot receives while the model reads the context a second time behind the first, f32 `[H,
- * n]`: a second pass over it.
+ * Signal: the largest weight that each slot receives while the model reads the context a second time, appended after
+ * the first, f32 `[H, n]`. Costs a second pass over the context.
  */
 export const rereading: Signal<'attention'> = {
   id: 'rereading',
@@ -16,9 +16,9 @@ export const rereading: Signal<'attention'> = {
  * KVCompose's scores: the largest weight that a slot receives from each query head while the context is read again,
  * mean over the head group, plus the mean over all heads of the layer.
  *
- * @remarks Akulov et al. 2025, arXiv:2509.05165, as kvpress' KVComposePress has them (`agg_task=max`,
- * `agg_group=mean`). Weights on KV rows `[G, n]`. Costs a second prefill, and runs once the whole prompt is there.
- * Composite tokens are budgets: `compositeTokens()` behind it.
+ * @remarks Akulov et al. 2025, arXiv:2509.05165, as in kvpress' KVComposePress (`agg_task=max`, `agg_group=mean`).
+ * Weights on KV rows `[G, n]`. Costs a second prefill, and runs once the whole prompt is read. Composite tokens are
+ * budgets: compose with `compositeTokens()` after it.
  */
 export const kvcompose = weightScorer(
   'kvcompose',

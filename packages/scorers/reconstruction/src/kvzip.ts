@@ -2,8 +2,8 @@ import { flag, outputLengths, positions, weightScorer, whole } from '@kv/core';
 import type { ProviderEngine, Signal } from '@kv/core';
 
 /**
- * The largest weight that each slot receives while the model is made to repeat the context, f32 `[H, n]`: a second pass
- * over it.
+ * Signal: the largest weight that each slot receives while the model is made to repeat the context, f32 `[H, n]`. Costs
+ * a second pass over the context.
  */
 export const reconstruction: Signal<'attention'> = {
   id: 'reconstruction',
@@ -11,7 +11,7 @@ export const reconstruction: Signal<'attention'> = {
   cost: 'pass',
   provide: (engine, layer) => engine.observeMax(repeating(engine), layer),
 };
-/** The same, the weights of each query divided by |h|_2, h what the layer reads of its token. */
+/** Signal: `reconstruction` with the weights of each query divided by |h|_2, h the layer's input for its token. */
 export const reconstructionOverHidden: Signal<'attention'> = {
   ...reconstruction,
   args: { over: 'hidden' },
@@ -26,10 +26,10 @@ const repeating = ({ encode, ids }: ProviderEngine): readonly number[] => [
  * KVzip: the largest attention weight that a slot receives from the query heads of its group while the model repeats
  * the context, so nothing about a later question is needed.
  *
- * @remarks Kim et al. 2025, arXiv:2505.23416. Weights on KV rows `[G, n]`; sinks are forced. Costs a second prefill, and
- * runs once the whole prompt is there. The repetition is one pass over the whole cache, where the authors take chunks
- * of 2,000 tokens. `plus` is KVzip+ (Jégou and Jeblick 2026, arXiv:2601.07891), as kvpress'
- * `kvzip_plus_normalization` has it: the largest over queries and heads of a |v W_O|_2 / |h|_2.
+ * @remarks Kim et al. 2025, arXiv:2505.23416. Weights on KV rows `[G, n]`; sinks are forced. Costs a second prefill,
+ * and runs once the whole prompt is read. The repetition is one pass over the whole cache; the authors use chunks of
+ * 2,000 tokens. `plus` is KVzip+ (Jégou and Jeblick 2026, arXiv:2601.07891), as kvpress' `kvzip_plus_normalization`:
+ * the largest over queries and heads of a |v W_O|_2 / |h|_2.
  */
 export const kvzip = weightScorer(
   'kvzip',
