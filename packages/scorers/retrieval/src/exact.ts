@@ -1,8 +1,8 @@
 import { attentionLast, weightScorer } from '@kv/core';
 
 /**
- * The attention weights of the newest query themselves: inside `view` the true top-k of every query, the best that
- * hiding a set of that size can do in mass.
+ * Attention weights of the newest query. Inside `view` this is the exact top-k of every query, the most mass that a set
+ * of that size can hold.
  *
  * @remarks The oracle that PrHS (Zhang et al.) measures against. Weights on query rows `[H, n]`. Reads every key, so it
  * saves nothing: a yardstick.

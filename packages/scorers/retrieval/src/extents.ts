@@ -1,17 +1,17 @@
 import type { WasmMemory } from '@kv/core';
 import type { extents } from '@kv/core/shared';
 
-/** What bounds the channels of pages. */
+/** A function that computes the bounds of pages, channel by channel. */
 export type Extents = typeof extents;
 
 /** The function of kernel/page-bounds.ts; pointers are bytes. */
 interface PageModule extends WasmMemory {
   extents(x: number, n: number, d: number, size: number, low: number, high: number): void;
 }
-/** Vectors that are looked at together: they stay in the second-level cache. */
+/** Vectors processed together: they fit the second-level cache. */
 const MANY = 512;
 
-/** `Extents` by the module of kernel/page-bounds.ts. */
+/** Returns `Extents` that runs the module of kernel/page-bounds.ts. */
 export const extentsBy =
   (k: PageModule): Extents =>
   (x, d, each, low, high) => {

@@ -2,12 +2,12 @@ import { count, keys, queries, scorer } from '@kv/core';
 import type { Tensor } from '@kv/core';
 
 /**
- * Double Sparsity's label score: q·k over the few channels that carry most of it, those of the largest mean |q_c| times
- * mean |k_c| of the head.
+ * Double Sparsity's label score: q·k over the few channels that carry most of it, those with the largest mean |q_c|
+ * times mean |k_c| of the head.
  *
  * @remarks Yang et al. 2024, arXiv:2408.07092. Scores on query rows `[H, n]`. The authors rank channels on calibration
  * texts by the mean |q_c k_c|; here the sequence's own keys and last queries rank them. Reads `channels` of the d
- * numbers of a key. O(H n d) here, since channels are ranked anew.
+ * numbers of a key. O(H n d) here, since channels are ranked again at every call.
  */
 export const labels = scorer(
   'labels',

@@ -4,7 +4,7 @@ import { extentsBy } from './extents.ts';
 import type { Extents } from './extents.ts';
 import { kernelBytes } from './page-bounds-bytes.ts';
 
-/** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
+/** Upper bound of q·k over a page of keys, written to every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
 export const pageBound = kernel({
   id: 'quest-page-bound',
   inputs: { queries: 'f32', keys: 'f32' },
@@ -50,11 +50,12 @@ fn run(index: u32) {
 });
 
 /**
- * Quest's page bounds: for every slot the largest q·k that any key within the channel-wise bounds of its page could
+ * Quest's page bounds: for every slot, the largest q·k that a key within the channel-wise bounds of its page could
  * have, Σ_c max(q_c max_c, q_c min_c).
  *
- * @remarks Tang et al. 2024, arXiv:2406.10774. Scores on query rows `[H, n]`, alike within a page of slots; the last,
- * partial page competes like any other. At least every true q·k of the page, and equal for pages of one. O(H n d).
+ * @remarks Tang et al. 2024, arXiv:2406.10774. Scores on query rows `[H, n]`, equal within a page of slots; the last,
+ * partial page competes like any other. Never below the true q·k of any slot of the page, and equal to it for pages of
+ * one. O(H n d).
  */
 export const pageBounds = scorer(
   'pageBounds',
