@@ -7,7 +7,7 @@ const isFinder = (x: unknown): x is MatchFinder => typeof x === 'function';
 const isPlace = (x: unknown): x is (position: number) => boolean => typeof x === 'function';
 
 /**
- * Anchors that a finder finds and that are allowed: others sponsor nothing, so that injected ones take no slot.
+ * Detector of anchors that are also on an allowlist: others sponsor nothing, so injected anchors take no slot.
  *
  * @remarks Transactional Attention, section 5.3, for pattern and place; the limit for each text is ours.
  */

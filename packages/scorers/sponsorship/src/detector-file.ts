@@ -1,6 +1,6 @@
 import { KvError, readTensorFile, tensorFile } from '@kv/core';
 
-/** A learned detector of one model: f(h) = σ(W2 GELU(W1 h)) of a hidden state h. */
+/** Weights of a learned detector for one model: f(h) = σ(W2 GELU(W1 h)) of a hidden state h. */
 export interface DetectorWeights {
   /** Channels of a hidden state. */
   readonly width: number;
@@ -10,13 +10,10 @@ export interface DetectorWeights {
   readonly second: Float32Array;
 }
 
-/** Name of the file beside the model. */
+/** Name of the file next to the model. */
 export const DETECTOR_FILE = 'learned-detector.safetensors';
 
-/**
- * A detector as a safetensors file: `first` f32 `[units, width]` and `second` f32 `[units]`, with whatever is to be
- * said about them.
- */
+/** Returns a detector as a safetensors file: `first` f32 `[units, width]` and `second` f32 `[units]`, with metadata. */
 export const detectorFile = (
   { width, first, second }: DetectorWeights,
   metadata: Readonly<Record<string, string>> = {},
@@ -29,7 +26,11 @@ export const detectorFile = (
     },
   });
 
-/** Reads what `detectorFile` writes, in f16 and bf16 too. @throws KvError for any other bytes. */
+/**
+ * Reads a file that `detectorFile` writes, also in f16 and bf16.
+ *
+ * @throws KvError for any other bytes.
+ */
 export function readDetector(file: Uint8Array): DetectorWeights {
   const {
       tensors: { first, second },
@@ -46,8 +47,8 @@ export function readDetector(file: Uint8Array): DetectorWeights {
 const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 
 /**
- * f(h) = σ(W2 GELU(W1 h)) of rows `[m, width]`, 0 .. 1: Transactional Attention, eq. 4, with the tanh form of GELU.
- * Sums in f64; O(m units width).
+ * Returns f(h) = σ(W2 GELU(W1 h)) of rows `[m, width]`, in 0 .. 1: Transactional Attention, eq. 4, with the tanh form
+ * of GELU. Sums in f64; O(m units width).
  */
 export function confidence({ width, first, second }: DetectorWeights, rows: Float32Array): Float32Array {
   return Float32Array.from({ length: rows.length / width }, (_, i) => {

@@ -2,37 +2,44 @@ import { partOf, text } from '@kv/core';
 import type { AnySignal, HostArray, Option, OptionPart, StepContext, Signal, Tokens } from '@kv/core';
 
 /**
- * Positions of anchors in a text, ascending: tokens after which something worth keeping follows. Sees the whole
- * sequence so far, evicted tokens included, and the value of the signal that its part names.
+ * Returns the positions of anchors in a text, ascending: tokens followed by something worth keeping. Receives the whole
+ * sequence so far, evicted tokens included, and the value of the signal that the detector declares.
  */
 export type AnchorFinder = (tokens: Tokens, beside?: unknown) => readonly number[];
 export type Detector = OptionPart<'detector', AnchorFinder>;
-/** Declares what finds anchors. */
+/** Defines a detector: an option part that finds anchors. */
 export const detector = partOf<'detector', AnchorFinder>('detector');
 
 type Reader = { readonly signal?: AnySignal | undefined };
-/** The signal that a part reads beside text, among a piece's needs; its value goes by a name that only the part knows. */
+/**
+ * The signal that a detector or ranker declares in addition to the text, as a list for a piece's `needs`. Only the part
+ * knows the name of its value.
+ */
 export const beside = ({ signal }: Reader): readonly Signal<never, unknown>[] =>
   signal ? [signal as Signal<never, unknown>] : [];
-/** Its value, among what a piece reads. */
+/** Returns the value of that signal from the context of the piece. */
 export const besideOf = (ctx: object, { signal }: Reader): unknown =>
   signal && (ctx as Readonly<Record<string, unknown>>)[signal.as];
 
-/** A place where a pattern matched: the text, from which character it stands, and the token in which it ends. */
+/**
+ * A match of a pattern: its text, the offset of its first character, and the position of the token in which it ends.
+ */
 export interface PatternMatch {
   readonly text: string;
   readonly start: number;
   readonly position: number;
 }
-/** Matches in the order of the text. */
+/** Returns matches in the order of the text. */
 export type MatchFinder = (tokens: Tokens) => readonly PatternMatch[];
 
-/** Characters before the end of what was searched that are searched again: a match there may have been cut off. */
+/**
+ * Characters searched again when the text grows: a match at the old end may have been cut off. Also the longest match.
+ */
 const OVERLAP = 256;
 
 /**
- * A finder from a pattern. It searches a sequence that grows from where it stopped, so every character once; matches
- * are at most 256 characters long.
+ * Returns a finder of a pattern's matches. A sequence that grows is searched from where the last search stopped, so
+ * every character is read about once; matches are at most 256 characters long.
  */
 export function finding(pattern: RegExp): MatchFinder {
   const every = new RegExp(pattern.source, [...new Set([...pattern.flags, 'g'])].join(''));
@@ -61,11 +68,11 @@ export function finding(pattern: RegExp): MatchFinder {
   };
 }
 
-/** Positions of matches, each once. */
+/** Returns the positions of matches, each once. */
 export const positionsOf = (matches: readonly PatternMatch[]): readonly number[] =>
   [...new Set(matches.map((m) => m.position))].sort((a, b) => a - b);
 
-/** `/source/flags`, or the source alone, as a regular expression; undefined for what is none. */
+/** Parses `/source/flags`, or the source alone, as a regular expression; undefined for anything else. */
 function expressionOf(x: unknown): RegExp | undefined {
   if (x instanceof RegExp) return x;
   if (typeof x !== 'string' || x === '') return undefined;
@@ -76,16 +83,19 @@ function expressionOf(x: unknown): RegExp | undefined {
     return undefined;
   }
 }
-/** A regular expression, in text as `/source/flags` or its source alone. */
+/** Option of a regular expression, in policy text as `/source/flags` or its source alone. */
 export const expression = (fallback: string, says: string): Option<string | RegExp> =>
   text(fallback, 'a regular expression', says, (x) => {
     const pattern = expressionOf(x);
     return pattern && (pattern.flags === '' ? pattern.source : String(pattern));
   });
-/** The regular expression of a settled option. */
+/** Returns the regular expression of a resolved option. */
 export const compilePattern = (pattern: string | RegExp): RegExp => expressionOf(pattern) ?? /(?!)/;
 
-/** The last token of every match of a pattern, of 256 characters at most. Offsets and matches count in UTF-16 units. */
+/**
+ * Detector: the last token of every match of a pattern, of 256 characters at most. Offsets and matches count in UTF-16
+ * units.
+ */
 export const matching = detector(
   'matching',
   {
@@ -99,7 +109,7 @@ export const matching = detector(
   },
 );
 
-/** The last token that starts before the offset `end`, or -1. */
+/** Returns the last token that starts before the offset `end`, or -1. */
 function tokenBefore(end: number, offsets: Tokens['offsets']): number {
   let low = 0,
     high = offsets.length;
@@ -113,8 +123,8 @@ function tokenBefore(end: number, offsets: Tokens['offsets']): number {
 
 const known = new WeakMap<object, WeakMap<Tokens, HostArray>>();
 /**
- * A row by position of the tokens seen, f32 `[1, length]`, as `fill` writes it; remembered for `owner` until the text
- * grows, as every layer asks for the same.
+ * Returns a row by position of the tokens seen, f32 `[1, length]`, written by `fill`. Cached for `owner` until the text
+ * grows, since every layer asks for the same.
  */
 export function byPosition(
   { at: { length }, tokens }: StepContext & { readonly tokens: Tokens },
@@ -132,7 +142,7 @@ export function byPosition(
   return row;
 }
 
-/** The anchors that a piece's detector finds, as 1 and 0 by position. */
+/** Returns the anchors that a piece's detector finds, as 1 and 0 by position. */
 export const anchorRow = (
   ctx: StepContext & { readonly tokens: Tokens },
   options: { readonly anchors: Detector },

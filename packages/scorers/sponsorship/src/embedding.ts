@@ -3,7 +3,7 @@ import type { Embeddings, Option, Tokens } from '@kv/core';
 import { detector } from './detector.ts';
 
 const CONCEPTS = 'password, code, key, token, secret, credential, PIN, number, remember';
-/** Words and phrases with commas between them, from such a text or a list; undefined without any. */
+/** Normalises a comma-separated text, or a list, of words and phrases; undefined if there is none. */
 function listed(x: unknown): string | undefined {
   const all: readonly unknown[] = typeof x === 'string' ? x.split(',') : Array.isArray(x) ? x : [];
   const words = all.map((word) => (typeof word === 'string' ? word.trim() : ''));
@@ -17,7 +17,7 @@ const concepts: Option<string | readonly string[]> = text(
 );
 /** A colon or equals sign that opens a value. */
 const SIGN = /(?<![:=])[:=：＝](?![:=/>])/;
-/** Tokens after an anchor in which such a sign is looked for: "code is:". */
+/** Tokens after an anchor in which that sign is looked for: "code is:". */
 const NEAR = 3;
 
 interface Word {
@@ -36,7 +36,7 @@ const dot = (a: Float32Array, b: Float32Array): number => {
   return sum;
 };
 
-/** One model's embeddings of the concepts, alone and behind a space, and of every token that was met. */
+/** Embeddings of the concepts in one model, alone and after a space, and of every token met. */
 function measure(given: Embeddings, said: readonly string[]): Measured {
   const rows = new Map<number, Word>(),
     inners = new Map<number, Float64Array>();
@@ -70,9 +70,9 @@ function measure(given: Embeddings, said: readonly string[]): Measured {
 }
 
 /**
- * Tokens whose input embeddings mean an anchor: the cosine to a concept's is at least `above`, of as many tokens as the
- * concept has, side by side. Of neighbours the last is the anchor, or the colon or equals sign that follows within
- * three tokens.
+ * Detector: tokens whose input embeddings mean an anchor. The cosine to a concept's embedding is at least `above`, over
+ * as many adjacent tokens as the concept has. Of adjacent matches the last is the anchor, or the colon or equals sign
+ * that follows within three tokens.
  *
  * @remarks Transactional Attention, section 3.2, which prints neither concepts nor threshold: both are ours. Finds
  * other languages as far as the model's embedding puts their words near the concepts; naming them among the concepts
@@ -98,7 +98,7 @@ export const embedding = detector(
     const measured = new WeakMap<Embeddings, Measured>();
     const done = new WeakMap<Tokens, boolean[]>();
     return (tokens, beside) => {
-      const given = beside as Embeddings; // the signal that it needs
+      const given = beside as Embeddings; // its declared signal
       const { ids, text: all, offsets } = tokens;
       const m = measured.get(given) ?? measure(given, said);
       const close = done.get(tokens) ?? [];
@@ -113,7 +113,7 @@ export const embedding = detector(
   },
 );
 
-/** Cosine of the tokens that end at i to a word of as many. */
+/** Cosine between the tokens that end at i and a concept of as many tokens. */
 function cosine({ row, words, inner }: Measured, ids: readonly number[], i: number, w: number): number {
   const {
       rows: { length },
@@ -130,7 +130,7 @@ function cosine({ row, words, inner }: Measured, ids: readonly number[], i: numb
   return sum / (Math.sqrt(own * square) || 1);
 }
 
-/** The token of the sign that follows an anchor in its clause, else the anchor. */
+/** Returns the token of the sign that follows an anchor in its clause, else the anchor. */
 function signAfter(i: number, text: string, offsets: Tokens['offsets']): number {
   for (let j = i; j <= Math.min(offsets.length - 1, i + NEAR); j++) {
     const [start, end] = offsets[j],

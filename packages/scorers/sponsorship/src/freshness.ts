@@ -1,11 +1,13 @@
 import { as, onStep, share, state } from '@kv/core';
 import type { Signal } from '@kv/core';
 
-/** Freshness of every position, f32 `[1, N]`: 1 when it is new, times `decay` after every token generated since. */
+/**
+ * Signal: freshness of every position, f32 `[1, N]`: 1 for a new one, times `decay` for every token generated since.
+ */
 export const freshness = (decay: number): Signal<'fresh'> =>
   as('fresh', state(`freshness(${decay})`, { kind: 'position', rows: 'model', init: 1 }));
 
-/** The step hook that ages it, once a token for the whole model. */
+/** Step hook that applies the decay, once a token for the whole model. */
 export const aging = onStep(
   'aging',
   {

@@ -5,10 +5,10 @@ import { learnedRank } from './learned.ts';
 import { vouchFor, vouchingOptions } from './vouching.ts';
 
 /**
- * LearnRank: anchors vouch as much as they are sure, V_j = Σ f_i 0.8^(j - i) over i < j <= i + L with f_i > 0.3.
+ * LearnRank: anchors vouch by their confidence f, V_j = Σ f_i 0.8^(j - i) over i < j <= i + L with f_i > 0.3.
  *
- * @remarks Transactional Attention, eq. 5. Weights on KV rows `[G, n]`. The paper prints no strength: 15, sponsorship's, is ours; with 1 a voucher
- * falls below recency within three tokens.
+ * @remarks Transactional Attention, eq. 5. Weights on KV rows `[G, n]`. The paper prints no strength: 15,
+ * sponsorship's, is ours; with 1 a voucher falls below recency within three tokens.
  */
 export const learnRank = weightScorer(
   'learnRank',

@@ -4,10 +4,13 @@ import { detector } from './detector.ts';
 import { confidence, DETECTOR_FILE, readDetector } from './detector-file.ts';
 import type { DetectorWeights } from './detector-file.ts';
 
-/** How surely each token is an anchor, 0 .. 1 by position, from the text and the value of the signal it names. */
+/**
+ * Returns the confidence that each token is an anchor, 0 .. 1 by position, from the text and the value of the signal
+ * that the ranker declares.
+ */
 export type AnchorRank = (tokens: Tokens, beside?: unknown) => ArrayLike<number>;
 export type Ranker = OptionPart<'ranker', AnchorRank>;
-/** Declares what says how surely each token is an anchor. */
+/** Defines a ranker: an option part that rates each token's confidence of being an anchor. */
 export const ranker = partOf<'ranker', AnchorRank>('ranker');
 
 const weights = value(
@@ -16,7 +19,7 @@ const weights = value(
   (x): x is Uint8Array => x instanceof Uint8Array,
 );
 const read = new WeakMap<Uint8Array, DetectorWeights>();
-/** Files that were given, each with a number of its own: signals of one file are one. */
+/** Numbers of the files passed as options: the same bytes object gives the same signal. */
 const given = new WeakMap<Uint8Array, number>();
 let count = 0;
 const numberOf = (file: Uint8Array): number => {
@@ -26,8 +29,9 @@ const numberOf = (file: Uint8Array): number => {
 };
 
 /**
- * How surely each token is an anchor, f32 `[tokens]` by position. @throws KvError where no detector lies beside the
- * model, or it is of another width.
+ * Signal: the confidence that each token is an anchor, f32 `[tokens]` by position.
+ *
+ * @throws KvError where no detector lies next to the model, or its width is not the model's.
  */
 function confidences(bytes?: Uint8Array): Signal<'confidences', Float32Array> {
   const args = bytes && { weights: numberOf(bytes) };
@@ -59,11 +63,13 @@ function confidences(bytes?: Uint8Array): Signal<'confidences', Float32Array> {
 }
 
 /**
- * Tokens that an MLP takes for anchors by their hidden state behind the last layer, f(h) = σ(W2 GELU(W1 h)) > 0.5.
+ * Detector: tokens that an MLP classifies as anchors by their hidden state after the last layer, f(h) = σ(W2 GELU(W1
+ * h)) > 0.5.
  *
- * @remarks Transactional Attention, section 5.1, eq. 4. Hidden states exist once the last layer is through: a policy
- * with it looks at the whole prompt and evicts once, after prefill, then whenever its cadence says. They are behind the
- * final norm, and those of a token never change, whatever is evicted later. O(units width) a token, on the host.
+ * @remarks Transactional Attention, section 5.1, eq. 4. Hidden states exist once the last layer has run: a policy with
+ * this detector reads the whole prompt and evicts once, after prefill, then whenever its cadence says. Hidden states
+ * are taken after the final norm, and those of a token never change, whatever is evicted later. O(units width) a token,
+ * on the host.
  * @throws KvError in an event where the model has no detector, or one of another width.
  */
 export const learned = detector(
@@ -79,12 +85,12 @@ export const learned = detector(
   },
   ({ above }) =>
     (_, beside) => {
-      const f = beside as Float32Array; // the signal that it needs
+      const f = beside as Float32Array; // its declared signal
       return Array.from(f.keys()).filter((i) => f[i] > above);
     },
 );
 
-/** The confidences that `learned` looks at, for `learnRank`. */
+/** Ranker with the confidences of `learned`, for `learnRank`. */
 export const learnedRank = ranker(
   'learnedRank',
   {
@@ -93,5 +99,5 @@ export const learnedRank = ranker(
     options: { weights },
     needs: (o) => confidences(o.weights),
   },
-  () => (_, beside) => beside as Float32Array, // the signal that it needs
+  () => (_, beside) => beside as Float32Array, // its declared signal
 );

@@ -1,17 +1,20 @@
 import { explicitKeys } from './regex.ts';
 
 const HIDDEN = '[redacted]';
-/** What stands after an anchor: its value, in quotes or not, with the scheme of an HTTP header; shorter ones are words. */
+/**
+ * The value after an anchor, in quotes or not, with the scheme of an HTTP header. Values of under 4 characters are
+ * ordinary words.
+ */
 const VALUE = /^[\s"'`\\]{0,64}(?:(?:Bearer|Basic|Token)\s+)?([^\s"'`,;\\]{4,512})/i;
 const USER = /(?<=\b[a-z][a-z0-9+.-]{0,31}:\/\/)[^\s/@]{1,512}(?=@)/gi;
 
 type Span = readonly [from: number, to: number];
 
 /**
- * A text with the values behind explicit keys hidden, and who an address is asked for by.
+ * Returns a text with the values after explicit keys hidden, and the user part of addresses.
  *
- * @param before what the text follows, such as the prompt of an answer: a key that ends it counts, and its values are
- * hidden wherever the text repeats them
+ * @param before the text that precedes it, such as the prompt of an answer: a key at its end counts, and its values are
+ * hidden wherever the text repeats them. Default none
  */
 export function redact(text: string, before = ''): string {
   if (before === '') return withoutUser(withoutSpans(text, valuesOf(text)));
@@ -24,7 +27,7 @@ export function redact(text: string, before = ''): string {
   return withoutUser([...new Set(known)].reduce(withoutValue, withoutSpans(text, after)));
 }
 
-/** Addresses that are asked for by somebody, without whom. */
+/** Returns the text with the user part of every address hidden. */
 export const withoutUser = (text: string): string => text.replace(USER, HIDDEN);
 
 function valuesOf(text: string): readonly Span[] {
@@ -33,7 +36,7 @@ function valuesOf(text: string): readonly Span[] {
   for (const { start, text: anchor } of explicitKeys({ ids: [0], text, offsets: [[0, text.length]] })) {
     const end = start + anchor.length,
       value = VALUE.exec(text.slice(end, end + 1024));
-    if (value?.[1] === undefined || end < done || anchor.endsWith('://')) continue; // of an address only its user goes
+    if (value?.[1] === undefined || end < done || anchor.endsWith('://')) continue; // addresses lose only the user part
     done = end + value[0].length;
     spans.push([done - value[1].length, done]);
   }
@@ -49,7 +52,7 @@ function withoutSpans(text: string, spans: readonly Span[]): string {
   return out + text.slice(done);
 }
 
-/** A value without the full stop of its sentence, or the bracket of its object. */
+/** Returns a value without the full stop of its sentence, or the bracket of its object. */
 const bare = (value: string): string => value.replace(/[.!?)\]}>]+$/, '');
 
 const withoutValue = (text: string, value: string): string =>

@@ -3,14 +3,14 @@ import type { MatchFinder } from './detector.ts';
 
 const NAME =
   'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?';
-/** Words that may be glued to a name, as in apiKey, access_token, DB_PASSWORD. */
+/** Words that may be joined to a name, as in apiKey, access_token, DB_PASSWORD. */
 const BEFORE = '(?:api|access|secret|private|public|client|auth|bearer|session|refresh|user|admin|db|database)[ _.-]?';
 /**
  * A closing quote, escaped or not, "is" or "was", then one colon or equals sign that is no `::`, `://`, `==` or `=>`.
  */
 const AFTER = String.raw`["'\]\\]*(?:[ \t]+(?:is|was))?[ \t]*(?::(?!:|\/\/)|=(?![=>]))`;
 const names = (name: string): string => `(?:${BEFORE}){0,4}(?:${name})`;
-/** What a speaker calls a secret whatever it looks like, and words that follow "is" where none is told. */
+/** SECRET: names of secrets that count whatever the value looks like. NO_VALUE: words after "is" that are no value. */
 const SECRET = 'password|passwd|passphrase|passcode|pwd',
   NO_VALUE =
     'an?|the|not|no|now|so|too|very|also|still|never|always|being|been|in|on|at|to|for|from|of|by|as|what|that|this|your|my|our|his|her|their|its|required|needed|wrong|right|correct|incorrect|invalid|valid|expired|missing|empty|weak|strong|secret|safe|stored|kept|used|sent|set|changed|lost|stolen|given|known';
@@ -19,7 +19,7 @@ const VALUE = String.raw`(?=["'“‘\`]|[^\s\d]{0,48}\d)`;
 /** Plain speech: "My API key is AB12", "The password is hunter2", "the passphrase was swordfish". */
 const told = (name: string): string =>
   String.raw`(?<![a-z0-9])(?:${names(name)}[ \t]+(?:is|was)(?=[ \t]+(?:${VALUE}))|${names(SECRET)}[ \t]+(?:is|was)(?=[ \t]+(?!(?:${NO_VALUE})(?![a-z0-9]))\w))`;
-/** A bearer token, and an address that may hold a password: of a database, or with one before its @. */
+/** A bearer token, and an address that may hold a password: of a database, or with a password before its @. */
 const WORN = String.raw`(?<![a-z0-9])bearer(?=[ \t]+[\w.~+/=-]{0,64}[\d._~+/=-]\w)|(?<![a-z0-9])(?:(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sftp|ftp)://|https?://(?=[^\s/@:]{1,64}:[^\s/@]{1,64}@))`;
 /** A name with its colon or equals sign; a flag of a command line; an opening tag; plain speech. */
 const forms = (name: string): RegExp =>
@@ -28,14 +28,14 @@ const forms = (name: string): RegExp =>
     'i',
   );
 
-/** Where the explicit keys of `regex` stand, with their text. */
+/** Matches of the explicit keys of `regex`, with their text. */
 export const explicitKeys: MatchFinder = finding(forms(NAME));
 
 /**
- * Explicit keys, such as `key:`, `"password":`, `Authorization:`, `session_id=`, `API_KEY =`, `code is:`, `magic X
- * number is:`, `--token`, `<api_key>`; in any case and in JSON (escaped
- * too), YAML, HTTP header, INI, ENV and tool-call form; plain speech, such as `My API key is AB12`, `Bearer abc.def`
- * and `postgres://`. The anchor is the token in which all this ends, the one before the value.
+ * Detector: explicit keys, such as `key:`, `"password":`, `Authorization:`, `session_id=`, `API_KEY =`, `code is:`,
+ * `magic X number is:`, `--token`, `<api_key>`; in any case and in JSON (escaped too), YAML, HTTP header, INI, ENV and
+ * tool-call form; plain speech, such as `My API key is AB12`, `Bearer abc.def` and `postgres://`. The anchor is the
+ * token in which the match ends, the one before the value.
  *
  * @remarks Transactional Attention, section 3.2, with the patterns written out by us: the paper lists four.
  */
@@ -49,8 +49,8 @@ export const regex = detector(
 );
 
 /**
- * A finder of names from a list, such as the keywords of a secret scanner: `adafruit_key = `, and prefixes that end in
- * - or _ (`ghp_`) where they stand.
+ * Returns a finder of names from a list, such as the keywords of a secret scanner: `adafruit_key = `, and prefixes that
+ * end in - or _ (`ghp_`) wherever they occur.
  *
  * @remarks A keyword may be followed by up to 24 more letters, digits, dots or dashes before its colon or equals sign.
  */

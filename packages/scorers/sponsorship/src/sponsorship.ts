@@ -5,12 +5,12 @@ import { regex } from './regex.ts';
 import { vouchFor, vouchingOptions } from './vouching.ts';
 
 /**
- * Sponsorship: anchors such as `password:` vouch for the L tokens after them, V_j = Σ B_i 0.8^(j - i) over anchors i <
- * j <= i + L.
+ * Sponsorship: anchors such as `password:` vouch for the L tokens after them, V_j = Σ B_i 0.8^(j - i) over anchors
+ * i < j <= i + L.
  *
  * @remarks Transactional Attention, eq. 2 and algorithm 1. Weights on KV rows `[G, n]`, 0 away from anchors; an anchor
- * vouches also when it is evicted itself. B_i counts from B down by `decay` a generated token, not a prefill block.
- * Reads no attention.
+ * vouches also after it is evicted itself. B_i starts at B and is multiplied by `decay` for every generated token, not
+ * for a prefill block. Reads no attention.
  */
 export const sponsorship = weightScorer(
   'sponsorship',

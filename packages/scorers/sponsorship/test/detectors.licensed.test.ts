@@ -5,7 +5,7 @@ import { said } from './tokenise.ts';
 
 const shared = process.env['KV_SHARED'];
 
-/** Words of others under the MIT licence: they are not part of this repository. */
+/** Third-party words under the MIT licence, which are not part of this repository. */
 test.skipIf(shared === undefined)("gitleaks' keywords are found as names and as prefixes", () => {
   const text = readFileSync(`${shared}/data/anchors/gitleaks_keywords.json`, 'utf8'),
     { rules } = JSON.parse(text) as { rules: { keywords: string[] }[] },

@@ -44,7 +44,7 @@ const weightsOf = ({
   readonly first: readonly (readonly number[])[];
   readonly second: readonly number[];
 }) => ({ width, first: Float32Array.from(first.flat()), second: Float32Array.from(second) });
-/** An engine that has seen these hidden states, `[tokens, width]`, and beside whose model this file lies. */
+/** Returns an engine with these hidden states, `[tokens, width]`, and this file next to its model. */
 const engine = (states: Float32Array, width: number, file?: Uint8Array): ProviderEngine =>
   ({
     artifact: async (name: string) => (name === DETECTOR_FILE ? file : undefined),

@@ -9,6 +9,6 @@ export const tokenise = (text: string, size?: number): Tokens => {
     offsets = [...text.matchAll(cuts)].map((m) => [m.index, m.index + m[0].length] as const);
   return { ids: offsets.map((_, i) => i), text, offsets };
 };
-/** What of a text is a match. */
+/** Returns the matched parts of a text. */
 export const said = (find: (t: Tokens) => readonly { text: string }[], text: string): string[] =>
   find(tokenise(text)).map((m) => m.text);
