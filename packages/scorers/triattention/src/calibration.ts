@@ -1,7 +1,8 @@
 import type { PreRope } from './pre-rope.ts';
 
 /**
- * Queries of one layer as attention reads them, `[H, m, d]`, with the angles that turned them, cos and sin `[m, half]`.
+ * Queries of one layer as attention reads them, `[H, m, d]`, with the angles of their rotation, cos and sin
+ * `[m, half]`.
  */
 export interface RotatedQueries {
   readonly q: Float32Array;
@@ -11,7 +12,8 @@ export interface RotatedQueries {
 }
 
 /**
- * Adds up queries before rotation, one layer's: turned back by their own angles, an attention factor taken out.
+ * Returns an accumulator of one layer's queries before rotation: turned back by their own angles, and divided by any
+ * attention factor.
  *
  * @remarks TriAttention's calibration: E[q] and E[|q_f|] over all tokens alike, after any norm of the queries and
  * before rotation.

@@ -1,18 +1,18 @@
 import { KvError, readTensorFile, sidecar, tensorFile } from '@kv/core';
 import type { Signal } from '@kv/core';
 
-/** One layer's queries before rotation, over a calibration text. */
+/** Statistics of one layer's queries before rotation, over a calibration text. */
 export interface PreRope {
   /** E[q] of every channel, `[H, d]`; the pair (i, i + half) is one complex number. */
   readonly mean: Float32Array;
   /** E[|q_f|] of every pair, `[H, half]`. */
   readonly size: Float32Array;
-  /** Pairs that rotate. */
+  /** Number of pairs that rotate. */
   readonly half: number;
 }
-/** All layers of a model. */
+/** Statistics of all layers of a model. */
 export interface Statistics {
-  /** Tokens that they are of. */
+  /** Number of tokens in the calibration text. */
   readonly tokens: number;
   readonly rows: readonly PreRope[];
 }
@@ -21,10 +21,10 @@ interface Heads {
   readonly headDim: number;
 }
 
-/** Name of the file beside the model. */
+/** Name of the file next to the model. */
 export const PRE_ROPE_FILE = 'pre-rope.safetensors';
 
-/** Statistics as a safetensors file: `mean` f32 `[L, H, d]` and `size` f32 `[L, H, half]`. */
+/** Returns the statistics as a safetensors file: `mean` f32 `[L, H, d]` and `size` f32 `[L, H, half]`. */
 export function preRopeFile(
   { tokens, rows }: Statistics,
   { queryHeads: H, headDim: d }: Heads,
@@ -40,7 +40,11 @@ export function preRopeFile(
   });
 }
 
-/** Reads what `preRopeFile` writes. @throws KvError for any other bytes. */
+/**
+ * Reads a file that `preRopeFile` writes.
+ *
+ * @throws KvError for any other bytes.
+ */
 export function readPreRope(file: Uint8Array): Statistics & Heads {
   const {
       tensors: { mean, size },
@@ -65,9 +69,9 @@ export function readPreRope(file: Uint8Array): Statistics & Heads {
 }
 
 /**
- * Statistics of a layer's queries before rotation, from `pre-rope.safetensors` beside the model.
+ * Signal: statistics of a layer's queries before rotation, from `pre-rope.safetensors` next to the model.
  *
- * @throws KvError where the file is missing, or is of another model.
+ * @throws KvError where the file is missing or belongs to another model.
  */
 export const preRope: Signal<'preRope', PreRope & Heads> = sidecar({
   as: 'preRope',

@@ -3,7 +3,7 @@ import type { Rope } from '@kv/core';
 import { preRope } from './pre-rope.ts';
 import type { PreRope } from './pre-rope.ts';
 
-/** Mean over the future distances of what a mean query would be turned by, and what keys are scaled by. */
+/** Returns the mean cos and sin over the future distances, and the factor by which the rotation scales. */
 function ahead(
   { rotary, angles }: Rope,
   t: number,
@@ -21,7 +21,10 @@ function ahead(
   return { cos: mean(cos), sin: mean(sin), factor: half === 0 ? 1 : Math.hypot(cos[0], sin[0]) };
 }
 
-/** A mean query turned to where future queries stand, `[H, d]`, and the weight of every pair's length, `[H, half]`. */
+/**
+ * Returns a mean query turned to the positions of future queries, `[H, d]`, and the weight of every pair's length,
+ * `[H, half]`.
+ */
 function centre(
   { mean, size, half }: PreRope,
   heads: number,
@@ -42,14 +45,14 @@ function centre(
 }
 
 /**
- * TriAttention: how a key would fare with the queries to come, from calibrated statistics of queries before rotation, S
- * = Σ_f |E q_f| |k_f| cos(ω_f Δ + φ_f) + Σ_f (E|q_f| - |E q_f|) |k_f|, averaged over future distances.
+ * TriAttention: the expected score of a key for future queries, from calibrated statistics of queries before rotation,
+ * S = Σ_f |E q_f| |k_f| cos(ω_f Δ + φ_f) + Σ_f (E|q_f| - |E q_f|) |k_f|, averaged over future distances.
  *
  * @remarks Mao et al. 2026, arXiv:2604.04921. In its linear form: the mean over distances is one inner product of the
  * cached key with a turned mean query. Scores on query rows `[H, n]`, neither scaled nor softmaxed; compose with
- * `zScore()` and `reduceHeads({ kind: 'max' })`. Time t is the position of the next token. Channels that do not rotate count with
- * their mean. O(H n d), and a file beside the model.
- * @throws KvError in an event where the statistics are of another shape.
+ * `zScore()` and `reduceHeads({ kind: 'max' })`. Time t is the position of the next token. Channels that do not rotate
+ * count with their mean. O(H n d), and a file next to the model.
+ * @throws KvError in an event where the statistics have another shape.
  */
 export const triattention = scorer(
   'triattention',
@@ -107,7 +110,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = k.shape,
       [H = 0, half = 0] = spread.shape,
       group = H / Math.max(1, G),
-      wide = d + half, // the lengths of the pairs behind every key
+      wide = d + half, // every key followed by the lengths of its pairs
       x = new Float32Array(n * wide),
       q = new Float32Array(group * wide),
       found = new Float32Array(group * n);
