@@ -7,8 +7,8 @@ import { lastQueries } from './last-queries.ts';
  * group, and at least the mean of these over the head's slots.
  *
  * @remarks Feng et al. 2025, arXiv:2510.13334. Each row is pooled and keeps its mass before the window. Weights on KV
- * rows `[G, n]`; the window is forced. The paper weighs by the size of the value in the output: put `outputShare()`
- * behind it. O(w H n d).
+ * rows `[G, n]`; the window is forced. The paper also weighs by the size of the value in the output: compose with
+ * `outputShare()` after it. O(w H n d).
  */
 export const defensive = weightScorer(
   'defensive',

@@ -5,14 +5,15 @@ import { windowSignal } from '@kv/core/shared';
 const normalized = (question: number) => attentionWindow(question, 'normalized');
 
 /**
- * Finch: the attention that a slot receives from the queries of the question, each times the number of other slots that
- * it sees, so that a late query, whose weights are spread over more, counts as much as an early one.
+ * Finch: the attention that a slot receives from the queries of the question, each multiplied by the number of other
+ * slots that it sees, so that a late query, whose weights are spread over more slots, counts as much as an early one.
  *
- * @remarks Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716, as kvpress' FinchPress has it: mean over the
- * queries, no pooling. Weights on query rows `[H, n]`; the question's own slots are forced. O(w H n d). The authors turn
- * what is kept to consecutive positions: `rerotate()` behind the selector. With a delimiter the question is what follows
- * its last place in the prompt, softmax(q·k / √d) without soft caps or sliding windows; the delimiter itself is context.
- * @throws KvError where the prompt has no delimiter, nothing behind it, or more than `question` tokens.
+ * @remarks Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716, as kvpress' FinchPress: mean over the queries, no
+ * pooling. Weights on query rows `[H, n]`; the question's own slots are forced. O(w H n d). The authors rotate what is
+ * kept to consecutive positions: compose with `rerotate()` after the selector. With a delimiter the question is the
+ * text after its last occurrence in the prompt, and scores are softmax(q·k / √d) without soft caps or sliding windows;
+ * the delimiter itself is context.
+ * @throws KvError where the prompt has no delimiter, no token after it, or more than `question` tokens after it.
  */
 export const finch = weightScorer(
   'finch',
@@ -35,14 +36,14 @@ export const finch = weightScorer(
   (ctx, { question, delimiter }) => {
     const { ops, at, attention, queries: q, keys: k, positions: p, tokens: read } = ctx;
     if (attention) return { scores: attention, forced: ops.lastSlots(attention, question) };
-    // these are the signals that it names with a delimiter
+    // with a delimiter, `needs` names these signals
     const w = behind(read!, at, delimiter, question);
     const scores = windowSignal(normalized(w), { ops, at, queries: q!, keys: k!, positions: p! })!;
     return { scores, forced: ops.lastSlots(scores, w) };
   },
 );
 
-/** Tokens of the prompt that end behind the last place of the delimiter. */
+/** Returns the number of the prompt's tokens that end after the last occurrence of the delimiter. */
 function behind(
   { text: all, offsets }: Tokens,
   { promptLength }: LayerContext,

@@ -6,8 +6,8 @@ import { lastQueries } from './last-queries.ts';
  * R-KV's importance: for each of the last w queries the softmax, over the slots before the window, of the largest logit
  * of the head group; mean over the queries, maximum over neighbours.
  *
- * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`, 0 in the window, which is forced. O(w H n
- * d).
+ * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`, 0 in the window, which is forced.
+ * O(w H n d).
  */
 export const importance = weightScorer(
   'importance',

@@ -4,7 +4,7 @@ interface Window {
   readonly window: number;
 }
 
-/** What a piece declares that attends from the last w queries: what it reads, and that their own slots stay. */
+/** `needs` and `ends` of a piece that reads the attention of the last w queries, whose own slots stay. */
 export const lastQueries = {
   needs: ({ window }: Window) => [queries(window), keys, positions] as const,
   ends: ({ window: last }: Window) => ({ last }),

@@ -1,12 +1,12 @@
 import { kernel, keys, number, weightScorer } from '@kv/core';
 import { dotWith, range } from '@kv/core/shared';
 
-/** Slots that all of a row are compared with together; most have met a near one among these. */
+/** Slots that all of a row are compared with at once; most slots meet a near one among the first. */
 const BLOCK = 16;
 
 /**
- * For every vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` and 1 over its lengths `[G,
- * n]` to u32 `[G, n]`.
+ * For every vector of a row, the last other one with a cosine above `near`, or slot 0: x `[G, n, d]` and its inverse
+ * lengths `[G, n]` to u32 `[G, n]`.
  */
 export const lastNear = kernel({
   id: 'last-near',
@@ -37,8 +37,8 @@ fn run(index: u32) {
     for (let g = 0; g < G; g++) {
       const own = x.data.subarray(g * n * d, (g * n + lengths[g]) * d),
         by = inverse.data.subarray(g * n, (g + 1) * n);
-      let open = range(0, lengths[g]); // slots that have met none that is near
-      // blocks of the others from the last one on, the larger the fewer are open
+      let open = range(0, lengths[g]); // slots without a near one so far
+      // blocks of the others, from the last one back; blocks grow as fewer slots are open
       for (let end = lengths[g], from = end; end > 0 && open.length > 0; end = from) {
         from = Math.max(0, end - BLOCK * Math.floor(n / open.length));
         const size = end - from;
@@ -58,7 +58,7 @@ fn run(index: u32) {
   },
 });
 
-/** The vectors of some slots, in their order. */
+/** Returns the vectors of the given slots, in their order. */
 function vectorsOf(x: Float32Array, d: number, slots: Uint32Array): Float32Array {
   if (slots.length * d === x.length) return x;
   const out = new Float32Array(slots.length * d);
@@ -67,8 +67,8 @@ function vectorsOf(x: Float32Array, d: number, slots: Uint32Array): Float32Array
 }
 
 /**
- * R-KV's redundancy: softmax over the slots of the mean cosine that a key has with the others, each key's last
- * near-duplicate left out, so that of keys alike the newest counts as the least redundant.
+ * R-KV's redundancy: softmax over the slots of a key's mean cosine with the others, without each key's last
+ * near-duplicate, so that of similar keys the newest counts as the least redundant.
  *
  * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`; high = redundant, so it enters a sum with a
  * negative weight. No n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding

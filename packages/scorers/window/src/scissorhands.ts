@@ -5,7 +5,7 @@ import { attentionWindow, count, weightScorer, whole } from '@kv/core';
  * saw).
  *
  * @remarks Liu et al. 2023, arXiv:2305.17118 (persistence of importance). Weights in 0 .. 1 on query rows `[H, n]`. The
- * paper's history is 400 steps, and its larger budgets in later layers are an allocator's work. O(w H n d).
+ * paper's history is 400 steps; its larger budgets in later layers are left to an allocator. O(w H n d).
  */
 export const scissorhands = weightScorer(
   'scissorhands',

@@ -19,7 +19,7 @@ import {
 import type { Vector } from './window.oracle.ts';
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
-// the window is of slots; of keys alike the last counts
+// the window counts slots; of equal keys the last counts
 const pieces = [
   importance({ window: 2, kernel: 3 }),
   redundancy(),
@@ -106,7 +106,7 @@ test("R-KV's importance agrees with its oracle", () =>
   onHeads((c) => near(c.row(importance({ window: W, kernel: 3 })), importanceOracle(c.heads, c.keys, W, 3))));
 test("R-KV's redundancy agrees with the whole matrix of cosines", () =>
   onHeads((c) => {
-    // a cosine within rounding of the border may fall on either side
+    // a cosine within rounding of the threshold may fall on either side
     near(c.row(redundancy({ near: 0.4999 })), redundancyOracle(c.keys, 0.4999));
   }));
 test('of keys alike the last is the least redundant', () => {
