@@ -2,12 +2,12 @@ import { count, kernel, KvError, LOWEST, oneOf, unitSelector } from '@kv/core';
 import { placeInUnit } from '@kv/core/shared';
 
 /**
- * Branch dissolution: units go from the lowest score up until the budget is met; the one at the border keeps its best
- * tokens.
+ * Branch dissolution: evicts units from the lowest score up until the budget is met; the last, partly evicted unit
+ * keeps its best tokens.
  *
  * @remarks CrystalCache, eq. 30 to 33 and algorithm 1. Keeps B - 2 to B slots (`least` 3). Where protected units exceed
  * the budget only the forced slots are protected. Of equal units the later one goes first. O(units^2 + n size) a row,
- * without a loop that waits for its own result.
+ * without a sequential loop.
  */
 export const branchDissolution = unitSelector(
   'branchDissolution',
@@ -45,10 +45,10 @@ export const branchDissolution = unitSelector(
 );
 
 /**
- * How many of its slots each unit keeps when units go from the lowest score up, the later of equals first, until
+ * Number of slots that each unit keeps when units go from the lowest score up, the later of equals first, until
  * `excess` slots are gone.
  *
- * @remarks `scores` and `sizes` f32 `[r, units]`, `excess` `[r, 1]`. Every unit finds by itself what went before it:
+ * @remarks `scores` and `sizes` f32 `[r, units]`, `excess` `[r, 1]`. Every unit computes by itself what went before it:
  * O(units) each.
  */
 export const allowance = kernel({

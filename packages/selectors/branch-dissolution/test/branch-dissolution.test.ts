@@ -7,7 +7,7 @@ import { each, kernelLaws, selectorLaws } from '@kv/laws';
 import { allowance, branchDissolution } from '../src/index.ts';
 import { dissolutionOracle } from './branch-dissolution.oracle.ts';
 
-/** Units of so many positions each; a unit scores the mean of its slots. */
+/** Units of `size` positions each; a unit scores the mean of its slots. */
 const runs = unit(
   'runs',
   { options: { size: count(4, 'positions', 'Positions in a unit.') }, needs: [positions] },
