@@ -18,27 +18,27 @@ import type { AnySignal, Ops, Rope, State, Tensor } from '@kv/core';
 import { decode, matching, newestKey, PER_FIELD, remember } from './history.ts';
 
 const past = state('cis.queries', { kind: 'unit', rows: 'query' });
-/** Retrievals so far, f32 `[H, 1]`: over steps, layers and heads this is the retrieval ratio. */
+/** Retrievals so far, f32 `[H, 1]`: divided by steps, layers and heads this is the retrieval ratio. */
 export const retrievals = state('cis.retrievals', { kind: 'sequence', rows: 'query' });
-/** Steps back to the query whose set the newest one reused, f32 `[H, 1]`; 0 where it retrieved. */
+/** Number of steps back to the query whose set the newest one reused, f32 `[H, 1]`; 0 where it retrieved. */
 const ago = state('cis.ago', { kind: 'sequence', rows: 'query' });
 /** 1 at the steps of a block that retrieved, f32 `[H, block]`. */
 const stepsOf = (block: number): State =>
   state(`cis.owned(${block})`, { kind: 'sequence', rows: 'query', width: block });
-/** The sets of a block by position, as codes. */
+/** Retrieved sets of a block by position, as codes. */
 const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
   Array.from({ length: Math.ceil(block / PER_FIELD) }, (_, f) =>
     state(`cis.sets.${f}`, { kind: 'position', rows: 'query' }),
   );
 
 /**
- * CIS: inside a view, a query whose cosine to an earlier query of its block is above τ reuses the set that one
+ * CIS: inside a view, a query whose cosine to an earlier query of its block is above τ reuses the set that this one
  * retrieved, dilated; otherwise it retrieves.
  *
- * @remarks PrHS, section IV-A, eq. 12 and 13, per query head, on queries after RoPE, or before it (eq. 1 and 12 have no rotation), or,
- * as in table VII, on keys after RoPE; only sets of queries that retrieved are reused, the most recent first. Of the middle (neither sinks nor local
- * window) of a reused set, the m strongest, ⌊k / 3⌋ unless said, bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor
- * selector: `dots` reads no key for them.
+ * @remarks PrHS, section IV-A, eq. 12 and 13, per query head. Compares queries after RoPE, or before it (eq. 1 and 12
+ * have no rotation), or, as in table VII, keys after RoPE. Only sets of queries that retrieved are reused, the most
+ * recent first. Of the middle of a reused set (neither sinks nor local window) the m strongest, ⌊k / 3⌋ by default,
+ * bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor selector: `dots` reads no key for them.
  */
 export const cis = wrapSelect(
   'cis',
@@ -76,7 +76,7 @@ export const cis = wrapSelect(
       compare === 'keys'
         ? keyOf(ops, newest, p, at.queryHeads)
         : compare === 'unrotated'
-          ? unrotated(ops, newest, (ctx as unknown as { readonly rope: Rope }).rope, at.length - 1) // in its needs
+          ? unrotated(ops, newest, (ctx as unknown as { readonly rope: Rope }).rope, at.length - 1) // `needs` lists it
           : newest;
     const found = ops.kernel(matching, { query, past: ctx['cis.queries'], owned: retrieving }, { now, threshold });
     const active = ops.less(found, 1); // [H, 1]
@@ -114,11 +114,11 @@ export const cis = wrapSelect(
   },
 );
 
-/** Queries of the token at a position, before they were turned to it, `[H, 1, d]`. */
+/** Queries of the token at a position, before rotation to it, `[H, 1, d]`. */
 const unrotated = (ops: Ops, query: Tensor, turns: Rope, position: number): Tensor =>
   turn(ops, query, turns, Uint32Array.of(position), ops.from({ data: Uint32Array.of(0), shape: [1, 1] }), true);
 
-/** The newest token's key for each query head, `[H, 1, d]`: that of its KV head. */
+/** The newest token's key for each query head, `[H, 1, d]`: the key of its KV head. */
 function keyOf(ops: Ops, all: Tensor, p: Tensor, heads: number): Tensor {
   const counts = ops.broadcast(ops.sum(ops.fill(p, 1)), all.shape[0]); // [G, 1]
   return ops.kernel(newestKey, { keys: all, counts }, { heads });

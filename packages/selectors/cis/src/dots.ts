@@ -1,6 +1,9 @@
 import { kernel, keys, queries, scorer } from '@kv/core';
 
-/** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */
+/**
+ * Inner products of the newest query with every key, divided by sqrt(d). Rows that are not active read no key and stay
+ * 0.
+ */
 export const activeDots = kernel({
   id: 'active-dots',
   inputs: { queries: 'f32', keys: 'f32', wanted: 'f32' },
@@ -32,9 +35,10 @@ fn run(index: u32) {
 });
 
 /**
- * Exact scores q·k / sqrt(d) of the newest query: the true top-k oracle inside a view.
+ * Exact scores q·k / sqrt(d) of the newest query: the exact top-k oracle inside a view.
  *
- * @remarks PrHS, section IV-A. Scores on query rows `[H, n]`. O(H n d); rows that a wrap leaves out read no key.
+ * @remarks PrHS, section IV-A. Scores on query rows `[H, n]`. O(H n d); rows that a wrapping piece marks inactive read
+ * no key.
  */
 export const dots = scorer(
   'dots',

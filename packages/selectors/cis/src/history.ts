@@ -4,11 +4,11 @@ import { kernel } from '@kv/core';
 export const PER_FIELD = 12;
 
 /**
- * 1 + the step of the block whose retrieved query is most like this one, or rather the most recent whose cosine is
- * above `threshold`; 0: none.
+ * 1 + the step of the most recent query of the block that retrieved and whose cosine to the newest query is above
+ * `threshold`; 0 if there is none.
  *
- * @remarks `query` `[H, w, d]` (its last), `past` `[H, s d]`, `owned` `[H, s]`, 1 where that step retrieved. Output f32
- * `[H, 1]`. O(H s d), no key is read.
+ * @remarks `query` `[H, w, d]` (the last of which is compared), `past` `[H, s d]`, `owned` `[H, s]`, 1 where that step
+ * retrieved. Output f32 `[H, 1]`. O(H s d), no key is read.
  */
 export const matching = kernel({
   id: 'cis-matching',
@@ -54,8 +54,8 @@ fn run(h: u32) {
 });
 
 /**
- * The block's queries with this one at step `now`: `[H, s d]`. What was there of another width is no block and becomes
- * 0.
+ * Queries of the block with the newest one written at step `now`: `[H, s d]`. A previous value of another width counts
+ * as 0.
  */
 export const remember = kernel({
   id: 'cis-remember',
@@ -101,8 +101,8 @@ fn run(index: u32) {
 });
 
 /**
- * The last key of each query head's KV head, `[heads, 1, d]`; `counts` f32 `[G, 1]` slots of each. No other key is
- * read.
+ * The last key of each query head's KV head, `[heads, 1, d]`; `counts` f32 `[G, 1]` is the number of slots of each. No
+ * other key is read.
  */
 export const newestKey = kernel({
   id: 'cis-newest-key',

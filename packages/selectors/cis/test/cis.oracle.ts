@@ -14,7 +14,7 @@ export interface Settings {
   readonly block: number;
   readonly threshold: number;
   readonly dilation: number;
-  /** A third of the middle unless said. */
+  /** @defaultValue a third of the middle */
   readonly strongest?: number | undefined;
   readonly sinks: number;
   readonly local: number;
@@ -28,8 +28,7 @@ interface Entry {
 
 /**
  * Section IV-A for one head, step by step: `queries[i]` is asked at step `first + i` over the first `sizes[i]` of
- * `keys`. What each query sees, ascending, and how
- * many retrieved.
+ * `keys`. What each query sees, ascending, and how many retrieved.
  */
 export function cisOracle(
   queries: readonly (readonly number[])[],
