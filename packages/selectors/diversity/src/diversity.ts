@@ -13,7 +13,7 @@ interface DiversityOptions {
 const lambdaAt = ({ layer, layers, step }: LayerContext, { lambda, last, decay }: DiversityOptions): number =>
   (lambda + (layers > 1 ? ((last - lambda) * layer) / (layers - 1) : 0)) * decay ** step;
 
-/** What signatures are made of, where λ is not 0 throughout. */
+/** Values and positions of the layer, which signatures are made of; undefined where λ is 0 throughout. */
 const heldIn = ({
   ops,
   values: v,
@@ -22,14 +22,14 @@ const heldIn = ({
   v && p && { ops, values: v, positions: p };
 
 /**
- * Set-conditioned diversity ("alpha"): one slot after the other, argmax of s_i - λ max(0, max over the kept j of
- * cos(v_i, v_j)), v the signature of a token: its mean value vector over layers and heads, with unit length.
+ * Set-conditioned diversity ("alpha"): picks slots one after the other, argmax of s_i - λ max(0, max over the kept j of
+ * cos(v_i, v_j)), where the signature v of a token is its mean value vector over layers and heads, with unit length.
  *
- * @remarks Minimal-Intervention KV Retention via Set-Conditioned Diversity, eq. 1 to 3 and algorithm 1, with the
- * largest cosine carried along instead of an n x n matrix: O(k n d) a row. λ = 0 is top-k, bit for bit. Forced slots
- * count as picked first. Ties to the lower slot; nested. Signatures per layer or head and a λ that changes with depth or
- * time are what the paper leaves open. Where heads hold different tokens a signature is the mean over those that hold
- * it. `signature: 'model'` runs after prefill.
+ * @remarks Minimal-Intervention KV Retention via Set-Conditioned Diversity, eq. 1 to 3 and algorithm 1. Carries the
+ * largest cosine of each slot instead of an n x n matrix: O(k n d) a row. λ = 0 is top-k, bit for bit. Forced slots
+ * count as picked first. Ties to the lower slot; nested. Signatures per layer or head and a λ that changes with depth
+ * or time are what the paper leaves open. Where heads hold different tokens a signature is the mean over the heads that
+ * hold its token. `signature: 'model'` runs after prefill.
  */
 export const diversity = selector(
   'diversity',

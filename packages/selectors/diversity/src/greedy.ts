@@ -4,15 +4,15 @@ import { oneByOne, pickBy } from './pick.ts';
 import type { Pick } from './pick.ts';
 
 /**
- * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; 0
- * for what is left over.
+ * Order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; 0 for
+ * slots not picked.
  *
  * Forced slots are picked first, in order, then argmax of s_i - λ max(0, max cos(i, j)), the lower slot of equals,
  * never a banned one.
  *
  * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets`
- * f32 `[r, 1]`. One pass over the slots a pick: O(k n d) a row by one workgroup, and no memory but the output. The
- * host's cosines are f32.
+ * f32 `[r, 1]`. One pass over the slots for each pick: O(k n d) a row by one workgroup, and no memory but the output.
+ * The host's cosines are f32.
  */
 export const greedyOrder = kernel({
   id: 'diversity-greedy',
@@ -61,7 +61,7 @@ fn run(row: u32, lane: u32) {
   }
   for (var i = lane; i < valid; i += THREADS) { output[base + i] = max(output[base + i], 0.0); }
 }`,
-  // of pick t the n - t slots that are left: a cosine, the larger of two, the score and its key
+  // pick t visits the n - t slots left: a cosine, the larger of two, the score and its key
   operations({ scores, signatures, budgets }) {
     const [rows = 0, n = 0] = scores.shape,
       d = signatures.shape[2],

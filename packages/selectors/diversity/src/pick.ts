@@ -2,9 +2,8 @@ import type { WasmMemory } from '@kv/core';
 import { inner } from '@kv/core/shared';
 
 /**
- * Of the slots `open` those that are picked to `order`, one after the other: the first `ahead` of them, then always the
- * one with the largest s_i - λ max(0, max x_i·x_j over the picked j), of equals the first in `open`. x `[n, d]`, s
- * `[n]`.
+ * Writes picks from the slots `open` to `order`: the first `ahead` of them, then one after the other the slot with the
+ * largest s_i - λ max(0, max x_i·x_j over the picked j), of equals the first in `open`. x `[n, d]`, s `[n]`.
  */
 export type Pick = (
   x: Float32Array,
@@ -16,7 +15,7 @@ export type Pick = (
   order: Uint32Array,
 ) => void;
 
-/** By plain loops. */
+/** `Pick` by plain loops. */
 export const oneByOne: Pick = (x, d, s, lambda, open, ahead, order) => {
   const left = [...open],
     likeness = new Float32Array(s.length);
@@ -50,7 +49,7 @@ interface GreedyModule extends WasmMemory {
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
-/** `Pick` by the module of kernel/greedy.ts. */
+/** Returns `Pick` that runs the module of kernel/greedy.ts. */
 export const pickBy =
   (k: GreedyModule): Pick =>
   (x, d, s, lambda, open, ahead, order) => {

@@ -1,7 +1,7 @@
 import { kernel } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 
-/** ε of eq. 1: what keeps a signature of nothing finite. */
+/** ε of eq. 1, which keeps the signature of a zero vector finite. */
 const EPSILON = 1e-8;
 
 /** Values and positions of one layer, `[G, n, d]` and u32 `[G, n]`. */
@@ -11,13 +11,13 @@ export interface LayerValues {
   readonly positions: Tensor;
 }
 
-/** Values of each slot's own KV head with unit length, `[G, n, d]`. */
+/** Returns the values of each slot's own KV head with unit length, `[G, n, d]`. */
 export const ownSignatures = ({ ops, values }: LayerValues): Tensor =>
   ops.scale(values, ops.div(1, ops.add(ops.norm(values), EPSILON)));
 
 /**
- * Signatures by position, `[1, N, d]`: the mean of the values over every head of these layers that holds the token,
- * with unit length.
+ * Returns signatures by position, `[1, N, d]`: the mean of the values over every head of these layers that holds the
+ * token, with unit length.
  *
  * @remarks Eq. 1. Where all heads hold the token it is the paper's mean over layers and heads.
  */
@@ -34,7 +34,7 @@ export function signatureTable(layers: readonly LayerValues[], length: number): 
     .map(({ positions: p }) => ops.reduce('sum', ops.groupSlots('sum', ops.fill(p, 1), p, length), 'rows'))
     .reduce((a, b) => ops.add(a, b)); // [1, N]
   const size = ops.add(ops.norm(total), ops.mul(holders, EPSILON));
-  return ops.scale(total, ops.div(1, ops.max(size, 1e-30))); // positions that nobody holds stay 0
+  return ops.scale(total, ops.div(1, ops.max(size, 1e-30))); // positions that no head holds stay 0
 }
 
 function everySlot(ops: Ops, { shape: [rows = 0, slots = 0] }: Tensor): Tensor {
@@ -42,8 +42,8 @@ function everySlot(ops: Ops, { shape: [rows = 0, slots = 0] }: Tensor): Tensor {
 }
 
 /**
- * `total` `[1, N, d]` plus, at every position, the values of the heads that hold it. `held` u32 `[G]`: valid slots. O(N
- * d G log n).
+ * `total` `[1, N, d]` plus, at every position, the values of the heads that hold it. `held` u32 `[G]` is the number of
+ * valid slots. O(N d G log n).
  */
 export const addByPosition = kernel({
   id: 'add-by-position',
