@@ -2,7 +2,7 @@ import { as, keys, oneOf, values, weightSelector } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import { firstGains, greedyCover } from './greedy.ts';
 
-/** Vectors `[G, n, d]` of unit length, first scaled so that no square is beyond f32; zero vectors stay. */
+/** Returns vectors `[G, n, d]` with unit length, scaled first so that no square overflows f32; zero vectors stay. */
 function unitVectors(ops: Ops, x: Tensor): Tensor {
   const largest = ops.reduce('max', ops.map('abs', x), 'channels'); // [G, n]
   const scaled = ops.scale(x, ops.div(1, ops.max(largest, 1e-37)));
@@ -10,14 +10,14 @@ function unitVectors(ops: Ops, x: Tensor): Tensor {
 }
 
 /**
- * Facility location: slots that cover all slots best, f(S) = Σ_i w_i max over j in S of max(0, cos(x_i, x_j)), w the
- * weights and x the values or keys of the KV head.
+ * Facility location: the set of slots that covers all slots best, f(S) = Σ_i w_i max over j in S of max(0, cos(x_i,
+ * x_j)), with the weights w and the values or keys x of the KV head.
  *
- * @remarks Monotone and submodular, so picking one slot after the other, always the one that adds most, reaches at least
- * 1 - 1/e of the best f there is (Nemhauser, Wolsey and Fisher 1978, doi:10.1007/BF01588971); lazily, after Minoux 1978,
- * with the same picks. Weights `[H | G | 1, n]`, under GQA the mean of a group. A banned slot is covered like any other
- * and never kept; forced slots are picked first; ties to the lower slot; nested. A zero vector covers nothing and is
- * covered by nothing. O(n^2 d) a row for the first pick, O(n d) a look after it; no n x n matrix.
+ * @remarks Monotone and submodular, so picking the slot that adds most, one after the other, reaches at least 1 - 1/e
+ * of the best f (Nemhauser, Wolsey and Fisher 1978, doi:10.1007/BF01588971); evaluated lazily, after Minoux 1978, with
+ * the same picks. Weights `[H | G | 1, n]`, under GQA the mean of a group. A banned slot is covered like any other and
+ * never kept; forced slots are picked first; ties to the lower slot; nested. A zero vector covers nothing and is
+ * covered by nothing. O(n^2 d) a row for the first pick, O(n d) for each later evaluation; no n x n matrix.
  */
 export const facilityLocation = weightSelector(
   'facilityLocation',

@@ -1,9 +1,9 @@
 import { kernel } from '@kv/core';
 
-/** Cosines this close to each other, or to 1, are equal: those of unit vectors in f32 are no more exact. */
+/** Cosines this close to each other, or to 1, count as equal: unit vectors in f32 give no more precision. */
 const ROUNDING = 2 ** -20;
 
-/** What both kernels compute, in one order of operations: then the gain of a slot never grows, not even by rounding. */
+/** WGSL of both kernels, with one order of operations, so that the gain of a slot never grows, not even by rounding. */
 const GAIN = /* wgsl */ `
 var<workgroup> parts: array<f32, THREADS>;
 fn joined_16(to: u32, first: u32, step: u32) {
@@ -35,7 +35,7 @@ fn gain(row: u32, i: u32, j: u32, covered: f32) -> f32 {
 }`;
 
 type Numbers = { readonly data: Float32Array; readonly shape: readonly number[] };
-/** The same on the host, over the first `valid` slots of a row. */
+/** `GAIN` on the host, over the first `valid` slots of a row. */
 function rowOf(weights: Numbers, vectors: Numbers, row: number, valid: number) {
   const [rows = 0, n = 0] = weights.shape;
   const [groups = 1, , d = 0] = vectors.shape;
@@ -56,14 +56,14 @@ function rowOf(weights: Numbers, vectors: Numbers, row: number, valid: number) {
   };
   return { cosine, gain };
 }
-/** Slots of a row that a choice is made among; none where nothing is chosen or everything is. */
+/** Number of slots to choose among in a row; 0 where no slot is kept or all are. */
 const open = (valid: number, budget: number): number => (budget >= 1 && budget < valid ? valid : 0);
 
 /**
- * What every slot covers alone, Σ_i w_i max(0, cos(i, j)), f32 `[r n, 1]`; 0 in rows that keep nothing or everything.
+ * Gain of every slot alone, Σ_i w_i max(0, cos(i, j)), f32 `[r n, 1]`; 0 in rows that keep no slot or all.
  *
- * @remarks Weights f32 `[r, n]` of at least 0, unit `vectors` `[r', n, d]` with r' dividing r, `budgets` `[r, 1]`. O(n d)
- * a slot by one workgroup.
+ * @remarks Weights f32 `[r, n]` of at least 0, unit `vectors` `[r', n, d]` with r' dividing r, `budgets` `[r, 1]`.
+ * O(n d) a slot by one workgroup.
  */
 export const firstGains = kernel({
   id: 'facility-first-gains',
@@ -97,20 +97,20 @@ fn run(at: u32, lane: u32) {
   },
 });
 
-/** How often a slot is looked at again in all: 4 to 6 times on the embedded model, from an eighth of 512 slots on. */
+/** Average gain re-evaluations per slot (lazy greedy): 4 to 6 on the embedded model, from an eighth of 512 slots on. */
 const LOOKS = 5;
 
 /**
- * The order in which slots are picked, `[r, n, 2]`: n for the first, n - 1 for the second, until the budget is spent,
- * else a number of at most 0; and beside it how well each slot is covered then, max(0, max over the picked j of
- * cos(i, j)). Rows that keep nothing or everything stay 0.
+ * Order in which slots are picked, `[r, n, 2]`: n for the first, n - 1 for the second, until the budget is spent, else
+ * a number of at most 0. The second number of each pair is the slot's coverage, max(0, max over the picked j of cos(i,
+ * j)). Rows that keep no slot or all stay 0.
  *
  * Forced slots (mask 1) are picked first, in order, then always the slot that adds most to Σ_i w_i max over the picked,
  * the lower of equals, never a banned one (mask -1).
  *
- * @remarks Inputs as `firstGains` has them, `gains` `[r, n]` what that gave, `mask` f32 `[r, n]`. Lazy (Minoux 1978):
- * what a slot adds never grows, so the last known number bounds it from above, and only the slot of the largest bound is
- * looked at again. O(n d) a look, by one workgroup a row.
+ * @remarks Inputs as in `firstGains`; `gains` `[r, n]` is its output, `mask` f32 `[r, n]`. Lazy (Minoux 1978): the gain
+ * of a slot never grows, so its last known gain is an upper bound, and only the slot of the largest bound is evaluated
+ * again. O(n d) an evaluation, by one workgroup a row.
  */
 export const greedyCover = kernel({
   id: 'facility-greedy',
@@ -166,7 +166,7 @@ fn run(row: u32, lane: u32) {
     }
   }
 }`,
-  // of every pick: the slots that are left, and how well all are covered; of every look: those left, and what one adds
+  // each pick: the slots left, and the coverage of all; each evaluation: the slots left, and the gain of one
   operations({ mask, vectors, budgets }) {
     const [rows = 0, n = 0] = mask.shape;
     const d = vectors.shape[2];

@@ -20,7 +20,7 @@ function likeness(a: readonly number[], b: readonly number[]): number {
 export const covered = ({ weights, vectors }: Site, kept: readonly number[]): number =>
   weights.reduce((sum, w, i) => sum + w * Math.max(0, ...kept.map((j) => likeness(vectors[i], vectors[j]))), 0);
 
-/** Plain greedy: every set is judged anew; `forced` slots first, `banned` ones never. In the order of the picks. */
+/** Plain greedy: evaluates every set from scratch; `forced` slots first, `banned` ones never. In the order of the picks. */
 export function greedyOracle(
   site: Site,
   budget: number,

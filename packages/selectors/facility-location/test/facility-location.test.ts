@@ -67,7 +67,7 @@ test('agrees with plain greedy in float64, under masks and GQA', () => {
   );
 });
 
-/** How well a set covers a row, as the kernel has it: the set is forced, and nothing else is picked. */
+/** Returns the kernel's coverage of a row by a set: the set is forced, and no other slot is picked. */
 function value(site: Site, set: readonly number[]): number {
   const n = site.weights.length;
   const row = (data: readonly number[]) => put({ data: Float32Array.from(data), shape: [1, data.length] });
@@ -131,7 +131,7 @@ describe('laws', () => {
     );
   });
 });
-/** Each breaks one law at least. */
+/** Mutants: each breaks at least one law. */
 const mutants: Readonly<Record<Law, Subject>> = {
   // the last slot of a set covers alone
   monotone: { ...whole, value: (site, set) => value(site, set.slice(-1)) },

@@ -1,7 +1,7 @@
 import { bestSet, covered } from './facility-location.oracle.ts';
 import type { Site } from './facility-location.oracle.ts';
 
-/** What is judged: how well a set covers a row, and which sets are chosen. */
+/** The implementation under test: how well a set covers a row, and which sets are chosen. */
 export interface Subject {
   value(site: Site, set: readonly number[]): number;
   choose(site: Site, budget: number): readonly number[];
@@ -14,7 +14,7 @@ export interface Nest {
 }
 const SLACK = 1e-4; // f32, weights of at most 1
 
-/** Claims about facility location: each says whether it holds of one row. */
+/** Laws of facility location: each returns whether it holds for one row. */
 export const laws = {
   /** A slot more covers no less. */
   monotone: ({ value }: Subject, site: Site, { small, slot }: Nest): boolean =>
@@ -25,7 +25,7 @@ export const laws = {
   /** At least 1 - 1/e of the best set by brute force. */
   guarantee: ({ choose }: Subject, site: Site, { large }: Nest): boolean =>
     covered(site, choose(site, large.length)) >= (1 - 1 / Math.E) * covered(site, bestSet(site, large.length)) - SLACK,
-  /** What a budget keeps, a larger one keeps too. */
+  /** A larger budget keeps everything that a smaller one keeps. */
   nested: ({ choose }: Subject, site: Site, { small, large }: Nest): boolean => {
     const kept = choose(site, large.length);
     return choose(site, small.length).every((i) => kept.includes(i));
