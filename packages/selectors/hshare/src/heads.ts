@@ -1,8 +1,8 @@
 import { kernel } from '@kv/core';
 
 /**
- * `before` `[H, H]` plus, for j < i, how many slots the sets of heads i and j have in common: `sets` f32 `[H, n]` of 1
- * and 0. What was there of another width is nothing.
+ * `before` `[H, H]` plus, for j < i, the number of slots that the sets of heads i and j share: `sets` f32 `[H, n]` of 1
+ * and 0. A `before` of another width counts as 0.
  */
 export const overlaps = kernel({
   id: 'hshare-overlaps',
@@ -29,11 +29,12 @@ fn run(index: u32) {
   },
 });
 
-/** Heads that a thread has room for. */
+/** Most heads: the size of a thread's arrays. */
 const MOST = 128;
 /**
- * The head whose set each head uses, `[H, 1]`, itself where it shares with none: `share` times the pair j < i of most
- * overlap, and then neither may i be used.
+ * Head whose set each head uses, `[H, 1]`; a head that shares with none is its own leader. `share` times, takes the
+ * pair j < i of largest overlap among the heads that are their own leaders: i uses j from then on, and so do the heads
+ * that used i.
  *
  * @remarks `overlap` f32 `[H, H]`, at most 128 heads; pairs without overlap do not share. O(share H^2).
  */
@@ -83,7 +84,7 @@ fn run(row: u32) {
   },
 });
 
-/** Every head's row of `sets` `[H, N]` is its leader's. */
+/** Replaces every head's row of `sets` `[H, N]` by its leader's. */
 export const rowsOfLeaders = kernel({
   id: 'hshare-rows',
   inputs: { sets: 'f32', leader: 'f32' },

@@ -6,23 +6,23 @@ import { layerOverlaps, listKernel, ofLayer } from './layers.ts';
 const sets = state('hshare.sets', { kind: 'position', rows: 'query' });
 const has = state('hshare.has', { kind: 'sequence', rows: 'query' });
 const overlap = state('hshare.overlap', { kind: 'unit', rows: 'query' });
-/** Leader minus own index: 0 shares with none. Heads `[H, 1]`, layers `[1, L]`. */
+/** Index of the leader minus own index; 0 shares with none. Heads `[H, 1]`, layers `[1, L]`. */
 const uses = state('hshare.uses', { kind: 'sequence', rows: 'query' });
 const layerUses = state('hshare.layers.uses', { kind: 'unit', rows: 'model' });
 const lists = state('hshare.layers.sets', { kind: 'unit', rows: 'model' });
 const layerOverlap = state('hshare.layers.overlap', { kind: 'unit', rows: 'model' });
-/** Retrievals so far, f32 `[H, 1]`: over steps, layers and heads this is the retrieval ratio. */
+/** Retrievals so far, f32 `[H, 1]`: divided by steps, layers and heads this is the retrieval ratio. */
 const retrievals = state('hshare.retrievals', { kind: 'sequence', rows: 'query' });
 
 /**
- * HShare: inside a view, a retrieved set serves the next tokens, and heads and layers whose sets overlap most use one
- * another's; sinks and the local window are each query's own.
+ * HShare: inside a view, a retrieved set serves the next tokens, and heads and layers whose sets overlap most share one
+ * set; sinks and the local window are each query's own.
  *
- * @remarks HShare, ICLR 2025: sharing over queries, layers and heads, in this order of precedence, greedily by overlap,
- * pairs j < i, i uses j, and neither is i used any more; chains end at their last head or layer. The authors measure
- * overlap over the prompt's queries, a view sees none: here over the first generated tokens, of a sequence's life. At
- * most 128 heads and 128 layers share. Rows that share run neither scorer nor selector where these honour `active`.
- * Layers leave their sets as lists, budget numbers a query head.
+ * @remarks HShare, ICLR 2025: sharing over queries, layers and heads, in this order of precedence, greedily by overlap:
+ * of a pair j < i, i uses j, and so do those that used i. The authors measure overlap over the prompt's queries, which
+ * a view does not see: here it is measured over the first generated tokens of a sequence. At most 128 heads and 128
+ * layers share. Rows that share run neither scorer nor selector where these honour `active`. Layers store their sets as
+ * lists of `budget` numbers for each query head.
  */
 export const sharedSets = wrapSelect(
   'sharedSets',
@@ -50,7 +50,7 @@ export const sharedSets = wrapSelect(
   (ctx, { query, heads, layers, measure, sinks, local }) => {
     const { ops, at, positions: p, inner } = ctx;
     const { queryHeads: H, layers: L, layer } = at;
-    const width = Math.min(at.budget, at.length); // no set is longer than the text
+    const width = Math.min(at.budget, at.length); // a set is never longer than the text
     const before = ctx['hshare.sets'];
     const place = { layer, width };
     const measuring = (heads > 0 || layers > 0) && at.step <= measure;
@@ -59,7 +59,7 @@ export const sharedSets = wrapSelect(
     const follows = layers > 0 && renews && !measuring && layer > 0;
     const others = (): Tensor => sized(ops, ctx['hshare.layers.sets'], L * H * width);
     const common = (): Tensor => sized(ops, ctx['hshare.layers.overlap'], L * L);
-    /** Leaders by overlap `[m, m]`, as offsets `[m, 1]`. */
+    /** Leaders from the overlap `[m, m]`, as offsets `[m, 1]`. */
     const offsets = (shared: Tensor, part: number): Tensor => {
       const [m] = shared.shape;
       return ops.sub(ops.kernel(leaders, { overlap: shared }, { share: Math.floor(part * m) }), column(ops, m));
@@ -120,6 +120,6 @@ export const sharedSets = wrapSelect(
 
 const column = (ops: Ops, length: number): Tensor =>
   ops.from({ data: Float32Array.from({ length }, (_, i) => i), shape: [length, 1] });
-/** Zeros where nothing of this width was written yet. */
+/** Zeros where no value of this width was written yet. */
 const sized = (ops: Ops, x: Tensor, columns: number): Tensor =>
   x.shape[1] === columns ? x : ops.from({ data: new Float32Array(columns), shape: [1, columns] });

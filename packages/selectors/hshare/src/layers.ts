@@ -1,10 +1,9 @@
 import { kernel } from '@kv/core';
 
 /**
- * What layers retrieved, `[1, L H B]`, with this layer's sets: 1 + position, ascending, then 0.
+ * Sets that the layers retrieved, `[1, L H B]`, with this layer's written: 1 + position, ascending, then 0.
  *
- * @remarks `list` u32 `[H, N]`, of which row h counts `count[h]` entries; `width` = B, entries that a head has room
- * for.
+ * @remarks `list` u32 `[H, N]`, with `count[h]` entries in row h; `width` = B, the most entries of a head.
  */
 export const listKernel = kernel({
   id: 'hshare-listed',
@@ -32,10 +31,10 @@ fn run(index: u32) {
 });
 
 /**
- * `before` `[1, L L]` plus, for this layer i and every j < i, how many positions their sets have in common, over all
+ * `before` `[1, L L]` plus, for this layer i and every j < i, the number of positions that their sets share, over all
  * heads.
  *
- * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listKernel` leaves them.
+ * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listKernel` gives them.
  */
 export const layerOverlaps = kernel({
   id: 'hshare-layer-overlaps',
@@ -69,8 +68,8 @@ fn run(index: u32) {
 });
 
 /**
- * `sets` `[H, N]`, or, where `offset` `[1, 1]` is below 0, those of the layer that lies so far from this one, from
- * `lists` as `listKernel` leaves them. O(H N log B).
+ * `sets` `[H, N]`, or, where `offset` `[1, 1]` is below 0, those of the layer at that offset from this one, from
+ * `lists` as `listKernel` gives them. O(H N log B).
  */
 export const ofLayer = kernel({
   id: 'hshare-of-layer',
