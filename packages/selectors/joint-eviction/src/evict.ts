@@ -1,14 +1,14 @@
 import type { WasmMemory } from '@kv/core';
 
-/** Less mass than this left is none: half an f32 ulp of 1. */
+/** Remaining mass below this counts as none: half an f32 ulp of 1. */
 export const FLOOR = 2 ** -24;
 
 /**
- * Of the slots `open` those that leave to `order`, one after the other: the first `ahead` of them, then always the one
- * with the least Σ over heads of |S + h_i (o - v_i)| / (1 - M - h_i), of equals the last in `open`, S and M the sums of
- * h_i (o - v_i) and h_i over what left. A quotient counts as 1e30 where its divisor is at most `FLOOR`.
+ * Writes evictions from the slots `open` to `order`: the first `ahead` of them, then one after the other the slot with
+ * the least Σ over heads of |S + h_i (o - v_i)| / (1 - M - h_i), of equals the last in `open`, with S and M the sums of
+ * h_i (o - v_i) and h_i over the evicted. A quotient counts as 1e30 where its divisor is at most `FLOOR`.
  *
- * v `[n, d]`, h `[H, n]`, o `[H, d]`; S and M to `sums` `[H, d + 1]`.
+ * v `[n, d]`, h `[H, n]`, o `[H, d]`; writes S and M to `sums` `[H, d + 1]`.
  */
 export type Evict = (
   v: Float32Array,
@@ -21,12 +21,12 @@ export type Evict = (
   sums: Float32Array,
 ) => void;
 
-/** By plain loops in f64. */
+/** `Evict` by plain loops in f64. */
 export const oneByOne: Evict = (v, d, h, o, open, ahead, order, sums) => {
   const n = v.length / d,
     left = [...open],
     moved = new Float64Array(sums.length);
-  /** How far the outputs move with slot i gone too. */
+  /** Error of the outputs with slot i evicted too. */
   const error = (i: number): number => {
     let all = 0;
     for (let at = 0, own = 0, j = i; at < moved.length; at += d + 1, own += d, j += n) {
@@ -81,7 +81,7 @@ interface GreedyModule extends WasmMemory {
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
-/** `Evict` by the module of kernel/greedy.ts: products of v with v are in f32. */
+/** Returns `Evict` that runs the module of kernel/greedy.ts: products of v with v are in f32. */
 export const evictBy =
   (k: GreedyModule): Evict =>
   (v, d, h, o, open, ahead, order, sums) => {
@@ -97,11 +97,11 @@ export const evictBy =
       [places = 0, vectors = 0, panels = 0, weights = 0, near = 0, along = 0, outputs = 0, state = 0, work = 0] =
         k.place(...sizes, 8 * heads * deep, 8 * heads * (deep + 5), 4 * Math.max(all, deep + 8)),
       [f32, f64, u32] = [k.f32(), k.f64(), k.u32()],
-      // the kernel takes those ahead from the end
+      // the kernel takes the first `ahead` from the end
       names = Uint32Array.from(open, (_, i) => (i < n - ahead ? ahead + i : n - 1 - i));
     u32.set(names, places / 4);
     names.forEach((name, i) => k.putVectors(v, d, deep, open[name], 1, vectors + 4 * i * deep));
-    // less their mean, so that inner products of what lies between vectors do not cancel
+    // minus their mean, so that inner products of differences between vectors do not cancel
     f32.fill(1 / n, near / 4, near / 4 + all);
     f64.fill(0, outputs / 8, outputs / 8 + heads * deep);
     k.mix(near, 4 * n, 1, vectors, n, deep, outputs);

@@ -4,17 +4,17 @@ import type { Evict } from './evict.ts';
 import { kernelBytes } from './greedy-bytes.ts';
 
 /**
- * The order in which slots of each KV head are evicted: -n for the first, 1 - n for the second, and so on until the
- * budget is met; 0 stays. Behind the n slots of a row stands what the loop carries: for each query head Σ_E h_i (o -
- * v_i), d numbers, and Σ_E h_i.
+ * Order in which slots of each KV head are evicted: -n for the first, 1 - n for the second, and so on until the budget
+ * is met; 0 stays. The n slots of a row are followed by the sums that the loop carries: for each query head Σ_E h_i
+ * (o - v_i), d numbers, and Σ_E h_i.
  *
- * Banned slots (mask -1) go first, forced ones (mask 1) never; then always the slot whose joint error with what is gone
- * is least, as a mean over the query heads of the group, the higher slot of equals.
+ * Banned slots (mask -1) go first, forced ones (mask 1) never; then always the slot with the least joint error together
+ * with all evicted slots, as a mean over the query heads of the group, the higher slot of equals.
  *
  * @remarks Simplex `weights` f32 `[W, n]`, their `outputs` `[W, d]`, `values` `[G, n, d]`, `mask` `[r, n]`, `budgets`
- * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n
- * matrix. The host carries inner products of values with what is gone, in f32: O((n - k) n d) a KV head and O((n - k) n)
- * a query head; its errors are off by about 1e-6 of the squared lengths of h (v - their mean).
+ * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head,
+ * no n x n matrix. The host carries inner products of values with the evicted sums, in f32: O((n - k) n d) a KV head
+ * and O((n - k) n) a query head; its errors are off by about 1e-6 of the squared lengths of h (v - their mean).
  */
 export const evictionOrder = kernel({
   id: 'joint-eviction-greedy',
@@ -70,7 +70,7 @@ fn run(row: u32, lane: u32) {
     }
   }
 }`,
-  // of eviction t the n - t slots that are left: for each query head an error over d channels
+  // eviction t visits the n - t slots left: for each query head an error over d channels
   operations({ weights, values, mask, budgets }) {
     const [rows = 0, n = 0] = mask.shape,
       d = values.shape[2],
@@ -108,7 +108,7 @@ fn run(row: u32, lane: u32) {
   wasm: { bytes: kernelBytes, loop: evictBy },
 });
 
-/** The first columns of `x`, as many as `like` has, ragged as it is. */
+/** The first columns of `x`, as many as `like` has, with the lengths of its rows. */
 export const firstColumns = kernel({
   id: 'first-columns',
   inputs: { x: 'f32', like: 'f32' },

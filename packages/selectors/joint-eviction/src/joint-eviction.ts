@@ -2,14 +2,14 @@ import { values, weightSelector } from '@kv/core';
 import { evictionOrder, firstColumns } from './greedy.ts';
 
 /**
- * Joint eviction: slots leave one after the other, always the one whose eviction together with all that left before
- * moves the attention output least, until the budget is met.
+ * Joint eviction: evicts slots one after the other, always the one whose eviction together with all earlier ones moves
+ * the attention output least, until the budget is met.
  *
  * @remarks Goel et al. 2025, arXiv:2504.14051, eq. 24, for which the paper has no experiments; the greedy rule is ours.
- * The error is exact for the evicted set, not a sum of single errors as in CAOTE. Weights `[H | G | 1, n]`; under GQA the
- * errors of the query heads that share a KV head are averaged, not their weights. Forced slots never leave, banned ones
- * leave first; the higher of equals leaves, so kept sets are nested and ties stay with the lower slot. O((n - k) n d) a
- * query head: for evicting a block from a full cache rather than most of a long prompt.
+ * The error is exact for the evicted set, not a sum of single errors as in CAOTE. Weights `[H | G | 1, n]`; under GQA
+ * the errors of the query heads that share a KV head are averaged, not their weights. Forced slots are never evicted,
+ * banned ones first; of equals the higher slot is evicted, so kept sets are nested and ties stay with the lower slot.
+ * O((n - k) n d) a query head: meant for evicting a block from a full cache rather than most of a long prompt.
  */
 export const jointEviction = weightSelector(
   'jointEviction',
