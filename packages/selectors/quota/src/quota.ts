@@ -4,10 +4,10 @@ import { placeInUnit } from '@kv/core/shared';
 /**
  * Quotas: every unit keeps its own best slots, in proportion to its size.
  *
- * @remarks kvpress' ChunkPress over `eachChunk` and `chunks`, after Finch, for any unit; without one it is top-k. The k-th best of a
- * unit of m slots is worth k / m, and the B slots worth least are kept: each unit keeps at least ⌊B m / n⌋, and what that
- * leaves of the budget goes to the units that are next. Forced slots come first in their unit, banned ones are none of
- * it. Ties to the lower slot. O(n m).
+ * @remarks kvpress' ChunkPress over `eachChunk` and `chunks`, after Finch, for any unit; without units it is top-k. The
+ * k-th best of a unit of m slots has the rank k / m, and the B slots of lowest rank are kept: each unit keeps at least
+ * ⌊B m / n⌋, and the rest of the budget goes to the units that come next by rank. Forced slots come first in their
+ * unit, banned ones do not count. Ties to the lower slot. O(n m).
  */
 export const quota = selector(
   'quota',
