@@ -1,11 +1,11 @@
 import { HIGHEST, oneOf, selector } from '@kv/core';
 
 /**
- * Whole units, best first, while they fit the budget; units with a forced slot come first.
+ * Keeps whole units, best first, while they fit the budget; units with a forced slot come first.
  *
- * @remarks ChunkKV's selection, arXiv:2502.00299, for any unit; without one it is top-k. Kept are at most the budget's
- * slots and, with `drop`, fewer by less than a unit; a best unit that is larger than the whole budget is cut to its best
- * slots, so nothing is ever left empty. O(n log n).
+ * @remarks ChunkKV's selection, arXiv:2502.00299, for any unit; without units it is top-k. Keeps at most the budget's
+ * slots, with `drop` fewer by less than a unit. A best unit larger than the whole budget is cut to its best slots, so
+ * the result is never empty. O(n log n).
  */
 export const wholeUnits = selector(
   'wholeUnits',
@@ -32,8 +32,8 @@ export const wholeUnits = selector(
     );
     const lacks = ops.sub(ops.sub(ops.fill(taken, 1), banned), taken);
     const whole = ops.less(ops.take(ops.groupSlots('sum', lacks, of, count), of), 0.5);
-    const cut = last === 'fill' ? ops.mul(taken, ops.not(whole)) : ops.less(place, 0.5); // of the unit that is cut
-    // any slot of that unit may stay; what else is not whole goes, unless it is forced
+    const cut = last === 'fill' ? ops.mul(taken, ops.not(whole)) : ops.less(place, 0.5); // slots of the cut unit
+    // slots of that unit may stay; those of other units that do not fit go, unless forced
     const open = ops.max(whole, last === 'fill' ? ops.take(ops.groupSlots('max', cut, of, count), of) : cut);
     const gone = ops.not(ops.max(open, forced));
     const best = ops.masked(scores, { forced: whole });
