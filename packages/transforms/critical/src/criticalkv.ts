@@ -1,11 +1,11 @@
 import { number, outputNorms, scoreTransform, share } from '@kv/core';
 
 /**
- * CriticalKV: the best ⌊first · B⌋ slots of a head by their scores stay; all others are scored anew, (s + epsilon)
- * times the size of what their value adds to the layer's output, |v W_O|_1, mean over the head group.
+ * CriticalKV: keeps the best ⌊first · B⌋ slots of a head by their scores; scores all others again as (s + epsilon)
+ * times the size of their value's contribution to the layer's output, |v W_O|_1, mean over the head group.
  *
  * @remarks Feng et al. 2025, arXiv:2502.03805. Scores come out on KV rows `[G, n]`; slots already forced count as best.
- * B is the head's budget as it stands: behind an allocator, that one's. The norms cost the layer's output product over
+ * B is the head's current budget: after an allocator, the allocator's. The norms cost the layer's output product over
  * every slot.
  */
 export const criticalkv = scoreTransform(

@@ -1,11 +1,11 @@
 import { layerMean, outputNorms, positions, scoreTransform } from '@kv/core';
 
 /**
- * Scores times how much more a slot's value weighs in the layer's output through this KV head than through the others:
- * |v W_O|_1, mean over the head group, over the mean of all heads that hold the position.
+ * Multiplies scores by how much more a slot's value weighs in the layer's output through this KV head than through the
+ * others: |v W_O|_1, mean over the head group, divided by the mean of all heads that hold the position.
  *
- * @remarks Feng et al. 2025, arXiv:2510.13334 (DefensiveKV), as its code has it, up to the number of heads. Scores on
- * KV rows `[G, n]`; weights stay weights.
+ * @remarks Feng et al. 2025, arXiv:2510.13334 (DefensiveKV), as its code has it, up to a factor of the number of heads.
+ * Scores on KV rows `[G, n]`; weights stay weights.
  */
 export const outputShare = scoreTransform(
   'outputShare',

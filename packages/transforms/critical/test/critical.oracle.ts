@@ -2,7 +2,7 @@ import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 
 /**
- * CriticalKV of one KV head: what the first stage forces, and the new scores. `norms` are the query heads' of the
+ * CriticalKV of one KV head: slots that the first stage forces, and the new scores. `norms` are the query heads' of the
  * group.
  */
 export function criticalOracle(
