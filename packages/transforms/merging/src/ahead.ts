@@ -1,8 +1,8 @@
 import { kernel } from '@kv/core';
 
 /**
- * 1 / m for a slot that `merges` and whose coin is below what it received against the mean of the next m kept slots, m
- * at most `slots`; else 0. All `[G, n]`.
+ * 1 / m for a slot that `merges` and whose coin is below its received attention divided by the mean of the next m kept
+ * slots, m at most `slots`; else 0. All `[G, n]`.
  */
 export const shareAhead = kernel({
   id: 'share-ahead',
@@ -37,8 +37,8 @@ fn run(index: u32) {
 });
 
 /**
- * v_t + Σ share_e v_e over the slots e before a kept slot t with fewer than `slots` kept ones between them: values `[G,
- * n, d]` to the same.
+ * v_t + Σ share_e v_e over the slots e before a kept slot t with fewer than `slots` kept ones between them: values
+ * `[G, n, d]` to the same shape.
  */
 export const foldAhead = kernel({
   id: 'fold-ahead',

@@ -1,9 +1,11 @@
 import type { WasmMemory } from '@kv/core';
 
-/** (x_i + Σ w_e x_e) / (1 + Σ w_e) over the rows e of x `[n, d]` that go `into` row i, w `[n]`: `[n, d]`. */
+/**
+ * Writes (x_i + Σ w_e x_e) / (1 + Σ w_e) over the rows e of x `[n, d]` that go `into` row i, with w `[n]`: `[n, d]`.
+ */
 export type Blend = (x: Float32Array, d: number, into: Uint32Array, w: Float32Array, out: Float32Array) => void;
 
-/** By plain loops in f64. */
+/** `Blend` by plain loops in f64. */
 export const blendReference: Blend = (x, d, into, w, out) => {
   const sums = new Float64Array(x),
     mass = new Float64Array(w.length).fill(1);
@@ -21,7 +23,7 @@ interface FoldModule extends WasmMemory {
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
-/** `Blend` by the module of kernel/fold.ts. */
+/** Returns `Blend` that runs the module of kernel/fold.ts. */
 export const blendBy =
   (k: FoldModule): Blend =>
   (x, d, into, w, out) => {

@@ -9,13 +9,13 @@ const receiving = onStep('cam', { needs: [attentionLast, received] }, ({ ops, at
 }));
 
 /**
- * CaM: the value of an evicted slot is divided among the kept slots that follow it, by a coin whose chance is the
- * attention that it received against the mean of theirs.
+ * CaM: divides the value of an evicted slot among the kept slots that follow it, if a coin falls below the ratio of the
+ * attention that it received to the mean of theirs.
  *
- * @remarks Zhang et al. 2024 (CaM, ICML), as kvpress' CAMPress folds many slots at once: p = min(1, A_e / mean A over
- * the next `slots` kept ones), A the attention received from the tokens generated so far, mean of a head group. Where
- * the coin, the hash of seed, layer, KV head and position, is below p, each of them gets v_e / their number. Keys stay.
- * Nothing is folded before a token was generated.
+ * @remarks Zhang et al. 2024 (CaM, ICML), folding many slots at once as kvpress' CAMPress: p = min(1, A_e / mean A over
+ * the next `slots` kept ones), with A the attention received from the tokens generated so far, mean of a head group.
+ * Where the coin, a hash of seed, layer, KV head and position, is below p, each of these slots gets v_e / their number.
+ * Keys stay. Folds nothing before a token was generated.
  */
 export const cam = onCompact(
   'cam',

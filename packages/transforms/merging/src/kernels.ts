@@ -4,8 +4,8 @@ import type { Blend } from './blend.ts';
 import { kernelBytes } from './fold-bytes.ts';
 
 /**
- * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to
- * u32 `[G, n]`.
+ * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where no slot is kept. `[G, n, d]`
+ * to u32 `[G, n]`.
  */
 export const nearestKept = kernel({
   id: 'nearest-kept',
@@ -45,8 +45,8 @@ fn run(index: u32) {
 });
 
 /**
- * (v + Σ w_e v_e) / (1 + Σ w_e) over the slots e that go `into` a slot: values `[G, n, d]` to the same; w is 0 for what
- * does not move.
+ * (v + Σ w_e v_e) / (1 + Σ w_e) over the slots e that go `into` a slot: values `[G, n, d]` to the same shape; w is 0
+ * for slots that do not move.
  */
 export const foldInto = kernel({
   id: 'fold-into',

@@ -3,11 +3,11 @@ import { dotWith } from '@kv/core/shared';
 import { foldInto, nearestKept } from './kernels.ts';
 
 /**
- * Merging: the value of every evicted slot is folded into the kept slot whose key is nearest by cosine, with weight
+ * Merging: folds the value of every evicted slot into the kept slot whose key is nearest by cosine, with weight
  * max(cosine, 0) · |v_e| / (|v_e| + |v_t|); keys stay.
  *
  * @remarks kvpress' MergingPress, after Bolya et al. 2022 (ToMe, arXiv:2210.09461) and Wan et al. 2024 (D2O,
- * arXiv:2406.13035). Runs once what stays is decided, on what any selector kept. O(G n · kept · d).
+ * arXiv:2406.13035). Runs after selection, for any selector. O(G n · kept · d).
  */
 export const merge = onCompact(
   'merge',
@@ -32,7 +32,7 @@ export const merge = onCompact(
     const cosine = ops.max(0, ops.kernel(dotWith, { x: unit, index: into }));
     const share = ops.div(size, ops.max(ops.add(size, ops.take(size, into)), 1e-30));
     const w = ops.mul(ops.mul(cosine, ops.atLeast(cosine, threshold)), share);
-    // what was kept, or stands beyond the row, moves nowhere; without a kept slot nothing does
+    // kept slots, and those beyond the row's end, do not move; without a kept slot none does
     const moves = ops.mul(ops.sub(ops.lastSlots(length, length.shape[1]), stays), ops.reduce('max', stays, 'slots'));
     return { values: ops.kernel(foldInto, { values: v, into, w: ops.where(moves, w, 0) }) };
   },
