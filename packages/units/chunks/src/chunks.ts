@@ -3,7 +3,7 @@ import type { StepContext, Tensor, Units } from '@kv/core';
 
 export const size = count(10, 'positions', 'Positions in a chunk.');
 
-/** The chunk of every slot, cut by position. */
+/** Returns the chunk of every slot, cut by position. */
 export function cutChunks({ ops, at }: StepContext, p: Tensor, positionsEach: number): Units {
   const byPosition = new Uint32Array(at.length);
   for (let i = 0; i < byPosition.length; i++) byPosition[i] = Math.floor(i / positionsEach);
@@ -15,9 +15,9 @@ export function cutChunks({ ops, at }: StepContext, p: Tensor, positionsEach: nu
  * ChunkKV: chunks of `size` positions, each scored by the mean of its slots' scores, summed over the KV heads of the
  * layer.
  *
- * @remarks Liu et al. 2025, arXiv:2502.00299, with kvpress' mean, so that a ragged last chunk competes fairly. Scores
- * `[rows, n]` to unit scores `[1 | rows, ⌈length / size⌉]`. A chunk is cut by position, also where slots of it were
- * evicted. O(rows n).
+ * @remarks Liu et al. 2025, arXiv:2502.00299, with kvpress' mean, so that a shorter last chunk competes fairly. Scores
+ * `[rows, n]` to unit scores `[1 | rows, ⌈length / size⌉]`. Chunks are cut by position, also where some of their slots
+ * were evicted. O(rows n).
  */
 export const chunks = unit(
   'chunks',

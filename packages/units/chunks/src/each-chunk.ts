@@ -24,7 +24,7 @@ interface Chunk {
 }
 type Own = (x: unknown, chunk: Chunk, cell: StepInput, slots: Tensor) => unknown;
 const taken: Own = (x, _, { ops }, slots) => ops.take(x as Tensor, slots);
-/** What a chunk has of each signal. */
+/** For each signal, the part of it that belongs to a chunk. */
 const OWN: Readonly<Record<string, Own>> = {
   keys: taken,
   values: taken,
@@ -47,7 +47,7 @@ const OWN: Readonly<Record<string, Own>> = {
 };
 const own = ({ id }: AnySignal): Own | undefined => (Object.hasOwn(OWN, id) ? OWN[id] : undefined);
 
-/** A chunk's place: as of a sequence by itself, with its share of the budget. */
+/** Context of a chunk: that of a sequence by itself, with its share of the budget. */
 function placeOf(at: LayerContext, { start, end }: Chunk, slots: number): LayerContext {
   const length = end - start;
   return {
@@ -59,7 +59,7 @@ function placeOf(at: LayerContext, { start, end }: Chunk, slots: number): LayerC
   };
 }
 
-/** The cell of a chunk: `of` is the chunk of every slot. */
+/** Step input of a chunk; `of` is the chunk of every slot. */
 function cellOf(cell: StepInput, of: Tensor, chunk: Chunk, index: number): StepInput {
   const { ops, at, draft } = cell,
     whole = at.aligned && at.slots === at.length,
@@ -95,7 +95,10 @@ fn run(index: u32) { output[index] = max(p[index], params.start) - params.start;
   },
 });
 
-/** `all` with what a chunk's slots have, in their order, from `part` `[r, m]`: rows of units, or of their query heads. */
+/**
+ * `all` with the numbers of a chunk's slots, in their order, from `part` `[r, m]`: rows of units, or of their query
+ * heads.
+ */
 export const withChunk = kernel({
   id: 'with-chunk',
   inputs: { all: 'f32', part: 'f32', unitOf: 'u32' },
@@ -126,13 +129,13 @@ fn run(index: u32) {
   },
 });
 
-/** The chunk of every slot, u32 in the shape of its positions. */
+/** Returns the chunk of every slot, u32 in the shape of its positions. */
 function chunkOf({ ops, at, read }: StepInput, size: number): Tensor {
   const table = Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / size));
   return ops.take(ops.from({ data: table, shape: [1, at.length] }, 'u32'), read(positions));
 }
 
-/** What the chunks say of all slots; 0 where one says nothing, undefined where none does. */
+/** Joins the chunks' results over all slots; 0 where a chunk has none, undefined where none has. */
 function joined(
   { ops, at: { slots } }: StepInput,
   unitOf: Tensor,
@@ -147,23 +150,23 @@ function joined(
   );
 }
 
-/** A chunk's scores, those of forced slots above all others of their row. */
+/** Returns a chunk's scores, those of forced slots above all others of their row. */
 const scoresOf = ({ ops }: StepInput, { scores, forced }: DraftSelection): Tensor | undefined =>
   scores && forced ? ops.where(forced, ops.add(ops.reduce('max', scores, 'slots'), 1), scores) : scores;
 
-/** Chunks of a sequence at most: each is scored by itself. */
+/** Most chunks of a sequence: each is scored by itself. */
 const MOST = 256;
 const options = {
   size: count(1024, 'positions', `Positions in a chunk; more where a sequence would have more than ${MOST} chunks.`),
 };
 
 /**
- * A scorer on each chunk of neighbouring positions as if the chunk were a sequence by itself: its own first positions,
- * means and largest numbers; what it forces comes first in the chunk. With `chunks(size)` and `quota` behind it, the
- * chunks share the budget by their sizes.
+ * Runs a scorer on each chunk of neighbouring positions as if the chunk were a sequence by itself, with its own first
+ * positions, means and largest numbers; slots that it forces come first in the chunk. With `chunks(size)` and `quota`
+ * after it, the chunks share the budget by their sizes.
  *
- * @remarks kvpress' ChunkPress, after Corallo and Papotti 2024. Rows as the scorer has them. What attention a chunk
- * would have received alone no engine knows. O(n) beside what the scorer costs.
+ * @remarks kvpress' ChunkPress, after Corallo and Papotti 2024. Rows as in the scorer. No engine knows the attention
+ * that a chunk would have received alone, so scorers of attention are refused. O(n) in addition to the scorer's cost.
  * @throws KvError for a scorer of attention, queries, their statistics or state.
  */
 export const eachChunk: Factory<typeof options, Piece<'start', ScorePhase, 'eachChunk'>, [scorer: AnyScorer]> = factory(

@@ -3,20 +3,21 @@ import { placeInUnit } from '@kv/core/shared';
 import type { Mask, Ops, Tensor } from '@kv/core';
 import { cutChunks, size } from './chunks.ts';
 
-/** kvpress adds it to sums and inside the logarithm. */
+/** kvpress' ε, added to sums and inside the logarithm. */
 const EPSILON = 1e-8;
-/** Below any score, and finite when summed. */
+/** A score below any other, and finite when summed. */
 const LEAST = -1e30;
 
 /**
- * Chunks gated by entropy: slots in the order in which whole chunks go in, best first; but of a chunk that is at least
- * the median chunk and has less than the median entropy only its `low` best slots, the others behind all. With `topK()`:
- * coherent chunks stay whole, spiky ones leave room for more chunks, and the budget is met exactly.
+ * Chunks gated by entropy: slots in the order in which whole chunks are taken, best first; but a chunk that scores at
+ * least the median chunk and has less than the median entropy gives only its `low` best slots, and its others come
+ * last. With `topK()`: coherent chunks stay whole, spiky ones leave room for more chunks, and the budget is met
+ * exactly.
  *
  * @remarks kvpress' EntropyGatedChunkKVPress, over ChunkKV (Liu et al. 2025, arXiv:2502.00299). One order for the
- * layer, from the sum over its KV heads; forced slots count as the layer's largest score + 1. A chunk is cut by
- * position; its entropy is that of its scores as shares, over the logarithm of its length. Scores are minus places, on
- * KV rows `[G, n]`. O(G n (size + log n)).
+ * layer, from the sum over its KV heads; forced slots count as the layer's largest score + 1. Chunks are cut by
+ * position; a chunk's entropy is that of its scores as shares, divided by the logarithm of its length. Scores are minus
+ * ranks, on KV rows `[G, n]`. O(G n (size + log n)).
  */
 export const entropyGate = transform(
   'entropyGate',
@@ -31,7 +32,7 @@ export const entropyGate = transform(
   },
   (ctx, { size, low }) => {
     const { ops, at, scores, forced, positions: p } = ctx;
-    const each = Math.min(size, at.length); // places are whole numbers that f32 holds
+    const each = Math.min(size, at.length); // ranks are whole numbers, exact in f32
     const { of, count: chunks } = cutChunks(ctx, p, each);
     const G = at.kvHeads;
     const over = (kind: 'sum' | 'mean' | 'max', x: Tensor): Tensor => ops.groupSlots(kind, x, of, chunks);
@@ -43,7 +44,7 @@ export const entropyGate = transform(
     const q = ops.sub(s, ops.take(lowest, of));
     const share = ops.div(q, ops.take(ops.add(over('sum', q), EPSILON), of));
     const surprise = over('sum', ops.mul(share, ops.log(ops.add(share, EPSILON))));
-    const entropy = ops.div(surprise, ops.mul(ops.log(ops.max(2, members)), -1)); // 0 of one slot
+    const entropy = ops.div(surprise, ops.mul(ops.log(ops.max(2, members)), -1)); // 0 for one slot
     const some = ops.less(0, members);
     const spiky = ops.min(1, ops.max(0, entropy));
     const gated = ops.mul(ops.atLeast(mean, median(ops, mean, some)), ops.less(spiky, median(ops, spiky, some)));
@@ -55,13 +56,13 @@ export const entropyGate = transform(
   },
 );
 
-/** Scores, those of forced slots the largest of the others + 1. */
+/** Returns scores with those of forced slots set to the largest of the others + 1. */
 function bestWhere(ops: Ops, scores: Tensor, forced: Mask): Tensor {
   if (forced === 0) return scores;
   const top = ops.reduce('max', ops.reduce('max', ops.where(forced, LEAST, scores), 'slots'), 'rows');
   return ops.where(forced, ops.add(top, 1), scores);
 }
-/** The median of each row where `some` is 1, the lower of two: `[r, count]` to `[r, 1]`. */
+/** Returns the median of each row where `some` is 1, the lower of two: `[r, count]` to `[r, 1]`. */
 function median(ops: Ops, x: Tensor, some: Tensor): Tensor {
   const last = ops.sub(ops.sum(some), 1);
   const place = ops.sub(last, ops.map('floor', ops.div(last, 2)));

@@ -11,7 +11,7 @@ const fromMean = scorer('fromMean', { needs: [keys, positions] }, ({ ops, keys: 
     mean = ops.matmul(ops.simplex(one), k);
   return { scores: ops.sub(ops.distance(mean, k), ops.float(p)), forced: ops.less(p, 1) };
 });
-/** The same of keys in float64. */
+/** The same for keys in float64. */
 const oracle = (vectors: readonly (readonly number[])[]): number[] => {
   const mean = vectors[0].map((_, c) => vectors.reduce((sum, v) => sum + v[c], 0) / vectors.length);
   return vectors.map((v, i) => Math.hypot(...v.map((x, c) => x - mean[c])) - i);

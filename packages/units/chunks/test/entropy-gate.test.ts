@@ -34,7 +34,7 @@ test('with topK it keeps what the greedy pass of kvpress keeps, at every budget'
           summed = rows[0].map((_, i) => rows.reduce((sum, row) => sum + row[i], 0)),
           B = Math.max(1, Math.min(budget, n)),
           want = entropyGateOracle(summed, size, low, B);
-        fc.pre(want !== undefined); // a median that hangs by rounding
+        fc.pre(want !== undefined); // a median that depends on rounding
         const { kept } = apply(compose(entropyGate({ size, low }), topK()), {
           scores: rows,
           budget: B,
