@@ -1,8 +1,8 @@
 import { kernel } from '@kv/core';
 
 /**
- * What was known of the first entries, where it was written (at least 0), and `fresh` for the others. Both `[1, n]`, of
- * any lengths.
+ * The previous numbers of the first entries, where they were written (at least 0), and `fresh` for the others. Both
+ * `[1, n]`, of any lengths.
  */
 export const carryKernel = kernel({
   id: 'breath-carried',
@@ -22,8 +22,8 @@ fn run(index: u32) {
 });
 
 /**
- * Slots of all rows whose position belongs to each unit: `positions` u32 `[G, n]`, `unitOf` f32 `[1, N]` by position,
- * negative where it has none; as many units as `like`. O(G n) each.
+ * Number of slots, over all rows, whose position belongs to each unit: `positions` u32 `[G, n]`, `unitOf` f32 `[1, N]`
+ * by position, negative where it has none; as many units as `like`. O(G n) each.
  */
 export const holding = kernel({
   id: 'breath-holding',
@@ -59,8 +59,8 @@ const HOP = 0.5,
   LEAST = 0.01;
 
 /**
- * Π (1 - gain p) over the pulses p that reach each unit from active ones along walks of one edge, or two that end
- * elsewhere than they start.
+ * Π (1 - gain p) over the pulses p that reach each unit from active ones along walks of one edge, or two that end at a
+ * unit other than their start.
  *
  * @remarks CrystalCache, eq. 37 and 38. Edges `a`, `b` u32 and `weight` f32 `[1, E]`, in either direction, `lit` f32, 1
  * where a unit is active, `[1, units]`; output `[1, units]`. O(E) a unit and O(E) for each edge at it.

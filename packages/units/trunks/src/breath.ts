@@ -5,11 +5,11 @@ import { coAttention } from './co-attention.ts';
 import { alpha, relief, unitsByPosition } from './crystallization.ts';
 import { centralities, unitGraph } from './graph.ts';
 
-/** An active unit has more than half of its tokens above this share of the largest inverse norm. */
+/** A unit is active if more than half of its tokens lie above this share of the largest inverse norm. */
 const ACTIVE = { share: 0.5, above: 0.3 };
-/** Edges below this are gone. */
+/** Edges below this weight are removed. */
 const PRUNE = 0.05;
-/** D and M count against this in the exponent of the decay. */
+/** D and M are divided by this in the exponent of the decay. */
 const HALF = 2;
 const remembered = <N extends string>(name: N, kind: 'unit' | 'position'): State<N> => ({
   ...state(name, { kind, rows: 'model', init: -1 }),
@@ -21,7 +21,7 @@ const impact = remembered('impact', 'unit');
 const edges = remembered('edges', 'unit');
 const held = remembered('held', 'unit');
 
-/** 1 where more than half of what a unit still holds has a small key in the first layer, `[1, units]`. */
+/** 1 where more than half of the tokens that a unit still holds have a small key in the first layer, `[1, units]`. */
 function activity({ ops, at }: StepContext, units: number, table: Uint32Array, k: Tensor, p: Tensor): Tensor {
   const byPlace = (x: Tensor): Tensor => ops.groupRows('sum', ops.groupSlots('sum', x, p, at.length), 1); // [1, N]
   const here = ops.norm(k);
@@ -40,8 +40,8 @@ const holds = (ops: Ops, of: Tensor, p: Tensor, like: Tensor): Tensor =>
 
 const decay = share(0.05, 'Share of D that a generated token takes where D and M are 0.');
 /**
- * D after one generated token, and after what left its units since the last one: D <- r D, then D <- D - β D exp(-D M /
- * 2).
+ * Step hook, once a generated token: D <- r D, with r the share of the unit's tokens that was not evicted since the
+ * last step, then D <- D - β D exp(-D M / 2).
  */
 const ageing = onStep(
   'ageing',
@@ -61,16 +61,17 @@ const ageing = onStep(
 );
 
 /**
- * Crystal score max(D, α M) that lives on while tokens are generated. D decays with every token; every `interval`
- * tokens units whose keys are small send pulses over at most two edges of the trunk graph, edges between two such units
- * grow and others fade, and what nothing protects any more is dissolved again.
+ * Crystal score max(D, α M) that is updated while tokens are generated. D decays with every token. Every `interval`
+ * tokens, units with small keys send pulses over at most two edges of the trunk graph, edges between two such units
+ * grow and others fade, and the cache is dissolved to its budget again with nothing protected.
  *
- * @remarks CrystalCache, section 3.8, eq. 34 and 36 to 40, after eq. 28 and 29 at the end of the prompt, in the place
- * of `crystallization`. M is the unit's when it was first seen. A unit's D shrinks by the share that left it. Pulses add
- * up without an order, 1 - D' = (1 - D) Π (1 - gain p) over all walks of at most `hops` edges that do not come back to
- * where they start, the paper's breadth-first search without its order. Beside `cadence({ every: interval })`, over
- * units cut with `run` = `interval`; an event between two breaths starts anew, as the first does. Keeps D, M, edges and
- * tokens held by unit. Costs O(units + edges) a token; a breath the new rows of the first layer and O(edges^2) at most.
+ * @remarks CrystalCache, section 3.8, eq. 34 and 36 to 40, after eq. 28 and 29 at the end of the prompt; replaces
+ * `crystallization`. M is the unit's first value. A unit's D shrinks by the share of it that was evicted. Pulses add up
+ * in no particular order, 1 - D' = (1 - D) Π (1 - gain p) over all walks of at most `hops` edges that do not return to
+ * their start: the paper's breadth-first search without its order. Use with `cadence({ every: interval })`, over units
+ * cut with `run` = `interval`; an event between two breaths computes everything again, as the first does. Keeps D, M,
+ * edges and tokens held by unit. Costs O(units + edges) a token; a breath the new rows of the first layer and
+ * O(edges^2) at most.
  */
 export const breath = unitTransform(
   'breath',

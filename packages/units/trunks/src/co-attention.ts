@@ -10,7 +10,7 @@ interface Known {
   length: number;
   value: Promise<CoAttention>;
 }
-/** What was collected of a sequence: every layer's event asks for the same, and a later one adds what came since. */
+/** Collectors by sequence: every layer's event asks for the same, and a later event adds the new tokens. */
 const known = new WeakMap<readonly number[], Known>();
 
 async function collect({ edges }: Known, engine: ProviderEngine, from: number): Promise<CoAttention> {
@@ -20,12 +20,12 @@ async function collect({ edges }: Known, engine: ProviderEngine, from: number): 
 }
 
 /**
- * Co-attention edges and saliency of the first layer.
+ * Signal: co-attention edges and saliency of the first layer.
  *
- * @remarks CrystalCache, section 3.2, eq. 11 to 15. The provider runs the first layer once more over the whole sequence
- * and streams its attention rows: O(n k)
- * memory beside one chunk's 1024 x 1024 block, where the paper holds n x n; an engine on a device folds them there. Of
- * generated tokens only the new rows, with edges to what they read.
+ * @remarks CrystalCache, section 3.2, eq. 11 to 15. The provider runs the first layer again over the whole sequence and
+ * streams its attention rows: O(n k) memory in addition to one chunk's 1024 x 1024 block, where the paper holds n x n;
+ * an engine on a device reduces them there. For generated tokens it runs only the new rows, with edges to the tokens
+ * that they attend to.
  */
 export const coAttention: Signal<'coAttention', CoAttention> = {
   id: 'crystalcache.co-attention',

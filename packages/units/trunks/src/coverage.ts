@@ -4,8 +4,8 @@ import { positions, scoreTransform, share } from '@kv/core';
  * Uniform coverage: a share of the budget goes to evenly spaced positions, whatever their scores.
  *
  * @remarks CrystalCache, section 8, F3, which proposes it and has no experiment. Forces ⌊share B⌋ of the positions seen
- * so far, those that are still held; beside `branchDissolution({ protect: 'slots' })`, or whole trunks would be
- * protected.
+ * so far, as far as they are still held. Use with `branchDissolution({ protect: 'slots' })`; otherwise whole trunks
+ * would be protected.
  */
 export const coverage = scoreTransform(
   'coverage',

@@ -9,20 +9,23 @@ type Crystal = StepContext & Pick<WithUnits, 'units' | 'unitScores' | 'forced'>;
 /** Weight of M, the unit's own content, against D. */
 export const alpha = number(1, "Weight of a unit's own content against its place in the graph.", { least: 0 });
 
-/** Units of positions, which the graph of co-attention is about. */
+/** Returns the unit of every position, which the graph of co-attention needs. */
 export function unitsByPosition(piece: string, { units: { byPosition } }: Crystal): Uint32Array {
   if (!byPosition) throw new KvError(piece, 'needs units cut by position, such as trunks() or sentences()');
   return byPosition;
 }
 
-/** D of every unit, `[1, units]`. */
+/** Returns D of every unit, `[1, units]`. */
 function structure(piece: string, ctx: Crystal & { readonly coAttention: CoAttention }): Tensor {
   const { count } = ctx.units;
   const graph = unitGraph(ctx.coAttention, unitsByPosition(piece, ctx), count);
   return ctx.ops.from({ data: centralities(graph, count), shape: [1, count] });
 }
 
-/** ln(1 + score) of every unit, min-max over the units that a row holds and that nothing forces, `[rows, units]`. */
+/**
+ * Returns ln(1 + score) of every unit, min-max over the units that a row holds and that no slot forces,
+ * `[rows, units]`.
+ */
 export function relief({ ops, units: { of, count }, unitScores, forced }: Crystal): Tensor {
   const height = ops.map('log1p', ops.max(0, unitScores));
   const held = ops.groupSlots('max', ops.fill(of, 1), of, count);
@@ -36,8 +39,7 @@ export function relief({ ops, units: { of, count }, unitScores, forced }: Crysta
 /**
  * Trunk centrality D: how strongly co-attention edges tie a unit to the others, 0 .. 1.
  *
- * @remarks CrystalCache, eq. 24 to 27. One row of unit scores `[1, units]`, in the place of those before; α = 0 of the
- * paper's ablation.
+ * @remarks CrystalCache, eq. 24 to 27. Replaces the unit scores by one row `[1, units]`; α = 0 of the paper's ablation.
  */
 export const centrality = unitTransform(
   'centrality',

@@ -8,8 +8,8 @@ export interface Span {
 }
 
 /**
- * What is cut by itself: the prompt, then runs of `run` generated tokens, the last of which may be shorter. What an
- * event cut stays cut so when more tokens come.
+ * Ranges that are cut separately: the prompt, then runs of `run` generated tokens, the last of which may be shorter.
+ * More tokens do not change the cuts of an earlier event.
  */
 export function stretches(
   { length, promptLength, step }: Pick<LayerContext, 'length' | 'promptLength' | 'step'>,
@@ -24,7 +24,7 @@ export function stretches(
   return starts.sort((a, b) => a - b).map((start, i, all) => ({ start, end: all[i + 1] ?? length }));
 }
 
-/** Sentences: a token whose text ends in . ! ? or holds a newline ends the sentence it belongs to. */
+/** Returns sentences: a token whose text ends in . ! ? or holds a newline ends its sentence. */
 export function sentenceSpans({ text, offsets }: Tokens, { start: from, end }: Span): readonly Span[] {
   const spans: Span[] = [];
   let start = from;
@@ -64,7 +64,7 @@ export interface TrunkSizes {
   readonly merge: number | 'adaptive';
 }
 
-/** Where the edges of each token begin. */
+/** Returns the index of each token's first edge. */
 export function firstEdges({ from }: CoAttention, length: number): Uint32Array {
   const first = new Uint32Array(length + 1);
   for (const i of from) first[i + 1]++;
@@ -73,8 +73,8 @@ export function firstEdges({ from }: CoAttention, length: number): Uint32Array {
 }
 
 /**
- * Sentences of a stretch merged left to right where their edges are strong, none longer than `maxSize`. Eq. 16 to 19
- * and step 3.
+ * Returns the sentences of a stretch merged left to right where their edges are strong, none longer than `maxSize`. Eq.
+ * 16 to 19 and step 3.
  */
 export function trunkSpans(
   tokens: Tokens,
@@ -100,10 +100,10 @@ export function trunkSpans(
   return parts(merged, maxSize);
 }
 
-/** What was made last of a text, and of what. */
+/** Newest results for each text, with the inputs that they were made of. */
 const known = new WeakMap<Tokens, Map<string, { readonly of: string; readonly value: unknown }>>();
 
-/** What `make` makes of a text under a name, once while it is made `of` the same: every layer asks for it. */
+/** Returns the result of `make` for a text and a name, computed once for the same `of`: every layer asks for it. */
 export function memoise<T>(tokens: Tokens, name: string, of: readonly unknown[], make: () => T): T {
   const made = known.get(tokens) ?? new Map<string, { readonly of: string; readonly value: unknown }>(),
     before = made.get(name),
@@ -115,7 +115,7 @@ export function memoise<T>(tokens: Tokens, name: string, of: readonly unknown[],
   return value;
 }
 
-/** Spans of more than `maxSize` tokens in equal parts of at most so many. */
+/** Splits spans of more than `maxSize` tokens into equal parts of at most that many. */
 export function parts(spans: readonly Span[], maxSize: number): readonly Span[] {
   return spans.flatMap(({ start, end }) => {
     const pieces = Math.max(1, Math.ceil((end - start) / maxSize));
@@ -126,7 +126,7 @@ export function parts(spans: readonly Span[], maxSize: number): readonly Span[] 
   });
 }
 
-/** Unit of every position. */
+/** Returns the unit of every position. */
 export function byPosition(spans: readonly Span[], length: number): Uint32Array {
   const table = new Uint32Array(length);
   spans.forEach(({ start, end }, u) => table.fill(u, start, end));

@@ -1,8 +1,8 @@
-/** What the first layer's attention says about tokens and pairs of tokens, by position, evicted ones included. */
+/** The first layer's attention by token and by pair of tokens, by position, evicted ones included. */
 export interface CoAttention {
-  /** Attention that each token receives from its own chunk, summed over the three heads that give most, `[N]`. */
+  /** Attention that each token receives from its own chunk, summed over the three heads with the most, `[N]`. */
   readonly saliency: Float32Array;
-  /** Directed edges, ascending in `from`; a pair may stand in both directions. */
+  /** Directed edges, ascending in `from`; a pair may occur in both directions. */
   readonly from: Uint32Array;
   readonly to: Uint32Array;
   readonly weight: Float32Array;
@@ -34,14 +34,14 @@ export function offer({ to, weight }: Best, j: number, w: number, { most, above 
   }
 }
 
-/** Attention received, summed over the heads that give most; sorts them. */
+/** Returns the attention received, summed over the heads with the most. Sorts its argument. */
 export const attendedMost = (received: number[]): number =>
   received
     .sort((a, b) => b - a)
     .slice(0, HEADS)
     .reduce((a, b) => a + b, 0);
 
-/** Edges of every token as lists. */
+/** Returns the edges of every token as arrays. */
 export function flat(best: readonly Best[], saliency: readonly number[]): CoAttention {
   return {
     saliency: Float32Array.from(saliency),
@@ -51,17 +51,17 @@ export function flat(best: readonly Best[], saliency: readonly number[]): CoAtte
   };
 }
 
-/** Rows and columns of cosines that are summed together: their sums stay in registers. */
+/** Rows and columns of cosines summed together: their sums stay in registers. */
 const TILE = 4;
 
 /**
- * Cosines above WITHIN's bar between a chunk's mean rows, row i of i + 1 weights: each pair in both directions, and for
- * each i with j ascending. Every sum runs over c in order, half of them once for both.
+ * Visits the cosines above WITHIN's threshold between a chunk's mean rows (row i has i + 1 weights): each pair in both
+ * directions, and for each i with j ascending. Every sum runs over c in order; half of them are computed once for both.
  */
 function alike(rows: readonly Float32Array[], visit: (i: number, j: number, cosine: number) => void): void {
   const n = rows.length,
     padded = Math.ceil(n / TILE) * TILE,
-    unit = new Float64Array(padded * padded), // 0 behind each row's end
+    unit = new Float64Array(padded * padded), // 0 after each row's end
     sums = new Float64Array(TILE * TILE);
   rows.forEach((row, i) => {
     const size = Math.sqrt(row.reduce((s, x) => s + x * x, 0)) + 1e-8;
@@ -80,7 +80,7 @@ function alike(rows: readonly Float32Array[], visit: (i: number, j: number, cosi
     }
 }
 
-/** Inner products of four rows with four, over their first `length` numbers. */
+/** Writes inner products of four rows with four, over their first `length` numbers. */
 function tile(x: Float64Array, stride: number, a: number, b: number, length: number, sums: Float64Array): void {
   for (let r = 0; r < TILE; r += 2) {
     let [s, t, u, v, S, T, U, V] = [0, 0, 0, 0, 0, 0, 0, 0];
@@ -105,7 +105,7 @@ function tile(x: Float64Array, stride: number, a: number, b: number, length: num
   }
 }
 
-/** Where queries stand: chunks of the prompt, then what was generated. */
+/** Division of the queries: chunks of the prompt, then generated tokens. */
 export interface QueryChunk {
   /** @defaultValue 1024 */
   readonly chunk?: number;
@@ -113,15 +113,15 @@ export interface QueryChunk {
   readonly prompt?: number;
 }
 export interface Collector {
-  /** Queries in order, rows `[H, query + 1]`. */
+  /** Adds the rows `[H, query + 1]` of a query; queries come in order. */
   add(query: number, rows: Float32Array): void;
-  /** What there is so far; more may be added. */
+  /** Returns the edges and saliency so far; more queries may be added. */
   take(): CoAttention;
 }
 
 /**
- * Takes the attention rows of queries in order and leaves edges and saliency. Generated tokens have edges to all tokens
- * that they read, and no cosines.
+ * Returns a collector that turns the attention rows of queries, in order, into edges and saliency. Generated tokens
+ * have edges to all tokens that they attend to, and no cosines.
  */
 export function collector({ chunk = CHUNK, prompt = Infinity }: QueryChunk = {}): Collector {
   const best: Best[] = [],

@@ -4,13 +4,13 @@ import type { Best, CoAttention } from './edges.ts';
 import { strongest } from './strongest.ts';
 
 export interface FoldedCollector {
-  /** Takes queries from `from` to the end of the engine's sequence. */
+  /** Processes the queries from `from` to the end of the engine's sequence. */
   fold(engine: ProviderEngine, from: number): Promise<void>;
-  /** What there is so far; more may be folded. */
+  /** Returns the edges and saliency so far; more queries may be added. */
   take(): CoAttention;
 }
 
-/** Chunks of the prompt from `from` on, then of generated tokens. */
+/** Returns chunks of the prompt from `from` on, then of generated tokens. */
 function stretches(from: number, end: number, prompt: number, chunk: number): readonly QueryRange[] {
   const out: QueryRange[] = [];
   for (let at = from; at < end; ) {
@@ -23,7 +23,7 @@ function stretches(from: number, end: number, prompt: number, chunk: number): re
   return out;
 }
 
-/** Cosines of a chunk's mean attention rows: of each row the eight largest. CrystalCache, section 3.2. */
+/** Cosines of a chunk's mean attention rows: the eight largest of each row. CrystalCache, section 3.2. */
 function cosines({ ops, mean }: FoldedQueryRange): readonly Tensor[] {
   if (!mean) return [];
   const [, n = 0] = mean.shape,
@@ -32,8 +32,8 @@ function cosines({ ops, mean }: FoldedQueryRange): readonly Tensor[] {
 }
 
 /**
- * The same edges and saliency as `collector`'s, of an engine that folds attention where it computes it: what comes to
- * the host is O(n (k + H)).
+ * Returns a collector like `collector`, with the same edges and saliency, for an engine that reduces attention on its
+ * device: O(n (k + H)) numbers come to the host.
  */
 export function foldedCollector({
   prompt,
@@ -47,14 +47,14 @@ export function foldedCollector({
   /** Sums of the last chunk, to which later queries of it add: `[token][head]`. */
   let open: { readonly first: number; readonly sums: number[][] } = { first: 0, sums: [] };
 
-  /** Place and weight by turns, `most` a row. */
+  /** Visits pairs of place and weight, stored alternately, `most` pairs a row. */
   const each = (data: Float32Array, most: number, row: number, visit: (to: number, weight: number) => void): void => {
     for (let k = row * most; k < (row + 1) * most && data[2 * k + 1] > 0; k++) visit(data[2 * k], data[2 * k + 1]);
   };
   return {
     async fold(engine, from) {
       const parts = stretches(from, engine.ids.length, prompt, chunk);
-      // whoever makes this collector has looked
+      // `attentionStretches` exists: checked by the caller that makes this collector
       const read = await engine.attentionStretches!(0, parts, ACROSS, (folded) => [
         folded.received,
         folded.strongest,

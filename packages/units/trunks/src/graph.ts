@@ -11,8 +11,8 @@ export interface UnitGraph {
 }
 
 /**
- * Graph of the units that token edges link: mean weight times sqrt(edges / (|a| |b|)), in either direction and as a
- * multiset. Eq. 24 and 25.
+ * Returns the graph of the units that token edges link: mean weight times sqrt(edges / (|a| |b|)), in either direction
+ * and as a multiset. Eq. 24 and 25.
  */
 export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array, count: number): UnitGraph {
   const sizes = new Uint32Array(count),
@@ -39,7 +39,9 @@ export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array
   return { a: kept.map((p) => p.a), b: kept.map((p) => p.b), weight: kept.map((p) => p.weight) };
 }
 
-/** Weighted degree of every unit, standardised and put through a logistic of steepness 5. Eq. 26 and 27. */
+/**
+ * Returns the weighted degree of every unit, standardised and passed through a logistic of steepness 5. Eq. 26 and 27.
+ */
 export function centralities({ a, b, weight }: UnitGraph, count: number): Float32Array {
   const degree = new Float64Array(count);
   weight.forEach((w, e) => {

@@ -3,8 +3,8 @@ import { offer, WITHIN } from './edges.ts';
 import type { Best } from './edges.ts';
 
 /**
- * Of each row of `x [n, n]` the eight largest entries beside the diagonal that are larger than `above`, ties to the
- * lower place: place and entry by turns, `[n, 16]`; 0 and 0 where there are fewer. O(n) a row.
+ * The eight largest entries of each row of `x [n, n]` off the diagonal that are larger than `above`, ties to the lower
+ * column: column and entry alternately, `[n, 16]`; 0 and 0 where there are fewer. O(n) a row.
  */
 export const strongest = kernel({
   id: 'strongest',

@@ -7,10 +7,10 @@ import type { Span } from './cut.ts';
 
 /** Generated tokens that are cut together: CrystalCache's breath interval. */
 const RUN = 64;
-/** Tokens of a unit that make its score. */
+/** Tokens of a unit that its score is the mean of. */
 const TOP = 3;
 
-/** Units from spans of positions, each scored by the mean of its `most` highest scores. */
+/** Returns units from spans of positions, each scored by the mean of its `most` highest scores. */
 function cut(
   { ops, at, scores, positions: p }: StepContext & { readonly scores: Tensor; readonly positions: Tensor },
   spans: readonly Span[],
@@ -26,10 +26,10 @@ function cut(
 }
 
 /**
- * Sentences as units: a token whose text ends in . ! ? or holds a newline ends the sentence it belongs to.
+ * Sentences as units: a token whose text ends in . ! ? or holds a newline ends its sentence.
  *
- * @remarks CrystalCache, section 3.3, step 1, with the score of eq. 23: the mean of the unit's three highest token
- * scores, or of as many as `top` says. Unit scores `[rows, units]`.
+ * @remarks CrystalCache, section 3.3, step 1, with the score of eq. 23: the mean of the unit's highest token scores,
+ * three or `top` of them. Unit scores `[rows, units]`.
  */
 export const sentences = unit(
   'sentences',
@@ -58,8 +58,8 @@ export const sentences = unit(
  * Trunks: sentences, merged where the first layer's co-attention links them, at most 32 tokens each.
  *
  * @remarks CrystalCache, section 3.3, eq. 16 to 19, and eq. 23 for the score: the mean of the three highest token
- * scores. Edges count in either direction. The adaptive threshold is what the paper proposes and never ran. Cut by
- * position, so heads with other tokens cut their own.
+ * scores. Edges count in either direction. The adaptive threshold is proposed in the paper, which never ran it. Units
+ * are cut by position, so heads that hold different tokens cut their own.
  */
 export const trunks = unit(
   'trunks',

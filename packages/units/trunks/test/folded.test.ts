@@ -101,5 +101,5 @@ test('edges and saliency of folded stretches are those of rows one by one, after
       }
     }),
     { numRuns: 60, seed: 20261121 },
-  ); // cosines in f32 and f64 part where two are near: of other seeds one in 25 has such a pair
+  ); // f32 and f64 order two close cosines differently: one in 25 other seeds has such a pair
 });

@@ -45,7 +45,7 @@ test('streamed edges and saliency are those of whole attention matrices', () => 
   );
 });
 
-/** The draft of one layer and head after a piece that starts from scores. */
+/** Returns the draft of one layer and head after a piece that starts from scores. */
 function draftOf(
   piece: Piece,
   n: number,
