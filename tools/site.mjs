@@ -76,7 +76,8 @@ const pages = new Map([
   ['CONTRIBUTING.md', 'contributing.md'],
   ['examples/README.md', 'examples/index.md'],
 ]);
-for (const name of readdirSync(join(root, 'docs'))) if (name.endsWith('.md')) pages.set(`docs/${name}`, `docs/${name}`);
+for (const name of readdirSync(join(root, 'docs'), { recursive: true }))
+  if (name.endsWith('.md')) pages.set(`docs/${name}`, `docs/${name}`);
 for (const name of readdirSync(join(app, 'guides')))
   pages.set(`apps/docs/guides/${name}`, name === 'start.md' ? name : `guides/${name}`);
 for (const folder of packageFolders().map((path) => relative(root, path)))
@@ -209,7 +210,15 @@ const sidebar = [
       item('Evidence', '/docs/evidence'),
     ],
   },
-  { text: 'The algebra', items: [item('Composition', '/docs/algebra'), item('Design', '/docs/design')] },
+  {
+    text: 'The algebra',
+    items: [
+      item('Composition', '/docs/algebra'),
+      item('Architecture', '/docs/architecture'),
+      item('Decisions', '/docs/decisions/README'),
+      item('Glossary', '/docs/glossary'),
+    ],
+  },
   {
     text: 'Guides',
     items: [
