@@ -14,15 +14,15 @@ export default defineConfig({
   outDir: 'dist',
   cleanUrls: false,
   lastUpdated: false,
-  // prose and docstrings are text: what looks like a tag in them is none
-  // sets of an equation stand in braces, so attributes begin otherwise
+  // what looks like an HTML tag in prose and docstrings is text;
+  // equations use braces for sets, so attributes get another delimiter
   markdown: {
     html: false,
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-default' },
     attrs: { leftDelimiter: '{:', rightDelimiter: '}' },
     config: (markdown) => void markdown.use(noTemplates).use(scrolled),
   },
-  // its own build, put beside the pages
+  // a build of its own, copied next to the pages
   ignoreDeadLinks: [/^\/playground\//],
   vite: { build: { chunkSizeWarningLimit: 5000 } },
   themeConfig: {
@@ -45,7 +45,7 @@ export default defineConfig({
   },
 });
 
-/** Two braces in prose are no expression of Vue's. */
+/** Escapes double braces in prose, which Vue would read as an expression. */
 function noTemplates(markdown) {
   const { text } = markdown.renderer.rules;
   const escaped = (html) => html.replaceAll('{{', '&#123;&#123;').replaceAll('}}', '&#125;&#125;');
@@ -53,7 +53,7 @@ function noTemplates(markdown) {
     escaped(text ? text(tokens, index, ...rest) : markdown.utils.escapeHtml(tokens[index].content));
 }
 
-/** What may be wider than a phone scrolls by keyboard too. */
+/** Lets blocks that are wider than a phone scroll by keyboard. */
 function scrolled(markdown) {
   const { rules } = markdown.renderer;
   for (const name of ['code_block', 'table_open']) {
