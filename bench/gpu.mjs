@@ -1,10 +1,9 @@
 /**
  * Speed on a GPU: what the adapter can do (copy, fused multiply-adds, a dispatch), products as the engine records them,
- * and models of random weights, from prompt to tokens: full cache against policies, PyTorch beside them.
- * Wants the packages built; bench/README.md has the command for a machine without Node. Results go to FOLDER/gpu.jsonl,
- * a line each as it is there, and FOLDER/gpu.md; what a file
- * given to --resume has is not run again, but for what there was no time for: take a line out to have its case run
- * anew.
+ * and models of random weights, from prompt to tokens: full cache against policies, PyTorch beside them. Wants the
+ * packages built; bench/README.md has the command for a machine without Node. Results go to FOLDER/gpu.jsonl, a line
+ * each as it is there, and FOLDER/gpu.md; what a file given to --resume has is not run again, but for what there was no
+ * time for: take a line out to have its case run anew.
  *
  *   node bench/gpu.mjs --out FOLDER [--shapes SmolLM2-135M,Llama-3.2-1B,Llama-3.1-8B] [--types F16,Q8_0,Q4_0]
  * [--lengths 1024,8192,32768] [--budgets 1024,2048] [--tokens 32]

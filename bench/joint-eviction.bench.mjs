@@ -1,7 +1,7 @@
 /**
  * Joint eviction against one-shot CAOTE, FastCAOTE and the weights alone: how far the attention output moves when the
- * chosen set is evicted (eq. 24,
- * exact, a mean over layers and query heads, as a share of the output's length), and the time of the choice, a layer.
+ * chosen set is evicted (eq. 24, exact, a mean over layers and query heads, as a share of the output's length), and the
+ * time of the choice, a layer.
  *
  *   npm run bench joint        or, once built:   node bench/joint-eviction.bench.mjs --tokens 512 --budgets 480,256,64
  */

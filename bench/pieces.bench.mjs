@@ -1,6 +1,7 @@
 /**
  * Score + select of every piece, its signals given, as a ratio to one attention pass over the same cache (one query a
- * query head, on the module's kernels): 4,096 and 32,768 slots of one layer with 2 KV heads of 4 query heads, 64 numbers a head, a quarter kept.
+ * query head, on the module's kernels): 4,096 and 32,768 slots of one layer with 2 KV heads of 4 query heads, 64
+ * numbers a head, a quarter kept.
  *
  *   npm run bench pieces        or, once built:   node bench/pieces.bench.mjs --slots 4096,32768 --only snapkv,caote
  */

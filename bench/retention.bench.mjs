@@ -1,7 +1,6 @@
 /**
  * What retention costs and saves on the embedded model: score + select + compact as a share of prefill, prefill and
- * decode speed
- * and cache bytes of each policy against the full cache, in one run, as ratios with their spread.
+ * decode speed and cache bytes of each policy against the full cache, in one run, as ratios with their spread.
  *
  *   npm run bench retention        or, once built:   node bench/retention.bench.mjs --rounds 5 --tokens 1024
  */

@@ -1,6 +1,6 @@
 /**
- * `npm run audit`: asks the registry for known advisories about every version in pnpm-lock.yaml. Ends with 1 where there
- * is one of a published package or of what it needs, with 2 where the registry does not answer: then nothing is known.
+ * `npm run audit`: asks the registry for known advisories about every version in pnpm-lock.yaml. Exits with 1 if one
+ * affects a published package or its dependencies, and with 2 if the registry does not answer.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ export function locked(lock) {
   return versions;
 }
 
-/** Advisories as lines; `answer` is the registry's, by package name. */
+/** Formats advisories as lines; `answer` is the registry's, by package name. */
 export function lines(answer) {
   return Object.entries(answer).flatMap(([name, advisories]) =>
     advisories.map(
@@ -26,7 +26,7 @@ export function lines(answer) {
   );
 }
 
-/** What the registry says of these versions. @throws Error where it does not answer */
+/** Asks the registry about these versions. @throws Error if it does not answer */
 export async function ask(registry, versions, request = fetch) {
   const response = await request(new URL('-/npm/v1/security/advisories/bulk', registry), {
     method: 'POST',

@@ -1,7 +1,7 @@
 /**
- * Who may import whom: core <- pieces (scorers, selectors, allocators, ...) <- policies <- apps; and core <- checkpoints
- * <- engine <- engine-wasm, engine-onnx, engine-webgpu <- models <- apps.
- * A piece is any package one folder deeper than the others: packages/FAMILY/NAME.
+ * Which package may import which: core <- pieces (scorers, selectors, allocators, ...) <- policies <- apps; and core <-
+ * checkpoints <- engine <- engine-wasm, engine-onnx, engine-webgpu <- models <- apps. A piece is any package one folder
+ * deeper than the others: packages/FAMILY/NAME.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -157,7 +157,7 @@ const options = {
   ruleSet: { forbidden: rules },
 };
 
-/** One sentence for each forbidden import under `folders`, sorted. */
+/** Returns one sentence for each forbidden import under `folders`, sorted. */
 export async function violations(baseDir, folders = ['packages', 'apps', 'studies']) {
   const there = folders.filter((folder) => existsSync(join(baseDir, folder)));
   const { output } = await cruise(there, { ...options, baseDir }, resolving);

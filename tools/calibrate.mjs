@@ -1,8 +1,8 @@
 /**
- * `node tools/calibrate.mjs MODEL [TEXT] [TOKENS] [FOLDER]`: statistics of a model's queries over a plain text (4,096
- * tokens of Tom Sawyer), beside the model or in a folder of their own: `pre-rope.safetensors` for TriAttention,
- * `query-statistics.safetensors` for expectedAttentionStats, `q-filters.safetensors` for Q-Filters, and unless one
- * lies there `full_attention_heads.tsv` for DuoAttention.
+ * `node tools/calibrate.mjs MODEL [TEXT] [TOKENS] [FOLDER]`: writes statistics of a model's queries over a plain text
+ * (default: 4,096 tokens of Tom Sawyer) to FOLDER (default: next to the model): `pre-rope.safetensors` for
+ * TriAttention, `query-statistics.safetensors` for expectedAttentionStats, `q-filters.safetensors` for Q-Filters, and
+ * `full_attention_heads.tsv` for DuoAttention, unless that file exists.
  */
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';

@@ -22,7 +22,7 @@ const all = Array.from({ length: layers }, () => ({
   means: { queries: queryMoments(queryHeads, headDim, 0), keys: queryMoments(kvHeads, headDim, 0) },
   angles: [] as { readonly cos: Float32Array; readonly sin: Float32Array; readonly half: number }[],
 }));
-/** Positions that head scores are about, as kvpress has it. */
+/** Positions that head scores are computed over, as in kvpress. */
 const FAR = 500;
 await watchLayers(model, ids, {
   queries: (layer, q, { rotary, cos, sin }) => {
@@ -37,7 +37,7 @@ await watchLayers(model, ids, {
   // right after the queries of the same tokens
   keys: (layer, k) => all[layer].means.keys.add({ q: k, ...all[layer].angles.at(-1)! }),
 });
-/** The first n rows of parts in order. */
+/** Returns the first n rows of the concatenated parts. */
 const rows = (parts: readonly Float32Array[], length: number): Float32Array =>
   Float32Array.from(parts.flatMap((part) => [...part]).slice(0, length));
 const heads = all.map(({ means, angles }) => {

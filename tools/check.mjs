@@ -1,4 +1,4 @@
-/** `npm run check`: what concerns the workspace as a whole, and the command as it is built. Arguments go to vitest. */
+/** `npm run check`: checks the whole workspace and tests the built command. Arguments go to vitest. */
 import { suite } from './lib/suite.mjs';
 
 await suite(['workspace'], process.argv.slice(2));

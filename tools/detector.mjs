@@ -1,8 +1,8 @@
 /**
  * `node tools/detector.mjs MODEL --texts FOLDER [--out FILE] [--seed 1] [--times 30] [--units 64] [--epochs 8]
- * [--states FILE]`: trains the detector `learned` of Transactional Attention on a model's hidden
- * states, measures it on held-out text and patterns, and writes `learned-detector.safetensors` beside the model. FOLDER
- * holds the plain texts to learn from; `--states` keeps what passed through the model, and takes it from there the next time.
+ * [--states FILE]`: trains the detector `learned` of Transactional Attention on a model's hidden states, measures it on
+ * held-out text and patterns, and writes `learned-detector.safetensors` next to the model. FOLDER holds the plain texts
+ * to learn from; `--states` caches the hidden states in FILE and reads them from there the next time.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

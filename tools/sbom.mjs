@@ -1,6 +1,6 @@
 /**
- * `npm run sbom [FOLDER]`: a bill of materials for each published package, CycloneDX 1.6 as JSON, into FOLDER (default
- * .kv/sbom): what it needs, at the versions and with the checksums of pnpm-lock.yaml.
+ * `npm run sbom [FOLDER]`: writes a bill of materials for each published package, CycloneDX 1.6 as JSON, into FOLDER
+ * (default .kv/sbom): its dependencies, with the versions and checksums of pnpm-lock.yaml.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -15,7 +15,7 @@ export function checksums(lock) {
 
 const purl = (name, version) => `pkg:npm/${name.replace('@', '%40')}@${version}`;
 
-/** The bill of one package from what `pnpm list --json` says of it. */
+/** Makes one package's bill from its `pnpm list --json`. */
 export function billOf({ name, version, dependencies = {} }, sums, time) {
   const components = new Map();
   const needs = new Map();

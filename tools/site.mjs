@@ -1,6 +1,6 @@
 /**
- * `npm run site`: the site of apps/docs, generated from the sources, built and served on this machine; with `-- --build`
- * only built, into apps/docs/dist.
+ * `npm run site`: generates the site of apps/docs from the sources, builds it and serves it on this machine; with
+ * `-- --build` only builds it, into apps/docs/dist.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -58,11 +58,11 @@ async function step(says, command, ...args) {
 rmSync(generated, { recursive: true, force: true });
 rmSync(join(app, 'dist'), { recursive: true, force: true });
 
-// The playground, a build of its own
+// The playground, built separately
 await step('the playground', 'turbo', 'run', 'build', '--filter=@kv/playground', '--output-logs=errors-only');
 cpSync(join(root, 'apps/playground/dist'), join(generated, 'public/playground'), { recursive: true });
 
-// What is said of pieces: declarations, predictions, and a run of each
+// Facts of pieces: declarations, predictions, and a run of each
 console.error('site: what every piece keeps and costs');
 const factsFile = join(generated, 'facts.json');
 process.env.KV_FACTS = factsFile;
@@ -70,7 +70,7 @@ await runExample('tools/site', read('tools/site/facts.ts'));
 const facts = JSON.parse(readFileSync(factsFile, 'utf8'));
 rmSync(factsFile);
 
-// Pages of the repository, at their places
+// Markdown files of the repository, at their paths
 const pages = new Map([
   ['README.md', 'overview.md'],
   ['CONTRIBUTING.md', 'contributing.md'],
@@ -86,15 +86,15 @@ for (const folder of packageFolders().map((path) => relative(root, path)))
 for (const picture of ['kept', 'architecture'])
   cpSync(join(root, `docs/${picture}.svg`), join(generated, `public/docs/${picture}.svg`), { recursive: true });
 cpSync(join(root, 'apps/playground/public/icon.svg'), join(generated, 'public/icon.svg'));
-// a README's text is also for npm, where only names of packages lead anywhere
+// READMEs are also shown on npm, where only package names resolve
 const places = new Map([
   ...pages,
   ...published().map(({ folder, manifest: { name } }) => [name, `${folder}/index.md`]),
 ]);
-// where a clone comes from, as far as this one knows
+// the address to clone from, if this clone knows one
 const address = (repository() ?? 'ADDRESS').replace(/^git\+/, '');
 const hasFile = (file) => existsSync(join(generated, 'public', file));
-/** `<<< FILE` of a guide is a program with what it prints. */
+/** Replaces `<<< FILE` in a guide by the program and its output. */
 const withPrograms = (text) =>
   text.replace(/^<<< (\S+)$/gm, (_, file) => programPage('', '', file, read(file)).split('\n\n').slice(2).join('\n\n'));
 for (const [file, page] of pages) {
@@ -102,9 +102,9 @@ for (const [file, page] of pages) {
   write(page, file === 'README.md' ? text.replace(/^# .*$/m, '# Overview') : text);
 }
 
-// A page a piece and a method
+// One page per piece and per method
 const readmeOf = new Map(published().map(({ folder, manifest: { name } }) => [name, `${folder}/README.md`]));
-/** What a README says of a piece: its section, or where it has none what stands before the first example. */
+/** Returns the part of a README about a piece: its section, or else the text before the first example. */
 function equationOf(file, name) {
   const text = asPage(read(file), file, 'pieces/x.md', places),
     [, section] = text.split(new RegExp(`^## (?:\\S+, )*\`${name}\`.*$`, 'm'));
@@ -119,7 +119,7 @@ for (const piece of facts.pieces) {
   write(`${pageOf(piece)}.md`, piecePage(piece, { ...facts, readme, equation }));
   if (piece.svg) write(`public/kept/${piece.name}-${piece.kind}.svg`, piece.svg);
 }
-// whatever the letters' case, which some disks do not tell apart
+// ignoring case, as some file systems do
 const paths = facts.pieces.map((piece) => pageOf(piece).toLowerCase()),
   twice = paths.find((path, i) => paths.indexOf(path) < i);
 if (twice) fail(`site: a name must be one page's, but two have ${twice}`);
@@ -127,7 +127,7 @@ const isMethod = ({ kind }) => kind === 'method',
   byName = [...facts.pieces].sort((a, b) => a.name.localeCompare(b.name)),
   methods = byName.filter(isMethod),
   pieces = byName.filter((piece) => !isMethod(piece));
-// what stands alone as a policy is looked for among the methods, too
+// a piece that is a policy by itself may be looked up among the methods
 for (const piece of facts.pieces) {
   const other = isMethod(piece) ? `pieces/${piece.name}` : `methods/${piece.name}`;
   if (!paths.includes(other.toLowerCase()) && (isMethod(piece) || piece.kind === 'scorer'))
@@ -312,5 +312,5 @@ process.chdir(app);
 const { build, serve } = await import(pathToFileURL(join(app, 'node_modules/vitepress/dist/node/index.js')).href);
 console.error(`site: ${facts.pieces.length} pieces and methods, ${pages.size} pages of the repository`);
 await build(app).catch((error) => fail(`site: ${error.message ?? error}`));
-// VitePress listens at what it is told is its port, which may say for whom, and prints it
+// VitePress passes its port argument on to listen(), so it may include a host, and prints it
 if (!asked.build) await serve({ root: app, port: { port, host: asked.host, toString: () => String(port) } });

@@ -1,6 +1,6 @@
 /**
- * What an import of everything in a package costs: its built code and what it uses of other @kv packages, tree-shaken
- * and minified, without packages that it imports only where they are needed.
+ * Measures what importing everything from a package costs: its built code and the code it uses of other @kv packages,
+ * tree-shaken and minified, without packages that it imports on demand.
  */
 import { isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,7 +8,7 @@ import { build } from 'esbuild';
 import { manifest, published } from './lib/manifests.mjs';
 import { root } from './lib/process.mjs';
 
-/** Bytes of one built package beside the ceiling that its package.json sets. */
+/** Returns the bytes of one built package, and the limit that its package.json sets. */
 export async function size(folder) {
   const { kv, exports } = manifest(join(root, folder));
   const { outputFiles } = await build({

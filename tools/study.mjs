@@ -13,7 +13,7 @@ const folder = join(root, 'studies'),
   [what, ...args] = process.argv.slice(2),
   studies = readdirSync(folder).filter((name) => existsSync(join(folder, name, 'README.md')));
 
-/** A study's title, and how each of its programs is run: the first lines of these files. */
+/** Reads a study's title and the usage of its programs from the first lines of these files. */
 function about(name) {
   const firstLine = (file) => readFileSync(join(folder, name, file), 'utf8').split('\n', 1)[0],
     usages = readdirSync(join(folder, name))
@@ -36,5 +36,5 @@ await prepare(args, 'studies', '@kv/studies');
 spawn(process.execPath, [script, ...args], { cwd: process.cwd(), stdio: 'inherit' })
   .on('error', ({ message }) => fail(`study: ${message}`))
   .on('close', (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));
-// Ctrl-C is the program's to end
+// leave Ctrl-C to the program
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {});

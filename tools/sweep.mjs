@@ -1,6 +1,6 @@
 /**
- * `npm run test:sweep`: one sweep on this machine, and the same over a Redis server with two workers, which are killed
- * in the midst of cells, as is who asks; then both are compared.
+ * `npm run test:sweep`: runs a sweep on this machine, and again over a Redis server with two workers; the workers and
+ * the client are killed in the middle of cells. Then compares the results.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ const SWEEP = {
   budgets: [64, '25%'],
   maxNewTokens: 16,
 };
-/** Times that both workers are killed. */
+/** How often both workers are killed. */
 const KILLS = 2;
 
 if (!hasRedis()) {
@@ -40,7 +40,7 @@ const check = (says, ok) => {
   console.log(`${ok ? ' ok ' : 'FAIL'} ${says}`);
 };
 
-/** `kv` in a folder of its own below this test's. */
+/** Runs `kv` in its own folder below this test's. */
 function kv(name, ...args) {
   const cwd = join(folder, name);
   mkdirSync(cwd, { recursive: true });
@@ -71,7 +71,7 @@ const stored = (name) => {
   }
 };
 const cells = (name) => stored(name).split('\n').slice(1, -1);
-/** Cells that some worker holds. */
+/** Cells that a worker has taken. */
 const active = () => {
   const [key] = redis.ask('keys', 'kv:*:meta');
   return key ? Number(redis.ask('llen', key.replace(/meta$/, 'active'))[0]) : 0;

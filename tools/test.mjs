@@ -1,6 +1,6 @@
 /**
- * `npm test`: the unit tests. Before other arguments, which go to vitest, names of suites choose those instead: unit,
- * workspace, device, browser, release, or all. The last line counts.
+ * `npm test`: runs the unit tests. Leading arguments may name other suites: unit, workspace, device, browser, release,
+ * or all; the rest go to vitest. The last line is `N passed, N failed`.
  */
 import { suite, suiteNames } from './lib/suite.mjs';
 

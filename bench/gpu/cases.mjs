@@ -81,8 +81,8 @@ export async function openModel(shape, { type, half }) {
 
 /**
  * One case: prompt and answers in turns over one sequence, so that what was prefilled for 1K tokens is the beginning of
- * 8K. At each length the milliseconds of prefill up to it, and of `tokens` decoded there.
- * Stops, and says where, once `seconds` have passed.
+ * 8K. At each length the milliseconds of prefill up to it, and of `tokens` decoded there. Stops, and says where, once
+ * `seconds` have passed.
  */
 export async function runCase(
   { gpu, model },

@@ -5,8 +5,8 @@ export const done = (gpu) => gpu.scope(({ commands, read }) => read([commands.ma
 
 /**
  * Seconds of one call of `record`, which records something: so many times in a row that `least` seconds pass between
- * the first and the word that all is done, the median of `turns`.
- * What is recorded before one submit is waited for once, so that the round trip is lost in it.
+ * the first and the word that all is done, the median of `turns`. What is recorded before one submit is waited for
+ * once, so that the round trip is lost in it.
  */
 export async function secondsOf(gpu, record, { least = 0.3, turns = 5 } = {}) {
   const run = async (times) => {

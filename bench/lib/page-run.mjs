@@ -1,7 +1,9 @@
 // What page.bench.mjs runs in Node and, packed, in a page: a prompt and what follows it, timed.
 import { cpuRuntime, generate, loadModel } from '@kv/models';
 
-/** Loads a model, by path or address. Gives its engine, and what times a prompt and `decode` tokens behind the first. */
+/**
+ * Loads a model, by path or address. Gives its engine, and what times a prompt and `decode` tokens behind the first.
+ */
 export async function open(model, threads) {
   const loaded = await loadModel(model, { runtime: cpuRuntime({ threads }) });
   return {

@@ -1,4 +1,7 @@
-/** Ranks of js-tiktoken as the `vocab` and `merges` of a tokenizer.json: a token is joined of the two that are left before it is. */
+/**
+ * Ranks of js-tiktoken as the `vocab` and `merges` of a tokenizer.json: a token is joined of the two that are left
+ * before it is.
+ */
 export function modelOf({ bpe_ranks: ranks }) {
   const bytes = new Map(),
     alphabet = byteAlphabet();

@@ -2,9 +2,9 @@ import patterns from './patterns.json' with { type: 'json' };
 
 /**
  * Lines in nine forms: anchors, whose value follows the mark ¦, and lines beside them, which hold nothing secret. `<b>`
- * a key, `<h>` hexadecimal digits, `<d>` digits, `<w>` a password, `<k>` a code,
- * `<u>` an address; `<n>`, `<N>`, `<C>` a name of a service in lower, upper and title case. What is learned from and
- * what is held out have neither template in common.
+ * a key, `<h>` hexadecimal digits, `<d>` digits, `<w>` a password, `<k>` a code, `<u>` an address; `<n>`, `<N>`, `<C>`
+ * a name of a service in lower, upper and title case. What is learned from and what is held out have neither template
+ * in common.
  */
 export interface Form {
   readonly name: string;

@@ -6,12 +6,12 @@ import { fail, run } from './process.mjs';
 /** The software adapter of Debian's package chromium (SwiftShader). */
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json';
 
-/** How a person without an adapter gets one for the tests. */
+/** Tells how to get an adapter for the tests. */
 export const SETUP = 'KV_SETUP_GPU=1 npm run test:device';
 
 /**
- * With KV_SETUP_GPU=1: installs a software WebGPU adapter where the machine has none (root on Debian), and from then on
- * a GPU test without an adapter fails instead of stepping aside.
+ * With KV_SETUP_GPU=1, installs a software WebGPU adapter if the machine has none (root on Debian); GPU tests without
+ * an adapter then fail instead of being skipped.
  * @param {NodeJS.ProcessEnv} env the environment of the tests, which is changed
  */
 export async function setUpAdapter(env) {

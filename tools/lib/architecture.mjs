@@ -1,11 +1,11 @@
 const [WIDTH, HEIGHT, GAP, RISE] = [150, 34, 16, 90];
 const PIECES = 'pieces';
 
-/** The box of a package: its name, or one for all families of pieces. */
+/** Returns the box of a package: its name, or the one box of all families of pieces. */
 const boxOf = ({ folder, manifest: { name } }) =>
   /^packages\/(scorers|transforms|allocators|selectors|units)\//.test(folder) ? PIECES : name.replace('@kv/', '');
 
-/** What each box builds on, the highest box first, without what follows from the rest. */
+/** Returns what each box builds on, highest box first, without dependencies implied by others. */
 function graphOf(packages) {
   const boxes = new Map(packages.map((one) => [one.manifest.name, boxOf(one)])),
     graph = new Map([...boxes.values()].sort().map((box) => [box, new Set()]));
@@ -23,7 +23,7 @@ function graphOf(packages) {
   );
 }
 
-/** Packages as an SVG picture: each stands above all that it builds on. */
+/** Draws packages as SVG, each above everything it builds on. */
 export function architecture(packages) {
   const graph = graphOf(packages),
     level = (box) => Math.max(-1, ...graph.get(box).map(level)) + 1,

@@ -6,8 +6,8 @@ import { root } from './process.mjs';
 const own = createRequire(join(root, 'apps/playground/package.json'));
 
 /**
- * A folder served on the loopback as `vite preview` serves one, and a Chromium to look at it: that of /usr/bin/chromium
- * or KV_CHROMIUM.
+ * Serves a folder on the loopback interface, as `vite preview` does, and opens a Chromium: /usr/bin/chromium or
+ * KV_CHROMIUM.
  */
 export async function browse(folder, headers = {}) {
   const { preview } = await import(pathToFileURL(own.resolve('vite')).href),

@@ -14,7 +14,7 @@ import * as server from './packages/server/src/options.ts';
 export const schemas = { '@kv/engine': engine, '@kv/models': models, '@kv/server': server };
 `;
 
-/** What every package with pieces exports, core and policies first, by the name of the package; from source. */
+/** Returns the exports of every package with pieces, by package name, core and policies first; from source. */
 export async function declared() {
   const first = published().filter(({ manifest: { name } }) => name === '@kv/core' || name === '@kv/policies');
   const { outputFiles } = await build({

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import { build } from 'esbuild';
 
 /**
- * Runs a TypeScript program of this workspace against its sources, without a build; resolves to its exit code. What has
- * a native part stays outside the bundle.
+ * Runs a TypeScript program of this workspace against its sources, without a build; resolves to its exit code. Packages
+ * with native parts stay outside the bundle.
  */
 export async function runSource(entry, args) {
   const { outputFiles } = await build({

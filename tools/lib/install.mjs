@@ -4,11 +4,14 @@ import { join, relative } from 'node:path';
 import { manifest, packageFolders, piecePackages } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
-/** What packages need to run, not what they bundle or their tests need (WebGPU has 132 MB). */
+/** Dependencies that packages need to run, without bundled ones and those of tests (WebGPU has 132 MB). */
 const running = (...names) => names.flatMap((name) => ['--filter-prod', `${name}...`]);
 const pieces = () => running('@kv/cli', ...piecePackages().map(({ manifest: { name } }) => name));
 
-/** What each command needs: an app with everything it imports, all pieces and the root's build tools; for the unit tests what they import (ONNX Runtime is bench's), without the tools; or all. */
+/**
+ * What each command needs: an app with everything it imports, all pieces and the root's build tools; for the unit tests
+ * what they import (ONNX Runtime belongs to bench), without the tools; or all.
+ */
 const scopes = {
   cli: () => ['--filter', '.', ...pieces()],
   gpu: () => ['--filter', '.', '--filter', '@kv/engine-webgpu...', ...pieces()],
@@ -23,7 +26,7 @@ const scopes = {
 const stamp = join(root, 'node_modules/.kv-install.json');
 
 /**
- * Installs what `scope` needs with the pinned pnpm, or returns at once when that was done for these very manifests.
+ * Installs what `scope` needs with the pinned pnpm, or returns at once if that was done for these manifests.
  * @param {keyof typeof scopes} scope
  */
 export async function install(scope) {
@@ -62,7 +65,7 @@ function stamped() {
   }
 }
 
-/** Changes with the lock file, any manifest, the Node version and the machine's kind. */
+/** A key that changes with the lock file, any manifest, the Node version and the platform. */
 function fingerprint() {
   const hash = createHash('sha256').update(`${process.version} ${process.platform} ${process.arch}`);
   for (const file of [

@@ -5,7 +5,7 @@ import { manifest, piecePackages } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
 /**
- * Installs and builds what the cli needs and every piece of the workspace, then becomes the cli: same process, so
+ * Installs and builds what the command line needs and every piece of the workspace, then runs it in this process, so
  * input, output, signals and exit code are its own.
  */
 export async function kv(args) {
@@ -14,7 +14,7 @@ export async function kv(args) {
   await import(pathToFileURL(bin).href);
 }
 
-/** Installs and builds what these arguments of the command line need; the file of the command. */
+/** Installs and builds what these arguments of the command line need; returns the file of the command. */
 export async function built(args) {
   await prepare(args, 'cli', '@kv/cli');
   const cli = join(root, 'apps/cli');
@@ -33,7 +33,7 @@ export async function prepare(args, scope, name) {
   const pieces = piecePackages().map(({ manifest }) => manifest.name),
     filters = [`${name}...`, ...pieces].map((one) => `--filter=${one}`);
   if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) {
-    // 132 MB, for those who ask
+    // 132 MB, only on request
     await install('gpu');
     filters.push('--filter=@kv/engine-webgpu...');
     process.env.KV_GPU_MODELS ??= join(root, 'packages/engine-webgpu');

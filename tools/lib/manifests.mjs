@@ -2,7 +2,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { root } from './process.mjs';
 
-/** Folders of every package of the workspace, as pnpm-workspace.yaml finds them; the root comes first. */
+/** Returns the folders of all packages, as pnpm-workspace.yaml finds them, the root first. */
 export function packageFolders() {
   const packages = children(join(root, 'packages'));
   return [
@@ -17,10 +17,10 @@ export function packageFolders() {
   ].filter((folder) => existsSync(join(folder, 'package.json')));
 }
 
-/** Whether a path lies in the package that tools/test/new.test.ts makes for a while, beside other tests. */
+/** Tells whether a path is in the temporary package that tools/test/new.test.ts makes while other tests run. */
 export const onTrial = (path) => /\/zz-trial(?:\/|$)/.test(path);
 
-/** What npm would publish, each with its folder and manifest: every package that is not private. */
+/** Returns every package that is not private, with its folder and manifest. */
 export const published = () =>
   packageFolders()
     .map((folder) => ({ folder: relative(root, folder), manifest: manifest(folder) }))
@@ -29,7 +29,7 @@ export const published = () =>
 /** Packages whose manifest says that they hold pieces (`"kv": { "pieces": true }` or a subpath), as `published`. */
 export const piecePackages = () => published().filter(({ manifest }) => manifest.kv?.pieces);
 
-/** A module that exports all of `packages` from source, each under its name. */
+/** Returns a module that exports all of `packages` from source, each under its name. */
 export const namespaces = (packages) =>
   packages
     .map(({ folder, manifest: { name, kv, exports } }) => {

@@ -1,6 +1,6 @@
 /**
- * What the sources call things: exported names by package, type names that mean several things, names that are bare
- * participles, words of the house in comments and documents, and casts.
+ * Counts names in the sources: exported names by package, type names with several meanings, names that are bare
+ * participles, words that only this project uses so in comments and documents, and casts.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -10,7 +10,10 @@ import { root } from './process.mjs';
 
 const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 });
 
-/** Every tracked file that `wanted` takes, as `{ path, text }`: as it stands, or as it was in the commit `ref`. */
+/**
+ * Returns every tracked file that `wanted` accepts, as `{ path, text }`: from the working tree, or from the commit
+ * `ref`.
+ */
 export function tracked(wanted, ref) {
   const paths = ref ? git('ls-tree', '-rz', '--name-only', ref) : git('ls-files', '-z');
   return paths
@@ -28,7 +31,7 @@ export function tracked(wanted, ref) {
 
 /** Sources of packages and apps, without tests and templates. */
 const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
-/** Documents for people, without logs of changes and what programs wrote. */
+/** Documents, without change logs and generated files. */
 const isDocument = (path) =>
   /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results\/|\/plans\/|templates/.test(path);
 
@@ -40,7 +43,7 @@ const isType = (node) =>
   ts.isEnumDeclaration(node);
 const isExported = (node) => node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
 
-/** Names that the top level of a source declares: `{ name, type, call, exported }`; `call` of a function. */
+/** Returns the names declared at the top level of a source: `{ name, type, call, exported }`; `call` of a function. */
 function declared(file) {
   return file.statements.flatMap((node) => {
     const exported = isExported(node);
@@ -53,14 +56,14 @@ function declared(file) {
   });
 }
 
-/** A name of one word that is a participle says what was done, not what the thing is. */
+/** One-word participles: such a name says what was done, not what the thing is. */
 const isParticiple = (name) =>
   (/^[A-Z]?[a-z]+ed$/.test(name) && !/^(embed|feed|need|red|seed|shed|speed|unneed)$/i.test(name)) ||
   IRREGULAR.test(name);
 const IRREGULAR =
   /^(begun|been|bound|bought|broken|built|came|caught|chosen|come|cut|done|drawn|fallen|fed|felt|found|frozen|given|gone|got|grown|heard|held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|paid|ran|read|said|seen|sent|set|shown|shut|slept|sold|spent|split|spoken|spoilt|stood|taken|taught|thought|thrown|told|torn|understood|woken|won|worn|written)$/i;
 
-/** Words that only this house uses so, in comments and documents. */
+/** Words that only this project uses in this way, in comments and documents. */
 const HOUSE_WORDS = /\b(beside|behind|so many|nobody|whoever|anew|in the place of)\b/gi;
 
 const comments = (text) => [...text.matchAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm)].map(([comment]) => comment);
@@ -74,7 +77,7 @@ const casts = (file) => {
   return count;
 };
 
-/** Everything that is counted of the sources and documents of the tree, or of the commit `ref`. */
+/** Counts the sources and documents of the working tree, or of the commit `ref`. */
 export function census(ref) {
   const types = new Map(),
     all = [];
@@ -105,7 +108,10 @@ export function census(ref) {
   };
 }
 
-/** One sentence for each exported type whose name another package's has, and each type or function that is a participle. */
+/**
+ * Returns one sentence for each exported type name that two packages use, and each type or function that is a
+ * participle.
+ */
 export function nameFaults() {
   const { shared, participles } = census();
   return [

@@ -4,7 +4,7 @@ import { run } from './process.mjs';
 
 /**
  * Packs every published package into a folder, as `pnpm publish` would: workspace: and catalog: specifiers become
- * versions. They must be built. `repository` stands in their manifests.
+ * versions. They must be built. `repository` is written into their manifests.
  * @param {string} folder
  * @param {string} repository
  */

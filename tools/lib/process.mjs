@@ -4,7 +4,7 @@ import { delimiter, join, resolve } from 'node:path';
 /** The workspace's root folder. */
 export const root = resolve(import.meta.dirname, '../..');
 
-/** Children find the workspace's own tools first, and nothing phones home. */
+/** Environment of child processes: the workspace's tools come first, and telemetry is off. */
 export const env = {
   ...process.env,
   PATH: [join(root, 'node_modules/.bin'), join(root, 'tools/node_modules/.bin'), process.env.PATH].join(delimiter),
@@ -44,7 +44,7 @@ export function run(command, args, { show = false, signal } = {}) {
 }
 
 /**
- * The arguments of a tool. `--help` prints its help and ends it; an option that is not among `known` is refused.
+ * Returns the arguments of a tool. `--help` prints its help and ends it; an option that is not in `known` is refused.
  * @param {string} called the tool's name in errors
  * @param {string} help
  * @param {readonly string[]} [known]

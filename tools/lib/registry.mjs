@@ -7,15 +7,15 @@ import { runServer } from 'verdaccio';
 import { root } from './process.mjs';
 
 const exec = promisify(execFile);
-/** The exact version that the workspace has of a package. */
+/** Returns the exact version of a package in the workspace. */
 export const versionOf = (name) =>
   new RegExp(`^ {2}'?${name}'?: (.*)$`, 'm').exec(readFileSync(join(root, 'pnpm-workspace.yaml'), 'utf8'))?.[1];
 
 const own = ([name]) => !/^npm_/i.test(name);
 
 /**
- * A registry on the loopback, which keeps what is published to it in a folder. `others`: what is not published here
- * comes from the registry that this machine's npm uses.
+ * Starts a registry on the loopback interface that stores packages in a folder. With `others`, packages not published
+ * here come from the registry that this machine's npm uses.
  * @param {string} folder
  */
 export async function startRegistry(folder, { others = false } = {}) {
@@ -29,14 +29,14 @@ export async function startRegistry(folder, { others = false } = {}) {
     { registry: upstream, cafile } = others
       ? JSON.parse((await exec('npm', ['config', 'list', '--json'], { env: environment })).stdout)
       : {},
-    // whom npm trusts, as where a proxy signs for registries
+    // npm's certificate authorities, for proxies that sign for registries
     ca = cafile ? { ca: readFileSync(cafile, 'utf8') } : {},
     anyone = { access: '$all', publish: '$all' };
   const server = await runServer({
     self_path: folder,
     storage: join(folder, 'storage'),
     auth: { htpasswd: { file: join(folder, 'htpasswd') } },
-    // by default two failed requests, such as of a busy machine, and nothing is asked for five minutes
+    // by default, after two failed requests (a busy machine), nothing is requested for five minutes
     uplinks:
       upstream === undefined
         ? {}
@@ -60,16 +60,16 @@ export async function startRegistry(folder, { others = false } = {}) {
   });
   const { token } = await login.json(),
     settings = `registry=${address}/\n//127.0.0.1:${port}/:_authToken=${token}\n`;
-  /** npm in this folder asks the registry. */
+  /** Makes npm in this folder use the registry. */
   const use = (path) => writeFileSync(join(path, '.npmrc'), settings);
   use(folder);
   return {
-    /** For npm: a cache of its own, and no word of the npm that runs this. */
+    /** Environment for npm: its own cache, and nothing of the npm that runs this. */
     env,
     address,
     settings,
     use,
-    /** What `npm publish TARBALL` sends, without starting npm for each of many. */
+    /** Sends what `npm publish TARBALL` sends, without starting npm each time. */
     async publish(tarball) {
       const { stdout } = await exec('tar', ['-xzOf', tarball, 'package/package.json']),
         manifest = JSON.parse(stdout),
@@ -100,7 +100,7 @@ export async function startRegistry(folder, { others = false } = {}) {
     stop: () =>
       new Promise((closed) => {
         server.close(() => closed());
-        // clients and the registry behind it keep theirs open
+        // clients and the upstream registry keep theirs open
         server.closeAllConnections();
       }),
   };

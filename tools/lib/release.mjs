@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { root } from './process.mjs';
 
 /**
- * What the manifest of a package names and its folder lacks, so that it cannot be published; for one with a build
- * also its declarations. @returns {readonly string[]} a sentence each
+ * Finds files that a package's manifest names and its folder lacks, so that it cannot be published; with a build, its
+ * declarations too. @returns {readonly string[]} one sentence per file
  */
 export const unbuilt = (folder, { name, exports = {}, bin = {} }) =>
   [...files(exports), ...files(bin)]
@@ -13,13 +13,13 @@ export const unbuilt = (folder, { name, exports = {}, bin = {} }) =>
     .slice(0, 1)
     .map((file) => `${name} must be built, but ${file} is not there`);
 
-/** Every file that `exports` or `bin` of a manifest leads to, but for sources, which only a clone resolves. */
+/** Returns every file that `exports` or `bin` of a manifest names, except sources, which only a clone resolves. */
 const files = (target) =>
   typeof target === 'string'
     ? [target]
     : Object.entries(target ?? {}).flatMap(([condition, next]) => (condition === '@kv/source' ? [] : files(next)));
 
-/** Why a clone cannot be released as it is, in a sentence; nothing where it can. `status` is git's, in short form. */
+/** Returns why a clone cannot be released, in a sentence, or nothing if it can. `status` is git's, in short form. */
 export function dirty(status) {
   const lines = status.split('\n').filter((line) => line !== '');
   if (lines.length === 0) return undefined;
@@ -27,7 +27,7 @@ export function dirty(status) {
   return `a release must come from a clean clone, but ${lines[0].slice(3)} is changed or not committed${more}: commit it, or put it aside with 'git stash --include-untracked'`;
 }
 
-/** Where the sources are, for manifests: `KV_REPOSITORY`, or where this clone is from, unless that is no public place. */
+/** Returns the repository address for manifests: `KV_REPOSITORY`, or this clone's origin if that is public. */
 export function repository() {
   if (process.env.KV_REPOSITORY) return process.env.KV_REPOSITORY;
   try {
@@ -39,11 +39,11 @@ export function repository() {
   }
 }
 
-/** What git calls a remote, as manifests call it; nothing for a folder. */
+/** Converts a git remote to the form of manifests; nothing for a folder. */
 export function webAddress(remote) {
   const [, host, path] = /^(?:https:\/\/|(?:ssh:\/\/)?git@)([^/:@]+)[/:](.+?)(?:\.git)?\/?$/.exec(remote.trim()) ?? [];
   return host && `git+https://${host}/${path}.git`;
 }
 
-/** Whether this is a run of GitHub's CI that may sign what it publishes. */
+/** Tells whether this is a run of GitHub's CI that may sign what it publishes. */
 export const signs = (env) => Boolean(env.ACTIONS_ID_TOKEN_REQUEST_URL);

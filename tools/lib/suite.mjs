@@ -15,8 +15,8 @@ const builds = [
 ];
 
 /**
- * What each suite runs: commands that pass or fail as a whole, each of which counts as one test, and then projects of
- * vitest.config.ts. `adapter`: its tests need a WebGPU adapter or a browser.
+ * What each suite runs: commands, each of which counts as one test, then projects of vitest.config.ts. `adapter`: its
+ * tests need a WebGPU adapter or a browser.
  */
 const suites = {
   unit: { projects: ['unit', 'isolated'] },
@@ -43,7 +43,7 @@ export const suiteNames = Object.keys(suites);
  * @param {readonly string[]} [args] go to vitest
  */
 export async function suite(names, args = []) {
-  // what an interrupted run of tools/test/new.test.ts left behind
+  // left over from an interrupted run of tools/test/new.test.ts
   for (const folder of packageFolders().filter(onTrial)) rmSync(folder, { recursive: true });
   const chosen = names.map((name) => suites[name]);
   if (chosen.some(({ adapter }) => adapter)) await setUpAdapter(env);

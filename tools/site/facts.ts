@@ -1,4 +1,6 @@
-/** What pages say of every piece and method, as JSON in the file `KV_FACTS`: from declarations, predictions and runs. */
+/**
+ * What pages say of every piece and method, as JSON in the file `KV_FACTS`: from declarations, predictions and runs.
+ */
 import { writeFileSync } from 'node:fs';
 import { predict } from '../../apps/cli/src/explain/predict.ts';
 import { compile } from '../../packages/core/src/engine.ts';

@@ -1,8 +1,8 @@
 import { dirname, join, normalize, relative } from 'node:path/posix';
 
 /**
- * A page of the repository as a page of the site: relative links lead to other pages (`pageOf`: path in the repository to
- * path in the site), links to what the site does not have become their text, names of packages that it has in code
+ * A page of the repository as a page of the site: relative links lead to other pages (`pageOf`: path in the repository
+ * to path in the site), links to what the site does not have become their text, names of packages that it has in code
  * become links, and comments go.
  */
 export function asPage(text, file, page, pageOf, hasFile = (_file) => false) {

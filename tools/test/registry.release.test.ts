@@ -41,7 +41,9 @@ interface Manifest {
   version: string;
   dependencies?: Record<string, string>;
 }
-/** Publishes what was packed of a package as `version`, with `core` as its range of cores and files changed by `edit`. */
+/**
+ * Publishes what was packed of a package as `version`, with `core` as its range of cores and files changed by `edit`.
+ */
 async function publish(
   name: string,
   version: string,
