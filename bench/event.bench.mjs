@@ -1,11 +1,11 @@
 /**
- * What one event of every policy costs on a real checkpoint, as a share of prefill: in a process of its own, first as a
- * first command pays it (cold), then again (warm). Fetches SmolLM2-135M where no model is named.
+ * The cost of one event of every policy on a real checkpoint, as a share of prefill. Each policy runs in a process of
+ * its own, first cold, as in a first command, then warm. Fetches SmolLM2-135M if no model is given.
  *
  *   npm run bench event        or, once built:   node bench/event.bench.mjs --tokens 1024,4096 --only snapkv,tova --repeat 3
  *
- * Times are those of the main thread on a processor, so that neighbours on the machine do not count; `--clock wall`
- * takes the wall's. `--paired` reads every prompt with the full cache beside it.
+ * Times are processor times of the main thread, so that other work on the machine does not count; `--clock wall` takes
+ * wall times. `--paired` also reads every prompt with the full cache, in turn.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -36,7 +36,7 @@ const {
   only: policyNames,
 });
 
-/** What a script prints. @throws its last line where it fails. */
+/** Returns what a script prints. @throws its last line if it fails. */
 function run(args) {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 2 ** 26 });
   if (status === 0) return stdout;

@@ -1,11 +1,11 @@
 /**
- * A needle and the speed of several checkpoints side by side, prompts and models in turn: hits of the full cache and of
- * some policies, the slots and bytes that each holds, what sliding windows freed, prefill and decoding speed as ratios.
- * Fetches SmolLM2-135M and Gemma 3 270M where no file is named.
+ * A needle and the speed of several checkpoints, prompts and models in turns: hits of the full cache and of some
+ * policies, the slots and bytes that each holds, slots freed by sliding windows, prefill and decoding speed as ratios.
+ * Fetches SmolLM2-135M and Gemma 3 270M if no file is given.
  *
  *   npm run bench families      or, once built:   node bench/families.bench.mjs --prompts 8 --tokens 1024 --budget 25% FILE...
  *
- * So few prompts are a screening: they can show a fault, not a difference.
+ * Few prompts are a screening: they can show a fault, not a difference.
  */
 import { spawnSync } from 'node:child_process';
 import { basename } from 'node:path';
@@ -42,7 +42,7 @@ const book = sentencesOf(await heldOutBook());
 const median = (xs) => [...xs].sort((a, b) => a - b)[Math.floor(xs.length / 2)];
 const count = (rows) => rows.flat().reduce((sum, row) => sum + row.length, 0);
 
-/** One prompt: read once, every policy evicts a fork of it and answers. */
+/** Reads one prompt once; every policy evicts a fork of it and answers. */
 async function run(model, i) {
   const { documentIds, questionIds, value } = needle({
       encode: model.tokenizer.encode,
@@ -110,7 +110,7 @@ for (const [m, model] of models.entries()) {
     );
   }
 }
-/** The best of all prompts, neighbours on the machine only slow a run down, and the median behind it. */
+/** Formats the best of all prompts (other work on the machine only slows a run), then the median. */
 const fastest = (xs) => `${Math.max(...xs).toFixed(1)} (median ${median(xs).toFixed(1)})`,
   rates = (m) => ({
     prefill: runs[m].map(({ fed, prefill }) => (1000 * fed) / prefill),

@@ -1,17 +1,17 @@
 /**
  * Speed on a GPU: what the adapter can do (copy, fused multiply-adds, a dispatch), products as the engine records them,
- * and models of random weights, from prompt to tokens: full cache against policies, PyTorch beside them. Wants the
- * packages built; bench/README.md has the command for a machine without Node. Results go to FOLDER/gpu.jsonl, a line
- * each as it is there, and FOLDER/gpu.md; what a file given to --resume has is not run again, but for what there was no
- * time for: take a line out to have its case run anew.
+ * and models of random weights, from prompt to tokens: full cache against policies, compared with PyTorch. Needs the
+ * packages built; bench/README.md has the command for a machine without Node. Results go to FOLDER/gpu.jsonl, one line
+ * per case as it ends, and FOLDER/gpu.md. Cases in the file given to --resume are not run again, except those that ran
+ * out of time: remove a line to run its case again.
  *
  *   node bench/gpu.mjs --out FOLDER [--shapes SmolLM2-135M,Llama-3.2-1B,Llama-3.1-8B] [--types F16,Q8_0,Q4_0]
  * [--lengths 1024,8192,32768] [--budgets 1024,2048] [--tokens 32]
  *     [--only REGEX] [--resume FILE] [--limit 60] [--seconds 540] [--memory 70] [--in-flight N] [--python python3]
  * [--peak-bandwidth GB/s] [--peak-f32 TFLOP/s] [--peak-f16 TFLOP/s] [--software]
  *
- * --limit: seconds of one case, --seconds: of all; --memory: GiB that a case may hold. --shapes tiny --software tries
- * every line of it on a software adapter: its times mean nothing.
+ * --limit: seconds of one case, --seconds: of all; --memory: GiB that a case may hold. --shapes tiny --software runs
+ * every line of the benchmark on a software adapter: its times mean nothing.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -81,7 +81,7 @@ const put = (one) => {
   );
 };
 
-/** Runs and keeps what is wanted, was not there, and has time: an error is a line of its own. */
+/** Runs a case and stores its result, if it was asked for, is not there yet and has time left. An error is a result. */
 async function once(name, run) {
   if (!wanted.test(name) || results.some((one) => one.name === name)) return;
   if (left() < 10) return put({ name, later: true, skipped: 'no time was left: run again with --resume' });
@@ -150,7 +150,7 @@ for (const name of names) {
 console.log(readFileSync(join(values.out, 'gpu.md'), 'utf8'));
 process.exit(0);
 
-/** All cases of one model, which is loaded when the first of them is due. */
+/** Runs all cases of one model, which is loaded for the first of them. */
 async function withModel(shape, list) {
   let loaded;
   for (const one of list)
@@ -177,7 +177,7 @@ async function withModel(shape, list) {
           weightBytes: loaded.bytes,
         };
       } catch (error) {
-        loaded.end(); // an error of the device stays: the next case gets another
+        loaded.end(); // a device keeps its error: the next case gets a new one
         loaded = undefined;
         throw error;
       }

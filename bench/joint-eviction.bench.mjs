@@ -33,7 +33,7 @@ const model = await loadModel('embedded'),
   ids = model.tokenizer.encode(await heldOutBook()).ids.slice(0, tokens);
 const { ops } = cpu,
   mean = (xs) => xs.reduce((a, b) => a + b, 0) / xs.length;
-/** Weights and values of every layer as an event would find them. */
+/** Returns weights and values of every layer as an event sees them. */
 async function layers(base) {
   const found = [],
     sequence = new Sequence(model);
@@ -45,7 +45,7 @@ async function layers(base) {
     found.push({ scores: copy(scores), values: copy(v), at: { queryHeads: at.queryHeads, kvHeads: at.kvHeads } });
     return scores;
   })();
-  // an event runs where something must go, and captures before it does
+  // an event runs only if something must be evicted; capture before it is
   await sequence.prefill(ids, { policy: compose(base, capture, topK()), budget: tokens - 1 });
   sequence.destroy();
   return found;
@@ -80,7 +80,7 @@ for (const [name, base] of Object.entries(bases)) {
         choose = () => found.map((inputs) => apply(piece, { ...inputs, budget }).kept),
         sets = choose(),
         started = performance.now();
-      choose(); // once more, compiled
+      choose(); // again, once compiled
       const ms = (performance.now() - started) / found.length;
       sets.forEach((kept, l) => errors.push(moved(found[l], kept)));
       return `${mean(errors).toFixed(4)} (${ms.toFixed(1)})`.padEnd(20);

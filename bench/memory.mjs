@@ -1,6 +1,6 @@
 /**
- * Peak memory of one event at 131,072 slots: no n x n matrix anywhere. Prints one line of JSON for the policies and
- * pieces named, or all that need no pass of their own.
+ * Peak memory of one event at 131,072 slots, to show that no n x n matrix is made. Prints one line of JSON for the
+ * named policies and pieces, or for all that need no extra pass.
  *
  *   node bench/memory.mjs --slots 131072 --only knorm,snapkv
  */
@@ -12,7 +12,7 @@ import { commandLine } from './lib/command-line.mjs';
 const { slots, only: names } = commandLine({ slots: 131_072, only: policyNames });
 const before = process.resourceUsage().maxRSS / 1024;
 const layer = layerOf({ slots, kvHeads: 1, group: 2, headDim: 8, budget: 1024 });
-/** Joint eviction looks at every slot for each one that leaves: 32 leave. */
+/** Joint eviction examines every slot for each evicted one, so only 32 are evicted. */
 const almost = { ...layer, at: { ...layer.at, budget: slots - 32 } };
 const kept = {};
 for (const name of names) {

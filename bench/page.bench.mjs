@@ -1,6 +1,6 @@
 /**
- * The CPU's engine in a page of Chromium beside the same in Node, in turn: tokens a second of a prompt and of what
- * follows it, and the page's share of Node's. SmolLM2-135M where no model is named.
+ * The CPU engine in a page of Chromium against the same engine in Node, in turns: tokens a second of a prompt and of
+ * its answer, and the page's speed as a share of Node's. SmolLM2-135M if no model is given.
  *
  *   npm run bench page        or, once built:   node bench/page.bench.mjs --model FILE.gguf --tokens 1024 --turns 5
  */
@@ -40,7 +40,7 @@ await build({
 });
 writeFileSync(join(folder, 'index.html'), '<script type="module" src="page.js"></script>');
 symlinkSync(resolve(model), join(folder, basename(model)));
-// threads share memory where a page is isolated from other sites
+// threads can share memory only if the page is cross-origin isolated
 const { address, browser, close } = await browse(folder, {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -87,4 +87,4 @@ try {
   await close();
   rmSync(folder, { recursive: true });
 }
-process.exit(0); // threads of the engine wait for more
+process.exit(0); // the engine's threads keep waiting for work

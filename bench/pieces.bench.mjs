@@ -70,7 +70,7 @@ for (const slots of lengths) {
   cache.append(layer.keys, layer.values, positions);
   const q = layer.keys.slice(0, kvHeads * group * headDim),
     pass = () => attend({ q, queryPositions: positions.subarray(-1), cache, engine });
-  await time(pass); // until the kernel's compiler has done its work
+  await time(pass); // until the kernel is compiled
   scenes.push({ layer, pass: await time(pass) });
 }
 console.log(

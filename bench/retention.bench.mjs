@@ -1,6 +1,6 @@
 /**
- * What retention costs and saves on the embedded model: score + select + compact as a share of prefill, prefill and
- * decode speed and cache bytes of each policy against the full cache, in one run, as ratios with their spread.
+ * The cost and the savings of retention on the embedded model: score + select + compact as a share of prefill, prefill
+ * and decode speed and cache bytes of each policy against the full cache, in one run, as ratios with their spread.
  *
  *   npm run bench retention        or, once built:   node bench/retention.bench.mjs --rounds 5 --tokens 1024
  */
@@ -16,7 +16,7 @@ const budget = 256,
   maxNewTokens = 48;
 
 const model = await loadModel('embedded');
-// 4,000 and not 4,096: the answer has to fit the model's context too
+// 4,000, not 4,096: the answer must fit the model's context too
 const all = model.tokenizer.encode(await heldOutBook()).ids;
 
 console.log(

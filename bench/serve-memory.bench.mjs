@@ -1,7 +1,7 @@
 /**
- * How many answers one memory budget carries at once, under the full cache and under a policy: as many clients as are
- * given come at the same time with prompts that differ, the server promises what it can, and the others wait. Counted:
- * the most answers in progress, the bytes that were ever promised and held, and tokens a second of all together.
+ * How many simultaneous answers fit one memory budget, under the full cache and under a policy: the given number of
+ * clients arrive together with different prompts, the server admits what it can promise, and the others wait. Counts
+ * the most answers in progress, the peak of bytes promised and held, and tokens a second of all together.
  *
  *   npm run bench serve-memory        or, once built:
  *   node bench/serve-memory.bench.mjs --model MODEL --prompt 600 --tokens 32 --clients 24 --memory 32 --policy 'snapkv(window=16)' \
@@ -35,7 +35,7 @@ const {
 });
 
 const model = await loadModel(source);
-// no end of a text ends an answer, so that every client gets as many tokens
+// no end token ends an answer, so every client gets the same number of tokens
 const endless = { ...model, config: { ...model.config, eosIds: [] } };
 
 async function carried(options) {

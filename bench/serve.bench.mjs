@@ -1,8 +1,8 @@
 /**
- * Tokens a second of all clients together, by how many there are: the server over its own protocol, and, with --peer,
- * node-llama-cpp with as many sequences in one context; prompts of one length that differ, greedy, one run, in turn.
- * Medians of the turns, spread in brackets. Prompts are read before the time starts: from the last client's first token
- * to the first client's last one.
+ * Tokens a second of all clients together, by number of clients: the server over its protocol and, with --peer,
+ * node-llama-cpp with the same number of sequences in one context. Different prompts of one length, greedy, one run, in
+ * turns; medians of the turns, spread in brackets. Prompts are read before the time starts, which is measured from the
+ * last client's first token to the first client's last one.
  *
  *   npm run bench serve        or, once built:
  *   node bench/serve.bench.mjs --model MODEL.gguf --prompt 256,1024 --tokens 128 --clients 1,2,4,8 --turns 3 \
@@ -41,7 +41,7 @@ const {
 });
 
 const model = await loadModel(asked.model);
-// no end of a text ends an answer, so that every client gets as many tokens
+// no end token ends an answer, so every client gets the same number of tokens
 const endless = { ...model, config: { ...model.config, eosIds: [] } };
 const server = createServer({
   model: endless,
@@ -55,7 +55,10 @@ const url = await server.listen({ port: 0 });
 const promptOf = (length, n, seed) =>
   Array.from({ length }, (_, i) => 3 + ((i * 31 + 7 * n + seed) % (model.config.vocab - 3)));
 
-/** Tokens a second while all clients are answered. `said` is called once for each client's first token and its end. */
+/**
+ * Measures tokens a second while all clients are answered. `said` is called at each client's first token and at its
+ * end.
+ */
 function stretch(count) {
   let [begun, from, made, ended] = [0, 0, 0, undefined];
   return {
@@ -71,7 +74,7 @@ function stretch(count) {
   };
 }
 
-/** Tokens that the server has generated, those of answers in progress too. */
+/** Returns the number of tokens that the server has generated, including answers in progress. */
 const generated = async () => {
   const text = await (await fetch(`${url}/metrics`)).text();
   return Number(/^kv_step_sequences_sum (\S+)/m.exec(text)?.[1] ?? 0);
@@ -102,7 +105,7 @@ async function ours(count, length, seed) {
   return time.speed;
 }
 
-/** The peer's process; it sleeps while it is not asked. */
+/** Starts the peer's process, which sleeps between requests. */
 function peerIn(folder) {
   const { threads } = asked,
     child = fork(fileURLToPath(new URL('peers/node-llama-cpp-together.mjs', import.meta.url)), [

@@ -1,6 +1,6 @@
 /**
- * Characters a second of a text that are encoded, ids and offsets, against @huggingface/tokenizers alone (ids only, its
- * expressions run by JavaScript's backtracking), in turn within each round, over the vocabularies of GPT-2 and GPT-4.
+ * Characters a second of encoding a text to ids and offsets, against @huggingface/tokenizers alone (ids only, its
+ * expressions run by JavaScript's backtracking), in turns within each round, over the vocabularies of GPT-2 and GPT-4.
  *
  *   npm run bench tokenizers    or, once built:   node bench/tokenizers.bench.mjs --rounds 5 --characters 400000
  */
@@ -13,7 +13,7 @@ import { commandLine } from './lib/command-line.mjs';
 import { median } from './lib/spread.mjs';
 import { modelOf, splits } from './lib/tiktoken.mjs';
 
-/** `other`: another build of `createTokenizer`, such as an earlier one, to be run in turn with this one. */
+/** `other`: another build of `createTokenizer`, such as an earlier one, run in turns with this one. */
 const { rounds, characters, other } = commandLine({ rounds: 5, characters: 400_000, other: undefined });
 const text = (await heldOutBook()).slice(0, characters);
 

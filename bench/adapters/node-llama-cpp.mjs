@@ -1,7 +1,7 @@
-// A credential said at the beginning of a long chat, asked for at its end, in node-llama-cpp: what its own strategies and
-// those of @kv/adapters-node-llama-cpp answer, and tokens a second. SmolLM2-135M (`node tools/smollm2.mjs`).
+// A credential said at the beginning of a long chat in node-llama-cpp, and asked for at its end: answers under its own
+// strategies and those of @kv/adapters-node-llama-cpp, and tokens a second. SmolLM2-135M (`node tools/smollm2.mjs`).
 //   node bench/adapters/node-llama-cpp.mjs MODEL.gguf [--tokens 6000] [--context 2048] [--budget 1024] [--threads 1] [--codes 3] [--out FILE]
-// Needs the packages built. Each case of a code has the text of the others; the order of cases turns with the code.
+// Needs the packages built. All cases of a code have the same text; the order of cases rotates with the code.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { resolve } from 'node:path';
@@ -44,7 +44,7 @@ const llama = await getLlama({ gpu: false, build: 'never', skipDownload: true, l
   alone = parsePolicy('taFast(reach=12,slots=16)');
 const CODES = ['7F3K9Q2X', 'M4T8W1ZB', 'P9X2L6VC', 'R5N7H3DJ', 'K2B6Y8GS'];
 
-/** Milliseconds of processor time, which neighbours on the machine change little. */
+/** Milliseconds of processor time, which other work on the machine changes little. */
 const clock = () => {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e3;
@@ -99,8 +99,8 @@ async function raw(contextShift, code) {
   };
 }
 /**
- * The same in a LlamaChatSession, whose strategy gives a shorter history; then a question that fits, beside which the
- * first one's evaluation stands.
+ * The same in a LlamaChatSession, whose strategy shortens the history; then a question that fits, to compare the
+ * evaluation of the two.
  */
 async function chat(contextShift, code) {
   const context = await model.createContext({ contextSize, threads }),
@@ -112,7 +112,7 @@ async function chat(contextShift, code) {
       { type: 'model', response: ['I see.'] },
     ]);
   session.setChatHistory([...session.getChatHistory(), ...history]);
-  /** An answer, the tokens evaluated for it, and its seconds. */
+  /** Returns an answer, the tokens evaluated for it, and its seconds. */
   const asked = async (text, responsePrefix) => {
     const start = clock(),
       before = contextSequence.tokenMeter.usedInputTokens,

@@ -2,7 +2,7 @@
 // of its own. SmolLM2-135M (`node tools/smollm2.mjs`), or a folder of an ONNX export in f32.
 //   node bench/adapters/transformers-chat.mjs MODEL.gguf|FOLDER [--tokens 8192] [--budget 1024] [--turns 16] [--answer 16]
 //     [--threads 1] [--policies 'snapkv; taFast(...)'] [--out FILE.md]
-// Needs the packages built. Speeds are tokens a second of processor time, which neighbours on the machine change little.
+// Needs the packages built. Speeds are tokens a second of processor time, which other work changes little.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ const seconds = () => {
   return (user + system) / 1e6;
 };
 
-/** Notes when each token was there. */
+/** Records the time of each token. */
 class Clock extends StoppingCriteria {
   times = [];
   _call(all) {
@@ -31,7 +31,7 @@ class Clock extends StoppingCriteria {
   }
 }
 
-/** The whole chat: of every turn the seconds of its prompt and of its answer. */
+/** Runs the whole chat; returns the seconds of each turn's prompt and answer. */
 async function chat({ folder, way, tokens, budget, turns, answer, threads }) {
   const { model: plain, tokenizer, source } = await loaded(folder, { threads }),
     text = await heldOutBook(),

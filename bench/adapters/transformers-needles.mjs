@@ -2,8 +2,8 @@
 // by all of them in turn. SmolLM2-135M (`node tools/smollm2.mjs`), or a folder of an ONNX export in f32.
 //   node bench/adapters/transformers-needles.mjs MODEL.gguf|FOLDER [--prompts 200] [--tokens 256] [--budget 64] [--threads 1]
 //     [--policies 'taFast; snapkv(window=16)'] [--store FILE.jsonl] [--minutes 600] [--out FILE.md]
-// Needs the packages built. Answers go to --store as they come; what stands there is not asked again, so a run that was
-// ended goes on. After --minutes it writes the table of the prompts that all have answered.
+// Needs the packages built. Answers go to --store as they come and are not asked for again, so an interrupted run
+// resumes. After --minutes it writes the table of the prompts that all have answered.
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -72,7 +72,7 @@ class Stops extends StoppingCriteria {
 }
 const textOf = (ids) => tokenizer.decode(Array.from(ids, Number), { skip_special_tokens: true });
 
-/** One prompt's answer, and what it took of a processor. */
+/** Returns one prompt's answer and its processor time. */
 async function asked(way, seed) {
   const { documentIds, questionIds, value } = needle({
       encode,
@@ -98,7 +98,7 @@ const settings = JSON.stringify([basename(path), tokens, budget]),
   stored = new Map(),
   key = (way, seed) => `${way} ${seed}`;
 for (const line of existsSync(store) ? readFileSync(store, 'utf8').split('\n') : []) {
-  // a line that a killed run left half is asked again
+  // a line that a killed run left incomplete is asked again
   const row = line.endsWith('}') ? JSON.parse(line) : {};
   if (row.settings === settings) stored.set(key(row.way, row.seed), row);
 }

@@ -26,7 +26,7 @@ ${BINDINGS([
 ])}
 ${MAIN} { ${AT} if (at < params.count) { b[at] = a[at]; } }`,
 };
-/** Reads 16 vectors a thread, a workgroup's side by side, and writes one number for all of them. */
+/** Reads 16 vectors per thread, adjacent within a workgroup, and writes one number for all of them. */
 const reading = {
   id: 'bench:read',
   writes: [false, true],
@@ -65,8 +65,8 @@ ${MAIN} { if (lane == 0u && params.times == 1u) { b[0] = b[0] + 1.0; } }`,
 };
 
 /**
- * What the adapter can do: GB/s of a copy and of reading alone, TFLOP/s of fused multiply-adds in f32 and, where it has
- * it, f16, microseconds of a dispatch.
+ * Measures the adapter: GB/s of a copy and of reading alone, TFLOP/s of fused multiply-adds in f32 and, if supported,
+ * f16, microseconds of a dispatch.
  */
 export async function limitsOf(gpu, tiny) {
   const { maxStorageBufferBindingSize, maxBufferSize } = gpu.device.limits,
@@ -126,7 +126,7 @@ function noise(count) {
   return out;
 }
 
-/** Products as the engine records them. Of one row: GB/s of weights that are too many for a cache; of many: TFLOP/s. */
+/** Measures the engine's products. One row: GB/s of weights that exceed the device's cache; many rows: TFLOP/s. */
 export async function productsOf(gpu, tiny, types) {
   const options = tiny ? { least: 0.02, turns: 3 } : {},
     shapes = tiny

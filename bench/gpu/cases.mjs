@@ -6,12 +6,12 @@ import { median } from '../lib/spread.mjs';
 import { done } from './clock.mjs';
 import { randomModel, sizesOf, weightBytes } from './shapes.mjs';
 
-/** Tokens of a block of prefill, and blocks after which the device is waited for: a clock is looked at then. */
+/** Tokens of a block of prefill, and the number of blocks after which to wait for the device and check the time. */
 const BLOCK = 512,
   TOGETHER = 4;
 /**
- * What is run over a shape: the full cache, a window's scores, recency alone, and running sums with an event every 16
- * tokens.
+ * Policies that are run on a shape: the full cache, a window's scores, recency alone, and running sums with an event
+ * every 16 tokens.
  */
 const POLICIES = {
   full: {},
@@ -20,7 +20,7 @@ const POLICIES = {
   h2o: { policy: () => policy('h2o'), every: 16 },
 };
 
-/** Every case in the order in which it is worth its time: shape, how weights lie, policy and budget. */
+/** Every case (shape, weight format, policy, budget), the most valuable first. */
 export function casesOf({ names, types, budgets, f16 }) {
   const all = [];
   for (const shape of names)
@@ -38,8 +38,8 @@ export function casesOf({ names, types, budgets, f16 }) {
 }
 
 /**
- * Bytes that a case holds on the device: weights, f32 keys and values with a quarter of room, what lies between two
- * layers of a block.
+ * Returns the bytes that a case holds on the device: weights, f32 keys and values with a quarter of spare room, and the
+ * activations between two layers of a block.
  */
 export function bytesOf({ type, budget }, shape, length) {
   const { layers, G, H, d, D, ffn, vocab } = sizesOf(shape),
@@ -53,8 +53,8 @@ export function bytesOf({ type, budget }, shape, length) {
 }
 
 /**
- * A model of random weights on a device of its own, so that an error of one is not the next one's; `end` gives both
- * back.
+ * Opens a model of random weights on a device of its own, so that one model's error does not affect the next; `end`
+ * frees both.
  */
 export async function openModel(shape, { type, half }) {
   const gpu = await openGpu();
@@ -80,9 +80,9 @@ export async function openModel(shape, { type, half }) {
 }
 
 /**
- * One case: prompt and answers in turns over one sequence, so that what was prefilled for 1K tokens is the beginning of
- * 8K. At each length the milliseconds of prefill up to it, and of `tokens` decoded there. Stops, and says where, once
- * `seconds` have passed.
+ * Runs one case: prompt and answers in turns over one sequence, so that the prefill of 1K tokens is the beginning of
+ * 8K. Returns for each length the milliseconds of prefill up to it, and of `tokens` decoded there. Stops once `seconds`
+ * have passed, and says where.
  */
 export async function runCase(
   { gpu, model },
@@ -139,7 +139,7 @@ export async function runCase(
   }
 
   /**
-   * Decodes between four tokens that are not counted and four more, so that as many steps are under way at either end.
+   * Decodes with four uncounted tokens before and after, so that the same number of steps is in flight at both ends.
    */
   async function answer(tokens) {
     const warm = 4,

@@ -1,12 +1,12 @@
 import { median } from '../lib/spread.mjs';
 
-/** Waits until the device has done all that was recorded. */
+/** Waits until the device has finished everything recorded. */
 export const done = (gpu) => gpu.scope(({ commands, read }) => read([commands.make([1])]));
 
 /**
- * Seconds of one call of `record`, which records something: so many times in a row that `least` seconds pass between
- * the first and the word that all is done, the median of `turns`. What is recorded before one submit is waited for
- * once, so that the round trip is lost in it.
+ * Returns the seconds of one call of `record`, which records work: it is repeated until `least` seconds pass between
+ * the first call and the end of the work, and the median of `turns` is taken. Work recorded before one submit is waited
+ * for once, so the round trip is negligible.
  */
 export async function secondsOf(gpu, record, { least = 0.3, turns = 5 } = {}) {
   const run = async (times) => {

@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Lines of torch_peer.py, or one that says why there are none. The process is ended with what it has after `seconds`.
+ * Returns the lines of torch_peer.py, or one that says why there are none. Ends the process after `seconds`, with the
+ * lines it has written.
  */
 export async function torchPeer(python, job, seconds) {
   const child = spawn(python, [fileURLToPath(new URL('torch_peer.py', import.meta.url)), JSON.stringify(job)], {

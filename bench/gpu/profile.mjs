@@ -5,8 +5,8 @@ import { policy } from '@kv/policies';
 import { randomModel } from './shapes.mjs';
 
 /**
- * Where the device's time goes, by its own clock, a pass for each dispatch: kernels of prefill and of a token, and the
- * share of score, select and compact in prefill, evicted once at its end.
+ * Measures device time by its own clock, with one pass per dispatch: kernels of prefill and of a token, and the share
+ * of score, select and compact in a prefill with one event at its end.
  */
 export async function profileOf(shape, { type, half }, { tokens, length, budget }) {
   const gpu = await openGpu({ timestamps: 'kernels' }),

@@ -20,7 +20,7 @@ const llama = (name, layers, hidden, ffn, heads, kvHeads, vocab, more = {}) => (
 });
 
 /**
- * The shapes that are timed; `tiny` is for trying this program. Every window holds 32K tokens, SmolLM2's own is 8,192.
+ * The shapes that are timed; `tiny` is for testing this program. Every window holds 32K tokens; SmolLM2's own is 8,192.
  */
 export const shapes = Object.fromEntries(
   [
@@ -31,7 +31,7 @@ export const shapes = Object.fromEntries(
   ].map((shape) => [shape.name, shape]),
 );
 
-/** Sizes of a shape as the engine and the peer need them. */
+/** Returns a shape's sizes as the engine and the peer need them. */
 export function sizesOf({ name, config }) {
   const { layers, queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn, vocab, tied } = parseConfig(config, name);
   const products = [
@@ -57,7 +57,7 @@ export function sizesOf({ name, config }) {
 }
 
 /**
- * Bytes of weights that a token's step reads, those of all products and the head, and of all that lies on the device.
+ * Returns the bytes of weights that one token reads (all products and the head), and of all weights on the device.
  */
 export function weightBytes(shape, type) {
   const { numbers, embedding } = sizesOf(shape),
@@ -72,11 +72,11 @@ const next = () => {
   return (state ^= state << 5) >>> 0;
 };
 /**
- * Words of one part of a weight, and the finite halves that stand where its numbers or scales do: of a hundredth or so.
+ * Words of one part of a weight, and the finite halves (about 0.01) that replace its numbers or scales.
  */
 const HALF = { F16: [0x2000, 1, [0]], Q8_0: [0x0800, 17, [0]], Q4_0: [0x1800, 9, [0]] };
 
-/** Whole blocks of random bits whose numbers are finite and small. */
+/** Returns whole blocks of random bits whose numbers are finite and small. */
 function randomBlocks(type, bytes) {
   const out = new Uint8Array(bytes),
     [exponent, step, places] = HALF[type],
@@ -90,8 +90,8 @@ function randomBlocks(type, bytes) {
 }
 
 /**
- * Bytes of a part of a matrix at most: parts of one size share their random bits on the host, each has a buffer of its
- * own on the device.
+ * Maximum bytes of a part of a matrix. Parts of one size share their random bits on the host; each has its own buffer
+ * on the device.
  */
 const PART = 2 ** 25;
 
@@ -110,7 +110,7 @@ export function randomMatrix(type, outputs, inputs, made = new Map()) {
   return { outputs, inputs, parts };
 }
 
-/** A byte-level tokenizer of as many words as the shape's vocabulary has: a sequence keeps the text of its tokens. */
+/** Returns a byte-level tokenizer with the shape's vocabulary size: a sequence keeps the text of its tokens. */
 const tokenizerOf = (size) =>
   createTokenizer(
     {
@@ -126,7 +126,7 @@ const tokenizerOf = (size) =>
     'random words',
   );
 
-/** A model of this shape with random weights on a runtime. */
+/** Starts a model of this shape with random weights on a runtime. */
 export async function randomModel(shape, type, runtime) {
   const config = parseConfig(shape.config, shape.name),
     { D, vocab, products } = sizesOf(shape),

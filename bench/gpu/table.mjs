@@ -6,7 +6,7 @@ const round = (x, digits = 3) =>
 const percent = (x) => (Number.isFinite(x) ? `${round(100 * x, 2)} %` : '');
 
 /**
- * All results as Markdown. Shares are of what --peak-… said, else of what the adapter's own copy, reading or
+ * Writes all results as Markdown. Shares are of --peak-…, or else of what the adapter's own copy, reading or
  * multiply-adds reached in the same run.
  */
 export function tableOf(results) {

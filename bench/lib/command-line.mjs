@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util';
 
 /**
- * Options of the command line and its path, as their defaults are: numbers, texts, lists of them between commas, and
- * flags; `undefined` is a text that may be left out.
+ * Parses a path and options; the type of each default decides: a number, a text, a comma-separated list, or a flag;
+ * `undefined` is an optional text.
  */
 export function commandLine(defaults, path) {
   const { values, positionals } = parseArgs({

@@ -1,5 +1,5 @@
-// One process of event.bench.mjs: a policy's first event, as a first command pays it, then later ones, beside the full
-// cache in turn where `paired`. Prints one line of JSON.
+// One process of event.bench.mjs: a policy's first event, cold, then later ones; with `paired`, in turns with the full
+// cache. Prints one line of JSON.
 import { fileURLToPath } from 'node:url';
 import { WASI } from 'node:wasi';
 import { cpuRuntime, loadModel, onnxRuntime, Sequence } from '@kv/models';
@@ -8,11 +8,11 @@ import { heldOutBook } from '@kv/tasks';
 
 const { model: path, engine, name, tokens, budget, rounds, paired, clock } = JSON.parse(process.argv[2]);
 /**
- * Milliseconds that this thread was on a processor: what it took without the neighbours on the machine. WASI has the
- * only such clock of Node.
+ * Returns the milliseconds that this thread was on a processor, which leaves out other work on the machine. Node has
+ * such a clock only in WASI.
  */
 function threadClock() {
-  const bytes = Buffer.from('AGFzbQEAAAAFAwEAAQcKAQZtZW1vcnkCAA==', 'base64'), // a memory and nothing else
+  const bytes = Buffer.from('AGFzbQEAAAAFAwEAAQcKAQZtZW1vcnkCAA==', 'base64'), // a module with only a memory
     wasi = new WASI({ version: 'preview1' }),
     instance = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}),
     nanoseconds = new BigUint64Array(instance.exports.memory.buffer, 0, 1),
@@ -23,7 +23,7 @@ function threadClock() {
     return Number(nanoseconds[0]) / 1e6;
   };
 }
-// what a sequence measures itself by
+// the clock that a sequence uses
 if (clock === 'thread') Object.defineProperty(performance, 'now', { value: threadClock() });
 
 const from = fileURLToPath(new URL('..', import.meta.url));

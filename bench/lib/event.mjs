@@ -3,8 +3,8 @@ import { compile, planBudgets, runEvent, readDecisions } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 
 /**
- * Numbers of one layer with slots of every head alike, as a suite of laws takes them, at sizes that its own random
- * scenes do not reach.
+ * Makes the numbers of one layer whose heads hold equal slots, in the form that a suite of laws takes, at sizes beyond
+ * its own random scenes.
  */
 export function layerOf({ slots, kvHeads, group, headDim, budget }) {
   const heads = kvHeads * group,
@@ -56,7 +56,7 @@ export function layerOf({ slots, kvHeads, group, headDim, budget }) {
 }
 const WORDS = ['The', ' key', ':', ' XK7', '.', ' said', '\n', ' password', ' is', ' the'];
 
-/** One event of a policy on one layer: what makes it and, once its signals were read, does it again. */
+/** Returns a function that runs one event of a policy on one layer, again and again, its signals read once. */
 export function eventOf(policy, layer) {
   const compiled = compile(policy),
     [event] = stage({ layers: [layer] }, cpu.ops, {}).layers;
@@ -64,7 +64,7 @@ export function eventOf(policy, layer) {
   return () => readDecisions(cpu, [{ ...event, budgets }], runEvent(compiled, [{ ...event, budgets }], cpu.ops));
 }
 
-/** What the engine brings for a policy, and in a word what that costs. */
+/** Lists what the engine provides for a policy, and its cost in a word. */
 export const signalsOf = (policy) =>
   compile(policy).needs.map(({ id, cost, args, provide }) => ({
     id: args === undefined ? id : `${id}(${Object.values(args).join(', ')})`,

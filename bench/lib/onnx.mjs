@@ -4,7 +4,10 @@ import { basename, join, resolve } from 'node:path';
 import { AutoModelForCausalLM, AutoTokenizer, Tensor } from '@huggingface/transformers';
 import { exportOnnx } from '@kv/engine-onnx';
 
-/** A checkpoint as a folder that transformers.js loads: a .gguf file is exported in f32, once, to a temporary one. */
+/**
+ * Returns a checkpoint as a folder that transformers.js loads: a .gguf file is exported once in f32, to a temporary
+ * folder.
+ */
 export async function onnxFolder(path) {
   if (!path.endsWith('.gguf')) return resolve(path);
   const folder = join(tmpdir(), `kv-onnx-${basename(path, '.gguf')}`);
@@ -13,7 +16,7 @@ export async function onnxFolder(path) {
   return folder;
 }
 
-/** It in transformers.js, with the `source` that policies of queries take. */
+/** Opens it in transformers.js, with the `source` that policies of queries need. */
 export async function loaded(folder, { threads = 1 } = {}) {
   const options = { dtype: 'fp32', session_options: { intraOpNumThreads: threads, interOpNumThreads: 1 } };
   return {
@@ -23,7 +26,7 @@ export async function loaded(folder, { threads = 1 } = {}) {
   };
 }
 
-/** Ids as `generate` takes them. */
+/** Returns ids in the form that `generate` takes. */
 export const inputsOf = (ids) => ({
   input_ids: new Tensor('int64', BigInt64Array.from(ids, BigInt), [1, ids.length]),
   attention_mask: new Tensor('int64', new BigInt64Array(ids.length).fill(1n), [1, ids.length]),

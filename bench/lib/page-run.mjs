@@ -1,8 +1,9 @@
-// What page.bench.mjs runs in Node and, packed, in a page: a prompt and what follows it, timed.
+// What page.bench.mjs runs in Node and, bundled, in a page: it times a prompt and its answer.
 import { cpuRuntime, generate, loadModel } from '@kv/models';
 
 /**
- * Loads a model, by path or address. Gives its engine, and what times a prompt and `decode` tokens behind the first.
+ * Loads a model by path or address. Returns its engine, and a function that times a prompt and `decode` tokens after
+ * the first.
  */
 export async function open(model, threads) {
   const loaded = await loadModel(model, { runtime: cpuRuntime({ threads }) });

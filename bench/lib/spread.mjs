@@ -1,6 +1,6 @@
 export const median = (xs) => [...xs].sort((a, b) => a - b)[Math.floor(xs.length / 2)];
 
-/** The median of some figures and, in brackets, the smallest and the largest. */
+/** Formats the median of some numbers and, in brackets, the smallest and the largest. */
 export const spread = (xs, digits = 2) =>
   xs.length === 0
     ? ''

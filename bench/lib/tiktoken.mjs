@@ -1,6 +1,6 @@
 /**
- * Ranks of js-tiktoken as the `vocab` and `merges` of a tokenizer.json: a token is joined of the two that are left
- * before it is.
+ * Converts the ranks of js-tiktoken to the `vocab` and `merges` of a tokenizer.json: each token is merged from the two
+ * parts that remain just before it is.
  */
 export function modelOf({ bpe_ranks: ranks }) {
   const bytes = new Map(),
@@ -44,7 +44,7 @@ const rest = ' ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
 const contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 const [upper, lower] = ['[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]', '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]'];
 
-/** Expressions as in the tokenizer.json of GPT-2, of Llama 3 or Qwen 2 by their digits, and of GPT-4o. */
+/** Expressions of the tokenizer.json of GPT-2, of Llama 3 or Qwen 2 (by how they split digits), and of GPT-4o. */
 export const splits = {
   gpt2: "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
   cl100k: (digits) => `${contractions}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}|${rest}`,

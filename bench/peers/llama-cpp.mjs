@@ -1,9 +1,9 @@
 // @kv/models against node-llama-cpp on the same GGUF and the same prompt, turn by turn on one machine.
 //   npm run bench -- peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
 //     [--tokens 512,1024 [--budget 512]] [--out peers] [--without-amx]
-// --tokens takes these lengths for the four rows, with the full cache and, where --budget is given, with it too.
-// --without-amx takes the peer's AMX kernels away: what it reaches on a processor that has no such units.
-// Turns stand --pause seconds apart, for a machine that others share.
+// --tokens replaces the four rows by these lengths, with the full cache and, if given, with --budget.
+// --without-amx removes the peer's AMX kernels, as on a processor without such units.
+// Turns are --pause seconds apart, for a shared machine.
 // FILE is any prose of 4,097 tokens, by default the book of @kv/tasks.
 // The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
 // by default). Each engine lives in its own process, which sleeps while the other one works.
@@ -39,7 +39,7 @@ const { threads, 'without-amx': withoutAmx } = asked,
   model = resolve(path);
 const text = (asked.text === undefined ? await heldOutBook() : readFileSync(asked.text, 'utf8')).slice(0, 40_000);
 
-/** The peer's folder, with it in. */
+/** Returns the peer's folder, with the peer installed. */
 function peerFolder() {
   const folder = asked.peer ?? join(tmpdir(), `kv-peer-node-llama-cpp-${version}${withoutAmx ? '-without-amx' : ''}`);
   if (!existsSync(join(folder, 'node_modules/node-llama-cpp'))) {
@@ -68,14 +68,14 @@ function peerFolder() {
       ],
       { stdio: 'inherit' },
     );
-    // it takes the best library that is there and that the processor can run
+    // it loads the best library that is installed and that the processor can run
     const libraries = join(folder, `node_modules/@node-llama-cpp/${arch}/bins/${arch}`);
     if (withoutAmx) rmSync(join(libraries, 'libggml-cpu-sapphirerapids.so'), { force: true });
   }
   return folder;
 }
 
-/** A process that answers one job at a time. */
+/** Starts a process that answers one job at a time. */
 function worker(file, config) {
   const child = fork(here(file), [JSON.stringify(config)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -1,4 +1,4 @@
-// One process with node-llama-cpp, for serve.bench.mjs: several sequences in one context, whose steps go together.
+// One process with node-llama-cpp, for serve.bench.mjs: several sequences in one context, stepped together.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -9,7 +9,7 @@ const model = await llama.loadModel({ modelPath });
 // of each sequence
 const context = await model.createContext({ contextSize: most + 64, sequences, batchSize: 512, threads });
 
-/** Tokens a second of all sequences from the last one's first token to the first one's last token. */
+/** Measures tokens a second of all sequences, from the last one's first token to the first one's last token. */
 async function speed(prompts, tokens) {
   let [begun, from, made, all, ended] = [0, 0, 0, 0, undefined];
   await Promise.all(
