@@ -3,7 +3,7 @@
     python3 -m venv VENV && VENV/bin/pip install sympy==1.14.0
     VENV/bin/python tools/math-pairs.py > packages/tasks/test/data/math-pairs.json
 
-Each side is a text beside the sympy object that it was written from, so that no parser of LaTeX takes part.
+Each side is a text with the sympy object that it was written from, so that no LaTeX parser is involved.
 `is_equiv` follows the published grader of MATH (hendrycks/math, MIT): equal texts after its normalisations.
 """
 import json

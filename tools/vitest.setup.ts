@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** The same cases on every machine: FC_SEED picks others, FC_RUNS more of them. */
+/** Runs the same cases on every machine: FC_SEED chooses others, FC_RUNS their number. */
 fc.configureGlobal({ seed: integer('FC_SEED', 42), numRuns: integer('FC_RUNS', 100) });
 
 function integer(name: string, fallback: number): number {

@@ -24,7 +24,7 @@ def done():
 
 
 def seconds_of(run, least=0.02 if tiny else 0.3, turns=3 if tiny else 5):
-    """Median seconds of a call among so many that `least` seconds pass."""
+    """Median seconds of a call, repeated until `least` seconds pass."""
     def timed(times):
         done()
         started = time.perf_counter()
@@ -85,7 +85,7 @@ class Decoder:
         self.cos, self.sin = angles.cos().to(dtype), angles.sin().to(dtype)
 
     def forward(self, ids, at, end):
-        """A whole prompt at positions `at [m]`, or one token behind it, over `end` slots: logits of the last."""
+        """A whole prompt at positions `at [m]`, or one token after it, over `end` slots: logits of the last."""
         s, m = self.shape, ids.shape[0]
         x, cos, sin = self.words[ids], self.cos[at], self.sin[at]
         for (qkv, output, gate_up, down), cache in zip(self.layers, self.cache):

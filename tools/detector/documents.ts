@@ -13,12 +13,12 @@ export interface Line {
   readonly sign: number;
   readonly end: number;
 }
-/** A text with its lines; all else is prose or what stands around lines. */
+/** A text with its lines; the rest is prose or text around lines. */
 export interface Document {
   readonly text: string;
   readonly lines: readonly Line[];
 }
-/** What documents are made of. */
+/** The material of documents. */
 export interface Matter {
   readonly sentences: readonly string[];
   readonly services: readonly string[];
@@ -28,8 +28,8 @@ export interface Matter {
 const MARK = '¦';
 
 /**
- * A document of one form: these anchors, at least as many lines beside them, in random order, with prose before and
- * behind.
+ * Makes a document of one form: these anchors and at least as many other lines, in random order, with prose before and
+ * after.
  */
 function documentOf(
   form: Form,
@@ -62,7 +62,7 @@ function documentOf(
   return { text: text + form.close + prose(1), lines: found };
 }
 
-/** Documents in which every anchor of these forms comes `times` times, two to four of them in a document. */
+/** Makes documents in which every anchor of these forms occurs `times` times, two to four of them per document. */
 export function documents(forms: readonly Form[], times: number, matter: Matter, r: Random): readonly Document[] {
   const all = forms.flatMap((form) => {
     let rest = matter.lines(form).anchors.flatMap((pattern) => new Array<string>(times).fill(pattern));

@@ -4,12 +4,12 @@ import type { Seen } from './states.ts';
 import type { Examples } from './mlp.ts';
 
 /**
- * How many of the tokens that are no anchor are learned from: signs and names all, of values, lines without an anchor
- * and prose a part.
+ * The share of tokens outside anchors that is learned from: all signs and names, a part of values, of lines without an
+ * anchor and of prose.
  */
 const SHARE = { value: 0.5, beside: 0.8, other: 0.5 };
 
-/** Takes the hidden states to learn from out of documents; tokens between a sign and its value count as neither. */
+/** Selects the hidden states to learn from; tokens between a sign and its value have neither label. */
 export function collector(width: number, random: Random): { add(seen: Seen): void; take(): Examples } {
   const rows: Float32Array[] = [],
     labels: number[] = [];

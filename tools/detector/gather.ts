@@ -8,29 +8,29 @@ import { forms, services, withoutValue } from './patterns.ts';
 import { see } from './states.ts';
 import type { Seen } from './states.ts';
 
-/** All that passes through the model: what is learned from, and documents of held-out text. */
+/** Everything that passes through the model: examples to learn from, and documents of held-out text. */
 export interface Gathered {
   readonly examples: Examples;
-  /** Tokens that passed to learn from. */
+  /** Tokens of the documents to learn from. */
   readonly tokens: number;
   /** Of the model. */
   readonly fingerprint: string;
-  /** By name: patterns that were learned in other words, services and prose, and patterns that were not. */
+  /** By name: documents whose patterns were learned (with other words, services and prose), and whose were not. */
   readonly sets: Readonly<Record<string, readonly Seen[]>>;
   readonly prose: readonly Seen[];
-  /** Texts that end in a sign whose value never comes. */
+  /** Texts that end in a sign without its value. */
   readonly unfinished: readonly Seen[];
 }
 export interface GatherOptions {
   readonly seed: string;
-  /** How often each anchor comes. */
+  /** How often each anchor occurs. */
   readonly times: number;
   /** Sentences to learn from, and held-out ones. */
   readonly sentences: readonly string[];
   readonly held: readonly string[];
   say(what: string): void;
 }
-/** How often each anchor comes in held-out text, by set. */
+/** How often each anchor occurs in held-out text, by set. */
 const TIMES = { text: 4, patterns: 16 },
   SENTENCES = 8;
 

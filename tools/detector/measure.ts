@@ -2,9 +2,9 @@ import { wilson } from '@kv/tasks';
 import { tokensOf } from './states.ts';
 import type { Seen } from './states.ts';
 
-/** Tokens of a document that a detector takes for anchors. */
+/** Finds the tokens of a document that are anchors. */
 export type Finds = (seen: Seen) => ReadonlySet<number>;
-/** So many of so many, with Wilson's interval at 95 %. */
+/** A proportion, with Wilson's 95 % interval. */
 export interface Share {
   readonly hits: number;
   readonly of: number;
@@ -15,17 +15,17 @@ export interface Share {
 export interface Measured {
   /** Anchors with a token found between their sign and their value. */
   readonly recall: Share;
-  /** Found anchors among these and the spans that hold none and where something was found. */
+  /** Precision: found anchors among all spans where something was found. */
   readonly precision: Share;
-  /** Lines that hold no anchor, and stretches of prose, with a token found in them. */
+  /** Lines without an anchor, and stretches of prose, where a token was found. */
   readonly beside: Share;
   readonly prose: Share;
-  /** Of the tokens found, those between the sign of an anchor and its value. */
+  /** Found tokens that are between the sign of an anchor and its value. */
   readonly tokens: Share;
   readonly byForm: Readonly<Record<string, Share>>;
-  /** Patterns of which less than half was found. */
+  /** Patterns of which less than half were found. */
   readonly missed: readonly string[];
-  /** Patterns without an anchor of which more than a fifth was taken for one. */
+  /** Patterns without an anchor of which more than a fifth were mistaken for one. */
   readonly mistaken: readonly string[];
 }
 
@@ -39,8 +39,8 @@ export function shareOf(hits: number, of: number): Share {
 }
 
 /**
- * What a detector finds in documents with lines and in prose, of at most `spans` lines without an anchor and as many
- * stretches.
+ * Measures a detector on documents with lines and on prose, with at most `spans` lines without an anchor and the same
+ * number of stretches.
  */
 export function measure(documents: readonly Seen[], prose: readonly Seen[], spans: number, finds: Finds): Measured {
   const anchors: { readonly form: string; readonly pattern: string; readonly hit: boolean }[] = [],

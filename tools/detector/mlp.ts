@@ -1,6 +1,6 @@
 import type { Random } from '@kv/tasks';
 
-/** Rows `[n, width]` with what each is: 1, an anchor, or 0. */
+/** Rows `[n, width]` with their labels: 1 for an anchor, else 0. */
 export interface Examples {
   readonly width: number;
   readonly rows: Float32Array;
@@ -22,17 +22,19 @@ export interface Mlp {
 }
 
 const C = Math.sqrt(2 / Math.PI);
-/** What is this near to its label gives no gradient. */
+/** An output this close to its label gives no gradient. */
 const RIGHT = 1e-4;
 
-/** Trains σ(W2 GELU(W1 h)) by AdamW on the mean binary cross-entropy, the rate falling to 0 in a line; in float64. */
+/**
+ * Trains σ(W2 GELU(W1 h)) by AdamW on the mean binary cross-entropy, with a linear decay of the rate to 0; in float64.
+ */
 export function train(
   { width, rows, labels }: Examples,
   { units, epochs, batch, rate, decay, random, onEpoch }: TrainOptions,
 ): Mlp {
   const n = labels.length,
     normal = (): number => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
-  // rows are divided by it, and so is W1 in the end
+  // rows are divided by it, and W1 at the end
   const scale = Math.sqrt(rows.reduce((s, x) => s + x * x, 0) / Math.max(1, rows.length));
   const first = Float64Array.from({ length: units * width }, () => normal() / Math.sqrt(width)),
     second = Float64Array.from({ length: units }, () => normal() / Math.sqrt(units));
@@ -74,7 +76,7 @@ export function train(
   return { first: first.map((x) => x / scale), second };
 }
 
-/** The inner product of h with `w` from `at` on. */
+/** Returns the inner product of h with `w` from `at` on. */
 function dot(w: Float64Array, at: number, h: Float64Array): number {
   let [even, odd] = [0, 0],
     c = 0;
@@ -89,7 +91,7 @@ function addTo(w: Float64Array, at: number, by: number, h: Float64Array): void {
   for (let c = 0; c < h.length; c++) w[at + c] += by * h[c];
 }
 
-/** AdamW's step for these weights. */
+/** Makes AdamW's step for these weights. */
 function adam(weights: Float64Array, grad: Float64Array, decay: number): (rate: number) => void {
   const m = new Float64Array(weights.length),
     v = new Float64Array(weights.length);

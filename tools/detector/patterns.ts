@@ -1,10 +1,10 @@
 import patterns from './patterns.json' with { type: 'json' };
 
 /**
- * Lines in nine forms: anchors, whose value follows the mark ¦, and lines beside them, which hold nothing secret. `<b>`
+ * Lines in nine forms: anchors, whose value follows the mark ¦, and other lines, which contain no secret. `<b>`
  * a key, `<h>` hexadecimal digits, `<d>` digits, `<w>` a password, `<k>` a code, `<u>` an address; `<n>`, `<N>`, `<C>`
- * a name of a service in lower, upper and title case. What is learned from and what is held out have neither template
- * in common.
+ * a name of a service in lower, upper and title case. What is learned from and what is held out share no
+ * template.
  */
 export interface Form {
   readonly name: string;
@@ -20,8 +20,8 @@ interface Lines {
 }
 
 /**
- * Lines, the services that secrets belong to (ids of gitleaks' rules among them), and what no model can tell apart that
- * reads from the left: the sign is there, the value is not.
+ * Lines, the services that secrets belong to (including ids of gitleaks' rules), and texts that a model reading from
+ * the left cannot tell from anchors: they have the sign, but no value.
  */
 interface Patterns {
   readonly services: { readonly learned: readonly string[]; readonly heldOut: readonly string[] };

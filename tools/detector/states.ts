@@ -3,7 +3,7 @@ import type { HostModel } from '@kv/models';
 import type { Document, Line } from './documents.ts';
 
 /**
- * A document as the model sees it: offsets of its tokens, and their hidden states `[tokens, D]` behind the last layer
+ * A document as the model sees it: offsets of its tokens, and their hidden states `[tokens, D]` after the last layer
  * and the final norm.
  */
 export interface Seen extends Document {
@@ -27,7 +27,7 @@ export async function see(model: HostModel, document: Document): Promise<Seen> {
   return { ...document, ids, offsets, states };
 }
 
-/** Tokens of a line: all, the one in which its sign ends, and from there to the last before its value. */
+/** Returns the tokens of a line: all, the one in which its sign ends, and those from there to its value. */
 export function tokensOf(
   { offsets, text }: Pick<Seen, 'offsets' | 'text'>,
   { start, sign, end }: Line,

@@ -29,7 +29,7 @@ const some = (r: Random, letters: string, from: number, to: number): string =>
   Array.from({ length: from + r.below(to - from + 1) }, () => letters[r.below(letters.length)]).join('');
 const title = (word: string): string => word[0].toUpperCase() + word.slice(1);
 
-/** A template with values and names of services in the place of its marks. */
+/** Replaces the marks of a template by values and names of services. */
 export function filled(template: string, services: readonly string[], r: Random): string {
   const service = r.pick(services);
   const by: Readonly<Record<string, () => string>> = {

@@ -1,4 +1,4 @@
-"""What every training run here takes: Muon beside AdamW, averaged gradients, checkpoints, processes."""
+"""What every training run here uses: Muon together with AdamW, averaged gradients, checkpoints, processes."""
 import math
 import os
 

@@ -1,7 +1,6 @@
 /**
- * The targets and all that they call as one script that counts where it has been: Jazzer.js's instrumentation, applied
- * to a bundle. Its own engine is a native module for a newer C library than Debian 12 has, so that `explore.mjs`
- * stands in for it.
+ * Bundles the targets and everything they call into one script with coverage counters, by Jazzer.js's instrumentation.
+ * Jazzer.js's own engine is a native module for a newer C library than Debian 12 has; `explore.mjs` replaces it.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -12,7 +11,7 @@ const require = createRequire(import.meta.url);
 const { codeCoverage } = require('@jazzer.js/instrumentor/dist/plugins/codeCoverage.js');
 const { compareHooks } = require('@jazzer.js/instrumentor/dist/plugins/compareHooks.js');
 
-/** Writes the bundle to `outfile`; gives how many places it counts. */
+/** Writes the bundle to `outfile`; returns the number of its counters. */
 export async function bundle(outfile, { instrumented = true } = {}) {
   const { outputFiles } = await build({
     entryPoints: [join(import.meta.dirname, 'targets.ts')],
@@ -22,7 +21,7 @@ export async function bundle(outfile, { instrumented = true } = {}) {
     conditions: ['@kv/source'],
     external: ['undici'],
     write: false,
-    // Fixtures are found from where the sources stand.
+    // Fixtures are found relative to the sources.
     define: { 'import.meta.url': JSON.stringify(new URL('seeds.ts', import.meta.url).href) },
     logLevel: 'error',
   });

@@ -1,4 +1,4 @@
-/** The inputs that are kept: few, small, and together everywhere that fuzzing has been. */
+/** The inputs that are kept: few and small, with the coverage of all fuzzing so far. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -16,10 +16,10 @@ const filesOf = (folder) =>
         .map((file) => [file, new Uint8Array(readFileSync(join(folder, file)))])
     : [];
 
-/** The committed inputs of a target, by name. */
+/** Returns the committed inputs of a target, by name. */
 export const corpusOf = (target) => filesOf(join(committed, target));
 
-/** Chooses the inputs to commit from what was found: those that add the most places first, small ones before large. */
+/** Chooses the inputs to commit from the findings: those that add the most coverage first, small ones before large. */
 export async function minimised(script, places, work, chosen) {
   const counters = new Uint8Array(places);
   globalThis.Fuzzer = tracer((place) => void (counters[place] = 1));

@@ -1,6 +1,6 @@
 /**
- * The side of the fuzzer that runs inputs, in a thread that its parent may end. An input that goes where none went
- * before, or there more often (by powers of two, as in AFL and libFuzzer), is kept.
+ * The part of the fuzzer that runs inputs, in a thread that its parent may end. An input that reaches new code, or
+ * reaches code more often (by powers of two, as in AFL and libFuzzer), is kept.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,9 @@ import { chance, mutate } from './mutate.mjs';
 import { tracer } from './tracer.mjs';
 
 const { script, places, target: name, corpus, findings, minutes, seed, most, shared } = workerData;
-/** What is being tried, for whoever has to end it: its length, how many were tried, and its bytes. */
+/**
+ * The input being run, for the parent that may end the thread: its length, the number of runs so far, and its bytes.
+ */
 const [head, trying] = [new Int32Array(shared, 0, 2), new Uint8Array(shared, 8)];
 
 const counters = new Uint8Array(places);
@@ -29,7 +31,7 @@ globalThis.Fuzzer = tracer((place) => {
 const { targets, verdictOf } = await import(pathToFileURL(script));
 const target = targets[name];
 
-/** Whether the last run went anywhere new. */
+/** Tells whether the last run reached anything new. */
 function isNew() {
   let fresh = false;
   for (let place = 0; place < places; place++) {
@@ -69,7 +71,7 @@ async function run(bytes) {
   const { user, system } = process.cpuUsage(start);
   if (trouble === undefined && user + system > 5e6) trouble = `slow: ${(user + system) / 1e6} s of CPU`;
   if (trouble === undefined) return;
-  // The same fault in other words: where it was thrown says more than what it quotes.
+  // Faults are compared by where they were thrown, since their messages quote the input.
   const place = `${trouble.slice(0, 40)} ${/\n\s+at (?!verdictOf).*/.exec(trouble)?.[0] ?? ''}`.replace(/\d+/g, '');
   if (known.has(place)) return;
   known.add(place);
@@ -83,7 +85,7 @@ const inputs = [];
 const stored = existsSync(corpus)
   ? readdirSync(corpus).map((file) => new Uint8Array(readFileSync(join(corpus, file))))
   : [];
-// The smallest first, so that larger ones that add nothing are not mutated.
+// Smallest first, so that larger ones that add nothing are not mutated.
 for (const bytes of [...target.seeds(), ...stored].sort((a, b) => a.length - b.length)) {
   await run(bytes);
   if (isNew() || inputs.length === 0) {
@@ -102,7 +104,7 @@ for (const end = performance.now() + 60_000 * minutes; performance.now() < end; 
     inputs.push(bytes);
     keep(corpus, bytes);
   }
-  // So that messages and the end are heard.
+  // Let messages and the end signal arrive.
   if (runs % 256 === 0) await new Promise(setImmediate);
 }
 const reached = before.reduce((sum, place) => sum + (place === 0 ? 0 : 1), 0);

@@ -25,7 +25,7 @@ const EDGES = [
   2 ** 32 - 1,
 ];
 
-/** A generator of numbers from a seed: the same seed, the same run. */
+/** Returns a random generator; the same seed gives the same run. */
 export function chance(seed) {
   let state = seed >>> 0 || 1;
   const next = () => {
@@ -55,7 +55,7 @@ const integer = (value, size) => {
   return out;
 };
 
-/** One of many small changes; `words` are of the grammar, `seen` are what comparisons looked for. */
+/** Applies one of many small changes; `words` come from the grammar, `seen` from comparisons in the code. */
 function change(bytes, { rnd, words, seen, others }) {
   const at = rnd.below(bytes.length + 1),
     end = Math.min(bytes.length, at + 1 + rnd.below(1 + rnd.below(32)));
@@ -91,7 +91,7 @@ function change(bytes, { rnd, words, seen, others }) {
       return splice(bytes, at, end, other.subarray(from, from + 1 + rnd.below(64)));
     }
     case 9: {
-      // A number in digits becomes another.
+      // Replace a number in digits.
       const digits = /\d+/g;
       const written = Buffer.from(bytes).toString('latin1');
       digits.lastIndex = at;

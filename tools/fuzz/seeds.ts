@@ -53,7 +53,7 @@ function ggufModel(model: string): Uint8Array {
   });
 }
 
-/** A tokenizer with its first tokens and merges alone: small inputs are tried often. */
+/** Returns a tokenizer with only its first tokens and merges, since small inputs are run more often. */
 function small(tokenizer: Record<string, unknown>): Uint8Array {
   const model = tokenizer.model as { readonly vocab: Record<string, number>; readonly merges: readonly unknown[] };
   const merges = model.merges.slice(0, 4);

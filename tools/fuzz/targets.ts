@@ -18,17 +18,17 @@ import { ggufTokenizer } from '../../packages/checkpoints/src/tokenizer/gguf.ts'
 import type { Tokenizer } from '../../packages/checkpoints/src/tokenizer/interface.ts';
 import { seeds } from './seeds.ts';
 
-/** Something that reads bytes from outside. */
+/** A reader of outside bytes. */
 export interface Target {
-  /** Takes the bytes, or refuses them with a KvError; whatever else it throws is a fault. */
+  /** Accepts the bytes, or refuses them with a KvError; anything else it throws is a fault. */
   readonly fuzz: (bytes: Uint8Array) => Promise<void> | void;
-  /** Inputs to begin with. */
+  /** Initial inputs. */
   readonly seeds: () => readonly Uint8Array[];
-  /** Texts that its grammar knows. */
+  /** Words of its grammar. */
   readonly words: readonly string[];
 }
 
-/** What the judge compares with: whether an input was taken, and the sentence otherwise. */
+/** For the judge: whether an input was accepted, or the sentence of the refusal. */
 export interface Verdict {
   readonly taken: boolean;
   readonly why?: string;
@@ -62,7 +62,7 @@ function use(tokenizer: Tokenizer): void {
   tokenizer.decode(ids);
 }
 
-/** Every tensor has the bytes that its shape needs. */
+/** Checks that every tensor has the bytes that its shape needs. */
 async function readAll(file: CheckpointTensors): Promise<void> {
   for (const [name, { type, shape }] of file.tensors) {
     const known = weightType(type, name);
@@ -192,7 +192,7 @@ export const targets: Readonly<Record<string, Target>> = {
   },
   hub: {
     async fuzz(bytes) {
-      // Two answers of the hub, parted by a zero: what the revision is, and what files it has.
+      // Two responses of the hub, separated by a zero: the revision, and its files.
       const cut = bytes.indexOf(0);
       const answers = [bytes.slice(0, Math.max(0, cut)), bytes.slice(cut + 1)];
       const hub = {

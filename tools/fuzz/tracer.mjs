@@ -1,7 +1,7 @@
-/** What instrumented code calls where it counts and compares; `compared` is told what a comparison looked for. */
+/** Functions that instrumented code calls to count and to compare; `compared` receives what a comparison looked for. */
 export function tracer(incrementCounter, compared = () => {}) {
   const operators = {
-    // As the code that is traced has it.
+    // As in the traced code.
     // biome-ignore lint/suspicious/noDoubleEquals: the operator is the code's
     '==': (a, b) => a == b,
     '===': (a, b) => a === b,

@@ -1,4 +1,4 @@
-"""GGUF files of tiny checkpoints, made by llama.cpp's own converter: see README.md beside this file.
+"""GGUF files of tiny checkpoints, made by llama.cpp's own converter: see README.md in this folder.
 
     python convert.py LLAMA_CPP CHECKPOINT_FOLDER ...
 

@@ -1,4 +1,4 @@
-"""Tiny random checkpoints of the architectures, with the logits of transformers: see README.md beside this file.
+"""Tiny random checkpoints of the architectures, with the logits of transformers: see README.md in this folder.
 
     python make.py OUT_DIR [NAME ...]
 """
@@ -57,7 +57,7 @@ CONFIGS = {
         rope_parameters=dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32, beta_fast=4.0, beta_slow=1.0),
     ),
 }
-# Written before there was a converter beside us: `export_gguf` below repeats it. The others go through convert.py.
+# Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
 TOKENS = ["<unk>", "<s>", "</s>", "Ġ", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,;:!?-", "th"]

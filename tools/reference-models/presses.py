@@ -1,4 +1,4 @@
-"""What scorers of kvpress keep and score on the three golden checkpoints: see README.md beside this file.
+"""What scorers of kvpress keep and score on the three golden checkpoints: see README.md in this folder.
 
     python presses.py GOLDENS_DIR OUT_FILE
 

@@ -1,4 +1,4 @@
-"""Which tokens the budget, decoding and merging presses of kvpress keep on the three golden checkpoints: see README.md beside this file.
+"""Which tokens the budget, decoding and merging presses of kvpress keep on the three golden checkpoints: see README.md in this folder.
 
     python presses_budgets.py GOLDENS_DIR OUT_DIR
 

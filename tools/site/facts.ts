@@ -1,5 +1,6 @@
 /**
- * What pages say of every piece and method, as JSON in the file `KV_FACTS`: from declarations, predictions and runs.
+ * Facts of every piece and method for their pages, as JSON in the file `KV_FACTS`: from declarations, predictions and
+ * runs.
  */
 import { writeFileSync } from 'node:fs';
 import { predict } from '../../apps/cli/src/explain/predict.ts';
@@ -21,7 +22,7 @@ const isSecret = offsets.map(([start, end]) => start < from + 8 && end > from);
 const all = entries(catalogue).map(({ factory, package: at }) => ({ ...factory.description, package: at }));
 const ofKind = (kind: string): readonly Description[] => all.filter((piece) => piece.kind === kind);
 
-/** A call with windows that leave room below a small budget. */
+/** Returns a call whose windows leave room within a small budget. */
 function call({ name, takes, options }: Description): string {
   const args = {
     nothing: [],
@@ -55,7 +56,7 @@ const examples = (piece: Description): readonly string[] => {
       ];
 };
 
-/** Names that compose with a piece, by kind. */
+/** Returns the names that compose with a piece, by kind. */
 function beside(piece: Description): Readonly<Record<string, readonly string[]>> {
   const own = call(piece);
   const places: Readonly<Record<string, (other: string) => readonly string[]>> =
@@ -127,11 +128,11 @@ async function kept(policy: Policy): Promise<{ svg?: string; answer?: string; as
       label: policy.label || 'full',
     };
   } catch {
-    return {}; // it asks for what a prompt alone does not have
+    return {}; // it needs more than a prompt
   }
 }
 
-/** A row a layer, first layer above; runs of equal tokens are one rectangle. */
+/** Draws one row per layer, the first on top; runs of equal tokens are one rectangle. */
 function drawing(kept: readonly (readonly (readonly number[])[])[], label: string): string {
   const [cell, high] = [3, 12],
     shapes: string[] = [];

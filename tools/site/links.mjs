@@ -1,9 +1,9 @@
 import { dirname, join, normalize, relative } from 'node:path/posix';
 
 /**
- * A page of the repository as a page of the site: relative links lead to other pages (`pageOf`: path in the repository
- * to path in the site), links to what the site does not have become their text, names of packages that it has in code
- * become links, and comments go.
+ * Converts a Markdown file of the repository to a page of the site: relative links lead to other pages (`pageOf`: path
+ * in the repository to path in the site), links to what the site does not have become their text, package names in code
+ * become links, and comments are removed.
  */
 export function asPage(text, file, page, pageOf, hasFile = (_file) => false) {
   const near = (to) => relative(dirname(page), to).replace(/^(?!\.)/, './');
@@ -25,7 +25,7 @@ export function asPage(text, file, page, pageOf, hasFile = (_file) => false) {
             /(!?)\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)|`(@kv\/[\w-]+)`/g,
             (whole, image, label, link, name) => {
               if (name !== undefined) return pageOf.has(name) ? `[${whole}](${near(pageOf.get(name))})` : whole;
-              if (/^([a-z]+:|\/)/.test(link)) return whole; // a place of the web, or of the site itself
+              if (/^([a-z]+:|\/)/.test(link)) return whole; // an address on the web, or of the site itself
               const to = target(link);
               return to === undefined ? label : `${image}[${label}](${to})`;
             },

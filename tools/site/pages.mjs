@@ -7,10 +7,10 @@ const cell = (text) => String(text).replaceAll('|', '\\|').replaceAll('\n', ' ')
 const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.map(cell).join(' | ')} |`).join('\n');
 
-/** Path of a piece's page: a name is that of one piece, of one method, or of one of each. */
+/** Returns the path of a piece's page: a name belongs to one piece, one method, or one of each. */
 export const pageOf = ({ name, kind }) => `${kind === 'method' ? 'methods' : 'pieces'}/${name}`;
 
-/** A page that leads to another one: for who looks for a scorer among the methods, or for a method among the pieces. */
+/** Makes a page that redirects, from a scorer's name among the methods, or a method's among the pieces. */
 export const leadingTo = (page) => `---
 search: false
 head: [[meta, { http-equiv: refresh, content: '0; url=/${page}.html' }]]
@@ -20,7 +20,7 @@ head: [[meta, { http-equiv: refresh, content: '0; url=/${page}.html' }]]
 
 [${code(page)}](/${page}) has it.`;
 
-/** How a person runs a policy: in the playground, on prompts beside others, in a program. */
+/** Shows how to run a policy: in the playground, on prompts next to others, in a program. */
 const runIt = (policy) => [
   '## Run it',
   `[In the playground, beside the full cache](/playground/index.html#a=${encodeURIComponent(policy)}&b=full){: target="_self"}, or in a clone, on 60 prompts beside it:`,
@@ -36,7 +36,7 @@ const KINDS = {
   scorer: 'Scorers',
 };
 
-/** @param equation what the piece's README says of it, without headings */
+/** @param equation the README's text about the piece, without headings */
 export function piecePage(piece, { tokens, layers, heads, pieces, readme, equation }) {
   const { name, kind, says, source, signals, takes, after, leaves, options, beside, example, cost, svg } = piece;
   const link = (other) => {
@@ -116,7 +116,7 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
   ].join('\n\n');
 }
 
-/** All of them, by kind. */
+/** Lists all of them, by kind. */
 export function overview(title, lead, pieces) {
   const kinds = [...new Set(pieces.map(({ kind }) => kind))].sort();
   return [
@@ -135,7 +135,7 @@ export function overview(title, lead, pieces) {
   ].join('\n\n');
 }
 
-/** A program, and what it prints; `tools/test/examples.test.ts` holds them together. */
+/** Shows a program and its output; `tools/test/examples.test.ts` compares them. */
 export const programPage = (title, lead, file, source) => {
   const [whole, said = ''] = /^\/\/ prints:\n((?:\/\/ .*\n)+)/m.exec(source) ?? [''];
   const printed = said.replace(/^\/\/ /gm, '').trimEnd();

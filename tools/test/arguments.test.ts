@@ -38,7 +38,7 @@ describe('npm run example', () => {
   it('gives a program its arguments, shows what it prints as it comes, and ends as it does', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'kv-example-')),
       go = join(folder, 'go');
-    // ends only once somebody saw its first line
+    // ends only after its first line was read
     writeFileSync(
       join(folder, 'mine.mjs'),
       `import { existsSync } from 'node:fs';

@@ -9,7 +9,7 @@ afterEach(() => {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true });
 });
 
-/** A workspace in which `file` says `text`, with core, gpu, laws, policies, the cli and a study. */
+/** Makes a workspace with core, gpu, laws, policies, the cli and a study, in which `file` contains `text`. */
 function workspace(file: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'kv-boundaries-'));
   made.push(folder);

@@ -55,7 +55,7 @@ test('62 patterns to learn from, none of them among the held-out ones; every anc
     }
 });
 
-/** A token a character; the state of a token is 1 where an anchor's sign is, else 0. */
+/** One token per character; a token's state is 1 at an anchor's sign, else 0. */
 const seenOf = (text: string, lines: Seen['lines'], states = new Float32Array(text.length)): Seen => ({
   text,
   lines,

@@ -3,7 +3,7 @@ import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { root } from '../lib/process.mjs';
 
-/** What turns a text into code, but for an import of a name that stands in the source. */
+/** Constructs that turn text into code, except imports of a name written in the source. */
 const RUNS = /\bimport\((?!\s*(?:\/\*[^*]*\*\/\s*)?['"])|\brequire\((?!['"])|\bnew Function\b|\beval\(|\bnode:vm\b/;
 
 const sources = ['apps', 'packages'].flatMap((top) =>
@@ -12,8 +12,8 @@ const sources = ['apps', 'packages'].flatMap((top) =>
     .map((path) => join(root, top, path)),
 );
 
-// Each of these takes what a command line names, what is installed, or the name of one package; no file of a model, a
-// cache, a result or an address reaches them (apps/cli/test/data-is-not-code.test.ts).
+// Each of these imports what a command line names, what is installed, or one fixed package; no model file, cache,
+// result or address reaches them (apps/cli/test/data-is-not-code.test.ts).
 test('code is imported by names that are not in the source in five places', () => {
   expect(sources.length).toBeGreaterThan(300);
   const places = sources.filter((path) => RUNS.test(readFileSync(path, 'utf8'))).map((path) => relative(root, path));

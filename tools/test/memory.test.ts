@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
 const script = fileURLToPath(new URL('../../bench/memory.mjs', import.meta.url));
-/** Policies that take seconds or minutes at this length stand in `.ci/full.d/memory`, which runs all of them. */
+/** Policies that take seconds or minutes at this length are left to `.ci/full.d/memory`, which runs all of them. */
 const quick = [
   'streaming',
   'random',
@@ -43,7 +43,7 @@ test('an event of 131,072 slots stays below 300 MB for the whole process: no n x
   };
   expect(slots).toBe(131_072);
   expect(Object.keys(kept).length).toBeGreaterThanOrEqual(quick.length);
-  // whole chunks may leave less than one over; joint eviction lets 32 go
+  // whole chunks may leave less than one over; joint eviction evicts 32
   for (const [label, [count]] of Object.entries(kept)) expect([1024, 1022, 131_040], label).toContain(count);
   expect((peakMiB * 1024 * 1024) / 1e6, `${beforeMiB} MiB before, after each: ${said}`).toBeLessThan(300);
 });

@@ -8,5 +8,5 @@ test('an exported type has one meaning over all packages, and says what it is', 
 test('the census sees names that are there: it cannot pass over nothing', () => {
   const { exported, several } = census();
   expect(exported).toBeGreaterThan(2000);
-  expect(several).toContain('Fields'); // of two adapters' files, exported by neither
+  expect(several).toContain('Fields'); // a type in two adapters' files, exported by neither
 });

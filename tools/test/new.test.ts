@@ -20,7 +20,7 @@ const cleanUp = (): void => {
     }
 };
 
-/** What pnpm install does for a new package, without moving the lock file. */
+/** Does what pnpm install does for a new package, without changing the lock file. */
 function link(folder: string): void {
   const sources = new Map(published().map((one) => [one.manifest.name, one.folder]));
   mkdirSync(join(root, folder, 'node_modules/@kv'), { recursive: true });

@@ -16,7 +16,7 @@ declare module 'vitest' {
   }
 }
 
-/** What tests take for the place of the sources. */
+/** The repository address that tests use. */
 export const REPOSITORY = 'git+https://host.invalid/kv.git';
 
 /** Packs every published package once for all tests. */

@@ -13,7 +13,7 @@ const exec = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'kv-registry-'));
 let registry: Awaited<ReturnType<typeof startRegistry>>, env: NodeJS.ProcessEnv;
 
-/** A project of a user, empty but for where its registry is. */
+/** Makes a user's project, empty except for its registry setting. */
 function project(): string {
   const at = mkdtempSync(join(folder, 'project-'));
   registry.use(at);
@@ -30,7 +30,7 @@ const install = async (at: string, manager: string, ...packages: readonly string
   const [command, ...args] = installs[manager];
   await exec(command, [...args, ...packages], { cwd: at, env });
 };
-/** Runs a program in a project and gives its last line. */
+/** Runs a program in a project and returns its last line. */
 async function run(at: string, program: string): Promise<string> {
   writeFileSync(join(at, 'program.js'), program);
   const { stdout } = await exec(process.execPath, ['program.js'], { cwd: at, env });
@@ -70,7 +70,7 @@ function otherProtocol(file: (path: string) => string): void {
   writeFileSync(file('dist/piece/piece.js'), edited);
 }
 
-/** A registry on the loopback that knows nothing but what is published to it. */
+/** A registry on the loopback interface, with only what is published to it. */
 beforeAll(async () => {
   registry = await startRegistry(folder);
   env = { ...registry.env, YARN_CACHE_FOLDER: join(folder, 'yarn-cache') };
@@ -90,7 +90,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
-/** Where each version of core lies in a project that npm installed. */
+/** Returns where each version of core is in a project that npm installed. */
 function cores(at: string): Record<string, string> {
   const { packages } = JSON.parse(readFileSync(join(at, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, Manifest>;
@@ -121,7 +121,7 @@ describe.each(['npm', 'pnpm', 'yarn'])('%s', (manager) => {
     const piece = `import { caote } from '@kv/scorers-caote'; console.log(caote().label);`;
     expect(await run(at, piece)).toBe('caote');
 
-    // what its README says to install, since pnpm gives a program only what it asks for itself
+    // what its README says to install, since pnpm gives a program only its direct dependencies
     await install(at, manager, '@kv/core@1.0.0', '@kv/cpu@1.0.0');
     const readme = readFileSync(join(root, 'packages/scorers/caote/README.md'), 'utf8');
     const example = /^```(?:ts|js)\n(.*?)^```/ms.exec(readme)?.[1] ?? expect.fail('no ts or js block');

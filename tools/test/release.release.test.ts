@@ -10,7 +10,9 @@ import { root } from '../lib/process.mjs';
 import { startRegistry } from '../lib/registry.mjs';
 import { dirty, signs, unbuilt, webAddress } from '../lib/release.mjs';
 
-/** What `npm run release` of a test must not have of the release that runs the test: its right to sign. */
+/**
+ * Variables that a tested `npm run release` must not inherit from the release that runs the test: its right to sign.
+ */
 const unsigned = { ACTIONS_ID_TOKEN_REQUEST_URL: '', KV_REPOSITORY: 'git+https://host/kv.git' };
 const folder = mkdtempSync(join(tmpdir(), 'kv-release-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -69,7 +71,9 @@ describe('a release', () => {
   test('of a clean clone is not', () => expect(dirty('')).toBeUndefined());
 });
 
-/** Of two packages, the second of which needs the first, with checks of its own; all else is as in this workspace. */
+/**
+ * A clone with two packages, the second of which depends on the first, and with checks of its own; the rest is as here.
+ */
 describe('a release to its end', () => {
   const clone = join(folder, 'small'),
     packages = ['@kv/release-a', '@kv/release-b'],
@@ -80,7 +84,7 @@ describe('a release to its end', () => {
     mkdirSync(dirname(join(clone, path)), { recursive: true });
     writeFileSync(join(clone, path), typeof content === 'string' ? content : JSON.stringify(content));
   };
-  /** `checks`: what becomes of them; `refused`: the second package is. */
+  /** `checks`: their outcome; `refused`: whether the second package is refused. */
   function release(
     options: { readonly checks?: 'fail' | 'wait'; readonly refused?: boolean } = {},
     meanwhile?: (child: ChildProcess, said: string) => void,
@@ -195,7 +199,7 @@ describe('a release to its end', () => {
     });
     expect(await versions()).toEqual([['0.1.0'], ['0.1.0']]);
     expect([git('log', '-1', '--format=%s'), git('status', '--porcelain')]).toEqual(['Release', '']);
-    const publishing = { ...env, REFUSED: 'yes' }, // a script of the package would refuse
+    const publishing = { ...env, REFUSED: 'yes' }, // a script of the package would fail
       publish = promisify(execFile)(process.execPath, ['tools/publish.mjs', tarballs], { cwd: clone, env: publishing });
     expect((await publish).stdout).toBe('+ @kv/release-b@0.2.0\npublish: the registry has all of 2 packages\n');
     expect([await versions(), git('tag', '--points-at', 'HEAD')]).toEqual([

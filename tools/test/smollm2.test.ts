@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterAll(() => rmSync(base, { recursive: true }));
 
-/** What the script prints; pip is kept from the network and finds what is in `wheels`. */
+/** Returns what the script prints; pip is kept off the network and finds only `wheels`. */
 const fetched = (env: Record<string, string>): Promise<{ stdout: string; stderr: string }> =>
   exec(process.execPath, [join(root, 'tools/smollm2.mjs'), folder], {
     env: { ...process.env, PIP_NO_INDEX: '1', ...env },

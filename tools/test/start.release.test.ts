@@ -16,7 +16,7 @@ test('npm start installs, builds and runs the experiment where nothing else was 
     cwd: root,
     encoding: 'utf8',
   });
-  // a file that was removed is still in the index
+  // a removed file is still in the index
   for (const file of files.split('\0').filter(Boolean))
     if (!onTrial(file)) cpSync(join(root, file), join(folder, file), { force: false, errorOnExist: false });
   const env = Object.fromEntries(

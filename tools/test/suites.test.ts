@@ -15,7 +15,7 @@ const tests = listed('packages/**/*.test.ts', 'apps/**/*.test.ts').filter((file)
 const kindOf = (file: string): string | undefined =>
   /\.(isolated|device|browser|built|licensed|peer)\.test\.ts$/.exec(file)?.[1];
 
-/** A test file, with what it imports of its package's tests. */
+/** Returns a test file, with what it imports from its package's tests. */
 function textOf(path: string, seen = new Set<string>()): string {
   if (seen.has(path) || !existsSync(path)) return '';
   seen.add(path);

@@ -18,7 +18,7 @@ const env: NodeJS.ProcessEnv = {
 };
 let registry: ChildProcess;
 
-/** Runs a command; what it printed to stdout. */
+/** Runs a command; returns its stdout. */
 const run = async (cwd: string, command: string, ...args: string[]): Promise<string> => {
   try {
     return (await exec(command, args, { cwd, env, maxBuffer: 2 ** 26 })).stdout;
@@ -36,7 +36,7 @@ const folderOf = (name: string, files: Readonly<Record<string, string>> = {}): s
   return path;
 };
 
-/** `npm run registry`, and the shell that it speaks of. */
+/** Starts `npm run registry`, and the shell that it names. */
 beforeAll(async () => {
   registry = spawn(process.execPath, ['tools/registry-here.mjs'], {
     cwd: root,
