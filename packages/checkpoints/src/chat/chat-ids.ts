@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { ChatMessage, ChatOptions, ChatTemplate, RenderedChat } from './chat-template.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
 
-/** What a chat needs of a model. */
+/** The parts of a model that a chat needs. */
 interface ChatModel {
   readonly name: string;
   readonly tokenizer: Tokenizer;
@@ -10,10 +10,12 @@ interface ChatModel {
 }
 
 /**
- * The ids of a conversation in the words of the model's chat template. No text of the conversation becomes a control
- * token, whatever stands in it and whatever the template makes of it: contents, names, calls and tools stay text.
- * @param options what the template is given besides the messages; by default the beginning of an answer ends the text
- * @throws KvError for a model without a chat template, or a conversation that it does not take
+ * Returns the ids of a conversation, rendered by the model's chat template. Text of the conversation never becomes a
+ * control token, whatever it contains and whatever the template makes of it: contents, names, calls and tools stay
+ * text.
+ * @param options what the template gets in addition to the messages; by default the rendered text ends with the
+ * beginning of an answer
+ * @throws KvError for a model without a chat template, or a conversation that the template rejects
  */
 export function chatIds(
   { name, tokenizer, chatTemplate }: ChatModel,
@@ -25,12 +27,12 @@ export function chatIds(
   return renderedIds(tokenizer, template.render(messages, options));
 }
 
-/** The ids of what a chat template rendered, or of a part of it. */
+/** Returns the ids of a rendered conversation, or of a part of one. */
 export function renderedIds(tokenizer: Tokenizer, { text, untrusted }: RenderedChat): readonly number[] {
   return tokenizer.encode(text, { special: false, untrusted }).ids;
 }
 
-/** What stands behind the last `mark` in a rendered conversation; undefined where there is none. */
+/** Returns what follows the last `mark` in a rendered conversation, or undefined if `mark` does not occur. */
 export function renderedAfter({ text, untrusted }: RenderedChat, mark: string): RenderedChat | undefined {
   const at = text.lastIndexOf(mark);
   if (at < 0) return undefined;

@@ -7,48 +7,48 @@ import { TemplateText } from '../template/text.ts';
 import type { TemplateValue } from '../template/values.ts';
 import { RenderWork } from '../template/work.ts';
 
-/** One turn; templates may look at more fields than these (`tool_calls`, `name`). */
+/** One turn. Templates may read more fields than these (`tool_calls`, `name`). */
 export interface ChatMessage {
   readonly role: string;
   readonly content: string;
   readonly [field: string]: unknown;
 }
 
-/** What a template is given besides the messages. */
+/** What a template gets in addition to the messages. */
 export interface ChatOptions {
-  /** Whether the text ends with the beginning of the assistant's answer (default true). */
+  /** Whether to end the text with the beginning of the assistant's answer. @defaultValue true */
   readonly addGenerationPrompt?: boolean;
-  /** The text of the special tokens, `''` where there is none; a template read from a checkpoint knows its own. */
+  /** Text of the special tokens, `''` if there is none. A template read from a checkpoint fills in its own. */
   readonly bosToken?: string;
   readonly eosToken?: string;
   /** Function signatures as JSON. */
   readonly tools?: readonly unknown[];
 }
 
-/** A rendered conversation, and which of its text the conversation gave. */
+/** A rendered conversation, with the ranges of its text that come from the conversation. */
 export interface RenderedChat {
   readonly text: string;
-  /** `[from, to)` of the text that comes from the conversation, in UTF-16 units, in order. */
+  /** `[from, to)` ranges of the text that come from the conversation, in UTF-16 units, in order. */
   readonly untrusted: readonly (readonly [number, number])[];
 }
 
-/** A chat template. Each throws KvError with what the template says against the conversation. */
+/** A chat template. Both calls throw a KvError with the template's own message if it rejects the conversation. */
 export interface ChatTemplate {
-  /** A conversation as the text that a model was trained on. */
+  /** Renders a conversation in the format that the model was trained on. */
   (messages: readonly ChatMessage[], options?: ChatOptions): string;
-  /** The same with what of it comes from the conversation: no control token may be read there. */
+  /** Renders it and marks the text that comes from the conversation, in which no control token may be read. */
   render(messages: readonly ChatMessage[], options?: ChatOptions): RenderedChat;
 }
 
 /**
- * The most that a template may be: characters of source, and the squares of the lengths of its runs of white space,
- * which the library looks at from each of their characters.
+ * Limits of a template: characters of source, and the sum of the squared lengths of its runs of white space, since the
+ * library scans each run from each of its characters.
  */
 const LIMITS = { source: 2 ** 18, spaces: 2 ** 26 } as const;
 
 /**
- * A chat template: parsed by `@huggingface/jinja`, rendered as Jinja2 does in transformers, under limits. @throws
- * KvError if it does not parse.
+ * Compiles a chat template: parsed by `@huggingface/jinja`, rendered as Jinja2 does in transformers, under limits.
+ * @throws KvError if it does not parse
  */
 export function chatTemplate(source: string, where: string): ChatTemplate {
   if (source.length > LIMITS.source)
@@ -82,7 +82,7 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
   );
 }
 
-/** A template by what it renders. */
+/** Makes a template from its render function. */
 function templateOf(render: ChatTemplate['render']): ChatTemplate {
   return Object.assign(
     (messages: readonly ChatMessage[], options?: ChatOptions): string => render(messages, options).text,
@@ -90,19 +90,19 @@ function templateOf(render: ChatTemplate['render']): ChatTemplate {
   );
 }
 
-/** Where a checkpoint keeps its template: the first of these that has one. */
+/** Where a checkpoint may keep its template; the first that has one is used. */
 export interface ChatTemplateSources {
-  /** The text of `chat_template.jinja`. */
+  /** Text of `chat_template.jinja`. */
   readonly jinja?: string | undefined;
-  /** The contents of `tokenizer_config.json`: a template, or a list of named ones of which `default` is taken. */
+  /** Contents of `tokenizer_config.json`: a template, or a list of named ones of which `default` is used. */
   readonly config?: unknown;
   /** Metadata of a GGUF file. */
   readonly metadata?: ReadonlyMap<string, unknown> | undefined;
 }
 
 /**
- * The chat template of a checkpoint with its own special tokens filled in, if it has one. @throws KvError if it does
- * not parse.
+ * Returns a checkpoint's chat template, with its special tokens filled in, or undefined if it has none.
+ * @throws KvError if the template does not parse
  */
 export function readChatTemplate(
   { jinja, config, metadata }: ChatTemplateSources,
@@ -123,7 +123,7 @@ export function readChatTemplate(
   return templateOf((messages, options) => template.render(messages, { ...tokens, ...options }));
 }
 
-/** The source of a GGUF file's chat template, if it has one. @throws KvError for one that is no text */
+/** Returns the source of a GGUF file's chat template, if it has one. @throws KvError if it is not text */
 export const ggufChatTemplate = (
   metadata: ReadonlyMap<string, unknown> | undefined,
   where: string,
@@ -144,7 +144,7 @@ function refuse(message: string, where: string): never {
   );
 }
 
-/** Whatever the library or the template throws, as one sentence. */
+/** Rethrows any error of the library or the template as a KvError of one sentence. */
 function sentence<T>(where: string, use: () => T): T {
   try {
     return use();

@@ -4,13 +4,12 @@ import type { Tokenizer } from '../tokenizer/interface.ts';
 /** A conversation as text. */
 type Render = (messages: readonly ChatMessage[], options: ChatOptions) => string;
 
-/** Stands for an answer. */
+/** Placeholder for an answer. */
 const ANSWER = '\u2063answer\u2063';
 
 /**
- * The special token that a chat template writes after an answer, such as `<|im_end|>`; configurations often name only
- * the end of a whole text.
- * Undefined for a template that has none there, or that does not render.
+ * Returns the special token that a chat template writes after an answer, such as `<|im_end|>`; configurations often
+ * name only the token that ends a whole text. Returns undefined if the template writes none there or does not render.
  */
 export function turnEnd(
   template: () => Render | undefined,
@@ -26,7 +25,7 @@ export function turnEnd(
   return longest === undefined ? undefined : specials.get(longest);
 }
 
-/** A template that does not parse or render is a chat's to refuse. */
+/** Renders a template, or returns `''` if it does not parse or render: reporting that is left to a chat. */
 function rendered(template: () => Render | undefined): string {
   try {
     return (

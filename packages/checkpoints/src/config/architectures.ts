@@ -1,43 +1,43 @@
-/** What one kind of decoder does otherwise than the next: the whole list of differences, as data. */
+/** How one kind of decoder differs from the others, as data: this is the complete list of differences. */
 export interface Architecture {
   /** Its `general.architecture` in GGUF files. */
   readonly gguf: string;
-  /** q|k|v and gate|up are stored as one matrix each. */
+  /** Whether q, k, v and gate, up are each stored as one fused matrix. */
   readonly fused: boolean;
-  /** q and k are normalised before they are turned: every head by itself, or all heads of a token together. */
+  /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
   readonly qkNorm: 'none' | 'head' | 'projection';
-  /** Norms stand before attention and the feed-forward layer, behind them (before the residual stream), or at both. */
+  /** Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both. */
   readonly norms: 'before' | 'behind' | 'around';
-  /** Hugging Face checkpoints store gains as w of `1 + w`; GGUF files hold the sum. */
+  /** Whether Hugging Face checkpoints store gains as w of `1 + w`. GGUF files hold the sum. */
   readonly gainsFromOne: boolean;
-  /** Embeddings are multiplied by sqrt(D). */
+  /** Whether embeddings are multiplied by sqrt(D). */
   readonly scaledEmbedding: boolean;
-  /** What scales scores: the head's width or a field to the power of -1/2, or a field as it is. */
+  /** What scales scores: the head's width or a config field to the power -1/2, or a config field as it is. */
   readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
-  /** `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
+  /** Whether `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
   readonly multipliers: boolean;
-  /** Scores and logits may be soft-capped; by this much where config.json says nothing. */
+  /** Present if scores and logits may be soft-capped, with the caps that apply where config.json gives none. */
   readonly softcaps?: { readonly scores?: number; readonly logits?: number };
-  /** What gates the feed-forward layer where config.json says nothing. */
+  /** Activation of the feed-forward gate where config.json gives none. */
   readonly activation: 'silu' | 'gelu';
-  /** Products with a bias: always, never, or as the field of config.json says. */
+  /** Which products add a bias: always, never, or as the named field of config.json says. */
   readonly biases: { readonly qkv: Bias; readonly output: Bias; readonly ffn: Bias };
   /**
-   * Layers with a sliding window: all, all but every n-th, from `max_window_layers` on or those without positions; the
-   * last two where `use_sliding_window` says so.
+   * Layers with a sliding window: all; all but every n-th; from `max_window_layers` on; or those without positions. The
+   * last two apply only if `use_sliding_window` is set.
    */
   readonly windows: 'none' | 'all' | 'from' | 'unturned' | { readonly every: number };
-  /** Every n-th layer turns no heads, unless `no_rope_layers` lists others. */
+  /** Every n-th layer applies no rotation, unless `no_rope_layers` lists others. */
   readonly unturned?: number;
-  /** Layers with a window turn by a base of their own, without scaling. */
+  /** RoPE base of layers with a window, which then use no scaling. */
   readonly localTheta?: number;
-  /** Only a leading part of each head may be turned. */
+  /** Whether a config may rotate only a leading part of each head. */
   readonly partialRotary: boolean;
-  /** GGUF files hold the rows of q and k in the order of interleaved pairs. */
+  /** Whether GGUF files store the rows of q and k in interleaved-pair order. */
   readonly interleavedInGguf: boolean;
   /**
-   * What an absent field of config.json means, as in transformers; `headDim` absent is hidden_size /
-   * num_attention_heads, `theta` 10,000.
+   * Meaning of an absent field of config.json, as in transformers. `headDim` defaults to hidden_size /
+   * num_attention_heads, `theta` to 10,000.
    */
   readonly defaults: {
     readonly normEps: number;
@@ -97,7 +97,7 @@ const gemma2: Architecture = {
   defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
 };
 
-/** The architectures, by the `model_type` of config.json, with what sets each apart from Llama. */
+/** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   llama,
   mistral: {

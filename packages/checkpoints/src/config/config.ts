@@ -4,59 +4,61 @@ import { boolean, integer, object, optional, positive, show, type JsonFields } f
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
-/** The shape of a decoder. All counts are positive integers; `queryHeads % kvHeads === 0`; `headDim` is even. */
+/** Shape of a decoder. All counts are positive integers; `queryHeads % kvHeads === 0`; `headDim` is even. */
 export interface ModelConfig {
   readonly architecture: ArchitectureName;
   readonly layers: number;
   readonly queryHeads: number;
   readonly kvHeads: number;
   readonly headDim: number;
-  /** Width of the residual stream (D). */
+  /** Width D of the residual stream. */
   readonly hidden: number;
   /** Width of the gated feed-forward layer. */
   readonly ffn: number;
   readonly vocab: number;
-  /** How each layer turns queries and keys; layers that turn alike share one object. */
+  /** RoPE of each layer; layers with the same rotation share one object. */
   readonly ropes: readonly RopeConfig[];
   readonly attention: AttentionConfig;
-  /** Products that add a bias. */
+  /** Which products add a bias. */
   readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
-  /** What gates the feed-forward layer; gelu is the tanh form. */
+  /** Activation of the feed-forward gate; gelu is the tanh approximation. */
   readonly activation: 'silu' | 'gelu';
   readonly normEps: number;
-  /** Multiplies embeddings. */
+  /** Factor applied to embeddings. */
   readonly embeddingScale: number;
-  /** Multiplies what a block adds to the residual stream. @defaultValue 1 */
+  /** Factor applied to what a block adds to the residual stream. @defaultValue 1 */
   readonly residualScale?: number;
-  /** Multiplies logits, before any cap. @defaultValue 1 */
+  /** Factor applied to logits, before any cap. @defaultValue 1 */
   readonly logitScale?: number;
   /** Logits become `cap * tanh(logits / cap)`. */
   readonly finalSoftcap?: number;
-  /** Positions the model was trained for. */
+  /** Number of positions that the model was trained for. */
   readonly maxPositions: number;
-  /** Whether the embedding is also the head. */
+  /** Whether the embedding is also the output head. */
   readonly tied: boolean;
   readonly bosId?: number;
   readonly eosIds: readonly number[];
 }
 
-/** How scores are made of q·k. */
+/** How attention scores are computed from q·k. */
 export interface AttentionConfig {
   readonly scale: number;
   /** Scores become `cap * tanh(score / cap)`. */
   readonly softcap?: number;
-  /** Per layer, how many positions a query sees, its own included; Infinity for all. */
+  /** Positions that a query sees in each layer, its own included; Infinity for all. */
   readonly windows: readonly number[];
 }
 
-/** Lists by layer and by pair of a head are made before any weight proves the counts: no model is larger. */
+/**
+ * Maximum number of layers. Per-layer and per-pair lists are allocated before any weight confirms the counts; no model
+ * is larger.
+ */
 export const mostLayers = 4096;
 export const mostHeadDim = 65_536;
 
 /**
- * Fields that change what is computed, with the values that leave it as it is here. Beside these and those that are
- * read, the classes of transformers have fields of training, of outputs and of generation alone, and leave out what
- * they do not know.
+ * Fields that change what is computed, with the values that this decoder supports. All other fields that transformers'
+ * classes read concern training, outputs or generation, and the classes ignore fields that they do not know.
  */
 const plainly: Readonly<Record<string, readonly unknown[]>> = {
   quantization_config: [],
@@ -69,9 +71,9 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
 };
 
 /**
- * Reads a Hugging Face `config.json`; defaults are those of transformers.
- * @throws KvError `where: field must be …, got …` for a field that is missing or out of range, and for what this
- * decoder does not compute.
+ * Parses a Hugging Face `config.json`; defaults are those of transformers.
+ * @throws KvError `where: field must be …, got …` for a field that is missing or out of range, or that asks for
+ * something this decoder does not compute
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
   const fields = object(json, where, 'the configuration');
@@ -132,7 +134,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   };
 }
 
-/** @throws KvError for heads that cannot be grouped or halved. */
+/** Checks head counts. @throws KvError for heads that cannot be grouped or halved */
 export function checkHeads(queryHeads: number, kvHeads: number, headDim: number, where: string): void {
   if (queryHeads % kvHeads !== 0)
     throw new KvError(
@@ -142,14 +144,14 @@ export function checkHeads(queryHeads: number, kvHeads: number, headDim: number,
   if (headDim % 2 !== 0) throw new KvError(where, `head_dim must be even, got ${headDim}`);
 }
 
-/** @throws KvError that lists the architectures. */
+/** Returns the architecture of a config. @throws KvError that lists the known architectures */
 function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   const value = fields.model_type;
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return value as ArchitectureName;
   throw unknownArchitecture(where, { field: 'model_type', known: Object.keys(architectures), got: value, fields });
 }
 
-/** Windows by layer from the size, or everything. */
+/** Returns each layer's window from the window size; Infinity where a layer has none. */
 export function slidingWindows(
   size: number | undefined,
   layers: number,
@@ -158,11 +160,11 @@ export function slidingWindows(
   return Array.from({ length: layers }, (_, l) => (size !== undefined && slides(l) ? size : Infinity));
 }
 
-/** Which layers turn heads by their position. */
+/** Returns which layers rotate heads by position. */
 export const turning = ({ unturned }: Architecture, layers: number, every = unturned): readonly boolean[] =>
   Array.from({ length: layers }, (_, l) => every === undefined || (l + 1) % every !== 0);
 
-/** `no_rope_layers` is 1 where a layer turns heads. */
+/** Returns which layers rotate heads: `no_rope_layers` holds 1 for a layer that does. */
 function turnsOf(kind: Architecture, fields: JsonFields, layers: number, where: string): readonly boolean[] {
   const { unturned } = kind,
     list = fields.no_rope_layers;
@@ -175,7 +177,7 @@ function turnsOf(kind: Architecture, fields: JsonFields, layers: number, where: 
 
 function scaleOf({ scale }: Architecture, fields: JsonFields, headDim: number, where: string): number {
   if (scale === 'attention_multiplier') return positive(fields, scale, where, 1);
-  return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // a root is exact, a power differs by Node
+  return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // sqrt is exact; the result of ** differs between versions of Node
 }
 
 function windowsOf(kind: Architecture, fields: JsonFields, layers: number, where: string): readonly number[] {
@@ -227,7 +229,7 @@ function activationOf(fields: JsonFields, kind: Architecture, where: string): 's
   throw new KvError(where, `${name} must be "silu" or "gelu_pytorch_tanh", got ${show(value)}`);
 }
 
-/** One id, a list or nothing. */
+/** Reads one id, a list of ids, or nothing. */
 function tokenIds(fields: JsonFields, name: string, vocab: number, where: string): readonly number[] {
   const value = fields[name];
   const ids = value == null ? [] : Array.isArray(value) ? (value as unknown[]) : [value];

@@ -10,7 +10,7 @@ import { missing } from '../format/tensor-file.ts';
 import { tensorReader } from '../format/tensor-reader.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
-/** A file's metadata with its architecture's prefix before every key. */
+/** A file's metadata, read by keys without the architecture's prefix. */
 interface Keys {
   readonly where: string;
   readonly metadata: JsonFields;
@@ -21,10 +21,9 @@ interface Keys {
 }
 
 /**
- * The shape of a decoder from a GGUF file's metadata, with what llama.cpp takes from tensors: the vocabulary's size,
- * whether there is a head or
- * biases, and the divisors of rotary frequencies.
- * @throws KvError `where: key must be …, got …`, and for what this decoder does not compute.
+ * Derives the shape of a decoder from a GGUF file's metadata and, as llama.cpp does, from its tensors: vocabulary size,
+ * presence of a head and of biases, divisors of rotary frequencies.
+ * @throws KvError `where: key must be …, got …`, also for something that this decoder does not compute
  */
 export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const { tensors, name: where } = file,
@@ -107,7 +106,7 @@ function keysOf(metadata: JsonFields, { gguf }: Architecture, where: string): Ke
   };
 }
 
-/** @throws KvError that lists the architectures. */
+/** Returns the architecture of a file. @throws KvError that lists the known architectures */
 function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   const field = 'general.architecture',
     got = fields[field];
@@ -118,8 +117,8 @@ function architectureOf(fields: JsonFields, where: string): ArchitectureName {
 }
 
 /**
- * Converters write no window for Qwen, and Mistral's files are of architecture `llama`; Gemma 2 has one if none is
- * written, Gemma 3 then has none. Windows of OLMo 3, which says `olmo2`, are refused.
+ * Converters write no window for Qwen, and Mistral's files have architecture `llama`. If the key is absent, Gemma 2 has
+ * its default window and Gemma 3 has none. Windows of OLMo 3, whose files say `olmo2`, are refused.
  */
 function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Keys, layers: number): readonly number[] {
   const rest = 'attention.sliding_window',
@@ -139,7 +138,7 @@ function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Ke
 }
 
 /**
- * Gemma 2 and 3 of 27B scale by hidden / heads, every other model by the head's width; the key for it is younger than
+ * Gemma 2 and 3 27B scale scores by hidden / heads, all other models by the head's width; the key for it is newer than
  * most files.
  */
 function scaleOf(
@@ -167,7 +166,7 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
     times = keys.positive('rope.scaling.attn_factor', 1),
     rope = { rotary, theta: keys.positive('rope.freq_base', 10_000) },
     turned = { ...rope, ...optional('attentionFactor', times === 1 ? undefined : times) };
-  const old = 'rope.scale_linear', // of files of 2023; llama.cpp reads it where the new one is absent
+  const old = 'rope.scale_linear', // in files of 2023; llama.cpp reads it if the new key is absent
     factor = keys.has(old) && !keys.has('rope.scaling.factor') ? old : 'rope.scaling.factor',
     written = metadata[key('scaling.type')],
     type = written ?? 'linear',
@@ -190,7 +189,7 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
   return by === 1 ? turned : { ...turned, divisors: new Array<number>(rotary / 2).fill(by) };
 }
 
-/** What a file says of YaRN, `times` the factor that every scaling may have. */
+/** Reads YaRN's parameters; `times` is the attention factor that any scaling may have. */
 function yarnOf(keys: Keys, key: string, original: number, times: number): Yarn {
   const number = (rest: string): number | undefined =>
     keys.has(`rope.scaling.yarn_${rest}`) ? keys.positive(`rope.scaling.yarn_${rest}`) : undefined;
@@ -215,7 +214,7 @@ function positives(values: Float32Array, tensor: string, where: string): readonl
   throw new KvError(where, `${tensor} must hold numbers above 0, got ${Math.min(...values)}`);
 }
 
-/** A special token of the vocabulary, if the file names it. */
+/** Reads the id of a special token, if the file names it. */
 function id(metadata: JsonFields, name: string, vocab: number, where: string): number | undefined {
   const key = `tokenizer.ggml.${name}_token_id`,
     value = metadata[key];

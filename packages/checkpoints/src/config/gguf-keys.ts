@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Architecture } from './architectures.ts';
 import { show, type JsonFields } from '../read/fields.ts';
 
-/** Keys behind the architecture's name that `configFromGguf` reads. */
+/** Keys, without the architecture's prefix, that `configFromGguf` reads. */
 const read: ReadonlySet<string> = new Set([
   'context_length',
   'embedding_length',
@@ -21,14 +21,14 @@ const read: ReadonlySet<string> = new Set([
   'rope.scaling.factor',
   'rope.scaling.original_context_length',
   'rope.scaling.attn_factor',
-  // of YaRN alone, as in llama.cpp
+  // YaRN only, as in llama.cpp
   'rope.scaling.yarn_ext_factor',
   'rope.scaling.yarn_attn_factor',
   'rope.scaling.yarn_beta_fast',
   'rope.scaling.yarn_beta_slow',
 ]);
 
-/** Keys that some architectures read, and what leaves the others as they are. */
+/** Keys that only some architectures read, with the values that have no effect on the others. */
 const readWhere: Readonly<
   Record<string, readonly [reads: (kind: Architecture) => boolean, plain: readonly unknown[]]>
 > = {
@@ -37,12 +37,12 @@ const readWhere: Readonly<
   embedding_scale: [({ multipliers }) => multipliers, [0, 1]],
   residual_scale: [({ multipliers }) => multipliers, [0, 1]],
   logit_scale: [({ multipliers }) => multipliers, [0, 1]],
-  // converters write none for Qwen, whose windows begin behind some layers
+  // converters write none for Qwen, whose windows begin after some layers
   'attention.sliding_window': [({ windows }) => windows !== 'from', [0]],
   'attention.sliding_window_pattern': [({ windows }) => typeof windows === 'object', [0, 1]],
 };
 
-/** Keys that change no logits of a decoder here, with the reason. */
+/** Keys that do not change this decoder's logits, with the reason. */
 const idle: Readonly<Record<string, string>> = {
   vocab_size: "the embedding's rows say it",
   tensor_data_layout: 'names where the weights came from',
@@ -53,10 +53,10 @@ const idle: Readonly<Record<string, string>> = {
   'classifier.pooling_type': 'of embeddings, not of logits',
 };
 
-/** Parts of the name behind which all keys are of something beside the text's decoder. */
+/** Prefixes, after the architecture's, of keys that do not concern the text decoder. */
 const beside: readonly string[] = ['vision.', 'mm.'];
 
-/** Keys that change what is computed, with the values that leave it as it is here. */
+/** Keys that change what is computed, with the values that this decoder supports. */
 const plainly: Readonly<Record<string, readonly unknown[]>> = {
   use_parallel_residual: [false],
   leading_dense_block_count: [0],
@@ -97,7 +97,7 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   'rope.scaling.yarn_log_multiplier': [0],
 };
 
-/** Keys that may only repeat another, or what holds where that is absent. */
+/** Keys that may only repeat another key, or the given value where that key is absent. */
 const repeats: Readonly<Record<string, readonly [key: string, absent?: unknown]>> = {
   embedding_length_out: ['embedding_length'],
   'attention.key_length_swa': ['attention.key_length'],
@@ -106,18 +106,18 @@ const repeats: Readonly<Record<string, readonly [key: string, absent?: unknown]>
   'rope.freq_base_swa': ['rope.freq_base', 10_000],
 };
 
-/** Other keys of a whole file, with the values that leave what is computed as it is here. */
+/** Other keys without the architecture's prefix, with the values that this decoder supports. */
 const ofFile: Readonly<Record<string, readonly unknown[]>> = {
   'general.type': ['model'],
   'tokenizer.ggml.suppress_tokens': [],
 };
-/** Prefixes of keys of whole files that change what is computed. */
+/** Prefixes of file-wide keys that change what is computed. */
 const changing: readonly string[] = ['adapter.', 'clip.', 'diffusion.', 'xielu.', 'general.tensor_extra.'];
 
 /**
- * Every key of a file behind its architecture's name is read, without effect, or refused: one that is not known here may
- * change what is computed.
- * @throws KvError for the first that this decoder does not compute.
+ * Checks that every key with the architecture's prefix is read or has no effect; an unknown key may change what is
+ * computed.
+ * @throws KvError for the first key that this decoder does not support
  */
 export function expectKnown(metadata: JsonFields, kind: Architecture, where: string): void {
   const { gguf } = kind,
@@ -138,7 +138,7 @@ export function expectKnown(metadata: JsonFields, kind: Architecture, where: str
   }
 }
 
-/** Values of a key that leave what is computed as it is; nothing where it is read, or without effect. */
+/** Returns the supported values of a key, or undefined if the key is read or has no effect. */
 function plainOf(rest: string, metadata: JsonFields, kind: Architecture): readonly unknown[] | undefined {
   const own = <T>(table: Readonly<Record<string, T>>): T | undefined =>
     Object.hasOwn(table, rest) ? table[rest] : undefined;

@@ -1,13 +1,13 @@
 import { architectures, type ArchitectureName } from './architectures.ts';
 
-/** What a tensor of a decoder is called, without `.weight` or `.bias`. */
+/** Names of a decoder's tensors, without `.weight` or `.bias`. */
 export interface TensorNames {
   readonly embed: string;
   readonly norm: string;
   readonly head: string;
-  /** Of layer `index`. */
+  /** Names of the tensors of layer `index`. */
   layer(index: number): LayerNames;
-  /** Tensors that may be there and are not read: constants, and a head that is the embedding again. */
+  /** Tensors that may be present and are not read: constants, and a head that repeats the embedding. */
   readonly harmless: RegExp;
 }
 
@@ -16,7 +16,7 @@ interface LayerNames {
   readonly q: string;
   readonly k: string;
   readonly v: string;
-  /** q|k|v in one. */
+  /** Fused q|k|v. */
   readonly qkv: string;
   readonly qNorm: string;
   readonly kNorm: string;
@@ -25,13 +25,13 @@ interface LayerNames {
   readonly ffnNorm: string;
   readonly gate: string;
   readonly up: string;
-  /** gate|up in one. */
+  /** Fused gate|up. */
   readonly gateUp: string;
   readonly down: string;
   readonly postFfnNorm: string;
 }
 
-/** The names of Hugging Face checkpoints. */
+/** Returns the tensor names of Hugging Face checkpoints. */
 export function huggingFaceNames(of: ArchitectureName): TensorNames {
   const { norms } = architectures[of];
   return {
@@ -62,7 +62,7 @@ export function huggingFaceNames(of: ArchitectureName): TensorNames {
   };
 }
 
-/** The names of GGUF files, the same for every architecture. */
+/** Tensor names of GGUF files, the same for every architecture. */
 export const ggufNames: TensorNames = {
   embed: 'token_embd',
   norm: 'output_norm',

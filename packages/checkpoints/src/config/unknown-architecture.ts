@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { show, type JsonFields } from '../read/fields.ts';
 
-/** What decoders are made of that none here has, by the fields of config.json or keys of GGUF files that say so. */
+/** Features of decoders that none here has, by the fields of config.json or the GGUF keys that indicate them. */
 const lacking: readonly (readonly [what: string, fields: readonly string[]])[] = [
   ['mixtures of experts', ['num_local_experts', 'num_experts', 'n_routed_experts', 'expert_count']],
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
@@ -14,7 +14,7 @@ const lacking: readonly (readonly [what: string, fields: readonly string[]])[] =
   ['sound', ['audio_config']],
 ];
 
-/** A sentence with the architectures that there are, and what the file asks for beyond all of them. */
+/** Returns an error sentence with the known architectures and the features that the file needs and none of them has. */
 export function unknownArchitecture(
   where: string,
   {
@@ -28,7 +28,7 @@ export function unknownArchitecture(
     readonly known: readonly string[];
     readonly got: unknown;
     readonly fields: JsonFields;
-    /** Before every key of a GGUF file. */
+    /** Prefix of every key in a GGUF file. */
     readonly prefix?: string;
   },
 ): KvError {

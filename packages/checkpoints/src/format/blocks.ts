@@ -1,8 +1,8 @@
 import { halves } from './halves.ts';
 
 /**
- * Reads the `count` blocks of `bytes` into `out`: the layouts of ggml-quants.c, bit for bit what gguf-py's `dequantize`
- * gives in f32.
+ * Decodes the `count` blocks of `bytes` into `out`, in the layouts of ggml-quants.c; the f32 results equal those of
+ * gguf-py's `dequantize` bit for bit.
  */
 export type BlockDecoder = (bytes: Uint8Array, out: Float32Array, count: number) => void;
 
@@ -71,26 +71,26 @@ export const q5_1: BlockDecoder = (bytes, out, count) => {
   }
 };
 
-/** Numbers that a nibble of IQ4_NL stands for: closer together around 0. */
+/** Values of the 16 codes of IQ4_NL, denser around 0. */
 export const UNEVEN: Int8Array = Int8Array.of(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
 
-/** 4 bits of uneven steps: a half scale d, 16 bytes as of `q4_0`; d times the number of the nibble. */
+/** IQ4_NL, 4 bits in uneven steps: a half scale d, 16 bytes as in `q4_0`; d times the code's value. */
 export const iq4_nl: BlockDecoder = (bytes, out, count) => {
   const half = halves();
   looked(bytes, out, count, 18, UNEVEN, (at) => half[bytes[at] | (bytes[at + 1] << 8)]);
 };
 
-/** Twice the numbers of E2M1, as ggml keeps them, the sign in the highest bit. */
+/** Twice the values of E2M1, as ggml stores them; the sign is the highest bit. */
 export const TWICE_E2M1: Int8Array = Int8Array.of(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 
-/** The scale of an MXFP4 block: half of 2^(e - 127), for numbers that are kept twice. */
+/** Scale of an MXFP4 block: half of 2^(e - 127), since the table holds doubled values. */
 export const mxfp4Scale = (e: number): number => 2 ** (e - 128);
 
-/** OCP MX, FP4: an exponent e of 8 bits, 16 bytes of E2M1 as of `q4_0`. */
+/** OCP MX, FP4: an 8-bit exponent e, 16 bytes of E2M1 as in `q4_0`. */
 export const mxfp4: BlockDecoder = (bytes, out, count) =>
   looked(bytes, out, count, 17, TWICE_E2M1, (at) => mxfp4Scale(bytes[at]));
 
-/** Blocks of `size` bytes that end in 16 bytes of nibbles, whose numbers a table has. */
+/** Returns a decoder of blocks of `size` bytes that end in 16 bytes of nibbles, which index a table. */
 function looked(
   bytes: Uint8Array,
   out: Float32Array,

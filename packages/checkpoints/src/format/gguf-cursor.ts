@@ -1,30 +1,31 @@
 import { KvError } from '@kv/core';
 
-/** Thrown where a header goes on after the bytes that were read of it; the file does too. */
+/** Thrown if a header continues past the bytes read so far while the file continues too. */
 export const short: Error = new Error('the header goes on');
 
-/** Reads a header's little-endian fields one after the other. */
+/** Reads a header's little-endian fields in sequence. */
 export interface Cursor {
   readonly where: string;
-  /** The next byte's offset in the file. */
+  /** Returns the offset of the next byte in the file. */
   at(): number;
-  /** Bytes of the file that follow. */
+  /** Returns the number of bytes left in the file. */
   left(): number;
   /**
-   * The next `n` bytes, as an offset of `view`. @throws KvError if the file ends before, `short` if only the bytes do.
+   * Takes the next `n` bytes and returns their offset in `view`.
+   * @throws KvError if the file ends first, or `short` if only the bytes do
    */
   take(n: number, what: string): number;
   readonly view: DataView;
   u32(what: string): number;
   /** @throws KvError above 2^53 - 1. */
   u64(what: string): number;
-  /** A length and its UTF-8. @throws KvError for bytes that are no UTF-8. */
+  /** Reads a length and its UTF-8 text. @throws KvError for invalid UTF-8 */
   text(what: string): string;
-  /** `count` texts: one call of the decoder for all, since a vocabulary has half a million. */
+  /** Reads `count` texts with one call of the decoder, since a vocabulary has half a million. */
   texts(count: number, what: string): readonly string[];
 }
 
-/** A cursor at the beginning of a file of `size` bytes, of which `bytes` are the first. */
+/** Returns a cursor at the beginning of a file of `size` bytes, of which `bytes` are the first. */
 export function createCursor(bytes: Uint8Array, size: number, where: string): Cursor {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -68,7 +69,7 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
     for (let i = 0; i < count; i++) {
       const from = ends[2 * i];
       const to = ends[2 * i + 1];
-      // Whole characters in all, and no text that begins inside one: whole characters in each.
+      // The whole decodes to whole characters, and no text begins inside a character: so each text is whole characters.
       if (to > from && (packed[from] & 0xc0) === 0x80)
         throw new KvError(where, `${what} must be UTF-8, got other bytes`);
       packed.copyWithin(length, from, to);
@@ -96,7 +97,7 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
   };
 }
 
-/** UTF-16 code units that a byte of UTF-8 brings: a character's come with its first byte. */
+/** UTF-16 code units contributed by a byte of UTF-8; those of a character are counted at its first byte. */
 function utf16Units(byte: number): number {
   if ((byte & 0xc0) === 0x80) return 0;
   return byte < 0xf0 ? 1 : 2;

@@ -2,25 +2,27 @@ import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
 import type { Cursor } from './gguf-cursor.ts';
 
-/** A value of a GGUF file's metadata; 64-bit integers are numbers that hold them exactly. */
+/** A value of a GGUF file's metadata. 64-bit integers must be exact as numbers. */
 export type GgufValue = number | boolean | string | readonly GgufValue[];
 
 /** Values by name. */
 export type GgufMetadata = ReadonlyMap<string, GgufValue>;
 
-/** One kind of value: the fewest bytes it takes, and how it is read. */
+/** One kind of value: the fewest bytes it takes, and its reader. */
 interface Kind {
   readonly bytes: number;
   readonly read: (cursor: Cursor, what: string, budget: Budget) => GgufValue;
 }
 
-/** What a file may still make us allocate: elements of lists, and levels of lists in lists. */
+/** What a file may still make the reader allocate: list elements, and nesting levels of lists. */
 interface Budget {
   elements: number;
   depth: number;
 }
 
-/** Elements of all lists; the largest vocabularies have 1.2 million tokens, scores, types and merges. */
+/**
+ * Maximum elements of all lists together; the largest vocabularies have 1.2 million tokens, scores, types and merges.
+ */
 const maxElements = 2 ** 24;
 const maxDepth = 4;
 
@@ -31,7 +33,7 @@ const number = (bytes: number, get: (view: DataView, at: number) => number): Kin
 
 const texts: Kind = { bytes: 8, read: (cursor, what) => cursor.text(what) };
 
-/** By the number that the file gives. */
+/** Kinds, indexed by the number that the file gives. */
 const kinds: readonly Kind[] = [
   number(1, (view, at) => view.getUint8(at)),
   number(1, (view, at) => view.getInt8(at)),
@@ -49,8 +51,8 @@ const kinds: readonly Kind[] = [
 ];
 
 /**
- * The `count` names and values at the cursor. @throws KvError for a name that comes twice, a kind that is none, and
- * whatever does not fit the file.
+ * Reads the `count` names and values at the cursor.
+ * @throws KvError for a duplicate name, an unknown kind, or anything that does not fit the file
  */
 export function readMetadata(cursor: Cursor, count: number): GgufMetadata {
   const metadata = new Map<string, GgufValue>();

@@ -5,7 +5,7 @@ import { ggmlType } from './gguf-types.ts';
 import { product } from './safetensors.ts';
 import type { TensorEntry } from './tensor-file.ts';
 
-/** `[begin, end)` are bytes of the data part; of a type that is not known the end is the beginning. */
+/** `[begin, end)` are bytes of the data part. For a type whose layout is unknown, `end` equals `begin`. */
 export interface GgufTensor extends TensorEntry {
   readonly begin: number;
   readonly end: number;
@@ -17,8 +17,8 @@ const maxDimensions = 4;
 const minInfo = 24;
 
 /**
- * The `count` descriptions at the cursor. @throws KvError for a name that comes twice, a shape of no whole blocks, an
- * offset out of line.
+ * Reads the `count` tensor descriptions at the cursor.
+ * @throws KvError for a duplicate name, a row that is not whole blocks, or a misaligned offset
  */
 export function readTensorInfos(cursor: Cursor, count: number, alignment: number): ReadonlyMap<string, GgufTensor> {
   if (count * minInfo > cursor.left())
@@ -52,7 +52,7 @@ function readInfo(cursor: Cursor, at: string, alignment: number): GgufTensor {
   return { type, shape, begin, end: begin + (numbers / layout.numbers) * layout.bytes };
 }
 
-/** Tensors must lie within the `size` bytes of data and share none. */
+/** Checks that tensors lie within the `size` bytes of data and do not overlap. */
 export function checkGgufLayout(tensors: ReadonlyMap<string, GgufTensor>, size: number, where: string): void {
   let free = 0;
   const order = [...tensors].sort(([, a], [, b]) => a.begin - b.begin || a.end - b.end);

@@ -1,12 +1,15 @@
 import { tensorTypes, type TensorLayout } from './tensor-types.ts';
 
-/** A type of ggml by the number that a GGUF file gives: its name, and how it lies if that is known. */
+/** A ggml type by the number that a GGUF file gives: its name, and its layout if known. */
 export interface GgmlType {
   readonly name: string;
   readonly layout?: TensorLayout;
 }
 
-/** Types that are not read, for their place in a file: name, numbers and bytes of a block (ggml.h, ggml-common.h). */
+/**
+ * Types that cannot be read, listed for their size in a file: name, numbers and bytes of a block (ggml.h,
+ * ggml-common.h).
+ */
 const others: Readonly<Record<number, readonly [string, number, number]>> = {
   9: ['Q8_1', 32, 36],
   10: ['Q2_K', 256, 84],
@@ -47,7 +50,7 @@ const read = {
   39: 'MXFP4',
 } as const;
 
-/** The type of a number; one that ggml gave no type, or no longer gives one, has no layout. */
+/** Returns the type of a number. Numbers that ggml never assigned, or has retired, have no layout. */
 export function ggmlType(id: number): GgmlType {
   const name = Object.hasOwn(read, id) ? read[id as keyof typeof read] : undefined;
   if (name !== undefined) return { name, layout: tensorTypes[name] };

@@ -1,6 +1,6 @@
 let table: Float32Array | undefined;
 
-/** Every IEEE half as f32, by its 16 bits; 256 KiB, made at the first call. */
+/** Returns the f32 value of every IEEE half, indexed by its 16 bits; 256 KiB, made on the first call. */
 export function halves(): Float32Array {
   if (table !== undefined) return table;
   table = new Float32Array(65_536);
@@ -9,7 +9,7 @@ export function halves(): Float32Array {
   return table;
 }
 
-/** The bits of an IEEE half as the bits of the same number in single precision. */
+/** Converts the bits of an IEEE half to those of the same number in single precision. */
 function widened(half: number): number {
   const sign = (half & 0x8000) << 16;
   const exponent = (half >> 10) & 31;

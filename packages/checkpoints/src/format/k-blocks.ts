@@ -2,8 +2,8 @@ import type { BlockDecoder } from './blocks.ts';
 import { halves } from './halves.ts';
 
 /**
- * Super-blocks of 256: half d and dmin, eight 6-bit scales and minima in 12 bytes, 128 bytes of nibbles; d s q - dmin
- * m.
+ * Q4_K, super-blocks of 256: half d and dmin, eight 6-bit scales and minima in 12 bytes, 128 bytes of nibbles; the
+ * value is d s q - dmin m.
  */
 export const q4_k: BlockDecoder = (bytes, out, count) => nibbles(bytes, out, count, 0);
 
@@ -30,8 +30,8 @@ function nibbles(bytes: Uint8Array, out: Float32Array, count: number, highBytes:
 }
 
 /**
- * The j-th of eight scales (`part` 0) or minima (`part` 4): the first four in 6 bits, the others' low bits in bytes 8
- * to 11 and their high bits above the first four.
+ * Returns the j-th of eight scales (`part` 0) or minima (`part` 4). The first four have 6 bits of a byte each; the low
+ * bits of the others are in bytes 8 to 11, their high bits above the first four.
  */
 export function sixBits(bytes: Uint8Array, at: number, j: number, part: 0 | 4): number {
   if (j < 4) return bytes[at + part + j] & 63;

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { floatRows, toFloat32, type TensorType } from './tensor-types.ts';
 
-/** Some rows of a weight, as the checkpoint stores them. */
+/** Consecutive rows of a weight, as the checkpoint stores them. */
 export interface MatrixPart {
   readonly type: TensorType;
   readonly rows: number;
@@ -9,8 +9,8 @@ export interface MatrixPart {
 }
 
 /**
- * A weight `[outputs, inputs]`: parts one above the other, each in the type that the checkpoint has, so that an engine
- * may take quantised blocks as they are.
+ * A weight `[outputs, inputs]` as row blocks stacked vertically, each in the checkpoint's own type, so that an engine
+ * can use quantised blocks as they are.
  */
 export interface Matrix {
   readonly outputs: number;
@@ -18,7 +18,7 @@ export interface Matrix {
   readonly parts: readonly MatrixPart[];
 }
 
-/** A matrix of f32 numbers, `[outputs, inputs]` row-major; the numbers are not copied. */
+/** Wraps f32 numbers, `[outputs, inputs]` row-major, as a matrix; the numbers are not copied. */
 export function matrixOf(values: Float32Array, outputs: number, inputs: number): Matrix {
   return {
     outputs,
@@ -27,7 +27,9 @@ export function matrixOf(values: Float32Array, outputs: number, inputs: number):
   };
 }
 
-/** The matrix as f32, `[outputs, inputs]` row-major; a matrix that is one f32 part may be returned as it lies. */
+/**
+ * Returns the matrix as f32, `[outputs, inputs]` row-major. A matrix of one f32 part may be returned without a copy.
+ */
 export function dense({ outputs, inputs, parts }: Matrix): Float32Array {
   if (parts.length === 1) return toFloat32(parts[0].type, parts[0].bytes);
   const out = new Float32Array(outputs * inputs);
@@ -39,7 +41,7 @@ export function dense({ outputs, inputs, parts }: Matrix): Float32Array {
   return out;
 }
 
-/** Matrices of the same inputs, one above the other; nothing is copied. */
+/** Stacks matrices with the same inputs vertically; nothing is copied. */
 export function stack(matrices: readonly Matrix[]): Matrix {
   return {
     outputs: matrices.reduce((n, { outputs }) => n + outputs, 0),
@@ -48,7 +50,7 @@ export function stack(matrices: readonly Matrix[]): Matrix {
   };
 }
 
-/** The matrix with bytes of its own: those that are a view of more, such as a whole file, are copied. */
+/** Returns the matrix with its own bytes: parts that are views of a larger buffer, such as a whole file, are copied. */
 export function ownBytes({ parts, ...shape }: Matrix): Matrix {
   return {
     ...shape,
@@ -59,7 +61,7 @@ export function ownBytes({ parts, ...shape }: Matrix): Matrix {
   };
 }
 
-/** Rows `from` to `from + count` as f32, `[count, inputs]`. @throws KvError for rows that the matrix has not. */
+/** Returns rows `from` to `from + count` as f32, `[count, inputs]`. @throws KvError for rows outside the matrix */
 export function denseRows({ inputs, outputs, parts }: Matrix, from: number, count: number): Float32Array {
   if (!(from >= 0 && count >= 0 && from + count <= outputs))
     throw new KvError('denseRows', `expected rows below ${outputs}, got ${count} from ${from}`);
@@ -82,8 +84,8 @@ export function denseRows({ inputs, outputs, parts }: Matrix, from: number, coun
 }
 
 /**
- * Rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows: interleaved rotary pairs to halves, as
- * stored rows.
+ * Reorders stored rows from interleaved rotary pairs to halves: rows (h, 2i + half) become (h, half, i) in every run of
+ * `headRows` rows.
  */
 export function deinterleave({ outputs, inputs, parts }: Matrix, headRows: number): Matrix {
   const half = headRows / 2;

@@ -4,7 +4,7 @@ import { readSafetensors } from './safetensors.ts';
 import { readJson, type ByteSource } from '../read/source.ts';
 import { closeAll, joinFiles, type CheckpointTensors } from './tensor-file.ts';
 
-/** Opens a file beside the others by its plain name; undefined if there is none. */
+/** Opens a file of the same folder by its plain name; undefined if there is none. */
 export type OpenFile = (file: string) => Promise<ByteSource | undefined>;
 
 const single = 'model.safetensors';
@@ -12,9 +12,9 @@ const index = 'model.safetensors.index.json';
 const maxShards = 1000;
 
 /**
- * Opens a checkpoint's `model.safetensors`, or the shards that its `model.safetensors.index.json` names.
- * @throws KvError for neither, for an index that disagrees with its shards, and for whatever `readSafetensors` refuses;
+ * Opens a checkpoint's `model.safetensors`, or the shards that its `model.safetensors.index.json` names. On failure
  * nothing is left open.
+ * @throws KvError if neither exists, if the index disagrees with its shards, and for whatever `readSafetensors` refuses
  */
 export async function openSafetensors(open: OpenFile, where: string): Promise<CheckpointTensors> {
   const one = await open(single);
@@ -38,13 +38,13 @@ export async function openSafetensors(open: OpenFile, where: string): Promise<Ch
   });
 }
 
-/** Which shard holds a tensor: the `weight_map` of an index. */
+/** Reads an index's `weight_map`: the shard that holds each tensor. */
 async function readIndex(source: ByteSource): Promise<ReadonlyMap<string, string>> {
   const where = source.name;
   const map = object(object(await readJson(source), where, 'the index').weight_map, where, 'weight_map');
   const homes = new Map<string, string>();
   for (const [tensor, file] of Object.entries(map)) {
-    // A name that is a path would read outside the checkpoint.
+    // A name that is a path could read outside the checkpoint.
     if (typeof file !== 'string' || !/^\w[\w.-]{0,250}\.safetensors$/.test(file))
       throw new KvError(
         where,
@@ -58,7 +58,7 @@ async function readIndex(source: ByteSource): Promise<ReadonlyMap<string, string
   return homes;
 }
 
-/** What `read` gives; if it fails, the sources are closed. */
+/** Returns the result of `read`; if it fails, closes the sources. */
 export async function closing<T>(sources: readonly ByteSource[], read: () => Promise<T>): Promise<T> {
   try {
     return await read();

@@ -38,10 +38,9 @@ const itemBits: Readonly<Record<string, number>> = {
 const maxHeader = 100_000_000;
 
 /**
- * Opens a safetensors file: reads and checks the header alone; tensors are read when asked for. `close` closes the
- * source.
- * @throws KvError in one sentence for a header that is cut, no JSON, or disagrees with the file: types, shapes,
- * offsets, overlaps, gaps.
+ * Opens a safetensors file: reads and checks the header only; tensors are read on demand. `close` closes the source.
+ * @throws KvError in one sentence for a header that is truncated, is not JSON, or contradicts the file: types, shapes,
+ * offsets, overlaps, gaps
  */
 export async function readSafetensors(source: ByteSource): Promise<CheckpointTensors> {
   const where = source.name;
@@ -91,8 +90,8 @@ function placed(name: string, value: unknown, where: string): Placed {
 }
 
 /**
- * How many numbers a shape holds. @throws KvError for more than an integer holds exactly, also if another dimension is
- * 0.
+ * Returns the number of elements of a shape.
+ * @throws KvError if the count is not exact as an integer, even if another dimension is 0
  */
 export function product(shape: readonly number[], at: string): number {
   if (shape.reduce((all, n) => all * Math.max(1, n), 1) > Number.MAX_SAFE_INTEGER)
@@ -100,7 +99,7 @@ export function product(shape: readonly number[], at: string): number {
   return shape.reduce((all, n) => all * n, 1);
 }
 
-/** Tensors must fill the data part, each byte once. */
+/** Checks that tensors fill the data part, each byte once. */
 function checkLayout(tensors: ReadonlyMap<string, Placed>, size: number, where: string): void {
   let at = 0;
   const order = [...tensors].sort(([, a], [, b]) => a.begin - b.begin || a.end - b.end);

@@ -4,35 +4,32 @@ import { tensorTypes, type TensorType } from './tensor-types.ts';
 
 /** One tensor of a file: row-major, the last dimension contiguous. */
 export interface TensorEntry {
-  /** As the file names it: one of `tensorTypes`, or a type that is not read (I64, IQ2_XS); `weightType` tells. */
+  /**
+   * Type as the file names it: one of `tensorTypes`, or one that cannot be read (I64, IQ2_XS); `weightType` checks
+   * which.
+   */
   readonly type: string;
   readonly shape: readonly number[];
 }
 
-/**
- * A checkpoint's tensors, whatever files they lie in: the headers are read and checked, the data is read one tensor at
- * a time.
- */
+/** A checkpoint's tensors, in any number of files: headers are read and checked up front, data one tensor at a time. */
 export interface CheckpointTensors {
-  /** What messages call it. */
+  /** Name in error messages. */
   readonly name: string;
   readonly tensors: ReadonlyMap<string, TensorEntry>;
-  /**
-   * A tensor's stored bytes. @throws KvError for a name that the file lacks, and for a type that is not one of
-   * `tensorTypes`.
-   */
+  /** Reads a tensor's stored bytes. @throws KvError for an unknown name, or a type that is not one of `tensorTypes` */
   bytes(tensor: string): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
-/** What a checkpoint's tensors come to. */
+/** Total size of a checkpoint's tensors. */
 export interface CheckpointSize {
   readonly bytes: number;
-  /** Some weights are in blocks of codes. */
+  /** Whether some weights are block-quantised. */
   readonly quantised: boolean;
 }
 
-/** What a file's tensors come to; those of types that are not read count for nothing. */
+/** Returns the total size of a file's tensors; types that cannot be read are not counted. */
 export function storedOf({ tensors }: Pick<CheckpointTensors, 'tensors'>): CheckpointSize {
   let [bytes, quantised] = [0, false];
   for (const { type, shape } of tensors.values()) {
@@ -44,7 +41,7 @@ export function storedOf({ tensors }: Pick<CheckpointTensors, 'tensors'>): Check
   return { bytes, quantised };
 }
 
-/** Several files as one. @throws KvError for a tensor that two of them hold. */
+/** Combines several files into one. @throws KvError for a tensor that two of them hold */
 export function joinFiles(name: string, files: readonly CheckpointTensors[]): CheckpointTensors {
   const homes = new Map<string, CheckpointTensors>();
   for (const file of files)
@@ -69,12 +66,12 @@ export function joinFiles(name: string, files: readonly CheckpointTensors[]): Ch
   };
 }
 
-/** For a tensor that a file lacks. */
+/** Returns the error for a tensor that a file lacks. */
 export function missing(name: string, tensor: string): KvError {
   return new KvError(name, `expected a tensor ${tensor}, got a file without it`);
 }
 
-/** Closes every one, also if one fails. */
+/** Closes all files, even if closing one fails. */
 export async function closeAll(files: readonly { close(): Promise<void> }[]): Promise<void> {
   await Promise.allSettled(files.map((file) => file.close()));
 }

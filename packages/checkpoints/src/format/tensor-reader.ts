@@ -4,28 +4,31 @@ import { dense, deinterleave, type Matrix } from './matrix.ts';
 import type { CheckpointTensors } from './tensor-file.ts';
 import { notFinite, tensorTypes, weightType } from './tensor-types.ts';
 
-/** Reads when called. */
+/** A read that starts when called. */
 export type LazyRead<T> = () => Promise<T>;
 
-/** Reads tensors by name and shape; every request is checked against the header at once, and remembered. */
+/**
+ * Reads tensors by name and shape. Every request is checked against the header at once, and recorded for `checkNames`.
+ */
 export interface TensorReader {
   /**
-   * A matrix `[outputs, inputs]` as stored; `interleaved` is the rows of a head whose pairs (2i, 2i + 1) are to become
-   * (i, i + half).
+   * Requests a matrix `[outputs, inputs]` as stored. `interleaved` is the number of rows of a head whose pairs (2i, 2i
+   * + 1) are reordered to (i, i + half).
    */
   matrix(name: string, outputs: number, inputs: number, interleaved?: number | undefined): LazyRead<Matrix>;
-  /** A vector, f32. */
+  /** Requests a vector, as f32. */
   vector(name: string, width: number, interleaved?: number | undefined): LazyRead<Float32Array>;
   /**
-   * @throws KvError for a tensor of the file that was not asked for and is not `harmless`: one left out would change
-   * the model silently.
+   * Checks that every tensor of the file was requested or is `harmless`.
+   * @throws KvError for any other tensor, since ignoring it would silently change the model
    */
   checkNames(harmless: RegExp, what: string): void;
 }
 
 /**
- * @throws KvError from `matrix` and `vector` for a tensor that is missing or has another shape or type; from what they
- * return, for a number that is not finite.
+ * Returns a reader of a checkpoint's tensors.
+ * @throws KvError from `matrix` and `vector` for a tensor that is missing or has another shape or type; from the reads
+ * they return, for a number that is not finite
  */
 export function tensorReader(file: CheckpointTensors): TensorReader {
   const asked = new Set<string>();

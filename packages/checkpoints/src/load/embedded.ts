@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { builtin } from '../read/builtin.ts';
 
-/** The folder of `@kv/model-embedded`, unless `KV_EMBEDDED_DIR` names another. */
+/** Returns the folder of `@kv/model-embedded`, or the one that `KV_EMBEDDED_DIR` names. */
 export function embeddedFolder(): string {
   const own = typeof process === 'object' ? process.env.KV_EMBEDDED_DIR : undefined;
   if (own !== undefined && own !== '') return own;

@@ -2,19 +2,20 @@ import { KvError } from '@kv/core';
 import type { ModelConfig } from '../config/config.ts';
 import { joinedBytes } from '../read/joined.ts';
 
-/** Pieces of each array that are looked at, spread evenly, and their bytes. */
+/** Samples taken from each array, evenly spaced, and bytes of each sample. */
 const PIECES = 64,
   BYTES = 64;
 
-/** What files call a checkpoint. */
+/** Identity of a checkpoint, as files made for it record it. */
 export interface FileIdentity {
-  /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
+  /** SHA-256 in hex over the checkpoint's configuration and a sample of its weights. */
   readonly fingerprint: string;
 }
 
 /**
- * Checks that a file that names `of` is one of this checkpoint. `what` says what was expected, and `got` stands for it.
- * @throws KvError unless it is
+ * Checks that a file made for the fingerprint `of` belongs to this checkpoint. `what` says what was expected, `got`
+ * what was found instead.
+ * @throws KvError if it does not
  */
 export function expectNamed(where: string, { fingerprint }: FileIdentity, of: string, what: string, got = 'one'): void {
   if (of === fingerprint) return;
@@ -22,17 +23,17 @@ export function expectNamed(where: string, { fingerprint }: FileIdentity, of: st
   throw new KvError(where, `expected ${what} (fingerprint ${own}), got ${got} of another model (${other})`);
 }
 
-/** Collects a sample of weights as they are read, and names a checkpoint by it. */
+/** Samples weights as they are read, to fingerprint a checkpoint. */
 interface Fingerprint<W> {
-  /** The weights; what is read through them is sampled. */
+  /** The weights; reading them through here samples them. */
   readonly weights: W;
-  /** Over the configuration and every sample so far. */
+  /** Computes the fingerprint over the configuration and every sample so far. */
   names(config: ModelConfig): Promise<FileIdentity>;
 }
 
 /**
- * Tells checkpoints apart without reading them twice: of every array that a decoder takes, its size and 4 KB spread
- * over it.
+ * Wraps weights so that reading them once also fingerprints the checkpoint: of every array, its size and 4 KB spread
+ * evenly over it.
  */
 export function withFingerprint<W extends object>(weights: W): Fingerprint<W> {
   const samples = new Map<string, Uint8Array[]>();
@@ -65,7 +66,7 @@ export function withFingerprint<W extends object>(weights: W): Fingerprint<W> {
   };
 }
 
-/** Bytes of every array within a value, and of its other fields. */
+/** Yields the bytes of every array within a value, and of its other fields. */
 function* sample(value: unknown): Generator<Uint8Array> {
   if (ArrayBuffer.isView(value)) {
     const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
@@ -82,7 +83,7 @@ function* sample(value: unknown): Generator<Uint8Array> {
   else yield new TextEncoder().encode(String(value));
 }
 
-/** A configuration without the last bits of powers and logarithms, in which JavaScript engines differ. */
+/** Rounds away the last bits of powers and logarithms, in which JavaScript engines differ. */
 const portable = (config: ModelConfig): ModelConfig => ({
   ...config,
   ropes: config.ropes.map(({ divisors, attentionFactor, ...rope }) => ({
@@ -93,15 +94,15 @@ const portable = (config: ModelConfig): ModelConfig => ({
 });
 
 /**
- * A configuration in the form that fingerprints are taken of, which outlasts ours: saved caches and sidecar files name
- * them.
+ * Puts a configuration in the stable form that fingerprints are computed over, since saved caches and sidecar files
+ * record them.
  */
 function lasting({ ropes, ...config }: ModelConfig): object {
   const [rope, ...others] = ropes.map(canonical);
   return others.every((other) => other === rope) ? { ...config, rope: ropes[0] } : { ...config, ropes };
 }
 
-/** JSON with sorted names. */
+/** JSON with sorted keys. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, field: unknown) =>
     typeof field === 'object' && field !== null && !Array.isArray(field)

@@ -5,7 +5,7 @@ import type { ModelConfig } from '../config/config.ts';
 import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
 
-/** Text files of a folder of the hub that say how its model is used. */
+/** Text files of a hub folder that say how its model is used. */
 export const HUB_FILES = [
   'config.json',
   'generation_config.json',
@@ -20,9 +20,9 @@ type Files = readonly (readonly [name: (typeof HUB_FILES)[number], text: string]
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
 /**
- * What transformers.js asks a folder for beside config.json and tokenizer.json, from the configuration alone.
- *
- * @param text a token's
+ * Returns the files that transformers.js requests in addition to config.json and tokenizer.json, derived from the
+ * configuration.
+ * @param text returns a token's text
  */
 export const wantedFiles = (
   { bosId, eosIds, maxPositions }: ModelConfig,
@@ -43,7 +43,10 @@ export const wantedFiles = (
   ],
 ];
 
-/** The files that a GGUF file stands for. @throws KvError for a vocabulary that cannot be read */
+/**
+ * Returns the text files that are equivalent to a GGUF file's metadata.
+ * @throws KvError for a vocabulary that cannot be read
+ */
 export function ggufHubFiles(
   config: ModelConfig,
   metadata: ReadonlyMap<string, unknown>,
@@ -71,7 +74,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   granite: 'GraniteForCausalLM',
 };
 
-/** The config.json that `parseConfig` reads back to the same; a Llama with a sliding window is a Mistral there. */
+/** Returns a config.json that `parseConfig` reads back unchanged; a Llama with a sliding window becomes a Mistral. */
 export function configJson(config: ModelConfig): JsonFields {
   const { attention, biases, ropes } = config,
     { windows } = attention,

@@ -24,7 +24,8 @@ import { storedOf, type CheckpointSize, type CheckpointTensors } from '../format
 import { checkpointWeights, type Weights } from './weights.ts';
 
 /**
- * A checkpoint whose configuration, tokenizer and headers are read and checked; `weights` are read while it is open.
+ * An open checkpoint. Configuration, tokenizer and headers have been read and checked; `weights` can be read until it
+ * is closed.
  */
 export interface Checkpoint {
   readonly config: ModelConfig;
@@ -32,13 +33,13 @@ export interface Checkpoint {
   readonly stored: CheckpointSize;
   readonly tokenizer: Tokenizer;
   /**
-   * Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not
-   * parse
+   * Returns the chat template, if there is one; parsed on the first call, since only a chat needs it.
+   * @throws KvError if it does not parse
    */
   readonly chatTemplate: () => ChatTemplate | undefined;
   /**
-   * Configuration, tokenizer and chat template as text files of a folder of the Hugging Face hub, by name: those that
-   * there are, or what a GGUF file says in their form.
+   * Returns configuration, tokenizer and chat template as text files of a Hugging Face folder, by name: the folder's
+   * own, or what a GGUF file says in that form.
    */
   hubFiles(): Promise<ReadonlyMap<string, string>>;
   close(): Promise<void>;
@@ -46,28 +47,29 @@ export interface Checkpoint {
 
 export interface OpenOptions extends DownloadOptions {
   /**
-   * Names of a folder's files, for a server that is not to be asked for others, or that answers for those too; or the
-   * files themselves (`File`, `Blob`) by name, read in slices: nothing else is asked for then, and the model's name is
-   * that of the .gguf file or any other. @defaultValue each is asked for
+   * Names of a folder's files, for a server that should not be asked for others or that answers for files it does not
+   * have; or the files themselves (`File`, `Blob`) by name, read in slices. With the files themselves nothing else is
+   * requested, and the model's name is that of the .gguf file or any other.
+   * @defaultValue each file is requested
    */
   readonly files?: readonly string[] | ReadonlyMap<string, FileBlob> | undefined;
 }
 
 type Blobs = ReadonlyMap<string, FileBlob>;
-/** The files themselves, where a caller brought them. */
+/** Returns the files themselves, if the caller provided them. */
 export const blobsOf = (files: OpenOptions['files']): Blobs | undefined =>
   files !== undefined && 'get' in files ? files : undefined;
 
 /**
  * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json,
- * tokenizer.json and model.safetensors or its shards.
- * @throws KvError naming the file and what is wrong with it; nothing is left open.
+ * tokenizer.json and model.safetensors or its shards. On failure nothing is left open.
+ * @throws KvError naming the file and what is wrong with it
  */
 export async function openCheckpoint(name: string, options: OpenOptions = {}): Promise<Checkpoint> {
   return /\.gguf$/i.test(name) ? openGgufFile(name, options) : openFolder(name, options);
 }
 
-/** A GGUF file, with the other parts beside it if it is the first of several. */
+/** Opens a GGUF file and, if it is the first of several parts, the other parts next to it. */
 async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpoint> {
   const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1,
     folder = path.slice(0, cut);
@@ -116,7 +118,10 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
   }));
 }
 
-/** A folder's own files; those that transformers.js wants and the folder lacks say what it takes to be meant. */
+/**
+ * Returns a folder's text files; those that transformers.js wants and the folder lacks are filled in with their assumed
+ * contents.
+ */
 async function folderFiles(
   open: OpenFile,
   config: ModelConfig,
@@ -131,7 +136,7 @@ async function folderFiles(
   return files;
 }
 
-/** The template of a folder: a file of its own, or a field of tokenizer_config.json. */
+/** Returns a folder's chat template: a file of its own, or a field of tokenizer_config.json. */
 async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoint['chatTemplate']> {
   const read = async <T>(file: string, how: (source: ByteSource) => Promise<T>): Promise<T | undefined> => {
     const source = await open(file);
@@ -146,7 +151,7 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
   return () => readChatTemplate({ jinja, config }, folder);
 }
 
-/** What is read of an open file, with the file to close; if reading fails it is closed. */
+/** Reads from an open file and returns the result with the file to close; if reading fails, closes it. */
 async function keepOpen(
   file: CheckpointTensors,
   read: () => Promise<Omit<Checkpoint, 'close' | 'stored'>>,
@@ -170,10 +175,10 @@ async function use<T>(source: ByteSource, read: (source: ByteSource) => Promise<
 const isUrl = (folder: string): boolean => /^https?:/.test(folder);
 const urlOf = (folder: string, file: string): URL => new URL(file, folder.endsWith('/') ? folder : `${folder}/`);
 
-/** Every file that is read whole: configurations, vocabularies, templates and indices. */
+/** Files that are read whole: configurations, vocabularies, templates and indices. */
 const SMALL = /\.(?:json|jinja)$/;
 
-/** A file of a folder. @throws KvError if there is none. */
+/** Opens a file of a folder. @throws KvError if there is none */
 async function open(folder: string, file: string, { files, ...options }: OpenOptions): Promise<ByteSource> {
   const { signal, maxBytes } = options,
     blobs = blobsOf(files);
@@ -187,7 +192,7 @@ async function open(folder: string, file: string, { files, ...options }: OpenOpt
   return urlSource(urlOf(folder, file), { ...options, maxBytes: most });
 }
 
-/** A file of a folder, or nothing if there is none. */
+/** Opens a file of a folder, or returns undefined if there is none. */
 async function openIfThere(folder: string, file: string, options: OpenOptions): Promise<ByteSource | undefined> {
   const blobs = blobsOf(options.files);
   const missing = blobs

@@ -7,13 +7,14 @@ import { blobSource, type FileBlob } from '../read/source.ts';
 
 type Blobs = ReadonlyMap<string, FileBlob>;
 
-/** More than any statistics of a model. */
+/** Maximum bytes of a sidecar file, more than any model's statistics take. */
 const MOST = 2 ** 28;
 const LONGEST_HEADER = 2 ** 16;
 
 /**
- * Reads files beside a model, each once. @throws KvError for one that says that it is of another model, as the tools of
- * this project write the model's fingerprint into theirs; before the model's names are known none is told apart.
+ * Returns a reader of the files next to a model, which reads each once. This project's tools write the model's
+ * fingerprint into their files; until the model's own fingerprint is known, none is checked.
+ * @throws KvError for a file that names another model
  */
 export function sidecars(
   model: string,
@@ -32,12 +33,12 @@ export function sidecars(
 }
 
 /**
- * A file beside a model, or nothing where there is none. @throws KvError for one that cannot be read or is longer than
- * 256 MiB.
+ * Reads a file next to a model, or returns undefined if there is none.
+ * @throws KvError for one that cannot be read or is longer than 256 MiB
  */
 export const sidecarFile = (model: string, name: string): Promise<Uint8Array | undefined> => read(beside(model, name));
 
-/** A file beside a model among files by name. @throws KvError as `sidecarFile` does */
+/** Reads a model's sidecar file from files given by name. @throws KvError as `sidecarFile` does */
 export const sidecarBlob = async (model: string, name: string, files: Blobs): Promise<Uint8Array | undefined> => {
   const at = /\.gguf$/i.test(model) ? beside(model.slice(model.lastIndexOf('/') + 1), name) : name,
     blob = files.get(at);
@@ -68,13 +69,13 @@ async function read(path: string): Promise<Uint8Array | undefined> {
   return checked(path, await readFile(path));
 }
 
-/** @throws KvError for a safetensors file whose metadata name the fingerprint of another model. */
+/** Checks a file's owner. @throws KvError for a safetensors file whose metadata has another model's fingerprint */
 function checkOwner(bytes: Uint8Array, path: string, model: string, owner: FileIdentity): void {
   const of = fingerprintIn(bytes);
   if (of !== undefined) expectNamed(path, owner, of, `a file made for ${model}`);
 }
 
-/** What its header says; the piece that reads the file says what is wrong with one that is none. */
+/** Returns the fingerprint in a file's header. A broken file is left for the piece that reads it to report. */
 function fingerprintIn(bytes: Uint8Array): string | undefined {
   const size = bytes.length < 8 ? 0 : Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
   if (size === 0 || size > Math.min(LONGEST_HEADER, bytes.length - 8)) return undefined;

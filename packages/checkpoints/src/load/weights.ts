@@ -8,14 +8,14 @@ import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor
 
 /** Weights before a layer's attention. */
 export interface ProjectWeights {
-  /** `[D]`, where a norm stands before attention */
+  /** `[D]`; present if a norm comes before attention */
   readonly norm?: Float32Array;
-  /** q, k and v: `[(H + 2 G) * d, D]` */
+  /** q, k and v, `[(H + 2 G) * d, D]` */
   readonly qkv: Matrix;
   readonly bias?: Float32Array;
-  /** `[d]`, of every head, or `[H * d]` */
+  /** `[d]` per head, or `[H * d]` over the projection */
   readonly qNorm?: Float32Array;
-  /** `[d]`, of every head, or `[G * d]` */
+  /** `[d]` per head, or `[G * d]` over the projection */
   readonly kNorm?: Float32Array;
 }
 
@@ -24,11 +24,11 @@ export interface FinishWeights {
   /** `[D, H * d]` */
   readonly output: Matrix;
   readonly outputBias?: Float32Array;
-  /** `[D]`, on the output before it joins the residual stream */
+  /** `[D]`, applied to the output before it joins the residual stream */
   readonly postAttentionNorm?: Float32Array;
-  /** `[D]`, where a norm stands before the feed-forward layer */
+  /** `[D]`; present if a norm comes before the feed-forward layer */
   readonly norm?: Float32Array;
-  /** gate and up: `[2 * ffn, D]` */
+  /** gate and up, `[2 * ffn, D]` */
   readonly gateUp: Matrix;
   readonly gateUpBias?: Float32Array;
   /** `[D, ffn]` */
@@ -38,26 +38,25 @@ export interface FinishWeights {
   readonly postFfnNorm?: Float32Array;
 }
 
-/** A decoder's weights, read when asked for and kept by nobody. */
+/** A decoder's weights, read on demand and not cached. */
 export interface Weights {
   /** `[vocab, D]` */
   embed(): Promise<Matrix>;
   project(layer: number): Promise<ProjectWeights>;
   finish(layer: number): Promise<FinishWeights>;
-  /** The final norm `[D]`. */
+  /** Final norm, `[D]`. */
   norm(): Promise<Float32Array>;
-  /** `[vocab, D]`; not asked for when the embedding is the head. */
+  /** `[vocab, D]`; not called if the embedding is also the head. */
   head(): Promise<Matrix>;
 }
 
-/** Whose names and conventions a checkpoint follows. */
+/** The naming and layout conventions of a checkpoint. */
 export type CheckpointFormat = 'hugging-face' | 'gguf';
 
 /**
- * The weights of a decoder in a checkpoint; those of one call are read together.
- * @throws KvError, before any is read, naming the tensor that is missing, has another shape or type, or that this
- * decoder would ignore;
- * when it is read, one that holds a number that is not finite.
+ * Returns the weights of a decoder in a checkpoint; those of one call are read together.
+ * @throws KvError, before anything is read, naming the tensor that is missing, has another shape or type, or would be
+ * ignored by this decoder; on reading, for a number that is not finite
  */
 export const checkpointWeights = (
   file: CheckpointTensors,
@@ -65,7 +64,9 @@ export const checkpointWeights = (
   format: CheckpointFormat = 'hugging-face',
 ): Weights => readWeights(tensorReader(file), config, format);
 
-/** Weights without numbers, vectors of zeros and matrices of no parts: for counting what a model of this shape does. */
+/**
+ * Returns weights without data (zero vectors, matrices without parts), for counting the work of a model of this shape.
+ */
 export const shapeWeights = (config: ModelConfig): Weights =>
   readWeights(
     {
@@ -161,7 +162,7 @@ const inOne =
   async () =>
     concatArrays(await Promise.all(loads.map((load) => load())));
 
-/** An object of what its properties load, all at once; a property that is undefined is left out. */
+/** Awaits all properties of an object at once; properties that are undefined are left out. */
 function take<W extends object>(
   loads: { readonly [K in keyof W]-?: LazyRead<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
 ): LazyRead<W> {

@@ -12,8 +12,8 @@ interface Builtins {
 }
 
 /**
- * A module of Node, without an import that a browser or its bundler would have to resolve. @throws KvError outside
- * Node.
+ * Returns a Node built-in module without an import that a browser or its bundler would have to resolve.
+ * @throws KvError outside Node
  */
 export function builtin<N extends keyof Builtins>(name: N): Builtins[N] {
   if (typeof process === 'object' && typeof process.getBuiltinModule === 'function')

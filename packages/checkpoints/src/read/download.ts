@@ -1,19 +1,22 @@
 import { KvError } from '@kv/core';
 import { joinedBytes } from './joined.ts';
 
-/** How files of a model's address are fetched. */
+/** Options of fetching a model's files. */
 export interface DownloadOptions {
-  /** Aborted, what is being fetched ends with the signal's reason. */
+  /** Aborts the download, which then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Most bytes of a file. @defaultValue 4 GiB */
+  /** Maximum bytes of a file. @defaultValue 4 GiB */
   readonly maxBytes?: number | undefined;
-  /** Without a byte for so many milliseconds a server has stopped answering. @defaultValue 30,000 */
+  /** Milliseconds without a byte after which a server counts as unresponsive. @defaultValue 30,000 */
   readonly timeoutMs?: number | undefined;
 }
 
 const DEFAULTS = { maxBytes: 2 ** 32, timeoutMs: 30_000 } as const;
 
-/** All bytes of a file. @throws KvError for a refusal, silence or too many bytes; the signal's reason when aborted */
+/**
+ * Downloads a whole file.
+ * @throws KvError for a refusal, silence or too many bytes; the signal's reason when aborted
+ */
 export async function download(
   url: string | URL,
   { maxBytes = DEFAULTS.maxBytes, ...options }: DownloadOptions = {},
@@ -38,7 +41,7 @@ export async function download(
   });
 }
 
-/** Whether a server says that it has no such file. @throws the signal's reason when aborted */
+/** Returns whether the server says that the file does not exist. @throws the signal's reason when aborted */
 export async function isAbsent(url: string | URL, options: DownloadOptions = {}): Promise<boolean> {
   try {
     return await answered(url, { method: 'HEAD' }, options, async ({ status }) => status === 404);
@@ -49,7 +52,7 @@ export async function isAbsent(url: string | URL, options: DownloadOptions = {})
   }
 }
 
-/** `use` of an answer, each `step` of which must come in time; the connection is ended whatever happens. */
+/** Calls `use` with a response, where each `step` must finish in time; always ends the connection. */
 async function answered<T>(
   url: string | URL,
   request: RequestInit,

@@ -1,8 +1,8 @@
-/** Bytes one behind the other. */
+/** Concatenates bytes. */
 export const joinedBytes = (parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> =>
   filled(new Uint8Array(lengthOf(parts)), parts);
 
-/** Numbers one behind the other; of one array alone that array. */
+/** Concatenates f32 arrays; a single array is returned as it is. */
 export const concatArrays = (parts: readonly Float32Array[]): Float32Array =>
   parts.length === 1 ? parts[0] : filled(new Float32Array(lengthOf(parts)), parts);
 

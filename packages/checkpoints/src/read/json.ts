@@ -2,9 +2,9 @@ import { KvError } from '@kv/core';
 import { show } from './fields.ts';
 
 /**
- * JSON of a file that is not trusted.
- * @throws KvError for bytes that are no UTF-8, for a text that is no JSON, nests deeper than `depth` lists and objects,
- * or has a name twice in one object.
+ * Parses JSON of an untrusted file.
+ * @throws KvError for invalid UTF-8, for text that is not JSON, nests more than `depth` lists and objects, or repeats a
+ * name in one object
  */
 export function parseJson(bytes: Uint8Array, where: string, depth = 64): unknown {
   const text = decoded(bytes, where);
@@ -16,7 +16,9 @@ export function parseJson(bytes: Uint8Array, where: string, depth = 64): unknown
   }
 }
 
-/** What a text is that `JSON.parse` refuses, and where, if its message tells: that quotes more of the text. */
+/**
+ * Describes why `JSON.parse` refused a text, and where if its message says so; that message quotes more of the text.
+ */
 export function notJson(cause: unknown): string {
   const { message } = cause as Error,
     [place] = /at position \d+/.exec(message) ?? [],
@@ -34,7 +36,7 @@ function decoded(bytes: Uint8Array, where: string): string {
   }
 }
 
-/** What JSON.parse lets pass: it keeps the last of two equal names, and builds any nesting. */
+/** Checks what JSON.parse accepts: it keeps the last of two equal names, and builds any nesting. */
 function scan(text: string, where: string, depth: number): void {
   const open: (Set<string> | undefined)[] = [];
   for (let i = 0; i < text.length; i++) {
@@ -58,7 +60,7 @@ function scan(text: string, where: string, depth: number): void {
   }
 }
 
-/** One past the closing quote of the string that opens at `start`. */
+/** Returns the index after the closing quote of the string that opens at `start`. */
 function stringEnd(text: string, start: number): number {
   let i = start + 1;
   for (; i < text.length && text[i] !== '"'; i++) if (text[i] === '\\') i++;
@@ -71,7 +73,7 @@ function isName(text: string, after: number): boolean {
   return text[i] === ':';
 }
 
-/** A quoted name with its escapes resolved; one that is no JSON is left for the parser to refuse. */
+/** Returns a quoted name with its escapes resolved; an invalid one is left for the parser to refuse. */
 function unescaped(name: string): string {
   try {
     return JSON.stringify(JSON.parse(name));

@@ -3,18 +3,18 @@ import { builtin } from './builtin.ts';
 import { download, type DownloadOptions } from './download.ts';
 import { parseJson } from './json.ts';
 
-/** Bytes that can be read in pieces: a file, a URL, an array. */
+/** Bytes that can be read by range: a file, a URL, an array. */
 export interface ByteSource {
-  /** What messages call it. */
+  /** Name in error messages. */
   readonly name: string;
-  /** Bytes in all. */
+  /** Total bytes. */
   readonly size: number;
-  /** Exactly `length` bytes from `offset`. @throws KvError if the source ends before. */
+  /** Reads exactly `length` bytes from `offset`. @throws KvError if the source ends first */
   read(offset: number, length: number): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
-/** A source over bytes in memory; `read` returns views. */
+/** Returns a source over bytes in memory; `read` returns views. */
 export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): ByteSource {
   const all = bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes);
   return {
@@ -28,14 +28,14 @@ export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): Byte
   };
 }
 
-/** What of a `File` or `Blob` is read. */
+/** The parts of a `File` or `Blob` that are used. */
 export interface FileBlob {
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
   slice(start: number, end: number): { arrayBuffer(): Promise<ArrayBuffer> };
 }
 
-/** A source over a file that a person chose, or that a browser keeps: slices of it. */
+/** Returns a source over a file that a user chose, or that a browser stores; it is read in slices. */
 export function blobSource(blob: FileBlob, name: string): ByteSource {
   const { size } = blob;
   return {
@@ -57,21 +57,21 @@ export function blobSource(blob: FileBlob, name: string): ByteSource {
 }
 
 /**
- * A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError for a
- * refusal, silence or too many bytes; the signal's reason when aborted
+ * Returns a source over an HTTP(S) URL. One request fetches all bytes, since many servers ignore ranges.
+ * @throws KvError for a refusal, silence or too many bytes; the signal's reason when aborted
  */
 export async function urlSource(url: string | URL, options?: DownloadOptions): Promise<ByteSource> {
   return bytesSource(await download(url, options), String(url));
 }
 
-/** A source over a file (Node), read piece by piece through one handle. @throws KvError if it cannot be opened. */
+/** Returns a source over a file (Node), read by range through one handle. @throws KvError if it cannot be opened */
 export async function fileSource(path: string): Promise<ByteSource> {
   const { open, stat } = builtin('node:fs/promises');
   const readable = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: NodeJS.ErrnoException) => {
       throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
     });
-  // Opening a pipe waits until somebody writes into it.
+  // Opening a pipe blocks until something writes to it.
   if (!(await readable(stat(path))).isFile()) throw new KvError(path, 'expected a readable file, got none of its kind');
   const handle = await readable(open(path));
   const size = (await handle.stat()).size;
@@ -93,7 +93,7 @@ export async function fileSource(path: string): Promise<ByteSource> {
   };
 }
 
-/** A source whose reads end with the signal's reason once it is aborted. */
+/** Wraps a source so that its reads throw the signal's reason once it is aborted. */
 export function abortable(source: ByteSource, signal: AbortSignal | undefined): ByteSource {
   if (signal === undefined) return source;
   return {
@@ -105,15 +105,15 @@ export function abortable(source: ByteSource, signal: AbortSignal | undefined): 
   };
 }
 
-/** Longer JSON than any configuration or tokenizer, bytes. */
+/** Maximum bytes of JSON, longer than any configuration or tokenizer. */
 export const maxJson: number = 2 ** 27;
 
-/** Bytes of one request to the system, which refuses 2 GiB. */
+/** Maximum bytes of one read, since the system refuses 2 GiB. */
 const maxRead = 2 ** 30;
 
 /**
- * All of a source as JSON. @throws KvError if it is not JSON, nests deeply, names something twice or is longer than 128
- * MiB.
+ * Reads a whole source as JSON.
+ * @throws KvError if it is not JSON, nests deeply, repeats a name or is longer than 128 MiB
  */
 export async function readJson(source: ByteSource): Promise<unknown> {
   if (source.size > maxJson)
