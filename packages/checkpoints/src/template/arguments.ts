@@ -1,12 +1,12 @@
 import { Float, number, truthy, typeName, UndefinedValue, type Keywords, type TemplateValue } from './values.ts';
 import { TemplateText } from './text.ts';
 
-/** What a function, a filter or a method is called with, read as Python reads it. */
+/** Arguments of a function, filter or method call, bound as Python binds them. */
 export class Arguments {
   readonly #name: string;
   readonly #values: ReadonlyMap<string, TemplateValue>;
 
-  /** @throws Error for more than `names` has, or others, or a name that is given twice */
+  /** Binds arguments to `names`. @throws Error for too many, for an unknown name, or for a name given twice */
   constructor(name: string, names: readonly string[], args: readonly TemplateValue[], keywords: Keywords) {
     if (args.length > names.length)
       throw new Error(`${name}() takes at most ${names.length} arguments, got ${args.length}`);
@@ -24,7 +24,7 @@ export class Arguments {
     return this.#values.get(name);
   }
 
-  /** @throws Error where it is not given */
+  /** Returns an argument. @throws Error if it is not given */
   need(name: string): TemplateValue {
     const value = this.get(name);
     if (value === undefined) throw new Error(`${this.#name}() missing a required argument: '${name}'`);
@@ -36,13 +36,13 @@ export class Arguments {
     return value === undefined ? otherwise : truthy(value);
   }
 
-  /** A whole number. @throws Error for what is none */
+  /** Returns an integer argument. @throws Error for any other value */
   whole(name: string, otherwise: number): number {
     const value = this.get(name);
     return value === undefined ? otherwise : whole(value);
   }
 
-  /** A text; undefined where it is not given, or None. @throws Error for what is none */
+  /** Returns a text argument; undefined if it is absent or None. @throws Error for any other value */
   text(name: string): TemplateText | undefined {
     const value = this.get(name);
     if (value === undefined || value === null || value instanceof TemplateText) return value ?? undefined;
@@ -50,7 +50,7 @@ export class Arguments {
   }
 }
 
-/** @throws Error unless Python takes it for an index */
+/** Returns a value as an index. @throws Error unless Python accepts it as one */
 export function whole(value: TemplateValue): number {
   const found = value instanceof Float ? undefined : number(value);
   if (found !== undefined) return found;

@@ -4,5 +4,5 @@ import type { RenderWork } from './work.ts';
 
 export type Filter = (value: TemplateValue, given: Arguments, work: RenderWork) => TemplateValue;
 
-/** A filter and the names of what it takes. */
+/** A filter and the names of its parameters. */
 export type FilterEntry = readonly [names: readonly string[], filter: Filter];

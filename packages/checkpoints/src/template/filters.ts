@@ -28,7 +28,7 @@ const text = (change: (value: TemplateText, given: Arguments, work: RenderWork) 
   return (value, given, work) => change(toText(value, work), given, work);
 };
 
-/** The end of a number is what Python takes, spaces around and lines below digits with it. */
+/** Integer text as Python's int() accepts it, with surrounding white space and with underscores between digits. */
 const WHOLE = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 const FLOAT = /^\s*[+-]?(?:(?:\d+(?:_\d+)*)(?:\.(?:\d+)?)?|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
 
@@ -71,7 +71,7 @@ function indent(value: TemplateValue, given: Arguments, work: RenderWork): Templ
   return made.done(value.safe);
 }
 
-/** Half to even, as Python rounds. */
+/** Rounds half to even, as Python does. */
 function round(value: TemplateValue, given: Arguments): TemplateValue {
   const [found, places] = [number(value), given.whole('precision', 0)];
   const method = given.text('method')?.text ?? 'common';
@@ -86,7 +86,7 @@ function round(value: TemplateValue, given: Arguments): TemplateValue {
   const scaled = found * scale;
   const down = Math.floor(scaled);
   const even = scaled - down === 0.5 ? down + (down % 2) : Math.round(scaled);
-  // What is printed with that many places is right where the product is not.
+  // Printing to that many places is exact where the product is not.
   const exact =
     places > 0 && places <= 100 && Math.abs(scaled - down - 0.5) > 1e-9 ? Number(found.toFixed(places)) : even / scale;
   return value instanceof Float ? new Float(exact) : exact;
@@ -245,7 +245,7 @@ const FILTERS: Readonly<Record<string, FilterEntry>> = {
 
 const NAMES: Readonly<Record<string, string>> = { count: 'length', d: 'default', e: 'escape' };
 
-/** Filters that take what another filter, a test or a form takes. */
+/** Filters that forward arguments to another filter, a test or a format. */
 const VARIADIC: Readonly<
   Record<
     string,
@@ -293,7 +293,7 @@ function select(wanted: boolean, attribute: boolean) {
   };
 }
 
-/** Nothing of what is false, None and undefined among it. */
+/** Chooses from the items of a collection; a false value, None and undefined included, has no items. */
 function chosen(
   value: TemplateValue,
   work: RenderWork,
@@ -302,7 +302,7 @@ function chosen(
   return new Iter(() => (truthy(value) ? choose(iterate(value, work)) : []));
 }
 
-/** What a filter makes of a value. @throws Error for a filter that is not known */
+/** Applies a filter by name. @throws Error for an unknown filter */
 export function filter(
   name: string,
   value: TemplateValue,
@@ -317,6 +317,6 @@ export function filter(
   return apply(value, new Arguments(name, names, args, keywords), work);
 }
 
-/** Whether there is a filter of that name. */
+/** Returns whether a filter of that name exists. */
 export const isFilter = (name: string): boolean =>
   Object.hasOwn(VARIADIC, name) || Object.hasOwn(NAMES, name) || Object.hasOwn(FILTERS, name);

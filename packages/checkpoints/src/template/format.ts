@@ -17,12 +17,12 @@ import {
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
-/** Most characters that a form may ask for: `{:999999999}`. */
+/** Maximum width that a format may ask for: `{:999999999}`. */
 const WIDEST = 2 ** 16;
 
 const FIELD = /\{\{|\}\}|\{([^{}!:]*)(?:!([rsa]))?(?::([^{}]*))?\}|[{}]/g;
 
-/** Python's `str.format`, without forms inside of forms. @throws Error for a field that is not given */
+/** Python's `str.format`, without nested formats. @throws Error for a field that is not given */
 export function format(
   form: TemplateText,
   args: readonly TemplateValue[],
@@ -71,7 +71,7 @@ function reprOf(value: TemplateValue, work: RenderWork): TemplateText {
 
 const SPEC = /^(?:(.)?([<>^=]))?([+\- ]?)(#?)(0?)(\d*)([,_]?)(?:\.(\d+))?([a-zA-Z%]?)$/su;
 
-/** One value in the form that `spec` says. */
+/** Formats one value by `spec`. */
 function shape(value: TemplateValue, spec: string, work: RenderWork): TemplateText {
   if (spec === '') return toText(value, work);
   const parts = SPEC.exec(spec);
@@ -99,7 +99,7 @@ function shape(value: TemplateValue, spec: string, work: RenderWork): TemplateTe
   return concat(work, repeat(work, filler, before), body, repeat(work, filler, missing - before));
 }
 
-/** A number of at least 0 in digits. */
+/** Formats a non-negative number in digits. */
 function numberText(value: number, float: boolean, kind: string, precision: string | undefined, group: string): string {
   const places = precision === undefined ? 6 : Number(precision);
   const grouped = (text: string): string => {
@@ -139,7 +139,7 @@ function numberText(value: number, float: boolean, kind: string, precision: stri
 
 const PERCENT = /%(?:\(([^()]{0,256})\))?([-+ 0#]*)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
 
-/** Python's `%` on a text. @throws Error for fewer or more values than its form has */
+/** Python's `%` on a string. @throws Error for fewer or more values than the format has */
 export function percent(form: TemplateText, values: TemplateValue, work: RenderWork): TemplateText {
   const made = new TextBuilder(work);
   const list = values instanceof Tuple ? values.items : [values];

@@ -14,10 +14,10 @@ import {
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
-/** Items of a range, which Jinja's sandbox bounds too, and characters of the form of a date. */
+/** Maximum items of a range, which Jinja's sandbox bounds too, and characters of a date format. */
 const LIMITS = { range: 100_000, date: 2 ** 8 } as const;
 
-/** What transformers' environment knows by name; `refuse` is told what `raise_exception` says. */
+/** Returns the globals of transformers' Jinja environment; `refuse` receives the message of `raise_exception`. */
 export function globals(work: RenderWork, refuse: (message: string) => never): Map<string, TemplateValue> {
   const functions: readonly Callable[] = [
     new Callable('range', range),
@@ -112,17 +112,17 @@ function strftime(now: Date, form: TemplateValue | undefined): string {
     T: () => `${digits(now.getHours())}:${digits(now.getMinutes())}:${digits(now.getSeconds())}`,
     '%': () => '%',
   };
-  // `-` leaves out the zeros before a number, as the C library of Linux does.
+  // `-` leaves out leading zeros, as in the C library of Linux.
   return form.text.replace(/%(-?)([a-zA-Z%])/g, (all, bare: string, letter: string) => {
     const part = parts[letter]?.();
     return part === undefined ? all : bare === '' ? part : part.replace(/^0+(?=\d)/, '');
   });
 }
 
-/** The roles that are the protocol's own words: some templates make a control token of one. */
+/** Roles that belong to the protocol: some templates make a control token of one. */
 const ROLES: readonly string[] = ['system', 'developer', 'user', 'assistant', 'tool', 'function', 'ipython', 'model'];
 
-/** A conversation's messages: every text in them is given by it, but roles of the protocol. */
+/** Converts messages; all their text counts as coming from the conversation, except the protocol's roles. */
 export function givenMessages(messages: readonly unknown[]): TemplateValue {
   return messages.map((message) => {
     const made = fromConversation(message);
@@ -133,7 +133,7 @@ export function givenMessages(messages: readonly unknown[]): TemplateValue {
   });
 }
 
-/** A value of JSON, its texts given by the conversation. @throws Error for what JSON has not */
+/** Converts a JSON value; its texts count as coming from the conversation. @throws Error for what JSON cannot hold */
 export function fromConversation(value: unknown): TemplateValue {
   if (value === null || typeof value === 'boolean') return value;
   if (typeof value === 'string') return TemplateText.given(value);
@@ -146,6 +146,6 @@ export function fromConversation(value: unknown): TemplateValue {
   return dict;
 }
 
-/** What a list of function signatures is to a template; None for none. */
+/** Converts a list of function signatures; undefined becomes None. */
 export const givenTools = (tools: readonly unknown[] | undefined): TemplateValue =>
   tools === undefined ? null : fromConversation(tools);

@@ -5,14 +5,14 @@ import type { RenderWork } from './work.ts';
 /** Options of Python's `json.dumps`. */
 export interface JsonOptions {
   readonly ascii: boolean;
-  /** What a level is set in by; undefined for all on one line. */
+  /** Indentation of one level; undefined puts everything on one line. */
   readonly indent: string | undefined;
   readonly item: TemplateText;
   readonly key: TemplateText;
   readonly sorted: boolean;
 }
 
-/** Python's `json.dumps`. @throws Error for what JSON has no form for */
+/** Python's `json.dumps`. @throws Error for a value that JSON cannot hold */
 export function json(value: TemplateValue, options: JsonOptions, work: RenderWork): TemplateText {
   const made = new TextBuilder(work);
   write(value, options, made, work, '\n');

@@ -20,11 +20,11 @@ import {
 } from './values.ts';
 import type { RenderWork } from './work.ts';
 
-/** A value without its capitals, unless case counts. */
+/** Lower-cases a value, unless case counts. */
 const folded = (value: TemplateValue, given: Arguments): TemplateValue =>
   value instanceof TemplateText && !given.flag('case_sensitive') ? new TemplateText(value.text.toLowerCase()) : value;
 
-/** What an item is looked at by: a field of it, itself for none. */
+/** Returns the sort or group key of an item: the named field, or the item itself if none is named. */
 function key(item: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   const attribute = given.get('attribute') ?? null;
   if (attribute instanceof TemplateText && attribute.text.includes(','))
@@ -32,7 +32,7 @@ function key(item: TemplateValue, given: Arguments, work: RenderWork): TemplateV
   return folded(attribute === null ? item : path(item, attribute, work), given);
 }
 
-/** Items in the order of what they are looked at by; those alike stay as they are. */
+/** Sorts items by their keys; the sort is stable. */
 function sorted(
   items: readonly TemplateValue[],
   by: (item: TemplateValue) => TemplateValue,

@@ -16,8 +16,9 @@ import {
 import type { RenderWork } from './work.ts';
 
 /**
- * `object.key`, or `object[key]` unless `attribute`: methods come first in the one, items in the other. Undefined where
- * there is neither. @throws Error for a field of what is undefined itself
+ * Evaluates `object.key` (`attribute`), which prefers methods, or `object[key]`, which prefers items. Returns undefined
+ * if there is neither.
+ * @throws Error for a field of an undefined value
  */
 export function itemOf(object: TemplateValue, key: TemplateValue, attribute: boolean, work: RenderWork): TemplateValue {
   if (object instanceof UndefinedValue) throw new Error(object.what);
@@ -58,7 +59,7 @@ function subscript(object: TemplateValue, key: TemplateValue): TemplateValue | u
   return at(lengthOf(object.text), (i) => object.slice(begins?.[i] ?? i, begins?.[i + 1] ?? i + 1));
 }
 
-/** A field of a field of an item: `a.b.0`. */
+/** Returns a nested field of an item: `a.b.0`. */
 export function path(item: TemplateValue, attribute: TemplateValue, work: RenderWork): TemplateValue {
   if (!(attribute instanceof TemplateText)) return itemOf(item, attribute, false, work);
   work.spend(attribute.text.length);
@@ -70,7 +71,7 @@ export function path(item: TemplateValue, attribute: TemplateValue, work: Render
     );
 }
 
-/** Python's slices. @throws Error for what has none */
+/** Python's slices. @throws Error for a value that cannot be sliced */
 export function slice(
   object: TemplateValue,
   from: number | null,

@@ -16,7 +16,10 @@ import type { RenderWork } from './work.ts';
 
 type Method<T> = (self: T, args: readonly TemplateValue[], keywords: Keywords, work: RenderWork) => TemplateValue;
 
-/** The method of a value that a template may call; undefined where there is none. @throws Error for one that changes it */
+/**
+ * Returns a method that a template may call, or undefined if there is none.
+ * @throws Error for one that mutates the value
+ */
 export function methodOf(value: TemplateValue, name: string, work: RenderWork): Callable | undefined {
   const bind = <T>(methods: ReadonlyMap<string, Method<T>>, self: T): Callable | undefined => {
     const method = methods.get(name);
@@ -92,11 +95,11 @@ const LIST = new Map<string, Method<readonly TemplateValue[]>>([
   ],
 ]);
 
-/** Python's white space. */
+/** White space as Python defines it. */
 const SPACE = /[\s\x1c-\x1f\x85]/u;
 const isSpace = (char: string): boolean => char !== '\ufeff' && SPACE.test(char);
 
-/** Without the characters at its ends that are of `chars`, white space for none. */
+/** Strips characters of `chars` from the ends; white space if none are given. */
 export function strip(
   text: TemplateText,
   chars: TemplateText | undefined,
@@ -149,7 +152,7 @@ function split(
   }
   let [from, to] = [0, text.text.length];
   if (by === undefined) {
-    // White space at an end goes, but where it is left over behind the most splits.
+    // White space at an end is dropped, unless it belongs to the remainder after the last allowed split.
     const goes = (near: boolean): boolean => near || most < 0 || cuts.length <= most;
     const start = (): void => {
       if (cuts[0]?.[0] === 0 && goes(!fromRight)) from = (cuts.shift() as [number, number])[1];
@@ -171,7 +174,7 @@ function split(
   return parts;
 }
 
-/** Lines as Python cuts them, without their ends unless `keep`. */
+/** Splits lines as Python does, without their line ends unless `keep`. */
 export function lines(text: TemplateText, keep: boolean, work: RenderWork): TemplateText[] {
   work.spend(text.text.length);
   const found: TemplateText[] = [];
@@ -185,7 +188,7 @@ export function lines(text: TemplateText, keep: boolean, work: RenderWork): Temp
   return found;
 }
 
-/** First letter in capitals, the rest small. */
+/** Capitalises the first letter and lower-cases the rest. */
 export function capitalize(text: TemplateText, work: RenderWork): TemplateText {
   const first = text.text === '' ? 0 : (text.text.codePointAt(0) as number) > 0xffff ? 2 : 1;
   const up = text.slice(0, first).map(work, (part) => part.toUpperCase());
@@ -196,14 +199,14 @@ export function capitalize(text: TemplateText, work: RenderWork): TemplateText {
   );
 }
 
-/** Python's `str.title`: letters behind letters are small, all others capitals. */
+/** Python's `str.title`: letters that follow letters are small, all others capitals. */
 function title(text: TemplateText, work: RenderWork): TemplateText {
   return text.map(work, (part) =>
     part.replace(/(\p{L})(\p{L}*)/gu, (_, first: string, rest: string) => first.toUpperCase() + rest.toLowerCase()),
   );
 }
 
-/** In the middle, or at one end, of `width` characters. */
+/** Pads to `width` characters, at one end or around the middle. */
 export function pad(
   text: TemplateText,
   width: number,
@@ -255,7 +258,7 @@ function span(self: TemplateText, from: TemplateValue | undefined, to: TemplateV
   return [...self.text].slice(from === null ? 0 : whole(from), end).join('');
 }
 
-/** Where a text is in another, in characters; -1 for nowhere. */
+/** Returns the index of a text in another, in characters; -1 if it does not occur. */
 const found =
   (last: boolean, needed: boolean): Method<TemplateText> =>
   (self, [part, from, to], _, work) => {

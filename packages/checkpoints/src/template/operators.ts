@@ -15,7 +15,7 @@ import {
 } from './values.ts';
 import { ITEM, type RenderWork } from './work.ts';
 
-/** Whether `a operator b`, for an operator that compares; undefined for another. */
+/** Returns the result of a comparison; undefined if the operator is not a comparison. */
 export function comparison(
   operator: string,
   a: TemplateValue,
@@ -45,7 +45,7 @@ export function comparison(
 
 export const COMPARES: readonly string[] = ['==', '!=', '<', '<=', '>', '>=', 'in', 'not in'];
 
-/** What Python's operator makes of two values. @throws Error for values that it does not take */
+/** Applies one of Python's operators to two values. @throws Error for unsupported operands */
 export function operate(operator: string, a: TemplateValue, b: TemplateValue, work: RenderWork): TemplateValue {
   if (operator === '~') return concat(work, toText(a, work), toText(b, work));
   if (operator === '%' && a instanceof TemplateText) return percent(a, b, work);
@@ -124,7 +124,7 @@ export function sign(operator: string, value: TemplateValue): TemplateValue {
   return value instanceof Float ? new Float(signed) : signed === 0 ? 0 : signed;
 }
 
-/** The values of an unpacking. @throws Error unless there are as many as names */
+/** Returns the values of an unpacking. @throws Error unless there are as many as names */
 export function unpack(value: TemplateValue, count: number, work: RenderWork): readonly TemplateValue[] {
   const items = iterate(value, work);
   if (items.length === count) return items;

@@ -22,12 +22,15 @@ import { whole } from './arguments.ts';
 import { LoopState, TemplateScope } from './scope.ts';
 import type { RenderWork } from './work.ts';
 
-/** How a block ended, where not at its end. */
+/** How a block ended early. */
 type Ended = 'break' | 'continue' | undefined;
 
 const NO_KEYWORDS: Keywords = new Map();
 
-/** Renders a parsed template as Jinja does, and counts what it does. @throws Error for what Jinja refuses, or too much */
+/**
+ * Renders a parsed template as Jinja does, counting its work.
+ * @throws Error for what Jinja refuses, or for too much work
+ */
 export class Renderer {
   readonly #work: RenderWork;
   readonly #uses = new WeakMap<TemplateNode, ReadonlySet<string>>();
@@ -111,7 +114,7 @@ export class Renderer {
         this.#assign(node.loopvar, item, own);
         return truthy(this.#value(node.iterable.test, own));
       });
-    // Jinja takes a loop for empty unless an iteration comes to its end.
+    // Jinja treats a loop as empty unless an iteration runs to its end.
     let empty = true;
     const state = new LoopState(items, this.#work);
     for (const item of items) {
@@ -258,7 +261,7 @@ export class Renderer {
     return test(name.slice(TEST.length + (not ? NOT.length : 0)), operand, args, this.#work) !== not;
   }
 
-  /** A macro, or the body of a call, over the names that are known where it stands. */
+  /** Makes a macro, or the body of a call, that closes over the names known where it is defined. */
   #macro(node: TemplateNode, name: string, parameters: readonly TemplateNode[], defined: TemplateScope): Callable {
     const uses = this.#specials(node);
     const fail = (what: string): never => {
@@ -292,7 +295,7 @@ export class Renderer {
     });
   }
 
-  /** Which of the names that a macro has without naming them its body uses. */
+  /** Returns which of a macro's implicit names its body uses. */
   #specials(node: TemplateNode): ReadonlySet<string> {
     const known = this.#uses.get(node);
     if (known !== undefined) return known;

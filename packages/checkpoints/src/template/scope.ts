@@ -10,7 +10,7 @@ const CONSTANTS: ReadonlyMap<string, TemplateValue> = new Map<string, TemplateVa
   ['None', null],
 ]);
 
-/** Names of a block, above those of the blocks around it. */
+/** Names of a block; a lookup falls back to the enclosing blocks. */
 export class TemplateScope {
   readonly #around: TemplateScope | undefined;
   readonly #own: Map<string, TemplateValue>;
@@ -35,7 +35,7 @@ export class TemplateScope {
   }
 }
 
-/** `loop` in a loop over `items`. */
+/** The `loop` variable of a loop over `items`. */
 export class LoopState {
   readonly #items: readonly TemplateValue[];
   readonly #work: RenderWork;
@@ -46,7 +46,7 @@ export class LoopState {
     [this.#items, this.#work] = [items, work];
   }
 
-  /** `loop` of the next item. */
+  /** Returns the `loop` of the next item. */
   next(): Callable {
     const at = ++this.#at;
     const fail = (): never => {

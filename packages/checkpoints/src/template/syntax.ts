@@ -5,7 +5,7 @@ import { isTest } from './tests.ts';
 /** A node of a parsed template. */
 export interface TemplateNode {
   readonly type: string;
-  // The library names fields by the type of the node, and exports none of these types.
+  // The library names fields by the type of the node and exports none of these types.
   readonly [field: string]: any;
 }
 
@@ -14,15 +14,16 @@ interface Token {
   readonly value: string;
 }
 
-/** Stands where parentheses were, for operators that parentheses separate. */
+/** Marks where parentheses were, for operators that parentheses separate. */
 export const GROUP = ' group';
-/** Begins the name of a test that is written as a filter. */
+/** Prefix of a test that is rewritten as a filter. */
 export const TEST = ' is ';
 export const NOT = 'not ';
 
 /**
- * A template as the library's parser reads it, in Jinja's grammar: tests with arguments, chains of comparisons, the
- * precedence of `~`, and raw blocks are put in terms that the parser has. @throws Error for what is no template
+ * Parses a template with the library's parser, in Jinja's grammar: tests with arguments, chained comparisons, the
+ * precedence of `~` and raw blocks are rewritten into terms that the parser has.
+ * @throws Error for an invalid template
  */
 export function parseTemplate(source: string): TemplateNode {
   const tokens = tokenize(withoutRaw(source), { lstrip_blocks: true, trim_blocks: true }) as Token[];
@@ -33,7 +34,7 @@ export function parseTemplate(source: string): TemplateNode {
 
 const RAW = /\{%([-+]?)\s*raw\s*(-?)%\}([\s\S]*?)\{%([-+]?)\s*endraw\s*([-+]?)%\}/g;
 
-/** What stands between `raw` and `endraw` as a text in an expression. */
+/** Rewrites the text between `raw` and `endraw` as a string expression. */
 function withoutRaw(source: string): string {
   return source.replace(RAW, (_, before: string, after: string, text: string, end: string, last: string) => {
     let inner = after === '-' ? text.trimStart() : text;
@@ -53,12 +54,12 @@ const LITERALS: readonly string[] = ['Identifier', 'StringLiteral', 'NumericLite
 /** Words that cannot begin the argument of a test. */
 const AFTER_TEST: readonly string[] = ['else', 'or', 'and'];
 
-/** Words that an operand, and so a tuple, may stand behind. */
+/** Words that may precede an operand, and so a tuple. */
 const BEFORE_OPERAND: readonly string[] = ['in', 'not', 'and', 'or', 'if', 'elif', 'else', 'is'];
-/** Makes a tuple of a list. */
+/** Name of the filter that makes a tuple of a list. */
 export const TUPLE = ' tuple';
 
-/** Tuples of one value or none, and commas behind the last value: the library's grammar has neither. */
+/** Rewrites tuples of one value or none, and trailing commas, which the library's grammar lacks. */
 function asLists(tokens: readonly Token[]): Token[] {
   const made: Token[] = [];
   const open: { at: number; commas: number }[] = [];
@@ -88,7 +89,7 @@ function asLists(tokens: readonly Token[]): Token[] {
   return made;
 }
 
-/** Tests as filters, which may have arguments in the library's grammar, and marks where parentheses end. */
+/** Rewrites tests as filters, which may have arguments in the library's grammar, and marks where parentheses end. */
 function asFilters(tokens: readonly Token[]): Token[] {
   const made: Token[] = [];
   const word = (i: number, ...words: readonly string[]): boolean =>
@@ -101,7 +102,7 @@ function asFilters(tokens: readonly Token[]): Token[] {
     }
     return tokens.length;
   };
-  /** Where an operand that begins at `i` ends. */
+  /** Returns the index of the end of an operand that begins at `i`. */
   const operand = (i: number): number => {
     let at = (tokens[i] as Token).type in BRACKETS ? closing(i) : i + 1;
     for (;;) {
@@ -111,7 +112,7 @@ function asFilters(tokens: readonly Token[]): Token[] {
       else return at;
     }
   };
-  /** The loop's own `in` is no operator. */
+  /** Whether the next `in` belongs to a `for` and is not an operator. */
   let loops = false;
   const ends: number[] = [];
   for (let i = 0; i < tokens.length; i++) {
@@ -144,7 +145,7 @@ function asFilters(tokens: readonly Token[]): Token[] {
       throw new Error("expected the name of a test after 'is'");
     made.push({ type: 'Pipe', value: '|' }, { type: 'Identifier', value: `${TEST}${not}${name.value}` });
     if (word(i + 1, 'if', 'is')) throw new Error(`'${tokens[i + 1]?.value}' behind a test without parentheses`);
-    // Jinja reads these as its argument, which is refused once it runs.
+    // Jinja reads these as the test's argument, which fails at run time.
     if (word(i + 1, 'in', 'not')) {
       made.push(
         { type: 'OpenParen', value: '(' },
@@ -171,7 +172,7 @@ function asFilters(tokens: readonly Token[]): Token[] {
 const parts = (node: unknown): readonly unknown[] =>
   typeof node !== 'object' || node === null ? [] : node instanceof Map ? [...node].flat() : Object.values(node);
 
-/** `a + b ~ c` is `a + (b ~ c)`. */
+/** Regroups `a + b ~ c` as `a + (b ~ c)`. */
 function regroup(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node;
   if (Array.isArray(node)) return node.map(regroup);
@@ -185,11 +186,11 @@ function regroup(node: unknown): unknown {
   return { ...left, right: { ...own, left: left.right } };
 }
 
-/** Nodes whose parts Jinja looks at only once they run, and those whose bodies it looks at in any case. */
+/** Nodes whose parts Jinja checks only when they run, and nodes whose bodies it always checks. */
 const SOFT: readonly string[] = ['If', 'Ternary', 'SelectExpression'];
 const HARD: readonly string[] = ['For', 'Macro', 'CallStatement', 'FilterStatement'];
 
-/** @throws Error for a filter or a test that Jinja does not know, unless it stands where it may never run. */
+/** Checks names of filters and tests. @throws Error for one that Jinja does not know, unless it may never run */
 function checkNames(node: unknown, soft: boolean): void {
   const { type, filter } = (node ?? {}) as Partial<TemplateNode>;
   if (type === 'FilterExpression' || type === 'FilterStatement') {

@@ -33,7 +33,7 @@ const cased =
     return text === change(text) && text !== other(text, change);
   };
 
-/** A text without letters is neither small nor in capitals. */
+/** A text without letters is neither lower nor upper case. */
 const other = (text: string, change: (text: string) => string): string =>
   change('a') === 'a' ? text.toUpperCase() : text.toLowerCase();
 
@@ -50,7 +50,7 @@ const [greater, least, less, most] = [
   ordered('<=', (order) => order <= 0),
 ];
 
-/** Jinja's tests, with the arguments that each takes. */
+/** Jinja's tests, each with its number of arguments. */
 const TESTS: Readonly<Record<string, readonly [Test, number]>> = {
   boolean: [(value) => typeof value === 'boolean', 0],
   callable: [(value) => value instanceof Callable || value instanceof UndefinedValue, 0],
@@ -91,7 +91,7 @@ function numberOf(value: TemplateValue): number {
   throw new Error('a test of a number, for what is none');
 }
 
-/** @throws Error for a test that Jinja does not know, or with other arguments than it takes */
+/** Applies a test by name. @throws Error for a test that Jinja does not know, or for a wrong number of arguments */
 export function test(name: string, value: TemplateValue, args: readonly TemplateValue[], work: RenderWork): boolean {
   const found = Object.hasOwn(TESTS, name) ? TESTS[name] : undefined;
   if (found === undefined) throw new Error(`No test named '${name}'.`);
@@ -100,5 +100,5 @@ export function test(name: string, value: TemplateValue, args: readonly Template
   return found[0](value, args, work);
 }
 
-/** Whether there is a test of that name. */
+/** Returns whether a test of that name exists. */
 export const isTest = (name: string): boolean => Object.hasOwn(TESTS, name);

@@ -1,13 +1,13 @@
 import type { RenderWork } from './work.ts';
 
 /**
- * A text that knows which of its characters the conversation gave: `spans` are the `[from, to)` of those, in order,
- * apart from each other, one flat list. Whatever a template does to a text, the spans follow.
+ * A string that records which of its characters come from the conversation: `spans` is a flat list of their `[from,
+ * to)` ranges, ordered and disjoint. Every text operation of a template carries the spans along.
  */
 export class TemplateText {
   readonly text: string;
   readonly spans: readonly number[];
-  /** Whether `|safe` or `|escape` made it, so that what is joined to it is escaped (Python's `Markup`). */
+  /** Whether `|safe` or `|escape` made it, so that text joined to it is escaped (Python's `Markup`). */
   readonly safe: boolean;
 
   constructor(text: string, spans: readonly number[] = NONE, safe = false) {
@@ -16,12 +16,12 @@ export class TemplateText {
     this.safe = safe;
   }
 
-  /** A text that all comes from the conversation. */
+  /** Returns a text that comes entirely from the conversation. */
   static given(text: string): TemplateText {
     return new TemplateText(text, text === '' ? NONE : [0, text.length]);
   }
 
-  /** The characters `[from, to)`, counted in UTF-16 units. */
+  /** Returns the characters `[from, to)`, counted in UTF-16 units. */
   slice(from: number, to = this.text.length): TemplateText {
     if (from === 0 && to === this.text.length) return this;
     if (this.spans === NONE || to <= from) return new TemplateText(this.text.slice(from, to), NONE, this.safe);
@@ -35,7 +35,7 @@ export class TemplateText {
     return safe === this.safe ? this : new TemplateText(this.text, this.spans, safe);
   }
 
-  /** What `change` makes of the text where it makes nothing else of its characters one by one. */
+  /** Applies `change`, which must act on characters independently; if the length changes, run by run. */
   map(work: RenderWork, change: (text: string) => string): TemplateText {
     const whole = change(this.text);
     if (this.spans === NONE || whole.length === this.text.length) {
@@ -47,7 +47,7 @@ export class TemplateText {
     return made.done(this.safe);
   }
 
-  /** Its runs of given and of other characters. */
+  /** Yields its runs of conversation text and of other text. */
   *runs(): Generator<TemplateText> {
     let at = 0;
     for (let i = 0; i < this.spans.length; i += 2) {
@@ -62,7 +62,7 @@ export class TemplateText {
 
 export const NONE: readonly number[] = [];
 
-/** Index of the first span that ends behind `at`. */
+/** Returns the index of the first span that ends after `at`. */
 function firstAfter(spans: readonly number[], at: number): number {
   let [low, high] = [0, spans.length / 2];
   while (low < high) {
@@ -73,7 +73,7 @@ function firstAfter(spans: readonly number[], at: number): number {
   return 2 * low;
 }
 
-/** Puts texts behind each other; spans that meet become one. */
+/** Concatenates texts; adjacent spans are merged. */
 export class TextBuilder {
   readonly #work: RenderWork;
   readonly #parts: string[] = [];
@@ -84,7 +84,10 @@ export class TextBuilder {
     this.#work = work;
   }
 
-  /** With `given`, all of it counts as given by the conversation. @throws Error before a text becomes too long */
+  /**
+   * Appends a part; with `given`, all of it counts as coming from the conversation.
+   * @throws Error before the text becomes too long
+   */
   add(part: TemplateText | string, given = false): this {
     const { text, spans } = typeof part === 'string' ? { text: part, spans: NONE } : part;
     if (text === '') return this;
@@ -107,14 +110,14 @@ export class TextBuilder {
   }
 }
 
-/** Texts behind each other. */
+/** Concatenates texts. */
 export function concat(work: RenderWork, ...parts: readonly (TemplateText | string)[]): TemplateText {
   const made = new TextBuilder(work);
   for (const part of parts) made.add(part);
   return made.done();
 }
 
-/** Texts with one between each two. */
+/** Joins texts with a separator. */
 export function join(
   work: RenderWork,
   between: TemplateText | string,
@@ -129,7 +132,7 @@ export function join(
   return made.done();
 }
 
-/** A text again and again. @throws Error before it becomes too long */
+/** Repeats a text. @throws Error before it becomes too long */
 export function repeat(work: RenderWork, part: TemplateText, times: number): TemplateText {
   if (part.text === '' || times <= 0) return new TemplateText('');
   work.made(part.text.length * times);
@@ -139,7 +142,7 @@ export function repeat(work: RenderWork, part: TemplateText, times: number): Tem
   return made.done();
 }
 
-/** Python's `str.replace`: at most `count` of them, all for a negative one. */
+/** Python's `str.replace`: at most `count` replacements, all if it is negative. */
 export function replace(
   work: RenderWork,
   text: TemplateText,
@@ -164,7 +167,7 @@ export function replace(
   return made.add(text.slice(done)).done();
 }
 
-/** `[start, end)` of each code point, as Python counts characters. */
+/** Yields `[start, end)` of each code point, which is how Python counts characters. */
 export function* points(text: string): Generator<[number, number]> {
   for (let at = 0; at < text.length; ) {
     const end = at + ((text.codePointAt(at) as number) > 0xffff ? 2 : 1);
@@ -175,7 +178,7 @@ export function* points(text: string): Generator<[number, number]> {
 
 const PAIRS = /[\ud800-\udbff][\udc00-\udfff]/;
 
-/** Characters of a text, as Python counts them. */
+/** Returns the length in characters, as Python counts them. */
 export function lengthOf(text: string): number {
   if (!PAIRS.test(text)) return text.length;
   let length = 0;
@@ -183,18 +186,18 @@ export function lengthOf(text: string): number {
   return length;
 }
 
-/** Where each character begins, and the end; undefined where character `i` begins at unit `i`. */
+/** Returns the index at which each character begins, and the end; undefined if every character is one unit. */
 export function starts(text: string): readonly number[] | undefined {
   return PAIRS.test(text) ? [...Array.from(points(text), ([start]) => start), text.length] : undefined;
 }
 
-/** The order of Python's strings: by code points. */
+/** Python's order of strings: by code points. */
 export function compareText(a: string, b: string): number {
   const most = Math.min(a.length, b.length);
   for (let i = 0; i < most; i++) {
     const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
     if (x === y) continue;
-    // Units of pairs stand for code points above all others.
+    // Surrogate units stand for code points above all others.
     const lifted = (unit: number): number => (unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit);
     return lifted(x) < lifted(y) ? -1 : 1;
   }
@@ -209,7 +212,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '"': '&#34;',
 };
 
-/** Text with the characters of HTML escaped, unless it is safe already. */
+/** Escapes HTML characters, unless the text is marked safe. */
 export function escapeHtml(work: RenderWork, text: TemplateText): TemplateText {
   if (text.safe) return text;
   return text.map(work, (part) => part.replace(/[&<>'"]/g, (char) => ESCAPES[char] as string)).as(true);

@@ -1,7 +1,7 @@
 import { compareText, concat, starts, TemplateText, TextBuilder } from './text.ts';
 import { ITEM, type RenderWork } from './work.ts';
 
-/** What a template works with: Python's values, as far as templates meet them. Whole numbers are JavaScript's. */
+/** A value in a template: Python's values as far as templates meet them. Integers are JavaScript numbers. */
 export type TemplateValue =
   | null
   | boolean
@@ -18,7 +18,7 @@ export type TemplateValue =
   | Callable
   | UndefinedValue;
 
-/** A number that Python prints with a point. */
+/** A number that Python prints with a decimal point. */
 export class Float {
   readonly value: number;
   constructor(value: number) {
@@ -26,7 +26,7 @@ export class Float {
   }
 }
 
-/** What a name or a field stands for that is not there; `what` is the complaint of whatever cannot do without. */
+/** An undefined name or field; `what` is the error message of any operation that needs its value. */
 export class UndefinedValue {
   readonly what: string;
   constructor(what: string) {
@@ -41,10 +41,10 @@ export class Tuple {
   }
 }
 
-/** What `groupby` makes: a tuple whose items have names, too. */
+/** An item of `groupby`: a tuple whose items also have names. */
 export class GroupTuple extends Tuple {}
 
-/** `range(...)`: as long as it says, without a list in memory until it is looped over. */
+/** `range(...)`; not materialised until it is looped over. */
 export class RangeValue {
   readonly start: number;
   readonly step: number;
@@ -67,7 +67,7 @@ export class DictView {
   }
 }
 
-/** A generator: made when it is first looped over, and empty after that. */
+/** A generator: evaluated when first looped over, and empty afterwards. */
 export class Iter {
   #make: (() => readonly TemplateValue[]) | undefined;
   constructor(make: () => readonly TemplateValue[]) {
@@ -91,14 +91,14 @@ export type Keywords = ReadonlyMap<string, TemplateValue>;
 export class Callable {
   readonly name: string;
   readonly call: (args: readonly TemplateValue[], keywords: Keywords) => TemplateValue;
-  /** Fields of the object that it stands for, such as `loop`. */
+  /** Fields of the object that it represents, such as `loop`. */
   readonly fields: { get(name: string): TemplateValue | undefined } | undefined;
   constructor(name: string, call: Callable['call'], fields?: Callable['fields']) {
     [this.name, this.call, this.fields] = [name, call, fields];
   }
 }
 
-/** A dict in order; keys keep where they come from. */
+/** A dict in insertion order; keys keep their origin spans. */
 export class Dict {
   readonly #entries = new Map<unknown, readonly [TemplateValue, TemplateValue]>();
 
@@ -120,7 +120,7 @@ export class Dict {
   }
 }
 
-/** What keys that Python holds for equal have in common. @throws Error for a key that can change */
+/** Returns a value that is the same for keys that Python holds equal. @throws Error for a mutable key */
 export function hash(key: TemplateValue): unknown {
   if (key instanceof TemplateText) return `t${key.text}`;
   if (key instanceof Float) return key.value;
@@ -132,7 +132,7 @@ export function hash(key: TemplateValue): unknown {
   return key;
 }
 
-/** What Python calls the type of a value. */
+/** Returns Python's type name of a value. */
 export function typeName(value: TemplateValue): string {
   if (value === null) return 'NoneType';
   if (typeof value === 'boolean') return 'bool';
@@ -153,14 +153,14 @@ export function typeName(value: TemplateValue): string {
   return names.find(([type]) => value instanceof type)?.[1] ?? 'object';
 }
 
-/** The number that a value is, if it is one; True is 1. */
+/** Returns a value as a number, if it is one; True is 1. */
 export function number(value: TemplateValue): number | undefined {
   if (typeof value === 'number') return value;
   if (typeof value === 'boolean') return Number(value);
   return value instanceof Float ? value.value : undefined;
 }
 
-/** Items of a value that has a length, without looking at them. */
+/** Returns the length of a value that has one, without looking at its items. */
 export function lengthOfValue(value: TemplateValue): number | undefined {
   if (Array.isArray(value)) return value.length;
   if (value instanceof Tuple || value instanceof DictView) return value.items.length;
@@ -174,7 +174,7 @@ export function truthy(value: TemplateValue): boolean {
   return number(value) !== undefined ? number(value) !== 0 : value !== null && lengthOfValue(value) !== 0;
 }
 
-/** What a loop goes over. @throws Error for what is no collection */
+/** Returns the items that a loop iterates over. @throws Error for a value that is not iterable */
 export function iterate(value: TemplateValue, work: RenderWork): readonly TemplateValue[] {
   const items = itemsOf(value);
   if (items === undefined) throw new Error(`'${typeName(value)}' object is not iterable`);
@@ -219,7 +219,7 @@ export function equal(a: TemplateValue, b: TemplateValue, work: RenderWork): boo
   return false;
 }
 
-/** Python's order: below 0 where `a < b`. @throws Error for values that have none; `operator` is what asks. */
+/** Python's order: negative if `a < b`. `operator` is named in the error. @throws Error for unordered values */
 export function compare(a: TemplateValue, b: TemplateValue, work: RenderWork, operator = '<'): number {
   work.spend(1);
   if (a instanceof TemplateText && b instanceof TemplateText) {
@@ -245,7 +245,7 @@ export function compare(a: TemplateValue, b: TemplateValue, work: RenderWork, op
   throw new Error(`'${operator}' not supported between instances of '${typeName(a)}' and '${typeName(b)}'`);
 }
 
-/** Whether Python's `in` finds it. */
+/** Python's `in`. */
 export function contains(container: TemplateValue, item: TemplateValue, work: RenderWork): boolean {
   if (container instanceof TemplateText) {
     if (!(item instanceof TemplateText))
@@ -266,7 +266,7 @@ export function toText(value: TemplateValue, work: RenderWork): TemplateText {
   return made.done();
 }
 
-/** Python's `repr`. @throws Error for what Python prints with an address */
+/** Python's `repr`. @throws Error for a value that Python prints with an address */
 export function repr(value: TemplateValue, made: TextBuilder, work: RenderWork): void {
   work.spend(1);
   const list = (open: string, items: readonly TemplateValue[], close: string): void => {
@@ -299,12 +299,12 @@ export function repr(value: TemplateValue, made: TextBuilder, work: RenderWork):
   } else throw new Error(`a ${typeName(value)} that is printed`);
 }
 
-/** A whole number in digits. */
+/** Formats an integer in digits. */
 export function wholeText(value: number): string {
   return Math.abs(value) < 1e21 ? String(value === 0 ? 0 : value) : BigInt(value).toString();
 }
 
-/** A float as Python prints it. */
+/** Formats a float as Python does. */
 export function floatText(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value < 0 ? '-inf' : 'inf';
   if (value === 0) return Object.is(value, -0) ? '-0.0' : '0.0';

@@ -3,29 +3,29 @@ import { object, show } from '../read/fields.ts';
 import { spaceAfter, spaceBefore } from './normalizer.ts';
 import type { WorkLimit } from './work.ts';
 
-/** A token that is looked for in the text itself, before anything else happens to it. */
+/** A token that is matched in the raw text, before any other step. */
 export interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** No text: left out when decoding. */
+  /** Not text: left out when decoding. */
   readonly special: boolean;
-  /** Looked for after the normalizer, in its normalised form. */
+  /** Matched after the normalizer, in its normalised form. */
   readonly normalized: boolean;
-  /** Takes the white space before it, or after it. */
+  /** Also takes the white space before it (`lstrip`) or after it (`rstrip`). */
   readonly lstrip: boolean;
   readonly rstrip: boolean;
-  /** Only where no letter, digit or underscore touches it. */
+  /** Matches only if no letter, digit or underscore is adjacent. */
   readonly singleWord: boolean;
 }
 
-/** A part of a text: an added token, or what lies between two. */
+/** A section of a text: an added token, or the text between two. */
 export interface Section {
   readonly from: number;
   readonly to: number;
   readonly token?: AddedToken;
 }
 
-/** The `added_tokens` of a tokenizer.json. @throws KvError for one without an id or content. */
+/** Reads the `added_tokens` of a tokenizer.json. @throws KvError for one without an id or content */
 export function addedTokens(json: unknown, where: string): readonly AddedToken[] {
   if (json == null) return [];
   if (!Array.isArray(json)) throw new KvError(where, `added_tokens must be a list, got ${show(json)}`);
@@ -49,12 +49,12 @@ export function addedTokens(json: unknown, where: string): readonly AddedToken[]
 }
 
 /**
- * The largest vocabularies have a million tokens, their longest token a few hundred characters, and their longest added
+ * Limits. The largest vocabularies have a million tokens, the longest token a few hundred characters, the longest added
  * token a few dozen.
  */
 const MOST = { id: 2 ** 22, token: 2 ** 12, added: 2 ** 9, addedTogether: 2 ** 21 } as const;
 
-/** @throws KvError unless `id` is an integer from 0 to 2^22 - 1. */
+/** Checks a token id. @throws KvError unless it is an integer from 0 to 2^22 - 1 */
 export function tokenId(id: unknown, token: unknown, where: string): number {
   if (Number.isInteger(id) && (id as number) >= 0 && (id as number) < MOST.id) return id as number;
   throw new KvError(
@@ -63,13 +63,16 @@ export function tokenId(id: unknown, token: unknown, where: string): number {
   );
 }
 
-/** @throws KvError for a token that no text could be worth: joining and finding it takes as long as it is. */
+/**
+ * Checks a token's length, which bounds the work of joining and finding it.
+ * @throws KvError for one that is too long
+ */
 export function checkLength(token: string, where: string, most: number = MOST.token): string {
   if (token.length <= most) return token;
   throw new KvError(where, `expected tokens of at most ${most} characters, got ${show(token)} of ${token.length}`);
 }
 
-/** @throws KvError for added tokens that are long, or many of them. */
+/** Checks the size of added tokens. @throws KvError for long ones, or too many */
 export function checkAdded(added: readonly AddedToken[], where: string): readonly AddedToken[] {
   const together = added.reduce((sum, { content }) => sum + checkLength(content, where, MOST.added).length, 0);
   if (together <= MOST.addedTogether) return added;
@@ -79,15 +82,15 @@ export function checkAdded(added: readonly AddedToken[], where: string): readonl
   );
 }
 
-/** White space that is a token of its own, which tokenizers of code have: it is text and controls nothing. */
+/** Returns whether a token is white space, as in tokenizers of code: such a token is text and controls nothing. */
 export const isSpace = ({ content, special }: AddedToken): boolean =>
   !special && /^[\p{White_Space}\u2581]+$/u.test(content);
 
-/** How a text is cut at added tokens. */
+/** Rules for cutting a text at added tokens. */
 export interface AddedTokenRules {
-  /** Whether special tokens are read. */
+  /** Whether special tokens are matched. */
   readonly parse: boolean;
-  /** Whether the unit at `at` is of untrusted text, of which no token is read but white space. */
+  /** Whether the unit at `at` is untrusted text, in which only white-space tokens are matched. */
   readonly closed?: ((at: number) => boolean) | undefined;
 }
 
@@ -97,8 +100,8 @@ interface Node {
 }
 
 /**
- * A function that cuts a text at the tokens in it: leftmost first, longest of those that start together.
- * `undefined` is a pause. `form` is the text under which a token is found.
+ * Returns a function that cuts a text at added tokens: leftmost first, the longest of those that start together. It
+ * yields `undefined` to pause. `form` returns the text under which a token is found.
  */
 export function cutter(
   tokens: readonly AddedToken[],
@@ -159,7 +162,7 @@ function longest(
   return best;
 }
 
-/** Whether a word character touches `[start, end)`. */
+/** Returns whether a word character is adjacent to `[start, end)`. */
 function touched(text: string, start: number, end: number): boolean {
   return WORD_BEFORE.test(text.slice(Math.max(0, start - 2), start)) || WORD_AFTER.test(text.slice(end, end + 2));
 }

@@ -2,8 +2,8 @@ import type { Pausable } from './paused.ts';
 import type { WorkLimit } from './work.ts';
 
 /**
- * A text and, for each of its UTF-16 units, the `[start, end)` of the original text that it stands for; empty for a
- * unit that nobody wrote.
+ * A text and, for each of its UTF-16 units, the `[start, end)` range of the original text that it stands for; empty for
+ * a unit that was inserted.
  */
 export interface AlignedText {
   readonly text: string;
@@ -11,17 +11,17 @@ export interface AlignedText {
   readonly end: Uint32Array;
 }
 
-/** `text[from, to)` becomes `to`'s replacement; edits of one pass are in order and do not overlap. */
+/** Replaces `text[from, to)`; the edits of one pass are ordered and do not overlap. */
 export interface TextEdit {
   readonly from: number;
   readonly to: number;
   readonly text: string;
 }
 
-/** What one normalizer makes of a text. */
+/** A normalizer: maps an aligned text to an aligned text. */
 export type NormalizerStep = (text: AlignedText, work: WorkLimit) => Pausable<AlignedText>;
 
-/** `text` as it stands at `at` in the original. */
+/** Aligns `text` with its position `at` in the original. */
 export function align(text: string, at: number): AlignedText {
   const start = new Uint32Array(text.length);
   const end = new Uint32Array(text.length);
@@ -32,14 +32,14 @@ export function align(text: string, at: number): AlignedText {
   return { text, start, end };
 }
 
-/** A part of an aligned text. */
+/** Returns a part of an aligned text. */
 export function slice({ text, start, end }: AlignedText, from: number, to: number): AlignedText {
   return { text: text.slice(from, to), start: start.subarray(from, to), end: end.subarray(from, to) };
 }
 
 /**
- * The text after the edits: every unit of a replacement stands for all that it replaces. @throws KvError before it
- * grows out of all proportion.
+ * Applies edits; every unit of a replacement stands for all that it replaces.
+ * @throws KvError if the text grows out of proportion
  */
 export function* edit(source: AlignedText, edits: readonly TextEdit[], work: WorkLimit): Pausable<AlignedText> {
   if (edits.length === 0) return source;
@@ -69,5 +69,5 @@ export function* edit(source: AlignedText, edits: readonly TextEdit[], work: Wor
   return { text, start, end };
 }
 
-/** Changes nothing. */
+/** The identity step. */
 export const asItIs: NormalizerStep = (text, work) => edit(text, [], work);

@@ -5,16 +5,16 @@ import { join, type PairRank } from './join.ts';
 import { byteNames } from './token-bytes.ts';
 import type { WordCutter } from './words.ts';
 
-/** How a text becomes ids: cut into words, each written in bytes if `byteLevel`, its characters joined by merges. */
+/** How a text is split: cut into words, written as bytes if `byteLevel`, whose characters are then joined by merges. */
 export interface WordSplitting {
   readonly cut: WordCutter;
   readonly byteLevel: boolean;
 }
 
 /**
- * Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) of a `model` of a tokenizer.json, word by word. It is not
- * left to a library, since none can pause in a long word.
- * @throws KvError for a merge that is none
+ * Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) of the `model` of a tokenizer.json, word by word.
+ * Implemented here because no library can pause within a long word.
+ * @throws KvError for an invalid merge
  */
 export function bpeEncoder(model: JsonFields, { cut, byteLevel }: WordSplitting, where: string): Encoder {
   const vocab = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>)),
@@ -64,7 +64,7 @@ export function bpeEncoder(model: JsonFields, { cut, byteLevel }: WordSplitting,
   };
 }
 
-/** A pair under which its rank is found: what it makes, and where it is cut. */
+/** Returns the key of a pair's rank: the joined text, and where it is cut. */
 const pairOf = (whole: string, cut: number): string => `${cut} ${whole}`;
 
 function merged(merge: unknown, where: string): string {

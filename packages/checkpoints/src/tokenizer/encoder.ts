@@ -2,21 +2,21 @@ import type { Pausable } from './paused.ts';
 import type { WorkLimit } from './work.ts';
 import type { WordCutter } from './words.ts';
 
-/** Puts the ids of a text behind those in `out`. */
+/** Appends the ids of a text to `out`. */
 export type Encoder = (text: string, work: WorkLimit, out: number[]) => Pausable<void>;
 
-/** Picks the encoder of a text: of one with untrusted text it makes no added token but white space. */
+/** Returns the encoder of a text; for one with untrusted text, it produces no added tokens but white space. */
 export type EncoderByTrust = (untrusted: boolean) => Encoder;
-/** The second is made when it is first needed. */
+/** Combines two encoders; the one for untrusted text is created on first use. */
 export function byTrust(trusted: Encoder, untrusted: () => Encoder): EncoderByTrust {
   let made: Encoder | undefined;
   return (of) => (of ? (made ??= untrusted()) : trusted);
 }
 
-/** Words whose ids are kept for when they come again, and the longest of them. */
+/** Maximum number of cached words, and maximum length of each. */
 const REMEMBERED = { words: 10_000, length: 256 } as const;
 
-/** Encodes the words of a text one by one. */
+/** Returns an encoder that encodes a text word by word. */
 export function byWord(encode: Encoder, cut: WordCutter): Encoder {
   const known = new Map<string, readonly number[]>();
   return function* (text, work, out) {

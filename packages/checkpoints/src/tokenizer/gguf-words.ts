@@ -2,12 +2,12 @@ import type { JsonFields } from '../read/fields.ts';
 import { GPT2_WORDS, splitAt } from './pre-tokenizer.ts';
 
 /**
- * How a GGUF file's `tokenizer.ggml.pre` cuts text, as pre-tokenizers of a tokenizer.json, and what else goes with the
- * name in llama.cpp.
+ * Pre-tokenizers that a GGUF file's `tokenizer.ggml.pre` names, in the form of a tokenizer.json, with the other
+ * settings that llama.cpp ties to the name.
  */
 export interface GgufWordRules {
   readonly cuts: readonly JsonFields[];
-  /** A word that is in the vocabulary is a token, whatever the merges make of it. */
+  /** Whether a word in the vocabulary is a token, regardless of merges. */
   readonly ignoreMerges?: boolean;
   /** Whether a text starts with the beginning token unless the file says otherwise. */
   readonly addBos?: boolean;
@@ -17,14 +17,14 @@ export interface GgufWordRules {
 const CONTRACTIONS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
 const REST = ' ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
 const cl100k = (digits: string): string => `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}|${REST}`;
-/** Words that change from small to capital letters (Tekken and o200k); `suffix` may follow. */
+/** Words cut at changes from small to capital letters (Tekken and o200k); `suffix` may follow. */
 const cased = (suffix: string, digits: string): string => {
   const [upper, lower] = ['[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]', '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]'];
   const rest = REST.replace('[\\r\\n]*', '[\\r\\n/]*');
   return `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${suffix}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${suffix}|${digits}|${rest}`;
 };
 
-/** The letters with two cases of Latin, Greek, Cyrillic and other scripts, as DeepSeek LLM lists them. */
+/** Cased letters of Latin, Greek, Cyrillic and other scripts, as DeepSeek LLM lists them. */
 const CASED_LETTERS = [
   'A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-\u0293\u0295-\u02af\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-',
   '\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-',
@@ -39,7 +39,7 @@ const CASED_LETTERS = [
 ].join('');
 const HAN_HANGUL = '[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+';
 const HAN_KANA = '[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+';
-/** DeepSeek V3's; `rest` are line breaks. */
+/** DeepSeek V3's expression; `rest` matches line breaks. */
 const deepseek3 = (rest: string): string =>
   `[!"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_\`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+${rest}|\\s+(?!\\S)|\\s+`;
 
@@ -59,9 +59,9 @@ const named = (words: GgufWordRules, ...names: string[]): [string, GgufWordRules
   names.map((name) => [name, words]);
 
 /**
- * Names as in llama.cpp's `llama-vocab.cpp`; its expressions, or those of the tokenizer.json that it adapts. Left out
- * are those that it cuts by functions of its own (kimi-k2, afmoe), at places of no width (superbpe, tiny_aya,
- * cohere2moe), not by bytes (gemma4, sarvam-moe, whitespace), and models of embeddings.
+ * Rules by the names of llama.cpp's `llama-vocab.cpp`, with its expressions or those of the tokenizer.json that it
+ * adapts. Not included are those that it cuts by functions of its own (kimi-k2, afmoe), at zero-width matches
+ * (superbpe, tiny_aya, cohere2moe), or not by bytes (gemma4, sarvam-moe, whitespace), and models of embeddings.
  */
 export const WORDS: ReadonlyMap<string, GgufWordRules> = new Map<string, GgufWordRules>([
   ['default', cut('[\\p{P}\\$\\+<=>\\^~\\|]+', GPT2_WORDS, '\\p{N}+', '[0-9][0-9][0-9]')],
@@ -81,7 +81,7 @@ export const WORDS: ReadonlyMap<string, GgufWordRules> = new Map<string, GgufWor
       ),
     ),
   ],
-  // Qwen's own tokenizer.json composes text; llama.cpp does not.
+  // Qwen's own tokenizer.json normalises text to composed form; llama.cpp does not.
   ['qwen2', { ...qwen2, normalizer: { type: 'NFC' } }],
   ...named(qwen2, 'deepseek-r1-qwen', 'stablelm2', 'kormo', 'f2llmv2', 'megrez', 'hunyuan', 'grok-2', 'solar-open'),
   [

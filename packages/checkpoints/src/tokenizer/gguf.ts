@@ -11,27 +11,28 @@ import { assemble } from './pipeline.ts';
 import { SPACE, tokenBytes } from './token-bytes.ts';
 import { spmEncoder } from './spm.ts';
 
-/** `tokenizer.ggml.token_type`. */
+/** Values of `tokenizer.ggml.token_type`. */
 const UNKNOWN = 2;
 const CONTROL = 3;
 const USER = 4;
 const BYTE = 6;
 
-/** A GGUF vocabulary, checked. */
+/** A validated GGUF vocabulary. */
 interface Vocabulary {
   readonly tokens: readonly string[];
   readonly types: ArrayLike<number>;
   readonly added: readonly AddedToken[];
   readonly ids: { readonly bosId?: number; readonly eosId?: number };
-  /** What goes around a text if the file does not say whether the beginning token does. */
+  /**
+   * Returns the tokens around a text; `addBos` applies if the file does not say whether the beginning token is added.
+   */
   readonly around: (addBos: boolean) => { before: number[]; after: number[] };
 }
 
 /**
- * A tokenizer from the `tokenizer.ggml.*` metadata of a GGUF file: model `gpt2` (byte-level BPE) or `llama`
- * (SentencePiece).
- * Control tokens are special; user-defined ones are found in any text.
- * @throws KvError naming the key that is missing or wrong, or the model or `pre` that is not known.
+ * Makes a tokenizer from a GGUF file's `tokenizer.ggml.*` metadata: model `gpt2` (byte-level BPE) or `llama`
+ * (SentencePiece). Control tokens are special; user-defined ones are matched in any text.
+ * @throws KvError naming the key that is missing or wrong, or the unknown model or `pre`
  */
 export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
   const model = metadata.get('tokenizer.ggml.model');
@@ -41,8 +42,8 @@ export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: str
 }
 
 /**
- * The same tokenizer as the contents of a tokenizer.json, with every token in its vocabulary. @throws KvError as
- * `ggufTokenizer` does.
+ * Returns the same tokenizer as the contents of a tokenizer.json, with every token in its vocabulary.
+ * @throws KvError as `ggufTokenizer` does
  */
 export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
   const llama = metadata.get('tokenizer.ggml.model') === 'llama',
@@ -96,7 +97,7 @@ function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): J
 
 const addedJson = ({ singleWord, ...token }: AddedToken): JsonFields => ({ ...token, single_word: singleWord });
 
-/** Tokens that go around every text, as a post-processor. */
+/** Returns a post-processor that adds tokens around every text. */
 function template(
   { before, after }: { readonly before: readonly number[]; readonly after: readonly number[] },
   tokens: readonly string[],
@@ -122,7 +123,7 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
   const byteIds = new Map(
     tokens.flatMap((token, at) => (types[at] === BYTE ? [[toBytes(token)[0] as number, at] as const] : [])),
   );
-  // runs of spaces, which Gemma's files hold as spaces, are pieces of marked spaces, too
+  // runs of spaces, which Gemma's files store as spaces, are also pieces of marked spaces
   const pieces = new Map(piecesOf(tokens, types).map(([piece, at]) => [piece.replaceAll(' ', SPACE), at])),
     controls = new Set(added.flatMap((token) => (isSpace(token) ? [] : [token.id]))),
     bare = new Map([...pieces].filter(([, at]) => !controls.has(at))),
@@ -150,8 +151,8 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
 }
 
 /**
- * SentencePiece as a list of merges, as transformers converts it: every cut of a piece into two pieces, likelier pieces
- * first.
+ * Converts SentencePiece to a list of merges, as transformers does: every split of a piece into two pieces, likelier
+ * pieces first.
  */
 function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
   const { tokens, types, added, around } = vocabulary(metadata, where),
@@ -205,8 +206,8 @@ function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string
 }
 
 /**
- * A word of the text must not become a token that is no text, so only what is text takes part in merges; llama.cpp lets
- * all take part.
+ * Returns the pieces that take part in merges: text only, since a word of the text must not become a non-text token.
+ * llama.cpp lets all tokens take part.
  */
 const piecesOf = (tokens: readonly string[], types: ArrayLike<number>): (readonly [piece: string, id: number])[] =>
   tokens.flatMap((token, at) => ([UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const]));

@@ -1,69 +1,71 @@
 /**
- * Token ids with, for each, the `[start, end)` of its text in UTF-16 code units; empty for tokens that the text does
- * not hold.
+ * Token ids and, for each, the `[start, end)` range of its text in UTF-16 code units; empty for tokens that are not in
+ * the text.
  */
 export interface TokenEncoding {
   readonly ids: readonly number[];
   readonly offsets: readonly (readonly [number, number])[];
 }
 
-/** How a text becomes ids. */
+/** Options of encoding. */
 export interface EncodeOptions {
-  /** Whether the tokenizer's own post-processor may add tokens (default true); nothing else ever does. */
+  /** Whether the tokenizer's own post-processor may add tokens; nothing else ever does. @defaultValue true */
   readonly special?: boolean;
   /**
-   * Whether a special token that is written in the text becomes its id (default true). Set false for text that is not
-   * trusted: it stays text.
+   * Whether a special token that is written in the text becomes its id. Set false for untrusted text, so that it stays
+   * text.
+   * @defaultValue true
    */
   readonly parse?: boolean;
   /**
-   * `[from, to)` of the text, in UTF-16 units and in order, that somebody else wrote: whatever stands there stays text.
-   * No added token, special or not, is read from a character of it; white space that is a token of its own is.
-   * Harmless text has the ids that it has without this.
+   * Untrusted ranges `[from, to)` of the text, in UTF-16 units and in order; what they contain stays text. No added
+   * token, special or not, is matched on a character of them, except white-space tokens. Harmless text encodes to the
+   * same ids with and without this.
    */
   readonly untrusted?: readonly (readonly [number, number])[];
 }
 
-/** Decodes a growing sequence. */
+/** Decodes a growing sequence of ids. */
 export interface StreamDecoder {
-  /** The text that is now certain: never half a character. */
+  /** Adds an id and returns the text that is now certain: never half a character. */
   push(id: number): string;
-  /** Bytes so far of a character that is not complete yet. */
+  /** Number of bytes so far of an incomplete character. */
   readonly pending: number;
-  /** What is left at the end; an unfinished character becomes U+FFFD. */
+  /** Returns the remaining text; an incomplete character becomes U+FFFD. */
   end(): string;
-  /** A decoder of its own that goes on from here, in the middle of a character too. */
+  /** Returns an independent decoder in the same state, even in the middle of a character. */
   fork(): StreamDecoder;
 }
 
-/** Text to ids and back. */
+/** Converts text to ids and back. */
 export interface Tokenizer {
-  /** One more than the largest id. */
+  /** Largest id plus one. */
   readonly size: number;
   /** Special tokens by name. */
   readonly specials: ReadonlyMap<string, number>;
-  /** The ids that a GGUF file names for the beginning of a text and for its end; a tokenizer.json names none. */
+  /** Ids of the beginning and end of a text, as a GGUF file names them; absent for a tokenizer.json. */
   readonly bosId?: number;
   readonly eosId?: number;
   /**
-   * Ids and offsets. A token covers every character of the text that its bytes come from: all of a multi-byte character
-   * of which it holds a part,
-   * and all that a normalizer joined into one. Starts and ends never go back.
+   * Returns ids and offsets. A token covers every character that its bytes come from: all of a multi-byte character of
+   * which it holds a part, and all that a normalizer joined into one. Starts and ends never decrease.
    */
   encode(text: string, options?: EncodeOptions): TokenEncoding;
   /**
-   * `encode(text, options).ids` in parts, each after a bounded number of steps, so that a long text may be read beside
-   * other things, or given up. A part may be empty. What there is of one text stands in one generator: nothing else is
-   * kept.
+   * Yields `encode(text, options).ids` in parts, each after a bounded number of steps, so that a long text can be
+   * interleaved with other work, or abandoned. A part may be empty. All state is in the generator.
    */
   encodeParts(text: string, options?: EncodeOptions): Generator<readonly number[], void>;
   /**
-   * The text of the ids; special tokens are left out unless `special`. @throws KvError for an id outside the
-   * vocabulary.
+   * Returns the text of the ids; special tokens are left out unless `special`.
+   * @throws KvError for an id outside the vocabulary
    */
   decode(ids: Iterable<number>, options?: { readonly special?: boolean }): string;
-  /** The UTF-8 bytes of a token; a special token's are its name. @throws KvError for an id outside the vocabulary. */
+  /**
+   * Returns the UTF-8 bytes of a token; those of a special token are its name.
+   * @throws KvError for an id outside the vocabulary
+   */
   bytesOf(id: number): Uint8Array;
-  /** `decode`, id by id. */
+  /** Returns a decoder that decodes id by id. */
   streamDecoder(options?: { readonly special?: boolean }): StreamDecoder;
 }

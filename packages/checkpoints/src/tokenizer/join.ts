@@ -1,15 +1,18 @@
 import type { Pausable } from './paused.ts';
 import type { WorkLimit } from './work.ts';
 
-/** Which of all pairs `text[start, middle)` and `text[middle, end)` is, the first to be joined at 0; `undefined`: none. */
+/**
+ * Returns the rank of joining `text[start, middle)` and `text[middle, end)`, 0 joined first; `undefined` if they cannot
+ * be.
+ */
 export type PairRank = (text: string, start: number, middle: number, end: number) => number | undefined;
 
-/** Ranks and places in one number, in the order in which pairs are joined. */
+/** Multiplier that packs rank and position into one number, ordered as pairs are joined. */
 const PLACES = 2 ** 26;
 
 /**
- * The pieces of a text once its characters are joined with their neighbours, pair by pair by rank, the leftmost of
- * equals: O(n log n) for n characters, of which each takes some 30 bytes until then. `take` gets them in order.
+ * Joins neighbouring characters of a text pair by pair in order of rank, the leftmost of equals first, and passes the
+ * resulting pieces to `take` in order. O(n log n) for n characters, at some 30 bytes each.
  */
 export function* join(text: string, rankOf: PairRank, work: WorkLimit, take: (piece: string) => void): Pausable<void> {
   const starts = new Int32Array(text.length + 1);
@@ -40,7 +43,7 @@ export function* join(text: string, rankOf: PairRank, work: WorkLimit, take: (pi
     work.spend(16);
     if (work.due) yield;
     const left = best % PLACES;
-    // Of a pair one side may have been joined to something else since.
+    // One side of the pair may have been joined to something else since.
     if (ranks[left] !== (best - left) / PLACES) continue;
     const right = next[left] as number,
       after = next[right] as number;
@@ -59,7 +62,7 @@ export function* join(text: string, rankOf: PairRank, work: WorkLimit, take: (pi
   }
 }
 
-/** A binary heap, least first. */
+/** Pushes onto a binary min-heap. */
 function push(heap: number[], key: number): void {
   let at = heap.length;
   for (; at > 0; ) {

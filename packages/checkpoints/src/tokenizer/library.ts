@@ -1,8 +1,10 @@
 import * as library from '@huggingface/tokenizers';
 
-/** What is used of the library; its declarations name files in a way that TypeScript's `nodenext` does not find. */
+/**
+ * The part of the library that is used; TypeScript's `nodenext` cannot resolve the files that its declarations name.
+ */
 interface Library {
-  /** `pattern`: an expression of Oniguruma in the notation of JavaScript. */
+  /** `pattern` is an Oniguruma expression in JavaScript notation. */
   readonly SplitPreTokenizer: new (
     part: object,
   ) => { readonly pattern: RegExp | null };

@@ -4,8 +4,8 @@ import { edit, type TextEdit, type NormalizerStep } from './aligned.ts';
 import { literal, parts } from './parts.ts';
 
 /**
- * The `normalizer` of a tokenizer.json as a function that keeps, for each unit of its result, where it comes from.
- * @throws KvError naming a normalizer that is not known here.
+ * Returns the `normalizer` of a tokenizer.json as a function that tracks where each unit of its result comes from.
+ * @throws KvError naming an unknown normalizer
  */
 export function normalizer(json: unknown, where: string): NormalizerStep {
   const steps = parts(json, 'normalizers', where).map((part) => step(part, where));
@@ -16,11 +16,11 @@ export function normalizer(json: unknown, where: string): NormalizerStep {
   };
 }
 
-/** Every `from` becomes `to`. */
+/** Returns a step that replaces every `from` by `to`. */
 export function replaceAll(from: string, to: string): NormalizerStep {
   return function* (source, work) {
     const { text } = source;
-    // one unit for another stands where that stood
+    // a replacement of the same length keeps its position
     if (from.length === 1 && to.length === 1) return { ...source, text: text.replaceAll(from, () => to) };
     const edits: TextEdit[] = [];
     for (let at = text.indexOf(from); at >= 0; at = text.indexOf(from, at + from.length)) {
@@ -32,7 +32,7 @@ export function replaceAll(from: string, to: string): NormalizerStep {
   };
 }
 
-/** `prefix` before a text that has anything. */
+/** Returns a step that puts `prefix` before a text that is not empty. */
 export function prepend(prefix: string): NormalizerStep {
   return (source, work) => edit(source, source.text === '' ? [] : [{ from: 0, to: 0, text: prefix }], work);
 }
@@ -81,14 +81,14 @@ function strip(left: boolean, right: boolean): NormalizerStep {
   };
 }
 
-/** Where white space that begins at `at` ends; all of it is in the basic plane. */
+/** Returns the end of the white space that begins at `at`; all white space is in the basic plane. */
 export function spaceAfter(text: string, at: number): number {
   let end = at;
   while (/^\p{White_Space}$/u.test(text.charAt(end))) end++;
   return end;
 }
 
-/** Where white space that ends at `at` begins, not before `least`. */
+/** Returns the beginning of the white space that ends at `at`, not before `least`. */
 export function spaceBefore(text: string, at: number, least: number): number {
   let start = at;
   while (start > least && /^\p{White_Space}$/u.test(text.charAt(start - 1))) start--;
@@ -96,8 +96,8 @@ export function spaceBefore(text: string, at: number, least: number): number {
 }
 
 /**
- * A Unicode normal form, run by run: a run is a character and all that follows it as long as it is a mark
- * or changes when normalised together with what is before it (jamo, half-width sound marks).
+ * Returns a Unicode normal form as a step that works run by run: a run is a character and all that follow it as long as
+ * they are marks or change when normalised together with what precedes them (jamo, half-width sound marks).
  */
 function unicode(form: (typeof FORMS)[number]): NormalizerStep {
   return function* (source, work) {

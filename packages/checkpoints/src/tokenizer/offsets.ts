@@ -9,11 +9,9 @@ export interface UnknownToken {
 }
 
 /**
- * Where each token lies in the original text, in UTF-16 code units: `[start, end)` of the characters that its bytes
- * come from.
- * Tokens stand for the UTF-8 bytes of `source` in order, U+2581 being a space where `spaces`; a byte that no token
- * stands for is stepped over.
- * A token that covers nothing that was written (a dummy prefix) is empty.
+ * Returns each token's position in the original text in UTF-16 code units, `[start, end)` of the characters that its
+ * bytes come from. Tokens stand for the UTF-8 bytes of `source` in order, with U+2581 as a space if `spaces`; bytes
+ * that no token stands for are skipped. A token of no written text (a dummy prefix) is empty.
  */
 export function tokenOffsets(
   source: AlignedText,
@@ -49,7 +47,7 @@ export function tokenOffsets(
       continue;
     }
     const token = bytesOf(id);
-    // What is nowhere in the rest is nowhere in a shorter rest either.
+    // Text that does not occur in the rest does not occur in a shorter rest either.
     const found = absent.has(id) ? -1 : find(bytes, token, at, work);
     if (found < 0) {
       absent.add(id);
@@ -64,7 +62,10 @@ export function tokenOffsets(
   return offsets;
 }
 
-/** UTF-8 bytes of a well-formed text and, for each byte and the end, the code unit at which its character starts. */
+/**
+ * Returns the UTF-8 bytes of a well-formed text and, for each byte and the end, the code unit at which its character
+ * starts.
+ */
 function utf8(text: string): { bytes: Uint8Array; unit: Uint32Array } {
   const bytes = new TextEncoder().encode(text);
   const unit = new Uint32Array(bytes.length + 1);
@@ -82,12 +83,12 @@ function utf8(text: string): { bytes: Uint8Array; unit: Uint32Array } {
   return { bytes, unit };
 }
 
-/** The last code unit of the character that starts at `unit`. */
+/** Returns the last code unit of the character that starts at `unit`. */
 function lastUnit(text: string, unit: number): number {
   return (text.codePointAt(unit) ?? 0) > 0xffff ? unit + 1 : unit;
 }
 
-/** The first byte after the character at byte `at`. */
+/** Returns the first byte after the character at byte `at`. */
 function charEnd(unit: Uint32Array, at: number): number {
   let next = at + 1;
   while (next < unit.length - 1 && unit[next] === unit[at]) next++;

@@ -2,8 +2,8 @@ import { KvError } from '@kv/core';
 import { object, show, type JsonFields } from '../read/fields.ts';
 
 /**
- * A component of a tokenizer.json and, for a `Sequence`, its parts in order; none for null. @throws KvError for what is
- * neither.
+ * Returns a component of a tokenizer.json as a list: a `Sequence` as its parts in order, null as none.
+ * @throws KvError for anything else
  */
 export function parts(component: unknown, list: string, where: string): readonly JsonFields[] {
   if (component == null) return [];
@@ -16,10 +16,10 @@ export function parts(component: unknown, list: string, where: string): readonly
   throw new KvError(where, `expected at most ${MOST} ${list}, got ${all.length}`);
 }
 
-/** Parts of a component: each goes over the whole text, and known tokenizers have at most eight. */
+/** Maximum number of parts: each scans the whole text, and known tokenizers have at most eight. */
 const MOST = 64;
 
-/** The string that a `Replace` or `Split` looks for, if it looks for one. */
+/** Returns the literal string that a `Replace` or `Split` matches, if it matches one. */
 export function literal(part: JsonFields): string | undefined {
   const found = (part.pattern as JsonFields | null | undefined)?.String;
   return typeof found === 'string' && found !== '' ? found : undefined;

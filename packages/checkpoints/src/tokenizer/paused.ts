@@ -1,10 +1,7 @@
-/**
- * Work that stops wherever it has gone on for a bounded number of steps (`Work.due`), so that other things may be done
- * before it is gone on with.
- */
+/** Work that yields after a bounded number of steps (`WorkLimit.due`), so that other work can run in between. */
 export type Pausable<T> = Generator<undefined, T>;
 
-/** The end of a work, without a pause. */
+/** Runs work to its end without pausing. */
 export function finish<T>(work: Pausable<T>): T {
   for (;;) {
     const { done, value } = work.next();

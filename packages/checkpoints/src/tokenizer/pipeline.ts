@@ -8,48 +8,48 @@ import { finish, type Pausable } from './paused.ts';
 import type { TokenAffixes } from './post-processor.ts';
 import { WorkLimit } from './work.ts';
 
-/** The steps from text to ids and back; each step keeps where its text comes from. */
+/** The steps between text and ids; each step tracks where its text comes from. */
 export interface TokenizerPipeline {
-  /** UTF-8 bytes of each token id; ids without a token are empty. */
+  /** UTF-8 bytes of each token id; empty for ids without a token. */
   readonly bytes: readonly Uint8Array[];
   readonly added: readonly AddedToken[];
   readonly normalize: NormalizerStep;
   /** What a pre-tokenizer changes in a section of normalised text. */
   readonly prepare: NormalizerStep;
-  /** The model: ids of a prepared section. */
+  /** The model: returns the ids of a prepared section. */
   readonly ids: EncoderByTrust;
   readonly unknown: UnknownToken | undefined;
   /** Whether U+2581 stands for a space. */
   readonly spaces: boolean;
-  /** Whether text starts with a space that nobody wrote, which decoding takes off. */
+  /** Whether text starts with an inserted space, which decoding removes. */
   readonly dummyPrefix: boolean;
   readonly around: TokenAffixes;
   readonly bosId?: number;
   readonly eosId?: number;
 }
 
-/** All that a decoder remembers of what it has read. */
+/** All state of a decoder. */
 interface Decoding {
-  /** Whether a space that nobody wrote may follow. */
+  /** Whether an inserted space may follow. */
   readonly first: boolean;
-  /** The bytes of a character that is not complete yet. */
+  /** Bytes of a character that is not complete yet. */
   readonly pending: Uint8Array;
 }
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Bytes at the end of UTF-8 that begin a character and do not complete it. */
+/** Returns the number of trailing bytes that begin a UTF-8 character without completing it. */
 function unfinished(bytes: Uint8Array): number {
   if (!(bytes[bytes.length - 1] >= 128)) return 0;
   for (let n = Math.min(3, bytes.length); n > 0; n--) {
     const text = utf8.decode(bytes.subarray(bytes.length - n), { stream: true });
-    utf8.decode(); // forgets them
+    utf8.decode(); // resets its state
     if (text === '') return n;
   }
   return 0;
 }
 
-/** A tokenizer from its steps. Errors are about `where`. */
+/** Assembles a tokenizer from its steps. `where` is named in errors. */
 export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer {
   const { bytes, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
   const added = checkAdded(pipeline.added, where);
@@ -70,7 +70,7 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
     return token;
   };
 
-  /** Puts the ids of a text behind those in `out`, and their places behind those in `offsets`, where it is given. */
+  /** Appends the ids of a text to `out` and, if `offsets` is given, their positions to that. */
   function* encoding(
     text: string,
     { parse = true, untrusted = [] }: EncodeOptions,
@@ -184,7 +184,7 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
   };
 }
 
-/** Whether a part of a text holds characters of the ranges. @throws KvError for ranges that are none, or out of order */
+/** Returns whether a part of a text holds characters of the ranges. @throws KvError for invalid or unordered ranges */
 function closedOf(
   length: number,
   ranges: readonly (readonly [number, number])[],
@@ -205,7 +205,7 @@ function closedOf(
   return (from, to) => (before[to] as number) > (before[from] as number);
 }
 
-/** Whether any unit of a section comes from untrusted text. */
+/** Returns whether any unit of a section comes from untrusted text. */
 function holds({ start, end }: AlignedText, closed: ((from: number, to: number) => boolean) | undefined): boolean {
   if (closed === undefined) return false;
   for (let i = 0; i < start.length; i++) if (closed(start[i] as number, end[i] as number)) return true;

@@ -3,15 +3,15 @@ import { object, show, type JsonFields } from '../read/fields.ts';
 import { tokenId } from './added.ts';
 import { parts } from './parts.ts';
 
-/** Ids that a tokenizer puts before and after a text. */
+/** Ids that a tokenizer adds before and after a text. */
 export interface TokenAffixes {
   readonly before: readonly number[];
   readonly after: readonly number[];
 }
 
 /**
- * What the `post_processor` of a tokenizer.json adds to a single text. @throws KvError naming a post-processor that is
- * not known here.
+ * Returns what the `post_processor` of a tokenizer.json adds to a single text.
+ * @throws KvError naming an unknown post-processor
  */
 export function postProcessor(json: unknown, where: string): TokenAffixes {
   return parts(json, 'processors', where)
@@ -22,7 +22,7 @@ export function postProcessor(json: unknown, where: string): TokenAffixes {
     );
 }
 
-/** Tokens that a template may put around a text. */
+/** Maximum number of tokens that a template may add around a text. */
 const MOST = 64;
 
 function around(part: JsonFields, where: string): TokenAffixes {

@@ -7,20 +7,20 @@ import { literal, parts } from './parts.ts';
 import { byteNames, SPACE } from './token-bytes.ts';
 import { inTurn, splitter, type WordCutter } from './words.ts';
 
-/** GPT-2's words, which `ByteLevel` cuts a text into. */
+/** GPT-2's word expression, which `ByteLevel` cuts a text by. */
 export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 /**
- * A pre-tokenizer in two halves: what it adds to or changes in the text, which offsets must follow, and how the rest
- * cuts it.
+ * A pre-tokenizer in two halves: what it adds to or changes in the text, which offsets must track, and how it cuts the
+ * rest.
  */
 export interface PreTokenizer extends WordSplitting {
   readonly prepare: NormalizerStep;
 }
 
 /**
- * The `pre_tokenizer` of a tokenizer.json, every part of it as an expression. @throws KvError naming a pre-tokenizer
- * that is not known here, or whose expression cannot be matched.
+ * Reads the `pre_tokenizer` of a tokenizer.json; every part of it becomes an expression.
+ * @throws KvError naming a pre-tokenizer that is unknown, or whose expression cannot be matched
  */
 export function preTokenizer(json: unknown, where: string): PreTokenizer {
   let prepare: NormalizerStep = asItIs;
@@ -28,7 +28,7 @@ export function preTokenizer(json: unknown, where: string): PreTokenizer {
   let byteLevel = false;
   const cut = (regex: string): void => void cuts.push(splitter(splitAt(regex), where));
   parts(json, 'pretokenizers', where).forEach((part, at) => {
-    // What stands behind `ByteLevel` cuts its alphabet.
+    // A part that follows `ByteLevel` cuts text of its byte alphabet.
     if (byteLevel) cuts.push((text) => [byteNames(text)]);
     byteLevel = false;
     const unknown = (): KvError =>
@@ -38,7 +38,7 @@ export function preTokenizer(json: unknown, where: string): PreTokenizer {
       );
     if (part.type === 'Split') {
       if (!splits(part)) throw unknown();
-      // No space is left once a normalizer has made each a U+2581, so this cuts nothing.
+      // After a normalizer replaced each space by U+2581 this cuts nothing.
       if (literal(part) === ' ' && part.behavior === 'MergedWithPrevious') return;
       cuts.push(splitter(part.behavior === 'Removed' ? part : { ...part, invert: false }, where));
     } else if (part.type === 'Digits') cut(part.individual_digits === true ? '\\p{N}' : '\\p{N}+');
@@ -56,7 +56,7 @@ export function preTokenizer(json: unknown, where: string): PreTokenizer {
   return { prepare, cut: inTurn(cuts), byteLevel };
 }
 
-/** A pre-tokenizer that cuts at every match and keeps what lies between. */
+/** Returns a pre-tokenizer that cuts at every match and keeps what lies between. */
 export function splitAt(regex: string): JsonFields {
   return { type: 'Split', pattern: { Regex: regex }, behavior: 'Isolated', invert: false };
 }

@@ -3,11 +3,10 @@ import { join, type PairRank } from './join.ts';
 import { SPACE } from './token-bytes.ts';
 
 /**
- * SentencePiece's BPE (Kudo and Richardson 2018, arXiv:1808.06226): of all neighbours that make a piece together, those
- * with the highest score
- * are joined first, the leftmost of equals. A merge list cannot say this: two pairs that make the same piece would get
- * different ranks.
- * What ends as no piece becomes the byte tokens of its UTF-8, or the unknown token where one is missing.
+ * SentencePiece's BPE (Kudo and Richardson 2018, arXiv:1808.06226): of all neighbours that together form a piece, those
+ * with the highest score are joined first, the leftmost of equals. A merge list cannot express this: two pairs that
+ * form the same piece would get different ranks. Text that ends as no piece becomes the byte tokens of its UTF-8, or
+ * the unknown token if one of them is missing.
  */
 export function spmEncoder(
   pieces: ReadonlyMap<string, number>,
@@ -29,7 +28,7 @@ export function spmEncoder(
       if (id === undefined) out.push(...fallback(piece));
       else out.push(id);
     });
-  // Where no piece goes on after the end of a word, no join does: words can be done one by one.
+  // If no piece continues past the end of a word, no join does either: words can be encoded one by one.
   const end = new RegExp(`[^${SPACE}]${SPACE}`);
   for (const piece of pieces.keys()) if (end.test(piece)) return encode;
   const words = new RegExp(`${SPACE}*[^${SPACE}]+|${SPACE}+`, 'g');

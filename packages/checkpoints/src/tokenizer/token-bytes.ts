@@ -1,9 +1,9 @@
-/** What stands for a space in SentencePiece vocabularies. */
+/** Stands for a space in SentencePiece vocabularies. */
 export const SPACE = '\u2581';
 
 /**
- * A function from a token's name in the vocabulary to its UTF-8 bytes: GPT-2's byte-level alphabet, or SentencePiece's
- * spaces and `<0xNN>` bytes.
+ * Returns a function from a token's name in the vocabulary to its UTF-8 bytes: by GPT-2's byte-level alphabet, or by
+ * SentencePiece's spaces and `<0xNN>` bytes.
  */
 export function tokenBytes(byteLevel: boolean): (token: string) => Uint8Array {
   const encoder = new TextEncoder();
@@ -34,7 +34,7 @@ const names = [...byteAlphabet()].reduce((all, [char, byte]) => {
 const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 const units = new TextDecoder(littleEndian ? 'utf-16le' : 'utf-16be', { ignoreBOM: true });
 
-/** A text's UTF-8 bytes in GPT-2's byte-level alphabet. */
+/** Writes a text's UTF-8 bytes in GPT-2's byte-level alphabet. */
 export function byteNames(text: string): string {
   const bytes = encoder.encode(text);
   const named = new Uint16Array(bytes.length);
@@ -42,7 +42,7 @@ export function byteNames(text: string): string {
   return units.decode(named);
 }
 
-/** GPT-2's printable stand-ins: bytes that print as they are keep their character, the others follow from U+0100. */
+/** Returns GPT-2's byte alphabet: printable bytes keep their character, the others follow from U+0100. */
 function byteAlphabet(): ReadonlyMap<string, number> {
   const prints = (byte: number): boolean => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
   const alphabet = new Map<string, number>();

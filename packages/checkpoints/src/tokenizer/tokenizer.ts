@@ -12,9 +12,9 @@ import { preTokenizer } from './pre-tokenizer.ts';
 import { SPACE, tokenBytes } from './token-bytes.ts';
 
 /**
- * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. All of it is applied here,
- * because the library does not tell where the text of a token comes from, does not count what it costs, and cannot pause.
- * @throws KvError naming what is of another kind.
+ * Makes a tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. Every step is implemented
+ * here, because the library does not report offsets, does not count its work, and cannot pause.
+ * @throws KvError naming an unsupported component
  */
 export function createTokenizer(json: unknown, where: string): Tokenizer {
   const root = object(json, where, 'the tokenizer');
@@ -64,16 +64,16 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
   );
 }
 
-/** All that a tokenizer.json may have: one that is written otherwise would be left out in silence. */
+/** All supported fields of a tokenizer.json; any other would be ignored silently. */
 const FIELDS: readonly string[] = [
   ...['version', 'truncation', 'padding', 'added_tokens'],
   ...['normalizer', 'pre_tokenizer', 'model', 'post_processor', 'decoder'],
 ];
 
-/** What an id without a token stands for. */
+/** Bytes of an id without a token. */
 const NOTHING = new Uint8Array(0);
 
-/** The model and its vocabulary. @throws KvError unless it is a BPE whose merges are all there is to it. */
+/** Returns the model and its vocabulary. @throws KvError unless it is a BPE defined by its merges alone */
 function bpe(root: JsonFields, where: string): { model: JsonFields; vocab: JsonFields } {
   const model = object(root.model, where, 'model');
   if (model.type !== 'BPE')
@@ -87,8 +87,8 @@ function bpe(root: JsonFields, where: string): { model: JsonFields; vocab: JsonF
 }
 
 /**
- * The model without the words and merges that make an added token, white space aside: the same model where it has none,
- * as nearly all have.
+ * Removes words and merges that would form an added token, white space aside; nearly all models have none and stay as
+ * they are.
  */
 function withoutAdded(model: JsonFields, vocab: JsonFields, added: readonly AddedToken[]): JsonFields {
   const ids = new Set<unknown>(added.flatMap((token) => (isSpace(token) ? [] : [token.id])));
@@ -103,7 +103,7 @@ function withoutAdded(model: JsonFields, vocab: JsonFields, added: readonly Adde
   return { ...model, merges, vocab: Object.fromEntries(kept) };
 }
 
-/** Whether a decoder takes a space off the beginning. */
+/** Returns whether a decoder removes a leading space. */
 function dropsSpace(part: JsonFields): boolean {
   if (part.type === 'Strip') return part.content === ' ' && part.start !== 0;
   return part.type === 'Metaspace' && part.prepend_scheme !== 'never' && part.add_prefix_space !== false;

@@ -5,15 +5,16 @@ import { compile, type RegexProgram } from './expression/program.ts';
 import { SplitPreTokenizer } from './library.ts';
 import type { WorkLimit } from './work.ts';
 
-/** The longest expression, in characters: those of known models have 400 at most. */
+/** Maximum length of an expression in characters; those of known models have at most 400. */
 const LONGEST = 4096;
 
 /** Cuts a text into words; `undefined` is a pause. */
 export type WordCutter = (text: string, work: WorkLimit) => Iterable<string | undefined>;
 
 /**
- * A `Split` of a tokenizer.json. Its expression, in the notation of Oniguruma, is put into that of JavaScript by the
- * library, and is matched here, where work is counted. @throws KvError for an expression that cannot be
+ * Makes a cutter from a `Split` of a tokenizer.json. The library translates its expression from Oniguruma to
+ * JavaScript; it is matched here, where work is counted.
+ * @throws KvError for an expression that cannot be matched
  */
 export function splitter(part: JsonFields, where: string): WordCutter {
   const program = programOf(part, where);
@@ -33,7 +34,7 @@ export function splitter(part: JsonFields, where: string): WordCutter {
   };
 }
 
-/** Cuts by each in turn. */
+/** Applies cutters in turn. */
 export function inTurn([cut, ...others]: readonly WordCutter[]): WordCutter {
   if (cut === undefined) return (text) => (text === '' ? [] : [text]);
   if (others.length === 0) return cut;
@@ -61,7 +62,7 @@ function programOf(part: JsonFields, where: string): RegexProgram {
     if (pattern === null) throw new Error('no expression');
     return compile(pattern);
   } catch (cause) {
-    // V8 repeats the whole expression before what is wrong with it.
+    // V8 prefixes its message with the whole expression.
     const message = (cause as Error).message.replace(/^.*\/gu: /s, '').split('\n', 1)[0];
     throw wrong(`${show(source)}: ${message?.slice(0, 200)}`);
   }

@@ -8,8 +8,8 @@ const LENGTH = { base: 2 ** 10, each: 32 } as const;
 const PAUSE = 2 ** 17;
 
 /**
- * What one text may cost: counted, not timed, so that the same file and text end the same way on every machine, and set
- * by the text alone, so that no file can lift it.
+ * Work budget of one text: counted, not timed, so that the same file and text behave the same on every machine, and
+ * derived from the text alone, so that no file can lift it.
  */
 export class WorkLimit {
   readonly #where: string;
@@ -17,14 +17,14 @@ export class WorkLimit {
   #left: number;
   #since = 0;
 
-  /** For a text of `length` UTF-16 code units. Errors are about `where`. */
+  /** Budget of a text of `length` UTF-16 code units. `where` is named in errors. */
   constructor(where: string, length: number) {
     this.#where = where;
     this.#length = length;
     this.#left = STEPS.base + STEPS.each * length;
   }
 
-  /** Counts steps. @throws KvError once they are more than the text may take. */
+  /** Counts steps. @throws KvError once the budget is spent */
   spend(steps: number): void {
     this.#left -= steps;
     this.#since += steps;
@@ -35,14 +35,14 @@ export class WorkLimit {
       );
   }
 
-  /** Whether it is time for a pause; where it is, the next one is as far away again. */
+  /** Whether to pause now; reading true schedules the next pause. */
   get due(): boolean {
     if (this.#since < PAUSE) return false;
     this.#since = 0;
     return true;
   }
 
-  /** Checks how long the text has become. @throws KvError if that is out of all proportion. */
+  /** Checks the length that a text has grown to. @throws KvError if it is out of proportion */
   grown(length: number): void {
     const most = LENGTH.base + LENGTH.each * this.#length;
     if (length > most)

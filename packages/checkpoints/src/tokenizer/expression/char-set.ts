@@ -1,4 +1,4 @@
-/** Code points in a page, which is filled when the first of them is asked for. */
+/** Code points in a page, which is filled on first access. */
 const PAGE = 256;
 
 /** A set of characters. */
@@ -6,13 +6,13 @@ export interface CharSet {
   has(codePoint: number): boolean;
 }
 
-/** The characters of a part of an expression that stands for one: a class, an escape, a character. */
+/** Returns the set of a single-character element: a class, an escape, a character. */
 export function charSet(raw: string): CharSet {
   const test = new RegExp(`^(?:${raw})$`, 'u');
   return paged((codePoint) => test.test(String.fromCodePoint(codePoint)));
 }
 
-/** The characters of any of the sets. */
+/** Returns the union of sets. */
 export function union(sets: readonly CharSet[]): CharSet {
   return paged((codePoint) => sets.some((set) => set.has(codePoint)));
 }

@@ -5,11 +5,10 @@ import { OP, WIDTH, type RegexProgram } from './program.ts';
 export type RegexMatch = readonly [start: number, end: number];
 
 /**
- * The matches of an expression in a text without lone surrogates, as `matchAll` finds them: leftmost first, of those
- * the one that backtracking comes to first. An instruction that failed at a position is not tried there again, so that
- * work grows with the text times the program, as in RE2's BitState and in Davis, Servant and Lee (2021,
- * "Using Selective Memoization to Defeat Regular Expression Denial of Service"). Steps are counted all the same, and
- * `undefined` is a pause.
+ * Yields the matches of an expression in a text without lone surrogates, as `matchAll` finds them: leftmost first, then
+ * in backtracking order. An instruction that failed at a position is not tried there again, so that work grows with
+ * text times program, as in RE2's BitState and in Davis, Servant and Lee (2021, "Using Selective Memoization to Defeat
+ * Regular Expression Denial of Service"). Steps are counted as well; `undefined` is a pause.
  */
 export function* matches(
   { code, sets, runs, loops, first }: RegexProgram,
@@ -36,15 +35,15 @@ export function* matches(
   }
 }
 
-/** What an expression has tried on a text. */
+/** Memo of what an expression has tried on a text. */
 interface Memory {
   readonly loops: number;
-  /** A bit for each loop at each position: whether it has been there. */
+  /** A bit for each loop and position: whether the loop was entered there. */
   readonly been: Uint32Array;
-  /** For each run where its characters were last seen to begin and to end. */
+  /** For each run, the range over which its characters were last seen. */
   readonly from: Int32Array;
   readonly to: Int32Array;
-  /** For each run that ended at `tail`: from where on the rest of the expression has been tried. */
+  /** For each run that ended at `tail`: the position from which the rest of the expression has been tried. */
   readonly tried: Int32Array;
   readonly tail: Int32Array;
 }
@@ -64,18 +63,18 @@ function remembering(runs: number, loops: number, length: number): Memory {
   };
 }
 
-/** After a match what was tried at its end, which led to it, may be tried again. */
+/** Clears the memo at a match's end: what was tried there led to the match and may be tried again. */
 function forget({ loops, been, tail }: Memory, end: number): void {
   tail.fill(-1);
   for (let bit = end * loops; bit < (end + 1) * loops; bit++)
     been[bit >> 5] = (been[bit >> 5] as number) & ~(1 << (bit & 31));
 }
 
-/** Where a match that begins at `start` with instruction `entry` ends, or -1. */
+/** Returns where a match ends that begins at `start` with instruction `entry`, or -1. */
 function attempt(what: Attempt, entry: number, start: number): number {
   const { code, sets, text, work, memory } = what;
   const { length } = text;
-  /** What to try next, last first: instruction, position, and for a run its least end and its most. */
+  /** Backtracking stack, last tried first: instruction, position, and for a run its least end and its maximum count. */
   const stack: number[] = [];
   let pc = entry;
   let at = start;
@@ -100,7 +99,7 @@ function attempt(what: Attempt, entry: number, start: number): number {
         let end = at;
         let least = a === 0 ? at : -1;
         let count = 0;
-        // A run that goes on through one that was seen ends where that ended.
+        // Memo hit: extend to the end position already recorded for this run.
         const [from, to] = b < 0 ? [memory.from[d] as number, memory.to[d] as number] : [-1, -1];
         if (a <= 1 && at >= from && at < to) {
           end = to;
@@ -137,7 +136,7 @@ function attempt(what: Attempt, entry: number, start: number): number {
           at = end;
           break;
         }
-        // From `tried` to the end the rest has failed, or is being tried.
+        // From `tried` to the end, the rest has failed or is being tried.
         at = memory.tail[d] === end ? before(text, memory.tried[d] as number) : end;
         if (at < least) {
           fails = true;
@@ -197,7 +196,7 @@ function attempt(what: Attempt, entry: number, start: number): number {
       pc = stack.pop() as number;
       fails = false;
       if (least < 0) break;
-      // A run gives back its last character, and all from where on the rest has failed since.
+      // A run gives back its last character, and every position from which the rest has failed since.
       const run = code[pc * WIDTH + 4] as number;
       const known = end >= 0 && memory.tail[run] === end;
       at = before(text, known ? Math.min(at, memory.tried[run] as number) : at);
@@ -214,13 +213,13 @@ function isNext(set: RegexProgram['sets'][number] | undefined, text: string, at:
   return at >= 0 && at < text.length && set?.has(text.codePointAt(at) as number) === true;
 }
 
-/** The position after the character at `at`. */
+/** Returns the position after the character at `at`. */
 function after(text: string, at: number): number {
   const unit = text.charCodeAt(at);
   return unit >= 0xd800 && unit < 0xdc00 ? at + 2 : at + 1;
 }
 
-/** The position of the character before `at`, -1 at the beginning. */
+/** Returns the position of the character before `at`, -1 at the beginning. */
 function before(text: string, at: number): number {
   const unit = text.charCodeAt(at - 1);
   return unit >= 0xdc00 && unit < 0xe000 ? at - 2 : at - 1;

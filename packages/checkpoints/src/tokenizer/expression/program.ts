@@ -1,42 +1,45 @@
 import { RegExpParser, type AST } from '@eslint-community/regexpp';
 import { charSet, union, type CharSet } from './char-set.ts';
 
-/** What an instruction does. Each has four operands in `Program.code`, after its own number. */
+/** Opcodes. Each instruction in `Program.code` is its opcode and four operands. */
 export const OP = {
   /** The expression has matched. */
   match: 0,
-  /** From `a` to `b` characters (-1: any number) of set `c`, as many as there are first; its runs are counted under `d`. */
+  /** Matches `a` to `b` characters (-1: any number) of set `c`, greedily; runs are indexed by `d`. */
   run: 1,
-  /** Goes on at `a`, and at `b` if that fails; at `b` at once unless the next character is in set `c` (-1: any). */
+  /** Continues at `a`, and at `b` if that fails; at `b` at once unless the next character is in set `c` (-1: any). */
   split: 2,
-  /** A `split` that a loop comes back to; the positions at which it was are remembered under `d`. */
+  /** A `split` that a loop returns to; positions at which it was tried are recorded under `d`. */
   loop: 3,
-  /** Goes on at `a`. */
+  /** Continues at `a`. */
   jump: 4,
-  /** The character before (`b` = 1) or after is in set `a` (`c` = 0), or is not or not there (`c` = 1). */
+  /**
+   * Checks that the character before (`b` = 1) or after is in set `a` (`c` = 0), or is absent or outside it (`c` = 1).
+   */
   peek: 5,
-  /** What begins after this instruction and ends before `a` matches from here (`b` = 0), or does not (`b` = 1). */
+  /** Lookahead: the instructions up to `a` match here (`b` = 0), or do not (`b` = 1). */
   ahead: 6,
 } as const;
 export const WIDTH = 5;
 
-/** An expression as instructions. */
+/** A compiled expression. */
 export interface RegexProgram {
   readonly code: Int32Array;
   readonly sets: readonly CharSet[];
-  /** How many `run` and `loop` instructions there are. */
+  /** Number of `run` and `loop` instructions. */
   readonly runs: number;
   readonly loops: number;
-  /** A match begins with one of these, if that is known. */
+  /** Set of characters that a match can begin with, if known. */
   readonly first: CharSet | undefined;
 }
 
-/** Longer programs come from counted repetitions of counted repetitions. */
+/** Maximum number of instructions; longer programs come from nested counted repetitions. */
 const LONGEST = 2 ** 14;
 
 /**
- * Compiles an expression with the flags `gu`. @throws Error for what takes more than a position to remember (back
- * references, looking back further than a character) and for a program of more than `LONGEST` instructions
+ * Compiles an expression with the flags `gu`.
+ * @throws Error for features whose state is more than a position (back references, lookbehind of more than a
+ * character), and for a program of more than `LONGEST` instructions
  */
 export function compile({ source }: RegExp): RegexProgram {
   const { alternatives } = new RegExpParser({ ecmaVersion: 2025 }).parsePattern(source, 0, source.length, true);
@@ -145,7 +148,9 @@ function isCharacter(node: AST.Element): node is CharacterNode {
 
 const keyOf = (nodes: readonly AST.Node[]): string => [...new Set(nodes.map(({ raw }) => raw))].join('\n');
 
-/** What stands for the first character of a match of these one after another; undefined where a match may be empty. */
+/**
+ * Returns the possible first characters of a match of these elements in sequence; undefined if a match may be empty.
+ */
 function firstOf(elements: readonly AST.Element[]): readonly CharacterNode[] | undefined {
   const found: CharacterNode[] = [];
   for (const element of elements) {
