@@ -9,29 +9,31 @@ import { availableThreads } from './threads.ts';
 
 export interface CpuOptions {
   /**
-   * Everything in f32, as comparisons of policies need it; otherwise weights in blocks of codes meet activations in 8
-   * bits. @defaultValue whether the file has no such weights
+   * Compute everything in f32, as comparisons of policies require; otherwise block-quantised weights are multiplied
+   * with 8-bit activations.
+   * @defaultValue true if the file has no quantised weights
    */
   readonly exact?: boolean | undefined;
-  /** @defaultValue the cores of this machine, at most 8; one for a model so small that threads only wait */
-  readonly threads?: number | undefined;
   /**
-   * The folder from which `onnxruntime-node` is looked for, before this package's own. @defaultValue the working folder
+   * Number of threads.
+   * @defaultValue the cores of this machine, at most 8; 1 for a model so small that threads would only wait
    */
+  readonly threads?: number | undefined;
+  /** Folder in which `onnxruntime-node` is looked for before this package's own. @defaultValue the working folder */
   readonly from?: string | undefined;
-  /** Told in one sentence what runs in the place of what was asked for. @defaultValue console.warn */
+  /** Called with one sentence if something other than what was asked for runs. @defaultValue console.warn */
   readonly warn?: ((sentence: string) => void) | undefined;
 }
 
-/** Bytes of weights that threads share with gain: less is read before they have met. */
+/** Bytes of weights from which threads pay off: less is read before they have synchronised. */
 const worthThreads = 16 * 2 ** 20;
-/** Bytes that a WebAssembly memory has for weights, beside caches and what passes work on. */
+/** Maximum bytes of weights in a WebAssembly memory, which also holds caches and the working buffers of passes. */
 const mostBytes = 3.5 * 2 ** 30;
 
 /**
- * This package's own engine: weights as stored, caches and threads in one WebAssembly memory. Where WebAssembly lacks
- * SIMD, or the memory cannot hold the weights, ONNX Runtime runs if it is installed, else plain loops; one sentence says
- * so.
+ * Returns the runtime of this package's own engine: weights as stored, caches and threads in one WebAssembly memory. If
+ * WebAssembly lacks SIMD, or the memory cannot hold the weights, ONNX Runtime runs if it is installed, else plain
+ * loops; `warn` is told.
  */
 export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
   expectOptions('cpuRuntime', { exact: true, threads: true, from: true, warn: true }, options);
@@ -65,7 +67,7 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
   };
 }
 
-/** Why the module's memory cannot hold a model, if it cannot. */
+/** Returns why the module's memory cannot hold a model, or undefined if it can. */
 function tooLarge(stored: CheckpointSize | undefined): string | undefined {
   if (stored === undefined || stored.bytes <= mostBytes) return undefined;
   const gigabytes = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);

@@ -17,24 +17,23 @@ import { hostRuntime, type HostModel } from '@kv/engine';
 import { LOAD } from './options.ts';
 
 export interface LoadOptions extends OpenOptions {
-  /** What runs the model's programs, beside caches on the host. @defaultValue the model runs on `cpuRuntime()` */
+  /** Engine that runs the model's programs, with caches on the host. @defaultValue the model runs on `cpuRuntime()` */
   readonly engine?: HostEngine | undefined;
   readonly runtime?: undefined;
 }
 
 export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
-  /** Where the model runs. @defaultValue `cpuRuntime()` */
+  /** Runtime that the model runs on. @defaultValue `cpuRuntime()` */
   readonly runtime: Runtime<M>;
   readonly engine?: undefined;
 }
 
 /**
  * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint:
- * config.json, model.safetensors (or its shards), tokenizer.json; with `files` as blobs, such as a person chooses in a
- * browser, those alone. Tensors are read a program at a time: beside the weights as the engine holds them there is
- * never more than a layer.
- * The end of a turn in its chat template is one of its `eosIds`.
- * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
+ * config.json, model.safetensors (or its shards), tokenizer.json. With `files` as blobs, such as a user chooses in a
+ * browser, only those are read. Tensors are read one program at a time: never more than a layer is held in addition to
+ * the engine's own weights. The end-of-turn token of the chat template is one of the `eosIds`.
+ * @throws KvError in one sentence for any other name, and for any error in the files
  */
 export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
 export async function loadModel<M extends RunningModel>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;

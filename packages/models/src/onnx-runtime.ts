@@ -7,9 +7,8 @@ import { onnxWhereInstalled } from './onnx.ts';
 import { availableThreads } from './threads.ts';
 
 /**
- * Everything in f32 on ONNX Runtime.
- *
- * @throws KvError where `@kv/engine-onnx` or `onnxruntime-node` is not installed, or does not load
+ * Returns a runtime that computes everything in f32 on ONNX Runtime.
+ * @throws KvError if `@kv/engine-onnx` or `onnxruntime-node` is not installed, or does not load
  */
 export async function onnxRuntime(options: Pick<CpuOptions, 'threads' | 'from'> = {}): Promise<Runtime<HostRunning>> {
   expectOptions('onnxRuntime', { threads: true, from: true }, options);

@@ -3,10 +3,9 @@ import type { OnnxEngineOptions } from '@kv/engine-onnx';
 import type { HostEngine } from '@kv/engine';
 
 /**
- * The engine on ONNX Runtime, in Node, where both `@kv/engine-onnx` and `onnxruntime-node` are installed.
- *
- * @param from the folder from which `onnxruntime-node` is looked for first. @defaultValue the working folder
- * @param failed is told why `onnxruntime-node`, if it is installed, does not load
+ * Returns the engine on ONNX Runtime, in Node, if both `@kv/engine-onnx` and `onnxruntime-node` are installed.
+ * @param from folder in which `onnxruntime-node` is looked for first; the working folder by default
+ * @param failed is called with the error if `onnxruntime-node` is installed but does not load
  */
 export async function onnxWhereInstalled(
   from: string | undefined,
@@ -19,7 +18,7 @@ export async function onnxWhereInstalled(
   return onnx && onnxEngine?.(onnx, options);
 }
 
-/** Nothing for a package that is not installed. @throws what else went wrong */
+/** Returns an empty object for a package that is not installed. @throws any other error */
 function absent(error: unknown): Partial<typeof import('@kv/engine-onnx')> {
   if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return {};
   throw error;

@@ -1,6 +1,6 @@
 import { builtin } from '@kv/checkpoints';
 
-/** Threads that this machine runs at once, at most 8. */
+/** Returns the number of threads that this machine runs at once, at most 8. */
 export function availableThreads(): number {
   const count =
     typeof process === 'object' && process.versions?.node !== undefined

@@ -7,7 +7,10 @@ import { ort } from '@kv/model-testing/ort';
 import { overQuantised } from '@kv/engine-testing/quantised';
 import { referenceEngine } from '@kv/engine';
 
-/** Root mean squares over those of the logits, about twice what was seen: silu in the place of gelu gives six times as much. */
+/**
+ * Bounds on the error's root mean square relative to the logits', about twice the observed values; silu instead of gelu
+ * gives six times as much.
+ */
 const bounds: Readonly<Record<string, number>> = {
   llama: 0.04,
   llama32: 0.06,

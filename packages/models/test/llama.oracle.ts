@@ -25,8 +25,8 @@ export interface Oracle64 {
   /** `[layer][kvHead]` */
   readonly cache: Entry[][][];
   /**
-   * Turns each head's keys anew by consecutive positions that end where the longest head's end, from 0 on, and a query
-   * as the last key that it sees; gives the next position.
+   * Rotates each head's keys again, to consecutive positions that end where the longest head's end, from 0 on, and a
+   * query like the last key that it sees. Returns the next position.
    */
   rebase(): number;
   /** Queries after RoPE of every token, `[layer][token][queryHead]`. */

@@ -9,7 +9,7 @@ import { halfWeights, oracleLogits, type Json } from '@kv/engine-testing/decoder
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 
-/** Layers with a window beside global ones under two ropes; layers without positions; windows in every layer. */
+/** Windowed layers mixed with global ones under two ropes; layers without positions; windows in every layer. */
 const names = ['gemma3', 'smollm3', 'mistral', 'gemma2'] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(

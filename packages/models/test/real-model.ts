@@ -24,7 +24,7 @@ export interface Case {
 /** Of the largest logit; 3.3e-6 was seen. */
 const TOLERANCE = 2e-5;
 
-/** Logits of the prompt in blocks of so many tokens. */
+/** Checks the prompt's logits, fed in blocks of `block` tokens. */
 export async function expectLogits({ decoder }: HostModel, { ids, logits }: Case, block: number): Promise<void> {
   const rows = await run(decoder, emptyCaches(decoder), ids, { want: logits.map(({ at }) => at), block });
   for (const [i, { at, top, mean, norm }] of logits.entries()) {

@@ -14,7 +14,7 @@ import { shared, sharedJson } from '@kv/model-testing/shared';
 import { weights64 } from './weights64.ts';
 
 const [G, d, rotary] = [2, 8, 6];
-/** Frequencies as a scaling may leave them: no power of anything, and an attention factor beside. */
+/** Frequencies as a scaling may leave them: no powers of a base, with an attention factor. */
 const FREQUENCIES = [1, 0.31, 0.0123],
   FACTOR = 1.19;
 const angles = (positions: Uint32Array) => {

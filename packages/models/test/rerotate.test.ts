@@ -59,7 +59,7 @@ test('after every block and every token, as StreamingLLM does', async () => {
     block: 16,
     every: 1,
   });
-  // turned before the next token, which stands behind them
+  // rotated before the next token is appended
   expect(Math.max(...rotations.flat(2))).toBeLessThanOrEqual(BUDGET);
   expect(length - shift).toBe(BUDGET + 1);
 });

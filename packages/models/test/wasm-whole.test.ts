@@ -148,7 +148,7 @@ test('attention of blocks in 8 bits stays near the plain loops: logits, and the 
 test('behind the last layer nothing is computed that nobody reads', async () => {
   const model = await loadModel(kinds.llama, { runtime: wasmRuntime(newest, { threads: 2 }) }),
     { rows } = model.decoder;
-  /** Rows of the last layer's products before and behind attention, of a prefill of 300 tokens. */
+  /** Rows of the last layer's products before and after attention, in a prefill of 300 tokens. */
   const last = async (options: Partial<Parameters<typeof generate>[1]>): Promise<readonly number[]> => {
     const before = [rows.qkv.at(-1)!, rows.down.at(-1)!];
     await generate(model, { ids, maxNewTokens: 0, ...options });

@@ -59,7 +59,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
     const policies = signals.map(([signal]) => probe(signal)),
       kv = signals.length - 1,
       block = kv - 1;
-    /** All of them; and sums that nobody wants by query head, beside those of a block, and alone. */
+    /** All signals; sums that no policy reads by query head, together with those of a block; and the former alone. */
     const runs = [[...signals.keys()], [block, kv], [kv]].map((read) => ({ read, sequence: new Sequence(model) }));
     for (const { read, sequence } of runs)
       await sequence.prefill(ids, { policies: read.map((i) => policies[i]), block: 10 });

@@ -5,7 +5,7 @@ import { selector } from '@kv/core';
  */
 export const twoLevel = selector('twoLevel', {}, ({ ops, at, scores, units, unitScores, budgets, ...masks }) => {
   const rows = budgets.shape[0],
-    // units are there: the piece stands behind one that makes them
+    // units exist: this piece follows one that makes them
     each = unitScores!.shape[0] > rows ? ops.groupRows('mean', unitScores!, rows) : unitScores!,
     place = ops.take(ops.rank(each, 'row'), units!.of);
   return ops.select(ops.sub(ops.mul(place, -at.slots), ops.rank(scores, 'row')), budgets, masks);

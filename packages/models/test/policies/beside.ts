@@ -8,7 +8,7 @@ import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/sc
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
 
-/** A checkpoint in a folder of its own, with every file of statistics beside it, calibrated on `ids`. */
+/** Makes a folder with a checkpoint and every file of statistics, calibrated on `ids`. */
 export async function calibrated(
   folder: string,
   ids: readonly number[],

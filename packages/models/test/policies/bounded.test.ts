@@ -15,7 +15,7 @@ import { snapkv } from '@kv/scorers-attention';
 import { describe, expect, test } from 'vitest';
 import { catalogue, policy } from '@kv/policies';
 
-/** What providers and files beside a model would give. */
+/** What providers and sidecar files would give. */
 function signals(signal: AnySignal, { at, attention }: Layer, ops: Ops): unknown {
   const { queryHeads: H, kvHeads: G, headDim: d, length } = at,
     waves = (n: number): Float32Array => Float32Array.from({ length: n }, (_, i) => Math.sin(i)),
@@ -51,7 +51,7 @@ function signals(signal: AnySignal, { at, attention }: Layer, ops: Ops): unknown
   }
 }
 
-/** The piece alone where it finds what it needs in a scene, else behind units. */
+/** The piece alone if a scene has what it reads, else preceded by units. */
 const standing = (piece: Piece): Piece =>
   piece.from.some((phase) => phase !== 'units' && phase !== 'kept')
     ? piece

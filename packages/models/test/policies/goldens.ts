@@ -2,7 +2,7 @@ import { reference, referenceJson } from '@kv/model-testing/reference';
 import { loadModel } from '../../src/index.ts';
 import type { HostModel } from '../../src/index.ts';
 
-/** What lies beside a golden checkpoint: ids of its prompt, and what else was recorded. */
+/** Data recorded for a golden checkpoint: ids of its prompt, and other results. */
 export interface Golden {
   readonly ids: number[];
   readonly policies: Readonly<Record<string, { readonly kept: number[][][] }>>;

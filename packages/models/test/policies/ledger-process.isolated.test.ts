@@ -10,7 +10,7 @@ import { parsePolicy, policy, policyNames } from '@kv/policies';
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-/** Methods that run without a file beside the model, and options that could take far more than the slots need. */
+/** Methods that need no sidecar file, and options that could take far more memory than the slots need. */
 const texts = [
   ...policyNames.filter((name) => !compile(policy(name)).needs.some(({ cost }) => cost === 'artifact')),
   'snapkv(window=512,kernel=4294967295)',
@@ -18,7 +18,7 @@ const texts = [
   'noncausal(chunk=4294967295)',
   'eachChunk(knorm,size=1)',
 ];
-/** Beside the ledgers: text and its offsets, the last event, logits, angles, and what the collector leaves. */
+/** Bytes outside the ledgers: text and its offsets, the last event, logits, angles, and uncollected garbage. */
 const CONSTANT = 4e6;
 
 test('what a process holds is what ledgers and scratch say, whatever policy, prompt and block', {

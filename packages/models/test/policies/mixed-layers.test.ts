@@ -30,8 +30,8 @@ describe.each(['gemma3', 'smollm3', 'mistral'])('%s', async (folder) => {
       const done = await Promise.resolve(run).catch((error: unknown) => error);
       if (done instanceof Error) {
         expect(done, name).toBeInstanceOf(KvError);
-        // A file beside the model that these checkpoints lack, layers that turn otherwise, or a second pass over the
-        // prompt that has no room in their 128 positions: nothing else is refused.
+        // Only these are refused: a sidecar file that these checkpoints lack, layers that rotate differently, or a
+        // second pass over the prompt that does not fit their 128 positions.
         expect(done.message, name).toMatch(
           /^[a-zA-Z]+: takes early tokens' keys|\.safetensors|^observeMax: must fit the model's context of 128 tokens/,
         );
