@@ -7,9 +7,9 @@ import type { Meter } from './meter.ts';
 import { Mismatch, transfer } from './transfer.ts';
 import type { StartHash, Transfer } from './transfer.ts';
 
-/** A file of a repository, and where it goes. */
+/** A file of a repository, and its destination. */
 export interface BlobRequest extends Transfer {
-  /** Its blob; what has come so far is beside it, under a name that no other tool writes to. */
+  /** Path of its blob. Partial downloads are next to it, under a name that no other tool writes to. */
   readonly blob: string;
 }
 
@@ -20,7 +20,7 @@ const sizeOf = (path: string): Promise<number> =>
     () => -1,
   );
 
-/** Bytes of a file that are already here; all of them if its blob is. */
+/** Returns the number of bytes of a file that are already here; its size if its blob exists. */
 export async function bytesHere({ blob, size }: BlobRequest): Promise<number> {
   if ((await sizeOf(blob)) === size) return size;
   const partial = await sizeOf(partialOf(blob));
@@ -33,9 +33,9 @@ const startHash: StartHash = (kind) => {
 };
 
 /**
- * Downloads one file into its blob, from where an earlier attempt stopped. Nothing is under the blob's name before its
- * checksum is right.
- * @throws KvError in one sentence; the signal's reason when aborted, with what has come kept
+ * Downloads one file into its blob, resuming an earlier attempt. The blob's name appears only once the checksum is
+ * right.
+ * @throws KvError in one sentence; the signal's reason when aborted, with the bytes so far kept
  */
 export async function downloadBlob(hub: Hub, wanted: BlobRequest, meter: Meter): Promise<void> {
   const { blob, size } = wanted,
@@ -64,7 +64,7 @@ export async function downloadBlob(hub: Hub, wanted: BlobRequest, meter: Meter):
     await file.close();
   }
   await rename(partial, blob).catch(async (error: unknown) => {
-    // Whoever shared the lock was faster.
+    // Another holder of a shared lock was faster.
     if ((await sizeOf(blob)) !== size) throw error;
   });
 }

@@ -15,27 +15,27 @@ import type { StartHash } from './transfer.ts';
 
 export type { Progress } from './meter.ts';
 
-/** A model of the hub as a browser keeps it: what `loadModel(name, { files })` of @kv/models takes. */
+/** A model of the hub stored by a browser, as `loadModel(name, { files })` of @kv/models takes it. */
 export interface OfflineModel {
   /** The repository, or the name of its .gguf file. */
   readonly name: string;
   readonly files: ReadonlyMap<string, File>;
 }
 
-/** How a browser fetches a model. */
+/** Options of fetching a model in a browser. */
 export interface FetchOptions {
   /** Branch, tag or commit. @defaultValue `'main'` */
   readonly revision?: string;
-  /** Only what is kept already. @defaultValue false */
+  /** Use only what is stored already. @defaultValue false */
   readonly offline?: boolean;
   readonly onProgress?: (progress: Progress) => void;
-  /** Aborted, a download ends with the signal's reason, and the next call goes on where it stopped. */
+  /** Aborts the download, which then throws the signal's reason; the next call resumes it. */
   readonly signal?: AbortSignal;
-  /** Attempts that bring nothing before giving up. @defaultValue 5 */
+  /** Maximum attempts in a row that bring no bytes. @defaultValue 5 */
   readonly attempts?: number;
 }
 
-/** What OPFS has in workers alone, which the library of the window's types lacks. */
+/** OPFS methods available in workers only, which the DOM type library lacks. */
 interface SyncHandle {
   read(into: Uint8Array, options: { at: number }): number;
   write(bytes: Uint8Array, options: { at: number }): number;
@@ -53,10 +53,10 @@ interface Manifest {
 const ENDPOINT = 'https://huggingface.co';
 
 /**
- * A model of the hub by its name (`org/name`, `org/name:Q4_K_M`, `org/name/file.gguf`) in a dedicated worker of a
- * browser. Its files are kept in the page's own file system (OPFS), checked, and continued where a download stopped;
- * what is kept is used without network. Sends no token: public repositories alone.
- * @throws KvError in one sentence for whatever stands in the way; the signal's reason when aborted
+ * Returns a model of the hub by name (`org/name`, `org/name:Q4_K_M`, `org/name/file.gguf`), in a dedicated worker of a
+ * browser. Its files are stored in the page's own file system (OPFS), verified, and resumed after an interruption; what
+ * is stored is used without network. Sends no token, so only public repositories work.
+ * @throws KvError in one sentence for any failure; the signal's reason when aborted
  */
 export async function fetchModel(model: string, options: FetchOptions = {}): Promise<OfflineModel> {
   const name = parseRepo(model),
@@ -98,7 +98,7 @@ const fileIn = async (folder: FileSystemDirectoryHandle, name: string): Promise<
     () => undefined,
   );
 
-/** The model if all of it is there: the manifest is written last. */
+/** Returns the model if it is complete: the manifest is written last. */
 async function keptModel(folder: FileSystemDirectoryHandle, manifest: string): Promise<OfflineModel | undefined> {
   const text = await (await fileIn(folder, manifest))?.text();
   if (text === undefined) return undefined;
@@ -112,7 +112,7 @@ async function keptModel(folder: FileSystemDirectoryHandle, manifest: string): P
     }
     return { name, files: kept };
   } catch {
-    return undefined; // a manifest that was cut
+    return undefined; // a truncated manifest
   }
 }
 
@@ -177,7 +177,7 @@ async function download(
   }
 }
 
-/** A browser follows redirects itself and sends no token; the length that it sees may be that of a compressed answer. */
+/** Browsers follow redirects themselves and send no token; the length may be that of a compressed response. */
 const following: typeof fetch = async (input, init) => {
   const { body, status, headers } = await fetch(input, {
     ...init,

@@ -7,7 +7,7 @@ import type { Environment } from './environment.ts';
 export interface CachedModel {
   /** `org/name`, or `org/name/file.gguf`. */
   readonly name: string;
-  /** Of its weights. */
+  /** Bytes of its weights. */
   readonly bytes: number;
 }
 
@@ -17,7 +17,7 @@ const names = (folder: string): Promise<readonly string[]> => readdir(folder).ca
 const byName = (models: ReadonlyMap<string, CachedModel>): readonly CachedModel[] =>
   [...models.values()].sort((a, b) => a.name.localeCompare(b.name));
 
-/** What the cache of huggingface_hub holds, by name; nothing where there is no cache. */
+/** Returns the models in huggingface_hub's cache, by name; none if there is no cache. */
 export async function cachedModels(
   env: Environment = process.env,
 ): Promise<{ readonly folder: string; readonly models: readonly CachedModel[] }> {
@@ -33,7 +33,7 @@ export async function cachedModels(
   return { folder, models: byName(models) };
 }
 
-/** What a folder and those in it hold, by the path that is asked for; nothing where there is no folder. */
+/** Returns the models in a folder and its subfolders, by path; none if there is no folder. */
 export async function modelsIn(folder: string, path: string): Promise<readonly CachedModel[]> {
   const models = new Map<string, CachedModel>();
   for (const within of ['', ...(await names(folder))])
@@ -42,7 +42,7 @@ export async function modelsIn(folder: string, path: string): Promise<readonly C
   return byName(models);
 }
 
-/** A link of a snapshot leads to a blob only where its download is complete. */
+/** A snapshot's link has a target blob only once its download is complete. */
 async function modelsOf(repo: string, snapshot: string): Promise<readonly CachedModel[]> {
   const files: { readonly path: string; readonly bytes: number }[] = [];
   for (const path of await readdir(snapshot, { recursive: true }).catch(none)) {

@@ -3,7 +3,7 @@ import type { RepoFile } from './listing.ts';
 import { isSafePath } from './repo-name.ts';
 import type { RepoName } from './repo-name.ts';
 
-/** Beside the weights; the first two must be there. */
+/** Files required in addition to the weights. */
 const NEEDED = ['config.json', 'tokenizer.json'];
 const BESIDE: readonly string[] = [
   ...NEEDED,
@@ -16,16 +16,19 @@ const WEIGHTS = 'model.safetensors',
   INDEX = 'model.safetensors.index.json';
 const MAX_INDEX = 64 * 2 ** 20;
 
-/** What of a repository is downloaded. */
+/** The files of a repository to download. */
 interface Chosen {
   readonly files: readonly RepoFile[];
-  /** One of `files` that names more of them. */
+  /** The one of `files` that is an index of further ones. */
   readonly index?: RepoFile;
-  /** One of `files` that is the whole model. */
+  /** The one of `files` that is the whole model. */
   readonly gguf?: RepoFile;
 }
 
-/** Picks a checkpoint, or the GGUF file that the name asks for. @throws KvError saying what is there instead */
+/**
+ * Chooses a checkpoint's files, or the GGUF file that the name asks for.
+ * @throws KvError that lists what is there instead
+ */
 export function choose(name: RepoName, files: readonly RepoFile[]): Chosen {
   const { repo, file, quant } = name;
   const at = new Map(files.map((found) => [found.path, found]));
@@ -69,18 +72,17 @@ function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): 
   return files.find((found) => found.path === path)!; // its path came from `files`
 }
 
-/** Names of the GGUF files that are models: not the projectors of a vision model. */
+/** Returns the GGUF files that are models, and not projectors of vision models. */
 export const ggufs = (paths: readonly string[]): readonly string[] =>
   paths.filter((path) => /\.gguf$/i.test(path) && !/(^|\/)mmproj/i.test(path));
 
-/** Whether a GGUF file's name holds a type, as a word of it: Q4_K is not in model-Q4_K_M.gguf. */
+/** Returns whether a GGUF file's name contains a type as a whole word: Q4_K is not in model-Q4_K_M.gguf. */
 export const isQuant = (path: string, quant: string): boolean =>
   new RegExp(`(^|[/.-])${quant.replace(/\./g, '\\.')}[/.-]`, 'i').test(path);
 
 /**
- * The files that an index on disk names.
- * @throws KvError for an index that is no such thing, a name that leaves the folder, a file that is not in the
- * repository
+ * Returns the files that an index on disk names.
+ * @throws KvError for an invalid index, a name that leaves the folder, or a file that is not in the repository
  */
 export async function shardsOf(
   repo: string,
@@ -112,7 +114,7 @@ function json(text: string): unknown {
   }
 }
 
-/** Whether a folder has all files of a checkpoint, by what `has` says of a path in it, and `read` of an index. */
+/** Returns whether a folder has all files of a checkpoint; `has` tests a path in it, `read` reads an index. */
 export async function isCheckpoint(
   folder: string,
   has: (path: string) => Promise<boolean>,
@@ -139,7 +141,7 @@ function fail(at: string, message: string): never {
   throw new KvError(at, message);
 }
 
-/** Up to eight names. */
+/** Lists up to eight names. */
 const list = (paths: readonly string[]): string =>
   paths.length === 0
     ? 'no files'

@@ -5,22 +5,22 @@ import { KvError } from '@kv/core';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A variable; set to nothing counts as not set. `~` is the home folder. */
+/** Returns a variable as a path, with `~` expanded; an empty one counts as unset. */
 const path = (env: Environment, name: string): string | undefined =>
   env[name]?.replace(/^~(?=$|\/)/, homedir()) || undefined;
 
 const home = (env: Environment): string =>
   path(env, 'HF_HOME') ?? join(path(env, 'XDG_CACHE_HOME') ?? join(homedir(), '.cache'), 'huggingface');
 
-/** The cache folder that huggingface_hub uses. */
+/** Returns the cache folder that huggingface_hub uses. */
 export const cacheFolder = (env: Environment): string =>
   path(env, 'HF_HUB_CACHE') ?? path(env, 'HUGGINGFACE_HUB_CACHE') ?? join(home(env), 'hub');
 
-/** Whether the environment forbids the network. */
+/** Returns whether the environment forbids the network. */
 export const isOffline = (env: Environment): boolean =>
   /^(1|on|yes|true)$/i.test(env.HF_HUB_OFFLINE || env.TRANSFORMERS_OFFLINE || '');
 
-/** Where the hub is: `HF_ENDPOINT`, without a slash at its end. @throws KvError if it is no http(s) URL */
+/** Returns the hub's address: `HF_ENDPOINT`, without a trailing slash. @throws KvError if it is not an http(s) URL */
 export function endpointOf(env: Environment): string {
   const text = env.HF_ENDPOINT || 'https://huggingface.co';
   if (!/^https?:/.test(text) || !URL.canParse(text))
@@ -29,8 +29,8 @@ export function endpointOf(env: Environment): string {
 }
 
 /**
- * The access token, from a variable or the file that `hf auth login` writes. @throws KvError, without showing it, if it
- * cannot be sent
+ * Returns the access token, from a variable or the file that `hf auth login` writes.
+ * @throws KvError, which does not show it, if it cannot be sent
  */
 export async function tokenOf(env: Environment): Promise<string | undefined> {
   const file = path(env, 'HF_TOKEN_PATH') ?? join(home(env), 'token');

@@ -22,32 +22,31 @@ import type { RepoFolder } from './snapshot.ts';
 export interface FetchOptions {
   /** Branch, tag or commit. @defaultValue `'main'` */
   readonly revision?: string;
-  /** Only what is in the cache. @defaultValue what `HF_HUB_OFFLINE` says */
+  /** Use only what is in the cache. @defaultValue what `HF_HUB_OFFLINE` says */
   readonly offline?: boolean;
   readonly onProgress?: (progress: Progress) => void;
-  /** Called when another process is downloading the same model. */
+  /** Called if another process is downloading the same model. */
   readonly onWait?: () => void;
-  /** Aborted, a download ends with the signal's reason, and the next call goes on where it stopped. */
+  /** Aborts the download, which then throws the signal's reason; the next call resumes it. */
   readonly signal?: AbortSignal;
   /**
-   * Where `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY` and the like are read. @defaultValue
-   * `process.env`
+   * Source of `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY` and the like.
+   * @defaultValue `process.env`
    */
   readonly env?: Environment;
-  /** Attempts that bring nothing before giving up. @defaultValue 5 */
+  /** Maximum attempts in a row that bring no bytes. @defaultValue 5 */
   readonly attempts?: number;
-  /** Wait before the second attempt in milliseconds; it doubles with every further one. @defaultValue 500 */
+  /** Milliseconds before the second attempt, doubled for every further one. @defaultValue 500 */
   readonly backoffMs?: number;
-  /** Without a byte for so many milliseconds, an attempt has failed. @defaultValue 30,000 */
+  /** Milliseconds without a byte after which an attempt fails. @defaultValue 30,000 */
   readonly timeoutMs?: number;
 }
 
 /**
- * The local folder of a repository's checkpoint (`org/name`), or its .gguf file (`org/name:Q4_K_M`,
- * `org/name/file.gguf`, or the only one there is),
- * in the cache that huggingface_hub uses. What is there is used without network; the rest is downloaded, checked, and
- * entered when all of it is complete.
- * @throws KvError in one sentence for whatever stands in the way; the signal's reason when aborted
+ * Returns the local folder of a repository's checkpoint (`org/name`), or its .gguf file (`org/name:Q4_K_M`,
+ * `org/name/file.gguf`, or the only one there is), in the cache that huggingface_hub uses. What is cached is used
+ * without network; the rest is downloaded, verified, and entered once all of it is complete.
+ * @throws KvError in one sentence for any failure; the signal's reason when aborted
  */
 export async function fetchModel(model: string, options: FetchOptions = {}): Promise<string> {
   const { revision = 'main', signal, onWait, env = process.env } = options;
@@ -63,7 +62,7 @@ export async function fetchModel(model: string, options: FetchOptions = {}): Pro
   const route = await routeOf(env);
   try {
     const hub = await hubOf(env, route, options);
-    // Another process may have brought it while this one waited.
+    // Another process may have downloaded it in the meantime.
     return await withLock(
       folder.lock,
       { signal, onWait },
@@ -123,7 +122,7 @@ async function download(
   return gguf ? join(snapshot, gguf.path) : snapshot;
 }
 
-/** Brings the index of a checkpoint in parts first, since it says which they are. */
+/** Downloads a sharded checkpoint's index first, since it names the shards. */
 async function indexed(
   hub: Hub,
   repo: string,
@@ -155,7 +154,7 @@ async function bring(
   folder: RepoFolder,
   onProgress: FetchOptions['onProgress'],
 ): Promise<void> {
-  // Two files with the same bytes are one blob.
+  // Two files with the same bytes share a blob.
   const files = [...new Map(wanted.map((file) => [file.etag, file])).values()];
   const total = files.reduce((sum, { size }) => sum + size, 0),
     meter = startMeter(total, onProgress);
@@ -169,7 +168,7 @@ async function bring(
   for (const file of files) await downloadBlob(hub, file, meter);
 }
 
-/** What the file system says, as a sentence. */
+/** Turns a file-system error into a sentence. */
 function asSentence(error: unknown, { path }: RepoFolder): unknown {
   const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === undefined || syscall === undefined) return error;

@@ -2,26 +2,26 @@ import { KvError } from '@kv/core';
 import { ConnectionLost, reasonOf } from './retry.ts';
 import type { RetryLimits } from './retry.ts';
 
-/** The hub, as one call sees it. */
+/** Settings of the hub for one call. */
 export interface Hub extends RetryLimits {
-  /** Without a slash at its end. */
+  /** Address without a trailing slash. */
   readonly endpoint: string;
-  /** Sent to the endpoint's own host only. */
+  /** Access token; sent only to the endpoint's own scheme, host and port. */
   readonly token: string | undefined;
-  /** What to do where a token is wanted and there is none. */
+  /** What to do if a token is required and there is none. */
   readonly tokenAdvice: string;
-  /** Without a byte for so long, an attempt has failed. */
+  /** Milliseconds without a byte after which an attempt fails. */
   readonly timeoutMs: number;
   readonly fetch: typeof fetch;
 }
 
-/** An answer whose body is read piece by piece. */
+/** A response whose body is read in chunks. */
 export interface HttpResponse {
   readonly status: number;
   readonly headers: Headers;
-  /** The next bytes, or undefined at the end. @throws Lost if the connection breaks or goes quiet */
+  /** Returns the next bytes, or undefined at the end. @throws ConnectionLost if the connection breaks or goes quiet */
   read(): Promise<Uint8Array | undefined>;
-  /** Ends the connection, wherever its body stands. */
+  /** Ends the connection, even in the middle of the body. */
   end(): void;
 }
 
@@ -29,8 +29,8 @@ const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 10;
 
 /**
- * A GET that follows redirects itself, since every hop decides anew who may see the token. @throws Lost, or KvError for
- * a redirect that must not be followed
+ * Sends a GET and follows redirects, deciding at every hop whether the token may be sent.
+ * @throws ConnectionLost; KvError for a redirect that must not be followed
  */
 export async function get(hub: Hub, url: string, headers: Readonly<Record<string, string>>): Promise<HttpResponse> {
   const quiet = new AbortController();
@@ -83,7 +83,7 @@ export async function get(hub: Hub, url: string, headers: Readonly<Record<string
   throw new KvError(hub.endpoint, `expected at most ${MAX_REDIRECTS} redirects, got more`);
 }
 
-/** The token goes to the endpoint's own scheme, host and port, nowhere else. */
+/** Returns the authorization header, for the endpoint's own scheme, host and port only. */
 const authorization = ({ endpoint, token }: Hub, at: URL): { readonly authorization?: string } =>
   token !== undefined && at.origin === new URL(endpoint).origin ? { authorization: `Bearer ${token}` } : {};
 
@@ -97,7 +97,7 @@ function target(from: URL, location: string | null): URL {
   return to;
 }
 
-/** All bytes of an answer, at most `limit`. @throws Lost; KvError if there are more */
+/** Reads a whole response of at most `limit` bytes. @throws ConnectionLost; KvError if it is longer */
 export async function readAll(answer: HttpResponse, at: string, limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
   let size = 0;

@@ -7,12 +7,9 @@ import { retrying } from './retry.ts';
 /** A file of a repository at one commit. */
 export interface RepoFile {
   readonly path: string;
-  /** Bytes. */
+  /** Size in bytes. */
   readonly size: number;
-  /**
-   * What it is checked against, and the name of its blob: sha256 (64 digits) of a large file, git's sha1 (40) of a
-   * small one.
-   */
+  /** Checksum, and name of its blob: sha256 (64 digits) of a large file, git's sha1 (40) of a small one. */
   readonly etag: string;
 }
 
@@ -26,10 +23,11 @@ const MAX_ANSWER = 32 * 2 ** 20,
   MAX_FILES = 100_000;
 
 /**
- * The commit of a revision and the files in it. @throws KvError in one sentence for what the hub refuses or gets wrong
+ * Returns the commit of a revision and its files.
+ * @throws KvError in one sentence if the hub refuses or answers wrongly
  */
 export async function listing(hub: Hub, repo: string, revision: string): Promise<Listing> {
-  // Not needed by whoever has the model: loaded here.
+  // Imported here since it is not needed if the model is already cached.
   const { listFiles, modelInfo } = await import('@huggingface/hub');
   const options = { hubUrl: hub.endpoint, fetch: apiFetch(hub, repo, revision) };
   try {
@@ -49,7 +47,7 @@ export async function listing(hub: Hub, repo: string, revision: string): Promise
     }
     return { commit, files };
   } catch (error) {
-    // What the library makes of an answer that is no JSON, or JSON of another shape.
+    // How the library reports a response that is not JSON, or JSON of another shape.
     if (error instanceof SyntaxError || error instanceof TypeError)
       throw new KvError(hub.endpoint, `expected the hub's answers about ${repo}, got ${error.message}`);
     throw error;
@@ -86,7 +84,10 @@ function checkedFile(
   return { path, size: bytes as number, etag };
 }
 
-/** What the library fetches with: our token rule, retries, timeouts and sentences, and an end to long answers. */
+/**
+ * Returns a fetch for the library with this package's token rule, retries, timeouts and sentences, and a limit on
+ * length.
+ */
 const apiFetch =
   (hub: Hub, repo: string, revision: string): typeof fetch =>
   (input) => {

@@ -4,9 +4,7 @@ import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { pause } from './retry.ts';
 
-/**
- * How often the holder touches its lock, how often others look, and after how long without a touch it is taken over.
- */
+/** Interval at which the holder touches its lock, interval at which others check, and age at which it is taken over. */
 interface LockTimes {
   readonly beatMs: number;
   readonly pollMs: number;
@@ -14,21 +12,21 @@ interface LockTimes {
 }
 const TIMES: LockTimes = { beatMs: 2000, pollMs: 200, staleMs: 10_000 };
 
-/** How a lock is waited for. */
+/** Options of waiting for a lock. */
 export interface LockOptions {
-  /** Ends the wait. */
+  /** Aborts the wait. */
   readonly signal?: AbortSignal | undefined;
-  /** Called once where another process holds it. */
+  /** Called once if another process holds the lock. */
   readonly onWait?: (() => void) | undefined;
-  /** @defaultValue touched every 2 s, looked at every 200 ms, taken over after 10 s */
+  /** Times of the lock. @defaultValue touched every 2 s, checked every 200 ms, taken over after 10 s */
   readonly times?: LockTimes;
 }
 
 /**
- * Waits until no other process holds the lock file, and takes it; the result gives it back. The lock of a process of
- * this machine that is gone is taken over at once. Any other is when it is no longer touched, which compares no clocks.
- * Two may hold it after a lost race, or where one was suspended: what they do has to stay right then.
- * @throws the signal's reason once it is aborted; what the file system says where the file cannot be written
+ * Waits until no other process holds the lock file, and takes it; the result releases it. The lock of an ended process
+ * of this machine is taken over at once, any other once it is no longer touched, which compares no clocks. Two
+ * processes may hold it after a lost race or a suspension, so the work must be correct even then.
+ * @throws the signal's reason when aborted; the file system's error if the file cannot be written
  */
 export async function acquireLock(
   path: string,
@@ -56,7 +54,7 @@ export async function acquireLock(
   };
 }
 
-/** Runs `work` while no other process does under the same lock file. */
+/** Runs `work` while no other process runs under the same lock file. */
 export async function withLock<T>(path: string, options: LockOptions, work: () => Promise<T>): Promise<T> {
   const release = await acquireLock(path, options);
   try {
@@ -66,12 +64,12 @@ export async function withLock<T>(path: string, options: LockOptions, work: () =
   }
 }
 
-/** Whether the holder that was seen was a process of this machine that is no longer there. */
+/** Returns whether the observed holder was a process of this machine that has ended. */
 function isGone(seen: string): boolean {
   const [, pid, , host] = seen.trimEnd().split(' ');
   if (host !== hostname()) return false;
   try {
-    process.kill(Number(pid), 0); // signal 0 only asks
+    process.kill(Number(pid), 0); // signal 0 only tests for existence
     return false;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'ESRCH';
@@ -88,21 +86,21 @@ const create = (path: string, text: string): Promise<boolean> =>
     },
   );
 
-/** Who holds it and when it was touched. */
+/** Reads who holds the lock and when it was touched. */
 const look = (path: string): Promise<string | undefined> =>
   Promise.all([readFile(path, 'utf8'), stat(path)]).then(
     ([text, { mtimeMs }]) => `${mtimeMs} ${text}`,
     () => undefined,
   );
 
-/** Removes the lock that was seen; if another has come in its place meanwhile, that one goes back. */
+/** Removes the observed lock; if another has replaced it meanwhile, restores that one. */
 async function takeAway(path: string, seen: string): Promise<void> {
   const away = `${path}.${randomUUID()}`;
   try {
     await rename(path, away);
     if ((await look(away)) !== seen) await link(away, path);
   } catch {
-    // Someone else was faster.
+    // Another process was faster.
   } finally {
     await rm(away, { force: true });
   }

@@ -1,27 +1,27 @@
-/** How far a download is, over all its files. */
+/** Progress of a download, over all its files. */
 export interface Progress {
-  /** The file that is coming. */
+  /** The file being downloaded. */
   readonly file: string;
-  /** Bytes that are here, those of an earlier attempt included. */
+  /** Bytes that are here, including those of earlier attempts. */
   readonly done: number;
   readonly total: number;
-  /** Over the last seconds; undefined until there is something to measure. */
+  /** Speed over the last seconds; undefined until it can be measured. */
   readonly bytesPerSecond: number | undefined;
   readonly secondsLeft: number | undefined;
 }
 
 /** Counts bytes. */
 export interface Meter {
-  /** Bytes of an earlier attempt: they count as done, not as speed. */
+  /** Adds bytes of an earlier attempt: they count as done, not as speed. */
   had(bytes: number): void;
-  /** Bytes that have come; less than zero where a server made us start over. */
+  /** Adds downloaded bytes; negative if a server made the download start over. */
   came(file: string, bytes: number): void;
 }
 
 const EVERY_MS = 100,
   WINDOW_MS = 5000;
 
-/** Reports at most every 100 ms, and at the end. Speed is that of the last 5 s. */
+/** Returns a meter that reports at most every 100 ms, and at the end. Speed is that of the last 5 s. */
 export function startMeter(
   total: number,
   report: ((progress: Progress) => void) | undefined,

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { repoOf } from './repo-name.ts';
 import type { RepoName } from './repo-name.ts';
 
-/** What the name of a model means. */
+/** Meaning of a model's name. */
 export type ModelName =
   | { readonly kind: 'embedded' }
   | { readonly kind: 'url'; readonly url: string }
@@ -11,9 +11,9 @@ export type ModelName =
   | ({ readonly kind: 'repo' } & RepoName);
 
 /**
- * Tells `embedded`, an http(s) or file URL, a path and a repository (`org/name`, `org/name:Q4_K_M`,
- * `org/name/file.gguf`) apart.
- * What exists under `cwd` is a path, and so is whatever starts with `.`, `/` or `~`, holds a backslash or has no `/`.
+ * Classifies a name: `embedded`, an http(s) or file URL, a path, or a repository (`org/name`, `org/name:Q4_K_M`,
+ * `org/name/file.gguf`). Whatever exists under `cwd` is a path, and so is whatever starts with `.`, `/` or `~`,
+ * contains a backslash or has no `/`.
  */
 export function parseModelName(text: string, cwd: string = process.cwd()): ModelName {
   if (text === 'embedded') return { kind: 'embedded' };

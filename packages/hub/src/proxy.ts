@@ -8,13 +8,14 @@ export interface Route {
   close(): Promise<void>;
 }
 
-/** The lower-case name counts first, as for curl. */
+/** Reads a variable; the lower-case name takes precedence, as in curl. */
 const variable = (env: Environment, name: string): string => env[name.toLowerCase()] || env[name] || '';
 
 /**
- * Through the proxies of `HTTP_PROXY` and `HTTPS_PROXY`, but for the hosts of `NO_PROXY`: undici, whose core is Node's
- * own fetch, which does not read them in Node 20.
- * Without these variables it is that fetch. @throws KvError for a proxy that is no http(s) URL, or without undici
+ * Returns a route through the proxies of `HTTP_PROXY` and `HTTPS_PROXY`, except for the hosts of `NO_PROXY`. It uses
+ * undici, the core of Node's own fetch, since that does not read these variables in Node 20. Without them it is Node's
+ * fetch.
+ * @throws KvError for a proxy that is not an http(s) URL, or if undici is not installed
  */
 export async function routeOf(env: Environment): Promise<Route> {
   const http = proxyOf(env, 'HTTP_PROXY'),
@@ -35,7 +36,7 @@ export async function routeOf(env: Environment): Promise<Route> {
   return {
     fetch: async (input, init) => {
       const proxy = new URL(String(input)).protocol === 'https:' ? https : http;
-      // Without one for https the agent would take that of http.
+      // Without a proxy for https the agent would use that of http.
       if (proxy === undefined) return fetch(input, init);
       try {
         return (await undici.fetch(String(input), { ...init, dispatcher: agent } as object)) as unknown as Response;
@@ -51,7 +52,7 @@ function proxyOf(env: Environment, name: string): URL | undefined {
   const text = variable(env, name);
   if (text === '') return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  // The text may hold a password.
+  // The text may contain a password.
   if (url === undefined || !/^https?:$/.test(url.protocol))
     throw new KvError(
       name,

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { HttpResponse, Hub } from './http.ts';
 import { ConnectionLost } from './retry.ts';
 
-/** What was asked for. */
+/** A request, for error messages. */
 interface Asked {
   readonly repo: string;
   readonly revision: string;
@@ -10,12 +10,12 @@ interface Asked {
 }
 
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
-/** Longer than this nobody waits at a terminal. */
+/** Longest `Retry-After` in seconds that is worth waiting for at a terminal. */
 const MAX_WAIT_S = 120;
 
 /**
- * Gives an answer with a status of 200 or 206 back. @throws Lost for trouble that may pass; KvError in one sentence for
- * a refusal
+ * Returns a response with status 200 or 206 unchanged.
+ * @throws ConnectionLost for trouble that may pass; KvError in one sentence for a refusal
  */
 export function acceptResponse(answer: HttpResponse, hub: Hub, asked: Asked): HttpResponse {
   const { status, headers } = answer;
@@ -60,7 +60,7 @@ function refusal(
     return new KvError(repo, `expected the file ${file ?? ''} at revision ${revision}, got none`);
   if (code === 'DisabledRepo')
     return new KvError(repo, `expected a repository that ${endpoint} offers, got one that it has disabled`);
-  // The hub answers 401 for a repository that does not exist too, so as not to say which private ones do.
+  // The hub answers 401 for a repository that does not exist too, so as not to reveal private ones.
   if (code === 'RepoNotFound' || status === 404)
     return new KvError(
       repo,

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 
-/** A repository of the hub, and at most one way to pick a GGUF file of it. */
+/** A repository of the hub, with at most one selector of a GGUF file in it. */
 export interface RepoName {
   /** `org/name`. */
   readonly repo: string;
@@ -10,10 +10,10 @@ export interface RepoName {
   readonly quant?: string;
 }
 
-/** As huggingface_hub's `validate_repo_id` has it, with an organisation. */
+/** Form of a name as in huggingface_hub's `validate_repo_id`, with an organisation. */
 const REPO = /^([\w-][\w.-]{0,95})\/([\w-][\w.-]{0,95})(?::([\w.-]+)|\/(.+\.gguf))?$/i;
 
-/** The name of a repository. @throws KvError for anything else */
+/** Parses the name of a repository. @throws KvError for anything else */
 export function parseRepo(text: string): RepoName {
   const repo = repoOf(text);
   if (repo === undefined)
