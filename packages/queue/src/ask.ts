@@ -5,37 +5,37 @@ import { Queue } from 'bullmq';
 import { connect } from './redis.ts';
 import type { QueueAddress } from './redis.ts';
 
-/** Of the keys in Redis. */
+/** Prefix of the keys in Redis. */
 export const PREFIX = 'kv';
-/** What nobody came for is forgotten after a week. */
+/** Results that no caller collects are removed after a week. */
 const KEEP = { age: 7 * 24 * 3600 };
-/** Milliseconds between two looks at what is finished. */
+/** Milliseconds between checks for finished jobs. */
 const LOOK_MS = 200;
-/** Milliseconds between two looks at whether Redis still has every job, and at whether anybody works. */
+/** Milliseconds between checks that Redis still has every job, and that a worker exists. */
 const CHECK_MS = 5000;
-/** Starts of a job that throws what another start may not. */
+/** Maximum starts of a job that throws an unexpected error. */
 const ATTEMPTS = 3;
 
 export interface QueueOptions extends QueueAddress {
-  /** Called once where jobs wait and nobody works. */
+  /** Called once if jobs wait and no worker is connected. */
   readonly onNobody?: () => void;
 }
 
-/** A result, which stays in Redis until it is forgotten: whoever is stopped before that gets it again. */
+/** A result, which stays in Redis until it is forgotten: a caller that stops before that gets it again. */
 export interface QueuedResult {
   readonly result: unknown;
-  /** For when it is kept elsewhere. */
+  /** Removes the result, once it is stored elsewhere. */
   forget(): Promise<void>;
 }
 
 export interface JobQueue {
   /**
-   * Has a job done by some worker. The same data is the same job, whoever asks and however often; a result that is
-   * there already is taken. What comes is another machine's word.
-   * @throws KvError with the worker's sentence, or where Redis is gone
+   * Has a worker do a job. Jobs are identified by their data: asking again, from any process, joins the running job or
+   * returns the existing result. The result is another machine's word and must be checked.
+   * @throws KvError with the worker's sentence, or if Redis is gone
    */
   ask(data: object): Promise<QueuedResult>;
-  /** Jobs that are not done stay for workers, and their results for who asks again. */
+  /** Disconnects. Unfinished jobs stay for workers, and their results for the next caller. */
   close(): Promise<void>;
 }
 
@@ -45,16 +45,16 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** Opens a queue to ask. @throws KvError in one sentence where Redis does not answer */
+/** Opens a queue for asking. @throws KvError in one sentence if Redis does not answer */
 export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<JobQueue> {
   const { client, lost, close } = await connect(place),
     queue = new Queue(place.name, { connection: client, prefix: PREFIX }),
     waiting = new Map<string, Waiting>(),
     stopped = new AbortController();
-  queue.on('error', () => {}); // a connection that comes back is no trouble, and one that does not is `lost`
+  queue.on('error', () => {}); // a reconnecting connection is no error; a lost one is reported by `lost`
   lost.catch(fail);
 
-  /** Adding a job that is there changes nothing. */
+  /** Adds a job; adding one that exists changes nothing. */
   const add = async (id: string, data: object): Promise<void> => {
     const options = { jobId: id, attempts: ATTEMPTS, removeOnComplete: KEEP, removeOnFail: KEEP, stackTraceLimit: 0 };
     await queue.add('job', data, options);
@@ -64,7 +64,9 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
     waiting.clear();
   }
 
-  /** One that was retried keeps the reason of what failed before: the set in which it is says how it ended. */
+  /**
+   * Settles a job. A retried job keeps the reason of its earlier failure, so the set that holds it tells how it ended.
+   */
   async function finish(id: string, { resolve, reject }: Waiting, failed: boolean): Promise<void> {
     const job = await queue.getJob(id);
     if (!job) return;
@@ -74,7 +76,7 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
     reject(new KvError('worker', reasonOf(job.failedReason)));
   }
 
-  /** Looks rather than listens: no event is missed where the connection was away. */
+  /** Polls instead of listening, so that no event is missed while the connection is away. */
   async function look(): Promise<void> {
     for (let checked = Date.now(), told = false; !stopped.signal.aborted; ) {
       await sleep(LOOK_MS, undefined, { signal: stopped.signal });
@@ -92,7 +94,7 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
       onNobody?.();
     }
   }
-  /** A Redis that was started again without its data has no jobs. */
+  /** Adds jobs again that a Redis restarted without its data has lost. */
   async function addLost(): Promise<void> {
     await Promise.all(
       [...waiting].map(async ([id, { data }]) => {
@@ -109,7 +111,7 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
       const id = idOf(data);
       return new Promise<QueuedResult>((resolve, reject) => {
         const begin = async (): Promise<void> => {
-          if ((await queue.getJobState(id)) === 'failed') await queue.remove(id); // it is asked again
+          if ((await queue.getJobState(id)) === 'failed') await queue.remove(id); // so that it can be asked again
           waiting.set(id, { data, resolve, reject });
           await add(id, data);
         };
@@ -125,10 +127,10 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
   };
 }
 
-/** Redis' own ids are numbers, so a letter comes first. */
+/** Returns a job's id. Redis' own ids are numbers, so a letter comes first. */
 const idOf = (data: object): string => `j${createHash('sha256').update(JSON.stringify(data)).digest('hex')}`;
 
-/** What a worker said, which may be anything; BullMQ's own words in plain ones. */
+/** Rewords a worker's error message, which may be anything, or BullMQ's own. */
 const reasonOf = (said = ''): string =>
   said.includes('stalled more than allowable limit')
     ? 'expected a worker that lives through this job, got several that ended in its midst'

@@ -1,17 +1,17 @@
 import { KvError } from '@kv/core';
 import { Redis } from 'ioredis';
 
-/** Where jobs are. */
+/** Address of a queue. */
 export interface QueueAddress {
   /** `redis://host:port`, or `rediss://` with TLS. */
   readonly url: string;
-  /** Jobs of one name are for the workers of that name. */
+  /** Name of the queue; jobs go to the workers of the same name. */
   readonly name: string;
-  /** Seconds for which a Redis that went away is waited for. @defaultValue 30 */
+  /** Seconds to wait for a Redis that went away. @defaultValue 30 */
   readonly patience?: number;
 }
 
-/** A connection that was made. */
+/** An established connection. */
 export interface Connection {
   readonly client: Redis;
   /** Rejects with one sentence once Redis has been away for too long. */
@@ -19,7 +19,7 @@ export interface Connection {
   close(): void;
 }
 
-/** An address as it may be shown: without a password. @throws KvError for what is none */
+/** Returns an address for display, without its password. @throws KvError for an invalid one */
 function addressOf(url: string): string {
   const { protocol, host } = URL.canParse(url) ? new URL(url) : { protocol: '', host: '' };
   if (!/^rediss?:$/.test(protocol) || host === '')
@@ -27,9 +27,7 @@ function addressOf(url: string): string {
   return `${protocol}//${host}`;
 }
 
-/**
- * Connects to Redis. @throws KvError in one sentence where nothing answers there, or it wants a password
- */
+/** Connects to Redis. @throws KvError in one sentence if nothing answers there, or it requires a password */
 export async function connect({ url, patience = 30 }: QueueAddress): Promise<Connection> {
   const address = addressOf(url);
   let lostAt: number | undefined,
@@ -38,7 +36,7 @@ export async function connect({ url, patience = 30 }: QueueAddress): Promise<Con
     why = 'nothing';
   const client = new Redis(url, {
     lazyConnect: true,
-    maxRetriesPerRequest: null, // BullMQ waits for as long as the connection lives
+    maxRetriesPerRequest: null, // BullMQ waits as long as the connection lives
     connectTimeout: 10_000,
     retryStrategy(times) {
       if (!ready) return null;
@@ -58,7 +56,7 @@ export async function connect({ url, patience = 30 }: QueueAddress): Promise<Con
         reject(new KvError(address, `expected Redis to come back within ${patience} s, got ${why}`));
     });
   });
-  lost.catch(() => {}); // whoever waits for something races it
+  lost.catch(() => {}); // callers race it; without one, a rejection is ignored
   try {
     await client.connect();
     await client.ping();

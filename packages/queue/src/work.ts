@@ -4,25 +4,26 @@ import { PREFIX } from './ask.ts';
 import { connect } from './redis.ts';
 import type { QueueAddress } from './redis.ts';
 
-/** So many workers may end in the midst of a job before it is taken for what ended them. */
+/** Number of workers that may end during a job before the job is blamed and fails. */
 const MOST_ENDED = 20;
 
 export interface WorkOptions extends QueueAddress {
-  /** Jobs at once. */
+  /** Number of jobs run at once. */
   readonly atOnce: number;
-  /** Seconds after which the jobs of a worker that is gone are another's. */
+  /** Seconds after which the jobs of a worker that is gone go to another. */
   readonly lease: number;
   /**
-   * Does a job, whose data may be anything. A KvError is told to who asked; anything else is tried again elsewhere.
+   * Does a job, whose data may be anything. A KvError is reported to the caller; any other error makes another worker
+   * try.
    */
   readonly run: (data: unknown) => Promise<object>;
-  /** Ends the work; jobs under way go back to the queue. */
+  /** Ends the work; running jobs go back to the queue. */
   readonly signal: AbortSignal;
-  /** Called when jobs can come. */
+  /** Called when the worker is ready for jobs. */
   readonly onReady?: () => void;
 }
 
-/** Does jobs until the signal. @throws KvError in one sentence where Redis does not answer, or goes and stays away */
+/** Runs jobs until the signal. @throws KvError in one sentence if Redis does not answer, or goes and stays away */
 export async function work({ atOnce, lease, run, signal, onReady, ...place }: WorkOptions): Promise<void> {
   const { client, lost, close } = await connect(place);
   const stopped = new Promise<'stopped'>((resolve) => {
@@ -37,7 +38,7 @@ export async function work({ atOnce, lease, run, signal, onReady, ...place }: Wo
       });
       const result = await Promise.race([running, stopped]);
       if (result !== 'stopped') return result;
-      running.catch(() => {}); // nobody waits for it
+      running.catch(() => {}); // it is not awaited
       await job.moveToWait(token);
       throw new WaitingError();
     },
@@ -50,14 +51,14 @@ export async function work({ atOnce, lease, run, signal, onReady, ...place }: Wo
       maxStalledCount: MOST_ENDED,
     },
   );
-  worker.on('error', () => {}); // a connection that comes back is no trouble, and one that does not is `lost`
+  worker.on('error', () => {}); // a reconnecting connection is no error; a lost one is reported by `lost`
   try {
     await Promise.race([worker.waitUntilReady(), lost, stopped]);
     onReady?.();
     await Promise.race([stopped, lost]);
     await Promise.race([worker.close(), lost]);
   } finally {
-    void worker.close(true).catch(() => {}); // where Redis is gone nothing can be waited for
+    void worker.close(true).catch(() => {}); // if Redis is gone, nothing can be awaited
     close();
   }
 }
