@@ -21,7 +21,7 @@ const idle = new Set([
   '_sliding_window_pattern', // layer_types say it
   'max_window_layers', // likewise, and of nothing without a window
 ]);
-/** Read only beside another field or where that is absent. */
+/** Fields read only together with another field, or where that is absent. */
 const beside: Readonly<Record<string, readonly string[]>> = {
   sliding_window: ['qwen2', 'qwen3', 'smollm3'],
   no_rope_layer_interval: ['smollm3'],

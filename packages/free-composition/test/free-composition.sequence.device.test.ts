@@ -50,9 +50,7 @@ async function outcome(model: Model, options: GenerateOptions): Promise<readonly
   }
 }
 
-/**
- * The model twice, its caches on the host over plain loops and on the device, with every file of statistics beside it.
- */
+/** Loads the model twice, with every file of statistics: its caches on the host over plain loops, and on the device. */
 async function twice(folder: string): Promise<readonly [host: HostModel, device: Model]> {
   const { path, model } = await withFiles(folder, { engine: referenceEngine() });
   return [model, await loadModel(path, { runtime: gpuRuntime(gpu!) })];

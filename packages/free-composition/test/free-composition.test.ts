@@ -7,7 +7,7 @@ import { admits, count, everyEvent, labelOf, places, policyOf, product } from '.
 import type { Row } from './free/rows.ts';
 import { sceneOf } from './free/scenes.ts';
 
-/** KV_FULL=1 runs every event that types admit beside a covering array; KV_PART=0/8 every eighth of them. */
+/** KV_FULL=1 runs every event that types admit in addition to a covering array; KV_PART=0/8 every eighth of them. */
 const FULL = process.env['KV_FULL'] === '1',
   [PART = 0, PARTS = 1] = (process.env['KV_PART'] ?? '0/1').split('/').map(Number);
 const said = (n: number): string => n.toLocaleString('en');

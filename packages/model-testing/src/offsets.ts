@@ -10,8 +10,8 @@ interface Tokenizer {
 }
 
 /**
- * Offsets of a text are those of the Rust library, in pairs of UTF-16 units, but a space that nobody wrote is empty and
- * what was composed covers all its parts.
+ * Checks a text's offsets against those of the Rust library, in pairs of UTF-16 units; an inserted space is empty
+ * instead, and composed text covers all its parts.
  */
 export function expectOffsets(tokenizer: Tokenizer, text: string, offsets: readonly number[]): void {
   const own = tokenizer.encode(text),

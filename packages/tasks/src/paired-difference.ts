@@ -56,12 +56,13 @@ export function pairedDifference(
 }
 
 /**
- * `pairedDifference` whose p is the larger of the bootstrap's and the sign-flip test's: had chance alone turned each
- * cluster's difference one way or the other, how often a mean at least as far from 0 would come. Of few clusters the
- * bootstrap's is too small. For one difference a cluster, each -1, 0 or 1, that is McNemar's exact test.
+ * Returns `pairedDifference` with p replaced by the larger of the bootstrap's and the sign-flip test's: how often a
+ * mean at least as far from 0 would occur if chance alone had chosen the sign of each cluster's difference. With few
+ * clusters the bootstrap's p is too small. For one difference a cluster, each -1, 0 or 1, the sign-flip test is
+ * McNemar's exact test.
  *
- * @remarks All 2^k patterns of the k clusters that differ, up to 16; else so many drawn ones as the bootstrap has, + 1.
- * Fisher 1935, section 21; Phipson & Smyth 2010.
+ * @remarks All 2^k patterns of the k clusters that differ, up to 16; else as many drawn patterns as the bootstrap has
+ * resamples, + 1. Fisher 1935, section 21; Phipson & Smyth 2010.
  * @throws RangeError as `pairedDifference`
  */
 export function pairedTest(clusters: readonly (readonly number[])[], options?: BootstrapOptions): PairedDifference {

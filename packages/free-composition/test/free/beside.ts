@@ -18,7 +18,7 @@ interface Heads {
   /** Channels of the hidden states; a scene has one. */
   readonly hidden?: number;
 }
-/** Files of made-up statistics that lie beside a model, by name. */
+/** Returns made-up statistics as the sidecar files of a model, by name. */
 export function filesBeside({
   layers,
   queryHeads,
@@ -69,7 +69,7 @@ export function filesBeside({
   ]);
 }
 
-/** A folder's model, loaded from one of its own beside all these files; the folder is gone when the test is. */
+/** Loads a folder's model from a copy that has all these files; the copy is removed after the test. */
 export async function withFiles(
   folder: string,
   options?: LoadOptions,

@@ -125,7 +125,7 @@ const place = (kind: string): Place => ({
 
 /** What a policy evicts or, inside a view, hides by. */
 export const inner: readonly Place[] = INNER.map(place);
-/** Whether that stands inside a view, and whose rows choose there. */
+/** Whether the policy is inside a view, and whose rows choose there. */
 export const VIEWS = ['none', 'query', 'kv'] as const;
-/** What stands beside it. */
+/** The places outside a view. */
 export const outer: readonly Place[] = kinds.filter((k) => !INNER.includes(k)).map(place);

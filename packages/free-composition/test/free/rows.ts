@@ -3,7 +3,7 @@ import type { AnyPiece, Phase, Piece, Policy } from '@kv/core';
 import { inner, outer, VIEWS } from './kinds.ts';
 import type { Choice, Place } from './kinds.ts';
 
-/** Every place of a composition: the event's, the view around it, then what stands beside. */
+/** Every place of a composition: the event's, the view around it, then those outside a view. */
 const WITHIN = inner.length;
 const VIEWED: readonly Choice[] = VIEWS.map((label) => ({
   label: `view ${label}`,
@@ -19,7 +19,7 @@ export type Partial = readonly (number | undefined)[];
 /** Where a composition stands: its phase, and whether no view takes it any more. */
 const PHASE: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 const key = (phase: Phase, once: boolean): number => PHASE.indexOf(phase) * 2 + Number(once);
-/** The state after a choice at a place, or -1 where types refuse it.  */
+/** Returns the state after a choice at a place, or -1 if types refuse it. */
 function after(at: number, state: number, { from, to, once }: Choice): number {
   const phase = PHASE[state >> 1],
     had = state % 2 === 1;

@@ -1,7 +1,10 @@
-/** Second texts of so many characters ignore those that are in more than one of a hundred places. */
+/** From this length on, characters of the second text that occur in more than one of a hundred places are ignored. */
 const POPULAR_FROM = 200;
 
-/** Likeness of two texts by the blocks that they share: 2·matched / (length of both), as Python's difflib has it. */
+/**
+ * Returns the similarity of two texts as Python's difflib defines it: 2·matched / (length of both), by the blocks they
+ * share.
+ */
 export function ratio(a: string, b: string): number {
   const [x, y] = [[...a], [...b]],
     places = new Map<string, number[]>();
@@ -20,7 +23,7 @@ export function ratio(a: string, b: string): number {
   return x.length + y.length === 0 ? 1 : (2 * matched) / (x.length + y.length);
 }
 
-/** The longest common run in two ranges, the first of them; grown by what popular characters add at its ends. */
+/** Returns the first longest common run of two ranges, extended by popular characters at its ends. */
 function longest(
   x: readonly string[],
   y: readonly string[],

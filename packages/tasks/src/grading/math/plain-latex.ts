@@ -15,7 +15,7 @@ const UNICODE: Readonly<Record<string, string>> = {
   '²': '^2',
   '³': '^3',
 };
-/** Units that stand behind a number without \text. */
+/** Units that may follow a number without \text. */
 const UNITS =
   /(?<=[\d})]) (?:square |cubic |sq\.? )?(?:units?|[cmk]?m|in|inch(?:es)?|feet|foot|ft|yards?|miles?|degrees?|dollars?|cents?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|grams?|kg|liters?|people|points?)(?: ?\^ ?\{?[23]\}?)?$/;
 
