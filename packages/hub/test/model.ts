@@ -13,7 +13,7 @@ const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 export const bytes = (length: number, seed = 1): Buffer =>
   Buffer.from(Uint8Array.from({ length }, (_, i) => (Math.imul(i + seed, 2654435761) >>> 13) & 255));
 
-/** A repository with one file of weights and things that nobody needs. */
+/** A repository with one file of weights and files that are not needed. */
 export const single = (weights: Buffer = bytes(200_000)): Repo => ({
   commit: COMMIT,
   files: {

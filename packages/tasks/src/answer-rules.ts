@@ -1,7 +1,7 @@
 import { exactMatch, NEEDLE_NEW_TOKENS, NEEDLE_STOP } from './exact-match.ts';
 import type { QuestionStyle } from './forms.ts';
 
-/** How long a needle's answer may be, where it stops, and when it is right. */
+/** Rules of a needle's answer: its length, its stops, and when it is right. */
 export interface AnswerRule {
   readonly maxNewTokens: number;
   readonly stop: readonly string[];
@@ -9,9 +9,9 @@ export interface AnswerRule {
 }
 
 /**
- * `cued`: the answer is the value and nothing else. `free`: a model says it in words of its own ("The Sofia code is:
- * XK7M9P2Q"), so it is right if it names the
- * value and the caller stops at the model's end of turn.
+ * Rules by style of question. `cued`: the answer is exactly the value. `free`: the model answers in its own words ("The
+ * Sofia code is: XK7M9P2Q"), so the answer is right if it names the value, and the caller stops at the model's end of
+ * turn.
  */
 export const answerRules: Readonly<Record<QuestionStyle, AnswerRule>> = {
   cued: { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP, right: exactMatch },
@@ -19,9 +19,8 @@ export const answerRules: Readonly<Record<QuestionStyle, AnswerRule>> = {
 };
 
 /**
- * Whether an answer names the value as a word of its own, not inside a longer one, and names none of the same form
- * before it: a word of its length with a
- * digit in it. An answer that lists many values would be right by a substring alone.
+ * Returns whether an answer names the value as a whole word and names no other of the same form before it (a word of
+ * the same length with a digit in it). A substring test would accept an answer that lists many values.
  */
 export function namesValue(answer: string, value: string): boolean {
   const words: readonly string[] = answer.match(/[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*/gu) ?? [],

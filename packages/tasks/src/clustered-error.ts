@@ -1,6 +1,6 @@
 /**
- * Standard error of the mean of all members: sqrt(Σ over clusters of (Σ (x − mean))² · C / (C − 1)) / n; 0 for one
- * cluster.
+ * Returns the standard error of the mean of all members: sqrt(Σ over clusters of (Σ (x − mean))² · C / (C − 1)) / n; 0
+ * for one cluster.
  *
  * @remarks Miller, arXiv:2411.00640, appendix A, with the factor of C clusters that inspect_ai adds.
  * @throws RangeError without any member

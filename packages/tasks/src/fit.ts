@@ -1,14 +1,14 @@
 import type { Encode } from './haystack.ts';
 
-/** A text of a size, and what is asked of it. */
+/** A text of some size, with its question and answer. */
 export interface FittedText {
   readonly context: string;
   readonly question: string;
 }
 
-/** A length in which a task has no room. */
+/** Thrown if a task does not fit a length. */
 export class NoRoomError extends RangeError {
-  /** Tokens that it takes. */
+  /** Tokens that the task needs at least. */
   readonly least: number;
   constructor(what: string, least: number, tokens: number) {
     super(`${what}: tokens must be at least ${least}, which its shortest text and answer take, got ${tokens}`);
@@ -17,8 +17,9 @@ export class NoRoomError extends RangeError {
 }
 
 /**
- * The largest size, of `least` to `most`, whose text, question and answer fit `tokens`: doubled until one does not, then halved between.
- * @throws NoRoom where not even the least fits
+ * Returns the largest text, of size `least` to `most`, that fits `tokens` with its question and answer; found by
+ * doubling, then bisection.
+ * @throws NoRoomError if not even `least` fits
  */
 export function fit<T extends FittedText>(
   what: string,

@@ -1,7 +1,7 @@
 import type { Random } from './random.ts';
 
 export type NeedleForm = 'code' | 'number';
-/** `cued`: the prompt ends just before the value. `free`: it ends in a question and "Answer:". */
+/** Style of a question. `cued`: the prompt ends just before the value. `free`: it ends in a question and "Answer:". */
 export type QuestionStyle = 'cued' | 'free';
 
 /** A fact that can be hidden in a text and asked for. */
@@ -38,14 +38,17 @@ const FORMS: Readonly<Record<NeedleForm, Form>> = {
   },
 };
 
-/** Keys that occur in no fact of the embedded model's training. */
+/** Keys that occur in no training fact of the embedded model. */
 export const HELD_OUT_KEYS: readonly string[] = (
   'Paris Rome London Berlin Madrid Vienna Lisbon Oslo Cairo Tokyo Delhi Lima Havana Dublin Athens Prague Warsaw Zurich Geneva Milan Naples ' +
   'Boston Denver Chicago Seattle Austin Toronto Sydney Kyoto Seoul Nairobi Tunis Quito Bogota Hanoi Manila Helsinki Riga Tallinn Sofia ' +
   'Nightingale Aurora'
 ).split(' ');
 
-/** `count` facts of one form with different keys and values; half of the first codes are "the secret code". */
+/**
+ * Draws `count` facts of one form with distinct keys and values. In half of the draws of codes, the first key is
+ * "secret".
+ */
 export function drawFacts(random: Random, form: NeedleForm, count: number, absentFrom: string): readonly Fact[] {
   const keys = random.sample(HELD_OUT_KEYS, count);
   if (form === 'code' && random.next() < 0.5) keys[0] = 'secret';
@@ -61,7 +64,7 @@ export function drawFacts(random: Random, form: NeedleForm, count: number, absen
   }));
 }
 
-/** What stands after the document, from its line break to the last character before the answer. */
+/** Returns the question after the document, from its line break to the last character before the answer. */
 export function ask(form: NeedleForm, key: string, asking: QuestionStyle): string {
   return asking === 'cued'
     ? `\n${fill(FORMS[form].cue, key)}`

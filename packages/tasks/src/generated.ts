@@ -13,7 +13,10 @@ type Generator = (material: Material) => NewProblem;
 const niah = (args: Partial<NeedleArgs> = {}): Generator =>
   needles({ haystack: 'essay', keys: 'words', values: 'numbers', k: 1, v: 1, q: 1, ...args });
 
-/** RULER's eleven synthetic tasks, as its own configuration has them, what anchors, formats and records ask, and chains of steps. */
+/**
+ * Generators by task: RULER's eleven synthetic tasks in its own configuration, tasks on anchors, formats and records,
+ * and chains of steps.
+ */
 const generators = {
   niah_single_1: niah({ haystack: 'noise' }),
   niah_single_2: niah(),
@@ -49,8 +52,8 @@ export interface GeneratedOptions extends Pick<Material, 'encode' | 'sentences' 
 }
 
 /**
- * Problems of a task: the same options, the same problems; the first of many are those of few.
- * @throws RangeError for a length in which the task has no room; it names one that has room for each of the problems
+ * Generates the problems of a task; deterministic, and a smaller number of problems is a prefix of a larger one.
+ * @throws RangeError for a length in which the task does not fit; it names one that has room for every problem
  */
 export function generateProblems(task: GeneratedTask, { problems, ...material }: GeneratedOptions): readonly Problem[] {
   let most: NoRoomError | undefined;
@@ -67,7 +70,7 @@ export function generateProblems(task: GeneratedTask, { problems, ...material }:
   return made.flat();
 }
 
-/** One of them. */
+/** Generates one problem. */
 export const generatedProblem = (
   task: GeneratedTask,
   trial: number,

@@ -4,17 +4,17 @@ import { lastNumber } from './grading/last-number.ts';
 import { classification, codeSimilarity, countShare, qaF1, retrievalScore } from './grading/longbench.ts';
 import { rougeL } from './grading/rouge.ts';
 
-/** How right an answer is, and whether there was one to grade. */
+/** Score of an answer. */
 export interface Grade {
   /** From 0 (wrong) to 1 (right). */
   readonly score: number;
-  /** False where the answer holds nothing of the form that was asked for. */
+  /** False if the answer contains nothing of the requested form. */
   readonly parsed: boolean;
 }
 
 interface Asked {
   readonly answers: readonly string[];
-  /** Of a classification: every class. */
+  /** Every class of a classification task. */
   readonly classes?: readonly string[];
 }
 type Grader = (answer: string, asked: Asked) => Grade;
@@ -28,7 +28,7 @@ const byBest =
 const holds = (answer: string, truth: string): number =>
   postprocess(answer).toLowerCase().includes(truth.toLowerCase()) ? 1 : 0;
 
-/** RULER's: control characters become line breaks, white space around it goes. */
+/** RULER's post-processing: control characters become line breaks, surrounding white space is trimmed. */
 export const postprocess = (answer: string): string =>
   answer
     .trim()
@@ -36,16 +36,16 @@ export const postprocess = (answer: string): string =>
     .trim();
 
 const graders = {
-  /** The answer, trimmed, is one of the answers and nothing else. */
+  /** The trimmed answer equals one of the answers. */
   exact: byBest((answer, truth) => (answer.trim() === truth.trim() ? 1 : 0)),
-  /** RULER's string_match_all: the share of the answers that it holds, in any case of letters. */
+  /** RULER's string_match_all: the share of the answers that it contains, ignoring case. */
   all: (answer, { answers }) => ({
     score: answers.reduce((sum, truth) => sum + holds(answer, truth), 0) / answers.length,
     parsed: said(answer),
   }),
-  /** RULER's string_match_part: whether it holds one of the answers. */
+  /** RULER's string_match_part: whether it contains one of the answers. */
   any: byBest(holds),
-  /** GSM8K: the number after "####", else the last one. */
+  /** GSM8K: the number after "####", else the last number. */
   number: (answer, { answers }) => {
     const number = lastNumber(answer);
     return {
@@ -53,12 +53,12 @@ const graders = {
       parsed: number !== undefined,
     };
   },
-  /** What stands after the last "#", the answer's last line, is one of the answers. */
+  /** The text after the last "#", on the answer's last line, equals one of the answers. */
   final: (answer, { answers }) => {
     const stated = /#([^#\n]*)$/.exec(answer.trimEnd())?.[1].trim();
     return { score: stated !== undefined && answers.includes(stated) ? 1 : 0, parsed: !!stated };
   },
-  /** MATH: what the last \boxed{…} holds, by its value. */
+  /** MATH: the contents of the last \boxed{…}, compared by value. */
   boxed: (answer, { answers }) => {
     const inside = boxedText(answer);
     return {
@@ -75,7 +75,10 @@ const graders = {
   retrieval: byBest(retrievalScore),
   count: byBest(countShare),
   code: byBest(codeSimilarity),
-  /** A text that is read, not written: the answer is what a token costs on average, in nats; one over the perplexity. */
+  /**
+   * For a text that is scored, not generated: the answer is the mean negative log-likelihood per token in nats; the
+   * score is one over the perplexity.
+   */
   perplexity: (answer) => {
     const nats = answer.trim() === '' ? NaN : Number(answer);
     return nats >= 0 ? { score: Math.exp(-nats), parsed: true } : { score: 0, parsed: false };

@@ -1,18 +1,15 @@
 import type { Random } from './random.ts';
 
 /**
- * Text to ids with the UTF-16 span of each; `special` (default true) lets the tokenizer add what stands at the start of
- * a document.
+ * Encodes text to ids with the UTF-16 span of each; `special` (default true) lets the tokenizer add its tokens at the
+ * start of a document.
  */
 export type Encode = (
   text: string,
   options?: { readonly special?: boolean },
 ) => { readonly ids: readonly number[]; readonly offsets: readonly (readonly [number, number])[] };
 
-/**
- * Where statements stand in a haystack: each at the boundary of two sentences that lies nearest to its share of the
- * prose.
- */
+/** A statement and its depth: it is put at the sentence boundary nearest to this share of the prose. */
 export interface HiddenStatement {
   readonly text: string;
   readonly depth: number;
@@ -23,12 +20,12 @@ interface Prose {
   readonly sizes: readonly number[];
 }
 
-/** Starts tried before a sentence may be cut inside a word. */
+/** Number of starts tried before a sentence may be cut inside a word. */
 const WHOLE_WORD_STARTS = 24;
 const MAX_STARTS = 400;
 
 /**
- * A document of exactly `tokens` tokens: consecutive sentences, the first of them cut from the left to make the length
+ * Builds a document of exactly `tokens` tokens: consecutive sentences, the first cut on the left to make the length
  * exact, with statements between them.
  * @throws RangeError if the statements alone are longer, or no cut gives that length
  */
@@ -43,8 +40,7 @@ export function buildHaystack(
   const own = encode('').ids.length + hidden.reduce((sum, { text }) => sum + size(text), 0);
   if (own > tokens)
     throw new RangeError(`needle: tokens must leave room for ${own} tokens of facts in the document, got ${tokens}`);
-  // Parts are counted with a space before them, which the first one has not: the first miss tells by how much that is
-  // wrong.
+  // Parts are counted with a preceding space, which the first part lacks: the first miss tells how far off that is.
   let correction = 0;
   for (let tries = 0; tries < MAX_STARTS; tries++) {
     const prose = run(
@@ -63,7 +59,7 @@ export function buildHaystack(
   throw new RangeError(`needle: no cut of the text gives a document of exactly ${tokens} tokens with this tokenizer`);
 }
 
-/** Sentences from `start` on that fill `room` tokens, the first one cut; undefined if no cut fits. */
+/** Returns sentences from `start` on that fill `room` tokens, with the first one cut; undefined if no cut fits. */
 function run(
   sentences: readonly string[],
   start: number,
@@ -87,7 +83,10 @@ function run(
   return cut === undefined ? undefined : { pieces: [cut, ...pieces], sizes: [left, ...sizes] };
 }
 
-/** The end of a sentence that is `tokens` tokens long, whole words if it must be. */
+/**
+ * Returns the end of a sentence that is `tokens` tokens long, cut at a word if `wholeWords`; undefined if there is
+ * none.
+ */
 function suffix(
   sentence: string,
   tokens: number,

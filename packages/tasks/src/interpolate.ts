@@ -1,6 +1,6 @@
 /**
- * The height of a curve through points at `x`, linear between neighbours; undefined outside it. Points at one place
- * count by their mean.
+ * Returns the height at `x` of the piecewise linear curve through points; undefined outside it. Points with the same x
+ * are averaged.
  */
 export function interpolate(points: readonly (readonly [x: number, y: number])[], x: number): number | undefined {
   const places = [...new Set(points.map(([at]) => at))].sort((a, b) => a - b),

@@ -2,16 +2,16 @@ import type { Encode } from './haystack.ts';
 import type { Problem } from './problem.ts';
 import type { Random } from './random.ts';
 
-/** What a generator makes a problem from. */
+/** Input of a problem generator. */
 export interface Material {
   readonly encode: Encode;
-  /** Of a text, from `sentencesOf`. */
+  /** Sentences of a text, from `sentencesOf`. */
   readonly sentences: readonly string[];
-  /** Most tokens of context, question and answer together. */
+  /** Maximum tokens of context, question and answer together. */
   readonly tokens: number;
   readonly draw: Random;
-  /** From 0; what turns with problems turns with it. */
+  /** Index of the problem, from 0; selects what alternates between problems. */
   readonly trial: number;
 }
-/** A problem that has no id yet. */
+/** A problem without an id. */
 export type NewProblem = Omit<Problem, 'id'>;

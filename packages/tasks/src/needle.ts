@@ -6,25 +6,25 @@ import { random } from './random.ts';
 
 export interface NeedleOptions {
   readonly encode: Encode;
-  /** What the fact is hidden in, from `sentencesOf`. */
+  /** Sentences of the text that hides the fact, from `sentencesOf`. */
   readonly sentences: readonly string[];
-  /** Length of document and question together, exact. */
+  /** Exact length of document and question together. */
   readonly tokens: number;
-  /** Where the fact stands, as a share of the prose: 0 = first, 1 = last. */
+  /** Depth of the fact as a share of the prose: 0 = first, 1 = last. */
   readonly depth: number;
   readonly seed: number | string;
-  /** @defaultValue 'code' */
+  /** Form of the fact. @defaultValue 'code' */
   readonly form?: NeedleForm;
-  /** @defaultValue 'cued' */
+  /** Style of the question. @defaultValue 'cued' */
   readonly asking?: QuestionStyle;
-  /** Other facts of the same form at random depths. @defaultValue 0 */
+  /** Number of other facts of the same form, at random depths. @defaultValue 0 */
   readonly distractors?: number;
 }
 
 /** A fact hidden in a text, and the question for it. */
 export interface Needle {
   readonly document: string;
-  /** Begins with the line break that ends the document; encoded by itself, without special tokens. */
+  /** Question, starting with the line break that ends the document; encoded separately, without special tokens. */
   readonly question: string;
   readonly key: string;
   readonly value: string;
@@ -32,14 +32,14 @@ export interface Needle {
   readonly valueSpan: readonly [start: number, end: number];
   readonly documentIds: readonly number[];
   readonly questionIds: readonly number[];
-  /** Span of each of `documentIds` in the document. */
+  /** UTF-16 span of each of `documentIds` in the document. */
   readonly offsets: readonly (readonly [number, number])[];
   /** Positions of the tokens that hold the value. */
   readonly valueTokens: readonly number[];
 }
 
 /**
- * A needle prompt: the same options, the same prompt. The value occurs once in it.
+ * Generates a needle prompt; the same options give the same prompt. The value occurs once in it.
  * @throws RangeError for a length that cannot be met or a depth outside [0, 1]
  */
 export function needle({
@@ -80,7 +80,7 @@ export function needle({
   };
 }
 
-/** Positions whose span overlaps `[start, end)`. */
+/** Returns positions of tokens whose span overlaps `[start, end)`. */
 export function tokensOf(
   offsets: readonly (readonly [number, number])[],
   start: number,

@@ -1,29 +1,29 @@
 import { random, type Random } from './random.ts';
 
 export interface PairedDifference {
-  /** Mean of all differences: every cluster weighs as much as it has members. */
+  /** Mean of all differences; a cluster's weight is its number of members. */
   readonly difference: number;
-  /** Percentile interval of the bootstrap. */
+  /** Bounds of the bootstrap's percentile interval. */
   readonly low: number;
   readonly high: number;
   /**
-   * Two-sided, of the bootstrap alone: 2·min over both tails of (resamples there + 1) / (resamples + 1), at most 1; ties
-   * at 0 count on both sides. Never 0, yet too small for few clusters: `pairedTest` decides.
+   * Two-sided p of the bootstrap alone: 2·min over both tails of (resamples there + 1) / (resamples + 1), at most 1;
+   * ties at 0 count on both sides. Never 0, yet too small for few clusters; use `pairedTest` to decide.
    */
   readonly p: number;
 }
 
 export interface BootstrapOptions {
-  /** @defaultValue 10000 */
+  /** Number of resamples. @defaultValue 10000 */
   readonly resamples?: number;
-  /** @defaultValue 0 */
+  /** Seed of the random numbers. @defaultValue 0 */
   readonly seed?: number;
-  /** Of the interval. @defaultValue 0.95 */
+  /** Level of the interval. @defaultValue 0.95 */
   readonly level?: number;
 }
 
 /**
- * Bootstrap of paired differences over clusters: problems are drawn with replacement, each with all its members.
+ * Bootstraps paired differences over clusters: problems are drawn with replacement, each with all its members.
  *
  * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai. The + 1 in p: Phipson & Smyth 2010.
  * @throws RangeError without any difference, or for a level outside (0, 1)
@@ -70,7 +70,7 @@ export function pairedTest(clusters: readonly (readonly number[])[], options?: B
   return { ...found, p: Math.max(found.p, signFlip(clusters.map(sum), options)) };
 }
 
-/** Differences of which all patterns of signs are looked at. */
+/** Maximum number of differing clusters for which all sign patterns are enumerated. */
 const FEW = 16;
 
 function signFlip(sums: readonly number[], { resamples = 10_000, seed = 0 }: BootstrapOptions = {}): number {
@@ -89,7 +89,7 @@ function signFlip(sums: readonly number[], { resamples = 10_000, seed = 0 }: Boo
 }
 
 /**
- * What a statistic is over resamples: `drawn` draws one from the data and computes it there.
+ * Computes a statistic over resamples; each call of `drawn` draws a resample and returns its statistic.
  * @throws RangeError for a level outside (0, 1)
  */
 export function bootstrap(
@@ -107,12 +107,12 @@ export function bootstrap(
   };
 }
 
-/** Sums of the same fractions in another order may differ by so much: they are a tie. */
+/** Tolerance of a tie: sums of the same fractions in another order may differ by this much. */
 const TIE = 1e-12;
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 
-/** Linear between order statistics, as numpy's default. */
+/** Interpolates linearly between order statistics, as numpy's default. */
 function quantile(sorted: Float64Array, q: number): number {
   const at = q * (sorted.length - 1),
     below = Math.floor(at);

@@ -1,19 +1,19 @@
 import type { GraderName } from './graders.ts';
 
-/** One question about one text, with what a right answer says. */
+/** One question about one text, with its right answers. */
 export interface Problem {
-  /** Unique within its task; the problem is the cluster of its samples. */
+  /** Id, unique within its task; a problem's samples form a cluster. */
   readonly id: string;
-  /** What a cache is filled with; may be empty. */
+  /** Text that fills the cache; may be empty. */
   readonly context: string;
-  /** Stands after the context: in the prompt when the cache is cut, or asked after that. */
+  /** Question after the context: part of the prompt when the cache is cut, or asked after that. */
   readonly question: string;
   readonly answers: readonly string[];
   readonly grader: GraderName;
-  /** The answer's longest length, in tokens. */
+  /** Maximum length of the answer, in tokens. */
   readonly maxNewTokens: number;
   /** Strings that end the answer. */
   readonly stop?: readonly string[];
-  /** Of a classification: every class. */
+  /** Every class of a classification task. */
   readonly classes?: readonly string[];
 }

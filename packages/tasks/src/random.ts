@@ -1,15 +1,15 @@
-/** Numbers from a seed: the same seed, the same numbers on every machine. */
+/** Seeded random numbers, the same on every machine. */
 export interface Random {
-  /** In [0, 1), 32 bits. */
+  /** Returns a number in [0, 1), with 32 random bits. */
   next(): number;
-  /** A whole number from 0 up to, not including, `n`. */
+  /** Returns a whole number from 0 up to, not including, `n`. */
   below(n: number): number;
   pick<T>(of: readonly T[]): T;
-  /** `count` different elements, in random order. */
+  /** Returns `count` different elements, in random order. */
   sample<T>(of: readonly T[], count: number): T[];
 }
 
-/** sfc32 seeded by the FNV-1a hashes of the seed's text. */
+/** Returns sfc32 seeded by FNV-1a hashes of the seed's text. */
 export function random(seed: number | string): Random {
   let [a, b, c, d] = [0, 1, 2, 3].map((i) => fnv(`${i}/${seed}`)) as [number, number, number, number];
   const next = (): number => {

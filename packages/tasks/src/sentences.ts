@@ -1,6 +1,6 @@
 /**
- * Sentences of a text with its white space collapsed: cut after . ! ? (and a closing quote or bracket) before a space
- * and a capital, digit or quote.
+ * Splits a text, with its white space collapsed, into sentences: after . ! ? (and a closing quote or bracket), before a
+ * space and a capital, digit or quote.
  */
 export function sentencesOf(text: string): readonly string[] {
   return text

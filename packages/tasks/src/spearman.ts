@@ -1,4 +1,4 @@
-/** Ranks from 0, ties share their mean. */
+/** Returns ranks from 0; ties share their mean. */
 function ranks(values: ArrayLike<number>): Float64Array {
   const order = Array.from(values, (_, i) => i).sort((i, j) => values[i] - values[j]),
     out = new Float64Array(values.length);
@@ -9,7 +9,7 @@ function ranks(values: ArrayLike<number>): Float64Array {
   return out;
 }
 
-/** Spearman's rank correlation: Pearson's of the ranks; 0 where one side does not vary. */
+/** Returns Spearman's rank correlation, i.e. Pearson's of the ranks; 0 if one side does not vary. */
 export function spearman(x: ArrayLike<number>, y: ArrayLike<number>): number {
   const a = ranks(x),
     b = ranks(y),

@@ -2,18 +2,17 @@
 const Z = { 0.9: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.5758293035489004 } as const;
 export type Confidence = keyof typeof Z;
 
-/** An interval of a proportion, inside [0, 1]. */
+/** Confidence interval of a proportion, inside [0, 1]. */
 export interface Interval {
   readonly low: number;
   readonly high: number;
 }
 
 /**
- * Wilson's score interval of `hits` out of `n`: centre (p + z²/2n) / (1 + z²/n), half z·sqrt(p(1 − p)/n + z²/4n²) / (1
- * + z²/n).
+ * Returns Wilson's score interval of `hits` out of `n`: centre (p + z²/2n) / (1 + z²/n), half-width z·sqrt(p(1 − p)/n +
+ * z²/4n²) / (1 + z²/n).
  *
- * @remarks Wilson 1927. Clipped, since 0/77 and 38/38 overshoot in floating point. Nothing observed says nothing: [0,
- * 1].
+ * @remarks Wilson 1927. Clipped, since 0/77 and 38/38 overshoot in floating point. For n = 0 it is [0, 1].
  * @throws RangeError for anything but whole numbers 0 <= hits <= n
  */
 export function wilson(hits: number, n: number, confidence: Confidence = 0.95): Interval {

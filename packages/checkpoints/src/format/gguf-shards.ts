@@ -8,10 +8,9 @@ import { joinFiles } from './tensor-file.ts';
 const maxParts = 1000;
 
 /**
- * Opens a GGUF file, and with the first of several parts (`name-00001-of-00003.gguf`) the others beside it; the
- * metadata is the first's.
- * @throws KvError for a part that is missing, out of place or not the first, and for whatever `readGguf` refuses;
- * nothing is left open.
+ * Opens a GGUF file; if it is the first of several parts (`name-00001-of-00003.gguf`), opens the others next to it too.
+ * The metadata is the first part's. On failure nothing is left open.
+ * @throws KvError for a part that is missing, out of place or not the first, and for whatever `readGguf` refuses
  */
 export async function openGguf(file: string, open: OpenFile): Promise<GgufFile> {
   const sources: ByteSource[] = [];

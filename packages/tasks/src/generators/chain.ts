@@ -5,8 +5,9 @@ const LETTERS = 'abcdefghijklmnopqrstuvwxyz';
 const GIVEN = 4;
 
 /**
- * A problem that is worked out step by step, as many steps as `tokens` allows, at most 22: digits, sums and differences
- * mod 10, in random order. Every step reads the variable before it and any earlier one, so that each is needed.
+ * Generates a problem solved step by step, with as many steps as `tokens` allows, at most 22: sums and differences of
+ * digits mod 10, stated in random order. Every step reads the variable before it and any earlier one, so each step is
+ * needed.
  */
 export function chain({ encode, tokens, draw }: Material): NewProblem {
   const most = LETTERS.length - GIVEN,
@@ -41,7 +42,7 @@ export function chain({ encode, tokens, draw }: Material): NewProblem {
       maxNewTokens = encode(solution).ids.length;
     return {
       context,
-      question: question + solution, // measured with the answer, which grows with it
+      question: question + solution, // measured together with the answer, which grows with it
       made: { context, question, answers: [answer], grader: 'final', maxNewTokens, stop: ['\n'] },
     };
   };

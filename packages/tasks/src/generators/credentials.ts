@@ -4,7 +4,7 @@ import type { Random } from '../random.ts';
 import { TOPICS } from '../topics.ts';
 import { between, code, distinct, letters } from '../values.ts';
 
-/** Depths that turn with the problems, as the papers space them. */
+/** Depths that alternate between problems, spaced as in the papers. */
 const DEPTHS = [0.1, 0.3, 0.5, 0.7, 0.9];
 const depthOf = (trial: number): number => DEPTHS[trial % DEPTHS.length];
 
@@ -13,7 +13,7 @@ interface Hidden {
   readonly depth: number;
 }
 
-/** Statements between the sentences of prose, and the question. */
+/** Makes a problem of statements hidden between sentences of prose, and a question. */
 function hidden(
   what: string,
   { encode, sentences, tokens, draw }: Material,
@@ -28,7 +28,7 @@ function hidden(
   return { grader: 'any', ...asked, context, question };
 }
 
-/** Each statement at the boundary of two sentences that is nearest to its share of the prose. */
+/** Puts each statement at the sentence boundary nearest to its share of the prose. */
 function placed(prose: readonly string[], statements: readonly Hidden[]): string {
   let length = 0;
   const ends = [0, ...prose.map((sentence) => (length += sentence.length + 1))];
@@ -61,7 +61,7 @@ export const association =
     );
   };
 
-/** A tool call hands a credential over; a later call needs it. */
+/** A tool call passes a credential; a later call needs it. */
 export const credentials =
   (length: 12 | 32) =>
   (material: Material): NewProblem => {
@@ -80,7 +80,7 @@ export const credentials =
     );
   };
 
-/** How a value is written in each format, and how it is asked for; a stack trace names the place of an error. */
+/** Text and question of a value in each format; a stack trace names the location of an error. */
 const FORMATS: readonly (readonly [name: string, text: string, question: string, stop: string])[] = [
   [
     'tool call',
@@ -111,7 +111,7 @@ const FORMATS: readonly (readonly [name: string, text: string, question: string,
   ['ENV', '\nHOST=example.org\nAPI_KEY={v}\nRETRIES=3\n', '\nAPI_KEY=', '\n'],
 ];
 
-/** A credential in a tool call, HTTP headers, a stack trace, INI, JSON, YAML and a shell's variables, in turn. */
+/** A credential in a tool call, HTTP headers, a stack trace, INI, JSON, YAML and shell variables, in turn. */
 export function formats(material: Material): NewProblem {
   const { draw, trial } = material,
     [, text, question, stop] = FORMATS[trial % FORMATS.length],
@@ -139,7 +139,7 @@ const PLACES = [
   'Lima',
 ];
 
-/** One code is asked for among decoys of the same form under other names. */
+/** Asks for one code among decoys of the same form under other names. */
 export const confusers =
   (decoys: 5 | 10) =>
   (material: Material): NewProblem => {
@@ -164,7 +164,7 @@ export const confusers =
     );
   };
 
-/** An API key, an endpoint and a token, apart from each other: all three are asked for. */
+/** Asks for an API key, an endpoint and a token at separate places. */
 export function slots(material: Material): NewProblem {
   const { draw } = material,
     [key, endpoint, token] = [
@@ -191,7 +191,7 @@ export function slots(material: Material): NewProblem {
 
 const INJECTED = ['password', 'api_key', 'secret', 'session_id', 'auth_token', 'Authorization'];
 
-/** One credential that counts, and twelve injected lines that only look like one. */
+/** One credential that matters, and twelve injected lines that only resemble one. */
 export function anchors(material: Material): NewProblem {
   const { draw, trial } = material,
     value = code(draw, 8),

@@ -2,7 +2,7 @@ import { fit } from '../fit.ts';
 import type { NewProblem, Material } from '../material.ts';
 import { between, uuid } from '../values.ts';
 
-/** Names of lines, as `adjective-noun` would be; growing with the number of lines that is tried. */
+/** Returns a function that gives `count` distinct names; a larger count extends the same list. */
 function growing(make: () => string): (count: number) => readonly string[] {
   let found: readonly string[] = [];
   return (count) => {
@@ -13,7 +13,7 @@ function growing(make: () => string): (count: number) => readonly string[] {
   };
 }
 
-/** LongEval: numbers of lines, one of which is asked for by its name. */
+/** LongEval: numbered lines, one of which is asked for by its name. */
 export function lines({ encode, sentences, tokens, draw }: Material): NewProblem {
   const words = [...new Set(sentences.flatMap((sentence) => sentence.toLowerCase().match(/\b[a-z]{4,10}\b/g) ?? []))],
     names = growing(() => `${draw.pick(words)}-${draw.pick(words)}`),
@@ -33,7 +33,7 @@ export function lines({ encode, sentences, tokens, draw }: Material): NewProblem
   return { context: made.context, question: made.question, answers: [made.value], grader: 'number', maxNewTokens };
 }
 
-/** Lost in the middle: pairs of UUIDs as JSON, one of which is asked for by its key. */
+/** Lost in the middle: UUID pairs as JSON, one of which is asked for by its key. */
 export function keyValue({ encode, tokens, draw }: Material): NewProblem {
   const ids = growing(() => uuid(draw)),
     share = draw.next(),

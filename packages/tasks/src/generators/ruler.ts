@@ -4,19 +4,19 @@ import type { Random } from '../random.ts';
 import { between, distinct, letters, listText, shuffle, uuid } from '../values.ts';
 
 type Kind = 'words' | 'numbers' | 'uuids';
-/** What RULER's configuration says of a needle task. */
+/** Parameters of a needle task in RULER's configuration. */
 export interface NeedleArgs {
   readonly haystack: 'noise' | 'essay' | 'needle';
   readonly keys: Kind;
   readonly values: Kind;
-  /** Keys, values of each, and keys that are asked for. */
+  /** Number of keys, values per key, and keys asked for. */
   readonly k: number;
   readonly v: number;
   readonly q: number;
 }
 
 const NOISE = 'The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.';
-/** As RULER spaces depths: rounded from 40 even ones. */
+/** RULER's depths in percent: 40 even ones, rounded, as shares. */
 const DEPTHS = Array.from({ length: 40 }, (_, i) => Math.round((100 * i) / 39) / 100);
 
 const wordsOf = (sentences: readonly string[]): readonly string[] => [
@@ -29,7 +29,7 @@ const drawing = (draw: Random, words: readonly string[]): Readonly<Record<Kind, 
   uuids: () => uuid(draw),
 });
 
-/** Statements, in their order, at depths of lines. */
+/** Puts statements, in order, at depths counted in lines. */
 function atDepths(
   prose: readonly string[],
   statements: readonly string[],
@@ -44,7 +44,7 @@ function atDepths(
     .join(between);
 }
 
-/** RULER's needles: facts of keys and values in noise, prose or other facts. Words are those of the text. */
+/** RULER's needle tasks: facts of keys and values in noise, prose or other facts. Words are taken from the text. */
 export const needles =
   ({ haystack, keys, values, k, v, q }: NeedleArgs) =>
   ({ encode, sentences, tokens, draw }: Material): NewProblem => {
@@ -62,7 +62,7 @@ export const needles =
       depths = draw.sample(DEPTHS, statements.length),
       from = draw.below(sentences.length),
       maxNewTokens = 128,
-      // distractors are drawn once, so that a longer haystack begins as a shorter one
+      // distractors are drawn once, so that a longer haystack starts like a shorter one
       others: string[] = [];
     const one = q * v === 1,
       kind = one ? values.slice(0, -1) : values,
@@ -86,7 +86,7 @@ export const needles =
     return { context, question, answers: asked.flatMap((one) => one.values), grader: 'all', maxNewTokens };
   };
 
-/** A chain of assignments: the names that hold its value, in the order in which they were assigned. */
+/** Makes a chain of assignments; returns the names that hold its value, in order of assignment. */
 function chain(draw: Random, names: readonly string[]): { readonly value: string; readonly links: readonly string[] } {
   const value = String(between(draw, 10_000, 99_998));
   return {
@@ -124,7 +124,7 @@ export function vt({ encode, tokens, draw }: Material): NewProblem {
   return { context, question, answers: names, grader: 'all', maxNewTokens };
 }
 
-/** RULER's common words: ten that stand often among words that stand seldom, after an example; no longer than the text has words. */
+/** RULER's common words: ten frequent words among rare ones, after an example; no longer than the text has words. */
 export function cwe({ encode, sentences, tokens, draw }: Material): NewProblem {
   const short = tokens < 4096,
     [often, seldom] = short ? [6, 1] : [30, 3],
@@ -157,7 +157,7 @@ export function cwe({ encode, sentences, tokens, draw }: Material): NewProblem {
   return { context, question, answers: common, grader: 'all', maxNewTokens };
 }
 
-/** RULER's frequent words: made-up words whose counts fall as k^-2; the dots are the most frequent. */
+/** RULER's frequent words: made-up words with counts that fall as k^-2; the dots are the most frequent. */
 export function fwe({ encode, tokens, draw }: Material): NewProblem {
   const words = distinct(Math.max(8, Math.floor(tokens / 50)), () =>
       letters(draw, 6, [...'abcdefghijklmnopqrstuvwxyz']),

@@ -1,4 +1,4 @@
-/** The number after the last "####", else the last number; undefined without one. 1,234.50 is 1234.5. */
+/** Returns the number after the last "####", else the last number; undefined if there is none. 1,234.50 is 1234.5. */
 export function lastNumber(text: string): number | undefined {
   const marked = text.lastIndexOf('####'),
     from = marked < 0 ? text : text.slice(marked + 4),

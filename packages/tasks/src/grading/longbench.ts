@@ -2,7 +2,7 @@ import { ratio } from './ratio.ts';
 
 const PUNCTUATION = /[!"#$%&'()*+,\-./:;<=>?@[\\\]^_`{|}~]/g;
 
-/** Words without case, ASCII punctuation and articles. */
+/** Splits into words, without case, ASCII punctuation and articles. */
 const words = (text: string): readonly string[] =>
   text
     .toLowerCase()
@@ -11,7 +11,7 @@ const words = (text: string): readonly string[] =>
     .split(/\s+/)
     .filter((word) => word !== '');
 
-/** F1 of the multisets of words; 0 where none is shared, so also of two texts without words. */
+/** Returns the F1 of the multisets of words; 0 if none is shared, so also for two texts without words. */
 export function qaF1(answer: string, truth: string): number {
   const given = words(answer),
     wanted = words(truth),
@@ -28,20 +28,21 @@ export function qaF1(answer: string, truth: string): number {
   return shared === 0 ? 0 : (2 * precision * recall) / (precision + recall);
 }
 
-/** Of the numbers that an answer names, how many are the true one. */
+/** Returns the share of the numbers in an answer that equal the true one. */
 export function countShare(answer: string, truth: string): number {
   const numbers = answer.match(/\d+/g) ?? [];
   return numbers.length === 0 ? 0 : numbers.filter((number) => number === truth).length / numbers.length;
 }
 
-/** The same for the number of "Paragraph 12". */
+/** Returns the same share for the numbers of "Paragraph 12". */
 export const retrievalScore = (answer: string, truth: string): number =>
   countShare(answer, /Paragraph (\d+)/.exec(truth)?.[1] ?? truth);
 
-/** 1 / n where n classes stand in the answer and the true one is among them. */
+/** Returns 1 / n if n classes occur in the answer and the true one is among them, else 0. */
 export function classification(answer: string, truth: string, classes: readonly string[]): number {
   const named = classes.filter((one) => answer.includes(one));
-  // LongBench removes parts of the true name from the list over which it iterates: what follows a removed one is skipped
+  // LongBench removes parts of the true name from the list while iterating over it, which skips the one after each
+  // removal
   for (let i = 0; i < named.length; i++) {
     const one = named[i];
     if (truth.includes(one) && one !== truth) named.splice(named.indexOf(one), 1);
@@ -49,7 +50,7 @@ export function classification(answer: string, truth: string, classes: readonly 
   return named.includes(truth) ? 1 / named.length : 0;
 }
 
-/** Likeness of the first line of code that is no fence and holds no comment, in whole percents. */
+/** Returns the similarity, in whole percent, of the first line of code that is neither a fence nor a comment. */
 export function codeSimilarity(answer: string, truth: string): number {
   const line =
     answer
@@ -60,7 +61,7 @@ export function codeSimilarity(answer: string, truth: string): number {
   return line === truth ? 1 : roundHalfEven(100 * ratio(line, truth)) / 100;
 }
 
-/** As Python rounds. */
+/** Rounds half to even, as Python does. */
 function roundHalfEven(x: number): number {
   const low = Math.floor(x);
   return x - low === 0.5 ? low + (low % 2) : Math.round(x);

@@ -1,6 +1,7 @@
 /**
- * Rouge-L of a summary as pltrdy/rouge and so LongBench have it: sentences end at ".", words are counted once each, and
- * a word is recalled where the longest common subsequence of its sentence with any sentence of the answer holds it.
+ * Returns Rouge-L of a summary as in pltrdy/rouge and so in LongBench: sentences end at ".", each distinct word counts
+ * once, and a word is recalled if the longest common subsequence of its sentence with any sentence of the answer
+ * contains it.
  */
 export function rougeL(answer: string, truth: string): number {
   const given = sentences(answer),
@@ -20,7 +21,7 @@ const sentences = (text: string): readonly (readonly string[])[] =>
     .map((sentence) => sentence.split(/\s+/).filter((word) => word !== ''))
     .filter((sentence) => sentence.length > 0);
 
-/** Words of the longest common subsequence; of two equally long ones the left is followed. */
+/** Returns the words of the longest common subsequence; of two equally long ones the left is followed. */
 function common(x: readonly string[], y: readonly string[]): readonly string[] {
   const width = y.length + 1,
     table = new Uint32Array((x.length + 1) * width);

@@ -1,15 +1,15 @@
 import type { Expression } from './expression.ts';
 import { NoFormula, parseFormula } from './parse.ts';
 
-/** What an answer says. */
+/** The meaning of an answer. */
 export type MathAnswer =
   | { readonly kind: 'value'; readonly value: Expression }
-  /** In any order, each once: {1, 2}, "1, 2", 1 ± 2. */
+  /** Unordered, without duplicates: {1, 2}, "1, 2", 1 ± 2. */
   | { readonly kind: 'set'; readonly items: readonly MathAnswer[] }
-  /** In this order: points, vectors, and intervals by their brackets. */
+  /** Ordered: points, vectors, and intervals by their brackets. */
   | { readonly kind: 'tuple'; readonly brackets: string; readonly items: readonly MathAnswer[] }
   | { readonly kind: 'union'; readonly items: readonly MathAnswer[] }
-  /** Rows of entries; a determinant is told from a matrix by its lines. */
+  /** Rows of entries; `lines` tells a determinant from a matrix. */
   | { readonly kind: 'matrix'; readonly lines: boolean; readonly rows: readonly (readonly MathAnswer[])[] }
   /** `less` is below `more`, or they are equal or not. `name`: what stands alone on the left. */
   | {
@@ -21,11 +21,11 @@ export type MathAnswer =
     }
   | { readonly kind: 'text'; readonly text: string };
 
-/** Longer ones, or of more parts, are compared as they are written. */
+/** Maximum length and number of parts; longer answers are compared as text. */
 const LONGEST = 2000;
 const MOST = 60;
 
-/** What a plain answer says, undefined where it is nothing that is known here. */
+/** Returns the meaning of a plain answer, or undefined if none is recognised. */
 export function answerOf(text: string): MathAnswer | undefined {
   if (text.length > LONGEST) return undefined;
   try {
@@ -61,13 +61,13 @@ function read(given: string, depth: number): MathAnswer {
   return relation(text) ?? value(text);
 }
 
-/** A value; with ± two of them. */
+/** Reads a value; with ±, two of them. */
 function value(text: string): MathAnswer {
   if (!/\\[pm]{2}(?![a-zA-Z])/.test(text)) return { kind: 'value', value: parseFormula(text) };
   return set([1, -1].map((sign): MathAnswer => ({ kind: 'value', value: parseFormula(text, sign as 1 | -1) })));
 }
 
-/** A set; of "x = 1, x = 2" and of one relation alone that of what x is. */
+/** Makes a set; for "x = 1, x = 2", or a single relation, the set of values of x. */
 function set(items: readonly MathAnswer[]): MathAnswer {
   const names = new Set(items.map((item) => (item.kind === 'relation' && item.sign === '=' ? item.name : undefined)));
   if (names.size === 1 && !names.has(undefined))
@@ -98,7 +98,7 @@ const SIGNS = {
 } as const;
 const MORE = { '>': '<', '\\ge': '\\le' } as const;
 
-/** An equation or inequality; 1 < x < 2 is two of them. */
+/** Reads an equation or inequality; 1 < x < 2 is two of them. */
 function relation(text: string): MathAnswer | undefined {
   const found = signsOf(text);
   if (found.length === 0) return undefined;
@@ -108,7 +108,7 @@ function relation(text: string): MathAnswer | undefined {
         turned = sign === '>' || sign === '\\ge',
         name = /^(?:[a-zA-Z]|\\[a-zA-Z]+)(?:_(?:\w|\{\w+\}))?(?:\([a-z]\))?$/.test(left) ? left : undefined;
       const [less, more] = (turned ? [right, left] : [left, right]).map((side, at) =>
-        // f(x) = … : what stands alone is only a name
+        // f(x) = …: what is alone on the left is only a name
         name !== undefined && sign === '=' && at === 0 ? parseFormula('0') : parseFormula(side),
       );
       return {
@@ -122,11 +122,11 @@ function relation(text: string): MathAnswer | undefined {
   return all.length === 1 ? all[0] : { kind: 'set', items: all };
 }
 
-/** Relation signs outside of brackets, in their order. */
+/** Returns the relation signs outside of brackets, in order. */
 const signsOf = (text: string): readonly (typeof SIGNS)[keyof typeof SIGNS][] =>
   places(text, Object.keys(SIGNS)).map(({ found }) => SIGNS[found as keyof typeof SIGNS]);
 
-/** Where one of these stands outside of all brackets. */
+/** Returns where one of these signs occurs outside of all brackets. */
 function places(text: string, any: readonly string[]): readonly { readonly at: number; readonly found: string }[] {
   const out: { at: number; found: string }[] = [];
   let depth = 0;
@@ -153,7 +153,7 @@ function parts(text: string, ...any: readonly string[]): readonly string[] {
   return [...out, text.slice(from)];
 }
 
-/** What one pair of brackets holds where it holds all of a text. */
+/** Returns the contents of a pair of brackets that encloses a whole text. */
 function wrapped(text: string): { readonly brackets: string; readonly inside: string } | undefined {
   const [open] = /^(?:[([]|\\\{|\\langle)/.exec(text) ?? [],
     [close] = /(?:[)\]]|\\\}|\\rangle)$/.exec(text) ?? [];
@@ -164,6 +164,6 @@ function wrapped(text: string): { readonly brackets: string; readonly inside: st
     if (/^(?:[([{]|\\\{|\\langle)$/.test(token)) depth++;
     if (/^(?:[)\]}]|\\\}|\\rangle)$/.test(token) && --depth < 0) return undefined;
   }
-  // vectors stand in angles too
+  // vectors may be written in angle brackets
   return { brackets: open === '\\langle' ? '()' : `${open}${close}`, inside };
 }

@@ -1,6 +1,6 @@
 /**
- * What the last \boxed or \fbox holds: what stands between its balanced braces, or without braces the number, command
- * or letter that follows, all of it up to a $ that closes the formula; undefined where none is closed.
+ * Returns the contents of the last \boxed or \fbox: the text between its balanced braces, or without braces the number,
+ * command or letter that follows, up to a $ that closes the formula; undefined if none is closed.
  */
 export function boxedText(text: string): string | undefined {
   const last = [...text.matchAll(/\\(?:boxed|fbox)(?![a-zA-Z])\s*/g)].at(-1);

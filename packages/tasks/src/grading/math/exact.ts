@@ -2,14 +2,15 @@ import Fraction from 'fraction.js';
 import type { Expression } from './expression.ts';
 
 /**
- * A product of powers: symbols to whole powers, primes to powers between 0 and 1 (√12 is 2 · 3^(1/2)), and `i` to at
- * most the first. Such products are independent over the rationals, so that two sums of them are equal only term by term.
+ * A product of powers: symbols to integer powers, primes to powers between 0 and 1 (√12 is 2 · 3^(1/2)), and `i` to at
+ * most the first. Such products are linearly independent over the rationals, so two sums of them are equal only term by
+ * term.
  */
 interface Term {
   readonly coefficient: Fraction;
   readonly powers: ReadonlyMap<string, Fraction>;
 }
-/** A sum of terms by what names their powers. */
+/** A sum of terms, keyed by their powers. */
 type Sum = ReadonlyMap<string, Term>;
 /** A quotient of two sums. */
 export interface ExactQuotient {
@@ -17,14 +18,14 @@ export interface ExactQuotient {
   readonly under: Sum;
 }
 
-/** What a value may take, so that a hostile answer ends soon. */
+/** Limits of an evaluation, so that a hostile answer ends soon. */
 const LIMITS = { products: 20_000, terms: 400, bits: 20_000n, exponent: 200, prime: 65_536n, factorial: 300n } as const;
 const LARGEST = 1n << LIMITS.bits;
 
-/** Ends what would take too much, or what this arithmetic has no form for; another comparison may know it. */
+/** Thrown if an evaluation would take too much or has no exact form here; another comparison may still succeed. */
 class Beyond extends Error {}
 
-/** The value of an expression as a quotient of sums, undefined where it is none or too large a one. */
+/** Evaluates an expression to a quotient of sums; undefined if it has no such value, or too large a one. */
 export function exactly(expression: Expression): ExactQuotient | undefined {
   const arithmetic = new Arithmetic();
   try {
@@ -35,13 +36,13 @@ export function exactly(expression: Expression): ExactQuotient | undefined {
   }
 }
 
-/** Whether two quotients are equal, undefined where that takes too much. */
+/** Returns whether two quotients are equal; undefined if that takes too much. */
 export function equalExact(a: ExactQuotient, b: ExactQuotient): boolean | undefined {
   const ratio = ratioOf(a, b);
   return ratio === undefined ? undefined : ratio === 'none' ? false : ratio === 'both 0' || ratio.equals(1);
 }
 
-/** The rational number that b has to be multiplied by to be a; 'none' where there is none. */
+/** Returns the rational r with a = r·b; 'none' if there is none. */
 export function ratioOf(a: ExactQuotient, b: ExactQuotient): Fraction | 'none' | 'both 0' | undefined {
   const arithmetic = new Arithmetic();
   try {
@@ -76,7 +77,7 @@ const atom = (name: string, power: Fraction = ONE): Term => ({ coefficient: ONE,
 const UNIT = constant(ONE);
 const exact = (over: Sum, under: Sum = UNIT): ExactQuotient => ({ over, under });
 
-/** The rational number that a quotient is, if it is one. */
+/** Returns a quotient as a rational number, if it is one. */
 function numberOf({ over, under }: ExactQuotient): Fraction | undefined {
   const [x, y] = [over, under].map((sum) =>
     sum.size === 0 ? new Fraction(0) : sum.size === 1 ? sum.get('')?.coefficient : undefined,
@@ -188,7 +189,7 @@ class Arithmetic {
     return out;
   }
 
-  /** The real root of a number, or i times one for a square root of what is below 0. */
+  /** Returns the real root of a number, or for a square root of a negative number i times one. */
   #root(number: Fraction, degree: bigint): ExactQuotient {
     if (number.n === 0n) return exact(new Map());
     const { d } = number,
@@ -222,7 +223,7 @@ class Arithmetic {
   }
 }
 
-/** Prime factors with their powers. @throws Beyond where a large part is left */
+/** Returns prime factors with their powers. @throws Beyond if a large factor is left */
 function primes(of: bigint): ReadonlyMap<bigint, bigint> {
   const found = new Map<bigint, bigint>();
   let left = of;

@@ -1,9 +1,9 @@
 import type Fraction from 'fraction.js';
 
-/** What a formula is, as it is written. */
+/** Syntax tree of a formula as written. */
 export type Expression =
   | { readonly kind: 'number'; readonly value: Fraction }
-  /** A letter, a Greek one by its command, with its index; `i`, `e`, `pi` and `infty` too. */
+  /** A letter, or a Greek one by its command, with its index; also `i`, `e`, `pi` and `infty`. */
   | { readonly kind: 'symbol'; readonly name: string }
   | { readonly kind: 'sum'; readonly terms: readonly Expression[] }
   | { readonly kind: 'product'; readonly factors: readonly Expression[] }

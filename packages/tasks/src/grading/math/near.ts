@@ -3,12 +3,12 @@ import type { Expression } from './expression.ts';
 /** A complex number. */
 type Complex = readonly [re: number, im: number];
 
-/** Differ by less than this share: equal, for what has no exact form here, such as logarithms and nested roots. */
+/** Relative tolerance for values without an exact form here, such as logarithms and nested roots. */
 const NEAR = 1e-10;
-/** Values that symbols take; below 0 too, where √x² is not x. */
+/** Values tried for symbols; some are negative, where √x² is not x. */
 const PLACES = [0.7390851, 1.6180339, -0.5671432, 2.2360679, -1.3247179];
 
-/** Whether two expressions come to the same wherever both have a value; undefined where there are too few such places. */
+/** Returns whether two expressions agree wherever both have a value; undefined if there are too few such points. */
 export function equalNear(a: Expression, b: Expression): boolean | undefined {
   let places = 0;
   for (const [round, place] of PLACES.entries()) {
@@ -24,7 +24,7 @@ export function equalNear(a: Expression, b: Expression): boolean | undefined {
   return places >= 2 ? true : undefined;
 }
 
-/** A number between 0 and 1 that is a name's own: FNV-1a. */
+/** Returns a number between 0 and 1 derived from a name by FNV-1a. */
 const fractionOf = (name: string): number =>
   [...name].reduce((hash, letter) => Math.imul(hash ^ letter.codePointAt(0)!, 0x0100_0193) >>> 0, 0x811c_9dc5) /
   2 ** 32;
@@ -57,7 +57,7 @@ function symbol(name: string, at: (name: string) => number): Complex {
 const times = ([a, b]: Complex, [c, d]: Complex): Complex => [a * c - b * d, a * d + b * c];
 const inverse = ([a, b]: Complex): Complex => [a / (a * a + b * b), -b / (a * a + b * b)];
 
-/** The real power where there is one, for odd roots of what is below 0 too; else the principal one. */
+/** Returns the real power if there is one, also for odd roots of negative numbers; else the principal one. */
 function power([a, b]: Complex, [p, q]: Complex): Complex {
   if (b === 0 && q === 0) {
     const real = a ** p;

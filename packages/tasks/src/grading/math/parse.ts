@@ -1,7 +1,7 @@
 import Fraction from 'fraction.js';
 import type { Expression } from './expression.ts';
 
-/** What is no formula that is known here. */
+/** Thrown for a text that is not a known formula. */
 export class NoFormula extends Error {}
 
 const MAX_DEPTH = 60;
@@ -16,15 +16,12 @@ const number = (value: Fraction): Expression => ({ kind: 'number', value });
 const MINUS = number(new Fraction(-1));
 const negative = (of: Expression): Expression => ({ kind: 'product', factors: [MINUS, of] });
 
-/**
- * A formula in plain LaTeX or as it is typed; `sign` is what ± stands for.
- * @throws NoFormula
- */
+/** Parses a formula in plain LaTeX or as typed; `sign` is the value of ±. @throws NoFormula */
 export function parseFormula(text: string, sign: 1 | -1 = 1): Expression {
   return new Parser(text, sign).whole();
 }
 
-/** Reads a formula from left to right. */
+/** Recursive-descent parser of a formula. */
 class Parser {
   readonly #text: string;
   readonly #sign: 1 | -1;
@@ -87,7 +84,7 @@ class Parser {
       if (this.#takes('*', '\\cdot', '\\times')) found = { kind: 'product', factors: [found, this.#signed()] };
       else if (this.#takes('/', '\\div')) found = { kind: 'quotient', over: found, under: this.#signed() };
       else if (this.#continues()) {
-        // two numbers with a space between them are no product
+        // two numbers separated by a space are not a product
         if (/[\d.]/.test(this.#next())) throw new NoFormula();
         found = { kind: 'product', factors: [found, this.#factor()] };
       } else return found;
@@ -98,7 +95,7 @@ class Parser {
     return this.#takes('-') ? negative(this.#factor()) : this.#factor();
   }
 
-  /** Whether what comes is a factor without a sign before it. */
+  /** Returns whether a factor without a sign comes next. */
   #continues(): boolean {
     const next = this.#next();
     if (/[\p{L}\d.([{]/u.test(next)) return true;
@@ -106,7 +103,7 @@ class Parser {
     return command !== undefined && !/^\\(?:pm|mp|cdot|times|div|right|rvert|rfloor|rceil|end)$/.test(command);
   }
 
-  /** 1\frac{2}{3}, which is a sum. */
+  /** Reads a mixed number, 1\frac{2}{3}, which is a sum. */
   #mixed(): Expression | undefined {
     this.#spaces();
     const [all, whole, over, under, a, b] =
@@ -131,14 +128,14 @@ class Parser {
     return base;
   }
 
-  /** What is set above: a group, a number or one sign; several digits are a number, as they were meant. */
+  /** Reads an exponent: a group, a number or one symbol; several digits are one number, as they were meant. */
   #script(): Expression {
     if (this.#next() === '{') return this.#group();
     if (this.#takes('-')) return negative(this.#script());
     return /[\d.]/.test(this.#next()) ? this.#number() : this.#argument();
   }
 
-  /** What TeX takes for an argument: a group, a digit, a letter or a command; brackets too, as they were meant. */
+  /** Reads a TeX argument: a group, a digit, a letter or a command; also brackets, as they were meant. */
   #argument(): Expression {
     const next = this.#next();
     if (next === '{') return this.#group();
@@ -198,7 +195,7 @@ class Parser {
 
   #command(): Expression {
     const [, full = ''] = /^\\([a-zA-Z]+)/.exec(this.#text.slice(this.#at, this.#at + 40)) ?? [];
-    // \sqrtd and \fracab have lost their space
+    // handles \sqrtd and \fracab, written without a space
     const name = /^(?:sqrt|frac)/.exec(full)?.[0] ?? full;
     this.#at += 1 + name.length;
     switch (name) {
@@ -225,7 +222,7 @@ class Parser {
     }
   }
 
-  /** sin²x, log_2 x, ln 2x: what follows up to the next sign or function is what it is of. */
+  /** Reads a function as in sin²x, log_2 x, ln 2x: its argument extends to the next sign or function. */
   #function(name: string): Expression {
     const base = name === 'log' && this.#takes('_') ? this.#argument() : undefined,
       power = this.#takes('^') ? this.#script() : undefined;

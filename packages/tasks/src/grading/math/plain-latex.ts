@@ -19,13 +19,13 @@ const UNICODE: Readonly<Record<string, string>> = {
 const UNITS =
   /(?<=[\d})]) (?:square |cubic |sq\.? )?(?:units?|[cmk]?m|in|inch(?:es)?|feet|foot|ft|yards?|miles?|degrees?|dollars?|cents?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|grams?|kg|liters?|people|points?)(?: ?\^ ?\{?[23]\}?)?$/;
 
-/** Between words of a list. */
+/** Words between the items of a list. */
 const JOINS = /^(?:and|or|,)$/;
 
 /**
- * An answer without what changes only its looks or its unit: sizes of brackets, kinds of fractions, spaces, dollars,
- * percent and degree signs, `{,}` in numbers, a full stop; `\text` is unwrapped where it is all there is, joins a list,
- * and is a unit elsewhere.
+ * Removes everything from an answer that affects only its looks or its unit: sizes of brackets, kinds of fractions,
+ * spaces, dollars, percent and degree signs, `{,}` in numbers, a full stop. `\text` is unwrapped if it is the whole
+ * answer, joins a list as words, and is removed as a unit elsewhere.
  */
 export function plainLatex(answer: string): string {
   const text = answer
@@ -57,7 +57,7 @@ function unwrapped(text: string): string {
   return text.replace(WORDS, (whole: string, words: string, at: number) => {
     if (whole.length === text.length) return words.trim();
     if (JOINS.test(words.trim())) return ',';
-    // a letter is one, however it is set
+    // a letter is the same in every font
     if (/^ ?\w$/.test(words)) return words;
     return at === 0 ? `${words} ` : '';
   });

@@ -7,10 +7,10 @@ import { equalNear } from './near.ts';
 import { plainLatex } from './plain-latex.ts';
 
 /**
- * Whether two closed-form answers are the same value: numbers, fractions, percent signs and units dropped, radicals, π,
- * formulas in letters, points and intervals in their order, sets and lists in any, matrices, equations, words. Exact;
- * what has no exact form here, such as logarithms and nested roots, is compared to ten digits; what is no formula at
- * all, as it is written.
+ * Returns whether two closed-form answers are the same value: numbers, fractions, percent signs and units dropped,
+ * radicals, π, formulas in letters, ordered points and intervals, unordered sets and lists, matrices, equations, words.
+ * The comparison is exact; values without an exact form here, such as logarithms and nested roots, are compared to ten
+ * digits; anything that is not a formula is compared as text.
  */
 export function sameMath(a: string, b: string): boolean {
   const [x, y] = [plainLatex(a), plainLatex(b)];
@@ -19,7 +19,7 @@ export function sameMath(a: string, b: string): boolean {
   return one !== undefined && two !== undefined && same(aloneOf(one), aloneOf(two));
 }
 
-/** "x = 5" alone says 5. */
+/** Reduces "x = 5" to 5. */
 const aloneOf = (answer: MathAnswer): MathAnswer =>
   answer.kind === 'relation' && answer.name !== undefined ? { kind: 'value', value: answer.more } : answer;
 
@@ -52,7 +52,7 @@ function equal(a: Expression, b: Expression): boolean {
 const MINUS: Expression = { kind: 'number', value: new Fraction(-1) };
 
 type Relation = Extract<MathAnswer, { kind: 'relation' }>;
-/** Equations are the same up to a factor, inequalities up to one above 0. */
+/** Returns whether two relations are equivalent: equations up to a factor, inequalities up to a positive one. */
 function sameRelation(a: Relation, b: Relation): boolean {
   const [x, y] = [a, b].map(({ less, more }) =>
     exactly({ kind: 'sum', terms: [less, { kind: 'product', factors: [MINUS, more] }] }),
