@@ -2,26 +2,26 @@ import { KvError } from '@kv/core';
 import type { Architecture } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
 
-/** How positions turn heads: pair i of `rotary / 2` by position * theta^(-2i / rotary) / divisor. */
+/** Rotary position embedding of a layer: pair i of `rotary / 2` turns by position * theta^(-2i / rotary) / divisor. */
 export interface RopeConfig {
   readonly theta: number;
-  /** Leading numbers of a head that turn, as pairs (i, i + rotary / 2); 0 for a layer without positions. */
+  /** Leading channels of a head that are rotated, as pairs (i, i + rotary / 2); 0 for a layer without positions. */
   readonly rotary: number;
-  /** Divisors of the frequencies `[rotary / 2]`. @defaultValue 1 */
+  /** Divisors of the frequencies, `[rotary / 2]`. @defaultValue 1 */
   readonly divisors?: readonly number[];
-  /** Other divisors for sequences of more than `beyond` tokens (LongRoPE, arXiv 2402.13753). */
+  /** Divisors for sequences of more than `beyond` tokens (LongRoPE, arXiv:2402.13753). */
   readonly long?: { readonly divisors: readonly number[]; readonly beyond: number };
-  /** Multiplies cos and sin. @defaultValue 1 */
+  /** Factor applied to cos and sin. @defaultValue 1 */
   readonly attentionFactor?: number;
-  /** Positions that the scaling stretches those of the training to, where it says so (YaRN). */
+  /** Number of positions that the scaling extends the trained range to, if it says so (YaRN). */
   readonly reach?: number;
 }
 
-/** Of a layer that turns nothing. */
+/** RoPE of a layer without rotation. */
 const unturned: RopeConfig = { theta: 1, rotary: 0 };
 
 /**
- * Ropes by layer: the model's, that of layers with a window where the architecture has one for them, and none where
+ * Returns each layer's RoPE: the model's own; that of windowed layers, where the architecture has one; or none, where
  * `turns` says so.
  */
 export function ropesByLayer(
@@ -33,7 +33,7 @@ export function ropesByLayer(
   return windows.map((window, l) => (turns[l] ? (window === Infinity ? rope : (local ?? rope)) : unturned));
 }
 
-/** What scalings are told; `finetuned` says only where a checkpoint comes from. */
+/** Known scaling parameters. `finetuned` only says where a checkpoint comes from. */
 const known: ReadonlySet<string> = new Set([
   'type',
   'rope_type',
@@ -62,8 +62,9 @@ interface Around {
 }
 
 /**
- * Reads `rope_parameters`, or `rope_scaling` and `rope_theta` as older files spell it; `local` is that of layers with a
- * window, where the architecture has two. @throws KvError naming the field, and the types that there are.
+ * Reads `rope_parameters`, or `rope_scaling` and `rope_theta` as older files spell it; `local` is the RoPE of windowed
+ * layers, where the architecture has two.
+ * @throws KvError naming the field and the supported types
  */
 export function parseRope(
   fields: JsonFields,
@@ -126,24 +127,24 @@ function scaled(
   }
 }
 
-/** What YaRN is told. */
+/** Parameters of YaRN. */
 export interface Yarn {
   readonly factor: number;
-  /** Positions of the training. */
+  /** Number of positions in training. */
   readonly original: number;
-  /** Multiplies cos and sin. @defaultValue that of the paper, 0.1 ln(factor) + 1 */
+  /** Factor applied to cos and sin. @defaultValue the paper's, 0.1 ln(factor) + 1 */
   readonly attentionFactor?: number | undefined;
-  /** Pairs that turn more often over the training's positions keep their frequency. @defaultValue 32 */
+  /** Pairs that make more turns than this over the training positions keep their frequency. @defaultValue 32 */
   readonly fast?: number | undefined;
-  /** Pairs that turn less often are slowed by the whole factor. @defaultValue 1 */
+  /** Pairs that make fewer turns than this are slowed by the whole factor. @defaultValue 1 */
   readonly slow?: number | undefined;
-  /** The pairs between are counted in whole ones. @defaultValue true */
+  /** Whether the bounds between these pairs are rounded to whole pairs. @defaultValue true */
   readonly truncate?: boolean | undefined;
 }
 
 /**
- * YaRN (Peng et al. 2023, arXiv:2309.00071, section 3): pairs that turn slowly are slowed by the factor, fast ones not,
- * those between in proportion to their number.
+ * YaRN (Peng et al. 2023, arXiv:2309.00071, section 3): slow pairs are slowed by the factor, fast pairs are unchanged,
+ * and pairs between them are interpolated linearly by their index.
  */
 export function yarn(
   plain: RopeConfig,
@@ -165,7 +166,7 @@ export function yarn(
   };
 }
 
-/** What YaRN multiplies cos and sin by, so that attention is as sharp as in training. */
+/** YaRN's factor for cos and sin, which keeps attention as sharp as in training. */
 export const yarnAttention = (factor: number, by = 1): number => (factor <= 1 ? 1 : 0.1 * by * Math.log(factor) + 1);
 
 function yarnFields(rope: JsonFields, maxPositions: number, where: string): Yarn {
@@ -185,7 +186,10 @@ function yarnFields(rope: JsonFields, maxPositions: number, where: string): Yarn
   };
 }
 
-/** Long waves are slowed by `factor`, short ones not, those between in proportion: Llama 3.1's scaling. */
+/**
+ * Llama 3.1's scaling: long wavelengths are slowed by `factor`, short ones are unchanged, those between are
+ * interpolated.
+ */
 function llama3({ theta, rotary }: RopeConfig, rope: JsonFields, where: string): number[] {
   const [factor, low, high] = [
     positive(rope, 'factor', where),
@@ -228,7 +232,7 @@ function longrope(
   };
 }
 
-/** @throws KvError unless the value lists a positive divisor for each pair. */
+/** Reads a list of divisors. @throws KvError unless it holds a positive number for each pair */
 function divisorsOf(value: unknown, name: string, rotary: number, where: string): readonly number[] {
   if (
     Array.isArray(value) &&

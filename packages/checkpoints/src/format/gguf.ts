@@ -15,7 +15,7 @@ export interface GgufFile extends CheckpointTensors {
 interface Header {
   readonly metadata: GgufMetadata;
   readonly tensors: ReadonlyMap<string, GgufTensor>;
-  /** Where offsets of tensors count from, bytes. */
+  /** Offset of the data part, from which tensors' offsets count, in bytes. */
   readonly data: number;
 }
 
@@ -24,11 +24,10 @@ const firstRead = 2 ** 23;
 const maxHeader = 2 ** 26;
 
 /**
- * Opens a little-endian GGUF file of version 2 or 3: reads and checks the header alone; tensors are read when asked
- * for. `close` closes the source.
- * A file that is one part of several is opened as it is; `openGguf` opens all.
+ * Opens a little-endian GGUF file of version 2 or 3: reads and checks the header only; tensors are read on demand.
+ * `close` closes the source. One part of several is opened alone; `openGguf` opens all parts.
  * @throws KvError in one sentence for another format or version, and for any length, count, type, shape or offset that
- * the file does not bear out.
+ * contradicts the file
  */
 export async function readGguf(source: ByteSource): Promise<GgufFile> {
   const where = source.name;
@@ -49,8 +48,8 @@ export async function readGguf(source: ByteSource): Promise<GgufFile> {
 }
 
 /**
- * How long a header is shows only while it is parsed: reads its beginning, eight times as much whenever that was too
- * short.
+ * Reads a header, whose length is known only once it is parsed: starts with the first bytes and reads eight times as
+ * many whenever they are too few.
  */
 async function readHeader(source: ByteSource): Promise<Header> {
   for (let length = firstRead; ; length *= 8) {

@@ -3,7 +3,7 @@ import { iq4_nl, mxfp4, q4_0, q4_1, q5_0, q5_1, q8_0, type BlockDecoder } from '
 import { halves } from './halves.ts';
 import { q4_k, q5_k, q6_k } from './k-blocks.ts';
 
-/** Types in which weights are stored; block types by the names of ggml. */
+/** Types in which weights are stored; block types have ggml's names. */
 export type TensorType =
   | 'F32'
   | 'F16'
@@ -19,15 +19,15 @@ export type TensorType =
   | 'IQ4_NL'
   | 'MXFP4';
 
-/** How a type lies in memory. */
+/** Memory layout of a type. */
 export interface TensorLayout {
-  /** Numbers of a block; rows hold whole blocks. */
+  /** Numbers per block; rows hold whole blocks. */
   readonly numbers: number;
-  /** Bytes of a block. */
+  /** Bytes per block. */
   readonly bytes: number;
 }
 
-/** Numbers and bytes of a block; rows hold whole blocks. */
+/** Layout of each type. */
 export const tensorTypes: Readonly<Record<TensorType, TensorLayout>> = {
   F32: { numbers: 1, bytes: 4 },
   F16: { numbers: 1, bytes: 2 },
@@ -72,7 +72,7 @@ const decoders: Readonly<Record<TensorType, BlockDecoder>> = {
   MXFP4: mxfp4,
 };
 
-/** Where the halves of a block that scale or shift it lie, from the block's first byte. */
+/** Offsets of the halves that scale or shift a block, from the block's first byte. */
 const scalesAt: Readonly<Record<Exclude<TensorType, 'F32' | 'BF16' | 'MXFP4'>, readonly number[]>> = {
   F16: [0],
   Q8_0: [0],
@@ -86,15 +86,15 @@ const scalesAt: Readonly<Record<Exclude<TensorType, 'F32' | 'BF16' | 'MXFP4'>, r
   IQ4_NL: [0],
 };
 
-/** The type of a tensor that is to be read as a weight. @throws KvError naming a type that cannot be. */
+/** Checks that a tensor's type can be read as a weight. @throws KvError naming the type if not */
 export function weightType(type: string, at: string): TensorType {
   if (Object.hasOwn(tensorTypes, type)) return type as TensorType;
   throw new KvError(at, `type must be one of ${Object.keys(tensorTypes).join(', ')}, got ${type}`);
 }
 
 /**
- * The numbers of whole blocks as f32, into `out` if given; without it, bytes that are f32 already may be returned as a
- * view. @throws KvError for a broken block.
+ * Decodes whole blocks to f32, into `out` if given; without it, bytes that already are f32 may be returned as a view.
+ * @throws KvError for a broken block
  */
 export function toFloat32(type: TensorType, bytes: Uint8Array, out?: Float32Array): Float32Array {
   const block = tensorTypes[type];
@@ -114,8 +114,8 @@ export function toFloat32(type: TensorType, bytes: Uint8Array, out?: Float32Arra
 }
 
 /**
- * Rows `from` to `from + count` of a matrix `[rows, inputs]` as f32: `[count, inputs]`. @throws KvError for rows that
- * the bytes do not hold, or that are no whole blocks.
+ * Returns rows `from` to `from + count` of a matrix `[rows, inputs]` as f32, `[count, inputs]`.
+ * @throws KvError for rows that the bytes do not hold, or that are not whole blocks
  */
 export function floatRows(
   type: TensorType,
@@ -137,9 +137,8 @@ export function floatRows(
 }
 
 /**
- * Where the first number that is not finite lies, or -1; no number is dequantised.
- * A block's numbers are all finite exactly if its scales are: of a block that has another, the first number's place is
- * given.
+ * Returns the index of the first number that is not finite, or -1, without dequantising: a block's numbers are all
+ * finite exactly if its scales are. For a block with a scale that is not, the index of its first number is returned.
  */
 export function notFinite(type: TensorType, bytes: Uint8Array): number {
   const { numbers, bytes: size } = tensorTypes[type];
@@ -154,7 +153,7 @@ export function notFinite(type: TensorType, bytes: Uint8Array): number {
   return -1;
 }
 
-/** The largest exponents take some numbers of their block past what f32 holds. */
+/** The largest exponents push some numbers of their block past the range of f32. */
 function notFiniteMx(bytes: Uint8Array, numbers: number, size: number): number {
   for (let at = 0, index = 0; at < bytes.length; at += size, index += numbers)
     if (bytes[at] > 252 && !toFloat32('MXFP4', bytes.subarray(at, at + size)).every(Number.isFinite)) return index;
