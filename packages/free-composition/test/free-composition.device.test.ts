@@ -19,7 +19,10 @@ const setsOf = ({ layers, visible }: Decision): readonly string[] =>
   (visible ?? layers.map((l) => l.kept)).flatMap((rows, l) =>
     rows.map((set, r) => `layer ${l}, row ${r}: ${set.join(' ')}`),
   );
-/** Scores that tie exactly across layers leave many choices; only sets that differ cost tries. */
+/**
+ * Maximum tries of perturbed scores. Scores that tie exactly across layers leave many choices; only differing sets cost
+ * tries.
+ */
 const TRIES = 400;
 
 test.skipIf(!gpu)(
@@ -29,7 +32,7 @@ test.skipIf(!gpu)(
       wrong: string[] = [],
       count = { sets: 0, ties: 0, tied: 0 };
     for (const [i, row] of rows.entries()) {
-      const layers = compile(eventOf(row)).reach === 'model' ? 2 : 1; // the device's time goes by dispatches, and one layer says as much
+      const layers = compile(eventOf(row)).reach === 'model' ? 2 : 1; // device time is dominated by dispatches, and one layer suffices
       const scene = comparableSceneOf(i, layers),
         here = setsOf(await decide(row, scene)),
         there = setsOf(await gpu!.scope((scope) => decide(row, scene, scope)));

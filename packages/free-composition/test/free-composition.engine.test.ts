@@ -34,7 +34,7 @@ test('any two choices that types admit generate together: blocks, decoding, hook
       report.kept.forEach((heads) =>
         heads.forEach((set) => expect(set).toEqual([...new Set(set)].sort((a, b) => a - b))),
       );
-      if (isView(row) || report.counts['events'] === 0) continue; // what its pieces force may be the whole prompt
+      if (isView(row) || report.counts['events'] === 0) continue; // the slots that its pieces force may be the whole prompt
       evicted++;
       const held = report.kept.flat().map((set) => set.length),
         shared = budget * held.length;

@@ -24,8 +24,8 @@ const MODELS = ['llama', 'mistral', 'phi3', 'qwen3', 'gemma2'].map((name) =>
   fileURLToPath(new URL(`../../model-testing/fixtures/${name}`, import.meta.url)),
 );
 /**
- * A cache is never smaller than a head has channels: of fewer keys every leverage is about 1, and rounding tells them
- * apart.
+ * A cache is never smaller than a head's number of channels: with fewer keys every leverage is about 1, and only
+ * rounding distinguishes them.
  */
 const PROMPT = 44,
   BUDGET = 20,
@@ -33,7 +33,7 @@ const PROMPT = 44,
   NEW = 5,
   TRIES = 40;
 
-/** Tokens, and what was left in every layer and head; the sentence instead where it was refused. */
+/** Returns tokens and what was kept in every layer and head, or the error sentence if it was refused. */
 async function outcome(model: Model, options: GenerateOptions): Promise<readonly string[]> {
   try {
     const {

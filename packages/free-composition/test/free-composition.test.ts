@@ -12,7 +12,7 @@ const FULL = process.env['KV_FULL'] === '1',
   [PART = 0, PARTS = 1] = (process.env['KV_PART'] ?? '0/1').split('/').map(Number);
 const said = (n: number): string => n.toLocaleString('en');
 
-/** Composes and runs twice, and holds what was decided to the laws. */
+/** Composes and runs a row twice, and checks the laws on its decisions. */
 async function check(row: Row, i: number): Promise<void> {
   const scene = sceneOf(i);
   try {

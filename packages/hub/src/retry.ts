@@ -1,17 +1,17 @@
 import { KvError } from '@kv/core';
 
-/** How long to keep trying. */
+/** Limits of retrying. */
 export interface RetryLimits {
   readonly signal: AbortSignal | undefined;
-  /** Attempts that bring nothing before giving up. */
+  /** Maximum attempts in a row that bring no bytes. */
   readonly attempts: number;
-  /** Wait before the second attempt; it doubles with every further one. */
+  /** Milliseconds before the second attempt, doubled for every further one. */
   readonly backoffMs: number;
 }
 
 /** A failure that may pass: a broken connection, a server in trouble. */
 export class ConnectionLost extends Error {
-  /** As the server asked, in milliseconds. */
+  /** Wait that the server asked for, in milliseconds. */
   readonly waitMs: number | undefined;
   constructor(reason: string, waitMs?: number) {
     super(reason);
@@ -22,8 +22,9 @@ export class ConnectionLost extends Error {
 const MAX_BACKOFF_MS = 30_000;
 
 /**
- * Tries until it works; an attempt that `progressed` counts as the first.
- * @throws KvError at `at` after the last attempt; at once what is not `ConnectionLost`; the signal's reason once it is aborted
+ * Retries until `attempt` succeeds; a failed attempt that `progressed` restarts the count at one.
+ * @throws KvError at `at` after the last attempt; any error other than `ConnectionLost` at once; the signal's reason
+ * when aborted
  */
 export async function retrying<T>(
   { signal, attempts, backoffMs }: RetryLimits,
@@ -42,13 +43,13 @@ export async function retrying<T>(
       if (failures >= attempts)
         throw new KvError(at, `expected an answer, got ${error.message} (${attempts} attempts)`);
       const backoff = Math.min(MAX_BACKOFF_MS, backoffMs * 2 ** (failures - 1));
-      // Half of it at random, so that many clients do not come back together.
+      // Half of the wait is random, so that many clients do not come back together.
       await pause(error.waitMs ?? backoff * (0.5 + Math.random() / 2), signal);
     }
   }
 }
 
-/** Waits. @throws the signal's reason */
+/** Waits. @throws the signal's reason when aborted */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted();
   let end = (): void => {};
@@ -64,7 +65,7 @@ export async function pause(ms: number, signal: AbortSignal | undefined): Promis
   signal?.throwIfAborted();
 }
 
-/** The code of a failed request, or its message. */
+/** Returns the code of a failed request, or its message. */
 export function reasonOf(error: unknown): string {
   const { cause, message } = error as {
     readonly cause?: { readonly code?: string; readonly message?: string };

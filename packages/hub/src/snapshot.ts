@@ -27,13 +27,13 @@ export function repoFolder(cache: string, repo: string): RepoFolder {
   };
 }
 
-/** A branch, tag or commit, which becomes part of a path. @throws KvError if it would lead elsewhere */
+/** Checks a branch, tag or commit, which becomes part of a path. @throws KvError if it would lead elsewhere */
 export function checkRevision(revision: string): string {
   if (isSafePath(revision)) return revision;
   throw new KvError('revision', `expected a branch, tag or commit, got ${JSON.stringify(revision)}`);
 }
 
-/** The model as it lies in the cache: its folder, or its .gguf file; undefined if any of it is missing. */
+/** Returns a model's path in the cache: its folder or its .gguf file; undefined if any part of it is missing. */
 export async function findCached(
   folder: RepoFolder,
   revision: string,
@@ -44,7 +44,7 @@ export async function findCached(
     : (await readFile(join(folder.path, 'refs', revision), 'utf8').catch(() => '')).trim();
   if (!COMMIT.test(commit)) return undefined;
   const snapshot = folder.snapshot(commit);
-  // A link whose blob is gone counts as missing.
+  // A link without its blob counts as missing.
   const has = (path: string): Promise<boolean> =>
     stat(join(snapshot, path)).then(
       (found) => found.isFile(),
@@ -60,7 +60,7 @@ export async function findCached(
   return fitting.length === 1 && (await has(fitting[0])) ? join(snapshot, fitting[0]) : undefined;
 }
 
-/** Enters files whose blobs are complete into the snapshot of their commit, and the name of the commit. */
+/** Adds files with complete blobs to the snapshot of their commit, and records the commit under the revision's name. */
 export async function enter(
   folder: RepoFolder,
   revision: string,
@@ -74,7 +74,7 @@ export async function enter(
   await replace(ref, (fresh) => writeFile(fresh, commit));
 }
 
-/** A relative link, as huggingface_hub makes it; a copy where the system has no links. */
+/** Makes a relative link, as huggingface_hub does, or a copy if the system has no links. */
 async function link(blob: string, path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await replace(path, (fresh) =>
@@ -85,7 +85,7 @@ async function link(blob: string, path: string): Promise<void> {
   );
 }
 
-/** Makes a file under another name, then puts it in its place at once. */
+/** Makes a file under a temporary name, then moves it into place atomically. */
 async function replace(path: string, make: (fresh: string) => Promise<void>): Promise<void> {
   const fresh = `${path}.${randomUUID().slice(0, 8)}.new`;
   try {

@@ -6,34 +6,34 @@ import type { Meter } from './meter.ts';
 import { acceptResponse } from './refusal.ts';
 import { ConnectionLost, retrying } from './retry.ts';
 
-/** A file of a repository at one commit, and where it goes. */
+/** A file of a repository at one commit, and its destination. */
 export interface Transfer extends RepoFile {
   readonly repo: string;
   readonly commit: string;
 }
 
-/** What has come of a file so far. */
+/** A partially downloaded file. */
 export interface PartialFile {
   readonly size: number;
-  /** As many bytes from `at` as there are, at most those of `into`. */
+  /** Reads bytes from `at` into `into`, at most its length; returns how many there were. */
   read(into: Uint8Array, at: number): Promise<number>;
-  /** All of `bytes`, at `at`. */
+  /** Writes all of `bytes` at `at`. */
   write(bytes: Uint8Array, at: number): Promise<void>;
 }
 
-/** A checksum that is made as bytes come. */
+/** An incremental checksum. */
 export interface Hash {
   update(bytes: Uint8Array): unknown;
   hex(): string;
 }
-/** Large files are checked by sha256, small ones by sha1. */
+/** Starts a checksum: sha256 for large files, sha1 for small ones. */
 export type StartHash = (kind: 'sha256' | 'sha1') => Hash;
 
 /**
- * Brings the rest of a file. Bytes come to their own places, never at the end of what is there: two processes at once
- * write the same.
- * @throws KvError in one sentence, `Mismatch` for bytes with another checksum; the signal's reason when aborted, with
- * what has come kept
+ * Downloads the rest of a file. Bytes are written at their own offsets, never appended, so two processes at once write
+ * the same.
+ * @throws KvError in one sentence, `Mismatch` for a wrong checksum; the signal's reason when aborted, with the bytes so
+ * far kept
  */
 export async function transfer(
   hub: Hub,
@@ -84,14 +84,14 @@ export async function transfer(
   if (hash.hex() !== wanted.etag) throw new Mismatch(path, wanted.etag);
 }
 
-/** What came is not what was promised, and of no use. */
+/** Thrown if the downloaded bytes have the wrong checksum and must be discarded. */
 export class Mismatch extends KvError {
   constructor(path: string, etag: string) {
     super(path, `expected bytes with the checksum ${etag}, got others (they were deleted)`);
   }
 }
 
-/** Git counts the size of a file in. */
+/** Starts a file's checksum; Git's includes the size. */
 function start({ etag, size }: Transfer, startHash: StartHash): Hash {
   if (etag.length === 64) return startHash('sha256');
   const hash = startHash('sha1');
@@ -118,7 +118,7 @@ async function hashed(
   return hash;
 }
 
-/** What the headers promise must be the rest of the file; part of it will do for a range. */
+/** Checks that the headers announce the rest of the file; a range response may announce a part of it. */
 function checkLength({ status, headers }: HttpResponse, { path, size }: Transfer, at: number): void {
   const length = headers.get('content-length'),
     range = headers.get('content-range');

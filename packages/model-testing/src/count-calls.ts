@@ -1,6 +1,6 @@
 import { Session } from 'node:inspector/promises';
 
-/** How often functions of these names ran while `act` did, in this thread, as V8 counts them. */
+/** Returns how often functions of these names ran during `act`, in this thread, by V8's count. */
 export async function countCalls<N extends string>(
   names: readonly N[],
   act: () => PromiseLike<unknown>,
@@ -10,7 +10,7 @@ export async function countCalls<N extends string>(
   try {
     await session.post('Profiler.enable');
     await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-    await session.post('Profiler.takePreciseCoverage'); // counters begin at 0
+    await session.post('Profiler.takePreciseCoverage'); // resets the counters
     await act();
     const { result } = await session.post('Profiler.takePreciseCoverage'),
       functions = result.flatMap(({ url, functions: all }) => (/@kv|packages|apps/.test(url) ? all : []));

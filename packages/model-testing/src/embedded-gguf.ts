@@ -37,9 +37,9 @@ const LAYER: Readonly<Record<string, string>> = {
 };
 
 /**
- * Writes `@kv/model-embedded` as a GGUF file of f32, as llama.cpp's converter would (5 MB).
+ * Writes `@kv/model-embedded` as an f32 GGUF file, as llama.cpp's converter would (5 MB).
  *
- * @param chatTemplate the file's chat template. @defaultValue it has none
+ * @param chatTemplate the file's chat template; none by default
  */
 export function writeEmbeddedGguf(path: string, chatTemplate?: string): string {
   const folder = dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json')),
@@ -82,7 +82,7 @@ export function writeEmbeddedGguf(path: string, chatTemplate?: string): string {
   return path;
 }
 
-/** Rows of each head from halves to interleaved pairs, as llama.cpp rotates them. */
+/** Reorders the rows of each head from halves to interleaved pairs, as llama.cpp rotates them. */
 function interleaved(data: Float32Array, heads: number, columns: number): Float32Array {
   const out = new Float32Array(data.length),
     half = data.length / columns / heads / 2;
@@ -108,7 +108,10 @@ const shapeOf = (config: Config): (readonly [string, GgufValueBytes])[] => [
   ['llama.rope.freq_base', f32(config.rope_theta)],
 ];
 
-/** `gpt-2` cuts words more coarsely than the model's own tokenizer, whose merges cross none of its cuts: the same ids. */
+/**
+ * Returns the tokenizer's metadata. `gpt-2` cuts words more coarsely than the model's own tokenizer, but no merge
+ * crosses a cut of the latter, so the ids are the same.
+ */
 function tokenizerOf({ model: { vocab, merges }, added_tokens }: TokenizerFile): (readonly [string, GgufValueBytes])[] {
   const special = new Set(added_tokens.map(({ id }) => id)),
     tokens = Object.entries(vocab).sort(([, a], [, b]) => a - b),

@@ -1,10 +1,10 @@
 import type * as fs from 'node:fs';
 
-/** What a disk does at one of its operations. */
+/** Failure of a disk operation. */
 export type DiskFault = 'ENOSPC' | 'EIO' | 'EACCES' | 'EROFS' | 'short' | 'kill';
 export const FAULTS: readonly DiskFault[] = ['ENOSPC', 'EIO', 'EACCES', 'EROFS', 'short', 'kill'];
 
-/** Operations that change something or may fail half-way; the others only look. */
+/** Operations that change something or may fail half-way; all others only read state. */
 const WATCHED = [
   'openSync',
   'writeSync',
@@ -21,20 +21,23 @@ let plan: { readonly at: number; readonly fault: DiskFault; readonly within: str
 let done = 0;
 let struck = false;
 
-/** Fails operation number `at` on what lies in the folder `within`; `kill` fails all from then on, as no cleaning up is done. */
+/**
+ * Makes operation number `at` fail within the folder `within`; `kill` fails all later ones too, so that nothing is
+ * cleaned up.
+ */
 export function strike(at: number, fault: DiskFault, within: string): void {
   plan = { at, fault, within };
   done = 0;
   struck = false;
 }
 
-/** Works again. Whether the fault was reached. */
+/** Ends the fault; returns whether it was reached. */
 export function calm(): boolean {
   plan = undefined;
   return struck;
 }
 
-/** The file system, with the fault that was asked for. */
+/** Returns the file system with the requested fault. */
 export function faulty(actual: typeof fs): typeof fs {
   const open = new Set<number>();
   const wrapped = WATCHED.map((name) => {
@@ -45,7 +48,7 @@ export function faulty(actual: typeof fs): typeof fs {
       const hit = plan !== undefined && (now === plan.at || (plan.fault === 'kill' && now > plan.at));
       struck ||= hit;
       if (hit && plan?.fault === 'short') {
-        // A system may take less than it was given.
+        // A system may write fewer bytes than it was given.
         if (name !== 'writeSync') return work(...args);
         const [file, bytes, offset = 0, length = (bytes as Uint8Array).length] = args as [
           number,
@@ -56,7 +59,7 @@ export function faulty(actual: typeof fs): typeof fs {
         return work(file, bytes, offset, Math.max(1, length >> 1));
       }
       if (hit && plan !== undefined && name === 'writeSync' && plan.fault !== 'EACCES') {
-        // What fails has often written a part.
+        // A failing write has often written a part.
         const [file, bytes] = args as [number, Uint8Array];
         work(file, bytes, 0, bytes.length >> 1);
       }

@@ -1,4 +1,4 @@
-/** Kinds of metadata by the number that a file gives. */
+/** Kinds of metadata, by the number that a file gives. */
 export const kind = {
   u8: 0,
   i8: 1,
@@ -21,7 +21,7 @@ export interface GgufValueBytes {
   readonly bytes: Uint8Array;
 }
 
-/** A tensor to write; `dimensions` as ggml counts them, the contiguous one first. */
+/** A tensor to write; `dimensions` in ggml's order, the contiguous one first. */
 export interface GgufWritten {
   readonly name: string;
   readonly dimensions: readonly (number | bigint)[];
@@ -33,7 +33,7 @@ export interface GgufParts {
   readonly version?: number;
   readonly metadata?: readonly (readonly [string, GgufValueBytes])[];
   readonly tensors?: readonly GgufWritten[];
-  /** Bytes of data; its beginning is aligned. */
+  /** Bytes of data; its start is aligned. */
   readonly data?: number;
   readonly tensorCount?: bigint;
   readonly metadataCount?: bigint;
@@ -54,7 +54,7 @@ export const f32 = (x: number): GgufValueBytes => ({
 });
 export const bool = (x: number): GgufValueBytes => ({ kind: kind.bool, bytes: Uint8Array.of(x) });
 export const string = (text: string): GgufValueBytes => ({ kind: kind.string, bytes: written(text) });
-/** A list of elements of one kind; `count` may lie. */
+/** Returns a list of elements of one kind; `count` may be wrong. */
 export const list = (
   of: number,
   values: readonly GgufValueBytes[],
@@ -64,7 +64,7 @@ export const list = (
   bytes: joinAll([word(of), long(count)].concat(values.map(({ bytes }) => bytes))),
 });
 
-/** A little-endian GGUF file; whatever is given is written, right or wrong. */
+/** Writes a little-endian GGUF file from the given parts without checking them. */
 export function writeGguf({
   version = 3,
   metadata = [],

@@ -3,7 +3,7 @@ import { judgeHostile } from '@kv/laws';
 import type { HostileCase } from '@kv/laws';
 import { expect } from 'vitest';
 
-/** What is asked of a sequence. */
+/** The parts of a sequence that the cases use. */
 interface Sequence {
   prefill(ids: readonly number[], options?: { readonly policy?: Policy }): Promise<void>;
   evict(policy: Policy, budget: number): Promise<void>;
@@ -16,12 +16,12 @@ interface Sequence {
   destroy(): void;
 }
 
-/** Whether a failure leaves the sequence as it was. */
+/** Whether a failure leaves the sequence unchanged. */
 const untouched = (when: HostileCase['when']): boolean => !['prefill', 'decode', 'step'].includes(when);
 
 /**
- * Runs cases of hostile pieces on sequences of an engine: what it says, and what it leaves. `end` looks whether a
- * sequence that had to stay as it was goes on as if nothing had been.
+ * Runs cases of hostile pieces on sequences of an engine and checks the errors and the state left. `end` checks that a
+ * sequence that had to stay unchanged continues normally.
  */
 export async function hostilePieces(
   open: () => Sequence,
@@ -36,16 +36,18 @@ export async function hostilePieces(
     other = base.fork(),
     want = await next(other);
   other.destroy();
-  const calm = base.fork(); // all that leaves a sequence as it was happens to this one
+  const calm = base.fork(); // for the cases that leave a sequence unchanged
 
   const ask = async (sequence: Sequence, when: HostileCase['when'], policy: Policy): Promise<void> => {
     if (when === 'prefill') return sequence.prefill(ids, { policy });
     if (when !== 'decode' && when !== 'step') return sequence.evict(policy, 4);
     sequence.decodeUnder(policy, 4);
     await sequence.step(1);
-    await sequence.readLogits(); // with which a device reads what views promised
+    await sequence.readLogits(); // on a device, this reads the results that views depend on
   };
-  /** What the engine says, once the piece is at fault; by then `late` ones were asked before, by another sequence. */
+  /**
+   * Returns the engine's error once the piece fails; a `late` piece first runs in another sequence.
+   */
   async function said(sequence: Sequence, { policy: make, when, late, overwrites }: HostileCase): Promise<unknown> {
     const policy = make();
     if (late) {

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 
-/** The blocks of JavaScript in a README, in order. */
+/** Returns a README's JavaScript blocks, in order. */
 export const blocksOf = (readme: URL): readonly string[] =>
   [...readFileSync(readme, 'utf8').matchAll(/^```js\n(.*?)^```/gms)].map(([, code = '']) => code);
 
 type Run = (modules: Readonly<Record<string, unknown>>) => Promise<unknown>;
 const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor as new (...names: string[]) => Run;
 
-/** Runs such a block with these modules for what it imports, and gives back some of its constants. */
+/** Runs a block with the given modules as its imports, and returns some of its constants. */
 export async function runBlock<const N extends string>(
   code: string,
   modules: Readonly<Record<string, unknown>>,
@@ -23,10 +23,10 @@ export async function runBlock<const N extends string>(
   >;
 }
 
-/** What a README says to install. */
+/** Returns the packages that a README says to install. */
 export const installedBy = (readme: URL): readonly string[] =>
   /^`npm i (.*?)`/m.exec(readFileSync(readme, 'utf8'))?.[1].split(' ') ?? [];
-/** What its blocks import. */
+/** Returns the packages that its blocks import. */
 export const importedBy = (readme: URL): readonly string[] => [
   ...new Set(blocksOf(readme).flatMap((code) => [...code.matchAll(/ from '(.*?)';$/gm)].map(([, from = '']) => from))),
 ];

@@ -1,11 +1,11 @@
-/** One tensor to write: values as the bytes of `dtype`. */
+/** One tensor to write; `values` are bytes of `dtype`. */
 export interface TensorBytes {
   readonly dtype: 'F32' | 'F16' | 'BF16';
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
 }
 
-/** A safetensors file of these tensors; `edit` may spoil the header. */
+/** Returns a safetensors file of these tensors; `edit` may corrupt the header. */
 export function writeSafetensors(
   tensors: Readonly<Record<string, TensorBytes>>,
   edit: (header: Record<string, Record<string, unknown>>) => unknown = (header) => header,
@@ -26,7 +26,7 @@ export function writeSafetensors(
   return file;
 }
 
-/** Little-endian bytes of f32 values. */
+/** Returns the little-endian bytes of f32 values. */
 export function f32Bytes(values: ArrayLike<number>): Uint8Array {
   const bytes = new Uint8Array(4 * values.length);
   const view = new DataView(bytes.buffer);

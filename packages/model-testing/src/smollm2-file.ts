@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Where `node tools/TOOL.mjs` puts a real checkpoint, or what KV_TOOL_GGUF names; undefined, with a line that says so,
- * where it is not.
+ * Returns the path where `node tools/TOOL.mjs` puts a real checkpoint, or that `KV_TOOL_GGUF` names; undefined, after
+ * printing a line, if the file is not there.
  */
 function realFile(tool: string, file: string, megabytes: number, what: string): string | undefined {
   const variable = `KV_${tool.toUpperCase()}_GGUF`,
@@ -15,10 +15,10 @@ function realFile(tool: string, file: string, megabytes: number, what: string): 
   return undefined;
 }
 
-/** SmolLM2-135M-Instruct, Q4_1. */
+/** Path of SmolLM2-135M-Instruct, Q4_1. */
 export const smollm2File = (what: string): string | undefined =>
   realFile('smollm2', 'SmolLM2-135M-Instruct.Q4_1.gguf', 98, what);
 
-/** Gemma 3 of 270M parameters, Q4_K_M. */
+/** Path of Gemma 3 270M, Q4_K_M. */
 export const gemma3File = (what: string): string | undefined =>
   realFile('gemma3', 'gemma-3-270m.Q4_K_M.gguf', 253, what);

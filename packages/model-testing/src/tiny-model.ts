@@ -11,14 +11,14 @@ const HIDDEN = 16,
 export const CONTEXT = 256,
   SHAPE: { readonly layers: number; readonly kvHeads: number } = { layers: LAYERS, kvHeads: KV_HEADS };
 
-/** Bytes as a byte-level BPE tokenizer writes them. */
+/** Returns the characters that a byte-level BPE tokenizer writes for bytes. */
 function byteCharacters(): readonly string[] {
   const printable = (b: number): boolean => (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
   let next = 256;
   return Array.from({ length: 256 }, (_, b) => String.fromCodePoint(printable(b) ? b : next++));
 }
 
-/** Writes a Llama checkpoint with random weights and a tokenizer of single bytes; `<s>` is id 0. */
+/** Writes a Llama checkpoint with random weights and a single-byte tokenizer; `<s>` is id 0. */
 export function writeTinyModel(folder: string, { layers = LAYERS }: { readonly layers?: number } = {}): string {
   mkdirSync(folder, { recursive: true });
   const vocabulary = ['<s>', '</s>', ...byteCharacters()],

@@ -84,7 +84,7 @@ export async function withFiles(
   return { path, model };
 }
 
-/** A curve that takes from every head what is asked for, as an .npy file of f32. */
+/** Returns a budget curve that drops the requested share from every head, as an .npy file of f32. */
 function evenCurve(layers: number, kvHeads: number): Uint8Array {
   const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (99, ${layers}, ${kvHeads}), }`
       .padEnd(117)

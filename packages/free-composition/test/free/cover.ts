@@ -1,12 +1,12 @@
 import { admits, places } from './rows.ts';
 import type { Row } from './rows.ts';
 
-/** Subsets of `t` of the places. */
+/** Returns the subsets of `t` places. */
 function subsets(t: number, from = 0): number[][] {
   if (t === 0) return [[]];
   return places.slice(from).flatMap((_, i) => subsets(t - 1, from + i + 1).map((rest) => [from + i, ...rest]));
 }
-/** Pseudo-random numbers in [0, 1). */
+/** Returns a generator of pseudo-random numbers in [0, 1). */
 export function random(seed: number): () => number {
   let a = seed;
   return () => {
@@ -17,9 +17,9 @@ export function random(seed: number): () => number {
 const open = (): (number | undefined)[] => new Array<number | undefined>(places.length).fill(undefined);
 
 /**
- * A covering array: rows that types admit such that any `t` choices which types admit together stand together in at
- * least one.
- * Greedy: each row starts from a set that no row has yet, and takes at every other place what covers most that is new.
+ * Returns a covering array: rows that types admit such that any `t` choices that types admit together occur together in
+ * at least one row. Greedy: each row starts from a set that no row has yet, and takes at every other place the choice
+ * that covers most new sets.
  */
 export function covering(t: number): { readonly rows: readonly Row[]; readonly sets: number } {
   const next = random(7),
@@ -64,8 +64,8 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
   return { rows, sets };
 
   /**
-   * The choice at `place` that covers most, the first of equals from a random start, among those that can still be
-   * completed.
+   * Returns the choice at `place` that covers most, among those that can still be completed; the first of equals from a
+   * random start.
    */
   function best(place: number, row: (number | undefined)[]): number {
     const touched = groups.flatMap((group, g) =>

@@ -9,18 +9,18 @@ export interface Choice {
   readonly piece?: Piece;
   readonly from: readonly Phase[];
   readonly to: Phase | 'same';
-  /** No view takes it: it reaches over the whole model, or needs a pass of its own. */
+  /** Whether no view accepts it, because it reaches over the whole model or needs its own pass. */
   readonly once: boolean;
 }
-/** The choices that stand at one place of a composition. */
+/** The choices at one place of a composition. */
 export interface Place {
   readonly kind: string;
   readonly choices: readonly Choice[];
 }
 
 /**
- * The option of a piece for a cache of a dozen slots: whole numbers above 3 become 3 where they are odd, such as
- * kernels, else 2; what stands for everything, from 1,024 on, 16.
+ * Returns a piece's option for a cache of a dozen slots: whole numbers above 3 become 3 if they are odd, such as
+ * kernels, else 2; numbers from 1,024 on, which mean everything, become 16.
  */
 const small = (value: unknown): unknown =>
   typeof value !== 'number' || !Number.isInteger(value) || value <= 3
@@ -58,7 +58,7 @@ const leaving = (to: Phase): readonly AnyScorer[] =>
   plain.filter((p) => p.from.join() === 'start' && p.to === to) as readonly AnyScorer[];
 const [weightScorer, other] = leaving('weights'),
   [scorer] = leaving('scores');
-/** What stands inside combinations: two scorers of weights, or one whose scores may be negative. */
+/** Arguments of combinations: two scorers of weights, or one whose scores may be negative. */
 const terms: readonly (readonly (readonly [weight: number, scorer: AnyScorer])[])[] = [
   [
     [1, weightScorer],
@@ -70,7 +70,7 @@ const terms: readonly (readonly (readonly [weight: number, scorer: AnyScorer])[]
   ],
 ];
 
-/** The piece around the first of these scorers that it takes. */
+/** Returns the arguments of a piece with the first of these scorers that it accepts. */
 function around(factory: AnyFactory, [by, ...others]: readonly AnyScorer[]): readonly unknown[] {
   if (!by) return [];
   try {
@@ -105,14 +105,14 @@ const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = {
   cadence: 'cadence',
   wrapSelect: 'sharing',
 };
-/** The kind of a piece, by what it is made of. */
+/** Returns the kind of a piece, by its atoms. */
 function kindOf({ atoms, from }: Piece): string {
   const first = atoms.find((a) => a.at === 'event') ?? atoms[0];
   if (first.at !== 'event') return KIND[first.at];
   if (first.kind === 'unit' && from.includes('units')) return 'unit transform';
   return first.kind === 'allocator' ? (first.plan ? 'allocator' : 'score allocator') : first.kind;
 }
-/** Order in which the event's kinds stand: budgets before the scores are read, then by the scores, then units. */
+/** Order of the event's kinds: budgets before the scores are read, then by the scores, then units. */
 const INNER = ['scorer', 'transform', 'allocator', 'score allocator', 'unit', 'unit transform', 'selector', 'sharing'];
 const NEEDED = ['scorer', 'selector'];
 
@@ -123,7 +123,7 @@ const place = (kind: string): Place => ({
   choices: [...(NEEDED.includes(kind) ? [] : [NONE]), ...all.filter((p) => kindOf(p) === kind).map(choice)],
 });
 
-/** What a policy evicts or, inside a view, hides by. */
+/** Places of what a policy evicts by or, inside a view, hides by. */
 export const inner: readonly Place[] = INNER.map(place);
 /** Whether the policy is inside a view, and whose rows choose there. */
 export const VIEWS = ['none', 'query', 'kv'] as const;

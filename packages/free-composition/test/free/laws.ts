@@ -6,14 +6,14 @@ import type { Decided } from './play.ts';
 import { VIEW_BUDGET, eventOf, isView, labelOf, piecesOf, policyOf } from './rows.ts';
 import type { Row } from './rows.ts';
 
-/** Fails with the composition, what is wrong, and the sizes of the cache. */
+/** Fails with the composition, the violated law, and the sizes of the cache. */
 const claim = (holds: boolean, row: Row, scene: Scene, what: () => string): void => {
   if (!holds) throw new Error(`${labelOf(row)}: ${what()}, on ${JSON.stringify(scene.spec)}`);
 };
 const shown = (x: unknown): string => JSON.stringify(x);
 const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
-/** Slots that a head must be given: all that its pieces force, and some to choose. */
+/** Returns the slots that a head must be given: all that its pieces force, and some to choose from. */
 const roomFor = (row: Row, scene: Scene): number => {
   const { floor } = compile(eventOf(row)),
     { slots, budget } = scene.spec;
@@ -24,7 +24,7 @@ export interface Decision {
   readonly layers: readonly Decided[];
   readonly visible?: Awaited<ReturnType<typeof visible>>;
 }
-/** What a row decides on a scene: kept slots of every layer, and for a view what is visible. */
+/** Returns a row's decisions on a scene: the kept slots of every layer, and for a view what is visible. */
 export async function decide(
   row: Row,
   scene: Scene,
@@ -37,11 +37,11 @@ export async function decide(
     : { layers: await event(policy, scene, roomFor(row, scene), backend) };
 }
 
-/** The laws of what was decided. @throws Broken */
+/** Checks the laws on a decision. @throws Broken */
 export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decision): void {
   const has = (name: string): boolean => piecesOf(row).some((p) => p.name === name);
   const whole =
-    // may leave less than a unit over
+    // may leave less than a unit unused
     (has('wholeUnits') || has('branchDissolution')) && compile(eventOf(row)).steps.some((s) => s.kind === 'unit');
   for (const { kept, forced, banned, budgets, lengths } of layers)
     kept.forEach((set, g) => {
@@ -77,15 +77,15 @@ export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decisio
     planned = sum(layers.flatMap((l) => l.planned));
   const asked = scene.spec.layers * scene.spec.kvHeads * roomFor(row, scene);
   claim(planned <= asked, row, scene, () => `planned are ${planned} slots`);
-  // what finds the size itself replaces what was asked for; a curve goes by that, not by what was planned of it
-  const least = has('atLeast') ? 2 * scene.spec.layers * scene.spec.kvHeads : 0; // its slots here, in every head
+  // a piece that determines the size replaces the requested one; a curve uses the requested size, not the planned one
+  const least = has('atLeast') ? 2 * scene.spec.layers * scene.spec.kvHeads : 0; // its slots in every head
   claim(
     spent <= (has('lukv') ? asked : planned) + least || compile(eventOf(row)).sizes,
     row,
     scene,
     () => `budgets of ${planned} became ${spent}`,
   );
-  // brings neighbours and a window of its own; finds the size itself
+  // adds neighbours and its own window; determines the size
   if (has('cis') || compile(eventOf(row)).sizes) return;
   for (const rows of seen ?? []) {
     const most = rows.length * Math.max(VIEW_BUDGET, compile(eventOf(row)).floor(scene.spec.slots, VIEW_BUDGET)),

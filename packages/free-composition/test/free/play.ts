@@ -8,18 +8,18 @@ import type { Layer, Scene } from '@kv/laws';
 import { filesBeside } from './beside.ts';
 
 type Slots = readonly (readonly number[])[];
-/** What one event decided in one layer, by KV head (inside a view: by row that chooses). */
+/** Decisions of one event in one layer, by KV head (inside a view: by choosing row). */
 export interface Decided {
   readonly kept: Slots;
   readonly forced: Slots;
   readonly banned: Slots;
-  /** Slots present. */
+  /** Number of slots present. */
   readonly lengths: readonly number[];
-  /** Before the scores were read, and at the end. */
+  /** Budgets before the scores were read, and at the end. */
   readonly planned: readonly number[];
   readonly budgets: readonly number[];
 }
-/** A scene on a backend, with what providers make of it. */
+/** Puts a scene on a backend, with the signals that providers derive from it. */
 async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Promise<readonly EventLayer[]> {
   const made = new Map<string, unknown>(),
     name = (layer: number, signal: AnySignal): string => `${layer} ${signalKey(signal)}`;
@@ -36,7 +36,7 @@ async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Prom
         );
   return layers;
 }
-/** What providers ask of an engine, from a scene: largest weights, and rows of causal attention. */
+/** What providers request from an engine, computed from a scene: largest weights, and rows of causal attention. */
 const engine = ({ tokens, at }: Layer, largest: () => Tensor): ProviderEngine => ({
   artifact: async (name) => filesBeside(at).get(name),
   hiddenNumbers: async (_key, fold) => fold(new Float32Array(at.length), 1),
@@ -55,7 +55,7 @@ const engine = ({ tokens, at }: Layer, largest: () => Tensor): ProviderEngine =>
 });
 const needsOf = (policy: Piece | Policy): readonly AnySignal[] => policy.atoms.flatMap((a) => a.needs);
 
-/** Slots of each row where a mask is not 0; a row that stands for a group has those of all of it. */
+/** Returns the slots of each row where a mask is not 0; a row that stands for a group has those of the whole group. */
 function marked(
   { data, shape: [had = 1, slots = 0] }: { readonly data: ArrayLike<number>; readonly shape: readonly number[] },
   lengths: readonly number[],
@@ -68,7 +68,7 @@ function marked(
   });
 }
 
-/** One event of a policy that evicts, and its compaction. @throws KvError of a piece, or for what `readDecisions` found. */
+/** Runs one event of an evicting policy, with its compaction. @throws KvError of a piece, or of `readDecisions` */
 export async function event(
   policy: Policy,
   scene: Scene,
@@ -129,7 +129,7 @@ export async function event(
   });
 }
 
-/** What the views of a policy leave visible in each layer, by row that chooses. */
+/** Returns what a policy's views leave visible in each layer, by choosing row. */
 export async function visible(policy: Policy, scene: Scene, backend: Backend = cpu): Promise<readonly Slots[]> {
   const { ops } = backend,
     layers = await staged(scene, ops, needsOf(policy));

@@ -12,11 +12,11 @@ const VIEWED: readonly Choice[] = VIEWS.map((label) => ({
   once: label !== 'none',
 }));
 export const places: readonly Place[] = [...inner, { kind: 'view', choices: VIEWED }, ...outer];
-/** A choice at every place; `undefined` where it is still open. */
+/** A choice at every place; `undefined` if it is still open. */
 export type Row = readonly number[];
 export type Partial = readonly (number | undefined)[];
 
-/** Where a composition stands: its phase, and whether no view takes it any more. */
+/** State of a composition: its phase, and whether views no longer accept it. */
 const PHASE: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 const key = (phase: Phase, once: boolean): number => PHASE.indexOf(phase) * 2 + Number(once);
 /** Returns the state after a choice at a place, or -1 if types refuse it. */
@@ -26,7 +26,7 @@ function after(at: number, state: number, { from, to, once }: Choice): number {
   if (!from.includes(phase) || (at === WITHIN && once && had)) return -1;
   return key(to === 'same' ? phase : to, at === WITHIN ? had : had || once);
 }
-/** Choices of one place that move alike count as one. */
+/** Choices of one place with the same transitions form one class. */
 const classes = places.map(({ choices }, at) => {
   const found = new Map<string, { readonly moves: readonly number[]; readonly members: number[] }>();
   choices.forEach((choice, c) => {
@@ -42,8 +42,8 @@ const movesOf = classes.map((of, at) =>
 );
 
 /**
- * How many compositions types admit, counted by phase, without making one: of all places, of those up to one, or of
- * some with none at the others.
+ * Counts the compositions that types admit, by phase and without building one: over all places, over those up to one,
+ * or over some with none at the others.
  */
 export function count(of?: string | readonly string[]): number {
   const last = typeof of === 'string' ? places.findIndex(({ kind }) => kind === of) : places.length;
@@ -62,7 +62,8 @@ export function count(of?: string | readonly string[]): number {
 }
 
 /**
- * Every row with any scorer, any selector and any choice at these places, and the first choice, none, at the others.
+ * Yields every row with any scorer, any selector and any choice at these places, and the first choice, none, at the
+ * others.
  */
 export function* product(kinds: readonly string[], at = 0, row: Row = []): Generator<Row> {
   if (at === places.length) {
@@ -73,7 +74,7 @@ export function* product(kinds: readonly string[], at = 0, row: Row = []): Gener
   for (let c = 0; c < (['scorer', 'selector', ...kinds].includes(kind) ? choices.length : 1); c++)
     yield* product(kinds, at + 1, [...row, c]);
 }
-/** Every row that types admit up to the selector; what stands after it goes round. */
+/** Yields every row that types admit up to the selector; the choices after it rotate. */
 export function* everyEvent(
   row: Row = [],
   state: number = key('start', false),
@@ -91,7 +92,7 @@ export function* everyEvent(
     if (moves[state] >= 0) yield* everyEvent([...row, c], moves[state], turn);
 }
 
-/** Whether some choice at the open places completes it to something that types admit. */
+/** Returns whether the open places can be completed to a row that types admit. */
 export function admits(row: Partial): boolean {
   let states = new Set([key('start', false)]);
   for (const [at, of] of classes.entries()) {
@@ -105,14 +106,14 @@ export function admits(row: Partial): boolean {
 
 const chosen = (row: Row, from: number, to: number): Piece[] =>
   places.slice(from, to).flatMap(({ choices }, i) => choices[row[from + i]].piece ?? []);
-/** The pieces of a row, in order. */
+/** Returns the pieces of a row, in order. */
 export const piecesOf = (row: Row): readonly Piece[] => chosen(row, 0, places.length);
-/** Slots that a row of a view sees. */
+/** Number of slots that a row of a view sees. */
 export const VIEW_BUDGET = 6;
-/** What a row evicts or hides by, with something of its own between the pieces where `between` says so. */
+/** Returns what a row evicts or hides by; `between` may insert pieces. */
 export const eventOf = (row: Row, between: (before: Piece) => readonly Piece[] = () => []): Piece =>
   compose(...chosen(row, 0, WITHIN).flatMap((p): AnyPiece[] => [p, ...between(p)])) as Piece;
-/** The policy of a row. @throws KvError with the sentence of `compose` or `view` where types admit none. */
+/** Returns the policy of a row. @throws KvError with the sentence of `compose` or `view` if types do not admit it */
 export function policyOf(row: Row, between?: (before: Piece) => readonly Piece[]): Policy {
   const event = eventOf(row, between) as Piece<'start', 'kept'>,
     rows = VIEWS[row[WITHIN]];

@@ -4,8 +4,8 @@ import type { Scene } from '@kv/laws';
 const WEIGHTS = ['spread', 'zeros', 'ties', 'dominant', 'uniform'] as const,
   VECTORS = ['spread', 'zeros', 'same', 'long', 'grid'] as const;
 /**
- * A small random cache of two layers for the i-th composition: sizes, raggedness and flavours go round, so that all of
- * them meet all kinds of pieces.
+ * Returns a small random cache of two layers for the i-th composition: sizes, raggedness and kinds of values rotate, so
+ * that all of them meet all kinds of pieces.
  */
 export const sceneOf = (i: number): Scene =>
   scene({
@@ -22,8 +22,8 @@ export const sceneOf = (i: number): Scene =>
     seed: i,
   });
 /**
- * A cache for comparing backends: most with numbers anywhere, every fifth with coarse ones that tie. Where all values
- * are one vector, scores such as CAOTE's are rounding alone: not here.
+ * Returns a cache for comparing backends: most have arbitrary numbers, every fifth has coarse ones that tie. Caches
+ * whose values are all one vector are left out, since scores such as CAOTE's are then rounding alone.
  */
 export const comparableSceneOf = (i: number, layers: number): Scene =>
   scene({

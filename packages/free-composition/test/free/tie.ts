@@ -6,14 +6,14 @@ import type { HostModel } from '@kv/models';
 import type { HostDecoder } from '@kv/engine';
 import { random } from './cover.ts';
 
-/** Share of a row's largest magnitude within which two scores tie. */
+/** Relative difference, by a row's largest magnitude, within which two scores tie. */
 const TIE = 1e-5;
-/** Numbers of a try: neighbouring seeds begin far from each other. */
+/** Random numbers of a try; neighbouring seeds start far from each other. */
 const numbersOf = (seed: number): (() => number) => random(seed * 7919 + 1);
 
 /**
- * Raises every score by up to `TIE` of the row's largest, and leaves weights weights: sets that this changes hang by a
- * tie.
+ * Raises every score by up to `TIE` of the row's largest, and keeps weights weights: sets that change under this depend
+ * on a tie.
  */
 export function shaken(seed: number): (before: Piece) => readonly Piece[] {
   const next = numbersOf(seed);
@@ -30,7 +30,7 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
   };
 }
 /**
- * The same cache with every weight, key and value raised by up to `TIE` of itself, for scores that stand inside another
+ * Returns the same cache with every weight, key and value raised by up to `TIE` of itself, for scores inside another
  * piece.
  */
 export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
@@ -46,7 +46,7 @@ export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
     })),
   };
 }
-/** The same model with every query, key and value raised by up to `TIE` of itself. */
+/** Returns the same model with every query, key and value raised by up to `TIE` of itself. */
 export function shakenModel(model: HostModel, seed: number): HostModel {
   const next = numbersOf(seed),
     raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())),

@@ -10,19 +10,19 @@ interface Source {
   close(): Promise<void>;
 }
 
-/** How many inputs a reader gets: `share` of the `KV_FUZZ` inputs of a long run, else a few. */
+/** Returns the number of inputs of a reader: `share` of the `KV_FUZZ` inputs of a long run, else `few`. */
 export function inputs(share: number, few: number): { numRuns: number } {
   const all = Number(process.env.KV_FUZZ ?? 0);
   if (!Number.isSafeInteger(all) || all < 0) throw new Error(`KV_FUZZ must be a count, got ${process.env.KV_FUZZ}`);
   return { numRuns: Math.max(few, Math.ceil(all * share)) };
 }
 
-/** How long a test of these may take, milliseconds; a long run has hours. */
+/** Milliseconds that such a test may take; a long run has hours. */
 export const patience: number = process.env.KV_FUZZ === undefined ? 120_000 : 4 * 3_600_000;
 
 /**
- * A file in memory that fails, not as a file would, when it is asked for bytes that it does not have: a reader must
- * know before.
+ * Returns a file in memory that throws an unexpected error if it is asked for bytes that it does not have, since a
+ * reader must check first.
  */
 export function watchReads(
   bytes: Uint8Array,
@@ -53,8 +53,8 @@ export function watchReads(
 }
 
 /**
- * What `load` gives, or undefined if it refused in one sentence; anything else that it throws is a failure, and so is
- * more than two seconds of work.
+ * Returns what `load` gives, or undefined if it refused in one sentence. Any other error is a failure, and so is more
+ * than two seconds of work.
  */
 export async function outcome<T>(load: () => Promise<T>): Promise<T | undefined> {
   const begin = process.cpuUsage();
@@ -72,9 +72,9 @@ export async function outcome<T>(load: () => Promise<T>): Promise<T | undefined>
 }
 
 /**
- * Tries `load`, which gives whether an input was loaded, on many inputs. Some must load and some must not, or the
- * inputs show nothing.
- * Holds the process to 1 GiB more memory than before: a length that was believed would take it.
+ * Runs `load`, which returns whether an input was loaded, on many inputs. Some must load and some must not, or the
+ * inputs test nothing. The process may use at most 1 GiB more memory than before, which trusting a wrong length would
+ * exceed.
  */
 export async function hostile<T>(
   input: fc.Arbitrary<T>,

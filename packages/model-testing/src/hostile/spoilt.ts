@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Numbers at the edges of what a field holds. */
+/** Numbers at the limits of what a field holds. */
 export const edge: fc.Arbitrary<bigint> = fc.oneof(
   fc.bigInt({ min: 0n, max: 70n }),
   fc.constantFrom(
@@ -23,7 +23,7 @@ function changed(bytes: Uint8Array, change: (copy: Uint8Array, view: DataView) =
   return copy;
 }
 
-/** The file before and after `at`, with `between` instead of `skip` bytes. */
+/** Replaces `skip` bytes at `at` with `between`. */
 function spliced(bytes: Uint8Array, at: number, skip: number, between: Uint8Array): Uint8Array {
   const out = new Uint8Array(bytes.length - Math.min(skip, bytes.length - at) + between.length);
   out.set(bytes.subarray(0, at));
@@ -79,7 +79,7 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
       (bytes) =>
         spliced(bytes, Math.floor(at * bytes.length), count, new Uint8Array(0)),
   ),
-  // A piece of the file in another place.
+  // A piece of the file moved elsewhere.
   fc.tuple(place, place, fc.nat(64)).map(
     ([from, to, count]): Edit =>
       (bytes) => {
@@ -89,14 +89,17 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
   ),
 );
 
-/** The bytes, half the time after one to three edits: flips, digits, counts, cuts, pieces more or less or elsewhere. */
+/**
+ * Returns the bytes, half the time after one to three edits: bit flips, digits, counts, cuts, pieces added, removed or
+ * moved.
+ */
 export function spoil(bytes: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
   return fc
     .tuple(bytes, fc.oneof(fc.constant([]), fc.array(edits, { minLength: 1, maxLength: 3 })))
     .map(([file, list]) => list.reduce((at, edit) => edit(at), file));
 }
 
-/** JSON values that a field does not expect. */
+/** JSON values of types that a field does not expect. */
 const strange: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
     null,
@@ -123,7 +126,7 @@ const strange: fc.Arbitrary<unknown> = fc.oneof(
   fc.nat(10),
 );
 
-/** Changes a JSON value: up to two parts, found by walking down, are replaced, left out, doubled or renamed. */
+/** Changes a JSON value: up to two parts, found by walking down, are replaced, removed, duplicated or renamed. */
 export const bending: fc.Arbitrary<(value: unknown) => unknown> = fc
   .array(
     fc.record({
@@ -135,7 +138,7 @@ export const bending: fc.Arbitrary<(value: unknown) => unknown> = fc
   )
   .map((steps) => (value) => steps.reduce<unknown>((at, { path, how, by }) => walk(at, path, how, by), value));
 
-/** A JSON value after such a change. */
+/** Returns a JSON value after such a change. */
 export function bent(value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc.tuple(value, bending).map(([from, bend]) => bend(from));
 }
