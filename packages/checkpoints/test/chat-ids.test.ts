@@ -21,7 +21,7 @@ interface Json {
   readonly added_tokens: readonly Added[];
   readonly model: { readonly vocab: Readonly<Record<string, number>> };
 }
-/** A tokenizer and its added tokens; white space is text. */
+/** A tokenizer and its added tokens that are not white space. */
 type Kind = readonly [tokenizer: Tokenizer, added: ReadonlyMap<number, string>];
 
 const kindOf = (json: Json): Kind => [
@@ -32,15 +32,16 @@ const fixtures = readdirSync(fixture('tokenizers/')).map(
   (file) => [file, fixtureJson<{ tokenizer: Json }>(`tokenizers/${file}`).tokenizer] as const,
 );
 /**
- * Its turn tokens no special ones, and looked for in normalised text, as some files have them. Not Llama 2's, whose
- * normalizer puts a space before each, so that the space before it, a user's too, would have to be part of a token.
+ * Makes the turn tokens non-special and matched in normalised text, as some files have them. Not for Llama 2's
+ * tokenizer: its normalizer puts a space before each, so that the space before it, even a user's, would be part of the
+ * token.
  */
 const loosened = (json: Json): Json => ({
   ...json,
   added_tokens: json.added_tokens.map((token) => ({ ...token, special: false, normalized: true })),
 });
 const smollm = fixtures.find(([file]) => file === 'smollm.json')![1];
-/** A turn token that the model has as a word, and merges that make it. */
+/** Gives the model a turn token as a word, with merges that form it. */
 const merged = (ignore: boolean): Json =>
   ({
     ...smollm,
@@ -86,7 +87,7 @@ async function gguf(type: number): Promise<Kind> {
   ];
 }
 
-/** Templates that take a text as it is, and others that rewrite it; `OPEN` and `CLOSE` are two of the added tokens. */
+/** Templates that insert text unchanged, and others that rewrite it; `OPEN` and `CLOSE` are two of the added tokens. */
 const TEMPLATES = [
   'OPEN{{ m.role }}\n{{ m.content }}CLOSE\n',
   "{{ 'OPEN' + m.role + '\\n' + m.content | trim + 'CLOSE' }}",
@@ -110,7 +111,7 @@ function message(texts: readonly string[]): ChatMessage {
 const texts = (units: readonly string[]): fc.Arbitrary<string[]> =>
   fc.array(fc.string({ unit: fc.constantFrom(...units), maxLength: 6 }), { minLength: 5, maxLength: 5 });
 
-/** Added tokens in the ids that are none of a word in the template. */
+/** Returns the added tokens in the ids that are not a word of the template. */
 const controls = (ids: readonly number[], added: ReadonlyMap<number, string>): readonly number[] =>
   ids.filter((id) => added.has(id) && added.get(id) !== '<unk>');
 

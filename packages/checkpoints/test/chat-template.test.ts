@@ -80,7 +80,7 @@ test('the reference has conversations that are refused and ones with tools', () 
   ]).toEqual([true, true]);
 });
 
-/** Whichever of the limits of a rendering comes first. */
+/** The errors of a rendering's limits, whichever is reached first. */
 const LIMIT =
   /more than \d+ steps|work on more than \d+ characters and items together|a value of \d+ characters or items/;
 

@@ -1,4 +1,4 @@
-/** No field of a config.json that transformers reads is passed over: tools/reference-models/config_fields.py. */
+/** Every field of a config.json that transformers reads is covered: tools/reference-models/config_fields.py. */
 import { isDeepStrictEqual } from 'node:util';
 import { KvError } from '@kv/core';
 import { describe, expect, test } from 'vitest';
@@ -13,13 +13,13 @@ const files = new Map(
   }),
 );
 
-/** Of training, of outputs, of generation, or of names alone. */
+/** Fields of training, outputs or generation, or names only. */
 const idle = new Set([
   ...['attention_dropout', 'embd_pdrop', 'resid_pdrop', 'initializer_range', 'use_cache', 'pretraining_tp', 'dtype'],
   ...['output_attentions', 'output_hidden_states', 'return_dict', 'chunk_size_feed_forward', 'pad_token_id'],
   ...['_name_or_path', 'architectures', 'id2label', 'label2id', 'problem_type', 'transformers_version'],
-  '_sliding_window_pattern', // layer_types say it
-  'max_window_layers', // likewise, and of nothing without a window
+  '_sliding_window_pattern', // given by layer_types
+  'max_window_layers', // likewise, and without effect if there is no window
 ]);
 /** Fields read only together with another field, or where that is absent. */
 const beside: Readonly<Record<string, readonly string[]>> = {

@@ -12,7 +12,7 @@ const found = (source: string, text: string): (readonly [number, number])[] =>
     match ? [match] : [],
   );
 
-/** Every expression of one that takes something and one or two more; a loop's body takes a character. */
+/** All expressions of one consuming element and one or two more; a loop's body consumes a character. */
 const characters = ['a', 'b', '[ab]', '[^a]', '\\s', '\\S', '\\p{L}', '.', '😀', '\\n'];
 const looks = ['(?!a)', '(?=b)', '(?<!a)', '(?<=b)', '(?!\\S)', '(?=a*b)', '(?!(?:ab)+)'];
 const counts = ['', '', '', '?', '*', '+', '{2}', '{1,2}', '{0,2}', '{2,}', '??', '*?', '+?', '{1,3}?'];
@@ -41,7 +41,7 @@ test('matches as JavaScript does, but at characters alone', () => {
   const units = fc.constantFrom('a', 'b', 'a', 'b', ' ', '\n', 'c', '😀');
   fc.assert(
     fc.property(expression(2), fc.array(units, { maxLength: 12 }), (source, parts) => {
-      // V8 looks ahead and back from the middle of a surrogate pair too.
+      // V8 also looks ahead and back from the middle of a surrogate pair.
       const text = parts.join('').replaceAll(/\(\?[<=!]/.test(source) ? '😀' : /$^/g, 'c');
       const theirs = Array.from(text.matchAll(new RegExp(source, 'gu')), ({ 0: { length }, index }) => [
         index,
@@ -63,7 +63,7 @@ test('a loop over what may match nothing ends', () => {
 });
 
 describe('work grows with the text', () => {
-  /** Steps for each character. */
+  /** Returns the steps per character. */
   const steps = (source: string, text: string): number => {
     let spent = 0;
     const work = { spend: (count: number) => void (spent += count), due: false } as unknown as WorkLimit;

@@ -10,7 +10,7 @@ const read = (name: string): ModelConfig => {
   return parseConfig(JSON.parse(readFileSync(path, 'utf8')), name);
 };
 const names = (config: ModelConfig) => withFingerprint({ norm: new Float32Array([1, 2]) }).names(config);
-/** A configuration whose frequencies are off by a factor, as another engine's powers are by one last bit. */
+/** Scales a configuration's frequencies by a factor, as another engine's powers differ in the last bit. */
 const off = (config: ModelConfig, by: number): ModelConfig => ({
   ...config,
   ropes: config.ropes.map(({ divisors, attentionFactor, ...rope }) => ({

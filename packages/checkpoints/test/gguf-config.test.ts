@@ -27,7 +27,7 @@ beforeAll(async () => {
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
 
-/** A file whose metadata says otherwise; undefined takes a key away. */
+/** Returns a file with changed metadata; undefined removes a key. */
 const changed = (name: string, change: Readonly<Record<string, GgufValue | undefined>>): GgufFile => {
   const metadata = new Map(files.get(name)!.metadata);
   for (const [key, value] of Object.entries(change))
@@ -93,7 +93,7 @@ test('keys that converters leave out, or that only some write', async () => {
     4096,
   ]);
   expect((await read('gemma2', { 'gemma2.attention.scale': undefined })).attention.scale).toBe(1 / Math.sqrt(8));
-  // Gemma 2 of 27B is told by its layers: 4608 / 32 = 144, not its head width of 128
+  // Gemma 2 27B is recognised by its number of layers: 4608 / 32 = 144, not its head width of 128
   expect(
     (
       await read('gemma2', {

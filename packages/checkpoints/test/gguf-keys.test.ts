@@ -1,4 +1,4 @@
-/** No key of a GGUF file that may change what is computed is passed over. */
+/** Every key of a GGUF file that may change what is computed is covered. */
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -9,7 +9,7 @@ import { readGguf, type GgufFile } from '../src/format/gguf.ts';
 import { bytesSource } from '../src/read/source.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 
-/** Of gguf-py and llama.cpp: tools/reference-models/gguf_keys.py. */
+/** Keys of gguf-py and llama.cpp: tools/reference-models/gguf_keys.py. */
 const keys = fixtureJson<readonly string[]>('gguf-keys.json').filter((key) => key.startsWith('{arch}.'));
 const names = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite'];
 const files = new Map<string, Promise<GgufFile>>(
@@ -20,7 +20,7 @@ async function read(name: string, change: Readonly<Record<string, GgufValue>>): 
   return configFromGguf({ ...file, metadata: new Map([...file.metadata, ...Object.entries(change)]) });
 }
 
-/** Those that change no logits of a decoder here: other parts of gguf-keys.ts say why. */
+/** Keys that do not change this decoder's logits; gguf-keys.ts has the reasons. */
 const idle = new Set([
   'vocab_size',
   'tensor_data_layout',
@@ -29,14 +29,14 @@ const idle = new Set([
   'attention.group_norm_groups',
   'pooling_type',
   'classifier.pooling_type',
-  // of YaRN or LongRoPE alone
+  // YaRN or LongRoPE only
   'rope.scaling.original_context_length',
   'rope.scaling.yarn_ext_factor',
   'rope.scaling.yarn_attn_factor',
   'rope.scaling.yarn_beta_fast',
   'rope.scaling.yarn_beta_slow',
 ]);
-/** Nothing that a file here says, nor what any key means if it is absent. */
+/** Values that no file here has, and that are no key's default. */
 const values: readonly GgufValue[] = [0.37, 3.5, 7, 14, 'odd', [1, 2, 3]];
 
 describe.each(names)('%s', (name) => {
@@ -46,7 +46,7 @@ describe.each(names)('%s', (name) => {
     expect(keys.length).toBeGreaterThan(150);
     for (const key of keys) {
       const rest = key.slice('{arch}.'.length);
-      // the new name of the factor wins over the old one
+      // the new name of the factor takes precedence over the old one
       if (idle.has(rest) || (rest === 'rope.scale_linear' && metadata.has(`${name}.rope.scaling.factor`))) continue;
       for (const value of values.filter((each) => each !== metadata.get(`${name}.${rest}`)))
         try {

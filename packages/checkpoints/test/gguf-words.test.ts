@@ -1,4 +1,4 @@
-/** Where each `tokenizer.ggml.pre` cuts a text, against llama.cpp's expressions: tools/reference-models/gguf_words.py. */
+/** Cuts of each `tokenizer.ggml.pre` compared with llama.cpp's expressions: tools/reference-models/gguf_words.py. */
 import { describe, expect, test } from 'vitest';
 import { WORDS } from '../src/tokenizer/gguf-words.ts';
 import { preTokenizer } from '../src/tokenizer/pre-tokenizer.ts';
@@ -23,7 +23,7 @@ describe.each(Object.entries(names))('%s', (name, { type, ignoreMerges, addBos }
     const own = WORDS.get(name)!;
     expect([own.ignoreMerges ?? false, own.addBos ?? false]).toEqual([ignoreMerges, addBos]);
   });
-  // llama.cpp adapts these expressions to ASCII; ours are those of tokenizer.json, see tokenizer-gguf.test.ts
+  // llama.cpp adapts these expressions to ASCII; this package uses those of tokenizer.json, see tokenizer-gguf.test.ts
   test.skipIf(['TEKKEN', 'GPT4O', 'MINIMAX_M2'].includes(type))('hard texts are cut into the same words', () => {
     const { cut } = preTokenizer({ type: 'Sequence', pretokenizers: WORDS.get(name)!.cuts }, name);
     texts.forEach((text, i) => {

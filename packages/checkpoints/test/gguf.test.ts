@@ -296,7 +296,7 @@ describe('a file that is not right', () => {
 });
 
 describe('reading', () => {
-  /** A file of which only the beginning exists, counted. */
+  /** A source that has only the beginning of a file and counts the bytes read. */
   const counted = (bytes: Uint8Array<ArrayBuffer>, size: number) => {
     let read = 0;
     const source: ByteSource = {

@@ -7,7 +7,7 @@ import { bytesSource, readJson } from '../src/read/source.ts';
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const parse = (text: string, depth?: number): unknown => parseJson(bytes(text), 'f', depth);
 
-/** How many levels a value has. */
+/** Returns the nesting depth of a value. */
 function levels(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   return 1 + Math.max(0, ...Object.values(value).map(levels));
@@ -65,7 +65,7 @@ describe('parseJson', () => {
         try {
           expect(parse(text)).toEqual(want);
         } catch (error) {
-          // Only a name that is twice in the text can be twice in an object.
+          // A name that occurs only once in the text cannot be repeated in an object.
           if (!KvError.is(error) || !error.message.includes('twice')) throw error;
           expect(text.match(/"a"|"\\u0061"|"b\\""/g)!.length).toBeGreaterThan(1);
         }

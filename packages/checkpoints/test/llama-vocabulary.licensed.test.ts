@@ -6,7 +6,7 @@ import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 
 const shared = process.env['KV_SHARED'];
 
-/** llama.cpp's file of the vocabulary of Llama 2, under Meta's licence: it is not part of this repository. */
+/** llama.cpp's vocabulary file of Llama 2, under Meta's licence; it is not part of this repository. */
 test.skipIf(shared === undefined)(
   "the vocabulary of Llama 2: ids of llama.cpp's test texts, and the texts back",
   async () => {

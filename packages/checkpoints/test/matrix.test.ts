@@ -4,8 +4,7 @@ import { dense, type Matrix, deinterleave, denseRows, ownBytes, stack } from '..
 import { tensorTypes, type TensorType } from '../src/format/tensor-types.ts';
 
 /**
- * Matrices of stored blocks: bytes at random, but scales small and finite (an exponent's high bit is cleared
- * everywhere).
+ * Matrices of stored blocks with random bytes, but small, finite scales (an exponent's high bit is cleared everywhere).
  */
 const part = (inputs: number, rows: number) =>
   fc

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { chatTemplate, type ChatMessage } from '../src/chat/chat-template.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 
-/** What transformers renders of llama.cpp's collection: tools/reference-models/public_templates.py. */
+/** Renderings by transformers of llama.cpp's collection: tools/reference-models/public_templates.py. */
 const reference = fixtureJson<{
   readonly now: string;
   readonly tools: readonly unknown[];
@@ -23,7 +23,7 @@ afterAll(() => {
   vi.useRealTimers();
 });
 
-// The templates are their makers' and not here; the script fetches them.
+// The templates are under their makers' licences and not in this repository; the script fetches them.
 describe.skipIf(folder === undefined)('every public template renders what Jinja2 renders', () => {
   test.each(Object.entries(reference.digests))('%s', (name, digests) => {
     const template = chatTemplate(readFileSync(join(folder!, name), 'utf8'), name);

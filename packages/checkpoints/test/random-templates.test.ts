@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { chatTemplate, type ChatMessage } from '../src/chat/chat-template.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 
-/** Small random templates and what Jinja2 makes of each: tools/reference-models/random_templates.py. */
+/** Small random templates with Jinja2's rendering of each: tools/reference-models/random_templates.py. */
 const { values, cases } = fixtureJson<{
   readonly values: Readonly<Record<string, unknown>>;
   readonly cases: readonly (readonly [source: string, text: string | null])[];

@@ -21,7 +21,7 @@ const map = (weight_map: unknown): Files => ({
 });
 const good = { a: one, b: one, c: two };
 
-/** A folder in memory that counts what is open. */
+/** A folder in memory that counts open files. */
 function folder(files: Files) {
   const opened: string[] = [];
   return {

@@ -77,7 +77,7 @@ describe('a file that is not right', () => {
     return file;
   };
 
-  /** The header's text changed, its length with it. */
+  /** Replaces a part of the header's text and adapts its length. */
   const renamed = (from: string, to: string): Uint8Array<ArrayBuffer> => {
     const file = writeSafetensors(good);
     const headerEnd = 8 + Number(new DataView(file.buffer).getBigUint64(0, true));

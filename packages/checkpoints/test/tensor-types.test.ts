@@ -16,7 +16,7 @@ const types = Object.keys(tensorTypes) as TensorType[];
 const reference = fixtureJson<Record<string, { blocks: string; numbers: string }>>('quants.json');
 const base64 = (text: string): Uint8Array<ArrayBuffer> => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
-/** Some whole blocks of any bytes, at any alignment in memory. */
+/** Whole blocks of arbitrary bytes, at any alignment in memory. */
 const stored = fc
   .record({
     type: fc.constantFrom(...types),
@@ -30,7 +30,7 @@ const stored = fc
     return { type, count, bytes: all.subarray(shift) };
   });
 
-/** The value of an IEEE half or bfloat, from the definition. */
+/** Returns the value of an IEEE half or bfloat by its definition. */
 function widened(bits: number, exponentBits: number, mantissaBits: number): number {
   const bias = 2 ** (exponentBits - 1) - 1;
   const sign = bits >> (exponentBits + mantissaBits) ? -1 : 1;

@@ -171,10 +171,7 @@ describe('byte-level vocabularies', () => {
 
 const real = smollm2File('the vocabulary of SmolLM2');
 
-/**
- * What converters call the cut of each family's own tokenizer.json: Llama 3.2 and SmolLM3, Qwen, Mistral Nemo,
- * Phi-4-mini.
- */
+/** Converters' names for the pre-tokenizers of Llama 3.2 and SmolLM3, Qwen, Mistral Nemo and Phi-4-mini. */
 test.each([
   ['llama3', 'llama-bpe'],
   ['qwen2', 'qwen2'],

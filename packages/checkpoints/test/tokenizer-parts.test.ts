@@ -31,7 +31,7 @@ tokenizers.push([
   },
 ]);
 
-/** Of several scripts, spaces, marks, special tokens and halves of characters. */
+/** Units of several scripts, spaces, marks, special tokens and halves of characters. */
 const units = [
   'a',
   'The ',
@@ -77,7 +77,7 @@ describe.each(tokenizers)('%s', (_, load) => {
         count.steps = 0;
         for (const part of tokenizer.encodeParts(text, { special, parse })) {
           for (const id of part) ids.push(id);
-          // one match of an expression has no pause
+          // a single match of an expression has no pause
           expect(count.steps).toBeLessThan(PAUSE + 8 * text.length + 4096);
           count.steps = 0;
         }
@@ -108,7 +108,7 @@ describe.each(tokenizers)('%s', (_, load) => {
   });
 });
 
-/** The library joins too, but cannot pause: an oracle. Its declarations leave the class out. */
+/** The library's BPE, used as an oracle; it cannot pause. Its declarations leave the class out. */
 const { BPE: Library } = huggingface as unknown as {
   readonly BPE: new (
     model: object,
@@ -127,5 +127,5 @@ test.each(['smollm.json', 'gpt2.json', 'llama3.json', 'qwen2.json'])('joins of %
     { numRuns: 60 },
   );
 });
-/** A text is one word. */
+/** Makes a text a single word. */
 const whole = { pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: false } };

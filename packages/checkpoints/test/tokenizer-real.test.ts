@@ -7,7 +7,7 @@ import { fixtureJson } from '@kv/model-testing/fixture';
 import { expectOffsets } from '@kv/model-testing/offsets';
 import { excerpt } from '@kv/model-testing/shared';
 
-/** What the Rust library says of a text; offsets in pairs of UTF-16 units. */
+/** The Rust library's encoding of a text; offsets in pairs of UTF-16 units. */
 interface Encoded {
   readonly ids: readonly number[];
   readonly offsets: readonly number[];

@@ -6,8 +6,8 @@ import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { expectOffsets } from '@kv/model-testing/offsets';
 
 /**
- * What the Rust library says of a text; offsets in pairs of UTF-16 units, `literal` without special tokens read or
- * added.
+ * The Rust library's encoding of a text; offsets in pairs of UTF-16 units; `literal` neither reads nor adds special
+ * tokens.
  */
 interface Case {
   readonly text: string;
@@ -67,7 +67,7 @@ describe.each(names)('%s', (name) => {
     for (const { text, ids, literal, decoded } of cases) {
       expect(tokenizer.encode(text).ids).toEqual(ids);
       expect(tokenizer.encode(text, { special: false, parse: false }).ids).toEqual(literal);
-      // A token that is looked for in normalised form is decoded as it was added here, as it was normalised there.
+      // This package decodes a token matched in normalised form as it was added, the Rust library as it was normalised.
       if (name !== 'folded' || !ids.includes(383)) expect(tokenizer.decode(ids)).toBe(decoded);
     }
   });
@@ -94,7 +94,7 @@ describe.each(names)('%s', (name) => {
             Buffer.from(tokenizer.bytesOf(ids[i])).toString('latin1').replaceAll('\u00e2\u0096\u0081', ' '),
             'latin1',
           );
-          // A dummy prefix may come before what is written.
+          // A dummy prefix may come before the text.
           expect(bytes.includes(token) || (token[0] === 32 && bytes.includes(token.subarray(1)))).toBe(true);
         }
         if (!folds) expect(end).toBe(text.length);
@@ -112,8 +112,8 @@ describe.each(names)('%s', (name) => {
       fc.assert(
         fc.property(texts, (any) => {
           const text = wellFormed(any).replaceAll(/<|\u2581|word/g, '');
-          // `Metaspace` adds no space to a text that has one but takes that one off; `ByteLevel` leaves the one that it
-          // adds.
+          // `Metaspace` adds no space before a text that starts with one, but removes that one in decoding; `ByteLevel`
+          // does not remove the one that it adds.
           const lossy: Readonly<Record<string, string>> = {
             first: text.replace(/^ /, ''),
             gpt2: text.replace(/^(?=[^ ])/, ' '),

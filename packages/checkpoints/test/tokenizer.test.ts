@@ -8,7 +8,10 @@ import { excerpt, sharedJson } from '@kv/model-testing/shared';
 const names = ['data/goldens/llama/tokenizer.json', 'data/models/retriever-1.3m/tokenizer.json'];
 const load = (path: string): Tokenizer => createTokenizer(sharedJson(path), path);
 
-/** Letters of one to four bytes, joined and combining characters, spaces, digits, what looks special and isn't. */
+/**
+ * Letters of one to four bytes, joined and combining characters, spaces, digits, and text that only resembles special
+ * tokens.
+ */
 const texts = fc.string({
   unit: fc.oneof(
     fc.constantFrom(
@@ -37,8 +40,8 @@ const texts = fc.string({
 });
 
 /**
- * UTF-16 start and end of the character that holds each UTF-8 byte of a well-formed text, by decoding ever longer
- * prefixes.
+ * Returns the UTF-16 start and end of the character that contains each UTF-8 byte of a well-formed text, by decoding
+ * prefixes of growing length.
  */
 function bytesOf(text: string): [number, number][] {
   let at = 0;

@@ -7,13 +7,13 @@ import { bytes, cache, CHECKPOINT, fetchFrom, holds, single } from './model.ts';
 import { startHub } from './server.ts';
 import type { FakeHub } from './server.ts';
 
-/** `kill`: nothing is done any more from then on. */
+/** `kill`: no operation is done from then on. */
 type Fault = 'ENOSPC' | 'EIO' | 'EACCES' | 'short' | 'kill';
 const disk = vi.hoisted(() => ({ at: -1, fault: 'EIO', done: 0, struck: false }));
 
 vi.mock('node:fs/promises', async (original) => {
   const actual = await original<typeof promises>();
-  /** Whether this operation is the one that fails; throws if it is to. */
+  /** Returns whether this operation is the one that fails; throws the fault if it is. */
   const hits = (name: string): boolean => {
     const now = disk.done++;
     if (disk.at < 0 || (disk.fault === 'kill' ? now < disk.at : now !== disk.at)) return false;

@@ -127,8 +127,8 @@ describe('wrong bytes', () => {
   it('a blob that is too short is fetched again', async () => {
     const snapshot = await fetchIt();
     truncateSync(join(snapshot, '../../blobs', BLOB), 5);
-    // What is entered is taken as it is, as huggingface_hub does; the loader says that it is too short. A new entry
-    // looks at the blob.
+    // A snapshot's entry is used without a check, as huggingface_hub does; the loader reports that it is too short. A
+    // new entry checks the blob.
     expect(await fetchIt({ revision: 'v1' })).toBe(snapshot);
     expect(isWhole(snapshot)).toBe(true);
   });

@@ -13,26 +13,26 @@ export function times(n: number, fault: Fault): Fault {
   };
 }
 
-/** Promises the whole file, sends `bytes` of it and breaks the connection. */
+/** Announces the whole file, sends `bytes` of it and breaks the connection. */
 export const cut =
   (bytes: number): Fault =>
   ({ on, range }, response, body) => {
     if (on !== 'cdn' || !body) return false;
     response.writeHead(range === undefined ? 200 : 206, rangeHeaders(range, body));
-    // Headers go out with the first bytes, and all before the connection breaks.
+    // Headers are sent with the first bytes, and all of them before the connection breaks.
     response.write(body.bytes.subarray(body.from, body.from + bytes), () => setImmediate(() => response.destroy()));
     if (bytes === 0) response.flushHeaders();
     return true;
   };
 
-/** Sends the whole file whatever was asked for. */
+/** Sends the whole file, whatever range was requested. */
 export const ignoreRange: Fault = ({ on, range }, response, body) => {
   if (on !== 'cdn' || !body || range === undefined) return false;
   response.writeHead(200, { 'content-length': String(body.bytes.length) }).end(body.bytes);
   return true;
 };
 
-/** Sends as many bytes, others. */
+/** Sends the right number of wrong bytes. */
 export const wrongBytes: Fault = ({ on, range }, response, body) => {
   if (on !== 'cdn' || !body) return false;
   response
@@ -41,7 +41,7 @@ export const wrongBytes: Fault = ({ on, range }, response, body) => {
   return true;
 };
 
-/** Answers with a status wherever `path` fits. */
+/** Answers with a status if `path` matches. */
 export const status =
   (code: number, path: RegExp, headers: Record<string, string> = {}): Fault =>
   (request, response) => {

@@ -92,7 +92,7 @@ describe('two processes', () => {
   beforeAll(async () => {
     hub = await startHub({ 'org/tiny': single(bytes(300_000)) });
     script = join(cache(), 'fetch.mjs');
-    // @huggingface/hub stays out of the bundle, found from here.
+    // @huggingface/hub is left out of the bundle and resolved from here.
     const library = import.meta.resolve('@huggingface/hub');
     await build({
       stdin: {

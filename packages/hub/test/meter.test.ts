@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { startMeter } from '../src/meter.ts';
 import type { Progress } from '../src/meter.ts';
 
-/** A meter whose clock a test moves, and what it said last. */
+/** Returns a meter with a clock that the test moves, and its last report. */
 function metered(total: number): {
   readonly came: (seconds: number, bytes: number) => Progress | undefined;
   readonly had: (bytes: number) => void;

@@ -9,7 +9,7 @@ import type { FakeHub, Repo } from './server.ts';
 export const COMMIT: string = 'c0ffee'.padEnd(40, '0');
 const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
-/** Bytes without a pattern of a short period. */
+/** Returns bytes without a short period. */
 export const bytes = (length: number, seed = 1): Buffer =>
   Buffer.from(Uint8Array.from({ length }, (_, i) => (Math.imul(i + seed, 2654435761) >>> 13) & 255));
 
@@ -62,7 +62,7 @@ export const envOf = ({ url }: FakeHub, home: string, more: Record<string, strin
   ...more,
 });
 
-/** Fetches from the local hub without patience. */
+/** Fetches from the local hub with minimal waits. */
 export const fetchFrom = (hub: FakeHub, home: string, name = 'org/tiny', options: FetchOptions = {}): Promise<string> =>
   fetchModel(name, {
     attempts: 3,
@@ -72,14 +72,14 @@ export const fetchFrom = (hub: FakeHub, home: string, name = 'org/tiny', options
     env: envOf(hub, home, options.env as Record<string, string>),
   });
 
-/** Every file and link below a folder. */
+/** Returns every file and link below a folder. */
 export const below = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => !entry.isDirectory())
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
     .sort();
 
-/** Whether a snapshot holds exactly these files of a repository, as links to blobs named by checksum. */
+/** Returns whether a snapshot holds exactly these files of a repository, as links to blobs named by checksum. */
 export function holds(snapshot: string, { files }: Repo, paths: readonly string[]): boolean {
   return (
     String(below(snapshot)) === String([...paths].sort()) &&

@@ -39,7 +39,7 @@ describe('a proxy', () => {
   });
   it('tunnels https', async () => {
     const route = await routeOf({ HTTPS_PROXY: proxy.url });
-    // The hub speaks no TLS: the tunnel stands, and the handshake in it fails.
+    // The test hub has no TLS: the tunnel is established, and the handshake in it fails.
     await expect(route.fetch(hub.url.replace('http:', 'https:'))).rejects.toThrow(
       /^.+ \(a proxy is set: 127\.0\.0\.1:\d+\)$/,
     );

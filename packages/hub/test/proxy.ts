@@ -2,11 +2,11 @@ import { createServer, request as ask } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 
-/** A proxy on the loopback: requests for whole URLs, and tunnels. */
+/** A proxy on the loopback: for requests with whole URLs, and for tunnels. */
 export interface TestProxy {
-  /** With this user and password. */
+  /** URL with a user and password. */
   readonly url: string;
-  /** `GET http://...` or `CONNECT host:port`, with what the client says it is. */
+  /** `GET http://...` or `CONNECT host:port`, with the client's credentials. */
   readonly seen: { readonly line: string; readonly authorization: string | undefined }[];
   close(): Promise<void>;
 }

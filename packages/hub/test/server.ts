@@ -7,13 +7,13 @@ import type { AddressInfo } from 'node:net';
 export interface Repo {
   readonly commit: string;
   readonly files: Readonly<Record<string, Buffer>>;
-  /** Needs this token. */
+  /** Token that it requires. */
   readonly gated?: string;
-  /** In place of what the tree would list. */
+  /** Listing sent instead of the real tree. */
   readonly tree?: readonly unknown[];
 }
 
-/** A request as it arrived. */
+/** A received request. */
 interface Seen {
   readonly on: 'hub' | 'cdn';
   readonly method: string;
@@ -22,9 +22,9 @@ interface Seen {
   readonly authorization: string | undefined;
 }
 
-/** Answers in place of the server, and says whether it did. */
+/** Answers instead of the server; returns whether it did. */
 export type Fault = (request: Seen, response: ServerResponse, body: Body | undefined) => boolean | Promise<boolean>;
-/** A file and the first byte that was asked for. */
+/** A file and the first requested byte. */
 interface Body {
   readonly bytes: Buffer;
   readonly from: number;
@@ -33,7 +33,7 @@ interface Body {
 export interface FakeHub {
   readonly url: string;
   readonly seen: Seen[];
-  /** Tried on every request, in order. */
+  /** Faults tried on every request, in order. */
   readonly faults: Fault[];
   readonly repos: Record<string, Repo>;
   close(): Promise<void>;
@@ -45,7 +45,7 @@ const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 export const etagOf = (path: string, bytes: Buffer): string =>
   isLarge(path) ? sha256(bytes) : createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 
-/** The hub on one port of the loopback and its CDN on another, with what is wrong with them in `faults`. */
+/** Starts the hub on one port of the loopback and its CDN on another; `faults` breaks them. */
 export async function startHub(repos: Record<string, Repo>): Promise<FakeHub> {
   const seen: Seen[] = [],
     faults: Fault[] = [];
@@ -160,7 +160,7 @@ function sendInfo(response: ServerResponse, name: string, { commit, files }: Rep
   );
 }
 
-/** Pages of two files, as the real one has pages of a thousand. */
+/** Sends pages of two files; the real hub has pages of a thousand. */
 function sendTree(response: ServerResponse, url: URL, { files, tree }: Repo, origin: string): void {
   const entries =
     tree ??
@@ -194,7 +194,7 @@ function sendBytes(
     .end(method === 'HEAD' ? undefined : bytes.subarray(from));
 }
 
-/** The headers of an honest answer. */
+/** Returns the headers of a correct response. */
 export const rangeHeaders = (range: string | undefined, { bytes, from }: Body): Record<string, string> => ({
   'content-length': String(bytes.length - from),
   ...(range !== undefined && { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` }),

@@ -14,10 +14,10 @@ beforeAll(async () => {
 afterAll(() => redis?.stop());
 
 let names = 0;
-/** A name that no other test has. */
+/** Returns a name that no other test uses. */
 const name = (): string => `test-${names++}`;
 
-/** A worker until it is stopped. */
+/** Runs a worker until it is stopped. */
 async function working(called: string, run: WorkOptions['run'], more: Partial<WorkOptions> = {}) {
   const stopping = new AbortController();
   let ended: Promise<void> = Promise.resolve();

@@ -1,7 +1,7 @@
 import type { Encode } from '../src/index.ts';
 
 /**
- * A tokenizer in the shape of the embedded one: `<s>` first, digits and capitals alone, words in pieces of up to five
+ * A tokenizer like the embedded model's: `<s>` first, digits and capitals separate, words in pieces of up to five
  * letters.
  */
 export const encode: Encode = (text, { special = true } = {}) => {

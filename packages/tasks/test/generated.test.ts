@@ -64,7 +64,7 @@ describe('generated tasks', () => {
 });
 
 describe('chain', () => {
-  /** Works a problem out from its text alone. */
+  /** Solves a problem from its text alone. */
   const worked = ({ context, question }: Problem): { solution: string; answer: string } => {
     const values = new Map(
         [...context.matchAll(/(?<![=+-])([a-z])(\d)/g)].map(([, name, digit]) => [name, Number(digit)]),

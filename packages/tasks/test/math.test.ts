@@ -6,7 +6,9 @@ import { grade } from '../src/index.ts';
 
 const right = (said: string, truth: string): boolean =>
   grade(`so it is $\\boxed{${said}}$`, { grader: 'boxed', answers: [truth] }).score === 1;
-/** What `tools/math-pairs.py` wrote: two texts, whether sympy calls what they say equal, whether MATH's own grader does. */
+/**
+ * Output of `tools/math-pairs.py`: two texts, whether sympy considers them equal, and whether MATH's own grader does.
+ */
 const { review, pairs } = JSON.parse(readFileSync(new URL('./data/math-pairs.json', import.meta.url), 'utf8')) as {
   readonly review: readonly (readonly [string, string])[];
   readonly pairs: readonly (readonly [string, string, boolean, boolean])[];
@@ -126,7 +128,7 @@ describe('answers of MATH', () => {
     '-'.repeat(1900),
     '10,\\!'.repeat(50_000),
   ])('that are hostile end soon (%#)', (text) => {
-    // neither is equal to what it is not; the runner's own limit of time is what they are held to
+    // neither equals a different value; the test runner's time limit is the check
     expect(right(text, '7')).toBe(false);
     expect(right('7', text)).toBe(false);
   });

@@ -56,7 +56,7 @@ describe('pairedDifference', () => {
     expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
 });
 
-/** How many of all signs that the clusters could have had are as far from 0 as theirs, by enumeration. */
+/** Returns the share of all sign patterns of the clusters whose mean is at least as far from 0, by enumeration. */
 function bySigns(clusters: readonly (readonly number[])[]): number {
   const sums = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0)),
     far = (signs: number): number => Math.abs(sums.reduce((total, x, i) => total + (signs & (1 << i) ? -x : x), 0)),
@@ -65,7 +65,7 @@ function bySigns(clusters: readonly (readonly number[])[]): number {
 }
 type Test = typeof pairedTest;
 const options = { resamples: 200 };
-/** Dyadic, so that sums are exact and ties are ties. */
+/** Dyadic numbers, so that sums are exact and ties are ties. */
 const someClusters = fc.array(
   fc.array(
     fc.integer({ min: -4, max: 4 }).map((x) => x / 4),
@@ -88,9 +88,9 @@ const laws = {
 } as const;
 type Law = keyof typeof laws;
 const broken = (law: Law, test: Test): boolean => fc.check<[number[][]]>(laws[law](test), { numRuns: 100 }).failed;
-/** Each breaks one law. */
+/** Each mutant breaks one law. */
 const mutants: Readonly<Record<Law, Test>> = {
-  // the bootstrap alone, which takes one problem for proof
+  // the bootstrap alone, for which one problem is proof
   'p is no less than that of all signs that the clusters could have': pairedDifference,
   // the signs alone
   'p is no less than the bootstrap says': (clusters) => ({

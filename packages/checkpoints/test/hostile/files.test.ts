@@ -25,7 +25,7 @@ import { writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensor
 import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
 import { bending, bent, edge, jsonBytes, spoil } from '@kv/model-testing/hostile/spoilt';
 
-/** Reads every tensor: each has the bytes that its shape needs, all together no more than the file. */
+/** Reads every tensor; each has the bytes that its shape needs, and all together no more than the file. */
 async function readAll(file: CheckpointTensors, size: number): Promise<void> {
   let total = 0;
   for (const [name, { type, shape }] of file.tensors) {
@@ -137,7 +137,7 @@ test(
   patience,
 );
 
-/** Mostly null, now and then a lie. */
+/** Mostly null, sometimes a wrong value. */
 const seldom = <T>(lie: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
   fc.oneof({ weight: 12, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: lie });
 
@@ -194,7 +194,7 @@ const ids: Readonly<Record<number, TensorType>> = {
   39: 'MXFP4',
 };
 
-/** A file whose tensors lie one after the other, unless a field lies. */
+/** A file with contiguous tensors, except where a field is wrong. */
 const gguf = fc
   .record({
     values: metadata,
@@ -240,7 +240,10 @@ const gguf = fc
     });
   });
 
-/** Elements of all lists, strings by their characters; the depth is bounded by the call stack otherwise. */
+/**
+ * Counts elements of all lists, and strings by their characters; recursion would overflow the call stack on unbounded
+ * depth.
+ */
 function elements(value: GgufValue): number {
   if (typeof value === 'string') return value.length;
   return Array.isArray(value) ? (value as readonly GgufValue[]).reduce<number>((n, x) => n + 1 + elements(x), 0) : 1;

@@ -9,7 +9,7 @@ import { bent, jsonBytes, spoil } from '@kv/model-testing/hostile/spoilt';
 
 const configs = ['llama', 'qwen2', 'qwen3'].map((name) => sharedJson<object>(`data/goldens/${name}/config.json`));
 
-/** Every number in a value. */
+/** Returns every number in a value. */
 function numbers(value: unknown): number[] {
   if (typeof value === 'number') return [value];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(numbers) : [];

@@ -3,7 +3,7 @@ import { createTokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { ggufTokenizer } from '../../src/tokenizer/gguf.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 
-/** A tokenizer that is sound, so that what a test changes is what is wrong. */
+/** A valid tokenizer, so that only what a test changes is wrong. */
 const { tokenizer: sound } = fixtureJson<{ tokenizer: Record<string, unknown> }>('tokenizers/smollm.json');
 const vocab = (sound.model as { readonly vocab: object }).vocab;
 const tokenizer = (change: object): ReturnType<typeof createTokenizer> => createTokenizer({ ...sound, ...change }, 't');
@@ -105,7 +105,7 @@ describe('a tokenizer.json whose work is out of proportion', () => {
   test('a vocabulary whose tokens stand for other text than they are found in', () => {
     const names = Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i));
     const pairs = names.flatMap((a) => names.map((b) => a + b));
-    // Every name has the id of a longer one, so that none is found where it stands.
+    // Every name shares its id with a longer one, so that no token's text is found at its position.
     const ids = Object.fromEntries([
       ...names.map((name, i) => [name, i]),
       ...pairs.map((name, i) => [name, 100 + i]),
