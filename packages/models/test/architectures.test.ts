@@ -46,7 +46,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
 
 describe('docs/models.md', () => {
   const text = readFileSync(new URL('../../../docs/models.md', import.meta.url), 'utf8');
-  /** Cells of the table under this heading, by the first one as far as its bracket. */
+  /** Returns the cells of the table under this heading, keyed by the first cell up to its bracket. */
   const table = (heading: string): ReadonlyMap<string, readonly string[]> =>
     new Map(
       text

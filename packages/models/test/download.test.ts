@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { urlSource } from '@kv/checkpoints';
 import { loadModel } from '../src/index.ts';
 
-/** Runs with the address of a server that answers so, and ends its connections. */
+/** Runs with the address of a server that answers this way, then closes its connections. */
 async function served<T>(answer: RequestListener, use: (address: string) => Promise<T>): Promise<T> {
   const server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -6,7 +6,7 @@ import { fixture } from '@kv/model-testing/fixture';
 
 const model = await loadModel(fixture('llama'));
 
-/** A sequence of this package as the laws of engines see it. */
+/** Adapts a sequence of this package to the laws of engines. */
 function hosted(policy: Policy, sequence: Sequence): EngineSequence {
   const { kvHeads: G, headDim: d, queryHeads } = model.config;
   return {

@@ -5,12 +5,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createPrefixStore, loadModel, Sequence } from '../src/index.ts';
 
-/** Holds the thread longer than an event may without giving way. */
+/** Blocks the thread for longer than an event may without yielding. */
 function hold(): void {
   const started = performance.now();
   while (performance.now() - started < 35);
 }
-/** How often the event loop turns meanwhile. */
+/** Returns how often the event loop turns during `run`. */
 async function counted(run: () => Promise<unknown>): Promise<number> {
   let turns = 0,
     done = false;
@@ -101,7 +101,7 @@ describe('a piece that states more operations than may be done at once', () => {
               `squared, layer 0: ops.kernel: expected at most ${mostOperations} operations at once, got ${n * n} for 'squares'`,
             );
           expect(sequence.kept()[0][0]).toHaveLength(n * n <= mostOperations ? 1 : n);
-          const fork = sequence.fork(); // of the same limit
+          const fork = sequence.fork(); // with the same limit
           await fork.append(ids);
           const again = fork.evict(policy, 1),
             slots = fork.kept()[0][0].length;
@@ -117,7 +117,7 @@ describe('a piece that states more operations than may be done at once', () => {
       [1, 2, 3, 4, 5],
       [6, 7, 8, 9],
     ]) {
-      const begun = store.begin(ids, 1); // over a stored prefix, and over none
+      const begun = store.begin(ids, 1); // with a stored prefix, and with none
       await begun.prefill(ids.slice(begun.length));
       await expect(begun.evict(policy, 1)).rejects.toThrow('expected at most 9 operations at once, got ');
       begun.destroy();

@@ -9,7 +9,7 @@ import { loadModel, Sequence } from '../src/index.ts';
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-/** Bytes of heap and array buffers once what can be freed is freed; what finalizers free needs a turn of the loop. */
+/** Returns the bytes of heap and array buffers after collection; finalizers need a turn of the loop. */
 async function held(): Promise<number> {
   for (let i = 0; i < 3; i++) {
     collect();
@@ -19,9 +19,9 @@ async function held(): Promise<number> {
   return heapUsed + arrayBuffers;
 }
 
-/** Events that are measured, and those before them that fill what stays. */
+/** Number of measured events, and of earlier ones that fill what stays allocated. */
 const [events, before] = [1000, 100];
-/** What text and offsets of the tokens in between may take; an event that stayed would take 170 KB. */
+/** Maximum bytes of text and offsets of the tokens in between; an event that leaked would take 170 KB. */
 const most = 4e6;
 
 for (const [name, policy] of [

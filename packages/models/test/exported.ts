@@ -22,7 +22,7 @@ const ort = createRequire(new URL('package.json', ortFolder))('onnxruntime-node'
   ) => Tensor;
 };
 
-/** Logits of every position of an exported model, ids fed in blocks over its cache. */
+/** Returns the logits of every position of an exported model, with ids fed in blocks over its cache. */
 export async function logitsOf(
   folder: string,
   file: string,

@@ -30,7 +30,7 @@ const bounds: Readonly<Record<string, number>> = {
 const squares = (rows: readonly Float32Array[]): number =>
   rows.reduce((sum, row) => sum + row.reduce((all, x) => all + x * x, 0), 0);
 
-/** What runs weights as stored: ONNX Runtime, and this package's module. */
+/** Runtimes that compute with weights as stored: ONNX Runtime, and this package's module. */
 const runtimes: readonly (readonly [name: string, runtime: Runtime<HostRunning>])[] = [
   ['ONNX Runtime', hostRuntime({ engine: onnxEngine(ort, { weights: 'stored' }) })],
   [

@@ -8,7 +8,7 @@ import { expectAnswer, expectLogits, type Case } from './real-model.ts';
 import { excerpt } from '@kv/model-testing/shared';
 import { gemma3File } from '@kv/model-testing/smollm2-file';
 
-/** Where a book is cut, and what the model's own tokenizer.json makes of it. */
+/** A part of a book, with its encoding by the model's own tokenizer.json. */
 interface Excerpt {
   readonly file: string;
   readonly start: number;
@@ -16,7 +16,7 @@ interface Excerpt {
 }
 interface Encoded {
   readonly ids: readonly number[];
-  /** In pairs of UTF-16 units. */
+  /** Offsets in pairs of UTF-16 units. */
   readonly offsets: readonly number[];
 }
 interface Reference {
@@ -28,7 +28,7 @@ interface Reference {
 
 const path = gemma3File('logits, answers and ids of Gemma 3');
 
-/** It is a large file, and a slow machine takes its time. */
+/** Generous, since the file is large and the machine may be slow. */
 const timeout = 900_000;
 
 describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, products in f32', { timeout }, () => {
@@ -36,7 +36,7 @@ describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, products in f32', { t
   const read = ({ file, start, length }: Excerpt): string => excerpt(file, start, length);
   let model: HostModel;
   beforeAll(async () => {
-    model = await loadModel(path!, { runtime: cpuRuntime({ exact: true }) }); // the suite is left out where there is none
+    model = await loadModel(path!, { runtime: cpuRuntime({ exact: true }) }); // the suite is skipped without the file
   }, timeout);
   afterAll(() => model.destroy());
 

@@ -50,11 +50,14 @@ beforeAll(async () => {
   }
 }, 60_000);
 
-/** A row whose set differs is a tie only if float64 scores of all that differs lie within 1e-5 of the row's largest. */
+/**
+ * A row with a different set is a tie only if float64 scores of all differing slots are within 1e-5 of the row's
+ * largest.
+ */
 function isTie(scores: readonly number[], ours: readonly number[], theirs: readonly number[]): boolean {
   const finite = scores.filter(Number.isFinite),
     largest = Math.max(...finite.map(Math.abs));
-  if (finite.length === 0) return false; // no float64 oracle of these scores: the sets must be equal
+  if (finite.length === 0) return false; // no float64 oracle for these scores: the sets must be equal
   const odd = [...ours.filter((s) => !theirs.includes(s)), ...theirs.filter((s) => !ours.includes(s))].map(
     (s) => scores[s],
   );

@@ -62,7 +62,7 @@ describe.each(
     const whole = await run(model.decoder, emptyCaches(model.decoder), ids, { want });
     for (const block of [1, 7, 64]) {
       const rows = await run(model.decoder, emptyCaches(model.decoder), ids, { block, want });
-      // the module adds up one row in another order than many
+      // the module adds up a single row in another order than several
       for (const [i, row] of rows.entries()) expect(relative(row, whole[i])).toBeLessThan(2e-5);
     }
   });

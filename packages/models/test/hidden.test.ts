@@ -20,8 +20,8 @@ beforeAll(async () => {
   });
 });
 /**
- * Keeps the first slots, and takes down channel 3 of every token's hidden state whenever an event asks; rows as they
- * were given.
+ * Returns a policy that keeps the first slots and records channel 3 of every token's hidden state at each event, with
+ * the rows as given.
  */
 function probe(): { readonly policy: Policy; readonly asked: Float32Array[]; readonly rows: Float32Array[] } {
   const asked: Float32Array[] = [],
@@ -54,7 +54,7 @@ test.each([undefined, 1, 50, 64])(
     await sequence.prefill(block === 1 ? ids.slice(0, 20) : ids, { policy, budget: 16, block });
     expect([asked.length, asked[0].length, sequence.counts.events]).toEqual([1, block === 1 ? 20 : 240, 1]);
     near(asked[0], channel.slice(0, asked[0].length));
-    // 4 layers asked, each row was shown once
+    // 4 layers asked, each row was passed once
     expect(rows).toHaveLength(block === undefined ? 1 : Math.ceil(asked[0].length / block));
     sequence.destroy();
   },
@@ -96,7 +96,7 @@ test('rows are dropped once they were seen, numbers go with forks, and all is gi
   await early.append(ids.slice(100, 120));
   await early.evict(policy, 10);
   expect(asked.map(({ length }) => length)).toEqual([100, 110, 120]);
-  near(asked[2], channel.slice(0, 120)); // its cache was whole
+  near(asked[2], channel.slice(0, 120)); // its cache was not cut
   expect(asked[1].subarray(0, 100)).toEqual(asked[0]);
   for (const one of [sequence, early, late]) {
     one.destroy();

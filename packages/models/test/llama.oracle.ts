@@ -4,15 +4,15 @@ import ops from 'ndarray-ops';
 import type { ModelConfig } from '@kv/models';
 
 /**
- * float64 Llama (with the biases of Qwen 2 and the head norms of Qwen 3 where the weights have them), one token at a
- * time, over caches that a test may cut: independent of the engine, and slow.
+ * Weights of a float64 Llama (with the biases of Qwen 2 and the head norms of Qwen 3 if the weights have them). The
+ * oracle runs one token at a time over caches that a test may cut; it is independent of the engine, and slow.
  */
 export type Weights64 = Readonly<Record<string, NdArray<Float64Array>>>;
 /** Cached tokens of one KV head: position, key after RoPE, value. */
 interface Entry {
   readonly position: number;
   key: Float64Array;
-  /** Key before RoPE, and the position that it is turned by. */
+  /** Key before RoPE, and the position that it is rotated by. */
   readonly plain: Float64Array;
   rotation: number;
   readonly value: Float64Array;
@@ -38,7 +38,7 @@ function dot(a: Float64Array, b: Float64Array): number {
   for (let i = 0; i < a.length; i++) s += a[i] * b[i];
   return s;
 }
-/** Rows of w times x. */
+/** Returns w times x. */
 const times = (w: NdArray<Float64Array>, x: Float64Array): Float64Array =>
   Float64Array.from({ length: w.shape[0] }, (_, r) => dot(w.data.subarray(r * x.length, (r + 1) * x.length), x));
 
@@ -167,7 +167,10 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
 }
 const sum = (a: Float64Array, b: Float64Array): Float64Array => a.map((v, i) => v + b[i]);
 
-/** Scores that the field's names give to the entries of a layer, `[kvHead][slot]`; forced slots get Infinity. */
+/**
+ * Returns the scores that the named policies give to the entries of a layer, `[kvHead][slot]`; forced slots get
+ * Infinity.
+ */
 export const scores64: Readonly<
   Record<
     string,
@@ -215,7 +218,7 @@ export const scores64: Readonly<
   },
 };
 
-/** The slots of the k highest, ties to the lower slot, ascending. */
+/** Returns the slots of the k highest scores, ties to the lower slot, ascending. */
 export const best = (scores: readonly number[], k: number): number[] =>
   scores
     .map((s, i) => ({ s, i }))

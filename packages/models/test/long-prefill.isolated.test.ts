@@ -17,7 +17,7 @@ const MB = 1e6;
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-/** Numbers of some spread, the same every time. */
+/** Returns deterministic noise of some spread. */
 function noise(count: number, scale: number): Float32Array {
   const out = new Float32Array(count);
   let state = 0x9e3779b9;
@@ -29,8 +29,8 @@ function noise(count: number, scale: number): Float32Array {
 }
 
 /**
- * Random weights in these layers, and the embedded model's small vocabulary instead of SmolLM2's 49,152 words: what is
- * measured stands above the weights, which this engine holds once.
+ * Makes a model of these layers with random weights, and the embedded model's small vocabulary instead of SmolLM2's
+ * 49,152 words. Memory is measured above the weights, which this engine holds once.
  */
 async function randomModel(layers: number, window: number): Promise<{ model: Model; bytes: number }> {
   const { tokenizer, config: base } = await loadModel('embedded'),
@@ -67,7 +67,7 @@ async function randomModel(layers: number, window: number): Promise<{ model: Mod
   };
 }
 
-/** Feeds a long prompt in blocks; the process's memory above what it had before and the weights. */
+/** Feeds a long prompt in blocks; returns the process's memory above its earlier memory and the weights. */
 async function measure(
   layers: number,
   tokens: number,
@@ -115,9 +115,9 @@ async function measure(
 test('memory of a long prompt is that of its budget and one block, whatever its length', async () => {
   const { ledger, above, growth, text } = await measure(3, 2048, 128, 64, 1024);
   console.log(text);
-  // Slots with their rotations, and as much again while storage is replaced in one layer; rings of 32 queries.
+  // Slots with their rotations, twice in one layer while its storage is replaced; rings of 32 queries.
   expect(ledger).toBeLessThan(3 * G * (128 + 64) * 4 * (2 * d + 2) * 1.25 * (4 / 3) + 3 * 32 * H * 4 * (d + 2));
-  // What garbage collection leaves lying does not depend on the layers; the rest is a tenth of the long run's.
+  // Uncollected garbage does not depend on the number of layers; the rest is a tenth of the long run's.
   expect(growth).toBeLessThan(60 * MB);
   expect(above).toBeLessThan(250 * MB);
 });

@@ -42,7 +42,7 @@ const policies: readonly (readonly [string, Policy])[] = [
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
 
-/** Logits and what every layer and head held after the prompt and after each token that follows. */
+/** Logits, and the slots that every layer and head held after the prompt and after each following token. */
 interface Ran {
   readonly fed: readonly number[];
   readonly kept: readonly (readonly (readonly (readonly number[])[])[])[];
@@ -75,7 +75,7 @@ describe.each(names)('%s', (name) => {
         fc.asyncProperty(numbers, async (numbers) => {
           const { fed, kept, logits } = await ran(model, policy, numbers),
             { prompt } = numbers;
-          /** A generated token sees what was held before it, and itself. */
+          /** Whether a generated token sees a slot: those held before it, and itself. */
           const sees = (l: number, g: number, t: number, j: number): boolean =>
             t < prompt || j === t || kept[t - prompt][l][g].includes(j);
           const want = oracleLogits(config(name), weights.get(name)!, fed, sees);
@@ -178,13 +178,14 @@ test.each(['gemma3', 'smollm3'] as const)(
       near = new Sequence(model, undefined, { window: 24 });
     await near.prefill(prompt, { policy, budget: 10 });
     for (const token of ids(9, 7)) await near.step(token, 5);
-    // Rotations are relative: what was kept, fed at the positions that it was moved to, differs by nothing but history.
+    // Rotations are relative: feeding the kept tokens at the positions that they were moved to differs only by their
+    // history.
     const rebuilt = new Sequence(model);
     await rebuilt.prefill(prompt, { policy, budget: 10 });
     for (const token of ids(9, 7)) await rebuilt.step(token, 5);
     expect(near.kept()).toEqual(rebuilt.kept());
     expect(near.tokens.ids).toEqual(rebuilt.tokens.ids);
-    // A layer's scores of neighbours depend on distances alone, and streaming keeps neighbours.
+    // A layer's scores of neighbours depend on distances only, and streaming keeps neighbours.
     expect(relative(near.logits[0], rebuilt.logits[0])).toBeLessThan(2e-5);
     for (const each of [near, rebuilt]) each.destroy();
   },

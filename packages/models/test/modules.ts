@@ -3,7 +3,7 @@ import { moduleOf, pairedModuleOf, type FastModule, type InstructionSet } from '
 const forms: readonly InstructionSet[] = [0, 1, 2];
 const named = async (name: string, fast: Promise<FastModule | undefined>) => ({ name, fast: await fast });
 
-/** Every module that this process can have, by its name. */
+/** Every module that this process supports, by name. */
 export const modules: readonly (readonly [name: string, fast: FastModule])[] = (
   await Promise.all(
     forms.flatMap((form) => [

@@ -8,7 +8,7 @@ let model: Model;
 const ids = [...Array(24).keys()];
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
-  await generate(model, { ids, maxNewTokens: 1 }); // the policy that evicts nothing is every sequence's first
+  await generate(model, { ids, maxNewTokens: 1 }); // every sequence starts with the policy that evicts nothing
   await import('@kv/policies');
 });
 

@@ -40,14 +40,14 @@ describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
     await compare([x, x], 0, positions);
     const one = [await got.decoder.finish(0, x, attended), await want.decoder.finish(0, x, attended)] as const;
     close(...one);
-    await compare(one, 1, positions); // computed ahead
+    await compare(one, 1, positions); // computed in advance
     await compare(one, 1, later); // other positions
     await compare([one[0].subarray(hidden), one[1].subarray(hidden)], 1, positions.subarray(1)); // other rows
     const two = [
       await got.decoder.finish(1, one[0], attended),
       await want.decoder.finish(1, one[1], attended),
     ] as const;
-    close(...two); // more rows than were turned last
+    close(...two); // more rows than were rotated last
     close(await got.decoder.logits(two[0]), await want.decoder.logits(two[1]));
     got.destroy();
   });

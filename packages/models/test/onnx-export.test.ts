@@ -30,7 +30,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 let next = 0;
 const empty = (): string => join(folder, String(next++));
 
-/** Divisors without a type of their own are written as LongRoPE's, the same for long sequences. */
+/** Divisors without a type of their own are written as LongRoPE's, with the same divisors for long sequences. */
 function meant({ ropes, ...config }: ModelConfig): ModelConfig {
   return {
     ...config,
@@ -52,7 +52,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
         { close, config } = await openCheckpoint(fixture(`${name}/${file}`));
       await close();
       await exportOnnx(fixture(`${name}/${file}`), to, kind);
-      // Keys of the first blocks of a sequence that turns out longer are turned by the short divisors.
+      // The keys of the first blocks of a sequence that turns out to be longer are rotated with the short divisors.
       for (const { ids, logits } of goldenOutputs(name, file))
         for (const block of config.ropes.some(({ long }) => ids.length > (long?.beyond ?? Infinity))
           ? [ids.length]
@@ -80,7 +80,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
   });
 });
 
-/** Rounds to multiples of the number furthest from 0 in every 32, over -8, as 4 bits do. */
+/** Rounds to multiples of the largest magnitude in every 32, over -8, as 4 bits do. */
 function rounded({ inputs, outputs, ...matrix }: Matrix): Matrix {
   const numbers = dense({ inputs, outputs, ...matrix }).slice();
   for (let row = 0; row < outputs; row++)
@@ -158,7 +158,7 @@ test.each(['ids', 'mask'] as const)(
     expect(config.headDim % 16).toBe(0);
     const { decoder: plain } = await loadModel('embedded'),
       other = await run(plain, emptyCaches(plain), ids, { want: ids.map((_, i) => i) });
-    // These angles are not what it was made for: scores are larger, and so are their roundings.
+    // The model was not trained with these angles: scores are larger, and so are rounding errors.
     for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-4);
     expect(Math.max(...want.map((row, i) => relative(other[i], row)))).toBeGreaterThan(0.05);
   },

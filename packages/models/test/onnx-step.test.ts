@@ -11,7 +11,7 @@ import { families, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
 import { relative } from '@kv/engine-testing/run';
 
-/** The same weights, attention and what follows it apart. */
+/** Returns the same model with attention and what follows it as separate calls. */
 const layerwise = (model: HostModel): HostModel => {
   const { decoder } = model;
   const apart: HostDecoder = {
@@ -23,7 +23,9 @@ const layerwise = (model: HostModel): HostModel => {
 const open = (name: string): Promise<HostModel> =>
   loadModel(fixture(name), { engine: onnxEngine(ort, { threads: 2 }) });
 
-/** Tokens after a prompt, on either path: logits within 1e-5 of the largest, the same slots, the same counts. */
+/**
+ * Compares tokens after a prompt on either path: logits within 1e-5 of the largest, the same slots, the same counts.
+ */
 async function compare(one: Sequence, other: Sequence, tokens: readonly number[]): Promise<void> {
   const before = [one, other].map(({ memory }) => memory.counters.fused);
   for (const token of tokens) {
@@ -93,7 +95,7 @@ test('past the window, after a prefix, under a view, and with queries that are r
   const watched = new Sequence(model);
   await watched.prefill(ids.slice(0, 16), { policies: [ragged] });
   await watched.step(ids[0]);
-  await watched.evict(ragged, 8); // of queries that were remembered to the end
+  await watched.evict(ragged, 8); // with queries that were remembered to the end
   expect(watched.course.last!.kept.flat().every((slots) => slots.includes(16))).toBe(true);
   model.destroy();
 });

@@ -20,7 +20,7 @@ beforeAll(async () => {
   model = await loadModel('embedded');
   sequence = new Sequence(model);
 });
-/** A variable: types refuse an unknown name in a literal alone. */
+/** In a variable, since types refuse an unknown name only in a literal. */
 const wrong = { cadence: 2 } as object;
 
 test.each<[string, () => unknown, string]>([

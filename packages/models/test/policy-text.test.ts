@@ -19,7 +19,7 @@ beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, 60);
 });
-/** What a fresh sequence gives, which is destroyed then. */
+/** Returns the result of `use` on a fresh sequence, which is destroyed afterwards. */
 async function using<T>(use: (sequence: Sequence) => Promise<T>): Promise<T> {
   const sequence = new Sequence(model);
   try {
@@ -29,7 +29,7 @@ async function using<T>(use: (sequence: Sequence) => Promise<T>): Promise<T> {
   }
 }
 
-/** Everything that takes a policy and may wait for the catalogue. */
+/** Everything that takes a policy and may await the catalogue. */
 const waiting: Readonly<Record<string, (policy: Policy | string) => Promise<unknown>>> = {
   generate: async (policy) => (await generate(model, { ids, policy, budget: 20, maxNewTokens: 4 })).report.kept,
   'generate, decodePolicy': async (decodePolicy) =>
@@ -59,7 +59,7 @@ const waiting: Readonly<Record<string, (policy: Policy | string) => Promise<unkn
       return label;
     }),
 };
-/** Everything that takes a policy at once. */
+/** Everything that takes a policy synchronously. */
 const immediate: Readonly<Record<string, (policy: Policy | string) => unknown>> = {
   decodeUnder: (policy) => new Sequence(model).decodeUnder(policy as Policy, 20),
   createPrefixStore: (policy) => createPrefixStore(model, { maxBytes: 1e6, policy: policy as Policy, budget: 20 }),

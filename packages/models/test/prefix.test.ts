@@ -13,7 +13,7 @@ beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
 });
-/** Bytes of a full cache of n tokens: 4 layers, 2 heads of 16. */
+/** Returns the bytes of a full cache of n tokens: 4 layers, 2 heads of 16. */
 const full = (n: number): number => n * 4 * 2 * 4 * (2 * 16 + 1);
 const rows = (): number => model.decoder.rows.qkv[0];
 

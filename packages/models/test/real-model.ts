@@ -3,7 +3,7 @@ import { generate, type HostModel, type Model } from '../src/index.ts';
 import { emptyCaches, run } from '@kv/engine-testing/run';
 
 /**
- * What transformers gives in f32 on the dequantised weights of a real checkpoint (tools/reference-models): the largest
+ * Results of transformers in f32 on the dequantised weights of a real checkpoint (tools/reference-models): the largest
  * of the logits, their mean and their norm.
  */
 export interface Case {
@@ -17,11 +17,11 @@ export interface Case {
   readonly greedy: number[];
   readonly ended: boolean;
   readonly text: string;
-  /** The least distance between the likeliest token and the next, over the greedy ones. */
+  /** Smallest difference between the two highest logits, over the greedy tokens. */
   readonly leastGap: number;
 }
 
-/** Of the largest logit; 3.3e-6 was seen. */
+/** Relative to the largest logit; 3.3e-6 was observed. */
 const TOLERANCE = 2e-5;
 
 /** Checks the prompt's logits, fed in blocks of `block` tokens. */
@@ -39,7 +39,10 @@ export async function expectLogits({ decoder }: HostModel, { ids, logits }: Case
   }
 }
 
-/** The greedy answer, as tokens and as text. No near-tie: a deviation that is allowed above cannot change a token. */
+/**
+ * Checks the greedy answer, as tokens and as text. There is no near-tie: a deviation within `TOLERANCE` cannot change a
+ * token.
+ */
 export async function expectAnswer(
   model: Model,
   { greedy, ended, text, leastGap, logits }: Case,

@@ -22,7 +22,7 @@ const angles = (positions: Uint32Array) => {
     Float32Array.from([...positions].flatMap((p) => FREQUENCIES.map((f) => FACTOR * of(p * f))));
   return { rotary, cos: table(Math.cos), sin: table(Math.sin) };
 };
-/** A head vector turned in float64. */
+/** Rotates a head vector in float64. */
 const turn64 = (x: readonly number[], p: number): number[] =>
   x.map((v, i) => {
     if (i >= rotary) return v;

@@ -16,7 +16,7 @@ beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, LENGTH);
 });
-/** Logits of every token of MORE after the prompt, and what the cache then holds. */
+/** Returns the logits of every token of MORE after the prompt, and the cache's contents. */
 async function run(policy: ReturnType<typeof compose>, options: { window?: number; block?: number; every?: number }) {
   const sequence = new Sequence(model, undefined, { ...(options.window !== undefined && { window: options.window }) }),
     logits: Float32Array[] = [];

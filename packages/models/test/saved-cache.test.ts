@@ -147,8 +147,8 @@ describe('is refused in one sentence', () => {
       fc.asyncProperty(fc.integer({ min: 0, max: size - 1 }), fc.integer({ min: 1, max: 255 }), async (at, by) => {
         const other = bytes.slice();
         other[at] = other[at] ^ by;
-        // A flip may leave another number that is as good, such as the count of tokens made; it never leaves one that
-        // does not fit.
+        // A flip may leave another number that is equally valid, such as the count of tokens; it never leaves an
+        // inconsistent one.
         await loadCache(model, other).then(
           (loaded) => loaded.destroy(),
           (error: Error) => expect(error.message).toMatch(/^saved cache: [^\n]+$/),

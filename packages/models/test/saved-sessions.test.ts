@@ -27,7 +27,7 @@ const POLICIES: readonly Policy[] = [
   compose(knorm(), topK(), rerotate()),
 ];
 
-/** One thing that is done to a session. */
+/** One action on a session. */
 type Act =
   | { readonly kind: 'prefill'; readonly tokens: number; readonly block: number | undefined; readonly budget?: Budget }
   | { readonly kind: 'append'; readonly tokens: number }
@@ -57,7 +57,7 @@ const tokens = fc.integer({ min: 1, max: 14 }),
     fc.record({ kind: fc.constant('fork' as const) }),
   );
 
-/** A session, and the policy that it goes by. */
+/** A session, and its active policy. */
 interface Session {
   readonly sequence: Sequence;
   readonly policy: Policy;
@@ -89,7 +89,7 @@ async function act({ sequence, policy }: Session, next: Act, ids: () => number):
   }
 }
 
-/** What a sequence is from outside: what it keeps, allows and would say next. */
+/** Returns a sequence's observable state: what it keeps, allows and would generate next. */
 const shown = ({ sequence }: Session): object => {
   const { memory, course, budget, logits, length, promptLength } = sequence,
     { share, slots, follows } = course.budget ?? {};
@@ -119,7 +119,7 @@ test('a session that is saved and loaded after each step keeps from then on what
         if (typeof begun !== 'string')
           for (const next of steps) {
             two?.sequence.destroy();
-            // no window is named: it is that of the session
+            // no window is given: the session's own applies
             two = {
               sequence: await loadCache(model, await saveCache(one.sequence), { policy: one.policy }),
               policy: one.policy,

@@ -23,7 +23,7 @@ beforeAll(async () => {
   model = await loadModel(fixture('llama'));
 });
 
-/** The same model, and every memory that is made of it. */
+/** Returns the same model, and the bytes that all memories created from it hold. */
 function counted<M extends Model>(of: M): { readonly model: M; readonly held: () => number } {
   const made: Memory[] = [];
   const memory: M['memory'] = (options) => {
@@ -37,7 +37,7 @@ function counted<M extends Model>(of: M): { readonly model: M; readonly held: ()
   };
 }
 
-/** The same model, whose layers first pass by `before`. */
+/** Returns the same model, whose layers first await `before`. */
 function passing(before: (layer: number) => void | Promise<void>): HostModel {
   const { decoder } = model;
   const project: HostDecoder['project'] = async (layer, ...rest) => {
@@ -47,7 +47,7 @@ function passing(before: (layer: number) => void | Promise<void>): HostModel {
   return { ...model, ...hostRunning({ ...decoder, project }, model) };
 }
 
-/** Everything that can be asked of a sequence but how much it holds. */
+/** Every call on a sequence except those on its size. */
 const calls: readonly (readonly [string, (sequence: Sequence) => unknown])[] = [
   ['prefill', (s) => s.prefill([1, 2])],
   ['append', (s) => s.append([1])],
@@ -64,7 +64,7 @@ const calls: readonly (readonly [string, (sequence: Sequence) => unknown])[] = [
   ['saveCache', (s) => saveCache(s)],
   ['decode', (s) => decode(s).next()],
 ];
-/** What a call says, whether it throws or rejects. */
+/** Returns a call's error message, whether it throws or rejects. */
 async function said(call: (sequence: Sequence) => unknown, sequence: Sequence): Promise<string> {
   try {
     await call(sequence);
@@ -169,7 +169,7 @@ describe('an abort', () => {
       passing((layer) => {
         seen.push(layer);
         if (layer === 0) setTimeout(() => abort.abort());
-        // the layer's work goes on until the abort is there
+        // the layer keeps working until the abort
         if (layer === 0) return new Promise((resolve) => setTimeout(resolve, 20));
         return undefined;
       }),

@@ -79,9 +79,9 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () =>
 });
 
 /**
- * Of the largest logit, on average over the places and at most. llama.cpp with its 8-bit activations is off by 3.5 to
- * 6.8 % at the worst of 16 places (bench/results/peers-node24*.md), this engine by 2.2 % in the middle and 4.5 to 6.3 %
- * at the worst of 64.
+ * Mean and maximum error over the positions, relative to the largest logit. llama.cpp with its 8-bit activations is off
+ * by 3.5 to 6.8 % at the worst of 16 positions (bench/results/peers-node24*.md), this engine by 2.2 % at the median and
+ * 4.5 to 6.3 % at the worst of 64.
  */
 const [MEAN, MOST] = [0.045, 0.075];
 
@@ -102,7 +102,7 @@ describe.skipIf(path === undefined).each(modules)('SmolLM2-135M-Instruct, Q4_1, 
         [first, largest] = top[0],
         most = Math.max(...top.map(([id, logit]) => Math.abs(row[id] - logit))) / largest;
       expect(most, `position ${at}`).toBeLessThan(MOST);
-      // clear: further from the second than both may be off
+      // clear: further from the second than both errors
       if (largest - top[1][1] > 2 * MOST * largest) expect(row.indexOf(Math.max(...row)), `position ${at}`).toBe(first);
       return most;
     });

@@ -1,4 +1,4 @@
-/** Text that goes on where a sequence was cut: forks, saved caches, prefixes and answers begin no text. */
+/** Text that continues where a sequence was cut: forks, saved caches, prefixes and answers do not begin a text. */
 import { readdirSync } from 'node:fs';
 import { compose, positions, scorer, tokens } from '@kv/core';
 import { topK } from '@kv/selectors-top-k';
@@ -61,7 +61,7 @@ const piece = fc.oneof(
   ),
   fc.string({ unit: 'binary', maxLength: 3 }),
 );
-/** Ids of a text, and any others among them: half characters, special tokens, bytes that are no text. */
+/** Ids of a text mixed with any others: half characters, special tokens, bytes that are not text. */
 const idsFor = ({ encode, size }: Tokenizer): fc.Arbitrary<readonly number[]> =>
   fc
     .array(fc.oneof({ weight: 2, arbitrary: piece }, { weight: 1, arbitrary: fc.nat({ max: size - 1 }) }), {
@@ -107,7 +107,7 @@ describe.each(names)('%s', (name) => {
         let at = 0,
           end = 0;
         for (const [from, to] of offsets) {
-          if (from === to) continue; // a special token may stand in the middle of a character
+          if (from === to) continue; // a special token may be in the middle of a character
           expect(from).toBeGreaterThanOrEqual(at);
           expect(to).toBeGreaterThanOrEqual(Math.max(from, end));
           expect(from).toBeLessThanOrEqual(end);
@@ -141,7 +141,7 @@ test('a character that a token begins behind a whole one is covered by it and by
   ]);
 });
 
-/** Scores slots by all that it sees of text, so any other text keeps other slots. */
+/** Scores slots by all the text that it sees, so that any other text keeps other slots. */
 const reader = scorer('reader', { needs: [tokens, positions] }, (ctx) => {
   const { ids, text, offsets } = ctx.tokens,
     score = ids.map((id, i) => {
@@ -153,7 +153,7 @@ const reader = scorer('reader', { needs: [tokens, positions] }, (ctx) => {
 });
 const policies = [compose(reader(), topK()), compose(reader(), sentences(), wholeUnits())];
 
-/** A tokenizer for all ids of the small model, the last of which are again the first tokens. */
+/** Returns a tokenizer for all ids of the small model; the last ones repeat the first tokens. */
 function widened(of: Tokenizer): Tokenizer {
   const wide = (decoder: StreamDecoder): StreamDecoder => ({
     push: (id) => decoder.push(id % of.size),

@@ -27,7 +27,7 @@ test('events of several layers run together where caches are small: the same slo
   expect(own.tokens).toEqual(plain.tokens);
   expect(own.report.kept).toEqual(plain.report.kept);
   const layer = 2 * 4 * (2 * 8 + 1),
-    // 4 query heads of 8 numbers and a position; what each of them gave a slot
+    // 4 query heads of 8 numbers and a position; the attention that each of them gave a slot
     beside = 8 * 4 * (4 * 8 + 1) + 4 * 4 * 200,
     peak = (whole: number): number => whole * (layer * 200 + beside) + (14 - whole) * layer * 20;
   expect([own.report.bytes.peak, plain.report.bytes.peak]).toEqual([peak(2), peak(1)]);
@@ -68,7 +68,7 @@ test('one layer where its cache is large, a sixth of the layers at most', () => 
 });
 
 test('products where numbers lie have the bits of those elsewhere, before and after the memory grew', async () => {
-  const team = await ThreadPool.start((await fastModule())!, 1, () => {}), // tests run where there is one
+  const team = await ThreadPool.start((await fastModule())!, 1, () => {}), // tests run only where there is one
     counted = { inPlace: 0 },
     { ops } = cpuWith((apart) => heapProducts(team, apart));
   fc.assert(
@@ -143,7 +143,7 @@ test('products of a few vectors at the end of memory read and write no more than
 });
 
 test('products in f32 are as those of one thread on several, and within rounding those of the host', async () => {
-  const fast = (await fastModule())!, // tests run where there is one
+  const fast = (await fastModule())!, // tests run only where there is one
     teams = await Promise.all([1, 3].map((threads) => ThreadPool.start(fast, threads, () => {}))),
     host = plainProducts,
     hosts: Products[] = [];

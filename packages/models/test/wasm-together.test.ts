@@ -12,9 +12,9 @@ import { families, fixture } from '@kv/model-testing/fixture';
 import { overQuantised } from '@kv/engine-testing/quantised';
 import { shared } from '@kv/model-testing/shared';
 
-const newest = modules.at(-1)![1]; // form 0 is here wherever tests run
+const newest = modules.at(-1)![1]; // form 0 is available wherever tests run
 
-/** What a sequence goes by: nothing, a window, running sums, heads of different lengths; all but the first evict. */
+/** Policies of the sequences: none, a window, running sums, heads of different lengths; all but the first evict. */
 const ways: readonly { readonly policy: Policy | undefined; readonly every?: number }[] = [
   { policy: undefined },
   { policy: compose(snapkv({ window: 4 }), topK()), every: 3 },
@@ -37,7 +37,7 @@ async function started(model: HostModel, { prompt, way }: Member): Promise<Seque
   return sequence;
 }
 
-/** Steps all of them side by side and by themselves: logits and slots are the same, to the bit, and nothing stays. */
+/** Steps all of them together and separately: logits and slots are bit-identical, and no memory is left. */
 async function compare(model: HostModel, all: readonly Member[]): Promise<void> {
   const start = (): Promise<Sequence[]> => Promise.all(all.map((each) => started(model, each))),
     [alone, together] = [await start(), await start()];
@@ -70,7 +70,7 @@ const paths = [
 
 test.each(paths)('%s: beside any others a sequence gives what it gives alone, to the bit', async (_, path) => {
   for (const exact of [false, true]) {
-    // weights of 8 bits where rows are whole blocks
+    // 8-bit weights where rows are whole blocks
     const model = await loadModel(path, { runtime: overQuantised(wasmRuntime(newest, { exact })) }),
       { vocab, maxPositions } = model.config;
     await fc.assert(

@@ -19,7 +19,7 @@ import { shared } from '@kv/model-testing/shared';
 import type { Weights, Matrix } from '@kv/checkpoints';
 import { referenceEngine } from '@kv/engine';
 
-const newest = modules.at(-1)![1]; // form 0 is here wherever tests run
+const newest = modules.at(-1)![1]; // form 0 is available wherever tests run
 const ids = Array.from({ length: 300 }, (_, i) => (i * 37 + (i >> 3)) % 500);
 
 const kinds = {
@@ -80,7 +80,7 @@ describe('what an event reads of the last queries', () => {
       ...of.map((statistic) => as(statistic, attentionWindow(60, statistic))),
     ],
     names = needs.map(({ as }) => as);
-  /** Signals of every event, and passes that host code looked at afterwards. */
+  /** Returns the signals of every event, and the passes that host code looked at afterwards. */
   const read = async (
     path: string,
     runtime: Parameters<typeof loadModel>[1],
@@ -158,7 +158,7 @@ test('behind the last layer nothing is computed that nobody reads', async () => 
     sums = compose(h2o(), topK());
   expect(await last({})).toEqual([300, 300 - 256]);
   expect(await last({ policy: window, budget: 100 })).toEqual([300, 300 - 256]);
-  // every query's weights are counted, or every row's logits wanted
+  // every query's weights are counted, or every row's logits requested
   expect(await last({ policy: sums, budget: 100 })).toEqual([300, 300]);
   expect(await last({ logits: 300 })).toEqual([300, 300]);
   model.destroy();
@@ -228,7 +228,7 @@ describe('in the place of the module', () => {
     let asked = 0;
     const { engine, said } = await start(undefined, fileURLToPath(ortFolder), (weights) => ({
       ...weights,
-      // as a heap that is full would, the first time
+      // fails the first time, as a full heap would
       finish: async (layer) => {
         if (layer === 2 && asked++ === 0) throw new UnsupportedModelError('room for 9 bytes, got 8');
         return weights.finish(layer);

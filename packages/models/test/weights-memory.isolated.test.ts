@@ -14,8 +14,8 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
 /**
- * Bytes outside the JavaScript heap: array buffers and WebAssembly memories. The second collection waits for what the
- * first one frees on its own thread.
+ * Returns the bytes outside the JavaScript heap: array buffers and WebAssembly memories. The second collection waits
+ * for what the first one frees on its own thread.
  */
 function outside(): number {
   collect();
@@ -25,7 +25,7 @@ function outside(): number {
 
 const [layers, D, H, G, d, FFN, vocab] = [8, 256, 4, 2, 64, 1024, 2048];
 
-/** A matrix of IQ4_NL blocks: 18 bytes for 32 numbers, with a scale of 2^-10; the module holds 34. */
+/** Returns a matrix of IQ4_NL blocks: 18 bytes for 32 numbers, with a scale of 2^-10; the module holds 34. */
 function quantised(outputs: number, inputs: number): Matrix {
   const bytes = new Uint8Array(18 * ((outputs * inputs) / 32)).map((_, i) =>
     i % 18 === 0 ? 0 : i % 18 === 1 ? 0x14 : (i * 7919) % 256,
@@ -42,13 +42,16 @@ test('loading takes at most 1.2 times the weights as held, and one tensor; runni
     counted.largest = Math.max(counted.largest, (34 * outputs * inputs) / 32);
     return quantised(outputs, inputs);
   };
-  const engine = wasmEngine(modules.at(-1)![1]), // form 0 is here wherever tests run
+  const engine = wasmEngine(modules.at(-1)![1]), // form 0 is available wherever tests run
     held = (34 / 32) * (vocab * D + layers * ((H + 2 * G) * d * D + D * H * d + 3 * FFN * D)),
     before = outside();
-  /** What a tile of 256 rows goes through: about 16 values of D numbers. */
+  /** Bytes of a tile of 256 rows in a pass: about 16 values of D numbers. */
   const room = 4 * 256 * 16 * D;
   let team: ThreadPool | undefined;
-  /** Bytes outside the JavaScript heap since then, and those of the module's memory, which the process does not count. */
+  /**
+   * Returns the bytes outside the JavaScript heap since then, and those of the module's memory, which the process does
+   * not count.
+   */
   const taken = (): number => outside() - before + (team?.heap.memory.buffer.byteLength ?? 0);
   const look = (): void => {
     counted.peak = Math.max(counted.peak, taken());

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import ndarray from 'ndarray';
 import type { Weights64 } from './llama.oracle.ts';
 
-/** An f32 safetensors file as float64 ndarrays: the oracle's own reader. */
+/** Reads an f32 safetensors file as float64 ndarrays, with the oracle's own reader. */
 export function weights64(file: string): Weights64 {
   const bytes = readFileSync(file),
     length = Number(bytes.readBigUInt64LE(0));

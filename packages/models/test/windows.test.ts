@@ -22,7 +22,7 @@ import { probabilities, windowOracle } from '@kv/engine-testing/attention-oracle
 import { fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
-/** A scorer whose scores are a signal's values. */
+/** Returns a scorer whose scores are a signal's values. */
 const probe = (signal: Signal): Policy =>
   compose(scorer('probe', { needs: [as('attention', signal)] }, ({ attention }) => attention)(), topK());
 
@@ -32,8 +32,8 @@ const statistic = (w: number, of: WindowStatistic): readonly [Signal, Of] => [
   (rows, j, seen) => windowOracle[of](rows.slice(-w), j, seen.slice(-w)),
 ];
 /**
- * What each signal is of rows of probabilities, `[m][n]`, and of how many slots each query sees, as the mean over the
- * heads of a group, or their sum.
+ * Expected value of each signal, from rows of probabilities, `[m][n]`, and the number of slots each query sees; the
+ * mean or the sum over the heads of a group.
  */
 const signals: readonly (readonly [Signal, Of, 'sum'?])[] = [
   [attentionLast, (rows, j) => rows.at(-1)![j]],
@@ -63,7 +63,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
     const runs = [[...signals.keys()], [block, kv], [kv]].map((read) => ({ read, sequence: new Sequence(model) }));
     for (const { read, sequence } of runs)
       await sequence.prefill(ids, { policies: read.map((i) => policies[i]), block: 10 });
-    /** Slots that there are: a window's layer holds what the newest token sees. */
+    /** Number of slots: a windowed layer holds what the newest token sees. */
     const slots = attention.windows.map((window) => Math.min(window, ids.length)),
       all = slots.reduce((a, b) => a + b);
     expect(runs.map(({ sequence }) => sequence.ledger.entry('statistics').live / (4 * all))).toEqual([2 * H, H + G, G]);
@@ -90,7 +90,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
           (_, position, query) => position > query - window,
           attention,
         );
-      /** Queries of a window look at the slots that there are; sums have what each query saw in its time. */
+      /** Queries of a window look at the slots that are left; sums have what each query saw at its time. */
       const left = probabilities(
         ndarray(Float64Array.from(queries[l]), [H, ids.length, d]),
         [...ids.keys()],

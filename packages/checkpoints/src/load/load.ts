@@ -118,10 +118,7 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
   }));
 }
 
-/**
- * Returns a folder's text files; those that transformers.js wants and the folder lacks are filled in with their assumed
- * contents.
- */
+/** Returns a folder's text files; those that transformers.js wants and the folder lacks are made from the configuration. */
 async function folderFiles(
   open: OpenFile,
   config: ModelConfig,

@@ -240,10 +240,7 @@ const gguf = fc
     });
   });
 
-/**
- * Counts elements of all lists, and strings by their characters; recursion would overflow the call stack on unbounded
- * depth.
- */
+/** Counts elements of all lists, and characters of strings; recurses, so the call stack bounds the depth. */
 function elements(value: GgufValue): number {
   if (typeof value === 'string') return value.length;
   return Array.isArray(value) ? (value as readonly GgufValue[]).reduce<number>((n, x) => n + 1 + elements(x), 0) : 1;

@@ -9,7 +9,7 @@ import { fixture } from '@kv/model-testing/fixture';
 const IDS = Array.from({ length: 24 }, (_, i) => (i * 37 + 11) % 64),
   policy = compose(snapkv({ window: 4 }), topK()),
   model = await loadModel(fixture('llama'));
-/** All that a sequence does: a prompt, an event, tokens. */
+/** Runs everything that a sequence does: a prompt, an event, tokens. */
 const run = async (sequence: Sequence): Promise<readonly number[]> => {
   await sequence.prefill(IDS, { policy, budget: 8, block: 8 });
   await sequence.step(1);
@@ -24,7 +24,7 @@ afterEach(() => {
   Object.assign(globalThis, actual);
 });
 
-/** Lets allocation number `at` fail; gives how many there were. */
+/** Makes allocation number `at` fail; returns a function that counts allocations. */
 type Fails = (at: number) => () => number;
 const counted: Fails = (at) => {
   let done = 0;
@@ -72,7 +72,7 @@ test.each([
       refused++;
       expect(KvError.is(error), `${at}: ${String(error)}`).toBe(true);
       expect((error as Error).message).toMatch(/^memory: expected room [^\n]*, got none[^\n]*$/);
-      // what failed in the middle says so; what failed before anything changed goes on as if nothing had been
+      // a failure in the middle is reported; after a failure before any change the sequence continues normally
       const again: unknown = await run(sequence).catch((cause: unknown) => cause);
       if (again instanceof Error)
         expect(again.message).toMatch(/^sequence: expected one that can go on, got one that broke off/);

@@ -58,7 +58,7 @@ const metadata = {
   'tokenizer.ggml.add_space_prefix': true,
 };
 
-/** A JSON value as metadata; what GGUF has no kind for becomes text. */
+/** Returns a JSON value as metadata; values without a kind in GGUF become text. */
 function value(from: unknown): GgufValueBytes {
   if (typeof from === 'number')
     return Number.isInteger(from) && Math.abs(from) < 2 ** 31 ? (from < 0 ? i32 : u32)(from) : f32(from);
@@ -128,7 +128,7 @@ test(
       numbers = saved.subarray(size);
     const header = JSON.parse(new TextDecoder().decode(saved.subarray(8, size))) as { __metadata__: { kv: string } };
     sequence.destroy();
-    /** The file as it would be written by someone who believes the manifest. */
+    /** Writes the file as if the manifest were true. */
     const written = (manifest: unknown): Uint8Array => {
       let head = new TextEncoder().encode(
         JSON.stringify({ ...header, __metadata__: { kv: JSON.stringify(manifest) } }),
@@ -137,7 +137,7 @@ test(
         const parsed = parseManifest(manifest, 'f');
         head = Uint8Array.from(headerOf(parsed, layoutOf(parsed, model.config)));
       } catch {
-        // then the other header is as good
+        // then the other header is equally valid
       }
       const length = new Uint8Array(8),
         declared = /.*"data_offsets":\[\d+,(\d+)\]/s.exec(new TextDecoder().decode(head))?.[1];

@@ -56,7 +56,7 @@ const standing = (piece: Piece): Piece =>
   piece.from.some((phase) => phase !== 'units' && phase !== 'kept')
     ? piece
     : (compose(knorm() as AnyPiece, chunks({ size: 3 }) as AnyPiece, piece as AnyPiece) as Piece);
-/** What a factory takes before its options: the first that fits. */
+/** Arguments of a factory before its options: the first that fits. */
 const inner: Readonly<Record<AnyFactory['description']['takes'], readonly (readonly unknown[])[]>> = {
   nothing: [[]],
   scorer: [[knorm()], [snapkv({ window: 2 })]],
@@ -93,7 +93,7 @@ describe.each(pieces.map((factory) => [factory.description.name, factory.descrip
   },
 );
 
-/** An option's greatest value, no larger than a million the first time. */
+/** Returns an option's greatest value, at most a million the first time. */
 function greatest({ form }: Option<unknown>, most: number): unknown {
   if (form.sort !== 'number') return undefined;
   const top = Math.min(form.most, most);
@@ -106,7 +106,7 @@ const hooked = pieces.filter((factory) => {
 describe('hooks take no more than slots allow, whatever their options say', async () => {
   const model = await loadModel('embedded'),
     ids = Array.from({ length: 24 }, (_, i) => (i * 7) % 50);
-  /** Work of a prompt with an event, and of four tokens with one each. */
+  /** Returns the work of a prompt with an event, and of four tokens with one each. */
   async function taken(piece: Piece): Promise<OperationCount & { readonly scratch: number }> {
     const { ops, work } = countedOps(cpu.ops),
       before = scratchBytes(),
@@ -128,7 +128,7 @@ describe('hooks take no more than slots allow, whatever their options say', asyn
   }
   test.each(hooked.map((factory) => [factory.description.name, factory] as const))('%s', async (_, factory) => {
     const { make, options } = subject(factory)!,
-      // windows that the budget has room for
+      // windows that fit the budget
       small = Object.fromEntries(['window', 'question'].flatMap((name) => (name in options ? [[name, 2]] : []))),
       usual = await taken(make(small));
     for (const most of [1_000_001, 2 ** 32 - 1])
@@ -141,7 +141,7 @@ describe('hooks take no more than slots allow, whatever their options say', asyn
             expect(got[of], `${of} with ${name}=${value}`).toBeLessThanOrEqual(16 * 25 * usual[of]);
           expect(got.scratch, `bytes with ${name}=${value}`).toBeLessThanOrEqual(2 ** 20);
         } catch (error) {
-          if (!KvError.is(error)) throw error; // refused in a sentence
+          if (!KvError.is(error)) throw error; // refused with a sentence
         }
       }
   });

@@ -12,7 +12,7 @@ let model: HostModel, ids: number[];
 beforeAll(async () => {
   ({ model, ids } = await llamaGolden());
 });
-/** A run with all that an observer is shown. */
+/** Runs with an observer; returns everything that it was shown. */
 async function watched(text: string, options: object, constants?: Constants) {
   const rows: (ObservedRow & { readonly ago: number | undefined })[] = [],
     all = certificates({ constants }),
@@ -54,7 +54,7 @@ describe('certificates in the report', () => {
   test('the true top-k of one head drops exactly δ*, and overlaps the oracle fully', async () => {
     const { found, rows } = await watched('topKOracle(slots=32)', { maxNewTokens: 5 });
     expect(found.views!.rows).toBe(4 * model.config.layers * heads()); // the last token is not fed
-    // the token itself is seen whatever its weight
+    // a token sees itself whatever its weight
     expect(found.views!.dropped.mean - found.views!.best.mean).toBeLessThan(2e-3);
     expect(found.views!.overlap.mean).toBeGreaterThan(0.96);
     expect(rows.every((r) => r.kept.includes(r.weights.length - 1))).toBe(true);
@@ -113,7 +113,7 @@ describe('certificates in the report', () => {
     const constants = all.take(ids.length),
       { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2,reuse=kv)', { maxNewTokens: 3 }, constants),
       [layer, ...rest] = found.schedules!;
-    expect(rest).toEqual([]); // of four layers the top one alone
+    expect(rest).toEqual([]); // of four layers only the top one
     expect(layer.layer).toBe(3);
     expect(layer.window!.dropped.mean).toBeCloseTo(found.views!.byLayer[3], 5);
     expect(layer.freezing!.positions).toBe(Math.floor(0.8 * ids.length) - 4);
@@ -124,7 +124,7 @@ describe('certificates in the report', () => {
         l === 3 ? window!.sinks === 4 && window!.from === Math.floor(0.8 * query) : !window || window.from === 0,
       ),
     ).toBe(true);
-    // what freezing moved in the top layer, whose input it did not change, is at most the bound of its largest key
+    // what freezing changed in the top layer, whose input stays the same, is at most the bound of its largest key
     // change
     const [plain, frozen] = [
         await watched('psaw(phi=1)', { maxNewTokens: 2 }),
@@ -136,7 +136,7 @@ describe('certificates in the report', () => {
     );
     expect(Math.max(...moved)).toBeGreaterThan(1e-3);
     expect(Math.max(...moved)).toBeLessThanOrEqual(layer.freezing!.covering + 1e-9);
-    // where the layer projects frozen states itself nothing of it moves, and the bound, which is of copied keys, is not
+    // where the layer projects frozen states itself none of them change, and the bound, which is on copied keys, is not
     // shown
     const projected = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 2 }, constants),
       alone = await watched('psaw(phi=0.2)', { maxNewTokens: 2 });
@@ -212,7 +212,7 @@ describe('over layers with a window of 8 beside a global one', () => {
     const rows = await rowsOf(gemma, 'psaw(phi=0.2)', { maxNewTokens: 12 });
     for (const { layer, positions, query, weights } of rows) {
       expect(weights.reduce((a, b) => a + b, 0)).toBeCloseTo(1, 4);
-      // what the window has passed and was not yet freed weighs nothing
+      // slots that the window has passed and that are not freed yet have no weight
       for (const [slot, p] of positions.entries()) if (query - p >= windows[layer]) expect(weights[slot]).toBe(0);
     }
     gemma.destroy();

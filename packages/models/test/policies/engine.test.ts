@@ -47,12 +47,12 @@ describe.each([
       want = golden.policies[name].kept;
     expect(kept.flat().map((set) => set.length)).toEqual(want.flat().map((set) => set.length));
     const missing = want.flatMap((heads, l) => heads.flatMap((set, g) => set.filter((p) => !kept[l][g].includes(p))));
-    // one token twice has one norm; a SnapKV boundary is 5e-6 apart
+    // two occurrences of a token have the same norm; a SnapKV boundary is 5e-6 apart
     expect(missing.length).toBeLessThanOrEqual(name === 'knorm_0.75' ? 2 : 1);
   });
 });
 
-/** Budget 48, with windows that fit in it. */
+/** Options for budget 48, with windows that fit in it. */
 const OPTIONS: Readonly<Record<string, object>> = {
   crystalcache: { recent: 16 },
   crystalcacheBreath: { recent: 16, interval: 4 },
@@ -80,7 +80,7 @@ const OPTIONS: Readonly<Record<string, object>> = {
   ),
   finch: { question: 8 },
 };
-/** Reads a file that is made by training. */
+/** A policy that reads a file made by training. */
 const TRAINED = 'learnRank';
 describe.each(policyNames.filter((name) => name !== TRAINED && compile(policyOf(name)).evicts))(
   '%s in the engine',
@@ -198,7 +198,7 @@ test.each(['taFast', 'fullTa'])(
     const own = await loadModel('embedded'),
       text = `${'The river was still and the water was cold. '.repeat(4)}The code is: 7KQ2M9XP. ${'He went down the road and did not look back. '.repeat(6)}`,
       { ids } = own.tokenizer.encode(text);
-    /** Most slots of a head after each token, and what vouchers are worth in layer 0, by position. */
+    /** Returns the most slots of a head after each token, and the vouchers' values in layer 0, by position. */
     const ran = async (policy: string) => {
       const sequence = new Sequence(own),
         most: number[] = [],
@@ -229,7 +229,7 @@ test.each(['taFast', 'fullTa'])(
     expect(Math.min(...steps)).toBeCloseTo(1, 4);
     for (const [t, at] of worth.entries())
       for (const [position, value] of sponsored)
-        if (at.has(position)) expect(at.get(position)! / (value * 0.9 ** t)).toBeCloseTo(1, 4); // has it
+        if (at.has(position)) expect(at.get(position)! / (value * 0.9 ** t)).toBeCloseTo(1, 4); // it has the voucher
     expect(worth.at(-1)!.has(sponsored[0][0])).toBe(true); // 20 tokens later
     own.destroy();
   },
@@ -345,7 +345,7 @@ test('TriAttention on a real model: queries turned back from what attention read
       }
     },
   });
-  const { q } = await decoder.project(0, decoder.embed(ids), new Uint32Array(ids.length)); // position 0 turns nothing
+  const { q } = await decoder.project(0, decoder.embed(ids), new Uint32Array(ids.length)); // no rotation at position 0
   const d = model.config.headDim;
   for (let h = 0; h < model.config.queryHeads; h++)
     flat.push(

@@ -8,11 +8,11 @@ export interface Golden {
   readonly policies: Readonly<Record<string, { readonly kept: number[][][] }>>;
 }
 
-/** The folder of a golden checkpoint. */
+/** Returns the folder of a golden checkpoint. */
 export const goldenFolder = (kind: string): string => reference(`data/goldens/${kind}`);
 export const goldenOf = (kind: string): Golden => referenceJson(`data/goldens/${kind}/golden.json`);
 
-/** The llama golden, 4 layers of 4 query heads, and its prompt. */
+/** Returns the llama golden, 4 layers of 4 query heads, and its prompt. */
 export const llamaGolden = async (): Promise<{ readonly model: HostModel; readonly ids: number[] }> => ({
   model: await loadModel(goldenFolder('llama')),
   ids: goldenOf('llama').ids,

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 const SETS = 'labels(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ topK',
   shared = (options: string): string => `view(${SETS} ∘ sharedSets(sinks=2,local=8,${options}),budget=32)`;
-/** A run with what every query head saw, and how often heads retrieved. */
+/** Runs a policy; returns what every query head saw, and how often heads retrieved. */
 async function run(text: string, maxNewTokens = 14) {
   const rows: ObservedRow[] = [],
     totals = new Map<string, number | undefined>();

@@ -8,7 +8,7 @@ import type { Budget, GenerateOptions, Model } from '../../src/index.ts';
 import { parsePolicy } from '@kv/policies';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
-// What kvpress 0.5.5 keeps on the golden checkpoints: tools/reference-models/presses_budgets.py.
+// Slots that kvpress 0.5.5 keeps on the golden checkpoints: tools/reference-models/presses_budgets.py.
 interface Kept {
   readonly kept: readonly (readonly string[])[];
   readonly tokens?: readonly number[];
@@ -34,7 +34,7 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true });
 });
 
-/** Positions of a number's bits, in hexadecimal digits. */
+/** Returns the positions of the set bits of a number in hexadecimal. */
 const positions = (hex: string): number[] =>
   Array.from(BigInt(`0x${hex}`).toString(2))
     .reverse()
@@ -59,8 +59,8 @@ const once: Readonly<Record<string, readonly [policy: string, budget?: Budget]>>
   'chunk_50_0.75': ['knorm ∘ chunks(size=50) ∘ quota', '25%'],
 };
 /**
- * Slots of two sets that are not in both, without those whose score another such slot of the other set has but for 1e-5
- * of the largest.
+ * Returns the slots that are in only one of two sets, except those whose score is within 1e-5 of the largest from that
+ * of such a slot of the other set.
  */
 function apart(ours: readonly number[], theirs: readonly number[], scores: Float32Array): readonly number[] {
   const [more, less] = [ours.filter((p) => !theirs.includes(p)), theirs.filter((p) => !ours.includes(p))],
@@ -84,7 +84,7 @@ describe.each(Object.keys(kinds).flatMap((kind) => Object.keys(once).map((name) 
         expect(kept).toEqual(want);
         return;
       }
-      // the keys of a token that comes twice have the same norm in the first layer
+      // the keys of a repeated token have the same norm in the first layer
       const sequence = new Sequence(model);
       await sequence.prefill(ids, { policies: [policy] });
       let tied = 0;
@@ -92,7 +92,7 @@ describe.each(Object.keys(kinds).flatMap((kind) => Object.keys(once).map((name) 
         for (const [g, set] of heads.entries()) {
           const theirs = want[l][g],
             odd = apart(set, theirs, (await sequence.scores(policy, l))[g]);
-          // kvpress rounds every chunk down: of 60 slots two are left, which go to the chunks that are next here
+          // kvpress rounds every chunk down: of 60 slots two are left over, which go to the chunks that are next here
           expect(odd.filter((p) => theirs.includes(p))).toEqual([]);
           expect(set).toHaveLength(text.includes('size=64') ? 120 : 60);
           expect(odd.length).toBeLessThanOrEqual(name === 'chunk_50_0.75' ? 2 : 0);

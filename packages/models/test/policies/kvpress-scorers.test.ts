@@ -11,8 +11,8 @@ import { calibrated } from './beside.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
 /**
- * What tools/reference-models/presses.py wrote: positions as bits of a hexadecimal number, scores of layer 1 in parts
- * of 100,000 of the row's largest, null where forced.
+ * Output of tools/reference-models/presses.py: positions as bits of a hexadecimal number, scores of layer 1 in parts of
+ * 100,000 of the row's largest, null where forced.
  */
 interface Press {
   readonly kept: Readonly<Record<string, readonly (readonly string[])[]>>;
@@ -52,7 +52,7 @@ const here: Readonly<Record<string, string>> = {
   kvzip_plus: 'kvzip(plus=true) ∘ modelWide ∘ topK',
   kvzip_plus_layerwise: 'kvzip(plus=true) ∘ adaKV(safeguard=0) ∘ topK',
 };
-/** Rows of a press whose boundary lies between two scores alike. */
+/** Number of rows of a press whose boundary lies between two equal scores. */
 const TIES: Readonly<Record<string, number>> = { chunk_cur: 1 };
 const models = new Map<string, { readonly model: HostModel; readonly ids: readonly number[] }>();
 beforeAll(async () => {
@@ -73,7 +73,7 @@ const positions = (bits: string): number[] => {
   const all = BigInt(`0x${bits}`);
   return Array.from({ length: LENGTH }, (_, p) => p).filter((p) => (all >> BigInt(p)) & 1n);
 };
-/** The scores that a policy selects by in one layer, on the rows that they have. */
+/** Returns the scores that a policy selects by in one layer, on the rows that they have. */
 async function scoresOf(
   model: HostModel,
   ids: readonly number[],
@@ -102,7 +102,7 @@ async function scoresOf(
   });
   return rows;
 }
-/** Whether what two sets do not share lies within 1e-5 of the row's largest score. */
+/** Returns whether the slots in only one of two sets are within 1e-5 of the row's largest score. */
 function tied(scores: readonly number[], ours: readonly number[], theirs: readonly number[]): boolean {
   const odd = [...ours.filter((p) => !theirs.includes(p)), ...theirs.filter((p) => !ours.includes(p))].map(
     (p) => scores[p],

@@ -26,7 +26,7 @@ test('what a process holds is what ledgers and scratch say, whatever policy, pro
 }, async () => {
   const model = await loadModel('embedded'),
     { maxPositions, vocab } = model.config;
-  /** Bytes of heap, array buffers and the WebAssembly memory that caches lie in. */
+  /** Returns the bytes of heap, array buffers and the WebAssembly memory that holds caches. */
   const held = async (): Promise<number> => {
     for (let i = 0; i < 3; i++) {
       collect();
@@ -43,7 +43,7 @@ test('what a process holds is what ledgers and scratch say, whatever policy, pro
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...texts),
-      fc.integer({ min: 600, max: (maxPositions >> 1) - 60 }), // some read the prompt twice
+      fc.integer({ min: 600, max: (maxPositions >> 1) - 60 }), // some policies read the prompt twice
       fc.constantFrom(undefined, 64, 300),
       fc.constantFrom('25%', '60%', '100%'),
       async (text, length, block, budget) => {

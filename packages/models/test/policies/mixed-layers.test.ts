@@ -5,10 +5,10 @@ import { generate, loadModel } from '../../src/index.ts';
 import { describe, expect, test } from 'vitest';
 import { policy as named, policyNames } from '@kv/policies';
 
-/** Of letters and stops, 110 tokens: sentences are there to be cut. */
+/** Text of letters and full stops, 110 tokens, so that there are sentences to cut at. */
 const text = Array.from('abcdefghij', (letter) => `${letter} cat sat. `).join('');
 
-/** Six layers of seven with a window of 8 and two ropes; a layer without positions; windows of 6 everywhere. */
+/** Windows of 8 in six of seven layers and two ropes; a layer without positions; windows of 6 everywhere. */
 describe.each(['gemma3', 'smollm3', 'mistral'])('%s', async (folder) => {
   const model = await loadModel(fixture(folder)),
     { ids } = model.tokenizer.encode(text),

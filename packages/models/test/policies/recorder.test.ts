@@ -47,7 +47,7 @@ it('a token leaves top-k where its rank by brute force is beyond the room', asyn
   let judged = 0;
   for (let position = 0; position < ids.length; position++)
     for (const { layer, head, stays, why } of fates(events, position)) {
-      const event = events.find((one) => one.layer === layer)!, // a fate comes of one
+      const event = events.find((one) => one.layer === layer)!, // a fate belongs to one event
         { scores = [], forced = [] } = event.steps.at(-1)!, // a selector
         each = scores.length / event.kvHeads,
         own = scores.slice(head * each, (head + 1) * each),

@@ -18,13 +18,13 @@ beforeAll(async () => {
   return beside.remove;
 });
 
-/** Evicting policies of the catalogue that this model has all files for. */
+/** The catalogue's evicting policies for which this model has all files. */
 const names = policyNames.filter((name) => name !== 'learnRank' && compile(policyOf(name)).evicts);
 const shares = fc.integer({ min: 1, max: 100 }).map((percent): `${number}%` => `${percent}%`),
   lengths = fc.oneof(fc.integer({ min: 1, max: 24 }), fc.integer({ min: 1, max: 200 }));
 const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
 
-/** First and last positions that every head must hold. */
+/** Returns the numbers of first and last positions that every head must hold. */
 function ends({ steps }: CompiledPolicy, slots: number): { first: number; last: number } {
   const all = steps.flatMap((step) => step.ends?.(slots) ?? []);
   return {
