@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
 
+/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Returns a variable as a path, with `~` expanded; an empty one counts as unset. */

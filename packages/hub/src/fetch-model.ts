@@ -19,6 +19,7 @@ import type { Route } from './proxy.ts';
 import { checkRevision, enter, findCached, repoFolder } from './snapshot.ts';
 import type { RepoFolder } from './snapshot.ts';
 
+/** Options of `fetchModel`. */
 export interface FetchOptions {
   /** Branch, tag or commit. @defaultValue `'main'` */
   readonly revision?: string;

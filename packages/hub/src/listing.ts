@@ -13,11 +13,13 @@ export interface RepoFile {
   readonly etag: string;
 }
 
+/** A commit of a repository and its files. */
 export interface Listing {
   readonly commit: string;
   readonly files: readonly RepoFile[];
 }
 
+/** A full commit hash. */
 export const COMMIT: RegExp = /^[0-9a-f]{40}$/;
 const MAX_ANSWER = 32 * 2 ** 20,
   MAX_FILES = 100_000;

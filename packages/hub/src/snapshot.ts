@@ -16,6 +16,7 @@ export interface RepoFolder {
   snapshot(commit: string): string;
 }
 
+/** Returns the paths of a repository's folder in the cache. */
 export function repoFolder(cache: string, repo: string): RepoFolder {
   const name = `models--${repo.replace('/', '--')}`,
     path = join(cache, name);

@@ -7,6 +7,7 @@ import { fastModule, wasmRuntime, UnsupportedModelError } from '@kv/engine-wasm'
 import { onnxWhereInstalled } from './onnx.ts';
 import { availableThreads } from './threads.ts';
 
+/** Options of `cpuRuntime`. */
 export interface CpuOptions {
   /**
    * Compute everything in f32, as comparisons of policies require; otherwise block-quantised weights are multiplied

@@ -16,12 +16,14 @@ import { cpuRuntime } from './cpu-runtime.ts';
 import { hostRuntime, type HostModel } from '@kv/engine';
 import { LOAD } from './options.ts';
 
+/** Options of `loadModel` on the default runtime or with an engine. */
 export interface LoadOptions extends OpenOptions {
   /** Engine that runs the model's programs, with caches on the host. @defaultValue the model runs on `cpuRuntime()` */
   readonly engine?: HostEngine | undefined;
   readonly runtime?: undefined;
 }
 
+/** Options of `loadModel` on a given runtime. */
 export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
   /** Runtime that the model runs on. @defaultValue `cpuRuntime()` */
   readonly runtime: Runtime<M>;

@@ -16,6 +16,7 @@ const CHECK_MS = 5000;
 /** Maximum starts of a job that throws an unexpected error. */
 const ATTEMPTS = 3;
 
+/** Options of `openQueue`. */
 export interface QueueOptions extends QueueAddress {
   /** Called once if jobs wait and no worker is connected. */
   readonly onNobody?: () => void;
@@ -28,6 +29,7 @@ export interface QueuedResult {
   forget(): Promise<void>;
 }
 
+/** A queue to which jobs are given. */
 export interface JobQueue {
   /**
    * Has a worker do a job. Jobs are identified by their data: asking again, from any process, joins the running job or

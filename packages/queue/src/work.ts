@@ -7,6 +7,7 @@ import type { QueueAddress } from './redis.ts';
 /** Number of workers that may end during a job before the job is blamed and fails. */
 const MOST_ENDED = 20;
 
+/** Options of `work`. */
 export interface WorkOptions extends QueueAddress {
   /** Number of jobs run at once. */
   readonly atOnce: number;

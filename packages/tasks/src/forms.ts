@@ -1,5 +1,6 @@
 import type { Random } from './random.ts';
 
+/** Form of a fact: an 8-character code or a 7-digit number. */
 export type NeedleForm = 'code' | 'number';
 /** Style of a question. `cued`: the prompt ends just before the value. `free`: it ends in a question and "Answer:". */
 export type QuestionStyle = 'cued' | 'free';

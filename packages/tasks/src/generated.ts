@@ -43,9 +43,11 @@ const generators = {
   chain,
 } satisfies Readonly<Record<string, Generator>>;
 
+/** Name of a generated task. */
 export type GeneratedTask = keyof typeof generators;
 export const generatedTasks = Object.keys(generators) as readonly GeneratedTask[];
 
+/** Options of `generateProblems`. */
 export interface GeneratedOptions extends Pick<Material, 'encode' | 'sentences' | 'tokens'> {
   readonly problems: number;
   readonly seed: number | string;

@@ -85,6 +85,7 @@ const graders = {
   },
 } satisfies Readonly<Record<string, Grader>>;
 
+/** Name of a grader. */
 export type GraderName = keyof typeof graders;
 export const graderNames = Object.keys(graders) as readonly GraderName[];
 

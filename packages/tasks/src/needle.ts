@@ -4,6 +4,7 @@ import { buildHaystack } from './haystack.ts';
 import type { Encode } from './haystack.ts';
 import { random } from './random.ts';
 
+/** Options of `needle`. */
 export interface NeedleOptions {
   readonly encode: Encode;
   /** Sentences of the text that hides the fact, from `sentencesOf`. */

@@ -1,5 +1,6 @@
 import { random, type Random } from './random.ts';
 
+/** A paired difference with its confidence interval and p-value. */
 export interface PairedDifference {
   /** Mean of all differences; a cluster's weight is its number of members. */
   readonly difference: number;
@@ -13,6 +14,7 @@ export interface PairedDifference {
   readonly p: number;
 }
 
+/** Options of a bootstrap. */
 export interface BootstrapOptions {
   /** Number of resamples. @defaultValue 10000 */
   readonly resamples?: number;

@@ -1,5 +1,6 @@
 /** Two-sided standard normal quantiles. */
 const Z = { 0.9: 1.6448536269514722, 0.95: 1.959963984540054, 0.99: 2.5758293035489004 } as const;
+/** Confidence level of an interval. */
 export type Confidence = keyof typeof Z;
 
 /** Confidence interval of a proportion, inside [0, 1]. */

@@ -1,7 +1,7 @@
 import { generateProblems, heldOutBook, sentencesOf } from '../src/index.ts';
 import type { GeneratedTask, Problem } from '../src/index.ts';
 
-/** Encodes runs of up to four letters, digits, and other characters as one token each, which is close to real tokenizers. */
+/** Encodes up to four letters, a digit, or another character as one token, which is close to real tokenizers. */
 export const encode = (text: string): { ids: readonly number[]; offsets: readonly (readonly [number, number])[] } => {
   const found = [...text.matchAll(/[A-Za-z]{1,4}|\d|[^A-Za-z\d]/g)];
   return { ids: found.map((_, i) => i), offsets: found.map(({ index, 0: piece }) => [index, index + piece.length]) };

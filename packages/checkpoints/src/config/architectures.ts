@@ -49,6 +49,7 @@ export interface Architecture {
   };
 }
 
+/** The supported `model_type` values of config.json. */
 export type ArchitectureName =
   | 'llama'
   | 'mistral'

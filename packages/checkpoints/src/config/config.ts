@@ -54,6 +54,7 @@ export interface AttentionConfig {
  * is larger.
  */
 export const mostLayers = 4096;
+/** Maximum width of a head. */
 export const mostHeadDim = 65_536;
 
 /**

@@ -45,6 +45,7 @@ export interface Checkpoint {
   close(): Promise<void>;
 }
 
+/** Options of `openCheckpoint`. */
 export interface OpenOptions extends DownloadOptions {
   /**
    * Names of a folder's files, for a server that should not be asked for others or that answers for files it does not
@@ -118,7 +119,9 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
   }));
 }
 
-/** Returns a folder's text files; those that transformers.js wants and the folder lacks are made from the configuration. */
+/**
+ * Returns a folder's text files; those that transformers.js wants and the folder lacks are made from the configuration.
+ */
 async function folderFiles(
   open: OpenFile,
   config: ModelConfig,

@@ -43,6 +43,7 @@ export function comparison(
   return undefined;
 }
 
+/** Comparison operators. */
 export const COMPARES: readonly string[] = ['==', '!=', '<', '<=', '>', '>=', 'in', 'not in'];
 
 /** Applies one of Python's operators to two values. @throws Error for unsupported operands */

@@ -34,6 +34,7 @@ export class UndefinedValue {
   }
 }
 
+/** Python's tuple. */
 export class Tuple {
   readonly items: readonly TemplateValue[];
   constructor(items: readonly TemplateValue[]) {
@@ -85,6 +86,7 @@ export class Namespace {
   readonly fields = new Map<string, TemplateValue>();
 }
 
+/** Keyword arguments of a call. */
 export type Keywords = ReadonlyMap<string, TemplateValue>;
 
 /** A function, a method or a macro. */
@@ -170,6 +172,7 @@ export function lengthOfValue(value: TemplateValue): number | undefined {
   return value instanceof TemplateText ? value.text.length : undefined;
 }
 
+/** Returns whether Python holds a value for true. */
 export function truthy(value: TemplateValue): boolean {
   return number(value) !== undefined ? number(value) !== 0 : value !== null && lengthOfValue(value) !== 0;
 }
