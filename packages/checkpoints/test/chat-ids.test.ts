@@ -33,8 +33,8 @@ const fixtures = readdirSync(fixture('tokenizers/')).map(
 );
 /**
  * Makes the turn tokens non-special and matched in normalised text, as some files have them. Not for Llama 2's
- * tokenizer: its normalizer puts a space before each, so that the space before it, even a user's, would be part of the
- * token.
+ * tokenizer: its normalizer puts a space before each, so that the space before it, even a user's, would be
+ * part of the token.
  */
 const loosened = (json: Json): Json => ({
   ...json,

@@ -6,8 +6,8 @@ import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { expectOffsets } from '@kv/model-testing/offsets';
 
 /**
- * The Rust library's encoding of a text; offsets in pairs of UTF-16 units; `literal` neither reads nor adds special
- * tokens.
+ * The Rust library's encoding of a text; offsets in pairs of UTF-16 units; `literal` neither reads
+ * nor adds special tokens.
  */
 interface Case {
   readonly text: string;

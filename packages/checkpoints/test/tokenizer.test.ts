@@ -9,8 +9,8 @@ const names = ['data/goldens/llama/tokenizer.json', 'data/models/retriever-1.3m/
 const load = (path: string): Tokenizer => createTokenizer(sharedJson(path), path);
 
 /**
- * Letters of one to four bytes, joined and combining characters, spaces, digits, and text that only resembles special
- * tokens.
+ * Letters of one to four bytes, joined and combining characters, spaces, digits, and text that
+ * only resembles special tokens.
  */
 const texts = fc.string({
   unit: fc.oneof(

@@ -20,8 +20,8 @@ const setsOf = ({ layers, visible }: Decision): readonly string[] =>
     rows.map((set, r) => `layer ${l}, row ${r}: ${set.join(' ')}`),
   );
 /**
- * Maximum tries of perturbed scores. Scores that tie exactly across layers leave many choices; only differing sets cost
- * tries.
+ * Maximum tries of perturbed scores. Scores that tie exactly across layers leave many choices; only
+ * differing sets cost tries.
  */
 const TRIES = 400;
 

@@ -33,8 +33,8 @@ const startHash: StartHash = (kind) => {
 };
 
 /**
- * Downloads one file into its blob, resuming an earlier attempt. The blob's name appears only once the checksum is
- * right.
+ * Downloads one file into its blob, resuming an earlier attempt. The blob's name appears only once
+ * the checksum is right.
  * @throws KvError in one sentence; the signal's reason when aborted, with the bytes so far kept
  */
 export async function downloadBlob(hub: Hub, wanted: BlobRequest, meter: Meter): Promise<void> {

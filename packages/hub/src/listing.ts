@@ -87,8 +87,8 @@ function checkedFile(
 }
 
 /**
- * Returns a fetch for the library with this package's token rule, retries, timeouts and sentences, and a limit on
- * length.
+ * Returns a fetch for the library with this package's token rule, retries, timeouts and sentences, and
+ * a limit on length.
  */
 const apiFetch =
   (hub: Hub, repo: string, revision: string): typeof fetch =>

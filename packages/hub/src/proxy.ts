@@ -13,8 +13,8 @@ const variable = (env: Environment, name: string): string => env[name.toLowerCas
 
 /**
  * Returns a route through the proxies of `HTTP_PROXY` and `HTTPS_PROXY`, except for the hosts of `NO_PROXY`. It uses
- * undici, the core of Node's own fetch, since that does not read these variables in Node 20. Without them it is Node's
- * fetch.
+ * undici, the core of Node's own fetch, since that does not read these variables in Node 20. Without them
+ * it is Node's fetch.
  * @throws KvError for a proxy that is not an http(s) URL, or if undici is not installed
  */
 export async function routeOf(env: Environment): Promise<Route> {

@@ -51,8 +51,8 @@ beforeAll(async () => {
 }, 60_000);
 
 /**
- * A row with a different set is a tie only if float64 scores of all differing slots are within 1e-5 of the row's
- * largest.
+ * A row with a different set is a tie only if float64 scores of all differing slots are within 1e-5
+ * of the row's largest.
  */
 function isTie(scores: readonly number[], ours: readonly number[], theirs: readonly number[]): boolean {
   const finite = scores.filter(Number.isFinite),

@@ -168,8 +168,8 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
 const sum = (a: Float64Array, b: Float64Array): Float64Array => a.map((v, i) => v + b[i]);
 
 /**
- * Returns the scores that the named policies give to the entries of a layer, `[kvHead][slot]`; forced slots get
- * Infinity.
+ * Returns the scores that the named policies give to the entries of a layer, `[kvHead][slot]`;
+ * forced slots get Infinity.
  */
 export const scores64: Readonly<
   Record<

@@ -46,8 +46,8 @@ test('weights are read a layer at a time, each once, and dropped before the next
     'finish 2',
     'head',
   ]);
-  // the weights between one layer's attention and the next one's: four norms, the output product, gate|up, down, q|k|v,
-  // f16
+  // the weights between one layer's attention and the next one's: four norms, the output product,
+  // gate|up, down, q|k|v, f16
   expect(most).toBe(2 * (4 * 32 + 32 * 32 + 3 * 48 * 32 + 64 * 32));
   decoder.destroy();
 });

@@ -178,8 +178,8 @@ test.each(['gemma3', 'smollm3'] as const)(
       near = new Sequence(model, undefined, { window: 24 });
     await near.prefill(prompt, { policy, budget: 10 });
     for (const token of ids(9, 7)) await near.step(token, 5);
-    // Rotations are relative: feeding the kept tokens at the positions that they were moved to differs only by their
-    // history.
+    // Rotations are relative: feeding the kept tokens at the positions that they were moved to differs
+    // only by their history.
     const rebuilt = new Sequence(model);
     await rebuilt.prefill(prompt, { policy, budget: 10 });
     for (const token of ids(9, 7)) await rebuilt.step(token, 5);

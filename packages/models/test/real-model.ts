@@ -40,8 +40,8 @@ export async function expectLogits({ decoder }: HostModel, { ids, logits }: Case
 }
 
 /**
- * Checks the greedy answer, as tokens and as text. There is no near-tie: a deviation within `TOLERANCE` cannot change a
- * token.
+ * Checks the greedy answer, as tokens and as text. There is no near-tie: a deviation within `TOLERANCE`
+ * cannot change a token.
  */
 export async function expectAnswer(
   model: Model,

@@ -14,8 +14,8 @@ export interface WorkOptions extends QueueAddress {
   /** Seconds after which the jobs of a worker that is gone go to another. */
   readonly lease: number;
   /**
-   * Does a job, whose data may be anything. A KvError is reported to the caller; any other error makes another worker
-   * try.
+   * Does a job, whose data may be anything. A KvError is reported to the caller; after any other error the job is
+   * tried again, by any worker.
    */
   readonly run: (data: unknown) => Promise<object>;
   /** Ends the work; running jobs go back to the queue. */

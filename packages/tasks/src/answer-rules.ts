@@ -10,8 +10,8 @@ export interface AnswerRule {
 
 /**
  * Rules by style of question. `cued`: the answer is exactly the value. `free`: the model answers in its own words ("The
- * Sofia code is: XK7M9P2Q"), so the answer is right if it names the value, and the caller stops at the model's end of
- * turn.
+ * Sofia code is: XK7M9P2Q"), so the answer is right if it names the value, and the caller stops at the
+ * model's end of turn.
  */
 export const answerRules: Readonly<Record<QuestionStyle, AnswerRule>> = {
   cued: { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP, right: exactMatch },

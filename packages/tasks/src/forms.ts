@@ -47,8 +47,8 @@ export const HELD_OUT_KEYS: readonly string[] = (
 ).split(' ');
 
 /**
- * Draws `count` facts of one form with distinct keys and values. In half of the draws of codes, the first key is
- * "secret".
+ * Draws `count` facts of one form with distinct keys and values. In half of the draws of codes, the
+ * first key is "secret".
  */
 export function drawFacts(random: Random, form: NeedleForm, count: number, absentFrom: string): readonly Fact[] {
   const keys = random.sample(HELD_OUT_KEYS, count);

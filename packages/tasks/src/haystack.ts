@@ -84,8 +84,8 @@ function run(
 }
 
 /**
- * Returns the end of a sentence that is `tokens` tokens long, cut at a word if `wholeWords`; undefined if there is
- * none.
+ * Returns the end of a sentence that is `tokens` tokens long, cut at a word if `wholeWords`; undefined
+ * if there is none.
  */
 function suffix(
   sentence: string,

@@ -1,8 +1,8 @@
 import type { Encode } from '../src/index.ts';
 
 /**
- * A tokenizer like the embedded model's: `<s>` first, digits and capitals separate, words in pieces of up to five
- * letters.
+ * A tokenizer like the embedded model's: `<s>` first, digits and capitals separate, words in pieces of
+ * up to five letters.
  */
 export const encode: Encode = (text, { special = true } = {}) => {
   const offsets: [number, number][] = special ? [[0, 0]] : [];

@@ -11,8 +11,8 @@ interface ChatModel {
 
 /**
  * Returns the ids of a conversation, rendered by the model's chat template. Text of the conversation never becomes a
- * control token, whatever it contains and whatever the template makes of it: contents, names, calls and tools stay
- * text.
+ * control token, whatever it contains and whatever the template makes of it: contents, names, calls
+ * and tools stay text.
  * @param options what the template gets in addition to the messages; by default the rendered text ends with the
  * beginning of an answer
  * @throws KvError for a model without a chat template, or a conversation that the template rejects

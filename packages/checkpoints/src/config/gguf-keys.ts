@@ -115,8 +115,8 @@ const ofFile: Readonly<Record<string, readonly unknown[]>> = {
 const changing: readonly string[] = ['adapter.', 'clip.', 'diffusion.', 'xielu.', 'general.tensor_extra.'];
 
 /**
- * Checks that every key with the architecture's prefix is read or has no effect; an unknown key may change what is
- * computed.
+ * Checks that every key with the architecture's prefix is read or has no effect; an unknown key may
+ * change what is computed.
  * @throws KvError for the first key that this decoder does not support
  */
 export function expectKnown(metadata: JsonFields, kind: Architecture, where: string): void {

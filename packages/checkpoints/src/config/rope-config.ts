@@ -187,8 +187,8 @@ function yarnFields(rope: JsonFields, maxPositions: number, where: string): Yarn
 }
 
 /**
- * Llama 3.1's scaling: long wavelengths are slowed by `factor`, short ones are unchanged, those between are
- * interpolated.
+ * Llama 3.1's scaling: long wavelengths are slowed by `factor`, short ones are unchanged,
+ * those between are interpolated.
  */
 function llama3({ theta, rotary }: RopeConfig, rope: JsonFields, where: string): number[] {
   const [factor, low, high] = [

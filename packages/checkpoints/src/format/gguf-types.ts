@@ -7,8 +7,8 @@ export interface GgmlType {
 }
 
 /**
- * Types that cannot be read, listed for their size in a file: name, numbers and bytes of a block (ggml.h,
- * ggml-common.h).
+ * Types that cannot be read, listed for their size in a file: name, numbers and bytes of
+ * a block (ggml.h, ggml-common.h).
  */
 const others: Readonly<Record<number, readonly [string, number, number]>> = {
   9: ['Q8_1', 32, 36],

@@ -5,8 +5,8 @@ import { tensorTypes, type TensorType } from './tensor-types.ts';
 /** One tensor of a file: row-major, the last dimension contiguous. */
 export interface TensorEntry {
   /**
-   * Type as the file names it: one of `tensorTypes`, or one that cannot be read (I64, IQ2_XS); `weightType` checks
-   * which.
+   * Type as the file names it: one of `tensorTypes`, or one that cannot be read (I64,
+   * IQ2_XS); `weightType` checks which.
    */
   readonly type: string;
   readonly shape: readonly number[];

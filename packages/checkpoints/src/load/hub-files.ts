@@ -20,8 +20,8 @@ type Files = readonly (readonly [name: (typeof HUB_FILES)[number], text: string]
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
 /**
- * Returns the files that transformers.js requests in addition to config.json and tokenizer.json, derived from the
- * configuration.
+ * Returns the files that transformers.js requests in addition to config.json and tokenizer.json,
+ * derived from the configuration.
  * @param text returns a token's text
  */
 export const wantedFiles = (

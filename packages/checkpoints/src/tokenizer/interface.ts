@@ -12,8 +12,8 @@ export interface EncodeOptions {
   /** Whether the tokenizer's own post-processor may add tokens; nothing else ever does. @defaultValue true */
   readonly special?: boolean;
   /**
-   * Whether a special token that is written in the text becomes its id. Set false for untrusted text, so that it stays
-   * text.
+   * Whether a special token that is written in the text becomes its id. Set false for untrusted text, so
+   * that it stays text.
    * @defaultValue true
    */
   readonly parse?: boolean;

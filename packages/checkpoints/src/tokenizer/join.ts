@@ -2,8 +2,8 @@ import type { Pausable } from './paused.ts';
 import type { WorkLimit } from './work.ts';
 
 /**
- * Returns the rank of joining `text[start, middle)` and `text[middle, end)`, 0 joined first; `undefined` if they cannot
- * be.
+ * Returns the rank of joining `text[start, middle)` and `text[middle, end)`, 0 joined first; `undefined`
+ * if they cannot be.
  */
 export type PairRank = (text: string, start: number, middle: number, end: number) => number | undefined;
 

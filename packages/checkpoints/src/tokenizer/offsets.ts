@@ -63,8 +63,8 @@ export function tokenOffsets(
 }
 
 /**
- * Returns the UTF-8 bytes of a well-formed text and, for each byte and the end, the code unit at which its character
- * starts.
+ * Returns the UTF-8 bytes of a well-formed text and, for each byte and the end, the code unit at
+ * which its character starts.
  */
 function utf8(text: string): { bytes: Uint8Array; unit: Uint32Array } {
   const bytes = new TextEncoder().encode(text);

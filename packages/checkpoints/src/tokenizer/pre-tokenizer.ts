@@ -11,8 +11,8 @@ import { inTurn, splitter, type WordCutter } from './words.ts';
 export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 /**
- * A pre-tokenizer in two halves: what it adds to or changes in the text, which offsets must track, and how it cuts the
- * rest.
+ * A pre-tokenizer in two halves: what it adds to or changes in the text, which offsets must track, and how
+ * it cuts the rest.
  */
 export interface PreTokenizer extends WordSplitting {
   readonly prepare: NormalizerStep;

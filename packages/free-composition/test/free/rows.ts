@@ -62,8 +62,8 @@ export function count(of?: string | readonly string[]): number {
 }
 
 /**
- * Yields every row with any scorer, any selector and any choice at these places, and the first choice, none, at the
- * others.
+ * Yields every row with any scorer, any selector and any choice at these places, and the first choice,
+ * none, at the others.
  */
 export function* product(kinds: readonly string[], at = 0, row: Row = []): Generator<Row> {
   if (at === places.length) {

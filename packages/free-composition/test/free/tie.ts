@@ -30,8 +30,8 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
   };
 }
 /**
- * Returns the same cache with every weight, key and value raised by up to `TIE` of itself, for scores inside another
- * piece.
+ * Returns the same cache with every weight, key and value raised by up to `TIE` of itself, for
+ * scores inside another piece.
  */
 export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
   const next = numbersOf(seed),

@@ -73,8 +73,8 @@ export async function outcome<T>(load: () => Promise<T>): Promise<T | undefined>
 
 /**
  * Runs `load`, which returns whether an input was loaded, on many inputs. Some must load and some must not, or the
- * inputs test nothing. The process may use at most 1 GiB more memory than before, which trusting a wrong length would
- * exceed.
+ * inputs test nothing. The process may use at most 1 GiB more memory than before, which trusting a
+ * wrong length would exceed.
  */
 export async function hostile<T>(
   input: fc.Arbitrary<T>,

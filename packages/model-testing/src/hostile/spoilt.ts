@@ -90,8 +90,8 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
 );
 
 /**
- * Returns the bytes, half the time after one to three edits: bit flips, digits, counts, cuts, pieces added, removed or
- * moved.
+ * Returns the bytes, half the time after one to three edits: bit flips, digits, counts, cuts, pieces
+ * added, removed or moved.
  */
 export function spoil(bytes: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
   return fc

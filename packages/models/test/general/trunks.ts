@@ -1,8 +1,8 @@
 import { selector } from '@kv/core';
 
 /**
- * Keeps whole units from the best down, and the best tokens of the unit that no longer fits (branch dissolution's two
- * levels).
+ * Keeps whole units from the best down, and the best tokens of the unit that no longer fits
+ * (branch dissolution's two levels).
  */
 export const twoLevel = selector('twoLevel', {}, ({ ops, at, scores, units, unitScores, budgets, ...masks }) => {
   const rows = budgets.shape[0],

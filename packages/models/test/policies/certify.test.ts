@@ -124,8 +124,8 @@ describe('certificates in the report', () => {
         l === 3 ? window!.sinks === 4 && window!.from === Math.floor(0.8 * query) : !window || window.from === 0,
       ),
     ).toBe(true);
-    // what freezing changed in the top layer, whose input stays the same, is at most the bound of its largest key
-    // change
+    // what freezing changed in the top layer, whose input stays the same, is at most the bound of
+    // its largest key change
     const [plain, frozen] = [
         await watched('psaw(phi=1)', { maxNewTokens: 2 }),
         await watched('psaw(phi=1) ∘ etf(psi=0.2,reuse=kv)', { maxNewTokens: 2 }),
@@ -136,8 +136,8 @@ describe('certificates in the report', () => {
     );
     expect(Math.max(...moved)).toBeGreaterThan(1e-3);
     expect(Math.max(...moved)).toBeLessThanOrEqual(layer.freezing!.covering + 1e-9);
-    // where the layer projects frozen states itself none of them change, and the bound, which is on copied keys, is not
-    // shown
+    // where the layer projects frozen states itself none of them change, and the bound, which is on copied
+    // keys, is not shown
     const projected = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 2 }, constants),
       alone = await watched('psaw(phi=0.2)', { maxNewTokens: 2 });
     expect(projected.found.schedules!.map(({ freezing }) => freezing)).toEqual([undefined]);

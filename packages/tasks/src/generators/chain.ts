@@ -6,8 +6,8 @@ const GIVEN = 4;
 
 /**
  * Generates a problem solved step by step, with as many steps as `tokens` allows, at most 22: sums and differences of
- * digits mod 10, stated in random order. Every step reads the variable before it and any earlier one, so each step is
- * needed.
+ * digits mod 10, stated in random order. Every step reads the variable before it and any earlier one, so
+ * each step is needed.
  */
 export function chain({ encode, tokens, draw }: Material): NewProblem {
   const most = LETTERS.length - GIVEN,

@@ -42,7 +42,6 @@ export const retrievalScore = (answer: string, truth: string): number =>
 export function classification(answer: string, truth: string, classes: readonly string[]): number {
   const named = classes.filter((one) => answer.includes(one));
   // LongBench removes parts of the true name from the list while iterating over it, which skips the one after each
-  // removal
   for (let i = 0; i < named.length; i++) {
     const one = named[i];
     if (truth.includes(one) && one !== truth) named.splice(named.indexOf(one), 1);

@@ -2,8 +2,8 @@
 const POPULAR_FROM = 200;
 
 /**
- * Returns the similarity of two texts as Python's difflib defines it: 2·matched / (length of both), by the blocks they
- * share.
+ * Returns the similarity of two texts as Python's difflib defines it: 2·matched / (length of both), by
+ * the blocks they share.
  */
 export function ratio(a: string, b: string): number {
   const [x, y] = [[...a], [...b]],

@@ -3,8 +3,8 @@ import type { Expression } from './expression.ts';
 
 /**
  * A product of powers: symbols to integer powers, primes to powers between 0 and 1 (√12 is 2 · 3^(1/2)), and `i` to at
- * most the first. Such products are linearly independent over the rationals, so two sums of them are equal only term by
- * term.
+ * most the first. Such products are linearly independent over the rationals, so two sums of them are equal
+ * only term by term.
  */
 interface Term {
   readonly coefficient: Fraction;
