@@ -16,7 +16,7 @@ const bytes = (fallback: number, says: string): Option<number> =>
     want: 'a positive whole number of bytes',
   });
 
-/** What bounds a request and a reader. */
+/** Options that limit requests and slow readers. */
 export const LIMITS = {
   bodyBytes: bytes(4 * 2 ** 20, 'Bytes of a body.'),
   headerBytes: bytes(16 * 2 ** 10, 'Bytes of all headers.'),
@@ -35,7 +35,7 @@ export const LIMITS = {
 };
 export interface Limits extends OptionValues<typeof LIMITS> {}
 
-/** The policy of a request's caches: fields of a request, and what it is by default. */
+/** The policy options, which are also fields of a request. */
 export const POLICY = {
   policy: GENERATE.policy,
   budget: GENERATE.budget,

@@ -26,24 +26,26 @@ import type { JobEvent } from './run/job.ts';
 import { textBytes } from './run/need.ts';
 import { Scheduler } from './run/scheduler.ts';
 
-/** A server that is ready to listen. */
+/** A configured server; call `listen` to start it. */
 export interface Server {
-  /** Gives the address. @throws KvError for a host beyond loopback without keys */
+  /** Starts listening and returns the address. @throws KvError for a host other than loopback without keys */
   listen(at: { readonly host?: string; readonly port: number }): Promise<string>;
-  /** Takes no more requests, lets those that run go on for so many milliseconds, then cuts them. */
+  /** Refuses new requests, waits `graceMs` milliseconds for running ones, then aborts them. @defaultValue 10,000 */
   close(graceMs?: number): Promise<void>;
-  /** Bytes of the one budget now. */
+  /** Current memory figures in bytes, as `/status` reports them. */
   readonly memory: Readonly<Record<string, number>>;
-  /** Prompts that wait and that are read, and answers that are generated, now. */
+  /** Current counts: prompts queued, prompts being read, answers being generated. */
   readonly prompts: { readonly waiting: number; readonly reading: number; readonly answering: number };
 }
 
-/** Bytes of a body that nothing is promised for. */
+/** Bodies up to this many bytes are read without a memory reservation. */
 const FREE = 2 ** 14;
 const LOOPBACK = new Set(['127.0.0.1', '::1', '[::1]', 'localhost']);
 const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
-/** A server with the OpenAI protocol over one model. @throws KvError for memory that holds no pass */
+/**
+ * Creates a server that speaks the OpenAI protocol for one model. @throws KvError where `memory` holds no forward pass
+ */
 export function createServer(options: ServerOptions): Server {
   const { model, name, memory, budget, block, every, fixedPolicy, keys, redact, ...given } = settleOwn(
       'createServer',
@@ -104,7 +106,7 @@ export function createServer(options: ServerOptions): Server {
   const admits = keys && keyCheck(keys);
   const held = new WeakMap<FastifyRequest, () => void>(),
     characters = reader.charactersOf(Math.max(maxPromptTokens, model.config.maxPositions));
-  /** The text of a request was read: it is not kept beside its ids. */
+  /** Drops the text of a request once it is tokenized, and releases its reservation. */
   const letGo = (request: FastifyRequest): void => {
     const { body } = request as FastifyRequest<{ Body: Record<string, unknown> }>;
     delete body.prompt;
@@ -112,11 +114,11 @@ export function createServer(options: ServerOptions): Server {
     held.get(request)?.();
   };
   app.addHook('onRequest', async (request, reply) => {
-    request.raw.socket.setTimeout(0); // a kept connection has that of the answer before
+    request.raw.socket.setTimeout(0); // a kept-alive connection still has the timeout of its previous answer
     reply.header('x-request-id', request.id);
     expectHeaders(request);
     const length = request.method === 'POST' ? Number(request.headers['content-length'] ?? bodyBytes) : 0;
-    // one that is longer is refused unread
+    // longer bodies are refused unread
     if (length > FREE && length <= bodyBytes) {
       const give = await scheduler.requests.hold(textBytes(length, characters), goneSignal(request, reply));
       held.set(request, give);
@@ -129,10 +131,10 @@ export function createServer(options: ServerOptions): Server {
           code: 'invalid_api_key',
         });
     } else if (!LOOPBACK.has(request.hostname))
-      // A page that was led here by its own name server would be of the same origin.
+      // DNS rebinding: a page whose own name resolves to this server would be same-origin.
       throw new Refusal('the server is spoken to as localhost', { status: 403, code: 'wrong_host' });
   });
-  // Once all is said, a reader that takes nothing more is not waited for.
+  // After the whole answer is written, a reader that takes nothing times out.
   const waitForReader = ({ raw }: FastifyReply): void => void raw.socket?.setTimeout(readerMs);
   app.addHook('onSend', async (_, reply, payload) => {
     if (!(payload instanceof Readable)) waitForReader(reply);
@@ -169,7 +171,7 @@ export function createServer(options: ServerOptions): Server {
     return listed;
   });
 
-  /** Answers the prompts of a request, which are read once all else about it is known to be right. */
+  /** Answers a request; its prompts are tokenized only after everything else about it was validated. */
   const answer = async (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -187,7 +189,7 @@ export function createServer(options: ServerOptions): Server {
       answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
       evicts = way.policy?.evicts === true && way.block !== undefined;
     scheduler.expectRoom();
-    // what was held for the body is given back before more is waited for
+    // releases the body's reservation before waiting for anything else
     const prompts = await read({
       ...(evicts
         ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
@@ -198,7 +200,7 @@ export function createServer(options: ServerOptions): Server {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       const decoder = model.tokenizer.streamDecoder(),
-        echoed = echo ? (text ?? ids.map((id) => decoder.push(id)).join('')) : ''; // a character that ids leave incomplete begins the answer
+        echoed = echo ? (text ?? ids.map((id) => decoder.push(id)).join('')) : ''; // an incomplete character at the end of the ids begins the answer
       return {
         ids,
         policy: of,
@@ -296,13 +298,13 @@ export function createServer(options: ServerOptions): Server {
   };
 }
 
-/** Lines of the log with every text in them redacted, messages and traces too. */
+/** Redacts every string in a JSON log line, messages and stack traces included. */
 const redactedLine =
   (redact: (text: string) => string) =>
   (line: string): string =>
     `${JSON.stringify(JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? redact(value) : value)))}\n`;
 
-/** What the operator says must be possible too. @throws KvError */
+/** Checks the operator's defaults like a request's fields. @throws KvError */
 function expectPossible(way: () => unknown): void {
   try {
     way();
@@ -312,7 +314,7 @@ function expectPossible(way: () => unknown): void {
   }
 }
 
-/** @throws Refusal for another model than this one */
+/** @throws Refusal for a model other than the served one */
 function expectModel(asked: string | undefined, name: string): void {
   if (asked !== undefined && asked !== name)
     throw new Refusal(`the model '${asked}' is not here: expected '${name}'`, {
@@ -322,7 +324,7 @@ function expectModel(asked: string | undefined, name: string): void {
     });
 }
 
-/** The same events, once the first is there; what fails before is thrown here. */
+/** Waits for the first event, so that an early failure is thrown here, then yields all events. */
 async function begun(events: AsyncIterable<JobEvent>): Promise<AsyncIterable<JobEvent>> {
   const all = events[Symbol.asyncIterator](),
     first = await all.next();

@@ -6,22 +6,22 @@ import { refusalOf } from '../protocol/refusal.ts';
 import type { StopReason } from '../run/choice.ts';
 import type { JobEvent, Usage } from '../run/job.ts';
 
-/** What the answer to a request is made of. */
+/** What a response is built from. */
 export interface ResponseSource {
   readonly kind: 'chat' | 'completion';
   readonly model: Pick<Model, 'tokenizer'>;
   readonly name: string;
   readonly n: number;
-  /** By prompt: its text, where it stands before the answer, and its ids. */
+  /** For each prompt: its text, if it is echoed, and its ids. */
   readonly prompts: readonly { readonly echoed: string; readonly ids: readonly number[] }[];
   readonly logprobs: boolean;
-  /** What the caches went by. */
+  /** The policy of the caches, as text. */
   readonly policy: string;
   readonly budget: number | string | undefined;
   readonly includeUsage: boolean;
 }
 
-/** Something to say about one choice. */
+/** A delta of one choice. */
 interface Piece {
   readonly index: number;
   readonly text: string;
@@ -29,7 +29,7 @@ interface Piece {
   readonly finish: StopReason | null;
 }
 
-/** Events of a request as pieces of its choices, and in the end what it took. */
+/** Turns the events of a request into deltas of its choices; appends the usage of each prompt to `usage`. */
 async function* pieces(
   { model: { tokenizer }, n, prompts }: ResponseSource,
   events: AsyncIterable<JobEvent>,
@@ -75,7 +75,7 @@ const usageOf = (all: readonly Usage[]): object => {
     dropped_slots: sum(all, (u) => u.droppedSlots),
   };
 };
-/** What the caches went by, what events noted, and which cache an echoed prompt was scored under. */
+/** Builds the `kv` field: policy, budget, notes, and the cache that an echoed prompt was scored under. */
 const kvOf = ({ policy, budget, logprobs, prompts }: ResponseSource, usage: readonly Usage[]): object => ({
   policy,
   ...(budget !== undefined && { budget }),

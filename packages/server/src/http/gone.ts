@@ -2,14 +2,13 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** Requests of a connection that are not answered yet. */
+/** Unanswered requests of each connection. */
 const open = new WeakMap<Socket, Set<AbortController>>();
 const signals = new WeakMap<ServerResponse, AbortSignal>();
 
 /**
- * Aborts once nobody is there to read the answer to a request: its answer was broken off, or its connection closed. An
- * answer that waits behind others on a connection does not hear of the connection's end by itself. It also aborts once
- * the answer has been taken.
+ * Returns a signal that aborts once the client is gone (response aborted or connection closed) or the answer was sent.
+ * Pipelined answers that wait for earlier ones get no close event of their own, so the connection is watched.
  */
 export function goneSignal({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal {
   const known = signals.get(raw);

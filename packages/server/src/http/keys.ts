@@ -3,7 +3,10 @@ import { KvError } from '@kv/core';
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 
-/** The keys of a file: one a line, empty lines and those that begin with # left out. @throws KvError where none is left */
+/**
+ * Parses a key file: one key per line, skipping empty lines and those that begin with #. @throws KvError where none is
+ * left
+ */
 export function readKeys(text: string, file: string): readonly string[] {
   const keys = text
     .split(/\r?\n/)
@@ -13,7 +16,7 @@ export function readKeys(text: string, file: string): readonly string[] {
   return keys;
 }
 
-/** Whether an `Authorization` header holds one of the keys; takes as long for any header of a length. */
+/** Returns a constant-time check of whether an `Authorization` header holds one of the keys. */
 export function keyCheck(keys: readonly string[]): (header: string | undefined) => boolean {
   const known = keys.map(digest);
   return (header = '') => {

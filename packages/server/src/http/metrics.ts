@@ -4,7 +4,7 @@ import type { Scheduler } from '../run/scheduler.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** What is counted, as Prometheus reads it. */
+/** Prometheus metrics of a server. */
 export interface Metrics {
   readonly registry: Registry;
   readonly observed: SchedulerObserver;
@@ -99,8 +99,8 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
 }
 
 /**
- * Bytes of the one budget: the limit; those promised to prompts, answers and the text of requests, scratch among them;
- * the most that were promised and kept as prefixes together; and what is held now, part by part and in all.
+ * Returns memory figures in bytes: `limit`; `promised` to prompts, answers and request text, scratch included; `peak`,
+ * the most promised and kept as prefixes together; and what is held now, by part and in total.
  */
 export function memoryOf({ pool, scratch, prefixes, sequenceBytes, workingBytes }: Scheduler) {
   const held = { prefixes: prefixes.bytes, sequences: sequenceBytes, requests: pool.requests, working: workingBytes };

@@ -1,4 +1,7 @@
-/** What the page may do: its own script and style, requests to where it came from, and no text as code or HTML. */
+/**
+ * Content security policy of the page: its own script and style, requests to its own origin, and no text as code or
+ * HTML.
+ */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'Content-Security-Policy': [
     "default-src 'none'",

@@ -3,12 +3,12 @@ import { Refusal, refusalOf } from '../protocol/refusal.ts';
 import { schemaRefusal } from '../protocol/schema.ts';
 import type { SchemaError } from '../protocol/schema.ts';
 
-/** Lists and objects within one another in a body. The protocol has seven. */
+/** Maximum nesting depth of a body. The protocol needs seven. */
 const DEPTH = 32;
 
 export const pathOf = ({ url }: Pick<FastifyRequest, 'url'>): string => url.split('?', 1)[0] ?? '';
 
-/** Headers that mean something once: of two of them, those who pass a request on may go by another than this server. */
+/** Headers that must be unique: given two, a proxy and this server may disagree about which one counts. */
 const SINGLE = ['host', 'authorization', 'content-type', 'content-length', 'content-encoding'];
 
 /** @throws Refusal for a header that is there twice, or a body in an encoding */
@@ -24,7 +24,7 @@ export function expectHeaders({ raw: { rawHeaders }, headers }: FastifyRequest):
     );
 }
 
-/** Bodies are JSON in UTF-8; fields that are null are as if left out, at any depth. */
+/** Parses bodies as JSON in UTF-8 and drops fields that are null, at any depth. */
 export function readJson(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
@@ -44,7 +44,7 @@ export function readJson(app: FastifyInstance): void {
   });
 }
 
-/** Takes fields that are null out of a value, where it lies. Gives false for one that is too deep. */
+/** Deletes null fields in place. Returns false for a value nested too deeply. */
 function dropNulls(value: unknown): boolean {
   let level: object[] = typeof value === 'object' && value !== null ? [value] : [];
   for (let depth = 0; level.length > 0; depth++) {
@@ -64,7 +64,7 @@ function dropNulls(value: unknown): boolean {
   return true;
 }
 
-/** Whatever goes wrong is the protocol's error object. */
+/** Makes every error a response with the protocol's error object. */
 export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
   app.setNotFoundHandler((request) => {
     throw new Refusal(`there is nothing at ${request.method} ${pathOf(request).slice(0, 100)}`, { status: 404 });
@@ -78,7 +78,7 @@ export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
   });
 }
 
-/** What went wrong as a refusal, whatever it is. */
+/** Converts any error to a refusal. */
 export function refusalFor(error: FastifyError, { headers }: FastifyRequest, bodyBytes: number): Refusal {
   try {
     if (error instanceof Refusal) return error;

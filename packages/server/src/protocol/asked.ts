@@ -11,21 +11,19 @@ import { POLICY } from '../options.ts';
 import { Refusal } from './refusal.ts';
 import type { CommonRequest } from './schema.ts';
 
-/** How prompts are read where a request does not say. */
+/** Defaults for fields that a request leaves out. */
 export interface Defaults {
   readonly policy?: Policy | undefined;
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   readonly every?: number | undefined;
-  /** Requests may not say otherwise. */
+  /** Whether requests may not override them. */
   readonly fixed: boolean;
-  /** What their policies may name. */
+  /** Pieces that a request's policy may name. */
   readonly registry: Registry;
 }
 
-/**
- * What requests may name of a registry: all but what takes a regular expression, which could be one that never ends.
- */
+/** Returns a registry without the pieces that take a regular expression, since a client's could run for ever. */
 export const nameable = (registry: Registry): Registry => {
   const safe = entries(registry).filter(({ factory: { description } }) =>
     Object.values(description.options).every(({ form }) => form.want !== 'a regular expression'),
@@ -40,7 +38,10 @@ export const nameable = (registry: Registry): Registry => {
 
 const EXTENSIONS = Object.keys(POLICY) as readonly (keyof typeof POLICY)[];
 
-/** A prompt's way, by its request or by default. @throws Refusal or KvError naming the field that cannot be */
+/**
+ * Returns the policy of a request's sequences, with defaults applied. @throws Refusal or KvError naming the invalid
+ * field
+ */
 export function wayOf(
   request: CommonRequest,
   defaults: Defaults,
@@ -70,7 +71,7 @@ export function wayOf(
   return { of, policy, ...(policy.evicts && { budget, block, every }) };
 }
 
-/** @throws Refusal for a budget that the policy lacks or can never keep */
+/** @throws Refusal for a budget that is missing or that the policy can never keep */
 function expectKept(policy: CompiledPolicy, budget: Budget | undefined): void {
   try {
     expectBudget(policy, budget, "'budget'");
@@ -95,7 +96,7 @@ function inPercent(share: string): void {
     throw new Refusal(`'budget' must be above 0% and at most 100%, got '${share}'`, { param: 'budget' });
 }
 
-/** How a request wants its answers. @throws Refusal naming the field that cannot be */
+/** Returns the sampling and stopping options of a request. @throws Refusal naming the invalid field */
 export function answeringOf(
   request: CommonRequest,
   fallback: number,
@@ -117,7 +118,7 @@ export function answeringOf(
   return {
     maxNewTokens: asked ?? Math.min(fallback, most),
     stop: typeof stop === 'string' ? [stop] : stop,
-    // of no probability at all the likeliest token is left
+    // top_p 0 leaves the most likely token
     ...(topP === 0 ? { temperature: 0, topP: 1 } : { temperature, topP }),
     seed: request.seed ?? randomInt(2 ** 31),
   };

@@ -2,10 +2,10 @@ import type { ChatMessage } from '@kv/models';
 import { Refusal } from './refusal.ts';
 import type { ChatRequest, RequestMessage } from './schema.ts';
 
-/** A conversation as a chat template writes it. */
+/** Renders a conversation with a chat template. */
 type Render = (messages: readonly ChatMessage[]) => string;
 
-/** Roles that may have a field, where not all may. */
+/** The only role that may have each of these fields. */
 const ROLES: Readonly<Partial<Record<keyof RequestMessage, string>>> = {
   refusal: 'assistant',
   annotations: 'assistant',
@@ -14,9 +14,8 @@ const ROLES: Readonly<Partial<Record<keyof RequestMessage, string>>> = {
 };
 
 /**
- * The messages of a request as a chat template reads them. What an answer of this protocol has beside its content is
- * taken back: what only labels it is left out, calls of tools and their results go to the template, which must write
- * them.
+ * Returns the messages of a request as a chat template reads them. Fields that this protocol's own answers carry are
+ * accepted: labels are dropped; tool calls and results go to the template, which must write them.
  * @throws Refusal naming a field that the role does not have, or that the template would leave out
  */
 export function conversation({ messages }: ChatRequest, render: Render | undefined): readonly ChatMessage[] {
@@ -48,7 +47,7 @@ export function conversation({ messages }: ChatRequest, render: Render | undefin
   });
 }
 
-/** A call as templates expect it: its arguments as an object, where they are one. */
+/** Returns a tool call as templates expect it, its arguments parsed if they are a JSON object. */
 function called({
   id,
   function: { name, arguments: text = '{}' },
@@ -65,7 +64,7 @@ function objectOr(text: string): unknown {
   }
 }
 
-/** Whether a template writes calls of tools and their results, by what becomes of one of each. */
+/** Whether a template writes tool calls and tool results, found by rendering one of each. */
 function writtenBy(render: Render): { readonly calls: boolean; readonly results: boolean } {
   const ask = { role: 'user', content: 'a' },
     call = { id: 'callof123', type: 'function', function: { name: 'nameofit', arguments: { key: 'valueofit' } } },
@@ -80,7 +79,7 @@ function writtenBy(render: Render): { readonly calls: boolean; readonly results:
   };
 }
 
-/** What a template makes of messages; nothing of those that it refuses. */
+/** Returns the rendered messages, or an empty text if the template rejects them. */
 function rendered(render: Render, messages: readonly ChatMessage[]): string {
   try {
     return render(messages);

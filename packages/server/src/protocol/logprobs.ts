@@ -1,14 +1,16 @@
 import type { Tokenizer } from '@kv/models';
 
-/** One token beside how likely it was: natural logarithms of the model's probabilities, whatever it was drawn by. */
+/** A token and its natural log-probability under the model, before temperature and top_p. */
 export interface Likelihood {
   readonly id: number;
   readonly logprob: number;
-  /** The likeliest ids, most likely first. */
+  /** The most likely ids with theirs, most likely first. */
   readonly top: readonly { readonly id: number; readonly logprob: number }[];
 }
 
-/** How likely `id` is by logits `[vocab]`, and the `count` likeliest ids; ties go to the lower id. */
+/**
+ * Returns the log-probability of `id` under logits `[vocab]`, and the `count` most likely ids; ties go to the lower id.
+ */
 export function likelihood(logits: Float32Array, id: number, count: number): Likelihood {
   let max = -Infinity;
   for (const x of logits) if (x > max) max = x;
@@ -27,7 +29,7 @@ export function likelihood(logits: Float32Array, id: number, count: number): Lik
   return { id, logprob: of(id), top: top.map((each) => ({ id: each, logprob: of(each) })) };
 }
 
-/** A token as text: its bytes, where they are no whole characters. */
+/** Returns the text of a token, or its bytes where they are not whole characters. */
 export function tokenText(tokenizer: Tokenizer, id: number): string {
   const bytes = tokenizer.bytesOf(id);
   try {
@@ -37,7 +39,7 @@ export function tokenText(tokenizer: Tokenizer, id: number): string {
   }
 }
 
-/** `logprobs` of a completion. */
+/** The `logprobs` object of a completion. */
 export interface CompletionLogprobs {
   readonly tokens: readonly string[];
   readonly token_logprobs: readonly (number | null)[];
@@ -45,14 +47,14 @@ export interface CompletionLogprobs {
   readonly text_offset: readonly number[];
 }
 
-/** A token of an answer: where its text begins and, but for the first of a prompt, how likely it was. */
+/** A token with the offset of its text and, except for the first of a prompt, its log-probability. */
 export interface ScoredToken {
   readonly id: number;
   readonly offset: number;
   readonly likelihood?: Likelihood | undefined;
 }
 
-/** How likely the tokens of a prompt were that follow the rows of a part of it, which begins at `from`. */
+/** Scores the prompt tokens that follow each row of a part beginning at `from`. */
 export function promptScores(
   ids: readonly number[],
   from: number,
@@ -78,7 +80,7 @@ export const completionLogprobs = (tokenizer: Tokenizer, scored: readonly Scored
   text_offset: scored.map(({ offset }) => offset),
 });
 
-/** `logprobs` of a chat's answer. */
+/** Returns the `logprobs` object of a chat completion. */
 export const chatLogprobs = (tokenizer: Tokenizer, scored: readonly ScoredToken[]): object => {
   const one = ({ id, logprob }: { readonly id: number; readonly logprob: number }): object => ({
     token: tokenText(tokenizer, id),

@@ -4,14 +4,14 @@ import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
 
-/** A prompt as the model reads it. */
+/** A tokenized prompt. */
 export interface PromptTokens {
   readonly ids: readonly number[];
-  /** The text it was given as; absent for ids. */
+  /** The text it was given as; absent if ids were given. */
   readonly text?: string;
 }
 
-/** The prompts of a request for completions, in order. @throws Refusal for ids that are none, and for too many */
+/** Tokenizes the prompts of a completion request, in order. @throws Refusal for invalid ids and for too many tokens */
 export async function completionPrompts(
   { prompt }: CompletionRequest,
   vocab: number,
@@ -34,14 +34,14 @@ export async function completionPrompts(
   return prompts;
 }
 
-/** A conversation as a prompt, and the text that ends an answer where the model has no token for it. */
+/** A tokenized conversation, with the stop texts of a model that has no end-of-turn token. */
 export interface ChatPrompt extends PromptTokens {
   readonly stop: readonly string[];
 }
 
 /**
- * A conversation in the words of the model's chat template; without one, lines that the model goes on writing.
- * @throws Refusal or KvError for a conversation that the template does not take, or that is too long
+ * Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue.
+ * @throws Refusal or KvError for a conversation that the template rejects, or that is too long
  */
 export async function chatPrompt(
   request: ChatRequest,
@@ -51,7 +51,7 @@ export async function chatPrompt(
 ): Promise<ChatPrompt> {
   const template = chatTemplate?.(),
     messages = conversation(request, template);
-  // before the template makes more of it
+  // checked before rendering, which only makes it longer
   reader.expectFits(
     messages.reduce((sum, { content }) => sum + content.length, 0),
     limits,
@@ -67,10 +67,10 @@ export async function chatPrompt(
 }
 
 const rendered = ({ text, untrusted }: RenderedChat): PromptText => ({ text, options: { special: false, untrusted } });
-/** Text of a conversation alone, of which nothing is read as a control token. */
+/** Text in which no control token is recognized. */
 const untrusted = (text: string): PromptText => ({ text, options: { untrusted: [[0, text.length]] } });
 
-/** Answers stand on the line that asked for them. */
+/** Writes a conversation as lines; an answer continues the line of its question. */
 const lines = (messages: readonly ChatMessage[]): string =>
   messages
     .map(({ role, content }, i) =>

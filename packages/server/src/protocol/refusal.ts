@@ -13,14 +13,14 @@ export interface ErrorBody {
 interface RefusalOptions {
   /** HTTP status. @defaultValue 400 */
   readonly status?: number;
-  /** The field that is refused. */
+  /** The invalid field. */
   readonly param?: string;
   readonly code?: string;
-  /** Seconds after which it may be tried again. */
+  /** Seconds until a retry makes sense, for `Retry-After`. */
   readonly retryAfter?: number;
 }
 
-/** A request that is not answered, in the protocol's terms. */
+/** An error response of the protocol. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly status: number;
@@ -48,7 +48,7 @@ const typeOf = (status: number): string =>
         ? 'server_error'
         : 'invalid_request_error';
 
-/** Fields by what a sentence of the library is about. */
+/** Request field for each `KvError.at`. */
 const FIELDS: Readonly<Record<string, string>> = {
   budget: 'budget',
   block: 'block',
@@ -57,7 +57,10 @@ const FIELDS: Readonly<Record<string, string>> = {
   sampler: 'temperature',
 };
 
-/** What went wrong as a refusal: a sentence about the request is the client's, anything else a fault of the server. */
+/**
+ * Converts an error to a refusal: the library's sentences about the request are the client's fault, anything else is
+ * the server's.
+ */
 export function refusalOf(cause: unknown): Refusal {
   if (cause instanceof Refusal) return cause;
   if (KvError.is(cause) && cause.at !== 'sequence')
@@ -68,5 +71,5 @@ export function refusalOf(cause: unknown): Refusal {
   return new Refusal('the server failed at this request; its log says why', { status: 500 });
 }
 
-/** Nobody is there to read the answer. */
+/** The refusal of a request whose client is gone. */
 export const cancelledRefusal = (): Refusal => new Refusal('the request was cancelled', { status: 499 });

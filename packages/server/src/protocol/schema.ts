@@ -13,10 +13,10 @@ const count = (least: number, description: string, maximum = 2 ** 31 - 1) =>
   Type.Integer({ minimum: least, maximum, description });
 const flag = Type.Optional(Type.Boolean({ description: 'true or false' }));
 
-/** A field that labels a request for its sender, and changes nothing about the answer. */
+/** A field that labels a request for the client and does not affect the answer. */
 const label = Type.Optional(Type.String({ maxLength: LIMITS.label, description: 'a text' }));
 
-/** A field that is not honoured, taken where it asks for nothing: one of these values. */
+/** An unsupported field, accepted only with these values, which ask for nothing. */
 const only = (values: readonly unknown[], since: string) =>
   Type.Optional(
     Type.Unsafe<unknown>({
@@ -26,7 +26,7 @@ const only = (values: readonly unknown[], since: string) =>
   );
 const DRAWN = 'tokens are drawn by temperature and top_p alone';
 
-/** A field that is an option of the library, by its form. */
+/** The schema of a library option. */
 const field = <T>({ form }: Option<T>) =>
   Type.Optional(
     Type.Unsafe<NonNullable<T>>(
@@ -48,7 +48,7 @@ const field = <T>({ form }: Option<T>) =>
   );
 const SHARE = '^\\d{1,3}(\\.\\d{1,6})?%$';
 
-/** What both kinds of request may say without asking for anything; with another value it is refused by name. */
+/** Fields of both kinds of request that are accepted only with values that ask for nothing. */
 const neutral = {
   user: label,
   safety_identifier: label,
@@ -77,7 +77,7 @@ const neutral = {
   min_p: only([0], DRAWN),
 } as const;
 
-/** Fields that both kinds of request have; `description` is what a refusal expects. */
+/** Fields of both kinds of request; a refusal quotes their `description`. */
 const common = {
   ...neutral,
   model: Type.Optional(
@@ -147,7 +147,7 @@ const textPart = Type.Object(
   { type: Type.Literal('text'), text: Type.String({ description: 'a text' }) },
   { additionalProperties: false, description: 'an object with type and text' },
 );
-/** What a part is decides what else it must have, so that an image is refused for its type. */
+/** Validates a content part by its type, so that an image is refused for its type. */
 const ofType = (type: object): object => ({ type: 'object', properties: { type }, required: ['type'] });
 const part = {
   if: ofType({ const: 'text' }),
@@ -211,15 +211,15 @@ export const chatRequest = Type.Object(
   closed,
 );
 export type ChatRequest = Static<typeof chatRequest>;
-/** What both have. */
+/** Fields that both kinds of request have. */
 export type CommonRequest = Omit<ChatRequest & CompletionRequest, 'messages' | 'prompt' | 'logprobs'>;
 
-/** Values of the fields that ask for nothing, by name; `null` does everywhere. For tests and documents. */
+/** The accepted values of unsupported fields, by name; `null` is accepted for every field. For tests and documents. */
 export const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = Object.fromEntries(
   Object.entries(neutral).flatMap(([name, schema]) => ('enum' in schema ? [[name, schema.enum as unknown[]]] : [])),
 );
 
-/** What of ajv's errors names a field and what it must be. */
+/** The parts of an ajv error that name a field and what it must be. */
 export interface SchemaError {
   readonly instancePath: string;
   readonly keyword: string;
@@ -228,7 +228,7 @@ export interface SchemaError {
   readonly data?: unknown;
 }
 
-/** The beginning of a value, which may be as long as a body. */
+/** Returns a value as JSON, long strings and lists cut. */
 const shown = (value: unknown): string =>
   JSON.stringify(value, (_, each: unknown) =>
     typeof each === 'string' || Array.isArray(each) ? each.slice(0, 100) : each,
@@ -241,12 +241,12 @@ const fieldOf = (path: string): string =>
     .replace(/\/(\d+)/g, '[$1]')
     .replaceAll('/', '.');
 
-/** Where the extension fields are looked for by those who read answers, or documents of a client. */
+/** Objects in which clients mistakenly nest the extension fields. */
 const CARRIERS: readonly string[] = ['kv', 'extra_body'];
 
-/** The field that a request gets wrong, and a sentence about it. */
+/** Returns the invalid field and a sentence about it. */
 export function schemaRefusal(errors: readonly SchemaError[]): { readonly param: string; readonly message: string } {
-  // A union ends in an error of its own, behind those of its members.
+  // The error of a union follows those of its members.
   const error = errors.find(({ keyword }) => keyword === 'additionalProperties') ?? errors.at(-1)!; // there is one
   const { instancePath, keyword, params, parentSchema, data } = error,
     inside = (name: unknown): string => [fieldOf(instancePath), String(name)].filter((x) => x !== '').join('.');

@@ -1,40 +1,40 @@
 import type { EncodeOptions, Tokenizer } from '@kv/models';
 import { cancelledRefusal, Refusal } from './refusal.ts';
 
-/** A text, and how it is read. */
+/** A text with its encoding options. */
 export interface PromptText {
   readonly text: string;
   readonly options?: EncodeOptions;
 }
 
-/** What a prompt may be. */
+/** Limits of a prompt. */
 export interface PromptLimits {
-  /** Most tokens. */
+  /** Maximum number of tokens. */
   readonly tokens: number;
-  /** Why so many: `the model's context of 4096 tokens`. */
+  /** What sets the maximum, such as `the model's context of 4096 tokens`. */
   readonly of: string;
-  /** Once aborted, nothing more is read. */
+  /** Stops reading once aborted. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Characters of texts that are read before other things have a turn; of texts that are longer one at a time is read, so
- * that what reading takes is there once.
+ * Characters read before yielding to the event loop. Longer texts are read one at a time, so that the memory of reading
+ * is needed once.
  */
 const SHORT = 2 ** 14;
-/** Characters that are never more than one part, or soon after it. */
+/** Texts up to this many characters are read without yielding. */
 const PART = 2 ** 10;
 
 /**
- * Reads texts as ids, for many requests: a text that cannot fit is refused unread, a long one is read in parts, between
- * which other things happen, and is left where its ids are too many.
+ * Tokenizes texts of concurrent requests: refuses a text that cannot fit unread, reads a long one in parts between
+ * turns of the event loop, and stops once it has too many ids.
  */
 export class TextReader {
   readonly #tokenizer: Tokenizer;
-  /** Most characters of a token. */
+  /** Maximum characters of a token. */
   readonly #longest: number;
   #turn: Promise<unknown> = Promise.resolve();
-  /** Characters begun since other things had a turn. */
+  /** Characters begun since the last yield. */
   #since = 0;
   readonly #resting: (() => void)[] = [];
 
@@ -45,18 +45,18 @@ export class TextReader {
     this.#longest = longest;
   }
 
-  /** Most characters that so many tokens hold. */
+  /** Returns the maximum number of characters in `tokens` tokens. */
   charactersOf(tokens: number): number {
     return tokens * this.#longest;
   }
 
-  /** @throws Refusal for so many characters that they cannot fit */
+  /** @throws Refusal for more characters than can fit */
   expectFits(characters: number, { tokens, of }: PromptLimits, param: string): void {
     if (characters > this.charactersOf(tokens))
       throw tooLong(`${characters} characters, of which a token has at most ${this.#longest}`, of, param);
   }
 
-  /** The ids of a text. @throws Refusal for more than the limits allow, or once it is aborted */
+  /** Tokenizes a text. @throws Refusal for more tokens than the limits allow, or once aborted */
   async read(prompt: PromptText, limits: PromptLimits, param: string): Promise<readonly number[]> {
     const characters = prompt.text.length;
     this.expectFits(characters, limits, param);
@@ -86,7 +86,7 @@ export class TextReader {
     return ids;
   }
 
-  /** Waits until other things had a turn; of those who wait one goes on in a turn. */
+  /** Waits for a turn of the event loop; one waiter goes on per turn. */
   #rest(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#resting.push(resolve) === 1) setImmediate(() => this.#goOn());
@@ -99,7 +99,7 @@ export class TextReader {
   }
 }
 
-/** A prompt of more tokens than fit. */
+/** The refusal of a prompt of more tokens than fit. */
 export const tooLong = (got: string | number, of: string, param?: string): Refusal =>
   new Refusal(`the prompt must fit ${of}, got ${got}`, {
     ...(param !== undefined && { param }),

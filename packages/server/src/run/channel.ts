@@ -1,13 +1,13 @@
-/** What one side says and another reads later. */
+/** An unbounded queue with one writer and one asynchronous reader. */
 export class Channel<T> {
   readonly #items: T[] = [];
   #ended = false;
   #failure: unknown;
   #wake: (() => void) | undefined;
-  /** Called when something was read. */
+  /** Called after an item is read. */
   onRead: (() => void) | undefined;
 
-  /** Said and not read. */
+  /** Number of unread items. */
   get waiting(): number {
     return this.#items.length;
   }
@@ -20,7 +20,7 @@ export class Channel<T> {
     this.#items.push(item);
     this.#wake?.();
   }
-  /** Nothing follows; with a cause, reading fails where the items end. */
+  /** Closes the channel; with `failure`, the reader throws it after the last item. */
   end(failure?: unknown): void {
     if (this.#ended) return;
     [this.#ended, this.#failure] = [true, failure];

@@ -4,31 +4,31 @@ import type { DecodeOptions, SamplingRule, Sequence, StreamDecoder } from '@kv/m
 import { likelihood } from '../protocol/logprobs.ts';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 
-/** How answers are drawn and where they end. */
+/** Sampling and stopping options of an answer. */
 export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'temperature' | 'topP' | 'seed'> {
-  /** Likeliest tokens beside each; absent where nobody asks how likely tokens were. */
+  /** Number of most likely tokens to report for each token; absent if no log-probabilities were requested. */
   readonly logprobs?: number | undefined;
 }
 type Given<K extends keyof DecodeOptions> = { readonly [k in K]: NonNullable<DecodeOptions[k]> };
 export type StopReason = 'stop' | 'length';
 
-/** Text that is certain now, and what became of a choice. */
+/** One step of a choice: the text that is now final, and whether the choice ended. */
 export interface TokenEvent {
   readonly choice: number;
   readonly text: string;
   readonly scored?: readonly ScoredToken[];
-  /** The token of it, where there is one. */
+  /** Tokens generated in this step: 1, or 0 where the choice only ended. */
   readonly tokens: number;
   readonly finish?: StopReason;
 }
 
-/** One answer in the making: which token follows, and what of its text is certain. */
+/** One answer being generated: draws its next token and emits text once it is final. */
 export class AnswerChoice {
   readonly index: number;
   readonly sequence: Sequence;
-  /** The token to be fed next. */
+  /** The token to feed next. */
   token = -1;
-  /** Bytes promised to its sequence. */
+  /** Bytes reserved for its sequence. */
   promised: number;
   #made = 0;
   #offset: number;
@@ -52,7 +52,7 @@ export class AnswerChoice {
     this.#stops = new StopText(answering.stop);
   }
 
-  /** Takes the token that follows; it is to be fed unless the choice is finished. */
+  /** Draws the next token; the caller feeds it unless the choice has finished. */
   async next(): Promise<TokenEvent> {
     const { maxNewTokens, stopAtEos, logprobs } = this.#answering,
       { config } = this.sequence.model;

@@ -5,89 +5,90 @@ import type { Channel } from './channel.ts';
 import type { AnswerLimits, AnswerChoice, TokenEvent } from './choice.ts';
 import type { SequencePolicy } from './way.ts';
 
-/** One prompt and the answers that are asked for. */
+/** One prompt and the answers requested for it. */
 export interface SequenceRequest {
   readonly ids: readonly number[];
   readonly policy: Policy | undefined;
   readonly way: SequencePolicy;
   readonly answering: AnswerLimits;
-  /** Answers over one prompt. */
+  /** Number of answers to generate. */
   readonly n: number;
-  /** The prompt's tokens are scored too, with so many likeliest beside each. */
+  /** Number of most likely tokens to report for each prompt token; absent if the prompt is not scored. */
   readonly scorePrompt?: number | undefined;
-  /** Characters of the prompt that stand before the answer's in what is given back. */
+  /** Characters of the echoed prompt that precede the answer in the response. */
   readonly offset: number;
-  /** Whether it is read as it is said. */
+  /** Whether the response is streamed. */
   readonly streamed: boolean;
-  /** Aborts once nobody reads the answer, or it has been read. */
+  /** Aborts once the client is gone or has received the whole answer. */
   readonly signal: AbortSignal;
-  /** Called where its reader is given up: what it does not take goes with its connection. */
+  /** Called when a slow reader is dropped; what it has not received ends with its connection. */
   unread(): void;
 }
 
-/** What a job came to. */
+/** Token and slot counts of a finished job. */
 export interface Usage {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   completionTokens: number;
   keptSlots: number;
   droppedSlots: number;
-  /** Whether something had been evicted before the last token of the prompt was scored. */
+  /** Whether anything had been evicted before the last prompt token was scored. */
   scoredEvicted: boolean;
-  /** What its events note, such as that a share was too small for what the policy forces. */
+  /** Notes of its events, such as a share too small for the slots that the policy forces. */
   readonly notes: Set<string>;
 }
 
-/** What the jobs of a request say as they go. */
+/** Events that the jobs of a request emit. */
 export type JobEvent = { readonly job: number } & (
   | { readonly what: 'prompt'; readonly scored: readonly ScoredToken[] }
   | ({ readonly what: 'said' } & TokenEvent)
   | { readonly what: 'end'; readonly usage: Usage }
 );
 
-/** A prompt that is waiting, being read, or being answered. */
+/** A prompt that is queued, being read, or being answered. */
 export interface Job {
   readonly asked: SequenceRequest;
-  /** Its place among those of a request, who end together where one fails. */
+  /** Index among the jobs of its request, which all fail together. */
   readonly index: number;
   readonly events: Channel<JobEvent>;
   ended: boolean;
   readonly since: number;
-  /** Bytes that it waits for, or holds while its prompt is read. */
+  /** Cache bytes that it waits for, or has reserved while its prompt is read. */
   need: number;
-  /** Bytes of what it says, which are promised with those and held until its reader has it. */
+  /** Bytes of its events, reserved together with `need` and held until they are read. */
   readonly said: number;
   sequence?: Sequence;
   reading?: AsyncGenerator<number, void>;
   usage?: Usage;
   choices: AnswerChoice[];
-  /** When its reader fell behind. */
+  /** When its reader began to lag, in milliseconds of `performance.now()`. */
   behind?: number | undefined;
 }
 
 export interface SchedulerOptions {
-  /** Bytes of all sequences, prefixes, scratch and requests. */
+  /** Bytes for all sequences, prefixes, scratch and requests together. */
   readonly memory: number;
-  /** Most prompts that wait. */
+  /** Maximum number of queued prompts. */
   readonly queue: number;
-  /** Most answers that are generated at once. */
+  /** Maximum number of answers generated at once. */
   readonly running: number;
-  /** Tokens of a prompt that pass between two steps of the others. */
+  /** Prompt tokens read between two decoding steps of other answers. */
   readonly part: number;
-  /** Events that a reader may be behind before its answer waits for it. */
+  /** Unread events at which an answer pauses for its reader. */
   readonly ahead: number;
-  /** Milliseconds that an answer waits for its reader, and that a prompt waits and runs in all. */
+  /** Milliseconds that an answer waits for its reader. */
   readonly readerMs: number;
+  /** Milliseconds that a prompt may wait and run in total. */
   readonly requestMs: number;
 }
 
-/** What the scheduler tells those who count. */
+/** Callbacks for metrics. */
 export interface SchedulerObserver {
   step?(sequences: number, milliseconds: number): void;
   part?(tokens: number, milliseconds: number): void;
   waited?(milliseconds: number): void;
   failed?(cause: unknown): void;
-  /** A sequence held more than was promised to it: this is never so, or a bound is wrong. */
+  /** A sequence used more bytes than were reserved for it, which shows that a bound is wrong. */
   exceeded?(held: number, promised: number): void;
   ended?(usage: NonNullable<Job['usage']>): void;
 }

@@ -6,18 +6,18 @@ import type { ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './way.ts';
 
-/** Signals that are remembered while a sequence goes this way. */
+/** Signals that a sequence under this policy records. */
 const remembered = ({ policy }: SequencePolicy): readonly AnySignal[] =>
   policy ? [...policy.needs, ...[...policy.hooks('view'), ...policy.hooks('step')].flatMap(({ needs }) => needs)] : [];
 
-/** The policy, where its events evict. */
+/** Returns the policy if its events evict. */
 const evicting = ({ policy, budget }: SequencePolicy): CompiledPolicy | undefined =>
   policy?.evicts && (budget !== undefined || policy.sizes) ? policy : undefined;
 
-/** Whether every head keeps as many slots as the budget says. */
+/** Whether every head keeps the number of slots that the budget says. */
 const even = ({ steps, sizes }: CompiledPolicy): boolean => !sizes && steps.every(({ kind }) => kind !== 'allocator');
 
-/** Whether nothing of a prompt need be there but its cache: it may begin with a cache that another prompt left. */
+/** Whether a prompt may start from a cached prefix, because the policy needs nothing of the prefix but its cache. */
 export function beginsAnywhere(way: SequencePolicy, rest: number): boolean {
   const needs = remembered(way),
     { window, accumulated, block } = watchOf(needs);
@@ -32,7 +32,7 @@ export function beginsAnywhere(way: SequencePolicy, rest: number): boolean {
   );
 }
 
-/** Most slots of a layer's longest head while a prompt of so many tokens is read. */
+/** Returns an upper bound on the slots of a layer's longest head while a prompt of `tokens` tokens is read. */
 export function slotsReading(way: SequencePolicy, tokens: number): number {
   const policy = evicting(way),
     { budget, block = policy?.hooks('cadence')[0]?.block } = way;
@@ -41,8 +41,9 @@ export function slotsReading(way: SequencePolicy, tokens: number): number {
 }
 
 /**
- * Slots that a head with so many may gain while so many tokens follow a prompt: all of them, or what is left of the
- * budget and the tokens between two events.
+ * Returns an upper bound on the slots that a head of `slots` slots gains while `tokens` tokens are generated after a
+ * prompt of `prompt` tokens: all of them, or, where events evict to an even budget, what is left of the budget plus the
+ * tokens between two events.
  */
 export function slotsGained(way: SequencePolicy, slots: number, prompt: number, tokens: number): number {
   const policy = evicting(way),
@@ -51,7 +52,10 @@ export function slotsGained(way: SequencePolicy, slots: number, prompt: number, 
   return Math.min(tokens, Math.max(0, mostKept(policy, budget, prompt, prompt + tokens) - slots) + every);
 }
 
-/** Bytes of everything that a sequence may hold with so many slots a layer, storage that is being replaced included. */
+/**
+ * Returns an upper bound on the bytes of a sequence with `slots[l]` slots a head in layer `l`, including storage that
+ * is being replaced.
+ */
 export function bytesFor(
   { queryHeads: H, kvHeads: G, headDim: d, hidden: D }: ModelConfig,
   slots: readonly number[],
@@ -74,7 +78,7 @@ export function bytesFor(
   return all + cache(Math.max(...slots)) + beside + (hidden ? 8 * tokens * D : 0);
 }
 
-/** Bytes that a prompt and its answers may hold at most, while it is read or while they are generated. */
+/** Returns an upper bound on the bytes of a prompt and its answers, during prefill or decoding. */
 export function needOf({ ids, way, answering, n }: SequenceRequest, config: ModelConfig): number {
   const layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
     all = ids.length + answering.maxNewTokens,
@@ -85,8 +89,8 @@ export function needOf({ ids, way, answering, n }: SequenceRequest, config: Mode
 }
 
 /**
- * Bytes that passes use beside all sequences: rows of a part on their way through a layer, logits, and the room that
- * attention works in.
+ * Returns the bytes that forward passes need in addition to all sequences: the rows of one prompt part in a layer,
+ * logits, and attention's work space.
  */
 export function scratchBytes(
   { hidden: D, ffn, queryHeads: H, kvHeads: G, headDim: d, vocab, maxPositions }: ModelConfig,
@@ -98,8 +102,8 @@ export function scratchBytes(
 }
 
 /**
- * Bytes of what is said of a prompt until its reader has it: ids, text, and, where tokens are scored, the likeliest
- * beside each, as objects and as JSON. Of a stream no more is there than its reader may be behind.
+ * Returns an upper bound on the bytes of unread events of a request: ids, text and, where tokens are scored, their most
+ * likely alternatives, as objects and as JSON. For a stream at most `ahead` events are unread.
  */
 export function saidBytes({ ids, answering, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
   const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 200 * (count + 1)),
@@ -109,7 +113,7 @@ export function saidBytes({ ids, answering, n, scorePrompt, streamed }: Sequence
 }
 
 /**
- * Bytes of a body of so many, until its text is read as ids: as it came, as text and as values, and what reading a long
- * text works in, of no more characters than fit.
+ * Returns an upper bound on the memory that a body of `bytes` bytes takes until it is tokenized: raw, as text, as
+ * values, and the tokenizer's work space for at most `characters` characters.
  */
 export const textBytes = (bytes: number, characters: number): number => 6 * bytes + 40 * Math.min(bytes, characters);

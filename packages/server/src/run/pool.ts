@@ -1,17 +1,20 @@
 import type { PrefixStore } from '@kv/models';
 
-/** The part of all bytes that requests may hold beside their caches. Caches leave it free, since what an engine's heap grew to stays. */
+/**
+ * Share of the limit reserved for requests rather than caches. Caches may not use it, since an engine's heap never
+ * shrinks.
+ */
 const REQUESTS = 1 / 8;
 
 /**
- * One budget of bytes: what is promised to sequences, with the prefixes that are kept where there is room beside that,
- * and what is promised to requests for their text and what is said to them.
+ * The server's memory budget: reservations of sequences, with kept prefixes in whatever they leave free, and separately
+ * reservations of requests for their text and unread events.
  */
 export class MemoryBudget {
-  /** Most bytes of caches, and of requests beside them. */
+  /** Maximum bytes of caches. Requests have `requestLimit` in addition. */
   readonly limit: number;
   readonly requestLimit: number;
-  /** What lies where nothing is promised to sequences. */
+  /** Kept prefixes, which use the bytes that no sequence has reserved. */
   prefixes: Pick<PrefixStore, 'bytes' | 'shrink'> = { bytes: 0, shrink: () => {} };
   #taken = 0;
   #requests = 0;
@@ -22,24 +25,24 @@ export class MemoryBudget {
     this.limit = limit - this.requestLimit;
   }
 
-  /** Bytes promised to sequences now. */
+  /** Bytes reserved by sequences now. */
   get taken(): number {
     return this.#taken;
   }
-  /** Bytes promised to requests now. */
+  /** Bytes reserved by requests now. */
   get requests(): number {
     return this.#requests;
   }
-  /** Most bytes that were ever promised and kept together. */
+  /** Highest sum of reservations and kept prefixes so far. */
   get peak(): number {
     return this.#peak;
   }
-  /** Bytes that are not promised to sequences; prefixes may lie there. */
+  /** Bytes that no sequence has reserved; prefixes may occupy them. */
   get free(): number {
     return this.limit - this.#taken;
   }
 
-  /** Promises a sequence so many bytes more, if there are, dropping prefixes where they are in the way. */
+  /** Reserves `bytes` for a sequence if they are free, dropping prefixes to make room. Returns whether it did. */
   take(bytes: number): boolean {
     if (bytes > this.free) return false;
     this.prefixes.shrink(this.free - bytes);
@@ -51,7 +54,7 @@ export class MemoryBudget {
     this.#taken -= bytes;
   }
 
-  /** Promises a request so many bytes, if there are. */
+  /** Reserves `bytes` for a request if they are free. Returns whether it did. */
   takeRequest(bytes: number): boolean {
     if (this.#requests + bytes > this.requestLimit) return false;
     this.#requests += bytes;
@@ -62,7 +65,7 @@ export class MemoryBudget {
     this.#requests -= bytes;
   }
 
-  /** Prefixes have grown. */
+  /** Updates `peak`; call it after prefixes have grown. */
   note(): void {
     this.#peak = Math.max(this.#peak, this.#taken + this.#requests + this.prefixes.bytes);
   }

@@ -4,11 +4,11 @@ import type { Job } from './job.ts';
 import type { MemoryBudget } from './pool.ts';
 import { closing } from './refusals.ts';
 
-/** Bytes of requests beside their caches: text that is not read yet, and what is said and not taken. */
+/** Reservations of requests apart from their caches: for text not yet tokenized and for unread events. */
 export class RequestMemory {
   readonly #pool: MemoryBudget;
   readonly #kept = new Set<Job>();
-  /** Nothing more is waited for. */
+  /** Set while the server closes: `hold` then throws instead of waiting. */
   closing = false;
 
   constructor(pool: MemoryBudget) {
@@ -16,8 +16,8 @@ export class RequestMemory {
   }
 
   /**
-   * Promises bytes for the text of a request, once there are so many, until what is given back is called. @throws
-   * Refusal with 413 for more than there are in all, with 499 once it is aborted, with 503 while the server closes
+   * Waits until `bytes` can be reserved for the text of a request. Returns the function that releases them.
+   * @throws Refusal with 413 above the limit for all requests, with 499 once aborted, with 503 while the server closes
    */
   async hold(bytes: number, signal: AbortSignal): Promise<() => void> {
     const { requestLimit } = this.#pool;
@@ -38,7 +38,7 @@ export class RequestMemory {
     };
   }
 
-  /** Promises bytes for what a job says, if there are, until it is released. */
+  /** Reserves bytes for a job's events until `release`, if they are free. Returns whether it did. */
   keep(job: Job): boolean {
     if (!this.#pool.takeRequest(job.said)) return false;
     this.#kept.add(job);

@@ -13,12 +13,12 @@ import { MemoryBudget } from './pool.ts';
 import { closing, noMemory, notRead, queueFull, saysTooMuch, tookTooLong } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
-/** Operations that one step of a policy may take: about a second, in which the event loop does nothing else. */
+/** Maximum operations of one policy step: about a second, during which the event loop is blocked. */
 const MOST_OPERATIONS = 2 ** 33;
 
 /**
- * Runs jobs over one model: prompts are read part by part between steps, the steps of all answers are taken together,
- * and what all of them hold is promised beforehand.
+ * Runs jobs on one model: interleaves parts of prompts with decoding steps, batches the steps of all answers, and
+ * reserves the memory of each job in advance.
  */
 export class Scheduler {
   readonly pool: MemoryBudget;
@@ -57,11 +57,14 @@ export class Scheduler {
     return { waiting, reading, answering: this.#choices().length };
   }
 
-  /** Bytes that passes and pieces work in now, where the engine says: what it once grew to and may use again. */
+  /**
+   * Bytes of the engine's work space now, which includes what its heap once grew to; an estimate where the engine does
+   * not report it.
+   */
   get workingBytes(): number {
     return this.#model.scratchBytes?.() ?? this.scratch;
   }
-  /** Bytes that sequences hold now. */
+  /** Bytes that sequences occupy now. */
   get sequenceBytes(): number {
     return [
       ...this.#reading.flatMap(({ sequence }) => sequence ?? []),
@@ -70,9 +73,9 @@ export class Scheduler {
   }
 
   /**
-   * Takes all of these prompts, or none. @throws Refusal with 429 where too many wait, with 503 while it closes, with 400
-   * for one that never fits
-   * @returns what they say; each ends in an `end`
+   * Queues all of these prompts, or none.
+   * @returns their events, with an `end` for each
+   * @throws Refusal with 429 where the queue is full, with 503 while closing, with 400 for a prompt that never fits
    */
   submit(all: readonly SequenceRequest[]): AsyncIterable<JobEvent> {
     if (this.#closing) throw closing();
@@ -112,14 +115,14 @@ export class Scheduler {
     return events;
   }
 
-  /** @throws Refusal with 429 where too many wait already for even one more, with 503 while it closes */
+  /** @throws Refusal with 429 where the queue has no place for one more, with 503 while closing */
   expectRoom(): void {
     if (this.#closing) throw closing();
     if (this.#waiting.length > 0 && this.#waiting.length >= this.#options.queue)
       throw queueFull(this.#waiting.length, this.#retryAfter());
   }
 
-  /** Takes no more, lets what runs go on for so many milliseconds, then cuts it, and gives everything back. */
+  /** Refuses new jobs, waits `graceMs` milliseconds for running ones, aborts the rest, and frees everything. */
   async close(graceMs: number): Promise<void> {
     this.#closing = this.requests.closing = true;
     for (const job of [...this.#waiting]) this.#fail(job, closing());
@@ -136,7 +139,7 @@ export class Scheduler {
     return this.#answering.flatMap(({ choices }) => choices);
   }
 
-  /** Seconds after which a place may be free: what waits, by what was lately done in a second. */
+  /** Estimates the seconds until a place is free: jobs waiting per answer being generated, from 1 to 60. */
   #retryAfter(): number {
     return Math.max(1, Math.min(60, Math.ceil(this.#waiting.length / Math.max(1, this.#choices().length))));
   }
@@ -161,7 +164,7 @@ export class Scheduler {
   #call(): void {
     this.#wake?.();
   }
-  /** Until somebody calls, or a reader may have been waited for long enough. */
+  /** Sleeps until `#call`, or 250 ms, to check for slow readers. */
   #sleep(): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, 250);
@@ -173,7 +176,7 @@ export class Scheduler {
     });
   }
 
-  /** Ends what nobody wants any more. */
+  /** Fails jobs that were cancelled, took too long, or outlived the grace period of `close`. */
   #drop(): void {
     const { requestMs } = this.#options,
       now = performance.now();
@@ -183,7 +186,7 @@ export class Scheduler {
       else if (now - job.since > requestMs) this.#fail(job, tookTooLong(requestMs));
   }
 
-  /** Lets the first of those that wait in while they fit. */
+  /** Starts queued jobs in order while they fit. */
   async #admit(): Promise<void> {
     for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
       const answers = this.#choices().length + this.#reading.reduce((sum, { asked }) => sum + asked.n, 0);
@@ -225,7 +228,7 @@ export class Scheduler {
     this.#reading.push(job);
   }
 
-  /** Reads one part of a prompt. */
+  /** Prefills one part of a prompt. */
   async #read(job: Job): Promise<void> {
     const { sequence, reading, usage, asked } = job,
       started = performance.now();
@@ -245,7 +248,7 @@ export class Scheduler {
         this.#reading.push(job);
         return;
       }
-      for await (const _ of reading); // it is through
+      for await (const _ of reading); // runs it to its end
       this.#fork(job, sequence);
     } catch (cause) {
       this.#forget(job);
@@ -253,7 +256,7 @@ export class Scheduler {
     }
   }
 
-  /** A sequence that was read becomes its answers. */
+  /** Turns a prefilled sequence into its answers, by forking it. */
   #fork(job: Job, sequence: Sequence): void {
     const { asked } = job,
       { config } = this.#model,
@@ -276,12 +279,12 @@ export class Scheduler {
       job.choices.push(new AnswerChoice(i, i === 0 ? sequence : sequence.fork(), answering, promised, asked.offset));
   }
 
-  /** The next token of every answer of these jobs, and one step for all that go on. */
+  /** Draws the next token of every answer, then feeds them in one batched step. */
   async #step(jobs: readonly Job[]): Promise<void> {
     const started = performance.now(),
       going: { job: Job; choice: AnswerChoice }[] = [];
     const asked = jobs.flatMap((job) => job.choices.map((choice) => ({ job, choice, next: choice.next() })));
-    const nexts = await Promise.allSettled(asked.map(({ next }) => next)); // at once: a device is waited for once
+    const nexts = await Promise.allSettled(asked.map(({ next }) => next)); // together, so that a device is awaited once
     for (const [i, next] of nexts.entries()) {
       const { job, choice } = asked[i];
       if (job.ended) continue;
@@ -325,7 +328,7 @@ export class Scheduler {
     job.events.push({ job: job.index, what: 'end', usage });
   }
 
-  /** A choice is through: counts what it kept and gives back what it held. */
+  /** Ends a choice: counts its kept slots and releases its reservation. */
   #leave(job: Job, choice: AnswerChoice, keep: boolean): void {
     const { sequence } = choice,
       { usage } = job,
@@ -344,7 +347,7 @@ export class Scheduler {
     this.#store(sequence, keep);
   }
 
-  /** Keeps a cache as a prefix of later prompts where there is room, or drops it. */
+  /** Keeps a cache as a prefix for later prompts if there is room; otherwise frees it. */
   #store(sequence: Sequence, keep: boolean): void {
     const fits = sequence.ledger.allocated <= this.pool.free;
     if (keep && fits && !this.#closing) {
@@ -354,7 +357,7 @@ export class Scheduler {
     } else sequence.destroy();
   }
 
-  /** Whether its reader keeps up; one that does not for too long is dropped. */
+  /** Whether its reader keeps up; drops one that lags longer than `readerMs`. */
   #keepsUp(job: Job): boolean {
     const { ahead, readerMs } = this.#options,
       now = performance.now();
@@ -370,7 +373,7 @@ export class Scheduler {
     return false;
   }
 
-  /** Bytes that are promised beyond what was thought to be enough. @throws Refusal where there are none */
+  /** Reserves what `held` exceeds `promised` by, and returns it. @throws Refusal where there is no room */
   #within(held: number, promised: number): number {
     if (held <= promised) return 0;
     this.#observed.exceeded?.(held, promised);
@@ -378,7 +381,7 @@ export class Scheduler {
     return held - promised;
   }
 
-  /** Ends a job with a refusal, and gives back what it held. */
+  /** Fails a job and releases what it held. */
   #fail(job: Job, cause: unknown): void {
     if (job.ended) return;
     job.ended = true;
@@ -393,7 +396,7 @@ export class Scheduler {
     job.events.end(refusal);
   }
 
-  /** Gives back what a prompt held while it was read. */
+  /** Frees the sequence and reservation of a job whose prompt is being read. */
   #forget(job: Job): void {
     if (!job.sequence) return;
     job.sequence.destroy();

@@ -1,11 +1,11 @@
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 
-/** What a sequence is to go by. */
+/** The policy of a sequence, with its budget and schedule. */
 export interface SequencePolicy {
   readonly policy?: CompiledPolicy | undefined;
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
-  /** Tokens between two events while tokens are generated. */
+  /** Generated tokens between two events. */
   readonly every?: number | undefined;
 }
