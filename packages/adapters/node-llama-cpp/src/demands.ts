@@ -3,9 +3,9 @@ import { compile, isState, signalKey } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 
 /**
- * The policy, read where it is text; the catalogue is loaded for text alone.
+ * Returns the policy, parsed if it is text; the catalogue is loaded only for text.
  *
- * @throws KvError in one sentence for a policy that reads more than tokens and positions, or that does not evict.
+ * @throws KvError for a policy that reads more than tokens and positions, or that does not evict.
  */
 export async function textual(given: Policy | string, where: string): Promise<Policy> {
   const policy = typeof given === 'string' ? (await import('@kv/policies')).policy(given) : given;

@@ -6,10 +6,10 @@ import type { ChatHistoryItem, LLamaChatContextShiftOptions, Token, Tokenizer } 
 import { expectTextual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
 
-/** What `contextShift.strategy` of a `LlamaChatSession` is. */
+/** The type of `contextShift.strategy` of a `LlamaChatSession`. */
 export type HistoryStrategy = Exclude<LLamaChatContextShiftOptions['strategy'], string | undefined>;
 
-/** A sentence of an item's part, with its tokens. */
+/** A sentence of a history item, with its tokens. */
 interface Sentence {
   readonly item: number;
   readonly part: number;
@@ -19,11 +19,12 @@ interface Sentence {
 type History = readonly ChatHistoryItem[];
 
 /**
- * A strategy for `LlamaChatSession`: a history shortened by whole sentences, those first that the policy gives up first
- * while the room shrinks, and older before newer. System messages, the last question and what follows it stay.
+ * Returns a strategy for `LlamaChatSession` that shortens the history by whole sentences: first those that the policy
+ * drops first as the budget shrinks, and older before newer. System messages, the last question and everything after it
+ * stay.
  *
  * @throws KvError for a policy that reads more than tokens and positions; from the strategy, for a history that does
- * not fit without any sentence.
+ * not fit even without all removable sentences.
  */
 export function retainHistory(options: { readonly policy: Policy }): HistoryStrategy {
   expectObject({ name: 'retainHistory' }, 'options such as { policy }', options);
@@ -53,11 +54,11 @@ export function retainHistory(options: { readonly policy: Policy }): HistoryStra
   };
 }
 
-/** Sentences of a text, each with the white space behind it. */
+/** Splits a text into sentences, each with the white space that follows it. */
 const sentencesOf = (text: string): readonly string[] =>
   text.match(/[^.!?\n]*(?:[.!?\n]+\s*|$)/g)?.filter(Boolean) ?? [];
 
-/** What may go: everything said before the last question, but for system messages. */
+/** Returns the removable sentences: everything before the last question except system messages. */
 function sentencesIn(history: History, tokenizer: Tokenizer): readonly Sentence[] {
   const last = history.findLastIndex(({ type }) => type === 'user'),
     partsOf = (entry: ChatHistoryItem): readonly unknown[] =>
@@ -73,12 +74,12 @@ function sentencesIn(history: History, tokenizer: Tokenizer): readonly Sentence[
     );
 }
 
-/** Budgets at which a policy is asked, in parts of the room. */
+/** Number of budgets at which the policy runs, evenly spaced up to the available room. */
 const PARTS = 8;
 
 /**
- * How long each sentence stays while the room shrinks: the shares of its tokens that the policy keeps, added up. At one
- * budget a credential that lost a word would rank below a whole sentence of filler.
+ * Scores each sentence by the share of its tokens that the policy keeps, summed over shrinking budgets. At one budget a
+ * credential that lost a word would rank below a whole sentence of filler.
  */
 async function worths(
   sentences: readonly Sentence[],
@@ -95,7 +96,7 @@ async function worths(
     },
     times = new Uint32Array(ids.length);
   for (let part = PARTS; part > 0; part--) {
-    // a share, above which forced slots stay
+    // given as a share, since forced slots may exceed a share
     const percent = Math.min(100, (100 * (Math.ceil((most * part) / PARTS) + 0.5)) / ids.length),
       { slots } = await retain(policy, cache, { budget: `${Number(percent.toFixed(6))}%` });
     for (const slot of slots[0][0]) times[slot]++;
@@ -107,7 +108,7 @@ async function worths(
   });
 }
 
-/** The history without some sentences; messages that lose all of theirs go. */
+/** Returns the history without the sentences `gone`; messages left empty are removed. */
 function shortened(history: History, sentences: readonly Sentence[], gone: ReadonlySet<number>): ChatHistoryItem[] {
   const left = new Map<string, string>();
   for (const [i, { item, part, text }] of sentences.entries()) {

@@ -7,30 +7,30 @@ import { textual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
 
 export interface RetainTokensOptions {
-  /** A policy, or its text: `'taFast'`. */
+  /** A policy, or its text, such as `'taFast'`. */
   readonly policy: Policy | string;
-  /** Tokens that stay, or a share of those seen. */
+  /** Tokens to keep, or a share of those seen. */
   readonly budget: Budget;
 }
 
-/** A sequence before or after an event. */
+/** The state of a sequence before or after an event. */
 interface Moment {
   /** All tokens seen, evicted ones included. */
   readonly tokens: Tokens & { readonly ids: readonly Token[] };
-  /** Positions of the tokens that it holds. */
+  /** Positions of the tokens in the cache. */
   readonly positions: readonly number[];
-  /** 1 where it holds token 0 although the policy does not. */
+  /** 1 if token 0 is in the cache although the policy dropped it, else 0. */
   readonly beside: 0 | 1;
-  /** What the policy of this label remembers. */
+  /** State of the policy of this label. */
   readonly state: RetainState;
   readonly label: string;
 }
-/** The last event of a sequence: what was proposed may not have been erased. */
+/** The last event of each sequence; the proposed ranges may not have been erased. */
 const events = new WeakMap<LlamaContextSequence, readonly [before: Moment, after: Moment]>();
 
 /**
- * Token ranges that a policy would erase now: what a `contextShift.strategy` returns, or `eraseContextTokenRanges`
- * takes. Token 0 stays beside the budget, since without it llama.cpp evaluates all others anew.
+ * Returns the token ranges that a policy would erase now, for `contextShift.strategy` or `eraseContextTokenRanges`.
+ * Token 0 is kept in addition to the budget, since without it llama.cpp evaluates all other tokens again.
  *
  * @throws KvError for a policy that reads more than tokens and positions, for a budget that leaves no room in the
  * context, and for models with sliding windows or recurrent layers.
@@ -50,7 +50,7 @@ export async function retainTokens(
     { tokens, positions, beside, state } = before,
     allowance = allowanceOf(compiled, budget, tokens.ids.length),
     { slots } = allowance;
-  // llama.cpp makes room at one token less than its context, and token 0 stays too
+  // llama.cpp shifts at one token less than its context, and token 0 is kept in addition
   if (slots + 2 >= contextSize)
     throw new KvError('budget', `must leave room in a context of ${contextSize} tokens, got ${slots}`);
   const held = positions.slice(beside);
@@ -86,11 +86,11 @@ function expectPlain(sequence: LlamaContextSequence): void {
     );
 }
 
-/** Whether a sequence goes on from what it held. */
+/** Whether the tokens `now` continue those that the sequence held at that moment. */
 const follows = (now: readonly Token[], { tokens: { ids }, positions }: Moment): boolean =>
   positions.length <= now.length && positions.every((position, slot) => ids[position] === now[slot]);
 
-/** The sequence as it is now; where it does not go on from its last event, it begins anew. */
+/** Returns the current state of the sequence; starts again where it does not continue from its last event. */
 function momentOf(
   now: readonly Token[],
   label: string,

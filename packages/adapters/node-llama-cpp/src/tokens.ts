@@ -1,15 +1,15 @@
 import type { Tokens } from '@kv/core';
 import type { Token, Tokenizer } from 'node-llama-cpp';
 
-/** Tokens before a piece of text, by which the tokenizer knows whether a word begins there. */
+/** Preceding tokens to detokenize with, so that the tokenizer knows whether a word begins there. */
 const BEFORE = 8;
-/** What half a character reads as. */
+/** How an incomplete character is decoded. */
 const HALF = '\uFFFD';
 
 /**
- * Ids, text and offsets of a sequence; tokens that make up one character have its text together.
+ * Returns ids, text and offsets of a sequence; tokens that together make one character all have its text.
  *
- * @param known those of the sequence's first tokens, which are not read again.
+ * @param known result for the sequence's first tokens, which are not decoded again.
  */
 export function tokensOf(ids: readonly Token[], { detokenize }: Pick<Tokenizer, 'detokenize'>, known?: Tokens): Tokens {
   const first = known && !known.text.endsWith(HALF) ? known : { ids: [], text: '', offsets: [] },

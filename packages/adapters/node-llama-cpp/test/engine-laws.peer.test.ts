@@ -47,6 +47,6 @@ const host: EngineHost = {
     return hosted(policy, (last = context.getSequence()));
   },
 };
-// Without token 0 llama.cpp would evaluate all others anew; a sequence has no copies.
+// Without token 0 llama.cpp would evaluate all others again; a sequence has no copies.
 const { forks: _, ...laws } = engineLaws(host, { texts: true, sinks: 1, runs: 10 });
 each(laws, test);

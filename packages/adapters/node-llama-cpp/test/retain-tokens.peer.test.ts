@@ -164,7 +164,10 @@ const FACT = 'The secret code is: XK7M9P2Q. ',
     'The river was wide and the boats lay still. ',
     'Nobody came to the market on that day. ',
   ];
-/** A text of so many tokens whose first sentences say a code, fed bit by bit, and what the model then says of it. */
+/**
+ * Feeds, bit by bit, a text of the given number of tokens whose first sentences state a code, and returns what the
+ * model then says of it.
+ */
 async function told(sequence: LlamaContextSequence, length: number): Promise<string> {
   await add(sequence, `${FILLER[0]}${FACT}`);
   for (let n = 0, i = 0; n < length; i++) {

@@ -4,18 +4,18 @@ import type { AnySignal, Budget, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { SessionShape } from './shape.ts';
 
-/** What a policy wants of the engine, found out before the first token. */
+/** What a policy needs of the engine, determined before the first token. */
 export interface PolicyNeeds {
   readonly compiled: CompiledPolicy;
-  /** Queries to remember; 0 for none. */
+  /** Number of latest queries to record; 0 for none. */
   readonly window: number;
   readonly text: boolean;
   readonly rope: boolean;
 }
 
-/** What there is to read. */
+/** What the engine can provide. */
 interface Offers {
-  /** The graph gives each layer's queries. */
+  /** Whether the graph outputs each layer's queries. */
   readonly queries: boolean;
   readonly text: boolean;
 }
@@ -23,7 +23,10 @@ interface Offers {
 const FREE = ['keys', 'values', 'positions'];
 const QUERIES = /^(?:queries|attention\.(?:window|last|max))$/;
 
-/** @throws KvError in one sentence for a policy that this engine cannot run, or that lacks a budget. */
+/**
+ * Returns what a policy needs of the engine. @throws KvError for a policy that this engine cannot run, or that lacks a
+ * budget.
+ */
 export function demandsOf(
   policy: Policy,
   budget: Budget | undefined,
@@ -78,7 +81,7 @@ export function demandsOf(
 
 const windowOf = ({ id, args }: AnySignal): number => (id === 'attention.last' ? 1 : Number(args?.w ?? 0));
 
-/** Whether a plan of the policy's host allocators is uneven. */
+/** Whether the policy's host allocators plan unequal budgets. */
 function planned(compiled: CompiledPolicy, budget: Budget, { layers, kvHeads }: SessionShape): boolean {
   const slots = slotsOf(budget, 4096),
     full = Array.from({ length: layers }, () => new Array<number>(kvHeads).fill(4 * slots + 64)),

@@ -9,7 +9,7 @@ import { turner } from './rope.ts';
 import type { SessionShape } from './shape.ts';
 import { floats, gatherSlots, onHost } from './tensors.ts';
 
-/** What events go by. */
+/** Everything that an event needs apart from the record. */
 export interface EventPlan {
   readonly policy: Policy;
   readonly demands: PolicyNeeds;
@@ -18,7 +18,7 @@ export interface EventPlan {
   readonly backend: Backend | undefined;
 }
 
-/** A record as core's `retain` reads it. */
+/** Converts a record to the cache that core's `retain` reads. */
 function cacheOf(record: Record, { demands: { compiled }, shape, rope }: EventPlan): Cache {
   const { queryHeads, kvHeads, headDim: d } = shape,
     reads = (id: string): boolean =>
@@ -51,7 +51,7 @@ function flat(rows: readonly Uint32Array[], n: number): Uint32Array {
   return out;
 }
 
-/** The record after its policy's step hooks. */
+/** Returns the record after the policy's step hooks. */
 export async function afterStep(record: Record, course: EventPlan): Promise<Record> {
   if (course.demands.compiled.hooks('step').length === 0) return record;
   const state = await advanceOn(backendOf(course), course.policy, cacheOf(await hosted(record), course));
@@ -69,7 +69,7 @@ async function hosted(record: Record): Promise<Record> {
   return { ...record, layers: await Promise.all(layers) };
 }
 
-/** The record after an event: kept slots alone, in every head as many. */
+/** Returns the record after an event: only the kept slots, equally many in every head. */
 export async function afterEvent(before: Record, course: EventPlan): Promise<Record> {
   const { layers, kvHeads } = course.shape,
     { compiled } = course.demands,
@@ -104,9 +104,7 @@ export async function afterEvent(before: Record, course: EventPlan): Promise<Rec
   };
 }
 
-/**
- * Sets of one size: heads that a policy of whole units leaves shorter keep the newest of what it dropped beside them.
- */
+/** Pads the kept sets to one size: a head that keeps fewer slots also keeps the newest of those that it dropped. */
 function filled(
   slots: readonly (readonly Uint32Array[])[],
   layers: readonly SessionCache[],
@@ -125,7 +123,10 @@ function filled(
   };
 }
 
-/** Where the mask counts positions, kept keys stand at 0, 1, ..., and queries where the last slot that they see does. */
+/**
+ * If the graph counts positions by the mask, rotates kept keys to positions 0, 1, ..., and queries to that of the last
+ * slot that they see.
+ */
 function together(layer: SessionCache, sets: readonly Uint32Array[], { shape, rope }: EventPlan): SessionCache {
   if (!shape.fromMask || !rope) return layer;
   const { headDim: d, kvHeads: G, queryHeads: H } = shape,

@@ -7,7 +7,7 @@ import { turner } from './rope.ts';
 import type { SessionShape } from './shape.ts';
 import { floats } from './tensors.ts';
 
-/** An output of the graph. @throws KvError for one that is not there */
+/** Returns an output of the graph. @throws KvError where it is missing */
 export function takeOutput(outputs: { readonly [name: string]: Tensor }, name: string): Tensor {
   if (outputs[name]) return outputs[name];
   throw new KvError('generate', `expected an output ${name} of the model's graph, got none`);
@@ -17,13 +17,14 @@ interface Remembering {
   readonly shape: SessionShape;
   readonly rope: Rope | undefined;
   readonly window: number;
-  /** Where the first of the new queries stands. */
+  /** Rotary position of the first new query. */
   readonly first: number;
 }
 
 /**
- * The last queries, of those before and those of a graph's output: `[1, m, H d]` (or more beside them in a row) or
- * heads first, scaled so that q·k / sqrt(d) is what the model's softmax takes.
+ * Appends a graph's queries to the recorded ones and keeps the latest. The output is `[1, m, H d]` (or a longer row
+ * that also holds other vectors) or heads first; queries are scaled so that q·k / sqrt(d) is what the model's softmax
+ * takes.
  */
 export function appendQueries(
   before: SessionQueryRing | undefined,

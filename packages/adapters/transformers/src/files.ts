@@ -1,12 +1,15 @@
 import { KvError } from '@kv/core';
 import { env } from '@huggingface/transformers';
 
-/** Reads a file that stands with a model's graph. @throws KvError naming the address where there is none */
+/** Reads a file of a model. @throws KvError naming the address where there is none */
 export type FileReader = (file: string) => Promise<Uint8Array>;
 
 const isUrl = (name: string): boolean => /^https?:/.test(name);
 
-/** A model's files where transformers.js has them: a folder, its caches, its local models, a URL or the hub. */
+/**
+ * Returns a reader of a model's files from where transformers.js finds them: a folder, its caches, its local models, a
+ * URL or the hub.
+ */
 export function opener(name: string, options: { readonly [option: string]: unknown }): FileReader {
   const { subfolder = 'onnx', revision = 'main', cache_dir: folder, local_files_only: atHome } = options,
     model = name.replace(/\/$/, '');
@@ -37,7 +40,7 @@ export function opener(name: string, options: { readonly [option: string]: unkno
   };
 }
 
-/** Of Node's disk; elsewhere there is none. */
+/** Reads a file from disk in Node; undefined elsewhere. */
 async function fromDisk(path: string): Promise<Uint8Array | undefined> {
   if (typeof process !== 'object' || typeof process.getBuiltinModule !== 'function') return undefined;
   return process
@@ -49,7 +52,7 @@ async function fromDisk(path: string): Promise<Uint8Array | undefined> {
 const fromFolder = async (folder: unknown, path: readonly unknown[]): Promise<Uint8Array | undefined> =>
   env.useFSCache && typeof folder === 'string' ? fromDisk([folder.replace(/\/$/, ''), ...path].join('/')) : undefined;
 
-/** Of the browser's cache, or one of one's own. */
+/** Reads a file from the browser's cache or the custom cache. */
 async function fromCaches(keys: readonly string[]): Promise<Uint8Array | undefined> {
   const browser = env.useBrowserCache && typeof caches === 'object' ? await caches.open(env.cacheKey) : undefined;
   for (const cache of [env.useCustomCache ? env.customCache : undefined, browser])

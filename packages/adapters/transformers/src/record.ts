@@ -9,29 +9,29 @@ export interface SessionCache {
   readonly value: Tensor;
   /** Original positions `[G, n]`, ascending in each head. */
   readonly positions: readonly Uint32Array[];
-  /** The last queries, where the policy reads them. */
+  /** The latest queries, if the policy reads them. */
   readonly queries?: SessionQueryRing;
 }
 
-/** The last queries of a layer. */
+/** The latest queries of a layer. */
 export interface SessionQueryRing {
   /** After rotary embedding, `[H, w, d]`. */
   readonly data: Float32Array;
-  /** Where they stand in rotary embedding, `[H, w]`: read where kept slots move together. */
+  /** Their rotary positions `[H, w]`, needed where kept slots move together. */
   readonly rotations: Int32Array;
   readonly count: number;
 }
 
-/** One sequence at one moment; replaced whole, so that a step that fails leaves it as it was. */
+/** The state of a sequence. Replaced as a whole, so that a step that fails changes nothing. */
 export interface Record {
   readonly ids: readonly number[];
   readonly layers: readonly SessionCache[];
-  /** Slots of every head of every layer. */
+  /** Slots in each head of each layer. */
   readonly slots: number;
-  /** Slots that events leave. */
+  /** Slots to keep at an event. */
   readonly budget: Allowance;
   readonly promptLength: number;
-  /** Tokens generated. */
+  /** Number of generated tokens. */
   readonly step: number;
   readonly text?: SequenceText;
   readonly state: RetainState;

@@ -4,8 +4,8 @@ import type { Rope } from '@kv/core';
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * How a model turns keys, from its config.json: rotary embeddings of types default, linear and llama3, pairs (i, i +
- * rotary / 2), the same in every layer. @throws KvError for others
+ * Returns a model's rotary embedding from its config.json: types default, linear and llama3, pairs (i, i + rotary / 2),
+ * the same in every layer. @throws KvError for others
  */
 export function ropeOf(config: Fields, headDim: number): Rope {
   expectAlike(config);
@@ -28,7 +28,7 @@ export function ropeOf(config: Fields, headDim: number): Rope {
   };
 }
 
-/** @throws KvError for layers that turn differently, as Gemma 3's, or not at all, as some of SmolLM3's. */
+/** @throws KvError for layers with different rotary embeddings, as in Gemma 3, or without one, as in SmolLM3. */
 function expectAlike({
   model_type: kind,
   rope_parameters,
@@ -72,7 +72,7 @@ function divisors(
   };
 }
 
-/** Turns the `d` numbers at `at` from one rotation to another, in place. */
+/** Returns a function that rotates the `d` numbers at `at` from one position to another, in place. */
 export function turner({ rotary, angles }: Rope): (x: Float32Array, at: number, from: number, to: number) => void {
   const half = rotary / 2,
     known = new Map<number, { readonly cos: Float32Array; readonly sin: Float32Array }>();

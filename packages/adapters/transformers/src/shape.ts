@@ -2,13 +2,13 @@ import { KvError } from '@kv/core';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What is read of an input of an ONNX Runtime session. */
+/** The used part of the metadata of a session's input. */
 interface Input {
   readonly name: string;
   readonly type?: string;
   readonly shape?: readonly (number | string)[];
 }
-/** What is read of a loaded model of transformers.js. */
+/** The used part of a loaded model of transformers.js. */
 export interface TransformersModel {
   readonly config: Fields;
   readonly sessions: Readonly<
@@ -16,7 +16,7 @@ export interface TransformersModel {
   >;
 }
 
-/** A decoder as its session shows it. */
+/** The shape of a decoder, from its configuration and session. */
 export interface SessionShape {
   readonly layers: number;
   readonly queryHeads: number;
@@ -24,13 +24,16 @@ export interface SessionShape {
   readonly headDim: number;
   /** The cache's element type, `float32` or `float16`. */
   readonly type: string;
-  /** Positions are counted by the attention mask, not given. */
+  /** Whether the graph derives positions from the attention mask instead of an input. */
   readonly fromMask: boolean;
-  /** Of q·k. */
+  /** Factor applied to q·k. */
   readonly scale: number;
 }
 
-/** @throws KvError for a model that is no decoder with a cache of attention alone, or whose layers see windows. */
+/**
+ * Returns the shape of a loaded decoder. @throws KvError for a model that has not only attention caches, or has sliding
+ * windows.
+ */
 export function shapeOf({ config, sessions }: Partial<TransformersModel> = {}): SessionShape {
   const refuse = (want: string, got: string): never => {
     throw new KvError('withPolicy', `expected ${want}, got ${got}`);
@@ -81,7 +84,7 @@ export function shapeOf({ config, sessions }: Partial<TransformersModel> = {}): 
   };
 }
 
-/** The sliding window of a model's layers, where one is shorter than its positions. */
+/** Returns the sliding window of a model's layers, if it is shorter than the context. */
 function windowOf(config: Fields): number | undefined {
   const {
     sliding_window: window,

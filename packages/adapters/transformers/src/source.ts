@@ -29,7 +29,8 @@ interface SessionClass {
 const SUFFIX: Readonly<Record<string, string>> = { fp32: '', q8: '_quantized' };
 
 /**
- * The model's graph with each layer's queries among its outputs, in a session of its own; files are read, not written.
+ * Opens the model's graph with each layer's queries as additional outputs, in a session of its own. Files are read, not
+ * written.
  *
  * @throws KvError for a source that cannot be read and for a graph whose queries are not found.
  */
@@ -65,7 +66,7 @@ export async function queryGraph(
   return { session: Object.assign(made, { config: session.config }), outputs };
 }
 
-/** Where transformers.js runs such a model; names of several devices leave the choice to ONNX Runtime. */
+/** Returns the session options for the model's device; several device names leave the choice to ONNX Runtime. */
 function deviceOptions(device: string | undefined, { layers }: SessionShape): object {
   if (device === undefined || /^(?:auto|gpu|webnn.*)$/.test(device)) return {};
   const cached = Array.from({ length: layers }, (_, l) => [`present.${l}.key`, `present.${l}.value`]).flat(),

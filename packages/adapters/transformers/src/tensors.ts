@@ -2,7 +2,7 @@ import { Tensor } from '@huggingface/transformers';
 
 type Numbers = Float32Array | Uint16Array | Float64Array;
 
-/** A cache's entry `[1, G, n, d]` on the host; what lies on a device is copied. */
+/** Returns a cache entry `[1, G, n, d]` on the host, copied if it is on a device. */
 export async function onHost(tensor: Tensor): Promise<Tensor> {
   if (tensor.location === 'cpu') return tensor;
   const { ort_tensor: ort, type, dims } = tensor,
@@ -10,11 +10,11 @@ export async function onHost(tensor: Tensor): Promise<Tensor> {
   return new Tensor(type, data, dims);
 }
 
-/** Its numbers as f32, where they lie if they are. */
+/** Returns the numbers as f32, without a copy if they are f32 already. */
 export const floats = (tensor: Tensor): Float32Array =>
   (tensor.type === 'float32' ? tensor : tensor.to('float32')).data as Float32Array;
 
-/** Some slots of every head, `[1, G, kept, d]`; each head keeps as many. */
+/** Gathers slots of every head to `[1, G, kept, d]`; every head keeps equally many. */
 export function gatherSlots(tensor: Tensor, slots: readonly Uint32Array[]): Tensor {
   const [, heads, n, d] = tensor.dims,
     from = tensor.data as Numbers,

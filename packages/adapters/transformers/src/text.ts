@@ -1,21 +1,22 @@
 import type { Tokens } from '@kv/core';
 
-/** What is used of a tokenizer of transformers.js. */
+/** The used part of a tokenizer of transformers.js. */
 export interface Decodes {
   decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
 }
 
 /**
- * Ids, text and offsets (UTF-16) of a growing sequence; a token that holds a part of a character covers that character.
+ * Ids, text and offsets (UTF-16) of a growing sequence; a token that holds part of a character spans the whole
+ * character.
  */
 export class SequenceText implements Tokens {
   readonly ids: number[] = [];
   readonly offsets: (readonly [number, number])[] = [];
   text = '';
   readonly #tokenizer: Decodes;
-  /** Tokens since the last whole character, and where the text of each begins. */
+  /** Tokens since the last complete character, and the offset of each. */
   #open: { readonly at: number; readonly start: number }[] = [];
-  /** What these tokens read as. */
+  /** The decoded text of these tokens. */
   #half = '';
 
   constructor(tokenizer: Decodes) {
@@ -26,7 +27,7 @@ export class SequenceText implements Tokens {
     const { length } = this.text,
       at = this.ids.push(id) - 1,
       from = this.#open[0]?.at ?? at;
-    // a text's first word loses its space, so tokens that read as something stand before
+    // the first word of a text loses its space, so decode after tokens that have a text
     let before = '',
       first = from;
     while (first > 0 && before === '') before = this.#read(this.ids.slice(--first, from));
@@ -52,7 +53,7 @@ export class SequenceText implements Tokens {
     [this.#open, this.#half] = [[], ''];
   }
 
-  /** A copy that goes its own way. */
+  /** Returns an independent copy. */
   fork(): SequenceText {
     const copy = new SequenceText(this.#tokenizer);
     for (const [i, id] of this.ids.entries()) {
@@ -70,7 +71,7 @@ export class SequenceText implements Tokens {
   }
 }
 
-/** What half a character reads as. */
+/** How an incomplete character is decoded. */
 const HALF = '\uFFFD';
-/** What of a text does not change by what follows. */
+/** Returns the part of a decoded text that later tokens do not change. */
 const certain = (text: string): string => (text.endsWith(HALF) ? text.slice(0, -1) : text);

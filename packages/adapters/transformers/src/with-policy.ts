@@ -14,52 +14,52 @@ import { queryGraph, type GraphSource } from './source.ts';
 import { SequenceText, type Decodes } from './text.ts';
 
 export interface WithPolicyOptions {
-  /** A policy, or its text: `'snapkv | caote | topK'`. */
+  /** A policy, or its text, such as `'snapkv | caote | topK'`. */
   readonly policy: Policy | string;
   /** Slots per layer and KV head, or a share of the prompt such as '25%'. */
   readonly budget?: Budget;
-  /** Tokens of a prompt fed at once; after each block the cache is back at its budget. @defaultValue the whole prompt */
+  /** Prefill in blocks of this many tokens, each followed by an event. @defaultValue the whole prompt */
   readonly block?: number;
-  /** An event every so many generated tokens. @defaultValue the policy's own cadence, else none after the prompt */
+  /** Generated tokens between two events. @defaultValue the policy's own cadence, else none after the prompt */
   readonly every?: number;
-  /** For policies that read text. @defaultValue that of `source`, where it is a name or a folder */
+  /** Tokenizer, needed by policies that read text. @defaultValue that of `source`, if it is a name or a folder */
   readonly tokenizer?: Decodes;
   /**
-   * Where the model came from, with the options that it was loaded with: policies that read queries need a graph that
-   * gives them, which is made from it.
+   * Where the model was loaded from, and its load options. Needed by policies that read queries: a graph that outputs
+   * them is made from it.
    */
   readonly source?: GraphSource;
-  /** Where pieces run. @defaultValue the CPU */
+  /** Backend that runs the pieces. @defaultValue the CPU */
   readonly backend?: Backend;
 }
 
-/** What a sequence holds now. */
+/** The current state of a sequence. */
 export interface Stats {
   readonly policy: string;
-  /** Positions that the last event kept (everything fed, where none ran), `[layer][kvHead]`, ascending. */
+  /** Positions that the last event kept (all positions fed, if there was none), `[layer][kvHead]`, ascending. */
   readonly kept: readonly (readonly (readonly number[])[])[];
-  /** Positions that it holds now, likewise. */
+  /** Positions in the cache now, likewise. */
   readonly positions: readonly (readonly (readonly number[])[])[];
-  /** Tokens that it has seen, evicted ones included. */
+  /** Tokens fed, evicted ones included. */
   readonly length: number;
-  /** Slots of every head. */
+  /** Slots per head. */
   readonly slots: number;
   /** Bytes of its keys and values. */
   readonly bytes: number;
   readonly events: number;
   readonly notes: readonly string[];
 }
-/** A model that generates as before, over a cache that a policy keeps at its budget. */
+/** A model that generates as before, with a cache that a policy keeps within its budget. */
 export type PolicyModel<M> = M & {
-  /** @param cache a sequence's. @defaultValue that of the last call */
+  /** Returns the state of a sequence. @param cache its cache. @defaultValue that of the last call */
   stats(cache?: DynamicCache): Stats;
   /**
-   * An event now. @throws KvError for a cache of another model, and what a piece throws; then nothing has changed
-   *
-   * @param slots that are left. @defaultValue as many as at the last event
+   * Runs an event now; if it throws, nothing has changed. @param slots to keep. @defaultValue as many as at the last
+   * event
+   * @throws KvError for a cache of another model; and whatever a piece throws
    */
   evict(cache: DynamicCache, slots?: number): Promise<void>;
-  /** A cache that goes its own way. @throws KvError for a cache of another model */
+  /** Returns an independent copy of a cache. @throws KvError for a cache of another model */
   fork(cache: DynamicCache): DynamicCache;
 };
 
@@ -70,18 +70,18 @@ type Inputs = {
   past_key_values?: DynamicCache | null;
 } & { [name: string]: unknown };
 type Outputs = { [name: string]: Tensor };
-/** What is used of a model of transformers.js beside its public face. */
+/** Internal members of a transformers.js model that are used. */
 interface Inner extends TransformersModel {
   _forward(self: unknown, inputs: Inputs): Promise<Outputs>;
   prepare_inputs_for_generation(ids: unknown, inputs: Inputs, config: unknown): Inputs;
 }
 
 /**
- * A loaded model whose caches a policy keeps at a budget; `generate`, pipelines and streamers use it unchanged, and
- * `model` itself stays as it is.
+ * Wraps a loaded model so that a policy keeps its caches within a budget. `generate`, pipelines and streamers use it
+ * unchanged, and `model` itself is not modified.
  *
- * @throws KvError in one sentence for a model without a cache of attention alone, and for a policy that reads or does
- * what there is not here.
+ * @throws KvError for a model that has not only attention caches, and for a policy that needs what this engine does not
+ * provide.
  */
 export async function withPolicy<M extends object = PreTrainedModel>(
   model: M,
@@ -123,11 +123,11 @@ export async function withPolicy<M extends object = PreTrainedModel>(
   return engine.model as PolicyModel<M>;
 }
 
-/** The catalogue is loaded where text is given, and nowhere else. */
+/** Returns the policy, parsed if it is text; the catalogue is loaded only for text. */
 const policyOf = async (policy: Policy | string): Promise<Policy> =>
   typeof policy === 'string' ? (await import('@kv/policies')).policy(policy) : policy;
 
-/** The folder or name of a source. */
+/** Returns the folder or name of a source. */
 const nameOf = (source: GraphSource | undefined): string | undefined => {
   const model = source instanceof Uint8Array || typeof source === 'string' ? source : source?.model;
   return typeof model === 'string' ? model : undefined;
@@ -153,7 +153,7 @@ class Engine {
   readonly #course: EventPlan;
   readonly #running: Running;
   readonly #sequences = new WeakMap<object, Sequence>();
-  /** Inputs that a generation has fed once: what follows are its tokens. */
+  /** Inputs whose generation has fed the prompt: what follows are generated tokens. */
   readonly #begun = new WeakSet<object>();
   /** Inputs of a generation. */
   readonly #asked = new WeakSet<object>();
@@ -180,7 +180,7 @@ class Engine {
     this.model = wrapped;
   }
 
-  /** Leaves of a conversation what this cache has not seen. */
+  /** Removes from the input what this cache has already seen. */
   #prepare(ids: unknown, inputs: Inputs, config: unknown): Inputs {
     const { past_key_values: cache, input_ids: all } = inputs,
       seen = cache && this.#sequences.get(cache);
@@ -195,7 +195,7 @@ class Engine {
         );
       inputs.input_ids = idsTensor(whole.slice(seen.ids.length));
     }
-    // Without its cache the library does not cut the ids at the number of slots, which is not the number of tokens.
+    // Given the cache, the library would cut the ids at the number of slots, which is not the number of tokens.
     delete inputs.past_key_values;
     inputs.attention_mask ??= onesTensor(all.dims[1]);
     const prepared = this.#inner.prepare_inputs_for_generation(ids, inputs, config);
@@ -227,7 +227,7 @@ class Engine {
     this.#last = sequence;
   }
 
-  /** Caches that hold a device's tensors, more or fewer by now; what none holds is freed. */
+  /** Adds `by` to the reference count of device tensors and frees those that no cache holds. */
   #count(layers: readonly SessionCache[], by: number): void {
     for (const tensor of layers.flatMap(({ key, value }) => [key, value])) {
       if (tensor.location !== 'gpu-buffer') continue;
@@ -237,7 +237,7 @@ class Engine {
     }
   }
 
-  /** What follows a sequence that is not held, or not yet. */
+  /** Frees the device tensors of `before` that no cache holds, if `after` replaced them. Returns `after`. */
   #freeing(before: Sequence, after: Sequence): Sequence {
     if (after.layers !== before.layers) this.#count(before.layers, 0);
     return after;
@@ -378,7 +378,7 @@ class Engine {
   }
 }
 
-/** Tensors by the names that a graph gives them. */
+/** Names tensors as the graph does. */
 const entries = (layers: readonly SessionCache[], prefix: 'present' | 'past_key_values'): Outputs =>
   Object.fromEntries(
     layers.flatMap(({ key, value }, l) => [
@@ -420,7 +420,9 @@ const idsTensor = (ids: readonly number[]): Tensor =>
   new Tensor('int64', BigInt64Array.from(ids, BigInt), [1, ids.length]);
 const onesTensor = (n: number): Tensor => new Tensor('int64', new BigInt64Array(n).fill(1n), [1, n]);
 
-/** @throws KvError for more than one sequence, for padding, and for inputs without ids. */
+/**
+ * Returns the ids of the input. @throws KvError for more than one sequence, for padding, and for inputs without ids.
+ */
 function idsOf({ input_ids: ids, attention_mask: mask }: Inputs): number[] {
   if (!ids) throw new KvError('generate', 'expected input_ids, got none');
   const [batch, length] = ids.dims;

@@ -3,7 +3,7 @@ import { parsePolicy } from '@kv/policies';
 import { withPolicy } from '../src/index.ts';
 import { generated, type Prompted } from './generated.ts';
 
-/** What is asked of a page, and of Node beside it. */
+/** What the test asks of a page, and of Node for comparison. */
 export interface Asked {
   readonly text: string;
   readonly policy: string;

@@ -64,7 +64,7 @@ const KINDS = {
       ),
     },
   },
-  /** A convolution beside attention, as in LFM2. */
+  /** A convolution in addition to attention, as in LFM2. */
   hybrid: {
     config: { ...CONFIG, model_type: 'lfm2', num_key_value_heads: 2, layer_types: ['conv', 'full_attention'] },
     graphs: {

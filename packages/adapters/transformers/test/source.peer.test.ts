@@ -9,7 +9,7 @@ import { withPolicy, type GraphSource } from '../src/index.ts';
 import { exported } from './exported.ts';
 import { generated, TEXT, type Prompted } from './generated.ts';
 
-/** A hub of one model, `kv/embedded`, whose weights lie beside its graph. */
+/** A hub of one model, `kv/embedded`, whose weights are in a file next to its graph. */
 let folder: string, server: Server, asked: string[];
 const cacheDir = mkdtempSync(join(tmpdir(), 'kv-hub-cache-')),
   before = { remoteHost: env.remoteHost, cacheDir: env.cacheDir, useFSCache: env.useFSCache },

@@ -1,13 +1,13 @@
 import { KvError } from '@kv/core';
 
-/** A field of a message: a number, or bytes, where they lie. */
+/** A field of a protobuf message: a number, or a view of its bytes. */
 export interface Field {
   readonly number: number;
   readonly value: number;
   readonly bytes: Uint8Array | undefined;
 }
 
-/** The fields of a message, in order. @throws KvError for bytes that are no message. */
+/** Yields the fields of a message, in order. @throws KvError for bytes that are no message. */
 export function* fields(message: Uint8Array): Generator<Field> {
   let at = 0;
   const broken = (): never => {
@@ -41,7 +41,7 @@ export function* fields(message: Uint8Array): Generator<Field> {
 
 export const text = (bytes: Uint8Array | undefined): string => new TextDecoder().decode(bytes);
 
-/** A message: whole numbers, texts and messages by field number, in order. */
+/** Encodes a message from integers, texts and messages by field number, in order. */
 export function message(
   ...parts: readonly (readonly [number: number, value: number | string | Uint8Array])[]
 ): Uint8Array {

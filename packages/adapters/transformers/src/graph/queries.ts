@@ -2,26 +2,26 @@ import { KvError } from '@kv/core';
 import type { SessionShape } from '../shape.ts';
 import type { Graph, GraphNode } from './read.ts';
 
-/** Where a graph gives a layer's queries. */
+/** The tensor of a graph that holds a layer's queries. */
 export interface QueryOutput {
   readonly name: string;
   /** `rows`: `[1, m, H d]` or longer rows; `heads`: `[1, H, m, d]`, or with groups between. */
   readonly layout: 'rows' | 'heads';
-  /** By rotary embedding. */
+  /** Whether rotary embedding has been applied. */
   readonly turned: boolean;
-  /** What q·k is multiplied with. */
+  /** Factor applied to q·k. */
   readonly scale: number;
 }
-/** By layer. */
+/** One entry per layer. */
 export type QueryOutputs = readonly QueryOutput[];
 
 const FUSED = ['GroupQueryAttention', 'MultiHeadAttention'];
-/** What keys pass on their way to the product with queries. */
+/** Operators between keys and their product with queries. */
 const LAYOUT = ['Transpose', 'Unsqueeze', 'Expand', 'Reshape', 'Identity', 'Cast', 'Mul', 'Div'];
-/** What makes a number that queries are scaled with. */
+/** Operators that compute a scalar factor of queries. */
 const NUMBER = ['Constant', 'Sqrt', 'Pow', 'Reciprocal'];
 
-/** @throws KvError naming the layer whose attention is of another kind. */
+/** Finds the queries of every layer. @throws KvError naming the layer whose attention has another form. */
 export function queryOutputs(graph: Graph, { layers, headDim, scale }: SessionShape): QueryOutputs {
   const makers = new Map(graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const))),
     readers = new Map<string, GraphNode[]>();
@@ -54,7 +54,7 @@ function fused({ type, inputs: [name], attributes }: GraphNode, headDim: number)
   };
 }
 
-/** From a layer's keys to the product with queries, and from there back past what scales the queries. */
+/** Follows a layer's keys to their product with queries, and from there goes back past the scaling of queries. */
 function plain(
   key: string,
   { constants }: Graph,

@@ -5,18 +5,18 @@ export interface GraphNode {
   readonly type: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
-  /** Whole numbers and f32 numbers. */
+  /** Integer and f32 attributes. */
   readonly attributes: ReadonlyMap<string, number>;
 }
-/** What is read of an ONNX model; tensors stay where they lie. */
+/** The parts of an ONNX model that are needed; tensors are not copied. */
 export interface Graph {
   readonly nodes: readonly GraphNode[];
   readonly constants: ReadonlySet<string>;
-  /** Files beside the model that hold tensors. */
+  /** External files that hold tensors. */
   readonly files: readonly string[];
 }
 
-/** @throws KvError for bytes that are no ONNX model. */
+/** Reads an ONNX model. @throws KvError for bytes that are none. */
 export function readGraph(model: Uint8Array): Graph {
   const nodes: GraphNode[] = [],
     constants = new Set<string>(),
@@ -67,7 +67,9 @@ function readTensor(bytes: Uint8Array, constants: Set<string>, files: Set<string
   }
 }
 
-/** A model with more outputs: a second `graph` field behind its bytes, which readers of protobuf join with the first. */
+/**
+ * Returns a model with additional outputs: appends a second `graph` field, which protobuf readers merge with the first.
+ */
 export function withOutputs(model: Uint8Array, names: readonly string[], type: 'float32' | 'float16'): Uint8Array {
   const element = message([1, type === 'float32' ? 1 : 10]),
     output = (name: string): Uint8Array => message([1, name], [2, message([1, element])]),
