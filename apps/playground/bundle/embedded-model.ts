@@ -6,7 +6,10 @@ import type { Plugin } from 'vite';
 
 const files = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'];
 
-/** Serves the files of @kv/model-embedded in a folder that is named by their content; `__MODEL__` says where. */
+/**
+ * Vite plugin that serves the files of @kv/model-embedded in a folder named by their hash; `__MODEL__` is that folder
+ * and its files.
+ */
 export function embeddedModel(): Plugin {
   const source = dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json'));
   const contents = new Map(files.map((file) => [file, readFileSync(join(source, file))]));

@@ -3,12 +3,12 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Plugin } from 'vite';
 
-/** Where the service worker is built to: beside the page, since it serves what lies below it. */
+/** File name of the built service worker: next to the page, since its scope is its own folder. */
 export const SERVICE_WORKER = 'service-worker.js';
 
 /**
- * Tells the service worker which files there are, under a version that changes with any of them. `__BUILT__` is false
- * while developing, when there is none.
+ * Vite plugin that gives the service worker the list of files and a version that changes with any of them. `__BUILT__`
+ * is false during development, when there is no service worker.
  */
 export const offlineFiles = (): Plugin => ({
   name: 'kv:offline-files',

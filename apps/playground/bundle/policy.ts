@@ -1,11 +1,11 @@
 import type { Plugin } from 'vite';
 
-/** Models that a person asks for by name: the hub, and where it sends a browser for large files. */
+/** Origins of models of the Hugging Face hub, including where it redirects large files. */
 const HUB = 'https://huggingface.co https://*.huggingface.co https://*.hf.co';
 
 /**
- * What the page may do: its own files, models of the hub and compiling WebAssembly (the kernel of @kv/models), and no text as code, HTML
- * or address of a script.
+ * Content security policy of the page: its own files, models of the hub and compiling WebAssembly (the kernel of
+ * @kv/models), and no text as code, HTML or address of a script.
  */
 const RULES = [
   "default-src 'none'",
@@ -21,7 +21,10 @@ const RULES = [
   'trusted-types default',
 ];
 
-/** A meta element cannot say who may frame the page, and a worker obeys the headers of its own file. */
+/**
+ * Headers for what a meta element cannot set: who may frame the page. A worker needs them too, since it obeys those of
+ * its own file.
+ */
 export const headers: Readonly<Record<string, string>> = {
   'Content-Security-Policy': [...RULES, "frame-ancestors 'none'"].join('; '),
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -32,8 +35,8 @@ export const headers: Readonly<Record<string, string>> = {
 };
 
 /**
- * Writes the content security policy into the page itself, for servers that send no headers. While developing, Vite's
- * own scripts need more.
+ * Vite plugin that writes the content security policy into the page, for servers that send no headers. Not during
+ * development, when Vite's own scripts need more.
  */
 export const policyInPage = (): Plugin => ({
   name: 'kv:policy-in-page',

@@ -14,7 +14,7 @@ import {
 
 const keyOf = (side: number): string => letterOf(side).toLowerCase();
 
-/** A choice as the part of an address behind `#`. */
+/** Encodes a choice as the fragment of an address, without `#`. */
 export function writeAddress({ model, source, late, policies, budget, maxNewTokens, device }: RunChoice): string {
   const prompt =
     source.kind === 'text'
@@ -32,8 +32,8 @@ export function writeAddress({ model, source, late, policies, budget, maxNewToke
 }
 
 /**
- * The choice of an address, with or without its `#`; what is missing, or cannot be, is the default's. A policy may be
- * any text: the field says what is wrong with it.
+ * Decodes a choice from the fragment of an address, with or without `#`; missing and invalid fields take their
+ * defaults. A policy may be any text: its field reports errors.
  */
 export function readAddress(hash: string): RunChoice {
   const given = new URLSearchParams(hash.replace(/^#/, '')),
@@ -75,14 +75,14 @@ function example(given: URLSearchParams): NeedlePrompt {
   };
 }
 
-/** Slots, or a share such as `25%`; undefined for anything else. */
+/** Parses a number of slots, or a share such as `25%`; undefined for anything else. */
 export function readBudget(text: string): Budget | undefined {
   const share = /^(\d{1,3}(?:\.\d{1,3})?)\s*%$/.exec(text.trim())?.[1];
   if (share !== undefined) return Number(share) > 0 && Number(share) <= 100 ? `${Number(share)}%` : undefined;
   return whole(text.trim(), 1, LIMITS.slots);
 }
 
-/** A whole number between two bounds; undefined for anything else. */
+/** Parses a whole number between two bounds; undefined for anything else. */
 export function whole(text: string | null, min: number, max: number): number | undefined {
   const value = Number(text);
   return text !== null && /^\d{1,9}$/.test(text) && value >= min && value <= max ? value : undefined;

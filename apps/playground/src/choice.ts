@@ -1,27 +1,27 @@
 import type { Budget } from '@kv/models';
 import type { NeedleForm } from '@kv/tasks';
 
-/** A fact hidden in a book: what `needle` of @kv/tasks makes of it. */
+/** A fact hidden in a book, from `needle` of @kv/tasks. */
 export interface NeedlePrompt {
   readonly kind: 'needle';
   readonly form: NeedleForm;
   /** Document and question together. */
   readonly tokens: number;
-  /** Where the fact stands, percent of the document. */
+  /** Depth of the fact, in percent of the document. */
   readonly depth: number;
   readonly seed: number;
 }
 
-/** A prompt that a person wrote. */
+/** A prompt written by the user. */
 interface OwnText {
   readonly kind: 'text';
   readonly text: string;
 }
 
-/** What computes: the model of the page, a GGUF file of this disk, or a repository of the Hugging Face hub. */
+/** The model: the page's own, a local GGUF file, or a repository of the Hugging Face hub. */
 export interface ModelChoice {
   readonly kind: (typeof MODELS)[number];
-  /** Of the file or repository; empty for the page's own. */
+  /** Name of the file or repository; empty for the page's own model. */
   readonly name: string;
 }
 
@@ -33,9 +33,9 @@ export type DeviceChoice = (typeof DEVICES)[number];
 export interface RunChoice {
   readonly model: ModelChoice;
   readonly source: NeedlePrompt | OwnText;
-  /** Evict before the question, the last line, is known. */
+  /** Whether to evict before the question, the last line, is fed. */
   readonly late: boolean;
-  /** As @kv/policies reads them; may be text that it refuses. */
+  /** Policy texts for @kv/policies; may be invalid. */
   readonly policies: readonly string[];
   readonly budget: Budget;
   readonly maxNewTokens: number;
@@ -45,7 +45,7 @@ export interface RunChoice {
 export const FORMS: readonly NeedleForm[] = ['code', 'number'];
 export const LENGTHS: readonly number[] = [96, 128, 256, 512, 1024, 2048];
 
-/** What a choice may hold: addresses come from anywhere. */
+/** Limits of a choice, since an address may hold anything. */
 export const LIMITS = {
   text: 20_000,
   policy: 2_000,
@@ -66,5 +66,5 @@ export const DEFAULT: RunChoice = {
   device: 'auto',
 };
 
-/** What a side is called. */
+/** Returns the letter of a side. */
 export const letterOf = (side: number): string => String.fromCharCode(65 + side);

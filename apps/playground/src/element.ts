@@ -1,4 +1,4 @@
-/** The element of the page with this id. @throws if the page has none of that kind */
+/** Returns the element of the page with this id. @throws if the page has none of that kind */
 export function element<T extends HTMLElement>(id: string, kind: new () => T): T {
   const found = document.getElementById(id);
   if (!(found instanceof kind))
@@ -8,7 +8,7 @@ export function element<T extends HTMLElement>(id: string, kind: new () => T): T
   return found;
 }
 
-/** A new element with properties and children. */
+/** Creates an element with properties and children. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   properties: Partial<HTMLElementTagNameMap[K]> = {},

@@ -16,18 +16,18 @@ import { COMMON } from './presets.ts';
 
 export interface ChoiceForm {
   read(): RunChoice;
-  /** The files of a model that a person chose. */
+  /** The files of a model that the user chose. */
   files(): readonly File[];
   write(choice: RunChoice): void;
-  /** Whether it can be run; if not, fields say why, and the first of them has the focus. */
+  /** Whether the choice can be run; if not, fields show why, and the first of them gets the focus. */
   check(): boolean;
   /** Turns to the next example. */
   another(): void;
-  /** Takes a text over into the field for own ones, unless a person wrote there. */
+  /** Puts a text into the user's own text field unless the user has written there. */
   suggest(text: string): void;
 }
 
-/** What of inputs, lists and groups of radio buttons is used here. */
+/** The used members of inputs, lists and groups of radio buttons. */
 interface Field {
   value: string;
   checked: boolean;
@@ -36,7 +36,7 @@ interface Field {
   focus(): void;
 }
 
-/** The form as a choice and back. */
+/** Creates the form, which converts to a choice and back. */
 export function choiceForm(): ChoiceForm {
   const form = element('choice', HTMLFormElement),
     wrong = element('wrong-budget', HTMLParagraphElement),
@@ -46,7 +46,7 @@ export function choiceForm(): ChoiceForm {
     add = element('add', HTMLButtonElement),
     files = element('file', HTMLInputElement);
   let suggested = '',
-    /** The file that a link names, until another is chosen. */
+    /** The file that the link names, until the user chooses another. */
     named = '';
   const place = (): void => {
     for (const [side, each] of policies.entries()) each.place(side, policies.length <= 2);

@@ -1,20 +1,22 @@
 import { cornerOf, holds, layoutOf, moveBy, placeAt, type HeatMapLayout, type CachePosition } from './heat-map.ts';
 import type { Frame, PromptSummary } from './messages.ts';
 
-/** What a map shows. */
+/** Input of a heat map. */
 export interface HeatMapInput {
   readonly frame: Frame;
   readonly prompt: PromptSummary;
   readonly layers: number;
   readonly kvHeads: number;
-  /** The place that a person points at. */
+  /** The cell under the pointer. */
   readonly place: CachePosition | undefined;
 }
 
 const INK = ['--paper', '--ink', '--soft', '--empty', '--kept', '--value', '--asked', '--new'] as const;
 type Colors = Readonly<Record<(typeof INK)[number], string>>;
 
-/** A canvas of all rows and positions; it tells where a pointer or the keyboard is, and what is clicked. */
+/**
+ * Creates a canvas of all rows and positions that reports the cell under the pointer or keyboard cursor, and clicks.
+ */
 export function heatCanvas(
   canvas: HTMLCanvasElement,
   point: (place: CachePosition) => void,
@@ -31,7 +33,7 @@ export function heatCanvas(
     canvas.height = Math.round(next.height * scale);
     canvas.style.width = `${next.width}px`;
     canvas.style.height = `${next.height}px`;
-    const context = canvas.getContext('2d')!; // nobody asks it for another kind
+    const context = canvas.getContext('2d')!; // no other context type is requested of it
     context.setTransform(scale, 0, 0, scale, 0, 0);
     paint(context, next, shown, colorsOf(canvas));
   };

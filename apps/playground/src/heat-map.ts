@@ -1,20 +1,19 @@
 import type { Frame } from './messages.ts';
 
-/** A place in the cache: a position, and which pair of layer and KV head. */
+/** A cell of the map: a position, and a row (layer and KV head). */
 export interface CachePosition {
   readonly position: number;
   readonly row: number;
 }
 
-/** Where cells are drawn: lines of `perLine` positions, each with all rows below one another. */
+/** Layout of the cells: lines of `perLine` positions, each with all rows below one another. */
 export interface HeatMapLayout {
   readonly positions: number;
   readonly rows: number;
   readonly perLine: number;
   readonly lines: number;
   /**
-   * Width and height of a cell, space to the left of each line for its labels, above its rows for marks, and below
-   * them, CSS pixels.
+   * In CSS pixels: size of a cell, space left of each line for its labels, above its rows for marks, and below them.
    */
   readonly cell: number;
   readonly tall: number;
@@ -28,10 +27,10 @@ export interface HeatMapLayout {
 const LEFT = 22,
   TOP = 5,
   BOTTOM = 9,
-  /** Pixels of all rows of a line, while each has one. */
+  /** Maximum height of a line's rows in pixels, unless a row would get less than one. */
   MOST = 320;
 
-/** Breaks so many positions into lines that fit the width. */
+/** Breaks `positions` positions into lines that fit the width. */
 export function layoutOf(width: number, positions: number, rows: number): HeatMapLayout {
   const cell = width < 420 ? 4 : 5,
     perLine = Math.max(8, Math.floor((width - LEFT) / cell)),
@@ -52,7 +51,7 @@ export function layoutOf(width: number, positions: number, rows: number): HeatMa
   };
 }
 
-/** Upper left corner of a cell. */
+/** Returns the upper left corner of a cell. */
 export function cornerOf(
   { perLine, cell, tall, left, top, bottom, rows }: HeatMapLayout,
   { position, row }: CachePosition,
@@ -63,7 +62,7 @@ export function cornerOf(
   ];
 }
 
-/** The cell at a point, if there is one. */
+/** Returns the cell at a point, if any. */
 export function placeAt(
   { perLine, cell, tall, left, top, bottom, rows, positions }: HeatMapLayout,
   x: number,
@@ -79,7 +78,7 @@ export function placeAt(
     : undefined;
 }
 
-/** Where a key leads: a token or a row on, a line on, the first or the last. Undefined for other keys. */
+/** Returns the cell that a key moves to: by a token, row or line, or to the first or last. Undefined for other keys. */
 export function moveBy(
   { positions, rows, perLine }: HeatMapLayout,
   { position, row }: CachePosition,
@@ -113,18 +112,18 @@ export function moveBy(
 
 const rowsOf = ({ kept, length }: Frame): number => kept.length / length;
 
-/** Whether the cache holds a position in a row; undefined where it was not fed yet. */
+/** Whether the cache holds a position in a row; undefined if it has not been fed yet. */
 export const holds = ({ kept, length }: Frame, { position, row }: CachePosition): boolean | undefined =>
   position < length ? kept[row * length + position] === 1 : undefined;
 
-/** In how many rows each position is held. */
+/** Counts the rows that hold each position. */
 export function countsOf(frame: Frame): Uint16Array {
   const counts = new Uint16Array(frame.length);
   for (const [i, kept] of frame.kept.entries()) counts[i % frame.length] += kept;
   return counts;
 }
 
-/** Slots that two caches share, and that only one of them has. */
+/** Counts the slots that both caches hold, and those that only one holds. */
 export function compare(a: Frame, b: Frame): { readonly both: number; readonly onlyA: number; readonly onlyB: number } {
   const rows = Math.max(rowsOf(a), rowsOf(b));
   let both = 0,

@@ -7,7 +7,7 @@ import { keepOffline } from './offline/register.ts';
 import { player } from './player.ts';
 import { bytesText } from './words.ts';
 
-/** Put in by bundle/embedded-model.ts: a folder relative to the page, and its files. */
+/** Defined by bundle/embedded-model.ts: a folder relative to the page, and its files. */
 declare const __MODEL__: { readonly folder: string; readonly files: readonly string[] };
 
 const form = choiceForm(),
@@ -24,7 +24,10 @@ const hash = (): string => `#${writeAddress(form.read())}`;
 let run = 0,
   policies: readonly string[] = [];
 
-/** @param download whether a model of the hub may be downloaded: for a person who pressed a button, not for a link */
+/**
+ * Starts a run. @param download whether a model of the hub may be downloaded: yes after a button was pressed, no for a
+ * link
+ */
 function start(download: boolean): void {
   history.replaceState(null, '', hash());
   if (!form.check()) {
@@ -95,7 +98,7 @@ worker.addEventListener('error', ({ message }) =>
   fail(`The worker could not start: ${message || 'its file did not load'}.`),
 );
 
-/** What is going on above the result, or went wrong; nothing once the model is there. */
+/** Shows progress or an error above the result; empty once the model is loaded. */
 function say(words: string, wrong = false): void {
   status.textContent = words;
   status.hidden = words === '';

@@ -2,36 +2,36 @@ import type { Progress } from '@kv/hub/browser';
 import type { Fate } from '@kv/engine';
 import type { RunChoice } from './choice.ts';
 
-/** Which policy, from 0. */
+/** Index of a policy, from 0. */
 export type Side = number;
 
-/** What all sides answer. */
+/** The prompt that all sides answer. */
 export interface PromptSummary {
   readonly text: string;
   /** Span of each token in `text`. */
   readonly offsets: readonly (readonly [start: number, end: number])[];
-  /** First position of the question, where it is asked after the eviction. */
+  /** First position of the question, if it is asked after the eviction. */
   readonly questionFrom?: number;
   /** The hidden fact, and the positions of its tokens. */
   readonly value?: string;
   readonly valueTokens: readonly number[];
 }
 
-/** The cache while one token was chosen. */
+/** The cache when one token was chosen. */
 export interface Frame {
   /** Positions fed so far. */
   readonly length: number;
   /** `[layers * kvHeads, length]`: 1 where the cache holds the position. */
   readonly kept: Uint8Array;
-  /** The token that was chosen, as text; it is not in the cache yet. */
+  /** Text of the chosen token, which is not in the cache yet. */
   readonly token: string;
-  /** The answer up to it. */
+  /** The answer up to this token. */
   readonly answer: string;
-  /** Bytes in use, the most until now, and slots per KV head on average. */
+  /** Bytes in use, their maximum so far, and the mean number of slots per KV head. */
   readonly bytes: number;
   readonly peak: number;
   readonly slots: number;
-  /** Tokens a second until now; undefined before the first token was fed. */
+  /** Tokens per second so far; undefined before the first token was fed. */
   readonly prefillSpeed: number;
   readonly decodeSpeed?: number;
 }
@@ -44,7 +44,7 @@ export interface End {
   readonly notes: readonly string[];
 }
 
-/** What computes, and why it is not a GPU. */
+/** The device used, and why it is not a GPU. */
 export interface DeviceInfo {
   readonly device: 'webgpu' | 'cpu';
   readonly name: string;
@@ -58,12 +58,12 @@ export type ToWorker =
       readonly choice: RunChoice;
       /** Folder of the model, and the names of its files. */
       readonly model: { readonly url: string; readonly files: readonly string[] };
-      /** Files of a person's disk, where the choice names one. */
+      /** Local files, if the choice names one. */
       readonly chosen: readonly File[];
       /** Whether a model of the hub may be downloaded: a link alone downloads nothing. */
       readonly download: boolean;
     }
-  /** Why a position is, or is no longer, in the cache of a side. */
+  /** Asks why a position is, or is no longer, in the cache of a side. */
   | { readonly type: 'why'; readonly run: number; readonly side: Side; readonly position: number }
   | { readonly type: 'forget' }
   | { readonly type: 'stop' };
@@ -79,7 +79,7 @@ export type FromWorker =
     }
   | { readonly type: 'frame'; readonly run: number; readonly side: Side; readonly frame: Frame }
   | { readonly type: 'end'; readonly run: number; readonly side: Side; readonly end: End }
-  /** One side, or without it all. */
+  /** Failure of one side, or, without `side`, of the run. */
   | { readonly type: 'failed'; readonly run: number; readonly side?: Side; readonly message: string }
   | { readonly type: 'progress'; readonly run: number; readonly progress: Progress }
   | {
@@ -87,9 +87,9 @@ export type FromWorker =
       readonly run: number;
       readonly side: Side;
       readonly position: number;
-      /** Of every layer and KV head; empty where nothing was evicted. */
+      /** For every layer and KV head; empty if nothing was evicted. */
       readonly fates: readonly Fate[];
-      /** Why it cannot be said. */
+      /** Why there is no explanation. */
       readonly failed?: string;
     }
   | { readonly type: 'forgotten' }

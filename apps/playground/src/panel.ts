@@ -12,12 +12,12 @@ import { bytesText, countText, leftText, placeText, speedText, whyText } from '.
 export interface Panel {
   readonly root: HTMLElement;
   start(policy: string, prompt: PromptSummary, layers: number, kvHeads: number): void;
-  /** Shows one of the frames. @param tokens texts of the answer's tokens until then */
+  /** Shows a frame. @param tokens texts of the answer's tokens up to it */
   show(frame: Frame, tokens: readonly string[]): void;
   end(end: End): void;
   fail(message: string): void;
   point(place: CachePosition | undefined): void;
-  /** Why a position left or stayed; without fates, that this is being worked out. */
+  /** Shows why a position was dropped or kept; without fates, that this is being computed. */
   why(position: number, fates?: readonly Fate[], failed?: string): void;
 }
 
@@ -31,8 +31,8 @@ const FINISHES: Readonly<Record<string, string>> = {
 };
 
 /**
- * @param point told where a person points, for all sides
- * @param ask told of which position a person wants to know why
+ * Creates a panel. @param point called with the cell under the pointer, for all sides @param ask called with the
+ * position that the user wants explained
  */
 export function panel(side: Side, point: (place: CachePosition) => void, ask: (position: number) => void): Panel {
   const title = make('h3', { id: `title-${side}` }),
@@ -79,7 +79,7 @@ export function panel(side: Side, point: (place: CachePosition) => void, ask: (p
     said: readonly string[] = [],
     place: CachePosition | undefined,
     reasons: { readonly position: number; readonly fates?: readonly Fate[]; readonly failed?: string } | undefined;
-  /** A person asked on this side, whose reason is to be in sight. */
+  /** The user asked on this side: scroll its explanation into view. */
   let askedHere = false;
   const askHere = (position: number): void => {
     askedHere = true;

@@ -18,10 +18,10 @@ const escaped = (text: string): string =>
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
-    .replace(/[\0-\x08\x0b-\x1f\x7f\ufffe\uffff]|\p{Surrogate}/gu, '�'); // XML has none of them
+    .replace(/[\0-\x08\x0b-\x1f\x7f\ufffe\uffff]|\p{Surrogate}/gu, '�'); // XML does not allow these
 
 /**
- * Maps of caches below one another as an SVG document of its own: what is kept in blue, one row a pair of layer and KV
+ * Draws cache maps below one another as a standalone SVG document: kept slots in blue, one row per pair of layer and KV
  * head.
  */
 export function picture(

@@ -13,13 +13,16 @@ export interface Player {
   end(message: Message<'end'>): void;
   fail(side: Side, message: string): void;
   why(message: Message<'why'>): void;
-  /** Every side has ended. */
+  /** Call once every side has ended. */
   done(): void;
-  /** What is shown now, as SVG; undefined before there is anything. */
+  /** The frames shown now, as SVG; undefined before there are any. */
   picture(): string | undefined;
 }
 
-/** All sides' frames as they come, and any of them again. @param ask told of which position to say why */
+/**
+ * Creates a player that shows the frames of all sides as they arrive and replays any of them. @param ask called with
+ * the position to explain
+ */
 export function player(ask: (side: Side, position: number) => void): Player {
   const result = element('result', HTMLElement),
     slider = element('step', HTMLInputElement),
@@ -101,7 +104,7 @@ export function player(ask: (side: Side, position: number) => void): Player {
   };
 }
 
-/** What caches share: in words for two, as a table for more. */
+/** Describes the overlap of caches: a sentence for two, a table for more. */
 function overlapOf(frames: readonly (Frame | undefined)[]): readonly HTMLElement[] {
   const share = (a: Frame, b: Frame): string => {
     const { both, onlyA, onlyB } = compare(a, b);

@@ -7,13 +7,15 @@ export interface PolicyField {
   readonly root: HTMLElement;
   readonly input: HTMLInputElement;
   set(text: string): void;
-  /** Names it after its place. */
+  /** Labels the field by its position in the list. */
   place(side: number, alone: boolean): void;
-  /** Whether the text is a policy; if not, the field says why. */
+  /** Whether the text is a valid policy; if not, the field shows why. */
   check(): boolean;
 }
 
-/** A list to pick from, over a field whose text counts. @param remove told when it is no longer wanted */
+/**
+ * Creates a list of presets above a text field, whose text counts. @param remove called when the field is to be removed
+ */
 export function policyField(remove: () => void): PolicyField {
   const list = make('select'),
     input = make('input', { spellcheck: false, autocomplete: 'off', maxLength: LIMITS.policy }),
@@ -75,7 +77,7 @@ export function policyField(remove: () => void): PolicyField {
   };
 }
 
-/** What is wrong with the text of a policy, or nothing. */
+/** Returns the error in a policy's text, or an empty text. */
 function refusal(text: string): string {
   try {
     parsePolicy(text);

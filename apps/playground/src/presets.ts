@@ -2,7 +2,7 @@ import { entries } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { catalogue, policy, policyNames } from '@kv/policies';
 
-/** What is worth comparing first on the embedded model, with options for short prompts. */
+/** Policies worth comparing first on the embedded model, with options for short prompts. */
 export const COMMON: readonly (readonly [text: string, label: string])[] = [
   ['full', 'full: evicts nothing'],
   ['streaming', 'streaming: sinks and the most recent'],
@@ -23,14 +23,14 @@ export interface PresetGroup {
   readonly presets: readonly (readonly [text: string, label: string])[];
 }
 
-/** What the method of a name says of itself, or else the piece. */
+/** Returns the description of the method of this name, or else of the piece. */
 function saying(name: string): string {
   const found = entries(catalogue).filter(({ factory }) => factory.description.name === name);
   const { factory } = found.find(({ factory: { description } }) => description.kind === 'method') ?? found[0];
   return factory.description.says;
 }
 
-/** What a policy goes by, for the groups of a list. */
+/** Returns what a policy bases its choice on, for the groups of the list. */
 function basisOf(name: string): string {
   const { evicts, needs } = compile(policy(name)),
     reads = (pattern: RegExp): boolean => needs.some(({ id }) => pattern.test(id));
@@ -43,7 +43,10 @@ const others = policyNames
   .filter((name) => !COMMON.some(([text]) => text === name))
   .toSorted((a, b) => a.localeCompare(b));
 
-/** Policies to pick from: common ones, then the whole catalogue with its defaults, by what they go by. */
+/**
+ * Policies to pick from: common ones, then the whole catalogue with its defaults, grouped by what they base their
+ * choice on.
+ */
 export const presetGroups: readonly PresetGroup[] = [
   { label: 'Common', presets: COMMON },
   ...[...new Set(others.map(basisOf))].toSorted().map((label) => ({

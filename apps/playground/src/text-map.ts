@@ -2,7 +2,7 @@ import { make } from './element.ts';
 import { countsOf } from './heat-map.ts';
 import type { Frame, PromptSummary } from './messages.ts';
 
-/** The text itself, each token shaded by how many rows hold it. */
+/** Creates a view of the text, each token shaded by the number of rows that hold it. */
 export function textMap(
   root: HTMLElement,
   point: (position: number) => void,
@@ -17,7 +17,7 @@ export function textMap(
     prompted = 0,
     marked: HTMLElement | undefined,
     following = true;
-  // whoever scrolls to another place stays there until the end is in sight again
+  // after the user scrolls away, stop following until the end is in view again
   root.addEventListener('scroll', () => {
     following = root.scrollTop + root.clientHeight >= root.scrollHeight - 8;
   });
@@ -53,7 +53,7 @@ export function textMap(
         from = Math.max(from, end);
       }
     },
-    /** @param tokens texts of the answer's tokens until now; the last of them is not in the cache yet */
+    /** @param tokens texts of the answer's tokens so far; the last of them is not in the cache yet */
     show(frame, tokens) {
       for (const span of spans.splice(prompted + tokens.length)) span.remove();
       for (const token of tokens.slice(spans.length - prompted)) add(token, 'new');

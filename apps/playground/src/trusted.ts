@@ -1,6 +1,4 @@
-/**
- * Trusted Types, where the browser has them: scripts come from this page's own folder; nothing may become HTML or code.
- */
+/** Trusted Types, if the browser has them: allows scripts of this page's own folder, and no text as HTML or code. */
 interface TrustedTypes {
   createPolicy(name: 'default', rules: { readonly createScriptURL: (url: string) => string }): unknown;
 }

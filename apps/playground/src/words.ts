@@ -4,7 +4,7 @@ import type { Frame } from './messages.ts';
 
 const number = (digits: number): Intl.NumberFormat => new Intl.NumberFormat('en', { maximumFractionDigits: digits });
 
-/** Bytes for a person, in units of 1,024. */
+/** Formats bytes in units of 1,024. */
 export const bytesText = (bytes: number): string =>
   bytes < 1024
     ? `${bytes} B`
@@ -19,10 +19,10 @@ export const speedText = (tokensPerSecond: number | undefined): string =>
 
 export const countText = (count: number): string => number(1).format(count);
 
-/** A token's text on one line, visible. */
+/** Returns a token's text on one line, quoted. */
 const tokenText = (text: string): string => `“${text.replaceAll('\n', '⏎')}”`;
 
-/** What a map says of one place: `Token 137 “X”, layer 3, KV head 1: kept; 12 of 16 rows keep it`. */
+/** Describes one cell of a map: `Token 137 “X”, layer 3, KV head 1: kept; 12 of 16 rows keep it`. */
 export function placeText(frame: Frame, { position, row }: CachePosition, text: string, kvHeads: number): string {
   const token = `Token ${position} ${tokenText(text)}`,
     kept = holds(frame, { position, row });
@@ -31,7 +31,7 @@ export function placeText(frame: Frame, { position, row }: CachePosition, text: 
   return `${token}, layer ${Math.floor(row / kvHeads)}, KV head ${row % kvHeads}: ${kept ? 'kept' : 'dropped'}; ${countsOf(frame)[position]} of ${rows} rows keep it`;
 }
 
-/** What became of a token, over all rows. @param fates absent until they are worked out */
+/** Describes what became of a token, over all rows. @param fates absent until they are computed */
 export function leftText(position: number, text: string, fates: readonly Fate[] | undefined, failed?: string): string {
   const token = `Token ${position} ${tokenText(text)}`;
   if (failed !== undefined) return `${token}: ${failed}`;
@@ -43,5 +43,5 @@ export function leftText(position: number, text: string, fates: readonly Fate[] 
     : `${token}: no eviction has judged it yet.`;
 }
 
-/** Why one row dropped or kept it, as a sentence. */
+/** Returns a sentence on why one row dropped or kept the token. */
 export const whyText = (fate: Fate): string => `${fateText(fate).replace(/^l/, 'L')}.`;

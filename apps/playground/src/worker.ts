@@ -22,14 +22,14 @@ const send = (message: FromWorker): void => self.postMessage(message);
 const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 let loaded: Loaded | undefined;
-/** The model once more, on the CPU: what computed is a GPU, and why a token left is said by scores of the host. */
+/** The model on the CPU, for explanations when the run used a GPU: they need scores on the host. */
 let host: Promise<Model> | undefined;
-/** What was run last, and what its sides decided, by side, once somebody asked. */
+/** The last run, and the recorded decisions of its sides, by side, once they were asked for. */
 let ran:
   | { readonly run: Run; readonly fed: PromptParts; readonly recorded: Map<number, readonly RecordedEvent[]> }
   | undefined;
 let current = new AbortController();
-/** Whether something went wrong that may concern the device: the next run opens another. */
+/** Whether an error may concern the device, so that the next run opens it again. */
 let spoilt = false;
 let last: Promise<void> = Promise.resolve();
 
@@ -42,7 +42,7 @@ self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
   current.abort();
   if (data.type === 'stop') return;
   const { signal } = (current = new AbortController());
-  // one at a time: the one before ends soon, since it was told to
+  // one at a time: the run before ends soon, since it was aborted
   last = last.then(() => (data.type === 'forget' ? clear() : perform(data, signal)));
 });
 
@@ -67,7 +67,7 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
         return [side, answer({ ...fed, computer, model, policy: parsePolicy(policy), budget, maxNewTokens, signal })];
       }),
     );
-    // token by token in turn, so that all can be watched
+    // interleaved token by token, so that all sides can be watched
     while (open.size > 0)
       for (const [side, tokens] of open) if (!(await forward(run, side, tokens, signal))) open.delete(side);
   } catch (error) {
@@ -78,7 +78,7 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
   send({ type: 'done', run });
 }
 
-/** One token of one side; false after its last. */
+/** Advances one side by a token; false after its last. */
 async function forward(
   run: number,
   side: Side,
@@ -101,7 +101,7 @@ async function forward(
   }
 }
 
-/** Why a position left, or stayed: the side once more, on the CPU, with every step of its events taken down. */
+/** Explains why a position was dropped or kept: runs the side again on the CPU and records every step of its events. */
 async function explain({ run, side, position }: Why, signal: AbortSignal): Promise<void> {
   if (signal.aborted || ran?.run.run !== run || !loaded) return;
   const { run: asked, fed, recorded } = ran;
@@ -138,7 +138,7 @@ function hostModel(asked: Run, signal: AbortSignal): Promise<Model> | Model {
   return host;
 }
 
-/** The model on a device; kept until another device or model is wished for. */
+/** Loads the model on a device; kept until another device or model is asked for. */
 async function load(asked: Run, signal: AbortSignal): Promise<Loaded> {
   const wish = asked.choice.device,
     key = keyOf(asked);

@@ -108,7 +108,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
   test('its policy is in force in page and worker', async () => {
     const { page } = await open(context, `${site.url}#${SHORT}&device=cpu`);
     await ended(page);
-    // behind a timeout, since what a debugger evaluates itself is exempt
+    // inside a timeout, since what a debugger evaluates itself is exempt
     const attempt = (): Promise<string> =>
       new Promise((said) => {
         setTimeout(() => {

@@ -1,7 +1,7 @@
-/** Put in by bundle/offline-files.ts: whether there is a service worker. */
+/** Defined by bundle/offline-files.ts: whether there is a service worker. */
 declare const __BUILT__: boolean;
 
-/** Keeps the page for reloads without a network. Resolves to what to say of it. */
+/** Caches the page for use offline. Resolves to a message about it. */
 export async function keepOffline(): Promise<string> {
   if (!__BUILT__ || !('serviceWorker' in navigator)) return '';
   try {

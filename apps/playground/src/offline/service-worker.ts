@@ -1,8 +1,8 @@
-/** Put in by bundle/offline-files.ts: every file of the page, relative to it, and what they hash to. */
+/** Defined by bundle/offline-files.ts: every file of the page, relative to it, and their hash. */
 declare const __FILES__: readonly string[];
 declare const __VERSION__: string;
 
-/** What of a service worker is used here; the library of its types excludes that of pages. */
+/** The used part of the service worker API; its type library excludes that of pages. */
 interface ExtendableEvent extends Event {
   waitUntil(done: Promise<unknown>): void;
 }

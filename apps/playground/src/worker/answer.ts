@@ -6,7 +6,7 @@ import type { End, Frame } from '../messages.ts';
 import type { Computer } from './device.ts';
 import type { PromptParts } from './prompt.ts';
 
-/** One side's work. */
+/** The work of one side. */
 export interface SideTask extends PromptParts {
   readonly computer: Computer;
   readonly model: Model;
@@ -17,7 +17,7 @@ export interface SideTask extends PromptParts {
 }
 
 /**
- * Prefills, evicts and answers; a frame with every token, and at last how it ended. @throws KvError as `Sequence` does
+ * Prefills, evicts and answers; yields a frame per token, and finally how it ended. @throws KvError as `Sequence` does
  */
 export async function* answer({
   computer,
@@ -29,8 +29,8 @@ export async function* answer({
   before,
   after,
 }: SideTask): AsyncGenerator<Frame | End> {
-  // A policy that asks for passes of the model (KVzip's repetition) has its cache on the host; all others leave it to
-  // the engine.
+  // A policy that runs passes of the model (KVzip's repetition) needs its cache on the host; for all others the engine
+  // decides.
   const { label, evicts, needs } = compile(policy),
     scope = needs.some(({ provide }) => provide !== undefined) ? computer.scope?.() : undefined;
   const sequence = new Sequence(model, scope),
@@ -43,7 +43,7 @@ export async function* answer({
       tokens = decode(sequence, { maxNewTokens, stop: NEEDLE_STOP, signal });
     let text = '',
       next = await tokens.next();
-    // a device has read the prompt when its first token is there, not when it was told to
+    // a device works asynchronously: prefill ends when the first token is there
     clock.prefill = performance.now() - started;
     while (!next.done) {
       text += next.value.text;
@@ -59,7 +59,7 @@ export async function* answer({
   }
 }
 
-/** @param clock milliseconds of this side alone */
+/** Builds a frame. @param clock milliseconds of this side alone */
 function frameOf(
   sequence: Sequence,
   clock: { readonly prefill: number; readonly decode: number },

@@ -7,19 +7,19 @@ import type { Runtime } from '@kv/models';
 import type { DeviceChoice } from '../choice.ts';
 import type { DeviceInfo } from '../messages.ts';
 
-/** What runs a model and the pieces of its policies. */
+/** A device that runs a model and the pieces of its policies. */
 export interface Computer {
   readonly opened: DeviceInfo;
-  /** @param exact in f32 throughout */
+  /** Creates a runtime. @param exact in f32 throughout */
   readonly runtime: (exact: boolean) => Runtime;
-  /** The device's operations, for pieces beside a cache on the host; end them after use. Absent on the CPU. */
+  /** The device's operations, for pieces when the cache is on the host; end the scope after use. Absent on the CPU. */
   readonly scope?: () => OpenScope;
   destroy(): void;
 }
 
 /**
- * WebGPU where it is wanted and pays; otherwise the CPU, and why. A software adapter is used only when asked for:
- * WebAssembly is faster.
+ * Opens WebGPU if it is asked for and faster; otherwise the CPU, with the reason. A software adapter is used only when
+ * asked for: WebAssembly is faster.
  */
 export async function openComputer(wish: DeviceChoice): Promise<Computer> {
   if (wish === 'cpu') return onCpu('it was chosen');
@@ -52,7 +52,7 @@ async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<
 export function onCpu(because: string): Computer {
   return {
     opened: { device: 'cpu', name: 'WebAssembly SIMD', because },
-    runtime: (exact) => cpuRuntime({ exact, threads: 1 }), // the page may start no worker of a blob
+    runtime: (exact) => cpuRuntime({ exact, threads: 1 }), // the page's policy allows no worker from a blob
     destroy() {},
   };
 }

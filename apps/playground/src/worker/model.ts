@@ -6,14 +6,14 @@ import type { Computer } from './device.ts';
 
 type Run = Extract<ToWorker, { type: 'run' }>;
 
-/** The same key, the same model. */
+/** Returns a key that is the same for the same model. */
 export const keyOf = ({ choice: { model }, chosen }: Run): string =>
   JSON.stringify([
     model,
     model.kind === 'file' && chosen.map(({ name, size, lastModified }) => [name, size, lastModified]),
   ]);
 
-/** The model of a run on a computer. @throws KvError in one sentence for whatever does not fit */
+/** Loads the model of a run on a device. @throws KvError in one sentence for a model that cannot be loaded */
 export async function modelOf(
   { run, choice: { model }, model: own, chosen, download }: Run,
   { runtime }: Computer,
@@ -46,5 +46,5 @@ export async function modelOf(
 /** Deletes every model that the browser keeps for the page. */
 export async function forgetModels(): Promise<void> {
   const root = await navigator.storage.getDirectory();
-  await root.removeEntry('kv-hub', { recursive: true }).catch(() => {}); // none was kept
+  await root.removeEntry('kv-hub', { recursive: true }).catch(() => {}); // nothing was stored
 }

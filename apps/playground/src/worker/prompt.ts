@@ -4,7 +4,7 @@ import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import type { RunChoice, NeedlePrompt } from '../choice.ts';
 import type { PromptSummary } from '../messages.ts';
 
-/** What a sequence is fed: before the eviction, and after it. */
+/** The tokens to feed: before the eviction, and after it. */
 export interface PromptParts {
   readonly prompt: PromptSummary;
   readonly before: readonly number[];
@@ -14,7 +14,7 @@ export interface PromptParts {
 type Encoded = ReturnType<Model['tokenizer']['encode']>;
 
 /**
- * The prompt of a choice as tokens. @throws KvError for a text that is empty, or has no last line where one is wanted.
+ * Tokenizes the prompt of a choice. @throws KvError for a text that is empty, or has no last line where one is needed.
  */
 export async function promptOf({ tokenizer }: Model, { source, late }: RunChoice): Promise<PromptParts> {
   if (source.kind === 'needle') {
@@ -69,7 +69,7 @@ function joined(
 
 let book: Promise<readonly string[]> | undefined;
 
-/** The same example, the same prompt. */
+/** Returns the prompt of an example, the same for the same example. */
 async function exampleOf(
   { encode }: Model['tokenizer'],
   { form, tokens, depth, seed }: NeedlePrompt,
