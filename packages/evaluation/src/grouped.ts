@@ -2,7 +2,7 @@ import { pairedDifference, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import type { CellResult } from './cells/types.ts';
 
-/** Items by a key, in the order in which keys come. */
+/** Groups items by a key, in the order in which keys first occur. */
 export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, readonly T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
@@ -14,7 +14,7 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map
   return groups;
 }
 
-/** A number of the answers to each problem. @defaultValue the score */
+/** Returns a number of each answer, grouped by problem. @defaultValue the score */
 export const byProblem = (
   cells: readonly CellResult[],
   number: (cell: CellResult) => number = ({ score }) => score,
@@ -22,8 +22,9 @@ export const byProblem = (
   [...groupBy(cells, ({ problem }) => problem).values()].map((some) => some.map(number));
 
 /**
- * 95 % interval of a mean of scores by problem: Wilson's where all answers of a problem are right or all are wrong, as
- * one is and as several seeds at temperature 0 are, else the bootstrap over problems. `n` is that of problems.
+ * Returns the 95 % interval of a mean of scores grouped by problem: Wilson's if the answers of every problem are all
+ * right or all wrong, as with one answer or with several seeds at temperature 0; else the bootstrap over problems. `n`
+ * is the number of problems.
  */
 export function intervalOf(problems: readonly (readonly number[])[]): Interval {
   const alike = (share: 0 | 1): number => problems.filter((scores) => scores.every((score) => score === share)).length;

@@ -1,4 +1,4 @@
-/** -ln of the probability that a row of logits gives the next token, nats. */
+/** Returns -ln of the probability of the next token under a row of logits, in nats. */
 export function surprise(logits: Float32Array, next: number): number {
   let most = -Infinity,
     sum = 0;

@@ -1,4 +1,4 @@
 export const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
-/** Not a number for none. */
+/** Returns the mean; NaN for no numbers. */
 export const mean = (numbers: readonly number[]): number => sum(numbers) / numbers.length;
 export const percent = (share: number, digits = 0): string => `${(100 * share).toFixed(digits)} %`;

@@ -4,23 +4,23 @@ import type { Policy, Registry } from '@kv/core';
 import type { PolicyCall } from '@kv/core/engine';
 import { catalogue } from '@kv/policies';
 
-/** What the text of a policy may name, by what was read of it. */
+/** Returns the names that a policy text may use, given the calls in it. */
 export type RegistryOf = (calls: readonly PolicyCall[]) => Registry | Promise<Registry>;
 
-/** How policy texts are understood. */
+/** Options for parsing policy texts. */
 export interface PolicyNaming {
   /** @defaultValue the catalogue of `@kv/policies` */
   readonly names?: RegistryOf | undefined;
   /**
-   * What results come from beside texts of policies, such as packages with digests of their files: results of other
-   * code are not taken for theirs. @defaultValue nothing
+   * Returns identifiers of the code that results depend on in addition to the policy texts, such as packages with
+   * digests of their files; results of other code are not reused. @defaultValue nothing
    */
   readonly code?: (policies: readonly string[]) => Promise<readonly string[]>;
 }
 
 /**
- * The policy of a text, by default over the catalogue; one that draws at random and names no seed draws by this one.
- * @throws KvError in one sentence
+ * Parses a policy, by default with names of the catalogue; `seed` applies to a random policy that names none. @throws
+ * KvError in one sentence
  */
 export async function policyOf(text: string, names: RegistryOf = () => catalogue, seed?: number): Promise<Policy> {
   const calls = policyCalls(text),

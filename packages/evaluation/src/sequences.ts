@@ -2,7 +2,7 @@ import { decode } from '@kv/models';
 import type { Sequence } from '@kv/models';
 import { mean } from './numbers.ts';
 
-/** Uses a sequence, which is destroyed whatever happens. */
+/** Calls `use` with a sequence and destroys it afterwards, also on errors. */
 export async function using<T>(sequence: Sequence, use: (sequence: Sequence) => Promise<T>): Promise<T> {
   try {
     return await use(sequence);
@@ -11,7 +11,7 @@ export async function using<T>(sequence: Sequence, use: (sequence: Sequence) => 
   }
 }
 
-/** The likeliest answer; without `stop` of the same length for every cache. */
+/** Decodes greedily; without `stop` the answer has the same length for every cache. */
 export async function greedy(
   sequence: Sequence,
   { maxNewTokens, stop }: { readonly maxNewTokens: number; readonly stop?: readonly string[] | undefined },
@@ -27,7 +27,7 @@ export async function greedy(
   return { text, tokens };
 }
 
-/** Slots of a layer and KV head now, on average. */
+/** Returns the current mean number of slots per layer and KV head. */
 export const slotsNow = (sequence: Sequence): number =>
   mean(
     sequence
@@ -36,10 +36,10 @@ export const slotsNow = (sequence: Sequence): number =>
       .map(({ length }) => length),
   );
 
-/** Positions that are kept: `[layer][kvHead][slot]`. */
+/** Kept positions, `[layer][kvHead][slot]`. */
 export type KeptPositions = readonly (readonly (readonly number[])[])[];
 
-/** Share of these positions that are kept, over all pairs of layer and KV head. */
+/** Returns the share of these positions that are kept, over all pairs of layer and KV head. */
 export const keptTokens = (kept: KeptPositions, positions: readonly number[]): number =>
   mean(
     kept.flat().flatMap((row) => {
@@ -48,7 +48,7 @@ export const keptTokens = (kept: KeptPositions, positions: readonly number[]): n
     }),
   );
 
-/** Share of the pairs of layer and KV head that hold every one of these positions. */
+/** Returns the share of pairs of layer and KV head that hold all of these positions. */
 export function retainedShare(kept: KeptPositions, positions: readonly number[]): number {
   const rows = kept.flat().map((row) => new Set(row));
   return rows.filter((row) => positions.every((position) => row.has(position))).length / rows.length;

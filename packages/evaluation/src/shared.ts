@@ -1,4 +1,4 @@
-/** What experiments defined outside this package share with its own. */
+/** Exports for experiments defined outside this package. */
 
 export { MATCHED } from './cells/rebudget.ts';
 export { digest } from './jobs/store.ts';

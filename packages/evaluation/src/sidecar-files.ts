@@ -3,15 +3,18 @@ import { compile } from '@kv/core/engine';
 import type { AnySignal, Policy, ProviderEngine } from '@kv/core';
 import type { Subject } from './subject.ts';
 
-/** What policies read of the files beside a model, without weights: their signals, each asked for its first layer. */
+/**
+ * Reads the files stored with a model that a policy needs, without weights: asks each of its signals for the first
+ * layer.
+ */
 export async function askFiles(policy: Policy, sidecar: Subject['sidecar']): Promise<void> {
   const engine = { artifact: sidecar, hiddenNumbers: async () => new Float32Array() } as unknown as ProviderEngine;
   for (const { provide } of filed(policy)) await provide?.(engine, 0);
 }
 
 /**
- * Files beside the model that policies read, with a digest of what is in them: `queries.safetensors 0123456789abcdef`.
- * So results with other numbers are never taken for theirs.
+ * Returns the files stored with the model that policies read, each with a digest of its content: `queries.safetensors
+ * 0123456789abcdef`. So results with other numbers are never reused.
  */
 export async function filesOf(policies: readonly Policy[], { sidecar }: Pick<Subject, 'sidecar'>): Promise<string[]> {
   const found = new Map<string, string>();
@@ -20,7 +23,7 @@ export async function filesOf(policies: readonly Policy[], { sidecar }: Pick<Sub
     if (bytes) found.set(name, createHash('sha256').update(bytes).digest('hex').slice(0, 16));
     return bytes;
   };
-  for (const policy of policies) await askFiles(policy, seen).catch(() => {}); // whoever runs it says what is wrong
+  for (const policy of policies) await askFiles(policy, seen).catch(() => {}); // errors are reported when the policy runs
   return [...found].map(([name, digest]) => `${name} ${digest}`).sort();
 }
 

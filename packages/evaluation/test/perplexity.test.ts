@@ -39,7 +39,10 @@ const PROMPT = 'It was the best of times, it was the worst of times.',
   };
 
 type Keeps = (positions: readonly number[], fed: number) => readonly number[];
-/** Mean -ln p of the tokens after the prompt by float64; `keeps` says what stays after the prompt and so many tokens. */
+/**
+ * Mean -ln p of the tokens after the prompt by float64; `keeps` says what stays after the prompt and the given number
+ * of tokens.
+ */
 function nats64(keeps: Keeps): number {
   const oracle = llama64(path),
     ids = model.tokenizer.encode(PROMPT + NEXT).ids,

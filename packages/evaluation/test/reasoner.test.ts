@@ -17,7 +17,7 @@ it('works out chains with the full cache, and no chain with 64 slots', async () 
     ways = [
       { policy: 'full', budgets: [1] },
       { policy: 'tova', budgets: [64] },
-      // by the statistics that lie beside the weights
+      // by the statistics stored next to the weights
       { policy: 'triattention', budgets: [64] },
     ],
     tasks = { chain: problems },

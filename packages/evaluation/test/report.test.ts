@@ -79,7 +79,7 @@ it('tells wrong answers by the heads that held their tokens, as a count by hand 
   for (const title of ['wrong', 'the full cache fails too', 'kept in all heads', 'kept in some', 'kept in none'])
     expect(html).toContain(`<th scope="col">${title}</th>`);
   expect(html).toContain('<th scope="col">peak bytes</th>');
-  const alone = { ...outcome, rows: outcome.rows.slice(1) }; // without a full cache nobody knows what it answers
+  const alone = { ...outcome, rows: outcome.rows.slice(1) }; // without a full cache, its answers are unknown
   expect(sweepReport(alone, facts)).toContain(`<td>${want.wrong}</td><td></td>`);
 });
 

@@ -8,7 +8,7 @@ import { lockStore, openStore, storePath } from '../src/jobs/store.ts';
 import { folder } from './folder.ts';
 
 const JOBS = 40;
-/** Runs an experiment of so many short jobs into a folder, and says on stdout each that it ran. */
+/** Runs an experiment of the given number of short jobs into a folder, and says on stdout each that it ran. */
 const PROGRAM = `
   import { writeSync } from 'node:fs';
   import { runExperiment } from './src/jobs/experiment.ts';

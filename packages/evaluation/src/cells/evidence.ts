@@ -5,25 +5,28 @@ import { mean } from '../numbers.ts';
 import { retainedShare } from '../sequences.ts';
 import type { KeptPositions } from '../sequences.ts';
 
-/** Parts of the prompt that a map of what was kept has. */
+/** Number of bins, over the prompt's length, of a map of kept positions. */
 export const BINS = 32;
 
-/** What became of the cache of a cell, beside its answer. */
+/** Measurements of a cell's cache that accompany its answer. */
 export interface Evidence {
-  /** Where the answer stands in the prompt, 0 to 1; absent where it does not stand there. */
+  /** Relative position of the answer in the prompt, 0 to 1; absent if it does not occur there. */
   readonly depth?: number;
   /** Share of the pairs of layer and KV head that hold every token of the answer when the answer begins. */
   readonly answerKept?: number;
-  /** Of the newest query of every event, or else of every view: mass outside the set, and the least that is possible. */
+  /**
+   * For the newest query, over all events, or all views if there was none: attention mass outside the kept set, and the
+   * least possible.
+   */
   readonly dropped?: number;
   readonly least?: number;
-  /** Share of the set that the best one of its size has too. */
+  /** Overlap of the kept set with the best set of its size, as a share. */
   readonly overlap?: number;
-  /** Share of the positions that stay, `[layer * KV heads + head][bin]`, a byte each (255 is all), base64. */
+  /** Share of positions kept, `[layer * KV heads + head][bin]`, one byte each (255 is all), base64. */
   readonly map?: string;
 }
 
-/** Positions of the tokens that hold the first answer that stands in the prompt, its last occurrence. */
+/** Returns the positions of the tokens of the first answer that occurs in the prompt, at its last occurrence. */
 export function answerTokens(
   { context, question, answers }: Pick<Problem, 'context' | 'question' | 'answers'>,
   offsets: readonly (readonly [start: number, end: number])[],
@@ -37,7 +40,10 @@ export function answerTokens(
   return [];
 }
 
-/** Looks at a sequence whose cache is on the host; on a device there are no certificates. */
+/**
+ * Observes a sequence and returns a function that reads its certificates. The cache must be on the host; on a device
+ * there are none.
+ */
 export function watch(sequence: Sequence): () => Pick<Evidence, 'dropped' | 'least' | 'overlap'> {
   const found = { event: [], view: [] } as Record<'event' | 'view', ReturnType<typeof certificate>[]>;
   if (sequence.memory.observing)
@@ -59,7 +65,7 @@ export function watch(sequence: Sequence): () => Pick<Evidence, 'dropped' | 'lea
   };
 }
 
-/** What is kept of a prompt of so many tokens before the answer begins. */
+/** Returns what is kept of a prompt of `length` tokens before the answer begins. */
 export const keptOf = (kept: KeptPositions, length: number, answer: readonly number[]): Evidence => ({
   ...(answer.length > 0 && {
     depth: answer[0] / Math.max(1, length - 1),

@@ -13,17 +13,16 @@ import type { Cell, CellResult, GeneratingOptions } from './types.ts';
 import type { CellWork } from './run-cell.ts';
 
 export interface CellOptions extends CellWork {
-  /** Begins the name of the file of results. */
+  /** Prefix of the name of the results file. */
   readonly name: string;
-  /** All that any cell of this file may have, so that cells of several runs share it. */
+  /** All policies that cells of this file may have, so that several runs share it. */
   readonly policies: readonly string[];
   readonly cells: readonly Cell[];
 }
 
 /**
- * Cells as an experiment: results of the same weights, problems and options share a file, whatever cells are asked for.
- * What cannot fit the model's context is refused here.
- * @throws KvError in one sentence
+ * Builds an experiment of cells. Results of the same weights, problems and options share a file, whichever cells are
+ * asked for. @throws KvError for a cell that does not fit the model's context
  */
 export async function cellExperiment(
   subject: Subject,
@@ -53,13 +52,16 @@ export async function cellExperiment(
     conclude: (results) => {
       const known = new Map(results.map((result) => [result.id, result])),
         texts = new Map(Object.entries(tasks).map(([task, some]) => [task, new Map(some.map((one) => [one.id, one]))]));
-      // answers may have been kept by a kv that graded them otherwise
+      // graded again: another version of kv may have stored the answers
       return [...byId].map(([id, cell]) => cellResult(cell, texts.get(cell.task)!.get(cell.problem)!, known.get(id)!)); // it ends when none is left
     },
   };
 }
 
-/** @throws KvError in one sentence for a problem that cannot be asked this way, or has no room in the model's context */
+/**
+ * Checks that a problem fits the model. @throws KvError for a problem that cannot be asked this way, or exceeds the
+ * model's context
+ */
 export function checkFits(
   { name: model, config: { maxPositions }, tokenizer }: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
   task: string,
@@ -94,7 +96,7 @@ export function checkFits(
     );
 }
 
-/** Every policy at every budget, one that evicts nothing once, on problems with seeds. */
+/** Returns a cell for every policy, budget, problem and seed; policies that evict nothing get no budget. */
 export async function cellsOf(
   ways: readonly { readonly policy: string; readonly budgets: readonly Budget[] }[],
   problems: readonly { readonly task: string; readonly id: string }[],

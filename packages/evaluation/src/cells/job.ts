@@ -13,13 +13,13 @@ import { problemsOf } from './run-cell.ts';
 import { AllGenerating, cellId, cellResult, CELLS, OneBudget } from './types.ts';
 import type { CellOutcome, Cell, CellResult, GeneratingOptions } from './types.ts';
 
-/** A cell with all that a worker needs beside its model and its pieces. It names no file and no address. */
+/** A cell with everything that a worker needs in addition to its model and pieces. It names no file and no address. */
 export interface CellJob {
   readonly format: 1;
   readonly cell: Cell;
   readonly problem: Problem;
   readonly generating: GeneratingOptions;
-  /** The code that the result has to come from: packages with their versions and digests of their files. */
+  /** The code that must produce the result: packages with their versions and digests of their files. */
   readonly code: readonly string[];
 }
 
@@ -56,7 +56,7 @@ const Job = Type.Object(
 
 const Extent = Type.Object({ mean: amount, peak: amount }),
   share = Type.Optional(Type.Number({ minimum: 0, maximum: 1 }));
-/** Of a result what does not follow from the cell and its problem. */
+/** The part of a result that does not follow from the cell and its problem. */
 const CameShape = Type.Object({
   answer: text,
   tokens: whole,
@@ -72,16 +72,19 @@ const CameShape = Type.Object({
   }),
 });
 
-/** The queue of a model's cells: workers of other weights, another engine or another kv have another one. */
+/**
+ * Returns the name of the queue for a model's cells; other weights, another engine or another version of kv use another
+ * queue.
+ */
 export const cellQueue = ({ fingerprint, engine }: Pick<Subject, 'fingerprint' | 'engine'>, kv: string): string =>
   `cells-${digest({ cells: CELLS, weights: fingerprint, engine, kv })}`;
 
-/** Characters of a text for each token of a model's context, above which it is not even read. */
+/** Maximum characters of a text per token of a model's context; a longer text is rejected unread. */
 const MOST_CHARACTERS = 256;
 
 /**
- * What came from a queue as a job for this model, with the code that is here. Nothing that it names
- * is imported. @throws KvError in one sentence
+ * Validates a value from a queue as a job for this model and this code. Nothing that it names is imported. @throws
+ * KvError in one sentence
  */
 export async function checkCellJob(
   value: unknown,
@@ -105,13 +108,13 @@ export async function checkCellJob(
   return job;
 }
 
-/** A worker's word for a cell, scored here. @throws KvError in one sentence where it has another shape */
+/** Validates a worker's outcome of a cell and scores it here. @throws KvError for a value of another shape */
 export function cameOf(value: unknown, cell: Cell, problem: Problem): CellResult {
   checkShape(value, CameShape, `result of ${cellId(cell)}`);
   const { answer, tokens, slots, bytes, evidence } = value as CellOutcome,
     { dropped, least, overlap, depth, answerKept, map } = evidence,
     extent = ({ mean, peak }: CellOutcome['slots']): CellOutcome['slots'] => ({ mean, peak });
-  // in the order in which a run here has them: equal results have equal bytes
+  // in the field order of a local run: equal results have equal bytes
   return cellResult(cell, problem, {
     answer,
     tokens,
@@ -134,8 +137,8 @@ interface Asked {
 }
 
 /**
- * Runs cells by asking for them. Results come in the order in which their cells were asked for, whoever is first, so
- * that equal runs keep equal files; what is kept is forgotten where it was asked for.
+ * Returns runners that let workers of a queue run the cells. Results come in the order of the requests, whichever
+ * worker finishes first, so that equal runs write equal files; a stored result is then deleted from the queue.
  */
 export function elsewhere(
   ask: (job: CellJob) => Promise<Asked>,

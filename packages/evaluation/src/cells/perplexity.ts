@@ -7,13 +7,16 @@ import { surprise } from '../log-likelihood.ts';
 import { slotsNow } from '../sequences.ts';
 import type { CellResult } from './types.ts';
 
-/** Whether a problem's answer is read for its perplexity, in place of one that is written. */
+/** Whether a problem's answer is scored for perplexity instead of generated. */
 export const isRead = ({ grader }: Pick<Problem, 'grader'>): boolean => grader === 'perplexity';
 
-/** What a token of a text that was read costs, nats. */
+/** Returns the mean cost per token of a text that was read, in nats. */
 export const natsOf = ({ answer }: Pick<CellResult, 'answer'>): number => Number(answer);
 
-/** A problem as ids: what fills the cache, and what is read after it. One text, whose tokens end where they end. */
+/**
+ * Tokenizes a problem: what fills the cache, and what is read after it. Both are tokenized as one text, and split at a
+ * token boundary.
+ */
 export function readIds(
   { context, question, answers }: Pick<Problem, 'context' | 'question' | 'answers'>,
   encode: Encode,
@@ -24,12 +27,13 @@ export function readIds(
   return { ids, offsets, from: from < 0 ? ids.length : from };
 }
 
-/** Rows of logits at once: with a vocabulary of 256k they are 64 MB. */
+/** Maximum rows of logits at once: with a vocabulary of 256k they take 64 MB. */
 const ROWS = 64;
 
 /**
- * Mean -ln p of every token after the prompt, each given those before it over the cache as it then is, nats.
- * `slots` of a layer and KV head: after the prompt and after every token but the last, which is not fed.
+ * Returns the mean -ln p, in nats, of the tokens after the prompt, each predicted from the tokens before it with the
+ * cache as it then is. `slots`: slots per layer and KV head after the prompt and after every token but the last, which
+ * is not fed.
  */
 export async function readPerplexity(
   sequence: Sequence,
@@ -40,8 +44,8 @@ export async function readPerplexity(
   const { hooks } = compile(policy),
     cadence = every ?? hooks('cadence')[0]?.every,
     slots = [slotsNow(sequence)],
-    nats = [surprise((await sequence.readLogits()).at(-1)!, next[0])]; // the prompt has left its last row
-  // what nothing happens to between two tokens is read in blocks
+    nats = [surprise((await sequence.readLogits()).at(-1)!, next[0])]; // the last row of the prompt's logits
+  // if no event or hook runs between two tokens, they are read in blocks
   const size = cadence === undefined && hooks('view').length + hooks('step').length === 0 ? ROWS : 1;
   for (let at = 0; at + 1 < next.length; at += size) {
     const fed = next.slice(at, Math.min(at + size, next.length - 1));

@@ -11,19 +11,19 @@ import { isRead, readPerplexity, readIds } from './perplexity.ts';
 import { cellId, cellResult } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions, Tasks } from './types.ts';
 
-/** What the cells of a run share. */
+/** Data shared by the cells of a run. */
 export interface CellWork {
   readonly tasks: Tasks;
   readonly generating: GeneratingOptions;
 }
 
-/** Runs cells: each by itself, over a cache of its own. */
+/** Returns a function that runs a cell on a cache of its own. */
 export function cellRunner(bench: Bench, { tasks, generating }: CellWork): (cell: Cell) => Promise<CellResult> {
   const problemOf = problemsOf(tasks);
   return (cell) => runCell(bench, problemOf(cell), generating, cell);
 }
 
-/** The problem of a cell among those of its task. */
+/** Returns a function that looks up the problem of a cell. */
 export function problemsOf(tasks: Tasks): (cell: Cell) => Problem {
   const problems = new Map(
     Object.entries(tasks).map(([task, all]) => [task, new Map(all.map((one) => [one.id, one]))] as const),
@@ -35,7 +35,7 @@ export function problemsOf(tasks: Tasks): (cell: Cell) => Problem {
   };
 }
 
-/** Runs one cell, over a cache of its own. */
+/** Runs one cell on a cache of its own. */
 export async function runCell(
   { model, names }: Bench,
   problem: Problem,
@@ -102,7 +102,7 @@ export async function runCell(
   }
 }
 
-/** All policies draw the same numbers for a problem. */
+/** Seed of a cell: all policies draw the same random numbers for a problem. */
 const seedOf = ({ seed, task, problem }: Cell): number =>
   createHash('sha256')
     .update(JSON.stringify([seed, task, problem]))

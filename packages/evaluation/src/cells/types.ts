@@ -5,21 +5,21 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 import type { Evidence } from './evidence.ts';
 
-/** Grows when cells say more or mean something else: cells of another number are run again. */
+/** Version of cell results: cells of another version are run again. Increase it when their fields or meaning change. */
 export const CELLS = 2;
 
-/** Slots a layer and KV head, or shares such as "25%". */
+/** Slots per layer and KV head, or a share such as "25%". */
 export const OneBudget = Type.Union([Type.Integer({ minimum: 1 }), Type.String({ pattern: '^\\d+(\\.\\d+)?%$' })]);
 
-/** How answers are generated. */
+/** Options of generation. */
 export const Generating = {
   /** `aware`: the question is in the prompt before the eviction; `agnostic`: it comes after. */
   mode: Type.Optional(Type.Union([Type.Literal('aware'), Type.Literal('agnostic')])),
-  /** Tokens between two events while the answer is generated. */
+  /** Generated tokens between two events. */
   every: Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 20 })),
-  /** Prefill in blocks of so many tokens. */
+  /** Prefill in blocks of this many tokens. */
   block: Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 20 })),
-  /** Longest answer, in place of what problems say. */
+  /** Maximum tokens of an answer, instead of those of the problems. */
   maxNewTokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
   /** 0 is greedy. */
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
@@ -34,42 +34,42 @@ export type Tasks = Readonly<Record<string, readonly Problem[]>>;
 /** One answer to one problem under one policy at one budget. */
 export interface Cell {
   readonly task: string;
-  /** Its id. */
+  /** Id of the problem. */
   readonly problem: string;
   readonly policy: string;
-  /** Absent where nothing is evicted. */
+  /** Absent if nothing is evicted. */
   readonly budget?: Budget;
-  /** Of sampling, and of policies that draw; the same for every policy. */
+  /** Seed of sampling and of random policies; the same for every policy. */
   readonly seed: number;
 }
 
-/** A cell by a name of its own: no two cells have the same. */
+/** Returns a unique name of a cell. */
 export const cellId = ({ task, problem, policy, budget, seed }: Cell): string =>
   JSON.stringify([task, problem, policy, budget ?? null, seed]);
 
 interface Extent {
-  /** Over the whole generation. */
+  /** Mean over the whole generation. */
   readonly mean: number;
   readonly peak: number;
 }
-/** What came of a cell: nothing in it depends on the clock. */
+/** The result of a cell; independent of the clock. */
 export interface CellResult extends Cell {
   readonly id: string;
   readonly answer: string;
   /** From 0 to 1. */
   readonly score: number;
-  /** Whether the answer had the form that was asked for. */
+  /** Whether the answer had the requested form. */
   readonly parsed: boolean;
   readonly tokens: number;
-  /** Of a layer and KV head: mean over all of them; the peak is that of the fullest. */
+  /** Slots per layer and KV head: the mean over all of them, and the peak of the fullest. */
   readonly slots: Extent;
-  /** Of keys, values, positions and what the policy remembers. */
+  /** Bytes of keys, values, positions and the policy's state. */
   readonly bytes: Extent;
-  /** What the cache came to: certificates, and what was kept of the prompt. */
+  /** Certificates, and what was kept of the prompt. */
   readonly evidence: Evidence;
 }
 
-/** What a run of a cell gives: the rest of its result follows from this, the cell and its problem. */
+/** The measured part of a cell's result, from which the rest follows, given the cell and its problem. */
 export type CellOutcome = Pick<CellResult, 'answer' | 'tokens' | 'slots' | 'bytes' | 'evidence'>;
 
 export const cellResult = (
@@ -78,7 +78,7 @@ export const cellResult = (
   { answer, tokens, slots, bytes, evidence }: CellOutcome,
 ): CellResult => ({ id: cellId(cell), ...cell, answer, ...grade(answer, problem), tokens, slots, bytes, evidence });
 
-/** The options of these among others. */
+/** Picks the options of generation from an object with others. */
 export const generatingOf = ({
   mode,
   every,

@@ -10,7 +10,7 @@ const text = Type.String(),
   id = Type.Union([Type.String({ minLength: 1 }), Type.Integer()]),
   maxNewTokens = Type.Integer({ minimum: 1, maximum: 65_536 });
 
-/** Our own rows; everything but an id, answers and something to read is optional. */
+/** kv's own format; only an id, answers and something to read are required. */
 const Own = Type.Object({
   id,
   context: Type.Optional(text),
@@ -29,7 +29,7 @@ const reader = <S extends TSchema>(schema: S, read: Read<S>): readonly [TSchema,
   read as Read<TSchema>,
 ];
 
-/** LongBench's metric and longest answer of a data set; the others are F1 with 64 tokens. */
+/** LongBench's metric and maximum answer length by data set; the others use F1 with 64 tokens. */
 const LONG_BENCH: Readonly<Record<string, readonly [GraderName, number]>> = {
   narrativeqa: ['f1', 128],
   qasper: ['f1', 128],
@@ -50,7 +50,7 @@ const LONG_BENCH: Readonly<Record<string, readonly [GraderName, number]>> = {
 
 const asked = (question: string): string => `\nQuestion: ${question}\nAnswer:`;
 
-/** Files as benchmarks publish them, told by their fields; the first that fits is taken. */
+/** Formats of published benchmarks, recognized by their fields; the first that fits is used. */
 const READERS = [
   // MATH-500: problem, answer, unique_id
   reader(Type.Object({ problem: text, answer: text, unique_id: text }), ({ problem, answer, unique_id }) => [
@@ -221,9 +221,9 @@ const READERS = [
 ] as const;
 
 /**
- * Problems of a file: a JSON array or an object a line, as `Problem` has it, or as MATH, GSM8K, LongEval, RULER (also
- * kvpress'), LongBench, CoQA, SQuAD and lost-in-the-middle publish them.
- * @throws KvError in one sentence, with the row
+ * Reads problems from a file, a JSON array or JSON lines, in the format of `Problem` or as published by MATH, GSM8K,
+ * LongEval, RULER (also kvpress'), LongBench, CoQA, SQuAD and lost-in-the-middle. @throws KvError in one sentence, with
+ * the row
  */
 export function readProblems(path: string, name: string): readonly Problem[] {
   const problems = readRows(path, name).flatMap(([place, row], i) => {

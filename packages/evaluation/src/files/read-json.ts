@@ -8,14 +8,14 @@ import { Errors, Pointer } from 'typebox/value';
 
 const MOST_BYTES = 2 ** 28;
 
-/** A JSON file of a shape. @throws KvError about `name` in one sentence */
+/** Reads and validates a JSON file. @throws KvError about `name` in one sentence */
 export function readJson<S extends TSchema>(path: string, name: string, schema: S): Static<S> {
   const value = parseJson(fileBytes(path, name), name);
   checkShape(value, schema, name);
   return value;
 }
 
-/** The rows of a JSON array, or of a file with an object a line, each with its place; another file may have named it. */
+/** Returns the rows of a JSON array or JSON lines file, each with its place for error messages. */
 export function readRows(path: string, name: string): readonly (readonly [place: string, row: unknown])[] {
   const bytes = fileBytes(path, name, true),
     first = bytes.find((byte) => !/\s/.test(String.fromCharCode(byte)));
@@ -34,9 +34,9 @@ export function readRows(path: string, name: string): readonly (readonly [place:
   return rows;
 }
 
-/** @throws KvError that names the first part of another shape */
+/** Validates a value. @throws KvError that names the first part of another shape */
 export function checkShape<S extends TSchema>(value: unknown, schema: S, where: string): asserts value is Static<S> {
-  // of the branches of a union the deepest error says most, and of an object what it lacks
+  // in a union the deepest error is the most specific, and in an object the missing field
   const lacks = ({ keyword }: (typeof errors)[number]): number => Number(keyword === 'required'),
     errors = errorsOf(schema, value).sort(
       (a, b) => depthOf(b.instancePath) - depthOf(a.instancePath) || lacks(b) - lacks(a),
@@ -67,7 +67,7 @@ export function checkShape<S extends TSchema>(value: unknown, schema: S, where: 
   throw new KvError(where, wrong + said(there));
 }
 
-/** Errors, also where more names may stand than typebox tells by itself. */
+/** Returns schema errors, including for unions with more names than typebox reports by itself. */
 function errorsOf(schema: TSchema, value: unknown): ReturnType<typeof Errors> {
   const { maxErrors } = Settings.Get();
   Settings.Set({ maxErrors: 100 });
@@ -84,7 +84,7 @@ const typesOf = (type: string | readonly string[]): string =>
     .map((one) => (one === 'null' ? one : `${/^[aeiou]/.test(one) ? 'an' : 'a'} ${one}`))
     .join(' or ');
 
-/** Fields of the object whose schema lets no others pass. */
+/** Returns the fields of the object whose schema allows no others. */
 function fieldsAt(schema: TSchema, path: string): readonly string[] {
   const of = Pointer.Get(schema, path.replace(/^#/, '').replace(/\/additionalProperties$/, '')) as
     | { readonly properties?: object }
@@ -94,13 +94,13 @@ function fieldsAt(schema: TSchema, path: string): readonly string[] {
 
 const depthOf = (path: string): number => path.split('/').length;
 
-/** What stands there, shortened. */
+/** Returns a value as text, shortened. */
 function said(there: unknown): string {
   const text = JSON.stringify(there) ?? 'nothing';
   return `, got ${text.length > 60 ? `${text.slice(0, 60)}…` : text}`;
 }
 
-/** `regular`: no pipe that nobody writes into, and no device without an end. */
+/** Reads a file. `regular` rejects pipes that no one may write to and devices without an end. */
 export function fileBytes(path: string, name: string, regular = false): Uint8Array {
   try {
     const is = statSync(path),

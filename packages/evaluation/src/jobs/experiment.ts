@@ -5,9 +5,9 @@ import { runPool } from './pool.ts';
 import type { Runner } from './pool.ts';
 import { lockStore, openStore, storePath } from './store.ts';
 
-/** What jobs are about, as plain data that a thread can be handed. */
+/** Plain data that defines an experiment's jobs and can be passed to a thread. */
 export interface ExperimentWork {
-  /** Names the experiment in what a command tells of it. */
+  /** Name of the experiment in messages. */
   readonly kind: string;
 }
 
@@ -15,39 +15,44 @@ export interface ExperimentWork {
 export type OwnWork =
   | { readonly kind: 'needle'; readonly settings: NeedleSettings }
   | ({ readonly kind: 'cells' } & CellWork)
-  /** Cells that each bring their problem, from a queue. */
+  /** Cells from a queue, each with its problem. */
   | { readonly kind: 'cell jobs' };
 
 /**
- * An experiment as jobs, each with a result that JSON can hold.
+ * An experiment of jobs with JSON results.
  * @typeParam J a job
  * @typeParam R the result of a job
- * @typeParam T what all results come to
- * @typeParam W what the jobs are about
+ * @typeParam T the result of the experiment
+ * @typeParam W the data that defines the jobs
  */
 export interface Experiment<J, R, T, W extends ExperimentWork = OwnWork> {
-  /** Begins the name of the file of its results. */
+  /** Prefix of the name of the results file. */
   readonly name: string;
-  /** What results depend on: the same settings, the same file. */
+  /** Everything that results depend on: the same settings use the same file. */
   readonly settings: object;
   readonly work: W;
-  /** The jobs that these results leave to run. */
+  /** Returns the jobs still to run, given these results. */
   left(results: readonly R[]): readonly J[];
   conclude(results: readonly R[]): T;
 }
 
 export interface RunOptions<J, R, W extends ExperimentWork = OwnWork> {
-  /** What runs jobs: `here(bench)` or `threads(program, data)`. */
+  /** Starts a runner: `here(bench)` or `threads(program, data)`. */
   readonly start: (work: W) => Runner<J, R>;
-  /** How many of them at once. @defaultValue 1 */
+  /** Number of runners. @defaultValue 1 */
   readonly size?: number;
-  /** Where results are kept, a JSON object a line; the same settings go on with them. @defaultValue nowhere */
+  /**
+   * Folder of the results, stored as JSON lines; a run with the same settings continues from them. @defaultValue
+   * nothing is stored
+   */
   readonly folder?: string;
-  /** Forget the results that are there. */
+  /** Drop existing results. */
   readonly fresh?: boolean | undefined;
-  /** Ends the run; what is done stays in the folder. */
+  /** Aborts the run; finished results stay in the folder. */
   readonly signal?: AbortSignal;
-  /** `done` of `total` jobs were there before, in the file `path`, `damaged` lines of which could not be read. */
+  /**
+   * Called first: `done` of `total` jobs had results in the file `path`, `damaged` lines of which could not be read.
+   */
   readonly onStart?: (jobs: {
     readonly total: number;
     readonly done: number;
@@ -55,13 +60,14 @@ export interface RunOptions<J, R, W extends ExperimentWork = OwnWork> {
     readonly damaged: number;
   }) => void;
   readonly onResult?: (result: R) => void;
-  /** Another run holds the file at this path: this one waits until it is done, and goes on with what it left. */
+  /** Called if another run has locked the file: this run waits for it and continues with what it left. */
   readonly onWait?: (path: string) => void;
 }
 
 /**
- * Runs what is left of an experiment. @returns nothing where the signal was aborted
- * @throws what the first failing job throws, and before any job KvError where results could not be kept
+ * Runs the remaining jobs of an experiment.
+ * @returns its result, or nothing if the signal was aborted
+ * @throws what the first failing job throws; KvError, before any job, if results could not be stored
  */
 export async function runExperiment<J, R, T, W extends ExperimentWork = OwnWork>(
   experiment: Experiment<J, R, T, W>,
@@ -71,7 +77,7 @@ export async function runExperiment<J, R, T, W extends ExperimentWork = OwnWork>
     { name, settings, left, conclude } = experiment;
   if (folder === undefined) return runLeft(experiment, options, signal);
   const there = fresh ? undefined : openStore<R>({ folder, name, settings });
-  // what is only read needs no lock
+  // reading alone needs no lock
   if (there && left(there.found).length === 0) {
     const total = left([]).length;
     onStart?.({ total, done: total, path: there.path, damaged: there.damaged });
@@ -91,7 +97,7 @@ export async function runExperiment<J, R, T, W extends ExperimentWork = OwnWork>
   }
 }
 
-/** Runs what the store does not have yet. */
+/** Runs the jobs whose results are not stored yet. */
 async function runLeft<J, R, T, W extends ExperimentWork>(
   { name, settings, work, left, conclude }: Experiment<J, R, T, W>,
   { start, size = 1, folder, fresh, onStart, onResult }: RunOptions<J, R, W>,

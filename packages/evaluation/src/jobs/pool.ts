@@ -1,12 +1,12 @@
-/** Something that runs jobs one after another. */
+/** Runs jobs one after another. */
 export interface Runner<J, R> {
   run(job: J): Promise<R>;
   stop(): Promise<unknown>;
 }
 
 /**
- * Hands jobs to `size` runners until none is left or the signal aborts; every result goes to `onResult` as it comes.
- * @throws what the first failing job throws, after all runners have stopped
+ * Distributes jobs to `size` runners until none is left or the signal aborts; passes each result to `onResult` as it
+ * arrives. @throws what the first failing job throws, after all runners have stopped
  */
 export async function runPool<J, R>({
   jobs,

@@ -8,10 +8,10 @@ import type { Bench } from '../subject.ts';
 import type { OwnWork, ExperimentWork } from './experiment.ts';
 import type { Runner } from './pool.ts';
 
-/** Opens what runs the jobs of some work on a bench. */
+/** Creates the function that runs one job of some work on a bench. */
 export type JobsOf<W extends ExperimentWork> = (work: W, bench: Bench) => Promise<(job: unknown) => Promise<unknown>>;
 
-/** Runs the jobs of this package's own experiments. */
+/** Job functions of this package's own experiments. */
 const ownJobs: JobsOf<OwnWork> = async (work, bench) => {
   if (work.kind === 'cells') {
     const run = cellRunner(bench, work);
@@ -26,22 +26,25 @@ const ownJobs: JobsOf<OwnWork> = async (work, bench) => {
   return (job) => runJob({ ...bench, sentences, settings: work.settings }, job as NeedleJob);
 };
 
-/** A bench whose sequences refuse the next layer once the signal is aborted: nothing is left in native code. */
+/**
+ * Returns a bench whose sequences stop before the next layer once the signal is aborted, so that no native code is
+ * still running.
+ */
 export const stopping = ({ model, names }: Bench, signal: AbortSignal): Bench => ({
   model: { ...model, memory: (options) => model.memory({ ...options, signal }) },
   names,
 });
 
 /**
- * Runs jobs in this thread.
- * @param jobsOf opens an experiment of another kind. @defaultValue the experiments of this package
+ * Runs jobs in this thread. @param jobsOf opens another kind of experiment. @defaultValue the experiments of this
+ * package
  */
 export const here =
   <W extends ExperimentWork = OwnWork>(bench: Bench, jobsOf = ownJobs as unknown as JobsOf<W>) =>
   <J, R>(work: W): Runner<J, R> => {
     const stop = new AbortController(),
       run = jobsOf(work, stopping(bench, stop.signal));
-    run.catch(() => {}); // its first job says it
+    run.catch(() => {}); // reported by the first job
     return {
       run: async (job) => (await run)(job) as Promise<R>,
       stop: async () => stop.abort(),

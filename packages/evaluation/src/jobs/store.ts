@@ -6,40 +6,45 @@ import { KvError } from '@kv/core';
 import { acquireLock } from '@kv/hub/lock';
 import { asSentence, checkWritable, syncFolder, withFileErrors, withFile, writeAll } from './whole-file.ts';
 
-/** Grows when results change their meaning: older files are then left alone. */
+/** Version of the file format: older files are ignored. Increase it when results change their meaning. */
 const FORMAT = 2;
 
-/** Results on disk, one JSON object with a checksum a line after a line with the settings. */
+/** Results on disk as JSON lines with checksums, after a line with the settings. */
 interface Store<R> {
   readonly path: string;
   /** Results of earlier runs with the same settings. */
   readonly found: readonly R[];
-  /** Lines of results that were left out: torn by a crash, or with a checksum that is wrong. */
+  /** Number of lines skipped: truncated by a crash, or with a wrong checksum. */
   readonly damaged: number;
-  /** @throws KvError before hours of work, where results could not be kept */
+  /** Checks, before hours of work, that results can be stored. @throws KvError if not */
   ready(): void;
-  /** Keeps a result: it is on the disk when this returns. @throws KvError with what to do, what was there kept whole */
+  /**
+   * Appends a result; it is on the disk when this returns. @throws KvError with what to do; earlier results stay intact
+   */
   add(result: R): void;
 }
 
-/** A short name for the settings: the same settings, the same file. */
+/** Returns a short hash of the settings, which names the file. */
 export const digest = (settings: object): string =>
   createHash('sha256')
     .update(JSON.stringify([FORMAT, settings]))
     .digest('hex')
     .slice(0, 12);
 
-/** Where the results of these settings are. */
+/** Returns the path of the results of these settings. */
 export const storePath = (folder: string, name: string, settings: object): string =>
   join(folder, `${name}-${digest(settings)}.jsonl`);
 
-/** Without a touch for so long a lock of another machine is taken over: work may keep its holder's timers waiting. */
+/**
+ * Timing of locks in milliseconds. A lock of another machine that was not refreshed for `staleMs` is taken over; heavy
+ * work may delay its holder's timers.
+ */
 const LOCK = { beatMs: 2000, pollMs: 200, staleMs: 60_000 };
 
 /**
- * Waits until no other process writes the results at this path, or what `path` stands for; the result ends the wait of
- * others. `onWait` is called once where there is a wait.
- * @throws KvError where no lock can be written; the signal's reason once it is aborted
+ * Locks the results at this path (or any other resource that `path` names) against other processes, waiting if needed;
+ * the returned function unlocks. `onWait` is called once if there is a wait. @throws KvError if no lock can be written;
+ * the signal's reason once it is aborted
  */
 export async function lockStore(
   path: string,
@@ -53,11 +58,10 @@ export async function lockStore(
 }
 
 /**
- * Opens the results of these settings; with `fresh` what was there is dropped, without a folder nothing is kept. A last
- * line that was torn by a crash is left out, and cut off before the next one is added; a line whose checksum is wrong
- * is left out, or an error with `strict`. `name` begins the file's name. Only `fresh` and `add` write: they are for the
- * holder of `lockStore`.
- * @throws KvError where they cannot be read, have another format, or a first line that was changed
+ * Opens the results of these settings. With `fresh` existing ones are dropped; without a folder nothing is stored. A
+ * last line truncated by a crash is skipped, and cut off before the next append; a line with a wrong checksum is
+ * skipped, or an error with `strict`. `name` is the file name's prefix. Only `fresh` and `add` write, and need the lock
+ * of `lockStore`. @throws KvError for files that cannot be read, have another format, or whose first line was changed
  */
 export function openStore<R>({
   folder,
@@ -100,8 +104,8 @@ export function openStore<R>({
 }
 
 /**
- * The results of every file of a folder that `openStore` began with this name, by path.
- * @throws KvError as it does with `strict`
+ * Returns the results of every file of a folder that `openStore` created with this name, by path. @throws KvError like
+ * `openStore` with `strict`
  */
 export function foundStores<R>(folder: string, name: string): ReadonlyMap<string, readonly R[]> {
   const file = new RegExp(`^${name}-[0-9a-f]{12}\\.jsonl$`),
@@ -113,14 +117,14 @@ export function foundStores<R>(folder: string, name: string): ReadonlyMap<string
   return new Map(files.filter((one) => file.test(one)).map((one) => read(join(folder, one))));
 }
 
-/** Cuts off what a kill left of a line. */
+/** Cuts off an incomplete last line. */
 function cutTorn(file: number, path: string): void {
   const bytes = readFileSync(path),
     end = bytes.lastIndexOf(10) + 1;
   if (end < bytes.length) ftruncateSync(file, end);
 }
 
-/** A line that is on the disk, or none of it. */
+/** Appends a line and syncs it; on failure removes what was written of it. */
 function append(file: number, value: object): void {
   const json = JSON.stringify(value),
     line = Buffer.from(`${json.slice(0, -1)}${json === '{}' ? '' : ','}"crc32":"${sum(json)}"}\n`),
@@ -129,7 +133,7 @@ function append(file: number, value: object): void {
     writeAll(file, line);
     fsyncSync(file);
   } catch (error) {
-    // only what stands there of this line: another's may be behind it
+    // only this line's bytes: another process's line may follow
     const left = Buffer.alloc(fstatSync(file).size - before);
     readSync(file, left, 0, left.length, before);
     if (line.subarray(0, left.length).equals(left)) ftruncateSync(file, before);
@@ -141,7 +145,7 @@ const sum = (json: string): string => crc32(json).toString(16).padStart(8, '0');
 
 const SUMMED = /^(.*?),?"crc32":"([0-9a-f]{8})"\}$/s;
 
-/** What a line holds, if its checksum says that it is what was written. */
+/** Returns the result of a line, if its checksum matches. */
 function parsed<R>(line: string): readonly R[] {
   const [, start, own] = SUMMED.exec(line) ?? [],
     json = `${start}}`;

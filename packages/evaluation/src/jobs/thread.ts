@@ -19,7 +19,7 @@ interface Started<D, W> {
   readonly data: D;
 }
 
-/** Runs jobs in threads; `program` is a module that calls `serve`, `data` what its `open` is handed, a copy. */
+/** Runs jobs in threads. `program` is a module that calls `serve`; its `open` gets a copy of `data`. */
 export const threads =
   (program: URL, data: unknown) =>
   <J, R>(work: ExperimentWork): Runner<J, R> => {
@@ -28,7 +28,7 @@ export const threads =
     let waiting: Waiting<R> | undefined;
     worker.on('message', (message: FromThread) => {
       if (message === 'stopped')
-        void worker.terminate(); // not before: ONNX Runtime ends the process where a thread ends with a product under way
+        void worker.terminate(); // not earlier: ONNX Runtime ends the process if a thread ends during a product
       else if ('result' in message) waiting?.resolve(message.result as R);
       else waiting?.reject(Object.assign(new Error(), message.error));
     });
@@ -49,8 +49,8 @@ export const threads =
   };
 
 /**
- * The thread's side of `threads`: opens a bench and runs the jobs that the thread is handed, until it is stopped.
- * @param jobsOf as in `here`
+ * The worker side of `threads`: opens a bench and runs the jobs that arrive until it is stopped. @param jobsOf as in
+ * `here`
  */
 export function serve<D, W extends ExperimentWork = OwnWork>(
   open: (data: D) => Promise<Bench>,
@@ -61,7 +61,7 @@ export function serve<D, W extends ExperimentWork = OwnWork>(
   const { work, data } = workerData as Started<D, W>,
     send = (message: FromThread): void => port.postMessage(message);
   const opened = open(data).then((bench) => here(bench, jobsOf)<unknown, unknown>(work));
-  opened.catch(() => {}); // its first job says it
+  opened.catch(() => {}); // reported by the first job
   let running: Promise<void> = Promise.resolve();
   port.on('message', (message: ToThread) => {
     if (message !== 'stop')

@@ -1,8 +1,8 @@
 import type { RunOptions } from './experiment.ts';
 
 /**
- * The same runners, and the seconds that a job took, as a share of all of them: so many jobs run at once. The first job
- * of each is run once more before, untimed: it waits for the model, and for code that is not compiled yet.
+ * Wraps runners to measure the seconds a job took, divided by `size`, since that many jobs run at once. The first job
+ * of each runner is first run once untimed, to load the model and warm up the code.
  */
 export function withTimes<J, R>(
   { start, size = 1 }: Pick<RunOptions<J, R>, 'start' | 'size'>,
@@ -25,6 +25,6 @@ export function withTimes<J, R>(
         },
       };
     },
-    seconds: (job) => took.get(job)! / size, // asked of jobs that were run
+    seconds: (job) => took.get(job)! / size, // called only for jobs that have run
   };
 }

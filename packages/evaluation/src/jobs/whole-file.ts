@@ -2,13 +2,13 @@ import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync
 import { dirname } from 'node:path';
 import { KvError } from '@kv/core';
 
-/** What others may do with a file: nothing. */
+/** File mode: readable and writable by the owner alone. */
 const PRIVATE = 0o600;
 const SHARED = 0o644;
 
 /**
- * Writes a file whole or not at all: under another name first, synced, then in its place at once. What was there stays
- * until then. @throws KvError about `name` with what to do
+ * Writes a file atomically: to a temporary name, synced, then renamed. The old file stays until then. @throws KvError
+ * about `name` with what to do
  */
 export function writeWhole(path: string, data: string | Uint8Array, name: string, mode: number = SHARED): void {
   const part = partOf(path);
@@ -28,8 +28,8 @@ export function writeWhole(path: string, data: string | Uint8Array, name: string
 }
 
 /**
- * Tells before hours of work that `writeWhole` could not put its result there; makes the folder if `folder`.
- * @throws KvError about `name` with what to do
+ * Checks, before hours of work, that `writeWhole` can write there; creates the folder if `folder`. @throws KvError
+ * about `name` with what to do
  */
 export function checkWritable(path: string, name: string, { folder = false } = {}): void {
   withFileErrors(name, () => {
@@ -41,13 +41,13 @@ export function checkWritable(path: string, name: string, { folder = false } = {
   });
 }
 
-/** Writes all of it, in as many parts as the system takes. */
+/** Writes all data, repeating partial writes. */
 export function writeAll(file: number, data: string | Uint8Array): void {
   const bytes = typeof data === 'string' ? Buffer.from(data) : data;
   for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done);
 }
 
-/** Runs with an open file, and closes it. */
+/** Calls `use` with an open file, and closes it. */
 export function withFile<T>(path: string, flags: string, mode: number, use: (file: number) => T): T {
   const file = openSync(path, flags, mode);
   try {
@@ -57,7 +57,7 @@ export function withFile<T>(path: string, flags: string, mode: number, use: (fil
   }
 }
 
-/** What the file system says, as a sentence with what to do. */
+/** Runs `work` and converts errors of the file system to a sentence with what to do. */
 export function withFileErrors<T>(name: string, work: () => T): T {
   try {
     return work();
@@ -66,7 +66,7 @@ export function withFileErrors<T>(name: string, work: () => T): T {
   }
 }
 
-/** The same of an error that was caught. */
+/** Converts a caught error like `withFileErrors`. */
 export function asSentence(name: string, error: unknown): unknown {
   const { code = '', syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (KvError.is(error) || syscall === undefined) return error;
@@ -96,15 +96,15 @@ function remove(path: string): void {
   try {
     rmSync(path, { force: true });
   } catch {
-    // A disk that fails keeps the part; the next write of this process takes its place.
+    // On a failing disk the temporary file stays; the next write of this process replaces it.
   }
 }
 
-/** So that the new name outlives a power cut; not every system lets a folder be opened. */
+/** Syncs a folder, so that a rename survives a power cut; not every system can open a folder. */
 export function syncFolder(path: string): void {
   try {
     withFile(path, 'r', SHARED, fsyncSync);
   } catch {
-    // The name is there all the same, and the old file is whole.
+    // The rename is done all the same, and the file is complete.
   }
 }

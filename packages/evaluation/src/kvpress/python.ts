@@ -1,4 +1,4 @@
-/** A string as Python prints it: in single quotes, or in double ones around a single quote. */
+/** Formats a string as Python prints it: in single quotes, or in double ones if it contains a single quote. */
 export function pythonString(text: string): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'",
     inside = text
@@ -11,15 +11,15 @@ export function pythonString(text: string): string {
   return quote + inside + quote;
 }
 
-/** A number as Python prints a float. */
+/** Formats a number as Python prints a float. */
 export const pythonFloat = (x: number): string => (Number.isInteger(x) ? x.toFixed(1) : String(x));
 
-/** A list of strings as numpy prints it: nothing stands between them but spaces. */
+/** Formats a list of strings as numpy prints it, separated by spaces alone. */
 export const numpyStrings = (texts: readonly string[]): string => `[${texts.map(pythonString).join(' ')}]`;
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '\n': '' };
 
-/** The strings of a list as Python or numpy prints one; nothing where it is no such list. */
+/** Parses a list of strings as Python or numpy prints it; undefined for anything else. */
 export function stringsOf(printed: string): readonly string[] | undefined {
   const list = printed.trim(),
     strings: string[] = [],

@@ -13,18 +13,18 @@ import { groupBy, intervalOf } from '../grouped.ts';
 import { stringsOf } from './python.ts';
 import { cleanAnswer, Config, CountedMetrics, FILES, percentOf, rulerGrader, RulerMetrics } from './shape.ts';
 
-/** What another library measured, in the columns of our rows. */
+/** A result of another library, in the columns of our rows. */
 export interface OtherRow {
   readonly model: string;
   readonly task: string;
   /** Such as `kvpress: snapkv`. */
   readonly policy: string;
-  /** What is kept, such as `50%`; absent where nothing is evicted. */
+  /** Share kept, such as `50%`; absent if nothing is evicted. */
   readonly budget?: string;
   readonly samples: number;
   readonly accuracy: number;
   readonly unparsed: number;
-  /** 95 %; absent where single answers cannot be graded here. */
+  /** 95 % interval; absent if single answers cannot be graded here. */
   readonly interval?: Interval;
 }
 
@@ -35,7 +35,7 @@ interface Graded {
   readonly said: boolean;
 }
 
-/** kvpress' result folders in a folder, or the one that it is, as rows. @throws KvError in one sentence */
+/** Reads kvpress' result folders: those in a folder, or the folder itself. @throws KvError in one sentence */
 export async function readKvpress(path: string, called: string): Promise<readonly OtherRow[]> {
   const folders = withFileErrors(called, () => resultFolders(path)),
     rows: OtherRow[] = [];
@@ -45,7 +45,7 @@ export async function readKvpress(path: string, called: string): Promise<readonl
   return rows;
 }
 
-/** Folders with any of the three files, by name: a run again stands in a numbered folder of the first. */
+/** Finds folders with any of the three files, by name; repeated runs are in numbered subfolders of the first. */
 function resultFolders(path: string, at = '', depth = 0): readonly string[] {
   const is = Object.values(FILES).some((file) => existsSync(join(path, at, file))),
     inside = readdirSync(join(path, at), { withFileTypes: true }).filter((entry) => entry.isDirectory());
@@ -87,7 +87,7 @@ async function rowsOf(path: string, called: string): Promise<readonly OtherRow[]
 }
 
 async function configOf(path: string, called: string): Promise<Settings> {
-  const { parse } = await import('yaml'), // for those alone who read such folders
+  const { parse } = await import('yaml'), // loaded only when such folders are read
     text = new TextDecoder().decode(fileBytes(path, called, true));
   let config: unknown;
   try {
@@ -116,7 +116,7 @@ async function linesOf(path: string, called: string): Promise<readonly Readonly<
 
 const firstLine = (cause: unknown): string => (cause as Error).message.split('\n')[0];
 
-/** What is kept, as our rows say it. */
+/** Returns the share kept, as our rows write it. */
 function budgetOf({ press_name, compression_ratio, threshold, head_compression_ratio }: Settings): string | undefined {
   if (threshold !== undefined) return `threshold ${threshold}`;
   if (head_compression_ratio !== undefined) return `${kept(head_compression_ratio)} of the heads`;
@@ -124,7 +124,7 @@ function budgetOf({ press_name, compression_ratio, threshold, head_compression_r
 }
 const kept = (removed: number): string => `${Number((100 * (1 - removed)).toFixed(4))}%`;
 
-/** Data sets whose metric is one number that single answers here are not graded by, with what is 1. */
+/** Data sets with one metric by which single answers are not graded here, with its maximum. */
 const WHOLE: Readonly<Record<string, number>> = { longbench: 100, infinitebench: 1 };
 
 function wholeMetric({ dataset }: Settings, metrics: unknown, called: string): number | undefined {
@@ -146,7 +146,7 @@ function gradedOf({ dataset }: Settings, line: Readonly<Record<string, string>>,
     return { ...asked, task, score: grade(cleanAnswer(said), { grader: rulerGrader(task), answers }).score };
   }
   if (dataset === 'math500' || dataset === 'aime25') {
-    const parts = said.split('boxed{'), // as they are graded there: up to the first brace that closes
+    const parts = said.split('boxed{'), // graded as in kvpress: up to the first closing brace
       inside = (dataset === 'math500' ? parts[1] : parts.at(-1))?.split('}')[0];
     return { ...asked, task: '', score: Number(inside === answer) };
   }
@@ -159,7 +159,7 @@ function gradedOf({ dataset }: Settings, line: Readonly<Record<string, string>>,
   return { ...asked, task: '', score: own };
 }
 
-/** @throws KvError where the metrics are not those of the answers: one of the files is damaged, or of another run */
+/** @throws KvError if the metrics do not match the answers: one of the files is damaged, or of another run */
 function checkMetrics(
   { dataset }: Settings,
   rows: readonly (OtherRow & { readonly own: string })[],

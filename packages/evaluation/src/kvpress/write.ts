@@ -11,7 +11,7 @@ import type { Sweep } from '../sweep/sweep.ts';
 import { numpyStrings, pythonFloat } from './python.ts';
 import { cleanAnswer, FILES, percentOf, rulerGrader } from './shape.ts';
 
-/** Policies that are a press of kvpress' registry, option for option. */
+/** Policies that equal a press of kvpress' registry in every option. */
 const PRESSES: Readonly<Record<string, string>> = {
   full: 'no_press',
   knorm: 'knorm',
@@ -28,15 +28,15 @@ const PRESSES: Readonly<Record<string, string>> = {
 };
 const RULER = /^(?:niah_(?:single|multikey)_\d|niah_multi(?:value|query)|vt|cwe|fwe)$/;
 
-/** A file of a result folder, with its path in the folder of all results. */
+/** A file of a result folder; `path` is relative to the folder of all results. */
 export interface ResultFile {
   readonly path: string;
   readonly text: string;
 }
 
 /**
- * Answers of one model as kvpress' result folders: one for each data set, policy, budget and seed. Where kvpress has no
- * such data set or press the name is ours, and every answer brings its score.
+ * Returns the answers of one model as kvpress' result folders, one per data set, policy, budget and seed. Data sets and
+ * presses unknown to kvpress keep our names, and their answers include their scores.
  */
 export async function kvpressFiles(
   model: string,
@@ -52,7 +52,7 @@ export async function kvpressFiles(
     readonly encode: Encode;
   },
 ): Promise<readonly ResultFile[]> {
-  const { stringify, Scalar } = await import('yaml'), // for those alone who write such folders
+  const { stringify, Scalar } = await import('yaml'), // loaded only when such folders are written
     aware = sweep.mode !== 'agnostic',
     prompt = ({ context, question }: Problem): string => (aware ? context + question : context),
     problems = new Map(
@@ -63,13 +63,13 @@ export async function kvpressFiles(
     sets = new Map(sweep.tasks.map((task) => [nameOf(task), dataSetOf(task)])),
     taken = new Map<string, number>();
   const float = (x: number): object => Object.assign(new Scalar(x), { minFractionDigits: 1 });
-  // kvpress asks for no perplexity
+  // kvpress does not measure perplexity
   const written = samples.filter(({ task, problem }) => !isRead(problems.get(JSON.stringify([task, problem]))![0])),
     answered = written.map(({ task, problem: id, policy, budget, seed, answer, score }): Answered => {
       const [problem, length] = problems.get(JSON.stringify([task, id]))!, // samples are of these problems
         set = sets.get(task)!, // and of these tasks
         { answers } = problem,
-        // RULER's tasks as kvpress grades them
+        // RULER's tasks are graded as kvpress does
         graded =
           set.dataset === 'ruler'
             ? grade(cleanAnswer(answer), { grader: rulerGrader(set.task), answers }).score
@@ -111,7 +111,7 @@ export async function kvpressFiles(
       fp8: false,
     };
     const lines = cells.map(({ problem, task, answer, score, removed }) => [
-      aware ? '' : problem.question, // as kvpress leaves it
+      aware ? '' : problem.question, // empty, as in kvpress
       '',
       numpyStrings(problem.answers),
       task,
@@ -124,7 +124,7 @@ export async function kvpressFiles(
       [FILES.predictions]: csv([HEAD, ...lines], '\n'),
       [FILES.metrics]: metricsText(dataset, cells),
       [FILES.config]: stringify(config, { singleQuote: true, lineWidth: 80, version: '1.1' }),
-      // a run of the same name stands in a numbered folder of the first, as there
+      // as in kvpress, repeated runs are in numbered subfolders of the first
     }).map(([file, text]) => ({ path: join(name, times === 0 ? '' : String(times), file), text }));
   });
 }
@@ -143,7 +143,7 @@ const HEAD = [
 interface Answered extends DataSet, Pick<CellResult, 'policy' | 'seed' | 'answer' | 'score'> {
   readonly budget: CellResult['budget'] | undefined;
   readonly problem: Problem;
-  /** Share of the prompt that leaves the cache. */
+  /** Share of the prompt evicted. */
   readonly removed: number;
 }
 interface DataSet {
@@ -184,5 +184,5 @@ function metricsText(dataset: string, answers: readonly Answered[]): string {
   ]);
 }
 
-/** As Python's `json.dump` writes it with `indent=4`. */
+/** Formats an object as Python's `json.dump` does with `indent=4`. */
 const object = (parts: readonly string[]): string => `{\n${parts.map((part) => `    ${part}`).join(',\n')}\n}`;

@@ -10,7 +10,7 @@ export const modeTitles: Readonly<Record<Mode, string>> = {
 export const intervalText = ({ interval: { low, high } }: Accuracy): string =>
   `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)} %`;
 
-/** A cell of a way that was run. */
+/** Formats a cell; empty for an arm that was not run. */
 const run =
   (cell: (row: NeedleRow) => string) =>
   (row: NeedleRow): string =>
@@ -29,12 +29,12 @@ export const needleColumns: readonly (readonly [title: string, cell: (row: Needl
   ['tokens/s', ({ speed }) => (speed === undefined ? '-' : `${speed.toFixed(2)}x`)],
 ];
 
-/** What the columns say. */
+/** Explains the columns. */
 export const needleLegend = `value kept: layers and KV heads that still hold every token of the value, mean over prompts; somewhere: prompts where at least one does.
 cache: bytes of keys, values, positions and what the policy remembers: mean while answering, over prompts, and peak, with what its event reads of a prompt that passes layer by layer.
 tokens/s: against the full cache on the same prompts.`;
 
-/** 12,345,678 bytes as 11.8 MiB. */
+/** Formats bytes: 12,345,678 as 11.8 MiB. */
 export function bytesText(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB'];
   const step = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));

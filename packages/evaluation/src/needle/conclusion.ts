@@ -5,9 +5,9 @@ import type { Mode } from './settings.ts';
 import type { NeedleRow } from './summary.ts';
 
 /**
- * What a mode's rows come to, in a sentence: the way of least mean memory whose answers may be as many as the full
- * cache's by their interval, else the one with most right answers. Nothing where the full cache answers nothing, or
- * stands alone.
+ * Summarizes a mode's rows in a sentence: the policy with the least mean memory whose interval does not rule out as
+ * many right answers as the full cache, else the one with most right answers. Undefined if the full cache answers
+ * nothing right, or there is no other row.
  */
 export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string | undefined {
   const ran = rows.filter(({ way, memory }) => way.mode === mode && memory),

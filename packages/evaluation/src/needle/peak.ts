@@ -6,9 +6,9 @@ import type { ModelConfig } from '@kv/models';
 type Slots = readonly (readonly number[])[];
 
 /**
- * The most bytes that a run by itself holds whose event brings a prompt from `whole` slots to `cut`, told from the two:
- * some layers at a time as the prompt passes, each with its last queries, what was taken of them, and sums let go after
- * its event; or all layers at once where the policy waits for the prompt's end. As `kv run` does it.
+ * Returns the peak bytes of a run of its own whose event reduces a prompt from `whole` slots to `cut`, computed from
+ * the two: some layers at a time as the prompt passes, each with its last queries, what is derived from them, and sums
+ * freed after its event; or all layers at once if the policy waits for the prompt's end. The same as for `kv run`.
  */
 export function peakOf(
   policy: CompiledPolicy,
@@ -28,7 +28,7 @@ export function peakOf(
   let held = 0,
     most = 0;
   for (let from = 0; from < whole.length; from += together) {
-    // a layer holds the whole prompt until its event has run, whatever its window
+    // a layer holds the whole prompt until its event has run, even with a sliding window
     let above = 0;
     for (const heads of whole.slice(from, from + together))
       above += Math.max(bytes(heads), slotBytes * length * heads.length) + beside;

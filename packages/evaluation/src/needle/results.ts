@@ -1,20 +1,20 @@
-/** What one way made of one prompt. */
+/** The result of one arm on one prompt. */
 export interface NeedleAnswer {
-  /** Index into the ways. */
+  /** Index of the arm. */
   readonly way: number;
   readonly answer: string;
   readonly hit: boolean;
   /** Share of layers and KV heads that still hold every token of the value. */
   readonly retained: number;
-  /** Tokens generated, and milliseconds they took. */
+  /** Tokens generated, and the milliseconds they took. */
   readonly tokens: number;
   readonly ms: number;
-  /** Bytes of the cache and of what the policy remembers: mean while answering, and the most that such a run holds. */
+  /** Bytes of the cache and of the policy's state: the mean while answering, and the peak of such a run. */
   readonly mean: number;
   readonly peak: number;
 }
 
-/** One prompt in all ways. */
+/** The results of all arms on one prompt. */
 export interface NeedleResult {
   readonly id: string;
   readonly depth: number;
@@ -24,7 +24,7 @@ export interface NeedleResult {
   readonly example?: NeedleSample;
 }
 
-/** The text of one prompt and, for each way, how many layers and KV heads kept each token. */
+/** The text of one prompt and, for each arm, the number of layers and KV heads that kept each token. */
 export interface NeedleSample {
   readonly text: string;
   readonly offsets: readonly (readonly [number, number])[];
@@ -32,6 +32,6 @@ export interface NeedleSample {
   readonly question: string;
   /** Layers times KV heads. */
   readonly rows: number;
-  /** Counts of document and question tokens, one byte each, base64; by way. */
+  /** For each arm: counts for document and question tokens, one byte each, base64. */
   readonly kept: readonly string[];
 }

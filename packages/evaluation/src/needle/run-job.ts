@@ -13,7 +13,7 @@ import type { NeedleAnswer, NeedleResult } from './results.ts';
 import { waysOf } from './settings.ts';
 import type { Mode, NeedleJob, NeedleSettings, NeedleArm } from './settings.ts';
 
-/** What a job needs that all jobs share. */
+/** Data shared by all jobs. */
 export interface NeedleBench extends Bench {
   readonly settings: NeedleSettings;
   readonly sentences: readonly string[];
@@ -40,9 +40,8 @@ const firstPart = ({ documentIds, questionIds }: Needle, mode: Mode): readonly n
   mode === 'aware' ? [...documentIds, ...questionIds] : documentIds;
 
 /**
- * Runs one job: one prefill a mode, and every way evicts, answers and is priced on a fork of it, or in blocks on a prefill of its
- * own. Policies that draw at
- * random draw anew for every trial.
+ * Runs one job: one prefill per mode; every arm evicts, answers and is measured on a fork of it or, with `block`, on a
+ * prefill of its own. Random policies draw new numbers for every trial.
  */
 export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<NeedleResult> {
   const { settings, names, model, sentences } = bench,
@@ -97,7 +96,7 @@ async function answer(
   { value }: Needle,
   { asking }: NeedleSettings,
 ): Promise<Pick<NeedleAnswer, 'answer' | 'hit' | 'tokens' | 'ms'>> {
-  // what only events read, of all policies, is let go, as `kv run` does
+  // frees observations that only events read, as `kv run` does
   if ((sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0) sequence.settle();
   const rule = answerRules[asking],
     started = performance.now();
@@ -114,20 +113,20 @@ function peakOfFork(whole: Sequence, fork: Sequence, policy: CompiledPolicy): nu
     slotBytes = whole.ledger.entry('cache').live / slots.flat().reduce((a, b) => a + b, 0);
   return peakOf(policy, whole.model.config, whole.length, { whole: slots, cut: slotsOf(fork), slotBytes });
 }
-/** Mean while answering, and the most at any time; a longer answer may have come to more than the prompt did. */
+/** Returns the mean while answering, and the peak at any time, since a long answer may exceed the prompt's. */
 function bytesOf(fork: Sequence, peak: number): Pick<NeedleAnswer, 'mean' | 'peak'> {
   const { meanDecode, live } = fork.bytes();
   return { mean: meanDecode || live, peak: Math.max(peak, live) };
 }
 
-/** What evicts nothing passes in one block. */
+/** Options of prefill; a policy that evicts nothing needs no blocks. */
 const blockwise = (policy: Policy, budget: NeedleArm['budget'], block: number | undefined) => ({
   policy,
   budget,
   block: budget === undefined ? undefined : block,
 });
 
-/** How many rows hold each position, a byte each, base64. */
+/** Returns the number of rows that hold each position, one byte each, base64. */
 function countsOf(kept: KeptPositions, length: number): string {
   const counts = new Uint8Array(length);
   for (const position of kept.flat(2)) if (position < length && counts[position] < 255) counts[position]++;

@@ -8,31 +8,31 @@ import type { QuestionStyle, NeedleForm } from '@kv/tasks';
 export type Mode = 'aware' | 'agnostic';
 export type NeedleFormChoice = NeedleForm | 'both';
 
-/** What a needle table asks. */
+/** Options of a needle table. */
 export interface NeedleRunOptions {
-  /** As texts; `full` is always among them. */
+  /** Policy texts; `full` is always added. */
   readonly policies: readonly string[];
   readonly budgets: readonly Budget[];
-  /** Where the fact stands, 0 (first) to 1 (last). */
+  /** Depths of the fact, 0 (start) to 1 (end). */
   readonly depths: readonly number[];
-  /** Prompts for every policy, budget, depth and mode. */
+  /** Number of prompts for every policy, budget, depth and mode. */
   readonly prompts: number;
-  /** Length of every prompt. */
+  /** Tokens of every prompt. */
   readonly tokens: number;
   readonly seed: number;
   readonly modes: readonly Mode[];
-  /** `both`: codes and numbers in turn. */
+  /** `both` alternates codes and numbers. */
   readonly form: NeedleFormChoice;
   readonly asking: QuestionStyle;
-  /** Other facts of the same form in the text. */
+  /** Number of other facts of the same form in the text. */
   readonly distractors: number;
-  /** Prefill in blocks of so many tokens, each followed by an event. @defaultValue one shot */
+  /** Prefill in blocks of this many tokens, each followed by an event. @defaultValue one block */
   readonly block?: number | undefined;
 }
 
 /**
- * Policies with windows below the smallest budget; wide pooling, since the question's attention falls on the first
- * token of a value alone.
+ * Default policies have windows below the smallest budget, and wide pooling, since the question attends only to the
+ * first token of a value.
  */
 export const needleDefaults: NeedleRunOptions = {
   policies: [
@@ -61,34 +61,34 @@ export const needleDefaults: NeedleRunOptions = {
 /** Everything that a result depends on. */
 export interface NeedleSettings extends NeedleRunOptions {
   /**
-   * What results come from: packages with their versions and digests, modules with a digest of their files; and files
-   * beside the model that policies read, with a digest of each.
+   * The code that produces results: packages with versions and digests, modules with a digest of their files; and files
+   * stored with the model that policies read, with a digest of each.
    */
   readonly code: readonly string[];
   readonly model: string;
-  /** What names the model's weights. */
+  /** Digest of the model's weights. */
   readonly weights: string;
   readonly engine: string;
 }
 
-/** One way of keeping the cache, asked in one mode. */
+/** A policy at a budget, in one mode. */
 export interface NeedleArm {
   /** Index into the policies of the settings. */
   readonly policy: number;
-  /** Undefined where nothing is evicted. */
+  /** Undefined if nothing is evicted. */
   readonly budget?: Budget;
   readonly mode: Mode;
-  /** Slots that the policy forces in every head, where they are more than the budget: this way is not run. */
+  /** Slots that the policy forces in every head, if they exceed the budget: the arm is then not run. */
   readonly forced?: number;
 }
 
-/** What ways depend on of a compiled policy. */
+/** The properties of a compiled policy that arms depend on. */
 export interface RetentionBounds {
   readonly evicts: boolean;
   least(slots: number, budget: number): number;
 }
 
-/** Every way of the settings, in the order in which results list them; `compiled` are its policies. */
+/** Returns every arm of the settings, in the order in which results list them; `compiled` are its policies. */
 export const waysOf = (
   { policies, budgets, modes }: NeedleSettings,
   compiled: readonly RetentionBounds[],
@@ -104,16 +104,16 @@ export const waysOf = (
     }),
   );
 
-/** One prompt in all ways. */
+/** One prompt, to be answered by all arms. */
 export interface NeedleJob {
   readonly id: string;
   readonly depth: number;
   readonly trial: number;
-  /** Record what every way kept. */
+  /** Whether to record what every arm kept. */
   readonly example?: true;
 }
 
-/** Jobs in an order in which the first ones already answer: the example, then one depth after another. */
+/** Returns the jobs in an order whose first already give answers: the example, then one depth after another. */
 export function jobsOf({ depths, prompts }: NeedleSettings): readonly NeedleJob[] {
   const middle = depths[Math.floor(depths.length / 2)];
   const all = Array.from({ length: prompts }, (_, trial) =>

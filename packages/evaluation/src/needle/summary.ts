@@ -4,16 +4,16 @@ import { mean, sum } from '../numbers.ts';
 import type { NeedleAnswer, NeedleResult } from './results.ts';
 import type { NeedleSettings, NeedleArm } from './settings.ts';
 
-/** Right answers of some prompts. */
+/** Number of right answers among some prompts. */
 export interface Accuracy {
   readonly hits: number;
   readonly n: number;
   readonly share: number;
-  /** Wilson's, 95 %. */
+  /** Wilson's 95 % interval. */
   readonly interval: Interval;
 }
 
-/** One way over all its prompts. */
+/** The results of one arm over all its prompts. */
 export interface NeedleRow {
   readonly way: NeedleArm;
   readonly policy: string;
@@ -24,9 +24,9 @@ export interface NeedleRow {
   readonly retained: number;
   /** Share of prompts whose whole value is still in some layer and KV head. */
   readonly somewhere: number;
-  /** Bytes: mean while answering, and the most on any prompt; nothing where nothing was asked. */
+  /** Bytes: the mean while answering, and the peak over all prompts; undefined if the arm was not run. */
   readonly memory: { readonly mean: number; readonly peak: number } | undefined;
-  /** Tokens a second against the full cache on the same prompts. */
+  /** Tokens per second relative to the full cache on the same prompts. */
   readonly speed: number | undefined;
 }
 
@@ -38,7 +38,7 @@ const accuracy = (answers: readonly NeedleAnswer[]): Accuracy => {
 const rate = (answers: readonly NeedleAnswer[]): number =>
   sum(answers.map(({ tokens }) => tokens)) / sum(answers.map(({ ms }) => ms));
 
-/** One row a way; results of a job that ran twice count once. */
+/** Summarizes results, one row per arm; results of a job that ran twice count once. */
 export function summarise(
   { policies, depths }: NeedleSettings,
   ways: readonly NeedleArm[],

@@ -14,19 +14,18 @@ import type { NeedleJob, NeedleRunOptions, NeedleSettings, NeedleArm } from './s
 import { summarise } from './summary.ts';
 import type { NeedleRow } from './summary.ts';
 
-/** What a needle experiment comes to. */
+/** The result of a needle experiment. */
 export interface NeedleTable {
   readonly settings: NeedleSettings;
   readonly ways: readonly NeedleArm[];
-  /** One a way, in their order. */
+  /** One per arm, in their order. */
   readonly rows: readonly NeedleRow[];
   readonly results: readonly NeedleResult[];
 }
 
 /**
- * Facts hidden in a book: which policy still lets the model answer at which budget. All that can be checked before a
- * run is checked here.
- * @throws KvError in one sentence
+ * Runs a needle experiment: hides facts in a book and tests which policy still lets the model answer at which budget.
+ * Checks everything that it can before the run. @throws KvError in one sentence
  */
 export async function needleTable(
   { name, engine, fingerprint, config, tokenizer, sidecar }: Subject,
@@ -35,7 +34,7 @@ export async function needleTable(
 ): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
   const { policies: asked, ...rest } = { ...needleDefaults, ...options },
     { tokens, asking } = rest,
-    // the full cache is what the others are compared with
+    // the others are compared with the full cache
     policies = [...new Set(['full', ...asked])];
   const read = await Promise.all(policies.map((text) => policyOf(text, names))),
     compiled = read.map(compile);
@@ -73,7 +72,7 @@ export async function needleTable(
   };
 }
 
-/** Ways that do not fit are left out of a table, but for one where no other is left. */
+/** Arms whose forced slots exceed the budget are left out of a table; it is an error if no other is left. */
 function checkFits(ways: readonly NeedleArm[], compiled: readonly CompiledPolicy[]): void {
   const cut = ways.flatMap((way) => (way.budget === undefined ? [] : [{ ...way, budget: way.budget }])),
     [first] = cut;

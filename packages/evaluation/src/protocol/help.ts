@@ -1,7 +1,7 @@
 import type { Branch } from './statistics.ts';
 import { generatingFields, problemFields } from '../sweep/help.ts';
 
-/** A plan, as a file. */
+/** An example of a plan file. */
 export const protocolExample = `{
   "tasks": "problems.json",
   "models": [{ "name": "embedded", "model": "embedded", "role": "primary" }],
@@ -11,18 +11,18 @@ export const protocolExample = `{
   "lambdas": [0.5, 1]
 }`;
 
-/** What each branch of the rule means. */
+/** The meaning of each branch of the decision rule. */
 export const branchMeanings: Readonly<Record<Branch, string>> = {
   A: 'the claim holds: a primary cell gains (p < .05), second cells gain on average, and none of them loses (p < .05)',
   B: 'the claim holds on primary models alone: a primary cell gains (p < .05), but second cells do not gain on average, one of them loses (p < .05), or there are none',
   C: 'no claim: no primary cell gains (p < .05)',
 };
 
-/** What comes before any branch. */
+/** The precondition of every branch. */
 export const branchGate =
   'No branch is said while the mean caches of a cell are not matched: memory may be what makes the difference.';
 
-/** Every field of a plan's file, with the values that it may have. */
+/** Every field of a plan file, with its possible values. */
 export const protocolFields = `tasks         ${problemFields}
 models        any of { "name": NAME, "model": as --model of kv run, "role": "primary" or "second" }: the rule for branches asks of either kind apart; one model under two names is refused
 budgets       slots a layer and KV head, from 1

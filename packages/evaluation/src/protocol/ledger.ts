@@ -4,38 +4,44 @@ import { digest, foundStores, lockStore, openStore } from '../jobs/store.ts';
 import type { ConfirmOutcome, ProbeOutcome } from './outcomes.ts';
 import type { LoadedPlan } from './plan.ts';
 
-/** What happened to a set of ids to confirm on, in order. */
+/** An event in the history of a set of confirmation ids. */
 type Entry =
   | { readonly kind: 'probe'; readonly probe: ProbeOutcome }
-  /** A configuration whose answers to ids to confirm on were begun. */
+  /** A configuration whose confirmation run has begun. */
   | { readonly kind: 'begun'; readonly config: string }
   | { readonly kind: 'confirm'; readonly confirm: ConfirmOutcome }
-  /** A configuration that was asked for again after it was written. */
+  /** A configuration that was asked for again after its result was written. */
   | { readonly kind: 'again'; readonly config: string };
 
-/** A configuration that was begun or asked for again, and what names the texts of the problems that it was asked on. */
+/** A configuration that was begun or asked for again, with hashes of the texts of its problems. */
 interface Look {
   readonly config: string;
   readonly texts: readonly string[];
 }
 
-/** Remembers, for the ids of one problem file, what was chosen and every look at ids to confirm on. */
+/** Log of the choices made and of every look at the confirmation ids of one problem file. */
 export interface ConfirmationLog {
   readonly path: string;
-  /** The newest probe of a plan. */
+  /** Returns the newest probe of a plan. */
   probed(plan: string): ProbeOutcome | undefined;
-  /** What a plan's configuration came to, or the newest one of the plan. */
+  /** Returns the confirmation of a plan's configuration, or the newest one of the plan. */
   confirmed(plan: string, config?: string): ConfirmOutcome | undefined;
-  /** Looks so far, by any plan of the folder, at some of the problems with these texts; without them at its own. */
+  /**
+   * Returns all looks so far, by any plan of the folder, at some problem with one of these texts. @defaultValue the
+   * log's own texts
+   */
   looks(texts?: readonly string[]): readonly Look[];
   begun(config: string): boolean;
-  /** Probes so far of any plan with these ids to confirm on. */
+  /** Returns the number of probes so far by any plan with these confirmation ids. */
   probes(): number;
-  /** Reads and adds while no other process adds to a ledger of the folder: what was read still holds then. */
+  /** Runs `work` with the folder's logs locked against other processes, so that what it reads stays current. */
   write<T>(work: (add: (entry: Entry) => void) => T): Promise<T>;
 }
 
-/** An entry in its file: each names all lines before it, so that none can be missing, and a look the texts it read. */
+/**
+ * An entry in the file. Each line holds the hash of all lines before it, so that none can be removed unnoticed; a look
+ * also holds the texts it read.
+ */
 type Line = Entry & { readonly texts?: readonly string[]; readonly after: string };
 
 const looksOf = (lines: readonly Line[]): readonly Look[] =>
@@ -43,10 +49,10 @@ const looksOf = (lines: readonly Line[]): readonly Look[] =>
     line.kind === 'begun' || line.kind === 'again' ? [{ config: line.config, texts: line.texts ?? [] }] : [],
   );
 
-/** Names lines: what named those before the last, and the last. */
+/** Hash of a chain of lines: of the hash before and the last line. */
 const named = (before: string, line: Line): string => digest({ before, line });
 
-/** What names all lines. @throws KvError where one is not the one that followed those before it */
+/** Returns the hash of all lines. @throws KvError for a line that does not continue the chain */
 const chained = (lines: readonly Line[], called: string): string =>
   lines.reduce((before, line, i) => {
     if (line.after !== before)
@@ -58,13 +64,13 @@ const chained = (lines: readonly Line[], called: string): string =>
   }, '');
 
 /**
- * The ledger of these ids in a folder: lines are only added to it. Each use reads it, so that others may write it too.
- * It is no cache: a line that was damaged, removed, moved or put between others is an error, but for a last one that a
- * kill cut off. Lines removed from its end are not seen. Looks are counted in every ledger of the folder.
- * @throws KvError where one cannot be read, with the line
+ * Opens the append-only log of these ids in a folder. Every use reads the file again, so that other processes may
+ * append. A line that was damaged, removed, moved or inserted is an error, except a last one cut off by a kill; lines
+ * removed from the end are not detected. Looks are counted over every log of the folder. @throws KvError for one that
+ * cannot be read, with the line
  */
 export function openLedger(folder: string, { confirm, texts }: Pick<LoadedPlan, 'confirm' | 'texts'>): ConfirmationLog {
-  const own = confirm.map((id) => texts.get(id)!), // a plan names each of its texts
+  const own = confirm.map((id) => texts.get(id)!), // a plan has the hash of each text
     called = (path: string): string => relative(process.cwd(), path),
     opened = () => {
       const store = openStore<Line>({
@@ -94,7 +100,7 @@ export function openLedger(folder: string, { confirm, texts }: Pick<LoadedPlan, 
         .findLast((one) => config === undefined || one.config === config),
     looks: (at = own) => {
       const asked = new Set(at);
-      // the same ids are looked at again whatever their problems say now
+      // a look at the same ids counts even if their problems have changed
       return [
         ...looksOf(opened().found).map((look) => ({ ...look, texts: [...own, ...look.texts] })),
         ...others(),

@@ -1,38 +1,38 @@
 import type { ArmSummary, ConfirmCell } from './statistics.ts';
 
-/** One candidate weight on ids to choose on. */
+/** The result of one candidate weight on the dev ids. */
 export interface ProbeSummary extends ArmSummary {
   readonly lambda: number;
-  /** Slots at which its mean cache is the base's. */
+  /** Budget in slots at which its mean cache equals the base's. */
   readonly slots: number;
   readonly matched: boolean;
   readonly gain: number;
 }
 
-/** A model of a plan as it was asked. */
+/** A model of a plan, as it was run. */
 export interface PlanModel {
   readonly name: string;
-  /** What names its weights, whatever it is called. */
+  /** Digest of its weights, independent of its name. */
   readonly weights: string;
   readonly engine: string;
 }
 
-/** How a weight was chosen. */
+/** How the weight was chosen. */
 export interface WeightChoice {
-  /** On so many ids, of those there are to choose on. */
+  /** Number of dev ids used, `of` those available. */
   readonly ids: number;
   readonly of: number;
-  /** The first probe of the problem file is 1. */
+  /** Number of the probe; the first of a problem file is 1. */
   readonly probes: number;
 }
 
-/** What ids to choose on said. */
+/** The result of a probe, on the dev ids. */
 export interface ProbeOutcome extends WeightChoice {
   readonly plan: string;
   readonly models: readonly PlanModel[];
-  /** Absent where no weight has the base's mean cache in every cell. */
+  /** The chosen weight; absent if none matches the base's mean cache in every cell. */
   readonly lambda?: number;
-  /** Mean over cells, and whether the mean caches are matched in all of them. */
+  /** For each weight: the mean gain over cells, and whether the mean caches match in all of them. */
   readonly gains: readonly { readonly lambda: number; readonly gain: number; readonly matched: boolean }[];
   readonly cells: readonly {
     readonly model: string;
@@ -42,12 +42,12 @@ export interface ProbeOutcome extends WeightChoice {
   }[];
 }
 
-/** What ids to confirm on said: written once. */
+/** The result of a confirmation, written once. */
 export interface ConfirmOutcome {
   readonly plan: string;
-  /** Of plan, weight, budgets, models and engines. */
+  /** Digest of plan, weight, budgets, models and engines. */
   readonly config: string;
-  /** The first look at these problems is 1. */
+  /** Number of the look; the first at these problems is 1. */
   readonly look: number;
   readonly models: readonly PlanModel[];
   readonly lambda: number;
@@ -57,9 +57,9 @@ export interface ConfirmOutcome {
   readonly cells: readonly ConfirmCell[];
 }
 
-/** A confirmation as it is told: a look after the first confirms nothing, and says so first. */
+/** A confirmation as reported: a look after the first confirms nothing, and says so first. */
 export interface ConfirmationReport extends ConfirmOutcome {
   readonly verdict: string;
-  /** How many of its problems were looked at before. */
+  /** Number of its problems that were looked at before. */
   readonly seen: number;
 }

@@ -11,12 +11,12 @@ import { digest } from '../jobs/store.ts';
 import { splitIds } from './split.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 10_000 });
-/** What is asked, written before anything is run. */
+/** Schema of a plan, which is written before anything is run. */
 export const Protocol = Type.Object(
   {
-    /** The file of problems, from the plan's folder. */
+    /** Path of the problem file, relative to the plan. */
     tasks: name,
-    /** The rule for branches asks of primary and of second models apart. */
+    /** The decision rule treats primary and second models separately. */
     models: Type.Array(
       Type.Object(
         { name, model: name, role: Type.Union([Type.Literal('primary'), Type.Literal('second')]) },
@@ -27,12 +27,12 @@ export const Protocol = Type.Object(
     budgets: Type.Array(Type.Integer({ minimum: 1 }), { minItems: 1, uniqueItems: true }),
     /** The policy to improve on. */
     base: name,
-    /** The other, with {lambda} in it. */
+    /** The candidate policy, which contains {lambda}. */
     candidate: name,
     lambdas: Type.Array(Type.Number({ minimum: 0 }), { minItems: 1, uniqueItems: true }),
-    /** The probe takes the first. */
+    /** The probe uses the first. */
     seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
-    /** Share of the base's mean cache within which the candidate's has to be. */
+    /** Tolerated relative difference from the base's mean cache. */
     within: Type.Optional(Within),
     ...Generating,
   },
@@ -40,15 +40,15 @@ export const Protocol = Type.Object(
 );
 export type ProtocolPlan = Static<typeof Protocol>;
 
-/** A plan with the problems that it names. */
+/** A plan with its problems. */
 export interface LoadedPlan {
   readonly plan: ProtocolPlan & Required<Pick<ProtocolPlan, 'seeds' | 'within'>>;
   readonly problems: readonly Problem[];
   readonly dev: readonly string[];
   readonly confirm: readonly string[];
-  /** By id, what names the text of its problem: context and question, but for white space that says nothing. */
+  /** Hash of each problem's text by id: context and question, without insignificant white space. */
   readonly texts: ReadonlyMap<string, string>;
-  /** Of the plan and of what its problems say. */
+  /** Hash of the plan and its problems. */
   readonly hash: string;
 }
 
@@ -79,7 +79,7 @@ export function readProtocol(path: string, called: string): LoadedPlan {
   };
 }
 
-/** A text without what can be added to it and says nothing: white space but between digits, and what is not seen. */
+/** Returns a text without insignificant characters: invisible ones, and white space except between digits. */
 const plainText = (text: string): string =>
   text
     .normalize('NFC')
@@ -87,7 +87,7 @@ const plainText = (text: string): string =>
     .replace(/[\p{Cc}\p{Default_Ignorable_Code_Point}]/gu, '')
     .replace(/(?<!\p{Nd}) | (?!\p{Nd})/gu, '');
 
-/** What names each problem's text, by id. @throws KvError for two problems that are one under two ids */
+/** Returns the hash of each problem's text, by id. @throws KvError for two ids with the same text */
 function textsOf(problems: readonly Problem[], called: string): LoadedPlan['texts'] {
   const ids = new Map<string, string>();
   for (const { id, context, question } of problems) {
@@ -103,7 +103,7 @@ function textsOf(problems: readonly Problem[], called: string): LoadedPlan['text
   return new Map([...ids].map(([text, id]) => [id, text]));
 }
 
-/** What several seeds of one answer come to, if they do. */
+/** Returns a note if several seeds give the same answer. */
 export const seedNote = ({
   seeds = [0],
   temperature = 0,
@@ -112,12 +112,12 @@ export const seedNote = ({
     ? `${seeds.length} seeds at temperature 0 repeat one answer, but for policies that draw: they add time and no evidence (set temperature above 0 to sample)`
     : undefined;
 
-/** The candidate at a weight. */
+/** Returns the candidate's text at a weight. */
 export const candidateAt = ({ candidate }: Pick<ProtocolPlan, 'candidate'>, lambda: number): string =>
   candidate.replaceAll('{lambda}', String(lambda));
 
 /**
- * Ids that a tuning command was given. @throws KvError for one to confirm on, or one that the plan does not have
+ * Checks the ids given to a tuning command. @throws KvError for a confirmation id, or one that the plan does not have
  */
 export function tuningIds(
   ids: readonly string[],

@@ -3,13 +3,13 @@ import { KvError } from '@kv/core';
 import Type from 'typebox';
 import { readJson } from '../files/read-json.ts';
 
-/** Ids to choose on, and ids to confirm on. */
+/** Dev ids, to choose on, and confirmation ids. */
 export interface IdSplit {
   readonly dev: readonly string[];
   readonly confirm: readonly string[];
 }
 
-/** Whether an id is one to choose on: md5's hex digest, read as one integer, mod 5, is 0 or 1. */
+/** Whether an id is a dev id: md5's hex digest, read as one integer, mod 5, is 0 or 1. */
 export const isDev = (id: string): boolean => BigInt(`0x${createHash('md5').update(id).digest('hex')}`) % 5n < 2n;
 
 /** Splits ids in their order. @remarks As the alpha paper (set-conditioned diversity) splits, section 4.2: MATH-500 becomes 201 and 299. */
@@ -18,7 +18,7 @@ export const splitIds = (ids: readonly string[]): IdSplit => ({
   confirm: ids.filter((id) => !isDev(id)),
 });
 
-/** Ids of a file, a JSON array of texts. @throws KvError for another file, an empty id or one that is there twice */
+/** Reads ids from a file, a JSON array of texts. @throws KvError for another format, an empty or a duplicate id */
 export function readIds(path: string, name: string): readonly string[] {
   const ids = readJson(path, name, Type.Array(Type.String({ minLength: 1 }))),
     seen = new Set<string>(),

@@ -3,27 +3,27 @@ import { agree } from '../cells/rebudget.ts';
 import type { CellResult } from '../cells/types.ts';
 import { mean } from '../numbers.ts';
 
-/** Mean gains this near to the best are ties. */
+/** Mean gains within this distance of the best are ties. */
 const TIE = 0.005;
 
 type Gains = readonly { readonly lambda: number; readonly gain: number }[];
 
-/** The weights whose mean gain is the largest, or within half a point of it. */
+/** Returns the weights whose mean gain is the largest, or within half a point of it. */
 export function tiedLambdas(gains: Gains): readonly number[] {
   const best = Math.max(...gains.map(({ gain }) => gain));
   // in floating point 0.75 and 0.25 points are not always half a point apart
   return gains.filter(({ gain }) => gain >= best - TIE - 1e-12).map(({ lambda }) => lambda);
 }
 
-/** The weight with the largest mean gain; of those within half a point of it the smallest. */
+/** Returns the weight with the largest mean gain; of those within half a point of it the smallest. */
 export const chosenLambda = (gains: Gains): number => Math.min(...tiedLambdas(gains));
 
-/** What one policy came to on some problems. */
+/** The results of one policy on some problems. */
 export interface ArmSummary {
   readonly accuracy: number;
-  /** Share of answers without the form that was asked for. */
+  /** Share of answers without the requested form. */
   readonly unparsed: number;
-  /** Slots of a layer and KV head over the whole generation, mean of all samples. */
+  /** Slots per layer and KV head over the whole generation, mean of all samples. */
   readonly meanSlots: number;
   readonly peakSlots: number;
   readonly peakBytes: number;
@@ -36,7 +36,10 @@ export const armSummary = (results: readonly CellResult[]): ArmSummary => ({
   peakBytes: results.reduce((most, { bytes }) => Math.max(most, bytes.peak), 0),
 });
 
-/** Differences of the samples of each problem, the same seed of both arms. @throws Error where one has no pair */
+/**
+ * Returns the differences between two arms, paired by seed and grouped by problem. @throws Error for a sample without a
+ * pair
+ */
 export function pairedByProblem(
   method: readonly CellResult[],
   base: readonly CellResult[],
@@ -55,7 +58,7 @@ export function pairedByProblem(
 }
 
 export type Role = 'primary' | 'second';
-/** One model at one budget. */
+/** The comparison on one model at one budget. */
 export interface ConfirmCell {
   readonly model: string;
   readonly role: Role;
@@ -63,26 +66,29 @@ export interface ConfirmCell {
   readonly problems: number;
   readonly base: ArmSummary;
   readonly candidate: ArmSummary & { readonly budget: number };
-  /** Whether the mean caches agree on these problems. */
+  /** Whether the mean caches match on these problems. */
   readonly matched: boolean;
-  /** Candidate less base, a share. */
+  /** Candidate minus base, as a share. */
   readonly difference: number;
   readonly low: number;
   readonly high: number;
-  /** Two-sided, as `pairedTest` of `@kv/tasks` has it. */
+  /** Two-sided p of `pairedTest` of `@kv/tasks`. */
   readonly p: number;
-  /** Times the number of cells that were declared. */
+  /** p times the number of declared cells. */
   readonly bonferroni: number;
 }
 
-/** What is known of a cell before its statistics. */
+/** The data of a cell before its statistics. */
 export interface CellSample extends Pick<ConfirmCell, 'model' | 'role' | 'budget'> {
   readonly candidateBudget: number;
   readonly base: readonly CellResult[];
   readonly candidate: readonly CellResult[];
 }
 
-/** Cluster bootstrap of 10,000 over the problems of each cell, and Bonferroni over all of them. */
+/**
+ * Computes the statistics of all cells: cluster bootstrap of 10,000 over the problems of each, and Bonferroni over all
+ * of them.
+ */
 export function confirmCells(sampled: readonly CellSample[], within: number): readonly ConfirmCell[] {
   const cells = sampled.map(({ model, role, budget, candidateBudget, base, candidate }) => {
     const clusters = pairedByProblem(candidate, base),
@@ -103,9 +109,9 @@ export function confirmCells(sampled: readonly CellSample[], within: number): re
 }
 
 export type Branch = 'A' | 'B' | 'C';
-/** The branch of the rule that was fixed before, with each condition; cells that are not matched meet none. */
+/** The branch of the predefined rule, with each condition; cells that are not matched meet none. */
 export interface ProtocolDecision {
-  /** Absent where a cell's mean caches are not matched: memory may be what makes the difference. */
+  /** Absent if a cell's mean caches are not matched: memory may explain the difference. */
   readonly branch?: Branch;
   /** At least one primary cell gains, at p < .05. */
   readonly primaryGains: boolean;

@@ -24,14 +24,14 @@ import type { ArmSummary, ProtocolDecision, CellSample } from './statistics.ts';
 /** The name of the one task of a plan. */
 export const TASK = 'problems';
 
-/** What answers: a model by its name in the plan. */
+/** Runs the models of a plan, by name. */
 export interface ModelRunner extends Pick<PolicyNaming, 'names'> {
-  /** What names a model's weights, and what runs it. */
+  /** Returns the digest of a model's weights, and its engine. */
   readonly identity: (model: string) => Promise<Omit<PlanModel, 'name'>>;
   readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 }
 
-/** The models of a plan by their weights. @throws KvError for one that stands there under two names */
+/** Returns the models of a plan with their weights. @throws KvError for one model under two names */
 async function modelsOf({ plan }: LoadedPlan, { identity }: ModelRunner, step: string): Promise<readonly PlanModel[]> {
   const models: PlanModel[] = [];
   for (const { name } of plan.models) {
@@ -48,7 +48,7 @@ async function modelsOf({ plan }: LoadedPlan, { identity }: ModelRunner, step: s
 }
 
 /**
- * Every weight on ids to choose on, at the base's mean cache: the best of those that have it in every cell is chosen.
+ * Tries every weight on dev ids, at the base's mean cache, and chooses the best of those that match it in every cell.
  * @throws KvError for a problem that was confirmed on before, under whatever id, or one model under two names
  */
 export async function probe(
@@ -79,7 +79,7 @@ export async function probe(
         const policy = candidateAt(plan, lambda),
           at = async (slots: number): Promise<ArmSummary> => armSummary(await answers(model, policy, slots)),
           found = await rebudget(base.meanSlots, budget, plan.within, async (slots) => (await at(slots)).meanSlots),
-          summary = await at(found.budget); // known already
+          summary = await at(found.budget); // already known
         arms.push({
           lambda,
           slots: found.budget,
@@ -112,7 +112,7 @@ export async function probe(
   });
 }
 
-/** What a reader of a result has to know of how its weight was chosen; nothing where all ids were asked once. */
+/** Describes how the weight was chosen; undefined if all ids were asked once. */
 function chosenText({ ids, of, probes }: WeightChoice): string | undefined {
   const told = [
     ...(ids < of ? [`on ${ids} of ${of} ids to choose on`] : []),
@@ -121,14 +121,14 @@ function chosenText({ ids, of, probes }: WeightChoice): string | undefined {
   return told.length === 0 ? undefined : `weight chosen ${told.join(', ')}`;
 }
 
-/** Clauses of a verdict. */
+/** Joins the clauses of a verdict. */
 const joined = (...clauses: readonly (string | undefined)[]): string =>
   clauses.filter((clause) => clause !== undefined).join('; ');
 
 /**
- * The chosen weight on ids to confirm on, which is run and written once; asked for again, what was written is told with
- * the number of this look. A look after the first, by any plan at any of these problems, is no confirmation.
- * @throws KvError before a probe that chose a weight, or for a model of other weights than that one asked
+ * Runs the chosen weight on confirmation ids, once, and stores the result; asked again, returns the stored result with
+ * the number of this look. A look after the first, by any plan at any of these problems, is no confirmation. @throws
+ * KvError before a probe that chose a weight, or for a model whose weights differ from the probe's
  */
 export async function confirm(
   protocol: LoadedPlan,
@@ -189,7 +189,7 @@ export async function confirm(
     cells: confirmCells(sampled, plan.within),
   };
   return ledger.write((add) => {
-    const other = ledger.confirmed(hash, config); // of another process, which came to the same meanwhile
+    const other = ledger.confirmed(hash, config); // another process may have finished the same run meanwhile
     if (!other) {
       add({ kind: 'confirm', confirm: outcome });
       return told(outcome, at);
@@ -200,35 +200,35 @@ export async function confirm(
   });
 }
 
-/** Which look at the problems to confirm on comes next, and how many of them were looked at before. */
+/** Number of the next look at confirmation problems, and how many of them were looked at before. */
 type Look = Pick<ConfirmationReport, 'look' | 'seen'>;
-/** The next look; what a kill left begun of this configuration is that look, not one before it. */
+/** Returns the next look; a run of this configuration that was killed counts as this look, not as one before it. */
 function lookAt({ confirm: ids, texts }: LoadedPlan, ledger: ConfirmationLog, config?: string): Look {
   const before = ledger.looks().filter((look) => look.config !== config),
     held = new Set(before.flatMap((one) => one.texts));
   return { look: before.length + 1, seen: ids.filter((id) => held.has(texts.get(id)!)).length };
 }
 
-/** A confirmation as it is told at a look. */
+/** Returns a confirmation as reported at a look. */
 function told(outcome: ConfirmOutcome, { look, seen }: Look): ConfirmationReport {
   const before = look > 1 ? `${seen} of these ${outcome.ids} problems were looked at before` : undefined,
     verdict = joined(lookText(look), before, chosenText(outcome.chosen), notMatched(outcome.cells));
   return { verdict, ...outcome, look, seen };
 }
 
-/** What a look at ids to confirm on is worth. */
+/** Describes a look at confirmation ids. */
 const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' : ''}look ${look} at these ids`;
 
 interface Branched extends ProtocolDecision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
-  /** The branch and its meaning, after what makes it no confirmation; or that mean caches are not matched. */
+  /** The branch and its meaning, preceded by why it is no confirmation, if so; or that mean caches are not matched. */
   readonly verdict: string;
   readonly standing: ReturnType<typeof standing>;
-  /** How many of them `passed` is a part of. */
+  /** Number of cells, of which `passed` gain. */
   readonly cells: number;
   readonly looks: number;
 }
 
-/** The branch that a plan's newest confirmation comes to. @throws KvError before one */
+/** Returns the branch of a plan's newest confirmation. @throws KvError if there is none */
 export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched {
   const confirmed = ledger.confirmed(hash);
   if (!confirmed)

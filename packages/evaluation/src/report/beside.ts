@@ -3,7 +3,7 @@ import type { OtherRow } from '../kvpress/read.ts';
 import { standing } from '../standing.ts';
 import { between } from './verdicts.ts';
 
-/** What another library measured, as a section of its own: its caches are not known here. */
+/** Renders results of another library as a separate section, since their caches are not known. */
 export function otherTable(rows: readonly OtherRow[]): string {
   if (rows.length === 0) return '';
   const head = ['policy', 'kept', 'model', 'task', 'right, %', '95 %', 'empty, %', 'n', 'standing'],

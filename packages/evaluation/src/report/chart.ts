@@ -5,7 +5,7 @@ import type { SweepGroup } from './groups.ts';
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 60, 12, 10, 34];
 
-/** Accuracy against mean bytes, a line a policy with the band of its intervals. */
+/** Renders accuracy against mean bytes, a line per policy with the band of its intervals. */
 export function chart(groups: readonly SweepGroup[], title: string): string {
   const most = Math.max(...groups.map(({ meanBytes }) => meanBytes)),
     read = groups.some(({ row }) => row.perplexity),

@@ -3,20 +3,20 @@ import { pLegend } from '../p-legend.ts';
 import type { SweepRow } from '../sweep/run.ts';
 
 const LEVEL = 0.05;
-/** How p is made, and what is said by it. */
+/** Explains how p is computed and used. */
 export const comparedLegend = `${pLegend} Better or worse is said where p after Bonferroni is below .05.`;
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
 const factor = (nats: number): string => Math.exp(nats).toFixed(3);
 
-/** At which budget, in words; nothing for what evicts nothing. */
+/** Returns the budget in words; empty for a policy that evicts nothing. */
 export const atText = ({ budget, slots }: Pick<SweepRow, 'budget' | 'slots'>): string =>
   budget === undefined
     ? ''
     : ` at ${budget}${typeof budget === 'string' ? '' : ' slots'}${slots === undefined || slots === budget ? '' : ` (given ${slots})`}`;
 
 /**
- * How something does against another, with its interval and p; `read`: the difference is of nats, and less is better;
- * `matched`: false where mean caches were to agree and do not, so that memory may be what makes the difference.
+ * Describes a comparison with its interval and p. `read`: the difference is in nats, and less is better. `matched`:
+ * false if mean caches were to match and do not, so that memory may explain the difference.
  */
 export function comparedText(
   other: string,

@@ -6,7 +6,7 @@ const PARTS = {
   both: 'ids of both parts (dev and confirm)',
 };
 
-/** How the answers of a sweep were asked for, as one sentence. */
+/** Describes how the answers of a sweep were generated, as one sentence. */
 export function conditions({
   mode = 'aware',
   block,

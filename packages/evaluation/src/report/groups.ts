@@ -8,7 +8,7 @@ import { mean } from '../numbers.ts';
 import { pairedByProblem } from '../protocol/statistics.ts';
 import type { SweepAnswers, SweepRow } from '../sweep/run.ts';
 
-/** A row of a sweep with the cells behind it. */
+/** A row of a sweep with the cells that it summarizes. */
 export interface SweepGroup {
   readonly row: SweepRow;
   readonly cells: readonly CellResult[];
@@ -16,7 +16,7 @@ export interface SweepGroup {
   readonly meanBytes: number;
 }
 
-/** The rows of a sweep, each with its cells. */
+/** Returns the rows of a sweep, each with its cells. */
 export const groupsOf = ({ rows, samples }: SweepAnswers): readonly SweepGroup[] =>
   rows.map((row) => {
     const budget: Budget | undefined = row.slots ?? row.budget,
@@ -31,34 +31,36 @@ export const groupsOf = ({ rows, samples }: SweepAnswers): readonly SweepGroup[]
     };
   });
 
-/** The rows that one is compared with: what evicts nothing, of the same model and task. */
+/** Returns the group to compare with: the one that evicts nothing, of the same model and task. */
 export const wholeOf = (group: SweepGroup, all: readonly SweepGroup[]): SweepGroup | undefined =>
   all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
 
-/** Whether a budget held every prompt and answer. */
+/** Whether the budget was large enough for every prompt and answer. */
 export const evictedNothing = ({ row }: SweepGroup, { row: whole }: SweepGroup): boolean =>
   row.meanSlots === whole.meanSlots && row.peakSlots === whole.peakSlots;
 
-/** A row against the full cache, paired by problem: scores, or nats a token of a text that is read. */
+/** Compares a row with the full cache, paired by problem: scores, or nats per token of a text that is read. */
 export const against = (group: SweepGroup, whole: SweepGroup): ReturnType<typeof pairedTest> =>
   pairedTest(pairedByProblem(group.cells, whole.cells, group.row.perplexity && natsOf));
 
-/** Why answers were wrong, as counts. */
+/** Counts of wrong answers by cause. */
 export interface Failures {
   readonly wrong: number;
   /** The full cache is wrong too. */
   readonly beyond: number;
   /** The full cache is right, and every KV head of every layer holds all of the answer's tokens: the model failed. */
   readonly all: number;
-  /** The full cache is right, and some heads hold them all: either may have failed, as few heads can be enough. */
+  /**
+   * The full cache is right, and some heads hold them all: model or cache may have failed, as few heads can be enough.
+   */
   readonly some: number;
-  /** The full cache is right, and no head holds them all: the cache lost it. */
+  /** The full cache is right, and no head holds them all: the cache lost the answer. */
   readonly none: number;
-  /** The full cache is right, and the answer's words do not stand in the prompt. */
+  /** The full cache is right, and the answer does not occur in the prompt. */
   readonly unknown: number;
 }
 
-/** Tells wrong answers by what certificates tell for sure: how many heads held the answer's tokens when it began. */
+/** Classifies wrong answers by the number of heads that held the answer's tokens when it began. */
 export function failures(group: SweepGroup, whole: SweepGroup | undefined): Failures {
   const right = new Map(whole?.cells.map(({ problem, seed, score }) => [JSON.stringify([problem, seed]), score])),
     count = { wrong: 0, beyond: 0, all: 0, some: 0, none: 0, unknown: 0 };

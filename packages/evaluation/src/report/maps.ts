@@ -5,11 +5,14 @@ import { groupBy } from '../grouped.ts';
 import type { SweepGroup } from './groups.ts';
 
 const DEPTHS = 5;
-/** A policy's name and budget. */
+/** Returns a policy's name and budget. */
 export const wayText = ({ row: { policy, budget } }: SweepGroup): string =>
   budget === undefined ? policy : `${policy} at ${budget}`;
 
-/** Right answers by depth of the answer in the prompt and by budget, a panel a policy; nothing where none stands in it. */
+/**
+ * Renders right answers by depth of the answer in the prompt and by budget, a panel per policy; empty if no answer
+ * occurs in its prompt.
+ */
 export function depths(groups: readonly SweepGroup[]): string {
   const panels = [...groupBy(groups, ({ row }) => row.policy)].map(([policy, of]) => {
     const lines = of.map(({ row, cells }) => {
@@ -32,7 +35,7 @@ export function depths(groups: readonly SweepGroup[]): string {
     : '<p class="key">No answer stands word for word in its prompt, so there are no depths.</p>';
 }
 
-/** What heads kept of the prompt: a row a layer and KV head from the first layer down, mean of all cells. */
+/** Renders what heads kept of the prompt: a row per layer and KV head from the first layer down, mean of all cells. */
 export function keptMaps(groups: readonly SweepGroup[]): string {
   const figures = groups.flatMap((group) => {
     const maps = group.cells.flatMap(({ evidence: { map } }) =>

@@ -15,25 +15,25 @@ import { depths, keptMaps, wayText } from './maps.ts';
 import { style } from './style.ts';
 import { contrastSentences, verdicts } from './verdicts.ts';
 
-/** What a report says of the run beside its numbers. */
+/** Facts about the run that a report gives in addition to its numbers. */
 export interface ReportFacts {
   readonly command: string;
-  /** Its file as it was read. */
+  /** The sweep file as it was read. */
   readonly sweep: Sweep;
-  /** Such as `kv 0.1.0`, `Node 24.1.0`: names with versions. */
+  /** Versions by name, such as `kv 0.1.0`, `Node 24.1.0`. */
   readonly versions: Readonly<Record<string, string>>;
-  /** Such as the weights of each model and the sweep's file: names with hashes. */
+  /** Hashes by name, such as of each model's weights and of the sweep file. */
   readonly hashes: Readonly<Record<string, string>>;
-  /** Makes texts of the command and the sweep fit to be shown to others. @defaultValue as they are */
+  /** Redacts texts of the command and the sweep. @defaultValue unchanged */
   readonly redact?: (text: string) => string;
 }
 
 const sha256 = (text: string, encoding: 'hex' | 'base64'): string => createHash('sha256').update(text).digest(encoding);
 
 /**
- * A sweep as one HTML file that needs nothing else, neither script nor network: sentences with intervals, accuracy
- * against bytes, heat maps, what heads kept, certificates, and what it was made of, the sweep as JSON too. The same
- * sweep, the same bytes.
+ * Renders a sweep as one self-contained HTML file without scripts: sentences with intervals, accuracy against bytes,
+ * heat maps, what heads kept, certificates, and how it was made, including the sweep as JSON. The same sweep gives the
+ * same bytes.
  */
 export function sweepReport(
   outcome: SweepOutcome,
@@ -86,7 +86,9 @@ const known = (numbers: readonly (number | undefined)[], digits = 1): string => 
   return some.length === 0 ? '' : percent(mean(some), digits);
 };
 
-/** Dropped mass, overlap with the best set, the answer's tokens, and how wrong answers came about, a line a row. */
+/**
+ * Renders dropped mass, overlap with the best set, the answer's tokens, and causes of wrong answers, a line per row.
+ */
 function certificateTable(
   groups: readonly SweepGroup[],
   all: readonly SweepGroup[],

@@ -1,6 +1,6 @@
 import { style as base } from '../needle/report/style.ts';
 
-/** For screens and paper: dark colours only on screens, no page break inside a figure. */
+/** Style for screens and paper: dark colours only on screens, no page break inside a figure. */
 export const style = `${base}
 ol.verdicts { padding-left: 1.4rem; max-width: 60rem; }
 ol.verdicts li { margin: .35rem 0; }

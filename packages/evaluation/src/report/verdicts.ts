@@ -13,7 +13,7 @@ const ppl = (x: number): string => x.toPrecision(4);
 export const between = ({ low, high }: { readonly low: number; readonly high: number }): string =>
   `[${percent(low)}, ${percent(high)}]`;
 
-/** A sentence a declared contrast; nothing without any. */
+/** Renders a sentence per declared contrast; empty without any. */
 export const contrastSentences = (contrasts: readonly SweepContrast[]): string =>
   contrasts.length === 0
     ? ''
@@ -22,7 +22,7 @@ export const contrastSentences = (contrasts: readonly SweepContrast[]): string =
 <p class="key">The sweep's file names these pairs. Bonferroni is over these ${contrasts.length} comparisons; the next section ends with what brackets and p are.</p></section>
 `;
 
-/** A sentence a row, intervals in each; p is two-sided, Bonferroni over all sentences that compare. */
+/** Renders a sentence per row, with intervals; p is two-sided, Bonferroni over all sentences that compare. */
 export function verdicts(
   groups: readonly SweepGroup[],
   contrasts: readonly SweepContrast[],
@@ -31,7 +31,7 @@ export function verdicts(
   const found = groups.map((group) => {
       const whole = wholeOf(group, groups);
       if (!whole || whole === group) return { group };
-      // a budget that holds every prompt compares the full cache with itself
+      // with a budget that holds every prompt, the full cache would be compared with itself
       return evictedNothing(group, whole) ? { group, idle: true } : { group, difference: against(group, whole) };
     }),
     compared = found.flatMap(({ difference }) => (difference ? [difference.p] : [])),

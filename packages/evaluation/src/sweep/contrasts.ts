@@ -10,7 +10,7 @@ import type { SweepAnswers, SweepRow } from './run.ts';
 import type { Sweep } from './sweep.ts';
 
 interface Side extends Pick<SweepRow, 'policy' | 'slots'> {
-  /** Absent where nothing is evicted. */
+  /** Absent if nothing is evicted. */
   readonly budget?: Budget;
 }
 
@@ -21,15 +21,19 @@ export interface SweepContrast extends PairedDifference, Side {
   readonly against: Side;
   readonly problems: number;
   readonly standing: ReturnType<typeof standing>;
-  /** Of what the difference is: shares of right answers, or nats a token of a text that is read, where less is better. */
+  /**
+   * Unit of the difference: shares of right answers, or nats per token of a text that is read, where less is better.
+   */
   readonly of: 'right' | 'nats';
-  /** Beside `match`, where both evict: whether mean caches agree within what was asked for. */
+  /** With `match`, if both evict: whether mean caches agree within the tolerance. */
   readonly matched?: boolean;
-  /** p over all cells of all declared contrasts. */
+  /** p, corrected over all cells of all declared contrasts. */
   readonly bonferroni: number;
 }
 
-/** What a sweep's declared contrasts came to: policy less the other, paired by problem, at every budget that both have. */
+/**
+ * Computes a sweep's declared contrasts: `policy` minus the other, paired by problem, at every budget that both have.
+ */
 export function sweepContrasts(
   { contrasts = [], match, part }: Pick<Sweep, 'contrasts' | 'match' | 'part'>,
   outcome: SweepAnswers,
@@ -63,7 +67,10 @@ export function sweepContrasts(
   }
 }
 
-/** Rows of one model and task at one budget; what evicts nothing has none and is compared with all. */
+/**
+ * Whether two rows are of one model and task at one budget; a row that evicts nothing has no budget and is compared
+ * with all.
+ */
 const comparable = ({ row: one }: SweepGroup, { row: two }: SweepGroup): boolean =>
   one.model === two.model &&
   one.task === two.task &&
@@ -75,7 +82,7 @@ const sideOf = ({ row: { policy, budget, slots } }: SweepGroup): Side => ({
   ...(slots !== undefined && { slots }),
 });
 
-/** A contrast as a sentence; one whose mean caches do not agree, where they were to, is neither better nor worse. */
+/** Describes a contrast; one whose mean caches were to match and do not is neither better nor worse. */
 export function contrastText({ model, task, against: other, matched, ...contrast }: SweepContrast): string {
   const caches = matched === undefined ? '' : `; mean caches ${matched ? 'agree' : 'do not agree'}`,
     compared = comparedText(`${other.policy}${atText(other)}`, contrast, contrast.bonferroni, {

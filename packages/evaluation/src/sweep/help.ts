@@ -1,6 +1,6 @@
 import { generatedTasks } from '@kv/tasks';
 
-/** A sweep that runs in a minute, as a file. */
+/** An example of a sweep file that runs in a minute. */
 export const sweepExample = `{
   "models": ["embedded"],
   "policies": ["full", "streaming(sinks=4)", "keydiff", "compactor"],
@@ -13,8 +13,8 @@ export const sweepExample = `{
 }`;
 
 /**
- * How answers are generated, as fields of a sweep and of a plan. Such a list has a line a field, and `- ` before each of
- * several forms that one may have; whoever shows it breaks its lines.
+ * Help for the generation fields of sweeps and plans: one line per field, and `- ` before each of several forms. Lines
+ * are not wrapped.
  */
 export const generatingFields = `mode          "aware": the question is in the prompt before the eviction; "agnostic": it comes after ["aware"]
 every         tokens between two events while an answer is generated, 1 to 1048576 [no events]
@@ -23,11 +23,11 @@ maxNewTokens  longest answer, 1 to 65536 [what problems say]
 temperature   0 is greedy, to 100 [0]
 topP          above 0, to 1 [1]`;
 
-/** A file of problems, in the form that lists of fields have. */
+/** Help for the fields of a problem file, in the same form. */
 export const problemFields =
   'a path from this file: problems as JSON rows or a JSON array of { id, context, question, answers, grader, maxNewTokens }, or as MATH, GSM8K, RULER, LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs';
 
-/** Every field of a sweep's file, with the values that it may have. */
+/** Help for every field of a sweep file. */
 export const sweepFields = `models        any of
                 - "embedded", a folder, a .gguf file, a name of the Hugging Face hub
                 - { "name": NAME, "model": one of these }: rows then have that name

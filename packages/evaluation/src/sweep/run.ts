@@ -22,32 +22,37 @@ interface Perplexity extends Interval {
   readonly value: number;
 }
 
-/** One policy at one budget on one task, over its problems and seeds. */
+/** The result of one policy at one budget on one task, over its problems and seeds. */
 export interface SweepRow extends ArmSummary {
   readonly model: string;
   readonly task: string;
   readonly policy: string;
-  /** As the sweep has it; absent where nothing is evicted. */
+  /** As in the sweep; absent if nothing is evicted. */
   readonly budget?: Budget;
-  /** What it was given, beside `match`. */
+  /** With `match`: the budget in slots that was found. */
   readonly slots?: number;
-  /** Beside `match`: whether mean caches agree within what was asked for, over all problems. */
+  /** With `match`: whether mean caches agree within the tolerance, over all problems. */
   readonly matched?: boolean;
   readonly problems: number;
-  /** Answers: one of each problem and seed. */
+  /** Number of answers: one per problem and seed. */
   readonly samples: number;
-  /** 95 %, over problems: Wilson's where all answers of a problem are right or all are wrong, else the bootstrap's. */
+  /**
+   * 95 % interval over problems: Wilson's if the answers of every problem are all right or all wrong, else the
+   * bootstrap's.
+   */
   readonly interval?: Interval;
-  /** Of a text that is read: of all tokens together, with the 95 % interval of the bootstrap over its windows. */
+  /**
+   * For a text that is read: the perplexity of all tokens together, with the 95 % bootstrap interval over its windows.
+   */
   readonly perplexity?: Perplexity;
   /**
-   * Beside `match`: accuracy less what that policy's curve has at the same mean cache, below 0 where it is short of it;
+   * With `match`: accuracy minus that of the matched policy's curve at the same mean cache, negative if it is worse;
    * absent outside the curve, and for a text that is read.
    */
   readonly shortfall?: number;
 }
 
-/** Rows, and every sample behind them, by model. */
+/** Rows, and every sample that they summarize, by model. */
 export interface SweepAnswers {
   readonly rows: readonly SweepRow[];
   readonly samples: Readonly<Record<string, readonly CellResult[]>>;
@@ -55,7 +60,7 @@ export interface SweepAnswers {
 
 type Answers = (cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 
-/** A way of a row, and the way that is compared with it. */
+/** The policy and budget of a row, and those it is compared with. */
 interface Way {
   readonly task: string;
   readonly policy: string;
@@ -64,8 +69,8 @@ interface Way {
 }
 
 /**
- * The rows and the samples of one model. Beside `match` budgets are first found on ids to choose on alone, or on all of
- * a task that has none of these.
+ * Runs a sweep on one model and returns its rows and samples. With `match`, first finds budgets on dev ids alone, or on
+ * all ids of a task that has no dev ids.
  */
 export async function sweepModel(
   model: string,
@@ -100,7 +105,7 @@ export async function sweepModel(
       ),
     ),
   );
-  // all at once, so that every thread has work; two ways that came to one budget share their samples
+  // all at once, so that every thread has work; two arms with the same budget share their samples
   const samples = await answers(asked.flat()),
     known = new Map(samples.map((sample) => [cellId(sample), sample])),
     summed = ways.map((way, i) => ({ way, results: asked[i].map((cell) => known.get(cellId(cell))!) })); // all were asked for
@@ -124,7 +129,7 @@ function perplexityOf(results: readonly CellResult[]): Perplexity {
   return { value: Math.exp(difference), low: Math.exp(low), high: Math.exp(high) };
 }
 
-/** Every policy at every budget on every task, one that evicts nothing once. */
+/** Returns every policy at every budget on every task; a policy that evicts nothing once. */
 async function waysOf(
   { policies, budgets }: Sweep,
   tasks: Tasks,
@@ -144,13 +149,13 @@ async function waysOf(
   );
 }
 
-/** The problems that budgets are found on: those to choose on, or all where there are none. */
+/** Returns the problems on which budgets are found: the dev problems, or all if there are none. */
 function matchedOn(problems: Tasks[string]): Tasks[string] {
   const dev = problems.filter(({ id }) => isDev(id));
   return dev.length > 0 ? dev : problems;
 }
 
-/** The problems of a task that a sweep asks. @throws KvError where its part has none */
+/** Returns the problems of a task that a sweep asks. @throws KvError if its part has none */
 function askedOf({ part }: Sweep, tasks: Tasks, task: string): Tasks[string] {
   const asked = tasks[task].filter(({ id }) => part === undefined || isDev(id) === (part === 'dev'));
   if (asked.length === 0)
@@ -159,8 +164,8 @@ function askedOf({ part }: Sweep, tasks: Tasks, task: string): Tasks[string] {
 }
 
 /**
- * Checks what a sweep asks of one model, before anything is run.
- * @throws KvError for a policy without a budget, a task without problems of the part, or a problem that does not fit
+ * Checks a sweep on one model before anything is run. @throws KvError for a policy without a budget, a task without
+ * problems of the part, or a problem that does not fit
  */
 export async function checkAsked(
   sweep: Sweep,
@@ -175,18 +180,18 @@ export async function checkAsked(
   }
 }
 
-/** What a sweep of one model takes. */
+/** Predicted cost of a sweep on one model. */
 export interface SweepCost {
-  /** Of the answers that rows are made of. */
+  /** Cells of the rows. */
   readonly cells: number;
   readonly seconds: number;
-  /** Beside `match`: what finding budgets takes at most. */
+  /** With `match`: an upper bound of the cost of finding budgets. */
   readonly matching: { readonly cells: number; readonly seconds: number };
 }
 
 /**
- * Foretells what a sweep takes from a few problems under every policy at every budget; `time` runs cells and says how
- * many seconds each takes a machine that is warm and busy with others.
+ * Predicts the cost of a sweep from a few problems under every policy at every budget; `time` runs cells and returns
+ * the seconds each takes on a warm and fully loaded machine.
  */
 export async function sweepCost(
   sweep: Sweep,
@@ -211,7 +216,7 @@ export async function sweepCost(
         ),
       ),
     ),
-    seconds = [...(await time(some.flat()))]; // all at once, as the sweep itself has them
+    seconds = [...(await time(some.flat()))]; // all at once, as in the sweep itself
   for (const [i, { task, policy, budget }] of ways.entries()) {
     const asked = askedOf(sweep, tasks, task),
       each = mean(seconds.splice(0, some[i].length)),

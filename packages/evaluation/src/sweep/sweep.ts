@@ -14,15 +14,15 @@ import type { PolicyNaming } from '../policies.ts';
 import { readText, windows } from './text.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 10_000 });
-/** Policies, models, tasks, budgets and seeds: every one with every other. */
+/** Schema of a sweep file: policies, models, tasks, budgets and seeds, every one with every other. */
 export const SweepFile = Type.Object(
   {
-    /** What `--model` takes, or that with a name for rows. */
+    /** A value of `--model`, optionally with a name for rows. */
     models: Type.Array(Type.Union([name, Type.Object({ name, model: name }, { additionalProperties: false })]), {
       minItems: 1,
     }),
     policies: Type.Array(name, { minItems: 1, uniqueItems: true }),
-    /** Files of problems, or problems that are made for each model. */
+    /** Problem files, or problems generated for each model. */
     tasks: Type.Array(
       Type.Union([
         name,
@@ -38,11 +38,11 @@ export const SweepFile = Type.Object(
         Type.Object(
           {
             task: Type.Literal('perplexity'),
-            /** A file of text; otherwise the book that the embedded model has never seen. */
+            /** A text file; otherwise the book that the embedded model has never seen. */
             text: Type.Optional(name),
             tokens: Type.Integer({ minimum: 2, maximum: 2 ** 24 }),
             problems: Type.Integer({ minimum: 1, maximum: 100_000 }),
-            /** Tokens of each window that are read over the cache of the others, half of it otherwise. */
+            /** Tokens of each window that are scored, with the others in the cache. Half of the window by default. */
             read: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
           },
           { additionalProperties: false },
@@ -50,21 +50,21 @@ export const SweepFile = Type.Object(
       ]),
       { minItems: 1 },
     ),
-    /** Slots a layer and KV head, or shares such as "25%". */
+    /** Slots per layer and KV head, or shares such as "25%". */
     budgets: Type.Array(OneBudget, { minItems: 1, uniqueItems: true }),
     seeds: Type.Optional(
       Type.Array(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), { minItems: 1, uniqueItems: true }),
     ),
-    /** Ask problems of one side of the protocol's split alone: ids to choose on, or ids to confirm on. */
+    /** Ask only the dev or only the confirmation problems of the protocol's split. */
     part: Type.Optional(Type.Union([Type.Literal('dev'), Type.Literal('confirm')])),
-    /** Policies that are compared with each other, beside the full cache, at every budget that both have. */
+    /** Policies to compare with each other, in addition to the full cache, at every budget that both have. */
     contrasts: Type.Optional(
       Type.Array(Type.Object({ policy: name, against: name }, { additionalProperties: false }), {
         minItems: 1,
         uniqueItems: true,
       }),
     ),
-    /** Give every policy the budget at which its mean cache is that of this one; budgets are then slots. */
+    /** Give every policy the budget at which its mean cache equals this policy's; budgets are then slots. */
     match: Type.Optional(Type.Object({ policy: name, within: Type.Optional(Within) }, { additionalProperties: false })),
     ...Generating,
   },
@@ -83,7 +83,7 @@ export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
   readonly tasks: readonly SweepTask[];
 };
 
-/** Reads a sweep. @throws KvError in one sentence */
+/** Reads a sweep file. @throws KvError in one sentence */
 export function readSweep(path: string, called: string): Sweep {
   const sweep = readJson(path, called, SweepFile),
     { contrasts = [], match, models, policies, budgets } = sweep,
@@ -110,17 +110,17 @@ export function readSweep(path: string, called: string): Sweep {
   return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
 }
 
-/** What has to be known of a sweep that answers ids to confirm on, if it does. */
+/** Returns a warning if the sweep answers confirmation ids. */
 export const confirmNote = ({ part, tasks }: Pick<Sweep, 'part' | 'tasks'>): string | undefined =>
   part === 'confirm' || (part === undefined && tasks.some((task) => typeof task === 'string'))
     ? `${part === undefined ? 'without part, ids to confirm on are answered too' : 'part confirm answers ids to confirm on'}, and no ledger of kv protocol counts that as a look`
     : undefined;
 
-/** A model of a sweep by its name in rows. */
+/** Returns the name in rows and the `--model` value of a model. */
 export const modelOf = (model: Sweep['models'][number]): { readonly name: string; readonly model: string } =>
   typeof model === 'string' ? { name: model, model } : model;
 
-/** @throws KvError for a share of nothing or of more than there is */
+/** @throws KvError for a share of 0 or above 100% */
 function checkShare(budget: Budget, at: string): void {
   try {
     slotsOf(budget, 1);
@@ -129,7 +129,7 @@ function checkShare(budget: Budget, at: string): void {
   }
 }
 
-/** @throws KvError that names the first policy of a sweep that is none */
+/** Checks the policies of a sweep. @throws KvError that names the first invalid one */
 export async function checkPolicies({ policies }: Sweep, called: string, names?: PolicyNaming['names']): Promise<void> {
   for (const [i, text] of policies.entries())
     await policyOf(text, names).catch((cause: unknown) => {
@@ -138,7 +138,7 @@ export async function checkPolicies({ policies }: Sweep, called: string, names?:
     });
 }
 
-/** The problems of a sweep's tasks, by the task's name; those that are made fit this tokenizer. */
+/** Returns the problems of a sweep's tasks by task name; generated ones are sized with this tokenizer. */
 export async function sweepTasks(
   { tasks }: Sweep,
   path: string,
@@ -173,7 +173,7 @@ export async function sweepTasks(
   return found;
 }
 
-/** A task's name in rows and answers. */
+/** Returns a task's name in rows and answers. */
 export const nameOf = (task: Sweep['tasks'][number]): string =>
   typeof task === 'string'
     ? task

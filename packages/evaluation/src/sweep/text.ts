@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Encode, Problem } from '@kv/tasks';
 import { fileBytes } from '../files/read-json.ts';
 
-/** A text of a user's. @throws KvError in one sentence */
+/** Reads a text file of the user. @throws KvError in one sentence */
 export function readText(path: string, called: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(fileBytes(path, called, true));
@@ -12,12 +12,12 @@ export function readText(path: string, called: string): string {
   }
 }
 
-/** Characters of a token that are looked at before the whole text is. */
+/** Characters per token to look at before the whole text is tokenized. */
 const CHARACTERS = 16;
 
 /**
- * Windows of a text, disjoint, from its start on: `tokens` each with what stands at the start of a document, the last
- * `read` of them to be read over a cache that the others fill. @throws KvError where the text has fewer
+ * Cuts disjoint windows from the start of a text: `tokens` each, including the tokens that begin a document; the last
+ * `read` of them are scored with the others in the cache. @throws KvError if the text has fewer
  */
 export function windows(
   text: string,

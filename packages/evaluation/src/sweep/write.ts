@@ -6,31 +6,31 @@ import type { Sweep } from './sweep.ts';
 import { csvOf, parquetOf } from './table.ts';
 import type { Column } from './table.ts';
 
-/** What a sweep came to. */
+/** The result of a sweep. */
 export interface SweepOutcome extends SweepAnswers {
   readonly format: 1;
-  /** What was asked, fit to be shown to others. */
+  /** The sweep, redacted. */
   readonly sweep?: Sweep;
-  /** The code that the results come from: packages with their versions and digests of their files. */
+  /** The code that produced the results: packages with their versions and digests of their files. */
   readonly code?: readonly string[];
-  /** What the contrasts that a sweep declares came to. */
+  /** Results of the declared contrasts. */
   readonly contrasts?: readonly SweepContrast[];
-  /** What another library measured. */
+  /** Results of another library. */
   readonly beside?: readonly OtherRow[];
 }
 
-/** A sweep whose texts are fit to be shown to others. */
+/** Redacts the texts of a sweep. */
 export const shownSweep = (sweep: Sweep, redact: (text: string) => string): Sweep =>
   JSON.parse(JSON.stringify(sweep), (_, value: unknown) =>
     typeof value === 'string' ? redact(value) : value,
   ) as Sweep;
 
-/** As JSON: the same sweep, the same bytes. */
+/** Formats the result as JSON. The same sweep gives the same bytes. */
 export const sweepJson = (outcome: SweepOutcome): string => `${JSON.stringify(outcome, undefined, 1)}\n`;
 
 const text = (value: string | number | undefined): string | undefined => value?.toString();
 
-/** Of other rows the caches are not known. */
+/** Rows of other libraries lack the columns about caches. */
 type AnyRow = SweepRow | (OtherRow & { readonly [K in Exclude<keyof SweepRow, keyof OtherRow>]?: undefined });
 const ROWS: readonly Column<AnyRow>[] = [
   ['model', 'STRING', ({ model }) => model],
@@ -38,7 +38,7 @@ const ROWS: readonly Column<AnyRow>[] = [
   ['policy', 'STRING', ({ policy }) => policy],
   ['budget', 'STRING', ({ budget }) => text(budget)],
   ['slots', 'INT64', ({ slots }) => slots],
-  ['problems', 'INT64', ({ problems, samples }) => problems ?? samples], // another library asks each once
+  ['problems', 'INT64', ({ problems, samples }) => problems ?? samples], // other libraries ask each problem once
   ['samples', 'INT64', ({ samples }) => samples],
   ['accuracy', 'DOUBLE', ({ accuracy }) => accuracy],
   ['low', 'DOUBLE', ({ interval }) => interval?.low],
@@ -54,10 +54,10 @@ const ROWS: readonly Column<AnyRow>[] = [
   ['perplexity high', 'DOUBLE', ({ perplexity }) => perplexity?.high],
 ];
 
-/** The rows as CSV (RFC 4180). */
+/** Formats the rows as CSV (RFC 4180). */
 export const sweepCsv = (rows: readonly (SweepRow | OtherRow)[]): string => csvOf(ROWS, rows as readonly AnyRow[]);
 
-/** The rows as Parquet, in the columns of the CSV. */
+/** Encodes the rows as Parquet, in the columns of the CSV. */
 export const sweepParquet = (rows: readonly (SweepRow | OtherRow)[]): Promise<Uint8Array> =>
   parquetOf(ROWS, rows as readonly AnyRow[]);
 
@@ -84,7 +84,7 @@ const ANSWERS: readonly Column<Answer>[] = [
   ['overlap', 'DOUBLE', ({ evidence }) => evidence.overlap],
 ];
 
-/** Every answer behind the rows as Parquet. */
+/** Encodes every answer of the rows as Parquet. */
 export const answersParquet = (samples: SweepOutcome['samples']): Promise<Uint8Array> =>
   parquetOf(
     ANSWERS,

@@ -3,7 +3,9 @@ import type { Accuracy } from '../summary.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml } from './escape.ts';
 
-/** A small table for every policy, mode by mode: depths across, budgets down, shaded by the share of right answers. */
+/**
+ * Renders a small table for every policy and mode: depths across, budgets down, shaded by the share of right answers.
+ */
 export function depthPanels({ settings: { modes, policies, depths }, rows }: NeedleTable): string {
   const ticks = depths.map((depth) => `<th scope="col">${depth}</th>`).join('');
   const panels = modes.map((mode) => {
@@ -21,7 +23,7 @@ export function depthPanels({ settings: { modes, policies, depths }, rows }: Nee
   return `${panels.join('\n')}<p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; the number in a square is the percentage.</p>`;
 }
 
-/** The name large, its options small. */
+/** Renders a policy with its name large and its options small. */
 function caption(policy: string): string {
   const [, name = policy, options = ''] = /^(\w+)\((.*)\)$/s.exec(policy) ?? [];
   return `<strong>${escapeHtml(name)}</strong>${options ? ` <small>${escapeHtml(options).replace(/,/g, ', ')}</small>` : ''}`;

@@ -8,13 +8,16 @@ import { style } from './style.ts';
 import { resultTable } from './table.ts';
 import { keptText } from './text.ts';
 
-/** The hash by which a policy lets an element run or apply. */
+/** Returns the hash by which a content security policy allows an inline element. */
 const allowed = (content: string): string => `'sha256-${createHash('sha256').update(content).digest('base64')}'`;
 
-/** Nothing but the report's own script and style: no address, form, frame or handler that a name could bring in. */
+/**
+ * Content security policy: only the report's own script and style; no address, form, frame or handler that a name could
+ * inject.
+ */
 const policy = `default-src 'none'; script-src ${allowed(script)}; style-src ${allowed(style)}; base-uri 'none'; form-action 'none'`;
 
-/** The report as one HTML file without external resources. */
+/** Renders the report as one HTML file without external resources. */
 export function needleReport(table: NeedleTable): string {
   const { settings, results } = table;
   const shown = results.find(({ example }) => example),

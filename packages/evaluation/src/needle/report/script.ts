@@ -1,4 +1,4 @@
-/** Shades the text for what the selectors choose. Plain JavaScript, as it stands in the report. */
+/** Script of the report, plain JavaScript: shades the text for the selected policy, budget and mode. */
 export const script = `
 (() => {
   const source = document.getElementById('data');

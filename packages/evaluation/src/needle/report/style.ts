@@ -1,7 +1,7 @@
-/** A class for every whole percentage: the page's policy lets no element have a style of its own. */
+/** A class for every whole percentage, since the page's policy forbids inline styles. */
 const shades = Array.from({ length: 101 }, (_, k) => `.k${k} { --k: ${k / 100}; }`).join(' ');
 
-/** Colours for light and dark; everything fits a phone. */
+/** Style of the report: light and dark colours, fits a phone. */
 export const style = `
 :root { color-scheme: light dark; print-color-adjust: exact; -webkit-print-color-adjust: exact; --paper: #fff; --ink: #1b1f24; --soft: #59626e; --line: #d5dae0; --empty: #eef1f4; --mark: 24 92 172; --on: #fff; --good: #176b34; --bad: #a3231b; --pale: #767d86; }
 @media screen and (prefers-color-scheme: dark) { :root { --paper: #14171b; --ink: #e6e9ed; --soft: #a3abb5; --line: #363c44; --empty: #23282e; --mark: 106 168 242; --on: #0c1015; --good: #79d296; --bad: #ff9a90; --pale: #858d97; } }

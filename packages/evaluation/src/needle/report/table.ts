@@ -3,7 +3,7 @@ import { needleConclusion } from '../conclusion.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml } from './escape.ts';
 
-/** Every row with all its numbers, one table a mode. */
+/** Renders every row with all its numbers, one table per mode. */
 export function resultTable({ settings, rows }: NeedleTable): string {
   const tables = settings.modes.map((mode) => {
     const title = escapeHtml(modeTitles[mode]),

@@ -3,7 +3,10 @@ import type { NeedleSample, NeedleResult } from '../results.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml, inlineJson } from './escape.ts';
 
-/** One text, every token shaded by how many layers and heads kept it, with selectors of policy, budget and mode. */
+/**
+ * Renders one text, every token shaded by the number of layers and heads that kept it, with selectors of policy, budget
+ * and mode.
+ */
 export function keptText(
   { settings, ways }: NeedleTable,
   { value, outcomes }: NeedleResult,
@@ -48,7 +51,7 @@ ${select(
 <script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, ways: ways.map(({ policy, budget, mode, forced }) => [policy, budget === undefined ? null : String(budget), mode, forced ?? null]) })}</script>`;
 }
 
-/** A span for every token; a space before a word belongs to its token. */
+/** Renders a span for every token; a space before a word belongs to its token. */
 function tokens({ text, offsets, valueTokens }: NeedleSample): string {
   const value = new Set(valueTokens);
   return offsets
