@@ -11,25 +11,25 @@ import type { Terminal } from './terminal.ts';
 import { VERSION } from './version.ts';
 
 type Found = Awaited<ReturnType<typeof subjectOf>>;
-/** What runs the cells of a command. */
+/** Runs the cells of a command. */
 interface CellBench {
   readonly naming: Required<PolicyNaming>;
   subject(model: string): Promise<Found>;
-  /** @throws Error where Ctrl-C came first, which has been said */
+  /** Runs the cells and returns their results. @throws Error on Ctrl-C, after reporting it */
   answers(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly CellResult[]>;
   /**
-   * Seconds that each cell takes this machine, warm and busy; results go nowhere.
-   * @throws Error where Ctrl-C came first, which has been said
+   * Returns the seconds that each cell takes on this machine, warm and fully loaded; results are not stored. @throws
+   * Error on Ctrl-C, after reporting it
    */
   seconds(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly number[]>;
 }
 type Cells = Experiment<Cell, CellResult, readonly CellResult[]>;
 type Answered = Promise<ExperimentResult<readonly CellResult[]> | undefined>;
 
-/** Cells that wait in Redis at once: with their problems they take room there. */
+/** Maximum cells waiting in Redis, where they take up room with their problems. */
 const OUTSTANDING = 1024;
 
-/** A command with the options of what its cells run on. */
+/** Adds the options of the machine that runs cells to a command. */
 export const onMachine = (command: Command): Command =>
   command
     .option(...engineOption('f32'))
@@ -40,7 +40,10 @@ export const onMachine = (command: Command): Command =>
       "a Redis such as redis://host:6379, whose workers ('kv worker') answer in place of this one",
     );
 
-/** What runs cells: `auto` is the CPU, where evictions can be judged; on a GPU, if asked for, those columns are left out. */
+/**
+ * Chooses the engine for cells: `auto` is the CPU, where evictions can be judged; on a GPU, if asked for, those columns
+ * are left out.
+ */
 export const cellEngine = (command: Command, cwd: string): Promise<EngineChoice> =>
   chooseEngine(
     command,
@@ -48,7 +51,7 @@ export const cellEngine = (command: Command, cwd: string): Promise<EngineChoice>
     command.opts<{ device: Device }>().device === 'auto' ? 'evictions are judged on the CPU' : undefined,
   );
 
-/** What a command's options choose; all its runs share files of cells in `.kv`. */
+/** Opens the bench that a command's options choose; all its runs share files of cells in `.kv`. */
 export async function cellBench(command: Command, terminal: Terminal): Promise<CellBench> {
   const machine = machineOf(command, await cellEngine(command, terminal.cwd)),
     { queue: url } = command.opts<{ queue?: string }>(),
@@ -83,7 +86,7 @@ async function came(answered: Answered): Promise<readonly CellResult[]> {
   return ran.result;
 }
 
-/** The same from the workers of a queue; one that all results are there for is not even opened. */
+/** Runs an experiment on the workers of a queue; opens no connection if all results are stored already. */
 async function asked(
   experiment: Cells,
   url: string,

@@ -1,17 +1,17 @@
 import { stripVTControlCharacters } from 'node:util';
 import { plain } from './plain.ts';
 
-/** A cell without what moves a cursor, but with the colours and weights that tables have. */
+/** Removes control sequences from a cell, except colours and weights of tables. */
 const uncontrolled = (cell: string): string =>
   cell
     .split(/(\x1b\[(?:[12]|22|3\d)m)/)
     .map((part, i) => (i % 2 === 1 ? part : plain(part)))
     .join('');
 
-/** Width of a text on a terminal, colours not counted. */
+/** Returns the width of a text on a terminal, without colours. */
 const width = (text: string): number => [...stripVTControlCharacters(text)].length;
 
-/** Rows as aligned columns with a gap of spaces between them; the columns in `right` are flush right. */
+/** Aligns rows as columns with a gap of spaces; the columns in `right` are flush right. */
 export function columns(
   cells: readonly (readonly string[])[],
   right: ReadonlySet<number> = new Set(),
@@ -34,23 +34,22 @@ export function columns(
 }
 
 const widest = (text: string): number => Math.max(...text.split('\n').map(width));
-/** A row as lines: each cell of it as its own lines, beside empty cells. */
+/** Splits a row into lines, one cell after the other, with the other cells of the line empty. */
 const stacked = (cells: readonly (readonly string[])[]): readonly (readonly string[])[] =>
   Array.from({ length: Math.max(...cells.map(({ length }) => length)) }, (_, line) =>
     cells.map((lines) => lines[line] ?? ''),
   );
 
-/** Characters of a text column below which it is not narrowed. */
+/** Width below which a text column is not narrowed. */
 const NARROW = 12;
-/** Where text may go on in the next line. */
+/** Where lines may break: after spaces. */
 const SPACES = /(?<= )/;
-/** And lists, compositions and options in text, behind their signs. */
+/** Also after the separators of lists, compositions and options. */
 const SIGNS = /(?<= |[,|∘]|[^ ]\()(?! )/;
 
 /**
- * The same within `most` characters: titles stand with a word a line, then text columns in lines of their own, the widest
- * first, then columns closer together, then words are cut; where that is still too wide, each row as lines of a title
- * and a cell.
+ * Aligns rows within `most` characters: breaks titles at words, then wraps text columns, the widest first, then narrows
+ * the gap, then cuts words; if that is still too wide, prints each row as lines of a title and a cell.
  */
 export function fitColumns(rows: readonly (readonly string[])[], right: ReadonlySet<number>, most: number): string {
   const whole = columns(rows, right),
@@ -84,7 +83,7 @@ export function fitColumns(rows: readonly (readonly string[])[], right: Readonly
     )
     .join('\n');
 }
-/** Widths that add up to `room`, taken from the widest columns; nothing where there is too little. */
+/** Returns widths that add up to `room`, narrowing the widest columns; undefined if there is too little. */
 function narrowed(natural: readonly number[], least: readonly number[], room: number): readonly number[] | undefined {
   const widths = [...natural];
   for (let over = natural.reduce((a, b) => a + b, 0) - room; over > 0; over--) {
@@ -95,7 +94,7 @@ function narrowed(natural: readonly number[], least: readonly number[], room: nu
   }
   return widths;
 }
-/** Characters of the longest part of a cell that is not cut where there is room. */
+/** Returns the width of the longest unbreakable part of a cell. */
 const longest = (cell: string): number =>
   Math.max(
     ...stripVTControlCharacters(cell)
@@ -103,7 +102,7 @@ const longest = (cell: string): number =>
       .map((part) => width(part.trimEnd())),
   );
 
-/** A cell in lines of a column, each in its colour. */
+/** Wraps a cell to the width of a column, repeating its colour in every line. */
 function cellLines(cell: string, most: number): readonly string[] {
   if (width(cell) <= most) return [cell];
   const [, tint = '', end = ''] = /^(\x1b\[\d+m).*(\x1b\[\d+m)$/.exec(cell) ?? [],
@@ -111,7 +110,7 @@ function cellLines(cell: string, most: number): readonly string[] {
   return lines.map((line) => `${tint}${line}${end}`);
 }
 
-/** Words in lines of at most `most` characters; a longer word is cut. `breaks`: where words end. */
+/** Wraps words to lines of at most `most` characters; a longer word is cut. `breaks`: where lines may break. */
 export function wrap(text: string, most: number, breaks: RegExp = SPACES): readonly string[] {
   const lines: string[] = [''];
   for (const word of text.split(breaks).flatMap((long) => pieces([...long], most))) {
@@ -124,7 +123,7 @@ export function wrap(text: string, most: number, breaks: RegExp = SPACES): reado
 const pieces = (letters: readonly string[], most: number): readonly string[] =>
   letters.length <= most ? [letters.join('')] : [letters.slice(0, most).join(''), ...pieces(letters.slice(most), most)];
 
-/** Text whose longer lines go on in lines of at most `most` characters, as far in as they began. */
+/** Wraps long lines of a text at `most` characters, keeping their indentation. */
 export const reflow = (text: string, most: number): string =>
   text
     .split('\n')
@@ -138,7 +137,10 @@ export const reflow = (text: string, most: number): string =>
     })
     .join('\n');
 
-/** Rows as columns, the last one wrapped so that lines have at most `most` characters; below the others where little is left. */
+/**
+ * Aligns rows as columns, the last one wrapped so that lines have at most `most` characters; below the others if little
+ * room is left.
+ */
 export function wrapColumns(rows: readonly (readonly string[])[], most: number): string {
   const heads = columns(rows.map((row) => row.slice(0, -1))).split('\n');
   const indent = Math.max(...heads.map(width)) + 2;
@@ -158,7 +160,7 @@ export function wrapColumns(rows: readonly (readonly string[])[], most: number):
     .join('\n');
 }
 
-/** 1234567 as 1.23 M. */
+/** Formats a count: 1234567 as 1.23 M. */
 export function countText(count: number): string {
   const units = ['', ' k', ' M', ' G', ' T'];
   const step = count < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(count) / 3));

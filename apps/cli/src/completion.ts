@@ -7,7 +7,10 @@ const takesPolicy = ({ long }: Option): boolean => /^--(decode-)?polic(y|ies)$/.
 const optionsOf = (command: Command): readonly Option[] => command.createHelp().visibleOptions(command);
 const longs = (command: Command): readonly string[] => optionsOf(command).flatMap(({ long }) => long ?? []);
 
-/** What a shell sources: commands first, then options of the command; elsewhere files, and names where policies stand. */
+/**
+ * Returns a completion script: commands first, then options of the command; elsewhere files, and policy names for
+ * options that take one.
+ */
 export const completionScript = (
   shell: (typeof SHELLS)[number],
   commands: readonly Command[],

@@ -18,7 +18,7 @@ export const deviceOption: [flag: string, help: string, parse: (text: string) =>
   'auto',
 ];
 
-/** What is used of an open device of `@kv/gpu`, and of `@kv/engine-webgpu`, which this package does not install. */
+/** The used part of an open device of `@kv/gpu` and of `@kv/engine-webgpu`, which this package does not install. */
 interface Gpu {
   readonly name: string;
   readonly software: boolean;
@@ -30,8 +30,8 @@ interface GpuPackages {
 }
 
 /**
- * Whether the Vulkan loader would find a driver's manifest: where Linux has none, there is no GPU to open, and an attempt
- * writes warnings of Dawn's own to stderr.
+ * Whether the Vulkan loader would find a driver's manifest: without one, Linux has no GPU to open, and an attempt
+ * prints Dawn's warnings to stderr.
  */
 function hasDriver(env: NodeJS.ProcessEnv): boolean {
   if (process.platform !== 'linux') return true;
@@ -58,7 +58,7 @@ export async function hasGpu(cwd: string): Promise<boolean> {
   return gpu?.software === false;
 }
 
-/** The adapter of this machine; a sentence about what is missing. */
+/** Returns the adapter of this machine, or a sentence about what is missing. */
 export async function adapterOf(cwd: string): Promise<Pick<Gpu, 'name' | 'software'> | string> {
   const packages = await gpuPackages(cwd);
   if (packages === undefined) return `none looked for: ${howToInstall(`${NAME} webgpu`)}`;
@@ -73,12 +73,12 @@ export async function adapterOf(cwd: string): Promise<Pick<Gpu, 'name' | 'softwa
   }
 }
 
-/** What gives back the device that something runs on. */
+/** Something that holds a device until it is closed. */
 export interface Closable {
   close(): void;
 }
 
-/** A runtime on the GPU. @throws KvError in one sentence where there is none */
+/** Opens a runtime on the GPU. @throws KvError in one sentence if there is none */
 export async function openGpuRuntime(cwd: string): Promise<Runtime & Closable> {
   const packages = await gpuPackages(cwd);
   if (packages === undefined)
@@ -93,7 +93,7 @@ export async function openGpuRuntime(cwd: string): Promise<Runtime & Closable> {
 const NAME = '@kv/engine-webgpu';
 
 /**
- * The GPU packages: in the folder that `KV_GPU_MODELS` names, or installed beside the working folder or this package.
+ * Imports the GPU packages from the folder `KV_GPU_MODELS`, or as installed next to the working folder or this package.
  */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   const models = webgpuFolder(cwd),
@@ -102,11 +102,11 @@ async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
 }
 
-/** The folder of the `@kv/engine-webgpu` that is taken. */
+/** Returns the folder of the `@kv/engine-webgpu` in use. */
 export const webgpuFolder = (cwd: string): string | undefined =>
   process.env.KV_GPU_MODELS ?? installedFolder(NAME, cwd) ?? installedFolder(NAME, import.meta.dirname);
 
-/** The folder of the `@kv/gpu` that is taken, from where `webgpu` is looked for. */
+/** Returns the folder of the `@kv/gpu` in use, from which `webgpu` is resolved. */
 export function gpuFolder(cwd: string): string | undefined {
   const models = webgpuFolder(cwd);
   return models && installedFolder('@kv/gpu', models);

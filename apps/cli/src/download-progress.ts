@@ -5,10 +5,10 @@ import { plain } from './plain.ts';
 import { duration } from './progress.ts';
 import type { Stream } from './terminal.ts';
 
-/** Tells how far a download is. */
+/** Reports the progress of a download. */
 interface Download {
   step(progress: Progress): void;
-  /** Another process is downloading the same. */
+  /** Call if another process is downloading the same file. */
   wait(): void;
   stop(): void;
 }
@@ -17,8 +17,8 @@ interface Download {
 const EVERY_S = 10;
 
 /**
- * A bar with speed and time left on a terminal, a line now and then elsewhere; nothing where nothing has to be
- * downloaded.
+ * Shows a bar with speed and time left on a terminal, a line every `EVERY_S` seconds elsewhere; nothing if nothing has
+ * to be downloaded.
  */
 export function startDownload(stderr: Stream, model: string, now: () => number = () => performance.now()): Download {
   const name = plain(model);
@@ -69,7 +69,7 @@ function lines(stderr: Stream, name: string, now: () => number): Omit<Download, 
   };
 }
 
-/** "120 MiB of 257 MiB, 11.2 MiB/s, 12 s left". */
+/** Formats progress: "120 MiB of 257 MiB, 11.2 MiB/s, 12 s left". */
 function far({ done, total, bytesPerSecond, secondsLeft }: Progress): string {
   const speed = bytesPerSecond === undefined ? '' : `, ${bytesText(bytesPerSecond)}/s`;
   return `${bytesText(done)} of ${bytesText(total)}${speed}${secondsLeft === undefined ? '' : `, ${duration(secondsLeft)} left`}`;

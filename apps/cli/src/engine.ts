@@ -7,10 +7,10 @@ import { hasGpu, openGpuRuntime } from './device.ts';
 import type { Closable, Device } from './device.ts';
 import { oneOf } from './option-values.ts';
 
-/** What multiplies on the CPU: the engine that is built in, in 8 bits or in f32, or ONNX Runtime. */
+/** Engines on the CPU: the built-in one, in 8 bits or in f32, or ONNX Runtime. */
 const ENGINES = ['fast', 'f32', 'onnx'] as const;
 type CpuEngine = (typeof ENGINES)[number];
-/** What runs a model: an engine on the CPU, or WebGPU, where caches are on the GPU too. */
+/** An engine on the CPU, or WebGPU, where caches are on the GPU too. */
 export type EngineChoice = CpuEngine | 'webgpu';
 
 /** The flag, the help text, the parser and the default of `--engine`. */
@@ -23,15 +23,14 @@ export const engineOption = (
   choice,
 ];
 
-/** Why policies cannot run on a GPU, or undefined where they can. */
+/** Returns why policies cannot run on a GPU, or undefined if they can. */
 export function hostOnly(policies: readonly CompiledPolicy[]): string | undefined {
   const reading = policies.find(({ needs }) => needs.some(({ hidden }) => hidden));
   return reading && `'${reading.label}' reads hidden states, which stay on a GPU`;
 }
 
 /**
- * What `--engine` of a command comes to where only the CPU will do, for this reason. @throws KvError where `--device` asks
- * for WebGPU
+ * Returns the CPU engine of a command that needs the CPU for this reason. @throws KvError if `--device` asks for WebGPU
  */
 export function chooseCpuEngine(command: Command, reason: string): CpuEngine {
   const { engine, device } = command.opts<{ engine: CpuEngine; device: Device }>();
@@ -40,10 +39,10 @@ export function chooseCpuEngine(command: Command, reason: string): CpuEngine {
 }
 
 /**
- * What `--device` and `--engine` of a command come to on this machine.
+ * Returns the engine that `--device` and `--engine` of a command choose on this machine.
  *
  * @param reason why only the CPU will do, if so
- * @throws KvError where the two exclude each other, or `--device` asks for WebGPU in spite of the reason
+ * @throws KvError if the two exclude each other, or `--device` asks for WebGPU in spite of the reason
  */
 export async function chooseEngine(command: Command, cwd: string, reason?: string): Promise<EngineChoice> {
   const { engine, device } = command.opts<{ engine: CpuEngine; device: Device }>(),
@@ -57,7 +56,7 @@ export async function chooseEngine(command: Command, cwd: string, reason?: strin
   return device === 'webgpu' || (device === 'auto' && !asked && (await hasGpu(cwd))) ? 'webgpu' : engine;
 }
 
-/** Why ONNX Runtime cannot run here, if it cannot. */
+/** Returns why ONNX Runtime cannot run here, or undefined. */
 export async function withoutOnnx(cwd: string): Promise<string | undefined> {
   try {
     await onnxRuntime({ from: cwd });
@@ -68,12 +67,12 @@ export async function withoutOnnx(cwd: string): Promise<string | undefined> {
   }
 }
 
-/** The runtime of a choice; `threads` for each of several at once. */
+/** Opens the runtime of a choice; `threads` per runtime if several run at once. */
 export async function openRuntime(choice: EngineChoice, cwd: string, threads?: number): Promise<Runtime & Closable> {
   return choice === 'webgpu' ? openGpuRuntime(cwd) : openCpuRuntime(choice, cwd, threads);
 }
 
-/** The runtime of an engine on the CPU. */
+/** Opens the runtime of an engine on the CPU. */
 export async function openCpuRuntime(
   choice: CpuEngine,
   cwd: string,

@@ -24,13 +24,16 @@ export const workersOption: [flag: string, help: string, parse: (text: string) =
   Math.min(8, availableParallelism()),
 ];
 
-/** What experiments run on. */
+/** The engine and workers of an experiment. */
 export interface Machine {
   readonly engine: EngineChoice;
   readonly workers: number;
 }
 
-/** What `--workers` comes to: on a GPU, which workers would share, each with its own weights on it, one. */
+/**
+ * Returns the machine of a command. On a GPU there is one worker, since several would share it, each with its own
+ * weights.
+ */
 export const machineOf = (command: Command, engine: EngineChoice): Machine => ({
   engine,
   workers:
@@ -39,13 +42,13 @@ export const machineOf = (command: Command, engine: EngineChoice): Machine => ({
       : command.opts<{ workers: number }>().workers,
 });
 
-/** A model under test, and what `loadModel` takes for it. */
+/** A model under test, and the argument of `loadModel` for it. */
 interface Found {
   readonly path: string;
   readonly subject: Subject;
 }
 
-/** What `--model` names. Weights are the workers' business: headers, configuration and tokenizer are enough here. */
+/** Opens the model of `--model` without weights, which only workers need: headers, configuration and tokenizer. */
 export async function subjectOf(name: string, { engine }: Machine, terminal: Terminal): Promise<Found> {
   const path = await resolveModel(name, terminal),
     { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal: terminal.signal }),
@@ -59,7 +62,7 @@ export async function subjectOf(name: string, { engine }: Machine, terminal: Ter
   };
 }
 
-/** Runs what a command asks of a library, whose error about an option is told with the flag of that name. */
+/** Calls a library and renames options in its errors to the command's flags. */
 export async function withFlagNames<T>({ options }: Command, ask: () => T | Promise<T>): Promise<T> {
   try {
     return await ask();
@@ -70,27 +73,29 @@ export async function withFlagNames<T>({ options }: Command, ask: () => T | Prom
   }
 }
 
-/** How a command understands policies: what is installed, the modules that texts name, and the code that runs them. */
+/**
+ * Returns how a command parses policies: installed pieces, the modules that texts name, and the code that runs them.
+ */
 export const namingOf = ({ cwd }: Terminal, { engine }: Machine): Required<PolicyNaming> => ({
   names: (calls) => registryFor(calls, cwd),
   code: (policies) => policyCode(policies, cwd, engine),
 });
 
-/** What an experiment came to, and where its results are. */
+/** The result of an experiment, and the path of its results. */
 export interface ExperimentResult<T> {
   readonly result: T;
   readonly path: string;
-  /** Of this run; nothing where all was known. */
+  /** Duration of this run; undefined if all results were stored already. */
   readonly seconds: number | undefined;
 }
 
-/** What runs jobs, and how many at once. */
+/** Runners of jobs, and their number. */
 export type JobRunner<J, R, W extends ExperimentWork = OwnWork> = Pick<RunOptions<J, R, W>, 'start' | 'size'>;
 
-/** What each thread runs; from the bundle this module is dist/bin.js. */
+/** The program of each thread; in the bundle this module is dist/bin.js. */
 const WORKER = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
 
-/** This machine's threads, each with its own model; `path` is what `loadModel` takes. */
+/** Runs jobs in threads of this machine, each with its own model; `path` is the argument of `loadModel`. */
 export function here(
   { path, cwd, pieces }: Pick<WorkerData, 'path' | 'cwd' | 'pieces'>,
   { engine, workers }: Machine,
@@ -102,9 +107,9 @@ export function here(
 }
 
 /**
- * Runs an experiment, with its results in `.kv` (`quiet`: and says nothing of those that are there; `stored: false`:
- * nowhere; `damaged`: files whose damage was told before, to which this one's is added); nothing where Ctrl-C came
- * first, and that is said.
+ * Runs an experiment, with results in `.kv`. `quiet`: does not mention existing results. `stored: false`: stores
+ * nothing. `damaged`: files whose damage was reported before, to which this one's is added. Undefined after Ctrl-C,
+ * which is reported.
  */
 export async function run<J, R, T, W extends ExperimentWork = OwnWork>(
   experiment: Experiment<J, R, T, W>,
@@ -140,7 +145,7 @@ export async function run<J, R, T, W extends ExperimentWork = OwnWork>(
         damaged.add(file);
       }
       if (quiet) {
-        // one of several runs over one file
+        // one of several runs on one file
       } else if (done === total && total > 0)
         stderr.write(`${what}: all results are in ${known}; --fresh measures again\n`);
       else if (done > 0) stderr.write(`${what}: continues ${known}\n`);

@@ -3,10 +3,10 @@ import type { Option, Options } from '@kv/core';
 import { Option as Flag } from 'commander';
 import type { Command } from 'commander';
 
-/** The flag of an option: `--max-new-tokens` of `maxNewTokens`. */
+/** Returns the flag of an option: `--max-new-tokens` for `maxNewTokens`. */
 export const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`;
 
-/** A command with a flag for each of these options: its help, its default and its check are those of the option. */
+/** Adds a flag for each of these options to a command, with the option's help, default and check. */
 export function withFlags(command: Command, options: Options): Command {
   for (const [name, option] of Object.entries(options)) {
     const flag = flagOf(name),
@@ -19,7 +19,7 @@ export function withFlags(command: Command, options: Options): Command {
   return command;
 }
 
-/** What stands for a value: what is counted, else the noun of what it must be. */
+/** Returns the placeholder of a value: its unit, else the noun of what it must be. */
 const placeholder = ({ form }: Option<unknown>): string =>
   'of' in form && form.of !== undefined
     ? form.of
@@ -29,7 +29,7 @@ const placeholder = ({ form }: Option<unknown>): string =>
         ? 'text'
         : (/^(?:an? )?(\w+)/.exec(form.want)?.[1] ?? 'name');
 
-/** Its sentence as help writes it, with names of options as flags. */
+/** Returns an option's help text, with names of options as flags. */
 function helpOf({ says, otherwise, form }: Option<unknown>, options: Options): string {
   const text = [
     says.replace(/^[A-Z](?![A-Z])/, (c) => c.toLowerCase()).replace(/\.$/, ''),
@@ -39,7 +39,7 @@ function helpOf({ says, otherwise, form }: Option<unknown>, options: Options): s
   return text.replace(/`(\w+)`/g, (quoted, name: string) => (Object.hasOwn(options, name) ? flagOf(name) : quoted));
 }
 
-/** The value that a text stands for; options of several texts collect them. */
+/** Parses the text of an option; options of several texts collect them. */
 function parsed(flag: string, option: Option<unknown>, text: string, before: unknown): unknown {
   const { form } = option;
   if (form.sort === 'value' && form.texts) return [...((before as readonly string[] | undefined) ?? []), text];
@@ -58,7 +58,7 @@ const UNITS: Readonly<Record<string, number>> = {
   GI: 2 ** 30,
 };
 
-/** The same number of bytes, which may be written `512MB`, `2GB` or `1.5GiB`. */
+/** Lets an option in bytes also be written `512MB`, `2GB` or `1.5GiB`. */
 export const sized = (option: Option<number>): Option<number> => ({
   ...option,
   form: {

@@ -2,10 +2,10 @@ import { Help } from 'commander';
 import type { Command } from 'commander';
 import { wrap } from './columns.ts';
 
-/** What a command's help ends with: a line of a shell, and what it does. */
+/** An example in a command's help: a shell line, and what it does. */
 export type HelpExample = readonly [line: string, says: string];
 
-/** Examples behind the options of `--help`. */
+/** Adds examples after the options of `--help`. */
 export const withExamples = (command: Command, ...examples: readonly HelpExample[]): Command =>
   command.addHelpText(
     'after',
@@ -13,8 +13,8 @@ export const withExamples = (command: Command, ...examples: readonly HelpExample
   );
 
 /**
- * A line of a shell in lines of at most `most` characters, which is still one command: quoted text stays together, and
- * options with their values.
+ * Breaks a shell line into lines of at most `most` characters that are still one command; keeps quoted text together,
+ * and options with their values.
  */
 function shellLine(line: string, most: number): string {
   const lines = [''];
@@ -27,14 +27,14 @@ function shellLine(line: string, most: number): string {
   return lines.join(' \\\n');
 }
 
-/** Fewest characters of a column of text beside its terms; where less is left it stands below them. */
+/** Minimum width of a text column to the right of its terms; with less room the text goes below them. */
 const COLUMN = 24;
-/** `- ` before an item, or a term with a gap behind it, as lists of options and fields have them. */
+/** `- ` before an item, or a term followed by a gap, as in lists of options and fields. */
 const LEAD = /^ *(?:- |\S+(?: \S+)* {2,}(?=\S))/;
 
 /**
- * A line in lines of at most `most` characters: text behind a term or `- ` goes on in its own column, other text as far
- * in as it began.
+ * Wraps a line at `most` characters: text after a term or `- ` continues in its own column, other text with the line's
+ * indentation.
  */
 export function fittedLine(line: string, most: number): string {
   if (line.length <= most) return line;
@@ -47,14 +47,14 @@ export function fittedLine(line: string, most: number): string {
   return [...wrapAt(lead.trim(), indent), ...wrapAt(line.slice(lead.length), `${indent}    `)].join('\n');
 }
 
-/** Help in lines of at most `most` characters. */
+/** Wraps help at `most` characters. */
 export const fittedHelp = (help: string, most: number): string =>
   help
     .split('\n')
     .map((line) => (line.startsWith('  $ ') ? shellLine(line, most) : fittedLine(line, most)))
     .join('\n');
 
-/** How help of every command is laid out; options that must be given are marked. */
+/** Layout of every command's help; marks required options. */
 export const HELP: Partial<Help> = {
   minWidthToWrap: 20,
   formatItem: (term, width, text, { helpWidth = 80 }) =>
@@ -65,7 +65,7 @@ export const HELP: Partial<Help> = {
   },
 };
 
-/** How commands end, for the help of all. */
+/** Explains the exit codes, for the help of all commands. */
 export const EXIT_HELP = `
 Exit codes:
   0    done

@@ -17,7 +17,7 @@ import { runProgram } from './program.ts';
 import type { CommandProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The command line of this package. */
+/** The program `kv`. */
 export const KV: CommandProgram = {
   shell: 'kv',
   says: 'Ask a language model which KV-cache retention policy still answers at which budget.',
@@ -46,5 +46,5 @@ export const KV: CommandProgram = {
   ],
 };
 
-/** Runs one command of `kv` and gives its exit code. */
+/** Runs one command of `kv` and returns its exit code. */
 export const main = (argv: readonly string[], outside: Terminal): Promise<number> => runProgram(KV, argv, outside);

@@ -6,17 +6,16 @@ import { fetchModel, parseModelName } from '@kv/hub';
 import { startDownload } from './download-progress.ts';
 import type { Terminal } from './terminal.ts';
 
-/** What `--model` takes, for its help. */
+/** Help of `--model`. */
 export const MODEL_HELP =
   "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf";
 
-/** A small model that answers in words, for those who look for one. */
+/** A small chat model to suggest. */
 export const CHAT_MODEL = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
 /**
- * What `loadModel` takes for a name: a repository of the hub is downloaded into the Hugging Face cache unless it is
- * there.
- * @throws KvError in one sentence
+ * Returns the argument of `loadModel` for a name; downloads a repository of the hub into the Hugging Face cache unless
+ * it is there. @throws KvError in one sentence
  */
 export async function resolveModel(name: string, { stderr, signal, cwd }: Terminal): Promise<string> {
   const { kind } = parseModelName(name, cwd);
@@ -31,7 +30,7 @@ export async function resolveModel(name: string, { stderr, signal, cwd }: Termin
     .finally(() => download.stop());
 }
 
-/** Where the hub is out of reach, the sentence says what can be named without it. */
+/** Adds to an error of an unreachable hub what can be named without it. */
 const withoutHub = (error: unknown): unknown =>
   KvError.is(error) && (/^https?:/.test(error.at) || error.message.includes('no network may be used'))
     ? new KvError(
@@ -40,7 +39,7 @@ const withoutHub = (error: unknown): unknown =>
       )
     : error;
 
-/** The file or folder of what `resolveModel` gives. */
+/** Returns the file or folder of a result of `resolveModel`. */
 export function checkpointPath(model: string): string {
   if (model.startsWith('file:')) return fileURLToPath(model);
   if (model !== 'embedded') return model;

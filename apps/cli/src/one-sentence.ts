@@ -2,7 +2,7 @@ import { CommanderError } from 'commander';
 import { plain } from './plain.ts';
 import { redactSentence } from './redact.ts';
 
-/** An error as one line: without what moves a cursor, and without values of credentials that it may quote. */
+/** Formats an error as one line, without control characters and without credentials that it may quote. */
 export function oneSentence(error: unknown, unredacted = false): string {
   const message = error instanceof Error ? error.message : String(error);
   const text = message.replace(/[\r\n]+/g, ' ').trim();

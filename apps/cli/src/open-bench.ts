@@ -5,13 +5,13 @@ import type { EngineChoice } from './engine.ts';
 import { catalogueWith } from './policy/installed.ts';
 import { registryFor } from './policy/resolve-policy.ts';
 
-/** What every worker is handed: `path` is what `loadModel` takes; `threads` are one worker's share. */
+/** Data of every worker: `path` is the argument of `loadModel`, `threads` one worker's share. */
 export interface WorkerData {
   readonly path: string;
   readonly cwd: string;
   readonly engine: EngineChoice;
   readonly threads: number;
-  /** Where texts of policies come from elsewhere: all that they may name in addition to the catalogue. */
+  /** If policy texts come from elsewhere: the packages whose pieces they may name in addition to the catalogue. */
   readonly pieces?: readonly string[];
 }
 

@@ -4,7 +4,7 @@ import type { Budget } from '@kv/models';
 /** A parser of one option's text, as commander calls it. */
 export type Parse<T> = (text: string) => T;
 
-/** A whole number between two bounds. */
+/** Parses a whole number between two bounds. */
 export const whole =
   (
     option: string,
@@ -19,7 +19,7 @@ export const whole =
     );
   };
 
-/** A number between two bounds, `above` excluded. */
+/** Parses a number between two bounds, `above` excluded. */
 export const number =
   (
     option: string,
@@ -42,7 +42,7 @@ export const number =
     throw new KvError(option, `must be a number ${want.join(' and ')}, got ${JSON.stringify(text)}`);
   };
 
-/** One of a few words. */
+/** Parses one of a few words. */
 export const oneOf =
   <T extends string>(option: string, words: readonly T[]): Parse<T> =>
   (text) => {
@@ -51,7 +51,7 @@ export const oneOf =
     throw new KvError(option, `must be ${words.join(' or ')}, got ${JSON.stringify(text)}`);
   };
 
-/** A number of slots, or a share of the prompt that is kept. */
+/** Parses a number of slots, or a share of the prompt to keep. */
 export const budget =
   (option: string): Parse<Budget> =>
   (text) => {
@@ -64,7 +64,7 @@ export const budget =
     );
   };
 
-/** Values between commas, each parsed; commas inside brackets or quotes belong to a value. */
+/** Parses values between commas; commas inside brackets or quotes belong to a value. */
 export const list =
   <T>(option: string, parse: Parse<T>): Parse<readonly T[]> =>
   (text) => {
@@ -74,12 +74,12 @@ export const list =
     return [...new Set(parts.map(parse))];
   };
 
-/** A list that may be given again. */
+/** Parses a list that may be given more than once. */
 export const lists =
   <T>(option: string, parse: Parse<T>): ((text: string, all?: readonly T[]) => readonly T[]) =>
   (text, all = []) => [...new Set([...all, ...list(option, parse)(text)])];
 
-/** Splits at a separator that stands outside brackets and double quotes. */
+/** Splits at a separator outside brackets and double quotes. */
 function splitOutside(text: string, separator: string): readonly string[] {
   const parts: string[] = [];
   let depth = 0,

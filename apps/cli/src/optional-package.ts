@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** The folder of an installed package, looked for upwards from another. */
+/** Returns the folder of an installed package, resolved upwards from another folder. */
 export function installedFolder(name: string, from: string): string | undefined {
   const folder = join(from, 'node_modules', name),
     above = dirname(from);
@@ -10,7 +10,7 @@ export function installedFolder(name: string, from: string): string | undefined 
   return above === from ? undefined : installedFolder(name, above);
 }
 
-/** How a person installs a package that kv takes where it is; a clone's tools say in `KV_INSTALL` how there. */
+/** Returns how to install an optional package; a clone's tools set `KV_INSTALL` to their own way. */
 export const howToInstall = (name: string): string => {
   const inClone = process.env.KV_INSTALL;
   return inClone !== undefined && name !== 'onnxruntime-node'
@@ -18,7 +18,7 @@ export const howToInstall = (name: string): string => {
     : `${inClone ?? 'npm install'} ${name}`;
 };
 
-/** What importing the package in a folder gives: its source where this runs from source. */
+/** Imports the package in a folder, from its source if this code runs from source. */
 export async function entry(folder: string): Promise<object> {
   const { exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
     exports: { '.': Record<string, string> };

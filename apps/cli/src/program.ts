@@ -9,23 +9,23 @@ import { lineWidth } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
 import { VERSION } from './version.ts';
 
-/** Exit codes: done, a fault of kv itself, a bad input, interrupted. */
+/** Exit codes: success, a fault of kv itself, bad input, interrupted. */
 const EXIT = { ok: 0, fault: 1, input: 2, interrupted: 130 } as const;
 
 const SILENT = { write: (): void => {} };
 
 /** A program of commands. */
 export interface CommandProgram {
-  /** How its user runs it. */
+  /** How the user invokes it. */
   readonly shell: string;
-  /** Says what it is for, at the top of its help. */
+  /** Purpose, at the top of its help. */
   readonly says: string;
   readonly examples: readonly HelpExample[];
-  /** Each makes a command; it calls `onStop` where a signal is its ordinary end. */
+  /** Creates each command; a command calls `onStop` if a signal stops it as intended. */
   readonly commands: readonly ((terminal: Terminal, onStop: () => void) => Command)[];
 }
 
-/** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */
+/** Runs one command and returns its exit code; an error in the input is one sentence on stderr. */
 export async function runProgram(what: CommandProgram, argv: readonly string[], outside: Terminal): Promise<number> {
   let stopped = false,
     flags: Flags = {};
@@ -65,7 +65,10 @@ interface Flags {
   readonly unredacted?: true;
 }
 
-/** All commands; `onFlags` is given the flags of the one that runs, `onStop` is called where a signal is its ordinary end. */
+/**
+ * Creates the program with all commands; `onFlags` gets the flags of the command that runs, `onStop` is called if a
+ * signal stops it as intended.
+ */
 export function createProgram(
   { shell, says, examples, commands }: CommandProgram,
   terminal: Terminal,
@@ -95,7 +98,7 @@ export function createProgram(
       .configureHelp(HELP)
       .configureOutput({
         writeOut: help,
-        // what a group of commands prints where none of them is named; sentences are written below
+        // printed by a group of commands if none of them is named; sentences are written below
         writeErr: help,
         outputError: () => {},
         getOutHelpWidth: width,
@@ -106,13 +109,13 @@ export function createProgram(
   return program;
 }
 
-/** The command that the first words name, and the words behind its name. */
+/** Returns the command that the first words name, and the words after its name. */
 function commandOf(program: Command, words: readonly string[]): readonly [Command, readonly string[]] {
   const next = program.commands.find((command) => command.name() === words[0]);
   return next ? commandOf(next, words.slice(1)) : [program, words];
 }
 
-/** `kv help COMMAND` is `kv COMMAND --help`, and so it is in a group of commands. */
+/** Rewrites `kv help COMMAND` to `kv COMMAND --help`, also in a group of commands. */
 function helpAsked(argv: readonly string[], program: Command): readonly string[] {
   const [, rest] = commandOf(program, argv),
     path = [...argv.slice(0, argv.length - rest.length), ...rest.slice(1)];
@@ -120,7 +123,7 @@ function helpAsked(argv: readonly string[], program: Command): readonly string[]
   return commandOf(program, path)[1].length === 0 ? [...path, '--help'] : path;
 }
 
-/** Where a command is unknown, the sentence lists those that there are. */
+/** Adds the list of commands to the error of an unknown command. */
 function knownCommands(error: unknown, { commands }: Command): unknown {
   if (!(error instanceof CommanderError) || error.code !== 'commander.unknownCommand') return error;
   const names = commands.map((command) => command.name()).join(', ');

@@ -1,7 +1,7 @@
 import cliProgress from 'cli-progress';
 import type { Stream } from './terminal.ts';
 
-/** Tells how far a run is. */
+/** Reports the progress of a run. */
 export interface ProgressLine {
   step(): void;
   stop(): void;
@@ -10,7 +10,10 @@ export interface ProgressLine {
 /** Seconds between two plain lines. */
 const EVERY_S = 10;
 
-/** A bar with the time left on a terminal, a line now and then elsewhere. `done` of `total` were there before. */
+/**
+ * Shows a bar with the time left on a terminal, a line every `EVERY_S` seconds elsewhere. `done` of `total` were
+ * finished before.
+ */
 export function startProgress(
   what: string,
   stderr: Stream,
@@ -36,7 +39,7 @@ export function startProgress(
       cliProgress.Presets.shades_classic,
     );
     bar.start(total, done, { left: '…' });
-    // The time left runs on between two jobs.
+    // Counts down the time left between two jobs.
     const tick = setInterval(() => bar.update(at, { left: left() }), 1000);
     return {
       step: () => bar.update(++at, { left: left() }),
@@ -58,7 +61,7 @@ export function startProgress(
   };
 }
 
-/** 75 as 1 min 15 s. */
+/** Formats seconds: 75 as 1 min 15 s. */
 export function duration(seconds: number): string {
   const whole = Math.round(seconds);
   return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, '0')} s`;

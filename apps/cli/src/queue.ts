@@ -5,8 +5,8 @@ import { entry, installedFolder } from './optional-package.ts';
 const NAME = '@kv/queue';
 
 /**
- * The package that speaks to Redis, which this one does not install: in the folder that `KV_QUEUE` names, or beside the
- * working folder or this package. @throws KvError where it is not installed
+ * Imports `@kv/queue`, which speaks to Redis and which this package does not install: from the folder `KV_QUEUE`, or as
+ * installed next to the working folder or this package. @throws KvError if it is not installed
  */
 export async function queuePackage(cwd: string): Promise<typeof Queues> {
   const folder = process.env.KV_QUEUE ?? installedFolder(NAME, cwd) ?? installedFolder(NAME, import.meta.dirname);

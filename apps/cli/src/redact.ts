@@ -1,13 +1,16 @@
 import { redact, withoutUser } from '@kv/scorers-sponsorship';
 import type { Terminal } from './terminal.ts';
 
-/** An error, whose quotations stand behind ", got": the names before it are kv's own words. */
+/** Redacts an error message, whose quotations follow ", got": the names before it are kv's own words. */
 export function redactSentence(sentence: string): string {
   const at = sentence.indexOf(', got ');
   return at < 0 ? withoutUser(sentence) : withoutUser(sentence.slice(0, at)) + redact(sentence.slice(at));
 }
 
-/** Texts of a report as they may be shown to others, each after what it follows; that some are hidden is said once. */
+/**
+ * Returns a function that redacts texts of a report, each given the text `before` it; reports once that some are
+ * hidden.
+ */
 export function reporter({ stderr, unredacted }: Terminal): (text: string, before?: string) => string {
   let said = false;
   return (text, before = '') => {

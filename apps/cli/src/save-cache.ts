@@ -3,12 +3,12 @@ import { checkWritable, writeWhole } from '@kv/evaluation';
 import { saveCache } from '@kv/models';
 import type { Sequence } from '@kv/models';
 
-/** Writes a sequence's cache to a file that its owner alone can read, whole or not at all. */
+/** Writes a sequence's cache atomically to a file that only its owner can read. */
 export async function saveCacheFile(sequence: Sequence, file: string, cwd: string): Promise<void> {
-  writeWhole(resolve(cwd, file), await saveCache(sequence), file, 0o600); // it holds what a person said
+  writeWhole(resolve(cwd, file), await saveCache(sequence), file, 0o600); // it contains the user's text
 }
 
-/** @throws KvError before anything is computed, where the cache could not be written */
+/** Checks, before anything is computed, that the cache can be written. @throws KvError if not */
 export function checkCacheFile(file: string | undefined, cwd: string): void {
   if (file !== undefined) checkWritable(resolve(cwd, file), file);
 }

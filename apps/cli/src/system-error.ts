@@ -1,6 +1,6 @@
 import { getSystemErrorMap } from 'node:util';
 
-/** What the operating system or a name server refused, as Node tells it. */
+/** A Node error of the operating system or a name server. */
 interface SystemError extends Error {
   readonly code: string;
   readonly path?: string;
@@ -11,13 +11,13 @@ interface SystemError extends Error {
   readonly syscall?: string;
 }
 
-/** What each code means, in words of libuv. */
+/** The meaning of each code, in libuv's words. */
 const MEANINGS: ReadonlyMap<string, string> = new Map([
   ...[...getSystemErrorMap().values()].map(([code, text]) => [code, text] as const),
   ['ENOTFOUND', 'no such host'],
 ]);
 
-/** What a person can do about it, by call and code or by code. */
+/** Remedies, by call and code or by code. */
 const REMEDIES: Readonly<Record<string, string>> = {
   'listen EADDRINUSE': '--port names another port; --port 0 takes any that is free',
   'listen EACCES': 'take a --port of 1024 or above',
@@ -40,7 +40,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 const isSystemError = (error: unknown): error is SystemError =>
   error instanceof Error && MEANINGS.has((error as Partial<SystemError>).code ?? '');
 
-/** The first system error among an error, what it collects and what caused it. */
+/** Returns the first system error among an error, its collected errors and its causes. */
 function systemErrorIn(error: unknown, depth = 4): SystemError | undefined {
   if (isSystemError(error)) return error;
   if (!(error instanceof Error) || depth === 0) return undefined;
@@ -52,10 +52,7 @@ function systemErrorIn(error: unknown, depth = 4): SystemError | undefined {
   return undefined;
 }
 
-/**
- * What the operating system refused, as a sentence about what was named: where, why, and what to do. Nothing for an error
- * that is none of the system's.
- */
+/** Describes a system error as a sentence: where, why, and what to do. Undefined for other errors. */
 export function systemSentence(error: unknown): string | undefined {
   const found = systemErrorIn(error);
   if (!found) return undefined;

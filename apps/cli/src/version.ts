@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Of this package; from the bundle this module is dist/bin.js. */
+/** Version of this package; in the bundle this module is dist/bin.js. */
 export const VERSION: string = (
   JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 ).version;

@@ -5,8 +5,8 @@ import { KvError } from '@kv/core';
 import { checkpointPath } from './model-source.ts';
 
 /**
- * A digest of a model's weights and tokenizer, so that results of another model under the same name are never taken for
- * this one's.
+ * Returns a digest of a model's weights and tokenizer, so that results of another model with the same name are never
+ * reused.
  */
 export async function weightsDigest(model: string): Promise<string> {
   const hash = createHash('sha256');
@@ -15,7 +15,10 @@ export async function weightsDigest(model: string): Promise<string> {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** A .gguf file, or what of a folder makes the model: weights whole or in parts, not what pieces keep beside them. */
+/**
+ * Returns the files of a model: a .gguf file, or in a folder the weights, whole or in shards, without the files that
+ * pieces keep there.
+ */
 function filesOf(path: string): readonly string[] {
   if (/^https?:/.test(path))
     throw new KvError('--model', `expected a model on this machine, whose files are part of what is kept, got ${path}`);

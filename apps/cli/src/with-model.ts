@@ -10,8 +10,8 @@ const pathOf = (command: Command, terminal: Terminal): Promise<string> =>
   resolveModel(command.opts<{ model: string }>().model, terminal);
 
 /**
- * Runs with the model of a command's `--model`, on what its `--device` and `--engine` choose, and gives the device back
- * whatever happens.
+ * Calls a function with the model of `--model` on the device and engine of `--device` and `--engine`, and releases the
+ * device afterwards.
  *
  * @param reason why only the CPU will do, if so
  */
@@ -26,7 +26,7 @@ export async function withModel(
   await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
 }
 
-/** The same on the CPU, for commands that look inside the model. */
+/** The same on the CPU, for commands that inspect the model. */
 export async function withHostModel(
   command: Command,
   terminal: Terminal,
@@ -40,7 +40,7 @@ export async function withHostModel(
   await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
 }
 
-/** The model, once it is said what runs it. */
+/** Loads the model after reporting what runs it. */
 async function loaded<M extends RunningModel>(
   path: string,
   runtime: Runtime<M>,

@@ -40,7 +40,7 @@ describe('kv bench', () => {
       expect(events.map(({ turns }) => turns.length)).toEqual([2, 2]);
       for (const number of [...speed, ...events].flatMap(({ turns }) => turns.flatMap((turn) => Object.values(turn))))
         expect(number).toBeGreaterThan(0);
-      // the longest prompt and both steps behind it
+      // the longest prompt and both steps after it
       expect(memory.cache).toBe(layers * kvHeads * (80 + 2) * 4 * (2 * headDim + 1));
     }
   });

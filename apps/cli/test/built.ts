@@ -23,7 +23,7 @@ export function start(args: readonly string[], cwd: string): { child: ChildProce
   return { child, ended };
 }
 
-/** A worker of a queue beside what is done: it takes cells of the model `tiny` in its folder. */
+/** Runs a queue worker while `work` runs: it takes cells of the model `tiny` in its folder. */
 export async function beside(url: string, cwd: string, work: () => Promise<unknown>): Promise<Ran> {
   const { child, ended } = start(['worker', '--queue', url, '--model', 'tiny', '--lease', '1', ...ON], cwd);
   await work().finally(() => child.kill('SIGTERM'));

@@ -172,8 +172,8 @@ const LLAMA_1B = SHAPES['llama-3.2-1b'],
     [8192, 1024],
   ] as const;
 /**
- * They read keys once, or not at all, and few numbers for each query head beside; of 8,192 tokens two such reads are
- * few enough.
+ * They read keys once, or not at all, and additionally few numbers for each query head; of 8,192 tokens two such reads
+ * are few enough.
  */
 const HELD = [
     'streaming',
@@ -281,7 +281,7 @@ describe('at the shape of Llama-3.2-1B', () => {
     const of = (name: string): number =>
       all.get(4096)!.find((each) => each.name === name)!.device.select.operations /
       (LLAMA_1B.layers * LLAMA_1B.kvHeads);
-    expect(of('alpha') / loops(4096, 1024, 2 * 64 + 6)).toBeCloseTo(1, 2); // all else is small beside it
+    expect(of('alpha') / loops(4096, 1024, 2 * 64 + 6)).toBeCloseTo(1, 2); // all else is small compared with it
     expect(of('h2oJoint') / (4 * loops(4096, 3072, 5 * 64 + 5))).toBeCloseTo(1, 2);
   });
 });

@@ -13,7 +13,7 @@ async function paths(path: readonly string[] = []): Promise<readonly (readonly s
   return [path, ...(await Promise.all(names.map((name) => paths([...path, name])))).flat()];
 }
 const all = paths();
-/** Words in their order; a line of a shell goes on behind `\`. */
+/** Words in their order; a shell line continues after `\`. */
 const words = (text: string): readonly string[] => text.split(/\s+/).filter((word) => word !== '' && word !== '\\');
 
 const term = fc.stringMatching(/^[a-z][a-z-]{0,11}$/),

@@ -17,7 +17,7 @@ beforeAll(() => {
     '{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}',
   );
 });
-/** Tokens of the prompt of a run: the tiny model reads bytes, behind one that begins a text. */
+/** Tokens of the prompt of a run: the tiny model reads bytes, after one that begins a text. */
 const read = async (model: string, args: readonly string[], lines?: readonly string[]): Promise<number> => {
   const ran = await kv(['run', '--model', model, ...args, '--max-new-tokens', '1', '--json'], {
     cwd,

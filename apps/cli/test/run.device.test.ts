@@ -66,7 +66,7 @@ describe('--device', () => {
     );
   });
   it('webgpu says in one sentence what is not installed', async () => {
-    process.env['KV_GPU_MODELS'] = cwd; // they stand beside kv in a clone that has all
+    process.env['KV_GPU_MODELS'] = cwd; // they are next to kv in a clone that has all
     const { code, stdout, stderr } = await run('--device', 'webgpu');
     expect([code, stdout, stderr.trim()]).toEqual([
       2,

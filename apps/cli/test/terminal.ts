@@ -19,7 +19,7 @@ export interface Run {
   readonly signal?: AbortSignal;
   /** Characters of a line of the terminal to which stdout goes. */
   readonly columns?: number | undefined;
-  /** What is typed, a line a turn; nobody can type without. */
+  /** What is typed, a line a turn; without it there is no interactive input. */
   readonly lines?: readonly string[];
   /** The lines come together with the end of the input, as from a pipe. @defaultValue false */
   readonly piped?: boolean;

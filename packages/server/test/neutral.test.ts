@@ -31,7 +31,7 @@ async function answered(streamed: boolean): Promise<object> {
 }
 
 const citation = { type: 'url_citation', url_citation: { url: 'a', title: 'b', start_index: 0, end_index: 1 } };
-/** What messages of the protocol have beside role and content, where no tool was called. */
+/** Fields that messages of the protocol have in addition to role and content, if no tool was called. */
 const beside = fc.record(
   {
     refusal: fc.constantFrom(null, ''),

@@ -1,35 +1,35 @@
-/** What one run over a prompt came to. */
+/** Speed of one run over a prompt. */
 export interface Speed {
-  /** Tokens a second up to the first generated token. */
+  /** Tokens per second up to the first generated token. */
   readonly prefill: number;
-  /** Tokens a second behind it. */
+  /** Tokens per second after it. */
   readonly decode: number;
 }
 
-/** One event of a policy. */
+/** Cost of one event of a policy. */
 interface EventCost {
   readonly ms: number;
-  /** Of the prefill without it. */
+  /** Share of the prefill's time without the event. */
   readonly share: number;
 }
 
-/** What an engine came to, turn by turn. */
+/** Measurements of an engine, one per turn. */
 export interface EngineTimes {
   readonly name: string;
-  /** What the engine calls itself. */
+  /** Name of the engine, as it reports it. */
   readonly engine: string;
   readonly speed: readonly { readonly tokens: number; readonly turns: readonly Speed[] }[];
-  /** Of the first length. */
+  /** Costs of events at the first length. */
   readonly events: readonly { readonly policy: string; readonly turns: readonly EventCost[] }[];
   readonly memory: {
-    /** Most bytes of caches and what is beside them at the longest length; unknown of the peer. */
+    /** Peak bytes of caches and policy state at the longest length; unknown for the peer. */
     readonly cache?: number;
-    /** Bytes by which the process grew. */
+    /** Growth of the process in bytes. */
     readonly process: number;
   };
 }
 
-/** What every engine is asked. */
+/** The measurements to make on every engine. */
 export interface BenchJob {
   /** Prompts, shortest first. */
   readonly prompts: readonly (readonly number[])[];
@@ -39,16 +39,16 @@ export interface BenchJob {
   readonly signal: AbortSignal;
 }
 
-/** Tokens of a block in prefill, of every engine. */
+/** Tokens per prefill block, the same for every engine. */
 export const BLOCK = 512;
 
-/** Speed of a run that began at `start` and gave tokens at these times. */
+/** Returns the speed of a run that began at `start` and produced tokens at the times `at`. */
 export const speedOf = (tokens: number, start: number, at: readonly number[]): Speed => ({
   prefill: (1000 * tokens) / (at[0] - start),
   decode: (1000 * (at.length - 1)) / (at[at.length - 1] - at[0]),
 });
 
-/** Every prompt, turn after turn, once a short run warmed the engine up; nothing further once it is aborted. */
+/** Measures every prompt in every turn after a short warm-up run; stops once aborted. */
 export async function speeds(
   { prompts, turns, signal }: BenchJob,
   run: (ids: readonly number[]) => Promise<Speed>,

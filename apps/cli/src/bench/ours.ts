@@ -12,7 +12,7 @@ export interface EventRun {
   readonly budget: Budget;
 }
 
-/** An engine of this project. Nothing for one that turns out to be one of those in `known`. */
+/** Measures an engine of this project. Undefined if it resolves to an engine in `known`. */
 export async function measureOurs(
   choice: EngineChoice,
   path: string,

@@ -9,7 +9,7 @@ import type { BenchJob, EngineTimes } from './measured.ts';
 
 export const PEER = 'node-llama-cpp';
 
-/** What is used of node-llama-cpp, which this package does not install. */
+/** The used part of node-llama-cpp, which this package does not install. */
 interface Sequence {
   evaluate(ids: readonly number[], options: { readonly temperature: number }): AsyncIterable<number>;
   dispose(): void;
@@ -28,7 +28,7 @@ interface Peer {
   getLlama(options: { readonly gpu: false; readonly build: 'never'; readonly logLevel: 'error' }): Promise<Llama>;
 }
 
-/** The folder of the peer: below `--peer`, else as packages are found from the working folder. */
+/** Returns the folder of the peer: below `--peer`, else resolved from the working folder. */
 export function findPeer(cwd: string, folder: string | undefined): string | undefined {
   const found = installedFolder(PEER, folder === undefined ? cwd : resolve(cwd, folder));
   if (folder !== undefined && found === undefined)
@@ -36,7 +36,7 @@ export function findPeer(cwd: string, folder: string | undefined): string | unde
   return found;
 }
 
-/** node-llama-cpp on the CPU, over the same file and prompts. */
+/** Measures node-llama-cpp on the CPU with the same file and prompts. */
 export async function measurePeer(folder: string, modelPath: string, job: BenchJob): Promise<EngineTimes> {
   const entry = join(folder, 'dist/index.js');
   if (!existsSync(entry)) throw new KvError('--peer', `expected ${PEER} with ${entry}, got a package without`);

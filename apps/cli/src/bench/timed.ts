@@ -2,7 +2,7 @@ import { generate } from '@kv/models';
 import type { GenerateResult, Model } from '@kv/models';
 import { speedOf, type Speed } from './measured.ts';
 
-/** Reads a prompt and generates `steps` tokens behind the first, which ends the prefill. @throws once it is aborted */
+/** Prefills a prompt, which ends with the first token, and generates `steps` more. @throws once aborted */
 export async function timeRun(
   model: Model,
   ids: readonly number[],

@@ -7,25 +7,25 @@ import type { ChatTurns } from './turns.ts';
 
 interface ConversationOptions extends Pick<DecodeOptions, 'maxNewTokens' | 'temperature' | 'topP' | 'seed'> {
   readonly policy: Policy;
-  /** Slots per layer and KV head after every turn; absent where nothing evicts. */
+  /** Slots per layer and KV head after every turn; absent if the policy evicts nothing. */
   readonly budget: number | undefined;
-  /** Tokens of a turn that are fed between events. */
+  /** Tokens of a turn fed between two events. */
   readonly block: number;
-  /** An event every so many generated tokens. */
+  /** Generated tokens between two events. */
   readonly every: number | undefined;
 }
 
-/** Called while a turn is read, with tokens so far and all. */
+/** Called while a turn is fed, with the tokens fed so far and their total. */
 type OnRead = (fed: number, of: number) => void;
-/** Tokens that are read at once where no eviction stands between them. */
+/** Tokens fed at once if no event runs between them. */
 const PART = 256;
 
-/** A conversation over one cache. */
+/** A conversation on one cache. */
 export interface Conversation {
   readonly sequence: Sequence;
   /**
-   * Feeds a turn, tells how far that is, and writes the answer as it comes. @throws KvError, with the conversation as it was, if the turn has
-   * no room in the model's context.
+   * Feeds a turn, reports progress, and writes the answer as it is generated. @throws KvError, with the conversation
+   * unchanged, if the turn does not fit the model's context.
    */
   say(said: string, write: (text: string) => void, signal: AbortSignal, onRead?: OnRead): Promise<Finish>;
   save(file: string, cwd: string): Promise<void>;
@@ -36,7 +36,7 @@ export function createConversation(
   turns: ChatTurns,
   { policy, budget, block, every, ...sampling }: ConversationOptions,
 ): Conversation {
-  /** Generated, and not fed yet. */
+  /** Tokens generated but not fed yet. */
   let pending: readonly number[] = [];
   const textSoFar = (): string => {
     const decoder = sequence.tokens.decoder();
@@ -87,7 +87,10 @@ export function createConversation(
       await evict();
       return finish;
 
-      /** An answer does not end before it begins: what stops it in front of its first word is fed, and it goes on. */
+      /**
+       * Whether to go on after a stop before the first word: an answer must not end before it begins, so the stop text
+       * is fed.
+       */
       async function goesOn(): Promise<boolean> {
         const goes = blank && finish === 'stop' && made.length < maxNewTokens && sequence.fits(pending.length + 1);
         if (goes) await sequence.append(pending);

@@ -1,6 +1,6 @@
 import type { Sequence } from '@kv/models';
 
-/** The conversation with what its policy has dropped marked, and the numbers under it. */
+/** Renders the conversation with dropped text marked, followed by the counts. */
 export function droppedText(sequence: Pick<Sequence, 'tokens' | 'kept'>, mark: (text: string) => string): string {
   const { text, offsets } = sequence.tokens,
     shares = heldShares(sequence.kept(), offsets.length);
@@ -13,7 +13,7 @@ export function droppedText(sequence: Pick<Sequence, 'tokens' | 'kept'>, mark: (
     run = '';
   };
   for (const [i, [from, to]] of offsets.entries()) {
-    // Tokens that share a character: the first of them shows it.
+    // Of tokens that share a character, the first shows it.
     const piece = text.slice(Math.max(from, end), to);
     end = Math.max(end, to);
     if (piece === '') continue;
@@ -30,7 +30,7 @@ export function droppedText(sequence: Pick<Sequence, 'tokens' | 'kept'>, mark: (
   return `${out}\n${shares.length} tokens: ${percent(half)} are still held by half of the layers and KV heads or more, ${percent(none)} by none; a token is held by ${percent(shares.reduce((a, b) => a + b, 0))} of them on average\n`;
 }
 
-/** Share of the layers and KV heads that still hold each token. */
+/** Returns, for each token, the share of layers and KV heads that still hold it. */
 export function heldShares(kept: readonly (readonly (readonly number[])[])[], tokens: number): readonly number[] {
   const rows = kept.flat(),
     counts = new Array<number>(tokens).fill(0);

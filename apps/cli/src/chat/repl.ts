@@ -15,8 +15,8 @@ const HELP = `/dropped     the conversation, with what the policy has dropped ma
 `;
 
 /**
- * Reads turns line by line until the input ends, /quit or Ctrl-C; a first Ctrl-C during an answer ends the answer
- * alone.
+ * Reads turns line by line until the input ends, /quit or Ctrl-C; the first Ctrl-C during an answer ends only the
+ * answer.
  */
 export async function repl(
   conversation: Conversation,
@@ -32,7 +32,7 @@ export async function repl(
     last = -Infinity,
     left = false,
     ended = false;
-  /** Lines that were read ahead are not taken up any more. */
+  /** Discards lines that were read ahead. */
   const leave = (): void => {
     left = true;
     lines.close();
@@ -48,7 +48,7 @@ export async function repl(
     return true;
   });
   lines.on('close', () => {
-    ended = true; // lines that came before are still read
+    ended = true; // lines already received are still processed
   });
   lines.on('SIGINT', () => input.interrupt());
   signal.addEventListener('abort', leave, { once: true });
@@ -70,7 +70,7 @@ export async function repl(
     lines.close();
   }
 
-  /** One turn; what is wrong with it is one sentence, and the conversation goes on. */
+  /** Runs one turn; an error is printed as one sentence, and the conversation goes on. */
   async function answer(line: string, { say, sequence }: Conversation, abort: AbortSignal): Promise<void> {
     const started = performance.now(),
       before = sequence.counts.steps;
@@ -103,7 +103,7 @@ export async function repl(
   }
 }
 
-/** Keys and values of what is held, and apart from them what a policy remembers beside. */
+/** Describes the bytes of held keys and values, and separately those of the policy's state. */
 function heldText({ ledger }: Conversation['sequence']): string {
   const { live } = ledger.entry('cache'),
     beside = ledger.live - live;

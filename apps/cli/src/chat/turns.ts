@@ -2,17 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { KvError } from '@kv/core';
 import { renderedAfter, renderedIds, type ChatTemplate, type Tokenizer } from '@kv/models';
 
-/** How what a person says becomes tokens, and where an answer ends. */
+/** Converts turns to tokens, and defines where an answer ends. */
 export interface ChatTurns {
-  /** The tokens of one turn; `before` is the text so far, empty at the start. */
+  /** Returns the tokens of one turn; `before` is the text so far, empty at the start. */
   turn(said: string, before: string): readonly number[];
   /** Text that ends an answer. */
   readonly stop: readonly string[];
 }
 
 /**
- * For models without a chat template: every turn is a line that the model goes on writing, the answer ends with the
- * line, and a system text stands in lines before all turns.
+ * Turns for models without a chat template: each is a line that the model continues, its answer ends with the line, and
+ * a system text precedes all turns in lines of its own.
  */
 export function lineTurns(tokenizer: Tokenizer, system: string | undefined): ChatTurns {
   return {
@@ -27,8 +27,8 @@ export function lineTurns(tokenizer: Tokenizer, system: string | undefined): Cha
 }
 
 /**
- * For models with a chat template. What follows an earlier answer does not depend on what was said before, so only that
- * part is rendered and fed. What a person writes stays text: nobody ends their own turn or begins another's.
+ * Turns for models with a chat template. What follows an earlier answer does not depend on it, so only that part is
+ * rendered and fed. The user's text stays text: it cannot end a turn or begin another.
  */
 export function templateTurns(tokenizer: Tokenizer, template: ChatTemplate, system: string | undefined): ChatTurns {
   const start = system === undefined ? [] : [{ role: 'system', content: system }];
@@ -36,7 +36,7 @@ export function templateTurns(tokenizer: Tokenizer, template: ChatTemplate, syst
     turn(said, before) {
       const user = { role: 'user', content: said };
       if (before === '') return renderedIds(tokenizer, template.render([...start, user]));
-      // Stands for an answer that is in the cache already; no person can write it.
+      // Placeholder for an answer that is in the cache already; no user can guess it.
       const answer = randomUUID(),
         earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: answer }],
         rest = renderedAfter(template.render([...earlier, user]), answer);

@@ -27,7 +27,7 @@ type Name = (typeof ENGINES)[number];
 
 /** Policies whose event is measured. */
 const POLICIES = ['knorm', 'h2o', 'tova', 'snapkv', 'taFast', 'snapkvCaote', 'attendedSentences'];
-/** Lengths of prompts, as far as the model's context has room. */
+/** Lengths of prompts, if they fit the model's context. */
 const LENGTHS = [1024, 4096];
 
 interface BenchOptions extends PolicyFlags {
@@ -42,13 +42,13 @@ interface BenchOptions extends PolicyFlags {
   readonly json?: true;
 }
 
-/** An engine that was left out, and why. */
+/** An engine that was skipped, and why. */
 interface Skipped {
   readonly name: Name;
   readonly why: string;
 }
 
-/** `kv bench`: what each engine that is installed here takes over a model. */
+/** `kv bench`: speed and memory of each installed engine on a model. */
 export const benchCommand = (terminal: Terminal): Command =>
   withExamples(
     policiesOption(
@@ -133,7 +133,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
   );
 }
 
-/** Why an engine cannot run here, where it cannot. */
+/** Returns why an engine cannot run here, or undefined. */
 async function missing(name: Name, path: string, peer: string | undefined, cwd: string): Promise<string | undefined> {
   if (name === 'webgpu' && !(await hasGpu(cwd))) return 'no @kv/engine-webgpu, or no hardware adapter';
   if (name === 'onnx') return withoutOnnx(cwd);
@@ -142,7 +142,7 @@ async function missing(name: Name, path: string, peer: string | undefined, cwd: 
   return checkpointPath(path).endsWith('.gguf') ? undefined : 'reads .gguf files alone';
 }
 
-/** Prompts of the lengths asked for, shortest first. */
+/** Returns prompts of the requested lengths, shortest first. */
 async function prompts(
   path: string,
   { tokens, decode, text }: BenchOptions,
@@ -169,7 +169,7 @@ async function prompts(
 const WORDS =
   'the river was wide and a boy told his old friend that rain would come before they saw any light again'.split(' ');
 
-/** At least so many tokens of sentences: every word is one at least. */
+/** Returns sentences of at least `tokens` tokens: every word is at least one. */
 function sentences(tokens: number): string {
   const out: string[] = [];
   let state = 1;
@@ -180,7 +180,7 @@ function sentences(tokens: number): string {
   return out.join(' ');
 }
 
-/** The middle of some numbers, and between what they lie. */
+/** Formats the median of some numbers, and their range. */
 function spread(numbers: readonly number[], digits: number): string {
   const all = numbers.toSorted((a, b) => a - b),
     [least, middle, most] = [all[0], all[Math.floor(all.length / 2)], all[all.length - 1]];

@@ -21,7 +21,7 @@ interface CalibrateOptions {
   readonly out?: string;
 }
 
-/** `kv calibrate`: the constants of design-time bounds, fitted on a text. */
+/** `kv calibrate`: fits the constants of design-time bounds on a text. */
 export const calibrateCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('calibrate')

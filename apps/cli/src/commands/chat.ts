@@ -23,7 +23,7 @@ import { withModel } from '../with-model.ts';
 
 const { GENERATE } = schemas;
 
-/** Flags of `kv chat`, but for those of the machine. */
+/** Flags of `kv chat`, except those of the machine. */
 export const CHAT = {
   policy: maybe(text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."), 'full'),
   budget: {
@@ -138,10 +138,13 @@ async function opened(
   const sequence = await loadCache(model, resolve(cwd, load), {
     policy: (label) => (policy ??= policyOfCache(load, label)),
   });
-  return { sequence, policy: policy! }; // loadCache asked for it
+  return { sequence, policy: policy! }; // required by loadCache
 }
 
-/** What a saved conversation may name. @throws KvError about the file for what only a person may name */
+/**
+ * Returns the policy of a saved conversation. @throws KvError about the file for a policy that only the command line
+ * may name
+ */
 function policyOfCache(file: string, label: string): Policy {
   try {
     return policyOfFile(label);
@@ -154,17 +157,20 @@ function policyOfCache(file: string, label: string): Policy {
   }
 }
 
-/** In the words that the model was trained on, if its checkpoint says which. */
+/** Returns turns in the model's chat template, if its checkpoint has one. */
 function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined): ChatTurns {
   const render = chatTemplate?.();
   return render ? templateTurns(tokenizer, render, system) : lineTurns(tokenizer, system);
 }
 
-/** Tokens between two evictions that leave a long answer room beside the budget. */
+/**
+ * Returns the default number of tokens between two evictions: half of the context outside the budget, so that long
+ * answers have room.
+ */
 const roomy = (budget: number | undefined, context: number): number | undefined =>
   budget === undefined ? undefined : Math.max(1, Math.floor((context - budget) / 2));
 
-/** The budget, if the policy evicts and can keep it. */
+/** Returns the budget in slots if the policy evicts. @throws KvError for a budget that it cannot keep */
 function slots(
   policy: Policy,
   asked: Budget | undefined,
@@ -172,7 +178,7 @@ function slots(
 ): number | undefined {
   const compiled = compile(policy);
   if (!compiled.evicts) return undefined;
-  // room for turns is kept beside it, so a policy that finds its own size needs one too
+  // turns need room in addition to the budget, so a policy that chooses its own size needs one too
   expectBudget({ ...compiled, sizes: false }, asked, '--budget');
   const { slots: budget } = allowanceOf(compiled, asked!, maxPositions, '--budget');
   if (budget >= maxPositions)

@@ -5,7 +5,7 @@ import { withExamples } from '../help.ts';
 import { oneOf } from '../option-values.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** `kv completion`: what a shell sources to complete commands, options and names of policies. */
+/** `kv completion`: prints a script for a shell to complete commands, options and names of policies. */
 export const completionCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('completion')

@@ -20,26 +20,26 @@ import { installedPieces, versionOf } from '../policy/installed.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** How a person asks for each engine. */
+/** The flags that select each engine. */
 const ENGINES: readonly (readonly [flag: string, choice: EngineChoice])[] = [
   ['--engine fast', 'fast'],
   ['--engine f32', 'f32'],
   ['--engine onnx', 'onnx'],
   ['--device webgpu', 'webgpu'],
 ];
-/** What kv takes where it is installed, and what it is for. */
+/** Optional packages, and what each is for. */
 const BESIDE: readonly (readonly [name: string, gain: string])[] = [
   ['onnxruntime-node', '--engine onnx'],
   ['@kv/engine-webgpu', '--device webgpu'],
   ['webgpu', '--device webgpu in Node'],
 ];
 
-/** Where a clone's tools put models. */
+/** Folder in which a clone's tools put models. */
 const HERE = '.kv/models';
 
 interface Engine extends Partial<DoctorSpeed> {
   readonly flag: string;
-  /** What runs; a sentence where nothing does. */
+  /** The engine, or a sentence on why there is none. */
   readonly engine: string;
 }
 interface Findings {
@@ -48,14 +48,14 @@ interface Findings {
   readonly engines: readonly Engine[];
   readonly adapter: Awaited<ReturnType<typeof adapterOf>>;
   readonly models: Awaited<ReturnType<typeof cachedModels>>;
-  /** Of `.kv/models`, by path. */
+  /** Models in `.kv/models`, by path. */
   readonly here: Awaited<ReturnType<typeof modelsIn>>;
-  /** Versions by name; undefined where a package that kv would take is not here. */
+  /** Versions by name; undefined for an optional package that is not installed. */
   readonly packages: Readonly<Record<string, string | undefined>>;
   readonly failed: readonly string[];
 }
 
-/** `kv doctor`: what is here, and how fast it is. */
+/** `kv doctor`: what is installed, and how fast it is. */
 export const doctorCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('doctor')

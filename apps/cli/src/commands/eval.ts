@@ -168,7 +168,7 @@ async function evaluate(
   );
 }
 
-/** What folders are written to is made; a file that is there is written anew. */
+/** Writes files to a folder, which is created; existing files are replaced. */
 function writeFolders(files: readonly ResultFile[], folder: string, called: string): void {
   for (const { path, text } of files) {
     const [into, name] = [join(folder, path), join(called, path)];
@@ -179,7 +179,7 @@ function writeFolders(files: readonly ResultFile[], folder: string, called: stri
 
 type Bench = Awaited<ReturnType<typeof cellBench>>;
 type Sweep = ReturnType<typeof readSweep>;
-/** What one model of a sweep is asked. */
+/** The part of a sweep for one model. */
 interface Part {
   /** Its name in rows. */
   readonly model: string;
@@ -187,7 +187,7 @@ interface Part {
   readonly tasks: Awaited<ReturnType<typeof sweepTasks>>;
   readonly options: Pick<Parameters<Bench['answers']>[1], 'tasks' | 'generating' | 'policies'>;
 }
-/** What every model of a sweep is asked. @throws KvError where one cannot be asked it */
+/** Returns the part of a sweep for every model. @throws KvError for a model that cannot be asked it */
 async function partsOf(sweep: Sweep, path: string, bench: Bench): Promise<readonly Part[]> {
   const parts: Part[] = [];
   for (const { name, model: source } of sweep.models.map(modelOf)) {
@@ -204,7 +204,7 @@ async function partsOf(sweep: Sweep, path: string, bench: Bench): Promise<readon
   return parts;
 }
 
-/** Answers as they may be shown: what kv made itself is no credential. */
+/** Redacts answers for a report, except values that kv generated itself, which are no credentials. */
 function reported(
   samples: readonly CellResult[],
   sweep: Sweep,
@@ -213,7 +213,7 @@ function reported(
 ): readonly CellResult[] {
   const texts = new Map(
     sweep.tasks.flatMap((task) =>
-      typeof task === 'string' // what is read has numbers for answers
+      typeof task === 'string' // texts that are read have numbers for answers
         ? tasks[task].map(({ id, context, question }) => [`${task}\n${id}`, context + question] as const)
         : [],
     ),
@@ -261,7 +261,7 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
     ];
   });
   const titles = [...head, ...(short ? ['shortfall'] : [])],
-    // what all rows say alike is said once
+    // a column with one value for all rows is printed once
     alike = [...titles.keys()].filter(
       (c) => ALIKE.has(titles[c]) && lines.length > 1 && lines.every((line) => line[c] === lines[0][c]),
     ),
@@ -275,17 +275,17 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
     above = alike.filter((c) => lines[0][c] !== '').map((c) => `${titles[c]} ${lines[0][c]}`);
   return above.length === 0 ? table : `${reflow(above.join(', '), lineWidth(stdout))}\n${table}`;
 }
-/** Columns that stand above the table where every row has the same. */
+/** Columns printed above the table if every row has the same value. */
 const ALIKE: ReadonlySet<string> = new Set(['model', 'task', 'unparsed', 'n', 'shortfall']);
 
-/** A sentence a declared contrast, and what its numbers are. */
+/** Describes each declared contrast in a sentence, and explains the numbers. */
 const contrastsText = (contrasts: readonly SweepContrast[]): string =>
   [
     ...contrasts.map((contrast) => plain(contrastText(contrast))),
     `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. ${screeningLegend} ${comparedLegend}`,
   ].join('\n');
 
-/** What is right, or the perplexity, and its interval. */
+/** Formats the accuracy or perplexity, and its interval. */
 function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly [string, string] {
   const { perplexity = undefined } = 'meanSlots' in row ? row : {},
     digits = (x: number): string => x.toPrecision(4);

@@ -26,7 +26,7 @@ interface ExplainOptions {
   readonly markdown?: true;
 }
 
-/** `kv explain`: what a policy will read, keep and cost. */
+/** `kv explain`: what a policy reads, keeps and costs. */
 export const explainCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('explain')
@@ -112,7 +112,7 @@ function sheet(p: Prediction, length: number, width: number): string {
   );
 }
 
-/** What score, selection and compaction take of prefill, and running sums of a token. */
+/** Describes what score, selection and compaction cost relative to prefill, and running sums relative to a token. */
 function gpuText({ score, select, compact, shares, sums }: Prediction['device']): string {
   const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`,
     dispatches = score.dispatches + select.dispatches + compact.dispatches;
@@ -125,7 +125,7 @@ function gpuText({ score, select, compact, shares, sums }: Prediction['device'])
     : `${event}; running sums of ${sums.rows} heads move ${percent(sums.waits)} of the bytes of keys and values a token, ${percent(sums.follows)} where an eviction follows each`;
 }
 
-/** One number if all heads are alike, else one a layer. */
+/** Formats one number if all heads have the same budget, else one per layer. */
 function slotsText(budgets: Prediction['budgets'], length: number): string {
   const all = new Set(budgets.flat());
   if (all.size === 1) return `${[...all][0]} of ${length} in every layer and KV head`;

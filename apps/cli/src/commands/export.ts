@@ -15,7 +15,7 @@ interface ExportOptions {
   readonly positions: 'ids' | 'mask';
 }
 
-/** `kv export --onnx`: a checkpoint as transformers.js loads it. */
+/** `kv export --onnx`: converts a checkpoint to what transformers.js loads. */
 export const exportCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('export')

@@ -129,14 +129,14 @@ export const needleCommand = (terminal: Terminal): Command => {
   }
 };
 
-/** How many prompts there were, where `each` of them stood at every depth. */
+/** Describes the number of prompts, `each` at every depth. */
 function promptsText(each: number, depths: number): string {
   const all = each * depths;
   if (depths === 1) return all === 1 ? '1 prompt' : `${all} prompts`;
   return `${all} prompts, ${each} at each of ${depths} depths,`;
 }
 
-/** The rows as a table for a terminal of this width, one block a mode, and what its columns say. */
+/** Formats the rows as a table of this width, one block per mode, and explains its columns. */
 export function needleText({ settings, rows }: NeedleTable, width: number): string {
   const head = needleColumns.map(([title]) => pc.dim(title)),
     right = new Set(head.keys());
@@ -160,7 +160,7 @@ function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {
   });
 }
 
-/** A sentence for every way that cannot be, whatever the mode. */
+/** Returns a sentence for every policy and budget that cannot run, whatever the mode. */
 const unfit = (rows: readonly NeedleRow[]): readonly string[] => [
   ...new Set(
     rows.flatMap(({ policy, way: { forced, budget } }) =>

@@ -9,7 +9,7 @@ import type { InstalledPieces } from '../policy/installed.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** `kv pieces`: everything that is installed. */
+/** `kv pieces`: lists all installed pieces and methods. */
 export const piecesCommand = (terminal: Terminal): Command =>
   withExamples(
     new Command('pieces')
@@ -53,7 +53,7 @@ export const piecesCommand = (terminal: Terminal): Command =>
 
 const has = (name: string, part: string): boolean => name.toLowerCase().includes(part.toLowerCase());
 
-/** Those of a kind. @throws KvError for a kind that there is none of */
+/** Returns the entries of a kind. @throws KvError for an unknown kind */
 function ofKind(all: readonly RegistryEntry[], kind: string | undefined): readonly RegistryEntry[] {
   const found = all.filter(({ factory }) => kind === undefined || factory.description.kind === kind);
   if (found.length > 0) return found;
@@ -61,7 +61,7 @@ function ofKind(all: readonly RegistryEntry[], kind: string | undefined): readon
   throw new KvError('--kind', `must be ${kinds.join(', ')}, got ${JSON.stringify(kind)}`);
 }
 
-/** Everything of a name: a method may stand beside a piece. @throws KvError for a name that there is not */
+/** Returns the entries of a name, of which a method and a piece may share one. @throws KvError for an unknown name */
 function named({ known }: InstalledPieces, name: string, among: readonly RegistryEntry[]): readonly RegistryEntry[] {
   const { description } = lookUp(known, name, true),
     found = among.filter(
@@ -99,7 +99,7 @@ const record = ({ factory: { description }, package: from }: RegistryEntry, { ve
     ),
   };
 };
-/** A default as text writes it. */
+/** Returns a default as policy texts write it. */
 const standard = ({ default: value, as }: Option<unknown>): unknown =>
   as ?? (typeof value === 'object' && value !== null && 'label' in value ? value.label : value);
 

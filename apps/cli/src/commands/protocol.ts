@@ -45,7 +45,7 @@ interface Flags {
   readonly json?: true;
 }
 
-/** `kv protocol`: a weight chosen on one part of the problems and confirmed, once, on the other. */
+/** `kv protocol`: chooses a weight on one part of the problems and confirms it, once, on the other. */
 export const protocolCommand = (terminal: Terminal): Command => {
   const { cwd, stdout, stderr } = terminal,
     json = ['--json', 'print JSON'] as const,
@@ -125,7 +125,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
     const bench = await cellBench(command, terminal),
       found = new Map<string, ReturnType<typeof bench.subject>>();
     const subject = (name: string): ReturnType<typeof bench.subject> => {
-      const source = plan.models.find((one) => one.name === name)!.model, // of the plan
+      const source = plan.models.find((one) => one.name === name)!.model, // the plan has it
         known = found.get(name) ?? bench.subject(source);
       found.set(name, known);
       return known;
@@ -196,18 +196,18 @@ function probeText({ ids, of, probes, models, lambda, gains, cells }: ProbeOutco
   return `${table(stdout, ['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${asked}: ${means}\n${chosen}\n${probes > 1 ? `probe ${probes} of these problems\n` : ''}${screeningText(ids)}\n${modelsText(models)}\n`;
 }
 
-/** Which weights were asked, whatever they are called. */
+/** Describes the models by their weights, whatever their names. */
 const modelsText = (models: readonly PlanModel[]): string =>
   models.map(({ name, weights, engine }) => `${plain(name)}: weights ${weights} on ${engine}`).join('\n');
 
-/** Ids to choose on are a screening, however many. */
+/** Dev ids are a screening, however many. */
 const screeningText = (n: number): string => `screening, n = ${n} (ids to choose on give no verdict)`;
 
-/** How good so many problems are. */
+/** Describes the evidence level of `n` problems. */
 const standingText = (n: number): string =>
   `${standing(n)}, n = ${n}${standing(n) === 'screening' ? ` (a verdict takes ${VERDICT})` : ''}`;
 
-/** By which rule one of several was chosen, if it was. */
+/** Describes how a tie between weights was broken, if there was one. */
 function tieText(gains: ProbeOutcome['gains']): string {
   const tied = tiedLambdas(gains);
   if (tied.length < 2) return '';

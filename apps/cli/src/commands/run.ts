@@ -30,7 +30,7 @@ import { withModel } from '../with-model.ts';
 
 const { GENERATE } = schemas;
 
-/** Flags of `kv run`, but for those of the machine. */
+/** Flags of `kv run`, except those of the machine. */
 export const RUN = {
   prompt: maybe(text('', 'text', 'The prompt, also as an argument.')),
   promptFile: maybe(
@@ -71,11 +71,11 @@ export const RUN = {
 };
 type RunOptions = ResolvedOptions<typeof RUN> & { readonly model: string };
 
-/** What a prompt comes from. */
+/** Sources of a prompt, for errors. */
 const PROMPT =
   "a prompt in quotes (kv run 'TEXT'), standard input, --prompt, --prompt-file, --prompt-ids, --document and --load-cache";
 
-/** `kv run`: an answer over a cache kept at a budget, or several over one document's. */
+/** `kv run`: answers a prompt with the cache kept within a budget, or several questions about one document. */
 export const runCommand = (terminal: Terminal): Command =>
   withExamples(
     withFlags(
@@ -204,7 +204,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   });
 }
 
-/** The text of a file of constants. @throws KvError for one that says that it is of another model */
+/** Checks a file of constants and returns its text. @throws KvError if it names another model */
 function boundTo(model: Model, text: string): string {
   const of = /"model": "([0-9a-f]{64})"/.exec(text)?.[1];
   if (of !== undefined) expectNamed('--constants', model, of, `constants of ${model.name}`, 'those');
@@ -227,7 +227,7 @@ const asJson = (
   ...(logits && { logits: logits.map((row) => Array.from(row)) }),
 });
 
-/** Whether the run is about a document, and its options go together. */
+/** Whether the run is about a document; checks that its options go together. */
 function documentGiven({
   document,
   loadCache,

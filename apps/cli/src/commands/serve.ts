@@ -20,7 +20,7 @@ import { on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
-/** Flags of `kv serve`, but for those of the machine. */
+/** Flags of `kv serve`, except those of the machine. */
 export const SERVE = {
   name: { ...maybe(SERVER.name), required: false, otherwise: 'the last part of --model, without .gguf' },
   policy: text('full', 'a policy', "What caches go by unless a request says otherwise, as for 'kv run'."),
@@ -47,7 +47,7 @@ export const SERVE = {
 };
 type ServeOptions = ResolvedOptions<typeof SERVE> & { readonly model: string };
 
-/** `kv serve`: a server with the OpenAI protocol. `onStop` is called when a signal is its ordinary end. */
+/** `kv serve`: a server with the OpenAI protocol. Calls `onStop` when a signal stops it as intended. */
 export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
   withExamples(
     withFlags(
@@ -88,7 +88,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
 
 type Resolved = Pick<Parameters<typeof createServer>[0], 'policy' | 'keys' | 'registry'>;
 
-/** Until a signal. */
+/** Serves until a signal. */
 async function listen(
   model: Model,
   options: ServeOptions,

@@ -24,7 +24,7 @@ import { RUN } from './run.ts';
 
 const { GENERATE } = schemas;
 
-/** Flags of `kv trace`, but for those of the machine. */
+/** Flags of `kv trace`, except those of the machine. */
 export const TRACE = {
   prompt: RUN.prompt,
   promptFile: RUN.promptFile,
@@ -40,10 +40,10 @@ export const TRACE = {
 };
 type Flags = ResolvedOptions<typeof TRACE>;
 
-/** What a prompt comes from. */
+/** Sources of a prompt, for errors. */
 const PROMPT = "a prompt in quotes (kv trace 'TEXT'), standard input, --prompt and --prompt-file";
 
-/** `kv trace`: what every step of every eviction scored, masked and kept, and why a token left. */
+/** `kv trace`: records what every step of every eviction scored, masked and kept, and why a token was dropped. */
 export const traceCommand = (terminal: Terminal): Command =>
   withExamples(
     withFlags(

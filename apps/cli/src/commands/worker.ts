@@ -25,7 +25,9 @@ interface Flags {
   readonly lease: number;
 }
 
-/** `kv worker`: one of many machines that answer the cells of a queue. `onStop`: a signal is its ordinary end. */
+/**
+ * `kv worker`: one of many machines that answer the cells of a queue. Calls `onStop` when a signal stops it as intended.
+ */
 export const workerCommand = (terminal: Terminal, onStop: () => void): Command =>
   withExamples(
     new Command('worker')
@@ -64,7 +66,7 @@ export const workerCommand = (terminal: Terminal, onStop: () => void): Command =
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', 'asks them, and keeps what comes once'],
   );
 
-/** Answers the cells of one model until the signal. */
+/** Answers the cells of one model until the signal aborts. */
 async function answer(
   model: string,
   { queue: url, pieces = [], lease }: Flags,
@@ -76,7 +78,7 @@ async function answer(
     known = await catalogueWith(pieces, cwd),
     { path, subject } = await subjectOf(model, machine, terminal),
     { start, size } = here({ path, cwd, pieces }, machine);
-  // read now: what is built while this runs is another's code
+  // read at the start: a build during the run is other code
   packagesCode(new Set([...known.values()].flatMap((held) => held.map((entry) => entry.package))), cwd, machine.engine);
   type Runner = ReturnType<typeof begin>;
   const begin = () => start<CellJob, object>({ kind: 'cell jobs' }),

@@ -2,7 +2,7 @@ import type { Model } from '@kv/models';
 import { BLOCK, type Speed as Rates } from '../bench/measured.ts';
 import { timeRun } from '../bench/timed.ts';
 
-/** Tokens a second, of a prompt of `promptTokens` and of what follows it. */
+/** Tokens per second, for a prompt of `promptTokens` and for decoding after it. */
 export interface DoctorSpeed extends Rates {
   readonly promptTokens: number;
 }
@@ -10,10 +10,10 @@ export interface DoctorSpeed extends Rates {
 const PROMPT = 256;
 const ANSWER = 32;
 const RUNS = 3;
-/** Milliseconds after which a slow engine is not asked again. */
+/** Milliseconds after which a slow engine is not run again. */
 const ENOUGH = 1500;
 
-/** The best of a few runs: what else a machine does makes it slower, never faster. */
+/** Returns the best of a few runs: other load on a machine only makes it slower. */
 export async function bestSpeed(model: Model, signal: AbortSignal): Promise<DoctorSpeed> {
   const { tokenizer, config } = model,
     text = tokenizer.encode('The boys walked on in silence, and the river was wide. ').ids,

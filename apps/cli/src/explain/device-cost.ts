@@ -7,37 +7,37 @@ import { watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { providedZeros } from './provided.ts';
 
-/** What a policy costs on a GPU beside what the model costs. */
+/** Costs of a policy on a GPU, in addition to the model's. */
 export interface DeviceCost {
   readonly prefill: DispatchCost;
-  /** Signals that the event reads: attention of a window of queries, sums. */
+  /** Computing the signals that the event reads: attention of a window of queries, sums. */
   readonly score: DispatchCost;
-  /** Scores to kept slots. */
+  /** From scores to kept slots. */
   readonly select: DispatchCost;
   readonly compact: DispatchCost;
-  /** What score, select and compact take of prefill: of its operations, of its bytes, and of its time on `ADAPTER`. */
+  /** Costs of score, select and compact relative to prefill: its operations, its bytes, and its time on `ADAPTER`. */
   readonly shares: { readonly operations: number; readonly bytes: number; readonly time: number };
   readonly sums: SumsShare | undefined;
 }
 
-/** Bytes that running sums cost a decoded token, as shares of the bytes of keys and values that it reads. */
+/** Bytes that running sums cost a decoded token, relative to the bytes of keys and values that it reads. */
 interface SumsShare {
-  /** Rows of the sums: one a query head, or one a KV head. */
+  /** Rows of the sums: one per query head, or one per KV head. */
   readonly rows: number;
-  /** Of a token that waits for the attention of the next. */
+  /** For a token whose sums are updated with the next token's attention. */
   readonly waits: number;
-  /** Of a token that an event follows at once, whose scores are stored between two kernels. */
+  /** For a token that is followed by an event, whose scores are stored between two kernels. */
   readonly follows: number;
 }
 
-/** An adapter that time is estimated for: operations a second in f32, bytes a second, seconds a dispatch. */
+/** The adapter for which time is estimated: f32 operations per second, bytes per second, seconds per dispatch. */
 const ADAPTER = { operations: 1e13, bytes: 5e11, dispatch: 5e-6 } as const;
 const NONE: DispatchCost = { dispatches: 0, bytes: 0, operations: 0 };
 
 const seconds = ({ operations, bytes, dispatches }: DispatchCost): number =>
   Math.max(operations / ADAPTER.operations, bytes / ADAPTER.bytes) + dispatches * ADAPTER.dispatch;
 
-/** Rows of the running sums that a layer keeps for these signals: 0 where none reads them. */
+/** Returns the rows of running sums that a layer keeps for these signals, 0 if none reads them. */
 export function keptSums(
   needs: readonly AnySignal[],
   { queryHeads, kvHeads }: Pick<ModelConfig, 'queryHeads' | 'kvHeads'>,
@@ -46,7 +46,7 @@ export function keptSums(
   return accumulated ? { query: queryHeads, kv: kvHeads }[accumulated] : 0;
 }
 
-/** What a policy is asked about on a prompt. */
+/** Input of a prediction. */
 interface Question {
   readonly length: number;
   readonly budget: number;
@@ -56,7 +56,7 @@ interface Question {
   readonly multiplyAdds: number;
 }
 
-/** What a device would record, and the operations of the event by name. */
+/** Records what a device would run, and the operations of the event by name. */
 export async function onDevice(
   policy: CompiledPolicy,
   config: ModelConfig,
@@ -88,7 +88,7 @@ async function sumsShare(
   const rows = keptSums(needs, config);
   if (rows === 0) return undefined;
   const { layers, kvHeads, headDim, maxPositions } = config,
-    // the sums of four tokens are counted, which need room behind the prompt
+    // the sums of four tokens are counted, which need room after the prompt
     n = Math.max(1, Math.min(length, maxPositions - 4)),
     { waits, follows } = await costs.sums(needs, n),
     held = 4 * 2 * layers * kvHeads * n * headDim;

@@ -10,17 +10,20 @@ import { fitColumns, reflow } from '../columns.ts';
 import { plannedCosts, predict, secondPass } from './predict.ts';
 import type { DeviceCost } from './device-cost.ts';
 
-/** What a policy looks at, by which its cost is judged. */
+/** What a policy reads, which determines its cost. */
 type Kind = 'no attention' | 'window' | 'sums' | 'pass';
 
-/** One policy's costs on a device. */
+/** Costs of one policy on a device. */
 export interface DeviceRow {
   readonly name: string;
   readonly kind: Kind;
   readonly device: DeviceCost;
 }
 
-/** A pass over the model or over all slots' attention, running sums, a window of queries, or none of these. */
+/**
+ * Classifies a policy: a pass over the model or over all slots' attention, running sums, a window of queries, or none
+ * of these.
+ */
 const kindOf = ({ needs }: CompiledPolicy, length: number): Kind =>
   needs.some(
     (signal) =>
@@ -36,14 +39,14 @@ const kindOf = ({ needs }: CompiledPolicy, length: number): Kind =>
         ? 'window'
         : 'no attention';
 
-/** Policies whose option says by which heads they sum. */
+/** Policies with an option for the heads that they sum over. */
 const SUMMED: ReadonlySet<string> = new Set(['h2o', 'observed']);
 /** Policies that read the queries of the whole prompt. */
 const WHOLE: ReadonlySet<string> = new Set(['compactor', 'noncausal']);
 
 /**
- * Every evicting policy of the catalogue, as it comes (non-causal attention with a window of the whole prompt), whose
- * forced slots fit into the budget; and those of running sums with sums by KV head.
+ * Returns a row for every evicting policy of the catalogue with default options (non-causal attention with a window of
+ * the whole prompt) whose forced slots fit the budget; policies with running sums also with sums per KV head.
  */
 export async function deviceRows(config: ModelConfig, length: number, budget: Budget): Promise<readonly DeviceRow[]> {
   const asked = policyNames.flatMap((name): (readonly [string, Policy])[] => [
@@ -63,7 +66,7 @@ export async function deviceRows(config: ModelConfig, length: number, budget: Bu
 
 const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`;
 
-/** Titles, and a row of cells a policy. */
+/** Returns titles, and a row of cells per policy. */
 const deviceCells = (rows: readonly DeviceRow[], layers: number): readonly (readonly string[])[] => [
   [
     'policy',
@@ -92,7 +95,7 @@ const deviceCells = (rows: readonly DeviceRow[], layers: number): readonly (read
   }),
 ];
 
-/** The same for a terminal, narrower, with what its columns are in words. */
+/** Formats the rows for a terminal of this width, and explains the columns. */
 export function deviceText(rows: readonly DeviceRow[], layers: number, width: number): string {
   const [, ...body] = deviceCells(rows, layers),
     short = (share: string): string => (Number.parseFloat(share) < 0.01 ? '< .01 %' : share),
@@ -110,7 +113,7 @@ export function deviceText(rows: readonly DeviceRow[], layers: number, width: nu
   return `${fitColumns([titles.map(pc.dim), ...cells], new Set([2, 3, 4, 5, 6]), width)}\n\n${pc.dim(reflow(legend, width))}`;
 }
 
-/** The same as a table in Markdown. */
+/** Formats the rows as a Markdown table. */
 export function deviceTable(rows: readonly DeviceRow[], layers: number): string {
   const [head, ...body] = deviceCells(rows, layers);
   return [head, head.map(() => '---'), ...body]

@@ -10,9 +10,7 @@ import type { ModelConfig } from '@kv/models';
 import { keptSums, onDevice } from './device-cost.ts';
 import type { DeviceCost } from './device-cost.ts';
 
-/**
- * What a policy will cost on a prompt, before anything runs. Bytes are those of f32 keys, f32 values and u32 positions.
- */
+/** Predicted costs of a policy on a prompt. Bytes are those of f32 keys, f32 values and u32 positions. */
 export interface Prediction {
   readonly policy: string;
   readonly needs: readonly { readonly signal: string; readonly cost: string }[];
@@ -30,7 +28,7 @@ export interface Prediction {
     readonly statistics: number;
     readonly states: number;
   };
-  /** Multiply-adds: of prefill, of the extra passes for the event, and of one decoded token before and after it. */
+  /** Multiply-adds of prefill, of the event's extra passes, and of one decoded token before and after it. */
   readonly multiplyAdds: {
     readonly prefill: number;
     readonly passes: number;
@@ -39,14 +37,17 @@ export interface Prediction {
   };
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
-  /** The same on a GPU: dispatches, bytes and operations. */
+  /** Costs on a GPU: dispatches, bytes and operations. */
   readonly device: DeviceCost;
 }
 
-/** What a model of this shape would take on a device. */
+/** Returns the costs of a model of this shape on a device. */
 export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
 
-/** @throws KvError for a length beyond the context, or a budget below what the policy forces */
+/**
+ * Predicts the costs of a policy. @throws KvError for a length beyond the context, or a budget below what the policy
+ * forces
+ */
 export async function predict(
   policy: CompiledPolicy,
   config: ModelConfig,
@@ -73,7 +74,7 @@ export async function predict(
   const kept = budgets.flat().reduce((a, b) => a + b, 0),
     slot = 2 * d * 4 + 4,
     before = G * heldByAll * slot,
-    whole = before + G * (length - Math.min(...held)) * slot, // no layer has more than the prompt for long
+    whole = before + G * (length - Math.min(...held)) * slot, // a layer exceeds its budget only until its event
     after = kept * slot;
   const wide = waits(policy);
   const together = layersTogether(config, length),
@@ -121,7 +122,7 @@ export async function predict(
   };
 }
 
-/** Layers that hold less than the prompt, whatever the policy. */
+/** Notes on layers with sliding windows, which hold less than the prompt under any policy. */
 function windowNotes({ layers, attention: { windows } }: ModelConfig, length: number): readonly string[] {
   const short = windows.filter((window) => window < length);
   if (short.length === 0) return [];
@@ -135,11 +136,11 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
   return counts;
 }
 
-/** Multiply-adds of the matrix products of one token, the head included. */
+/** Returns the multiply-adds of the matrix products of one token, the head included. */
 const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
   layers * (hidden * headDim * (2 * queryHeads + 2 * kvHeads) + 3 * hidden * ffn) + hidden * vocab;
 
-/** Whether a signal takes another pass over the model. */
+/** Whether a signal needs another pass over the model. */
 export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
 
 function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] {

@@ -1,6 +1,6 @@
 import type { AnySignal, LayerContext, Ops } from '@kv/core';
 
-/** What a provider brings for a signal, from a file beside the model or another pass: zeros of its shape. */
+/** Returns zeros in the shape of a provided signal, which comes from a file stored with the model or another pass. */
 export function providedZeros(
   { id }: AnySignal,
   { layers, queryHeads: H, kvHeads: G, headDim: d, slots: n, length }: LayerContext,

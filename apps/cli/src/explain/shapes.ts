@@ -18,7 +18,7 @@ const llama = (
     'a shape',
   );
 
-/** Shapes of known models, for predictions without a file: all that costs depend on. */
+/** Shapes of known models, for predictions without a checkpoint. */
 export const SHAPES: Readonly<Record<string, ModelConfig>> = {
   'llama-3.2-1b': llama(16, 64, 2048, 8192, true),
   'llama-3.1-8b': llama(32, 128, 4096, 14_336, false),

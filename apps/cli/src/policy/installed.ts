@@ -6,7 +6,7 @@ import { otherProtocol } from '@kv/core/engine';
 import type { Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 
-/** What a manifest says: `"kv": { "pieces": true }`, or the subpath that exports them. */
+/** The used part of a manifest: `"kv": { "pieces": true }`, or the subpath that exports them. */
 export interface PackageManifest {
   readonly name: string;
   readonly version?: string;
@@ -21,22 +21,22 @@ interface Package {
   readonly folder: string;
   readonly manifest: PackageManifest;
 }
-/** Every piece and method that is installed, and the packages that could not be imported, each with a sentence. */
+/** All installed pieces and methods, and the packages that could not be imported, each with a sentence. */
 export interface InstalledPieces {
   readonly known: Registry;
   readonly versions: ReadonlyMap<string, string>;
   readonly failed: readonly string[];
 }
 
-/** Sources name sources: a package of the workspace is not built where kv itself runs from TypeScript. */
+/** Sources import sources: a workspace package is not built if kv itself runs from TypeScript. */
 const CONDITIONS = import.meta.url.endsWith('.ts')
   ? ['@kv/source', 'node', 'import', 'default']
   : ['node', 'import', 'default'];
 const found = new Map<string, Promise<InstalledPieces>>();
 
 /**
- * The catalogue, and the pieces of every package beside kv and the working folder, or of the workspace that kv is run
- * from, whose manifest says that it holds pieces. They are imported once; nothing of them is called.
+ * Returns the catalogue and the pieces of every package, installed next to kv or the working folder or in kv's
+ * workspace, whose manifest declares pieces. They are imported once; no function of theirs is called.
  */
 export function installedPieces(cwd: string): Promise<InstalledPieces> {
   const known = found.get(cwd) ?? find(cwd);
@@ -45,8 +45,8 @@ export function installedPieces(cwd: string): Promise<InstalledPieces> {
 }
 
 /**
- * The pieces of one installed package beside those of `known`. @throws KvError where it is not installed, or cannot be
- * imported
+ * Returns the pieces of one installed package in addition to those of `known`. @throws KvError if it is not installed,
+ * or cannot be imported
  */
 export async function packagePieces(name: string, cwd: string, known: Registry): Promise<Registry> {
   const found = packagesWithPieces(cwd).find(({ manifest }) => manifest.name === name);
@@ -57,7 +57,7 @@ export async function packagePieces(name: string, cwd: string, known: Registry):
   return registry({ [name]: module }, known);
 }
 
-/** The catalogue and the pieces of these packages: all that texts of other people may name. */
+/** Returns the catalogue and the pieces of these packages: all that untrusted texts may name. */
 export async function catalogueWith(names: readonly string[] = [], cwd: string): Promise<Registry> {
   let known: Registry = catalogue;
   for (const name of names) known = await packagePieces(name, cwd, known);
@@ -83,7 +83,7 @@ async function find(cwd: string): Promise<InstalledPieces> {
   return { known: registry(modules, catalogue), versions: versionsOf(packages), failed };
 }
 
-/** Folders of the packages with pieces; nothing is imported. */
+/** Returns the folders of the packages with pieces; imports nothing. */
 export const installedFolders = (cwd: string): ReadonlyMap<string, string> =>
   new Map(packagesWithPieces(cwd).map(({ folder, manifest: { name } }) => [name, folder]));
 const versionsOf = (packages: readonly Package[]): ReadonlyMap<string, string> =>
@@ -100,12 +100,12 @@ function packagesWithPieces(cwd: string): readonly Package[] {
 const parents = (folder: string): readonly string[] =>
   dirname(folder) === folder ? [folder] : [folder, ...parents(dirname(folder))];
 
-/** Packages of a clone, which need not depend on each other to be found: packages/FAMILY/NAME. */
+/** Returns the packages of a clone, packages/FAMILY/NAME, whether or not they depend on each other. */
 const workspace = (folder: string): readonly Package[] =>
   existsSync(join(folder, 'pnpm-workspace.yaml'))
     ? folders(join(folder, 'packages')).flatMap((family) => folders(family).flatMap(read))
     : [];
-/** The version of a package as a folder sees it. */
+/** Returns the version of a package as resolved from a folder. */
 export function versionOf(name: string, folder: string): string | undefined {
   for (const parent of parents(folder)) {
     const manifest = manifestOf(join(parent, 'node_modules', name));
@@ -122,7 +122,7 @@ function folders(folder: string): readonly string[] {
       .filter((name) => !name.startsWith('.'))
       .map((name) => join(folder, name));
   } catch {
-    return []; // none there, or none that may be read
+    return []; // missing or unreadable
   }
 }
 function read(folder: string): readonly Package[] {
@@ -137,7 +137,7 @@ export function manifestOf(folder: string): PackageManifest | undefined {
   }
 }
 
-/** The file behind `.` or the subpath that the manifest names. */
+/** Returns the file that the manifest exports as `.` or as the subpath of its pieces. */
 export function entryOf(folder: string, { kv, exports, main = 'index.js' }: PackageManifest): string {
   const subpath = typeof kv?.pieces === 'string' ? kv.pieces : '.';
   const target =

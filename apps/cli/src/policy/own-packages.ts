@@ -4,10 +4,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { installedFolder } from '../optional-package.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-/** Folders that see kv's packages: kv's own, and that of the one whose dependencies the pieces are. */
+/** Folders from which kv's packages resolve: kv's own, and that of `@kv/policies`, which depends on the pieces. */
 const seen = (): readonly string[] => [HERE, installedFolder('@kv/policies', HERE) ?? []].flat();
 
-/** A package of kv's own as kv sees it. */
+/** Resolves one of kv's packages as kv itself does. */
 export const ownPackage = (name: string): string | undefined =>
   name.startsWith('@kv/')
     ? seen().reduce<string | undefined>((found, from) => found ?? installedFolder(name, from), undefined)
@@ -18,7 +18,7 @@ type Resolve = (specifier: string, context: Context, next: (specifier: string, c
 const LACKS = 'ERR_MODULE_NOT_FOUND';
 let registered = false;
 
-/** From now on a module that names a package of kv's own, and does not find it, is given that of kv. */
+/** Makes modules that import a package of kv's and do not find it get kv's copy. */
 export function lendOwnPackages(): void {
   if (registered) return;
   registered = true;
@@ -42,7 +42,7 @@ export function lendOwnPackages(): void {
   else nodeModule.register(`data:text/javascript,${encodeURIComponent(IN_THREAD)}`, { data: parents });
 }
 
-/** The same for Node before 22.15, which resolves in a thread of its own. */
+/** The same for Node before 22.15, which resolves in a separate thread. */
 const IN_THREAD = `
 let parents = [];
 export const initialize = (given) => { parents = given; };

@@ -7,25 +7,25 @@ import { installedFolder } from '../optional-package.ts';
 import { entryOf, manifestOf } from './installed.ts';
 import type { PackageManifest } from './installed.ts';
 
-/** Larger files, which no code is, go by their size and time. */
+/** Larger files, which are not code, are identified by size and time. */
 const READ_WHOLE = 2 ** 26;
-/** What is shipped beside code and never run. */
+/** Files that are shipped with code and never run. */
 const IDLE = /\.(?:map|md|d\.[cm]?ts)$/;
-/** Of these folders a package loads one. */
+/** A package loads only one of these folders. */
 const EITHER = ['dist', 'src'];
 
 interface Code {
-  /** Such as `@kv/core@0.0.0+0123456789abcdef`. */
+  /** Identifier such as `@kv/core@0.0.0+0123456789abcdef`. */
   readonly text: string;
-  /** Folders of the packages that it runs beside its own. */
+  /** Folders of the packages that it depends on. */
   readonly needs: readonly string[];
 }
 const known = new Map<string, Code>();
 
 /**
- * The code of packages in folders and of what they depend on, each as `@kv/core@0.0.0+0123456789abcdef`: name, version
- * and a digest of its files, read once a process. Pieces below a package that is none are left out: texts of policies
- * name those they run.
+ * Returns identifiers of the code of packages and their dependencies, such as `@kv/core@0.0.0+0123456789abcdef`: name,
+ * version and a digest of the files, read once per process. Piece packages are only included if a policy text names
+ * them.
  */
 export function codeOf(folders: Iterable<string>): readonly string[] {
   const all = new Map<string, string>();
@@ -45,7 +45,7 @@ function read(folder: string): Code {
   if (!manifest) throw new KvError(folder, 'expected a package with its package.json, got none');
   const { name, version = '0.0.0', dependencies, peerDependencies, kv } = manifest,
     text = `${name}@${version}`;
-  // what a registry gave: a version is one text; and weights without code, which go by digests of their own
+  // a registry's version never changes; and packages of weights without code have digests of their own
   if (!kv && (folder.includes(`${sep}node_modules${sep}`) || !isFile(fileURLToPath(entryOf(folder, manifest)))))
     return { text, needs: [] };
   const needs = Object.keys({ ...dependencies, ...peerDependencies }).flatMap(
@@ -57,7 +57,7 @@ function read(folder: string): Code {
   };
 }
 
-/** A digest of the files that a package ships and loads: of `dist` and `src` those of its entry. */
+/** Returns a digest of the files that a package ships and loads: of `dist` and `src` only the one with its entry. */
 export function packageDigest(folder: string, manifest: PackageManifest): string {
   const within = (path: string): string => relative(folder, path).replaceAll(sep, '/'),
     first = (path: string): string => path.replace(/^\.\//, '').split('/')[0],
@@ -81,7 +81,7 @@ function filesIn(path: string): readonly string[] {
   return isFile(path) ? [path] : [];
 }
 
-/** What a file's digest is of. */
+/** Returns the bytes that a file's digest covers. */
 export function contentOf(path: string): Buffer {
   const { size, mtimeMs } = statSync(path);
   return size > READ_WHOLE ? Buffer.from(`${size} ${mtimeMs}`) : readFileSync(path);

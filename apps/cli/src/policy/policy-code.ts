@@ -14,12 +14,12 @@ import { registryFor, wordsIn } from './resolve-policy.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const SCRIPT = /\.[cm]?[jt]s$/;
-/** What a string may leave off the name of a file. */
+/** Endings that an import may omit. */
 const ENDINGS = ['', '.js', '.json', '/index.js'];
 
 /**
- * The code that results of policies come from, as `codeOf` names it: packages of their pieces, those that run and judge
- * every policy, and modules with a digest of their files. So results of other code are never taken for theirs.
+ * Returns identifiers of the code that results of policies depend on, like `codeOf`: packages of their pieces, those
+ * that run and judge every policy, and modules with a digest of their files. So results of other code are never reused.
  */
 export async function policyCode(
   texts: Iterable<string>,
@@ -35,7 +35,7 @@ export async function policyCode(
       { label } = parsePolicy(calls, known);
     for (const word of [...wordsIn(calls), ...wordsOfLabel(label)])
       for (const { package: from } of known.get(word) ?? known.get(word.slice(word.lastIndexOf(':') + 1)) ?? []) {
-        // A module's factory is held under the word that named it.
+        // A module's factory has the word that named it as its name.
         const url = from === word ? moduleUrl(from, cwd) : undefined;
         if (url === undefined) packages.add(from);
         else if (!modules.has(from)) modules.set(from, moduleDigest(fileURLToPath(url)));
@@ -44,7 +44,7 @@ export async function policyCode(
   return [...packagesCode(packages, cwd, engine), ...[...modules].map((module) => module.join(' '))].sort();
 }
 
-/** The code of packages of pieces, and of those that run and judge every policy on an engine. */
+/** Returns identifiers of the code of piece packages, and of those that run and judge every policy on an engine. */
 export function packagesCode(packages: Iterable<string>, cwd: string, engine: EngineChoice): readonly string[] {
   const policies = folderOf('@kv/policies', HERE),
     installedHere = installedFolders(cwd),
@@ -52,7 +52,7 @@ export function packagesCode(packages: Iterable<string>, cwd: string, engine: En
   return codeOf([
     folderOf('@kv/evaluation', HERE),
     ...(gpu === undefined ? [] : [gpu]),
-    // pieces of the catalogue are those that it imports
+    // the catalogue imports its own pieces
     ...[...packages].map((name) => installedFolder(name, policies) ?? installedHere.get(name) ?? folderOf(name, HERE)),
   ]);
 }
@@ -63,7 +63,7 @@ function folderOf(name: string, from: string): string {
   return folder;
 }
 
-/** Names of pieces, which a policy of a module has in its label alone; a label of somebody else's may be any text. */
+/** Returns the names of pieces in the label of a module's policy, which may be any text. */
 function wordsOfLabel(label: string): readonly string[] {
   try {
     return label === '' ? [] : wordsIn(policyCalls(label));
@@ -72,7 +72,10 @@ function wordsOfLabel(label: string): readonly string[] {
   }
 }
 
-/** A digest of a module, of every file that a string in it names beside it, of what those name, and of their packages. */
+/**
+ * Returns a digest of a module, of every file that a string in it names by relative path, of those that they name, and
+ * of their packages.
+ */
 function moduleDigest(entry: string): string {
   const parts = new Map<string, string>();
   for (const left = [entry]; left.length > 0; ) {

@@ -7,12 +7,12 @@ import { isPiece } from '@kv/core/engine';
 import type { AnyFactory } from '@kv/core';
 import { lendOwnPackages } from './own-packages.ts';
 
-/** A path rather than the name of a policy or package. */
+/** Whether a name is a path rather than the name of a policy or package. */
 export const looksLikePath = (name: string): boolean =>
   /^\.{0,2}\/|^file:|\.[cm]?[jt]s$/.test(name) || isAbsolute(name);
 
 /**
- * What a module exports as `policy`, as a factory: a declared one, or one that takes any options.
+ * Imports a module's `policy` as a factory: a declared one, or one that takes any options.
  *
  * @returns undefined for a name that is no path and no package.
  * @throws KvError in one sentence for a module that cannot be imported or exports no `policy`.
@@ -36,7 +36,7 @@ export async function policyModule(name: string, cwd: string): Promise<AnyFactor
   return isFactory(policy) ? policy : undeclared(name, policy);
 }
 
-/** A factory of what a module says without a declaration. */
+/** Wraps an undeclared `policy` of a module as a factory. */
 function undeclared(name: string, policy: unknown): AnyFactory {
   const make = (options?: object): unknown => {
     if (typeof policy !== 'function' && options)
@@ -72,7 +72,7 @@ function called(name: string, make: (options?: object) => unknown, options: obje
   }
 }
 
-/** The `file:` URL of the module that a path or package stands for, if there is one. */
+/** Returns the `file:` URL of the module of a path or package, if there is one. */
 export const moduleUrl = (name: string, cwd: string): string | undefined =>
   looksLikePath(name) ? pathUrl(name, cwd) : packageUrl(name, cwd);
 
@@ -82,7 +82,7 @@ function pathUrl(name: string, cwd: string): string | undefined {
   return existsSync(path) ? pathToFileURL(path).href : undefined;
 }
 
-/** The entry of a package as the working folder sees it, or as kv does. */
+/** Returns the entry of a package, resolved from the working folder or from kv. */
 function packageUrl(name: string, cwd: string): string | undefined {
   if (!/^(@[\w.~-]+\/)?[\w.~-]+$/.test(name)) return undefined;
   for (const from of [join(cwd, 'index.js'), import.meta.url]) {

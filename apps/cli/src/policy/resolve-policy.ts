@@ -9,8 +9,8 @@ import { installedPieces } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';
 
 /**
- * The policy that a person names: methods and pieces of the catalogue or installed, with `∘` or `|` between them, and
- * modules that export `policy`. For the command line only: it imports what it names.
+ * Parses a policy text: methods and pieces of the catalogue or installed, with `∘` or `|` between them, and modules
+ * that export `policy`. For the command line only: it imports what the text names.
  *
  * @throws KvError in one sentence
  */
@@ -19,7 +19,7 @@ export async function resolvePolicy(text: string, { cwd }: { readonly cwd: strin
   return parsePolicy(calls, await registryFor(calls, cwd));
 }
 
-/** @throws KvError for a budget that nobody was told to keep: without a policy all stays */
+/** @throws KvError for a budget without a policy, which would keep everything */
 export function checkPolicyNamed(command: Command): void {
   const { budget, loadCache } = command.opts<{ budget?: Budget; loadCache?: string }>();
   if (budget === undefined || loadCache !== undefined || command.getOptionValueSource('policy') === 'cli') return;
@@ -30,16 +30,16 @@ export function checkPolicyNamed(command: Command): void {
 }
 
 /**
- * The policy whose label a file holds, by names of the catalogue and of those that the command line named. Nothing is
- * imported.
+ * Parses a policy label of a file with names of the catalogue and of those that the command line named. Imports
+ * nothing.
  */
 export function policyOfFile(label: string, named: Registry = catalogue): Policy {
   return parsePolicy(label === '' ? 'full' : label, named);
 }
 
 /**
- * The catalogue and the modules that a text names, and what is installed where it names something else: a command runs
- * nothing of a folder that it was not asked for.
+ * Returns the catalogue and the modules that a text names, and installed pieces only if it names something else: a
+ * command runs no code of a folder unless asked to.
  */
 export async function registryFor(calls: readonly PolicyCall[], cwd: string): Promise<Registry> {
   const ours = wordsIn(calls).every((word) => looksLikePath(word) || inCatalogue(word));
@@ -58,7 +58,7 @@ export async function registryFor(calls: readonly PolicyCall[], cwd: string): Pr
   }
   return new Map([...known, ...[...modules].map(([name, factory]) => [name, [{ factory, package: name }]] as const)]);
 }
-/** @throws KvError for a text that names a module: others have no such file */
+/** @throws KvError for a text that names a module, since other machines have no such file */
 export async function checkNoModule(text: string, cwd: string): Promise<void> {
   const calls = policyCalls(text),
     known = await registryFor(calls, cwd),
@@ -74,7 +74,7 @@ const inCatalogue = (word: string): boolean => {
   return (catalogue.get(name) ?? []).some((entry) => from === undefined || entry.package === from);
 };
 
-/** Every name of a piece in the calls of a text. */
+/** Returns every piece name in the calls of a text. */
 export const wordsIn = (calls: readonly PolicyCall[]): readonly string[] => [
   ...new Set(calls.flatMap(namesIn).map((name) => name.slice(name.lastIndexOf('*') + 1).trim())),
 ];

@@ -24,7 +24,7 @@ const estimated = ({ rows, logitError, byLogits, byVariation }: Surrogate): read
   `  bound on what is dropped by that error    ${spread(byLogits)}`,
   `  bound by the total variation of the two   ${spread(byVariation)}`,
 ];
-/** That what was measured is above its bound, if it is: the bound is of a fit, which a run may leave. */
+/** Notes that a measurement exceeds its bound, if it does: the bound is a fit, which a run may leave. */
 const exceeded = (measured: number, bound: number, by: string): string =>
   measured > bound ? `, which it exceeds by ${number(measured - bound)}: ${by}` : '';
 const windowBound = ({ dropped, fitted, covering, fit: missed }: NonNullable<LayerBound['window']>): string => {
@@ -44,10 +44,10 @@ const LEFT_OUT = 'sinks, local window and newer slots count in it, which the the
 const fit = ({ error, above }: { readonly error: number; readonly above: number }): string =>
   `fit's error ${error.toPrecision(2)} in the logarithm, points up to ${above.toPrecision(2)} above it`;
 
-/** Shares of the mass that the design rules are printed for. */
+/** Shares of the mass for which the design rules are printed. */
 const ALLOWED: readonly number[] = [0.05, 0.01];
 
-/** What a calibration fitted, a line each, and what its constants ask of PSAW and ETF. */
+/** Describes fitted constants, a line each, and what they require of PSAW and ETF. */
 export function constantLines({ tokens, layers, dim, queryNorm, keyNorm, fading, change }: Constants): string {
   const top = fading.at(-1),
     Q = `mean query ${queryNorm.mean.toPrecision(3)}, largest ${queryNorm.max.toPrecision(3)}`;
@@ -74,7 +74,7 @@ export function constantLines({ tokens, layers, dim, queryNorm, keyNorm, fading,
   ].join('\n')}\n`;
 }
 
-/** What a run's certificates say, a line each. */
+/** Describes a run's certificates, a line each. */
 export function certificateLines({
   events,
   views,

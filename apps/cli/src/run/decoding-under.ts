@@ -11,8 +11,8 @@ interface Given {
 }
 
 /**
- * What tokens are generated under, where it is not what the prompt is read under. @throws KvError for a policy that
- * never would evict, or has no budget to keep.
+ * Returns the policy and budget of decoding, if they differ from those of the prompt. @throws KvError for a policy that
+ * would never evict, or has no budget.
  */
 export async function decodingUnder(
   policy: Policy,

@@ -1,7 +1,10 @@
 import { bytesText } from '@kv/evaluation';
 import type { Report } from '@kv/models';
 
-/** In one line, what the last event of a run kept and dropped in every layer and KV head; `read` tokens were the prompt. */
+/**
+ * Describes in one line what the last event of a run kept and dropped in all layers and KV heads; the prompt had `read`
+ * tokens.
+ */
 export function keptLine(
   {
     kept,
@@ -16,7 +19,7 @@ export function keptLine(
     lengths = rows.map((slots) => slots.length),
     mean = lengths.reduce((sum, n) => sum + n, 0) / lengths.length,
     [least, most] = [Math.min(...lengths), Math.max(...lengths)],
-    // an event while generating has seen more than the prompt
+    // an event during decoding has seen more than the prompt
     seen = Math.max(read + (Math.floor(steps / every) * every || 0), ...rows.map((slots) => (slots.at(-1) ?? -1) + 1)),
     slots = least === most ? String(most) : `${mean.toFixed(1)} (${least} to ${most})`;
   if (events === 0) return `kept all ${read} tokens of the prompt (${policy || 'full'}), ${bytesText(live)} in the end`;

@@ -4,7 +4,7 @@ import { fitColumns } from '../columns.ts';
 
 const THIRDS = ['first', 'second', 'last'] as const;
 
-/** What the last event of every layer kept, a row each: how many slots, and of which part of the text. */
+/** Formats what the last event of every layer kept, a row each: how many slots, and of which part of the text. */
 export function layerTable(events: readonly RecordedEvent[], width: number): string {
   const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b),
     rows = layers.flatMap((layer) => {
@@ -28,7 +28,7 @@ export function layerTable(events: readonly RecordedEvent[], width: number): str
   return fitColumns([head.map(pc.dim), ...rows], new Set(head.keys()), width);
 }
 
-/** Positions that every KV head kept. */
+/** Returns the positions that every KV head kept. */
 const keptPositions = ({ positions, steps }: RecordedEvent): readonly (readonly number[])[] => {
   const kept = steps.at(-1)?.kept;
   return kept === undefined
@@ -36,7 +36,7 @@ const keptPositions = ({ positions, steps }: RecordedEvent): readonly (readonly 
     : positions.map((row, head) => Array.from(kept[Math.min(head, kept.length - 1)], (slot) => row[slot]));
 };
 
-/** Of the slots with positions in one third of the text, how many stayed. */
+/** Formats the share kept of the slots with positions in one third of the text. */
 function shareOf({ positions, length }: RecordedEvent, kept: readonly (readonly number[])[], third: number): string {
   const inside = (position: number): boolean => Math.floor((3 * position) / length) === third,
     all = positions.reduce((sum, row) => sum + row.filter(inside).length, 0),

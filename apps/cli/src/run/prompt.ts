@@ -6,7 +6,7 @@ import { notJson } from '@kv/checkpoints';
 import type { Terminal } from '../terminal.ts';
 import { readText } from './questions.ts';
 
-/** Where a prompt may come from. */
+/** Flags that give a prompt. */
 interface PromptFlags {
   readonly prompt?: string | undefined;
   readonly promptFile?: string | undefined;
@@ -14,24 +14,23 @@ interface PromptFlags {
 }
 interface PromptOptions extends PromptFlags {
   /**
-   * Whether a text is a turn of a conversation, in the words of the model's chat template: always, never, or where there
-   * is one.
+   * Whether to put the text into the model's chat template as a turn: always, never, or, by default, if there is one.
    */
   readonly turn?: boolean | undefined;
-  /** The prompt may be longer than the model's context. */
+  /** Whether the prompt may exceed the model's context. */
   readonly evictsInBlocks: boolean;
-  /** What the command takes a prompt from, as errors name it. */
+  /** The command's sources of a prompt, as errors name them. */
   readonly from: string;
 }
 
-/** Seconds that standard input may take to begin where it was not named. */
+/** Seconds that standard input may take to begin if it was not asked for. */
 const PATIENCE_S = 10;
 
 /**
- * The options with the prompt that stands as an argument, or, where nothing else gives one (`other`: an option of the
- * command does), what comes through standard input: of a pipe or a file, or of `-`.
+ * Adds the prompt to the options: the argument or, if nothing else gives one (`other`: another option of the command
+ * does), standard input, from a pipe, a file or `-`.
  *
- * @throws KvError where a pipe says nothing for ten seconds, so that nothing waits for one that nobody writes to
+ * @throws KvError if a pipe sends nothing for ten seconds, so that a pipe without a writer does not block for ever
  */
 export async function withPrompt<T extends PromptFlags>(
   argument: string | undefined,
@@ -77,10 +76,10 @@ async function read(stream: NodeJS.ReadableStream, patience: number | undefined,
   return Buffer.concat(parts).toString('utf8');
 }
 
-/** Editors end a file with a newline, which is no part of a prompt. */
+/** Removes the newline with which editors end a file. */
 const withoutLastNewline = (text: string): string => text.replace(/\r?\n$/, '');
 
-/** Reads the prompt now, and encodes it once there is a model. */
+/** Reads the prompt now; the returned function encodes it once there is a model. */
 export function promptReader(
   { prompt, promptFile, promptIds, turn, evictsInBlocks, from }: PromptOptions,
   cwd: string,
@@ -88,7 +87,7 @@ export function promptReader(
   if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1)
     throw new KvError('prompt', `expected exactly one of ${from}`);
   if (turn && promptIds !== undefined) throw new KvError('--chat', 'expected a prompt of text, got --prompt-ids');
-  // one of the three, see above
+  // one of the three is given, see above
   const text =
     prompt ?? (promptFile === undefined ? readText(promptIds!, cwd) : withoutLastNewline(readText(promptFile, cwd)));
   const given = promptIds === undefined ? undefined : parseIds(text, promptIds);

@@ -21,7 +21,7 @@ interface QuestionOptions {
   readonly decoding: DecodeOptions;
 }
 
-/** Reads a document once, compacts it once, and answers every question over a copy of what is left. */
+/** Prefills a document once, evicts once, and answers every question on a copy of the resulting cache. */
 export async function answerQuestions(
   model: Model,
   options: QuestionOptions,
@@ -94,10 +94,10 @@ async function documentCache(
   }
 }
 
-/** Bytes of a text that somebody may have meant. */
+/** Maximum bytes of a text; anything larger is a mistake. */
 const MOST_BYTES = 2 ** 28;
 
-/** A file's text, or a pipe's. @throws KvError if it cannot be read, or does not end. */
+/** Reads the text of a file or pipe. @throws KvError if it cannot be read, or does not end. */
 export function readText(file: string, cwd: string): string {
   try {
     const from = openSync(resolve(cwd, file), 'r'),

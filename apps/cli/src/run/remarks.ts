@@ -4,7 +4,7 @@ import { CHAT_MODEL } from '../model-source.ts';
 /** Codes as the embedded model was trained to find them. */
 const CODE = /[A-Z0-9]{6,10}/g;
 
-/** What a person should know of an answer, a line each on stderr: why it is empty, or that it cannot be any good. */
+/** Returns remarks on an answer for stderr, a line each: why it is empty, or why it cannot be good. */
 export function remarks(
   { text, tokens, report }: Pick<GenerateResult, 'text' | 'tokens' | 'report'>,
   prompt: string,

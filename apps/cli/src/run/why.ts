@@ -3,15 +3,15 @@ import type { Model } from '@kv/models';
 import { fates, fateText, TokenText } from '@kv/engine';
 import type { Fate, RecordedEvent } from '@kv/engine';
 
-/** Heads of which a reason is written out, and places of a text that are named; the others are counted. */
+/** Maximum heads whose reason is written out, and occurrences of a text that are listed; the others are counted. */
 const SHOWN = 6;
 
-/** What `--why` names: how often it stands, and the positions of the last few times. */
+/** The target of `--why`: its number of occurrences, and the positions of the last few. */
 interface Named {
   readonly times: number;
   readonly places: readonly (readonly number[])[];
 }
-/** A position by its number, or a text. @throws KvError for neither */
+/** Finds a position by its number, or a text. @throws KvError for neither */
 function named(asked: string, { ids, text, offsets }: TokenText): Named {
   if (/^\d{1,9}$/.test(asked) && Number(asked) < ids.length) return { times: 1, places: [[Number(asked)]] };
   const starts: number[] = [];
@@ -27,8 +27,8 @@ function named(asked: string, { ids, text, offsets }: TokenText): Named {
 }
 
 /**
- * Why what `--why` names is, or is no longer, in the cache, in one line; of a text that stands several times the last.
- * `detail`: and of every token the reasons of some layers and KV heads, in a line each.
+ * Explains in one line why the target of `--why` is, or is no longer, in the cache; for a text that occurs several
+ * times, the last. `detail`: adds the reasons for every token in some layers and KV heads, a line each.
  */
 export function whyText(
   asked: string,
@@ -57,11 +57,11 @@ export function whyText(
 interface TokenFates {
   readonly position: number;
   readonly token: string;
-  /** In every layer and KV head. */
+  /** Its fate in every layer and KV head. */
   readonly of: readonly Fate[];
 }
 
-/** How tokens fared in one line: where they left, and whether rules or scores decided it. */
+/** Summarizes the fates of tokens in one line: where they were dropped, and whether rules or scores decided it. */
 function summary(all: readonly TokenFates[]): string {
   const fatesOf = all.flatMap(({ of }) => of).filter(({ why }) => why !== undefined),
     gone = fatesOf.filter(({ left }) => left !== undefined),
@@ -85,7 +85,7 @@ function range(numbers: readonly number[]): string {
   return least === most ? String(least) : `${least} to ${most}`;
 }
 
-/** Why one token is, or is no longer, in the cache, in a few lines. */
+/** Explains why one token is, or is no longer, in the cache, in a few lines. */
 function tokenLines({ position, token, of }: TokenFates): string {
   const gone = of.filter(({ left }) => left !== undefined),
     lines = [...gone, ...of.filter(({ stays }) => stays)].slice(0, SHOWN).map((fate) => `  ${fateText(fate)}\n`),

@@ -3,7 +3,10 @@ import { plain } from '../plain.ts';
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** What a person needs once a server listens: its addresses, a request to paste, and how one names its own policy. */
+/**
+ * Returns what to print once a server listens: its addresses, a request to paste, and how a request names its own
+ * policy.
+ */
 export function startLines(
   address: string,
   name: string,
@@ -30,7 +33,7 @@ export function startLines(
 }
 const plainLines = (...lines: readonly string[]): string => lines.map((line) => `${plain(line)}\n`).join('');
 
-/** The log of a server for a person: what is not well. */
+/** Filters a server's log to warnings and errors, for a terminal. */
 export const warningsOf = (out: { write(text: string): unknown }): { write(text: string): void } => ({
   write(line) {
     if ((JSON.parse(line) as { level: number }).level >= 40) out.write(line);

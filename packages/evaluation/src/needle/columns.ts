@@ -10,7 +10,7 @@ export const modeTitles: Readonly<Record<Mode, string>> = {
 export const intervalText = ({ interval: { low, high } }: Accuracy): string =>
   `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)} %`;
 
-/** Formats a cell; empty for an arm that was not run. */
+/** Formats a cell; `-` for an arm that was not run. */
 const run =
   (cell: (row: NeedleRow) => string) =>
   (row: NeedleRow): string =>
