@@ -22,7 +22,7 @@ const SINKS = 4,
 
 const ours = parsePolicy('outstandingSentences(kind=max)');
 let told = [];
-/** Keeps the positions in `told`, in every head. */
+/** A policy that keeps the positions in `told`, in every head. */
 const asTold = core.compose(
   core.scorer('told', { source: '', says: '', needs: [core.positions] }, ({ ops, at, positions }) => {
     const table = new Float32Array(at.length);
@@ -36,7 +36,7 @@ const seen = sentencesSeen(),
 
 const rangeOf = (n) => Array.from({ length: n }, (_, i) => i),
   sorted = (positions) => [...new Set(positions)].sort((a, b) => a - b);
-/** `room` positions: `first`, then those of the units in `order` while there is room. */
+/** Returns at most `room` positions: `first`, then those of the units in `order` that fit. */
 function filled(room, first, order, units) {
   const kept = new Set(first);
   for (const p of order.flatMap((u) => units[u])) if (kept.size < room) kept.add(p);
@@ -78,7 +78,7 @@ async function runPrompt(model, sentences, { form, i }) {
     for (const budget of SHARES) {
       const kept = await using(whole.fork(), async (copy) => {
         await copy.evict(ours, budget);
-        const [[row]] = copy.kept(); // alike in all heads
+        const [[row]] = copy.kept(); // the same in all heads
         await ask('outstandingSentences', budget, copy);
         return [...row];
       });
@@ -88,7 +88,7 @@ async function runPrompt(model, sentences, { form, i }) {
       await after("its choice and the needle's neighbours", budget, sorted([...kept, ...beside]));
       for (const [name, order] of Object.entries(orders))
         await after(name, budget, filled(kept.length, first, order, units));
-      // The same tokens as a text of their own: neither their places nor what they have seen is that of the document.
+      // The same tokens fed as a separate text, without the document's positions and context.
       await using(new Sequence(model), async (short) => {
         await short.prefill(kept.map((p) => documentIds[p]));
         await ask('its choice, read anew', budget, short);

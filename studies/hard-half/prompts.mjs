@@ -3,7 +3,7 @@ import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import { greedy, linesOf } from '../lib/prompts-by-workers.mjs';
 import { depthOf, FORMS, questionOf, seedOf } from './ways.mjs';
 
-/** A needle prompt of `tokens` tokens whose question is ours: it asks, and begins the answer. */
+/** Returns a needle prompt of `tokens` tokens with our own question, which also begins the answer. */
 export function promptOf(encode, sentences, { set, tokens, form, i }) {
   const made = (length) =>
     needle({ encode, sentences, tokens: length, depth: depthOf(i), seed: seedOf(set, tokens, form, i), form });
@@ -12,21 +12,21 @@ export function promptOf(encode, sentences, { set, tokens, form, i }) {
   return { ...made(tokens - questionIds.length + cue.length), questionIds };
 }
 
-/** A worker's answers: `run` with the model of a file on one thread, the sentences and the job. */
+/** Creates a worker that calls `run` with the model of a file on one thread, the sentences and the job. */
 export const answering = (file, run) => async () => {
   const model = await loadModel(file, { runtime: cpuRuntime({ exact: false, threads: 1 }) }),
     sentences = sentencesOf(await heldOutBook());
   return { engine: model.engine, run: (job) => run(model, sentences, job) };
 };
 
-/** The answer that a sequence gives, once it has read the question. */
+/** Feeds the question and returns the sequence's answer. */
 export async function answerTo(sequence, questionIds) {
   await sequence.append(questionIds);
   sequence.settle();
   return greedy(decode, sequence);
 }
 
-/** Prompts 0 to `count` of each form that stand in no line of `results` yet. */
+/** Returns the prompts 0 to `count` of each form that are not in `results` yet. */
 export function promptsLeft(results, count) {
   const done = new Set(linesOf(results).map(({ form, i }) => `${form}/${i}`));
   return Array.from({ length: count }, (_, i) => FORMS.map((form) => ({ form, i })))

@@ -17,7 +17,7 @@ for (const { form, i, tokens, prefill, ways } of prompts) {
     for (const forms of [form, 'both']) {
       const key = JSON.stringify([tokens, forms, name, budget]),
         id = JSON.stringify([key, form, i]);
-      if (seen.has(id)) continue; // the full cache answers in every stage
+      if (seen.has(id)) continue; // the full cache is in every stage
       seen.add(id);
       const row = rows.get(key) ?? {
         ...{ tokens, forms, name, budget, n: 0, hits: 0, answered: 0, answeredHits: 0, lost: 0, held: 0, slots: 0 },

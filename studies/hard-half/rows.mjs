@@ -27,10 +27,10 @@ const largest = (xs) => xs.reduce((a, b) => Math.max(a, b)),
       s = Math.sqrt(mean(xs.map((x) => (x - m) ** 2)));
     return xs.map((x) => (x - m) / Math.max(s, 1e-8));
   };
-/** A token's score from those of the rows that hold it; a row that does not has none there. */
+/** Joins a token's scores over the rows that hold it; the others have none. */
 const overHolders = (join) => (rows, n) =>
     Array.from({ length: n }, (_, p) => join(rows.flatMap((row) => row[p] ?? []))),
-  /** The same over the rows that hold every token. */
+  /** The same, over the rows that hold every token. */
   overComplete = (join) => (rows, n) =>
     overHolders(join)(
       rows.filter((row) => row[0] !== undefined),
@@ -54,13 +54,13 @@ const STATISTICS = {
   'largest of rows that hold all': overComplete(largest),
   'mean of rows that hold all': overComplete(mean),
 };
-/** Layers of a model: all whole, or all but every n-th a window. */
+/** Layouts of layers: all with full attention, or every n-th, and the others with a window. */
 const LAYOUTS = [
   { name: 'none', every: 1, window: 0 },
   ...[2, 6].flatMap((every) => WINDOWS.map((window) => ({ name: `${window}, all but 1 of ${every}`, every, window }))),
 ];
 
-/** Slots that have to be kept until all the value's sentences are, and whether that is so at each budget. */
+/** Returns the number of slots at which all the value's sentences are kept, and whether they are at each budget. */
 function found(scores, units, value) {
   const order = units
     .map((unit) => ({ unit, worth: unit[0] < SINKS ? Infinity : mean(unit.map((p) => scores[p])) }))
@@ -94,7 +94,7 @@ async function runPrompt(model, book, { form, i }) {
     n = documentIds.length;
   return using(new Sequence(model), async (whole) => {
     await whole.prefill(documentIds, { policies: [scored, last] });
-    /** Scores of every layer and head where they hold the last `window` tokens. */
+    /** Returns a function for the scores of every layer and head, limited to the last `window` tokens. */
     const rowsOf = (window) =>
       using(whole.fork(), async (copy) => {
         seen = [];

@@ -27,13 +27,15 @@ const {
   'the file of results',
 );
 
-/** What a signal's second pass gave each layer, for all budgets of a prompt. */
+/** Results of a signal's second pass by layer, shared by all budgets of a prompt. */
 const known = new Map();
 const once = (key, make) => {
   if (!known.has(key)) known.set(key, make());
   return known.get(key);
 };
-/** A policy whose second pass is made once a prompt and not once a budget: kept sets are the same. */
+/**
+ * Returns a policy that runs its second pass once per prompt instead of once per budget; its kept sets are the same.
+ */
 function sharing(text) {
   const policy = parsePolicy(text),
     needs = (all) =>
@@ -90,7 +92,7 @@ async function runPrompt(model, sentences, { form, i, stage }) {
   });
 }
 
-/** Every prompt of the stages that stands in no line yet. */
+/** Returns every prompt of the stages that is not in the results yet. */
 function jobs() {
   const done = new Set(linesOf(results).map(({ form, i, stage }) => `${form}/${i}/${stage}`));
   return options.stages

@@ -2,10 +2,12 @@
 import * as core from '@kv/core';
 import { catalogue } from '@kv/policies';
 
-/** A piece of the catalogue by its name. */
+/** Creates a piece of the catalogue by name. */
 export const piece = (name, options) => core.lookUp(catalogue, name)(options);
 
-/** Behind scores: whole sentences are kept, and once a policy with it has evicted, `units` are their positions. */
+/**
+ * Steps to append to a scorer: they keep whole sentences, and after an eviction `units` holds the sentences' positions.
+ */
 export function sentencesSeen() {
   let units = [];
   const look = core.unitTransform('look', { source: '', says: '' }, ({ units: { byPosition }, unitScores }) => {

@@ -1,11 +1,11 @@
 // What plan.md, plan-2.md (stage 5) and plan-3.md (stages 5 and 6) say, as data: policies, budgets, prompts.
 
-/** The composition that was found on development prompts, as the first plan has it; the second plan's is the default. */
+/** The composition found on development prompts, as in the first plan; the second plan's is the default. */
 const OURS = 'outstandingSentences(kind=max)';
 const BESIDE = ['compactor', 'kvzip'];
 
 export const SHARES = ['25%', '10%', '5%'];
-/** What is run, in order: on the first ten prompts of each form every policy, then ours first and the others after it. */
+/** The stages in order: on the first ten prompts of each form every policy, then ours first and the others after it. */
 export const STAGES = [
   { stage: 0, from: 0, to: 10, policies: [OURS, ...BESIDE] },
   { stage: 1, from: 10, to: 100, policies: [OURS] },

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 
-/** Runs `work` with a sequence that is destroyed behind it. */
+/** Calls `work` with a sequence and destroys it afterwards. */
 export async function using(sequence, work) {
   try {
     return await work(sequence);
@@ -10,7 +10,7 @@ export async function using(sequence, work) {
   }
 }
 
-/** What `byWorkers` wrote whole, oldest first; nothing where there is no file yet. */
+/** Returns the complete lines that `byWorkers` wrote, oldest first; none if there is no file yet. */
 export const linesOf = (results) =>
   existsSync(results)
     ? readFileSync(results, 'utf8')
@@ -19,7 +19,10 @@ export const linesOf = (results) =>
         .map((line) => JSON.parse(line))
     : [];
 
-/** The greedy answer by `decode` of `@kv/models`, at most 28 tokens up to a full stop or a line break, and its tokens. */
+/**
+ * Returns the greedy answer by `decode` of `@kv/models`, at most 28 tokens up to a full stop or a line break, and its
+ * tokens.
+ */
 export async function greedy(decode, sequence) {
   const tokens = [];
   let text = '';
@@ -31,8 +34,8 @@ export async function greedy(decode, sequence) {
 }
 
 /**
- * A script of a study runs itself once a worker: those answer jobs with `answer`, once they have said their engine; the
- * first hands `jobs` out until the time of day `until`, UTC, and appends what came to `results`. `told` names a result.
+ * Runs a study's script once per worker. Workers report their engine, then answer jobs with `answer`; the first process
+ * distributes `jobs` until the time of day `until`, UTC, and appends the answers to `results`. `told` names a result.
  */
 export async function byWorkers(script, { jobs, answer, results, workers, until, told }) {
   if (process.env.KV_STUDY_WORKER) {

@@ -19,7 +19,7 @@ const MODEL =
 const argmax = (row) => row.reduce((best, x, i) => (x > row[best] ? i : best), 0);
 
 /**
- * Whether the greedy answer begins with these tokens: they are fed as one block, each must be the argmax of the row
+ * Whether the greedy answer begins with these tokens: they are fed as one block, and each must be the argmax of the row
  * before it.
  */
 async function says(sequence, tokens) {
@@ -29,14 +29,14 @@ async function says(sequence, tokens) {
   return [first, ...sequence.logits.slice(0, -1)].every((row, i) => argmax(row) === tokens[i]);
 }
 
-/** A fork of the prompt, evicted. */
+/** Returns a fork of the prompt after an eviction. */
 async function evicted(whole, { policy, budget }) {
   const copy = whole.fork();
   if (policy) await copy.evict(policy, budget);
   return copy;
 }
 
-/** A needle prompt of TOKENS tokens whose question is ours: it asks, and begins the answer. */
+/** Returns a needle prompt of TOKENS tokens with our own question, which also begins the answer. */
 function promptOf(encode, sentences, form, i) {
   const given = (tokens) =>
     needle({ encode, sentences, tokens, depth: depthOf(i), seed: seedOf(options.set, form, i), form });
@@ -68,7 +68,7 @@ async function runPrompt(model, sentences, { form, i, claims, ablations }) {
           held = rows.filter((row) => prompt.valueTokens.every((p) => row.has(p))).length;
         return { kept: Number((held / rows.length).toFixed(3)), same: right && (await says(copy, full.tokens)) };
       });
-      // Where the full cache is right and its answer is the policy's too, steps say nothing new; the first prompts
+      // If the full cache is right and the policy begins with the same answer, decoding adds nothing; the first prompts
       // check that.
       const answer =
         !same || (!way.ablation && i % 20 === 0)
@@ -96,7 +96,7 @@ async function answer() {
   return { engine: model.engine, run: (job) => runPrompt(model, sentences, job) };
 }
 
-/** Every prompt of the stages and the part that stands in no line yet. */
+/** Returns every prompt of the stages and the part that is not in the results yet. */
 function jobs() {
   const [part, parts] = options.part.split('/').map(Number);
   const done = new Set(linesOf(results).map(({ form, i }) => `${form}/${i}`));

@@ -18,7 +18,7 @@ const CLAIMS = {
   code: over(VOUCHERS, SMALL, 'TA-Fast'),
 };
 
-/** One piece taken away or exchanged; the last ones are whole policies to compare with. */
+/** Ablations: one piece removed or replaced; the last ones are whole policies for comparison. */
 const ABLATIONS = [
   ...over(chain(attention, sinks, 'topK'), SHARES, 'without sentences: single slots'),
   ...over(chain(attention, sinks, 'chunks(size=20)', whole), SHARES, 'chunks of 20 in the place of sentences'),
@@ -43,7 +43,7 @@ const ABLATIONS = [
   ...over('tova', [...SHARES, 64], 'TOVA'),
 ];
 
-/** Prompts of a form, in the order in which they are run; the first of a form also see the ablations. */
+/** Number of prompts of each form, in order; the first of a form also see the ablations. */
 export const STAGES = [
   { form: 'number', from: 50, to: 200, ablations: [] },
   { form: 'number', from: 0, to: 50, ablations: ABLATIONS },

@@ -5,7 +5,7 @@ import type { Asked, Prompt } from './prompts.ts';
 import { forEach } from './tried.ts';
 import type { PaperBench, Tried } from './tried.ts';
 
-/** Every arm's answers. */
+/** Returns every arm's answers. */
 export function answered(
   bench: PaperBench,
   task: Asked,
@@ -20,7 +20,7 @@ export function answered(
     const kept = sequence.kept(),
       held = { retained: retainedShare(kept, valueTokens), keptTokens: keptTokens(kept, valueTokens) },
       slots: number[] = [];
-    // forms that the embedded model was never trained on
+    // the embedded model was never trained on these forms
     if (bench.embedded && (task.kind === 'credential' || task.kind === 'generated'))
       return { ...held, slots: slotsNow(sequence) };
     let hit = 1;
@@ -29,7 +29,7 @@ export function answered(
         if (!aware) await fork.append(question.ids);
         if (question.stop) slots.push(slotsNow(fork) + question.maxNewTokens / 2);
         if (right[i] && (await says(fork, right[i]))) return;
-        // without a stop every arm's cache is averaged over as many tokens
+        // without a stop every arm's cache is averaged over equally many tokens
         const { text, tokens } = await greedy(fork, question, () => {
           if (!question.stop) slots.push(slotsNow(fork));
         });
@@ -43,8 +43,8 @@ export function answered(
 const likeliest = (row: Float32Array): number => row.reduce((best, x, i) => (x > row[best] ? i : best), 0);
 
 /**
- * Whether the likeliest answer begins with these tokens: they are fed as one block, each must be the likeliest of the
- * row before it.
+ * Whether the greedy answer begins with these tokens: they are fed as one block, and each must be the argmax of the row
+ * before it.
  */
 const says = (sequence: Sequence, tokens: readonly number[]): Promise<boolean> =>
   using(sequence.fork(), async (copy) => {

@@ -8,24 +8,24 @@ import { isAsked, promptFor } from './prompts.ts';
 import { isPlanned, kindOf } from './types.ts';
 import type { Plan, Planned, Row, Task } from './types.ts';
 
-/** What says whether a model can be asked a row: no weights. */
+/** What is needed to tell whether a model can be asked a row; no weights. */
 export interface Carrier {
   readonly subject: Pick<Subject, 'name' | 'config' | 'tokenizer' | 'sidecar'>;
   readonly sentences: readonly string[];
-  /** Tokens of the text's part that its prose comes from. */
+  /** Number of tokens in the part of the text that prose is taken from. */
   readonly prose: number;
   readonly names?: RegistryOf | undefined;
 }
 
-/** Answers and questions are shorter. */
+/** Tokens reserved for answer and question, which are shorter. */
 const ROOM = 32;
 const lengthOf = (task: Task): number =>
   (task.kind === 'continuation' ? task.context : task.tokens) +
   (isAsked(task) ? ROOM : 'follow' in task ? task.follow : 0);
 
 /**
- * Rows as they can be asked of this model: what its context, its tokenizer or the files beside it cannot carry is
- * excused in a sentence.
+ * Returns the rows for this model; a row that its context, tokenizer or stored files cannot carry is excused in a
+ * sentence.
  */
 export const carried = (
   rows: readonly Row[],
@@ -77,7 +77,7 @@ async function excuseOf(
   return undefined;
 }
 
-/** What a policy says of a file that it reads beside the model, where that is not there or of another model. */
+/** Returns the error of a policy whose file, stored with the model, is missing or belongs to another model. */
 async function missingFile(policy: Policy, { sidecar }: Pick<Subject, 'sidecar'>): Promise<string | undefined> {
   try {
     await askFiles(policy, sidecar);

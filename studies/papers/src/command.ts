@@ -34,7 +34,7 @@ import type { Verdict } from './verdict.ts';
 
 const SHELL = 'npm run -s study --';
 const BUILT = !import.meta.url.endsWith('.ts'),
-  /** The package of the studies, from `dist/bin.js` or from this file. */
+  /** Folder of the studies package, relative to `dist/bin.js` or this file. */
   STUDIES = fileURLToPath(new URL(BUILT ? '..' : '../..', import.meta.url)),
   WORKER = new URL(BUILT ? './worker.js' : './worker.ts', import.meta.url);
 
@@ -52,7 +52,7 @@ interface Flags {
   readonly fresh?: true;
 }
 
-/** The study `papers`: what each paper promised, measured here. */
+/** The study `papers`: measures here what each paper promised. */
 const papersCommand = (terminal: Terminal): Command => {
   return withExamples(
     new Command('papers')
@@ -113,7 +113,7 @@ const papersCommand = (terminal: Terminal): Command => {
         seed,
         text: prose,
         names,
-        // packages that run policies, and the study's own
+        // packages that run policies, and the study's own code
         code: async (policies) => [...new Set([...(await code(policies)), ...codeOf([STUDIES])])].sort(),
       }),
       ran = await run(study, here({ path, cwd }, machine, WORKER), fresh, terminal);
@@ -133,7 +133,7 @@ export const PAPERS: CommandProgram = {
   commands: [papersCommand],
 };
 
-/** The flags on which results depend. */
+/** Returns the flags on which results depend. */
 function commandOf({ model, plan, paper, row, n, seed, text }: Flags): string {
   const flags = {
     model: model === 'embedded' ? undefined : model,
@@ -155,7 +155,7 @@ const TINTS: Readonly<Record<Verdict, (text: string) => string>> = {
   undecided: pc.yellow,
 };
 
-/** The study for a terminal. */
+/** Formats the study for a terminal. */
 function studyText({ outcomes, excused, label }: Study, width: number): string {
   const rows = outcomes.map((outcome) => {
     const cells = [outcome.row.id, ...outcomeCells(outcome)];
@@ -175,7 +175,7 @@ function studyJson(study: Study, command: string): string {
   return `${JSON.stringify({ command, ...study, outcomes }, undefined, 1)}\n`;
 }
 
-/** Writes a study as JSON and as Markdown; `suffix` names a plan that is not the usual one. */
+/** Writes a study as JSON and as Markdown; `suffix` names a plan other than the usual one. */
 function written(study: Study, command: string, suffix: string, folder: string): readonly string[] {
   const name = join(folder, `results-${study.model.replace(/\.\w+$/, '')}${suffix}`);
   writeWhole(`${name}.json`, studyJson(study, command), `${name}.json`);

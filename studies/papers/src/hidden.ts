@@ -3,8 +3,8 @@ import type { Observer } from '@kv/models';
 import type { Numbers } from './types.ts';
 
 /**
- * What views hid from the newest query of every head, layer and token: mean of the mass, of the overlap with as many
- * heaviest slots, and of the slots that were seen.
+ * Observes what views hid from the newest query of every head, layer and token: means of the hidden mass, of the
+ * overlap with equally many heaviest slots, and of the number of visible slots.
  */
 export function hidden(): Observer & { numbers(): Numbers } {
   let rows = 0,

@@ -10,40 +10,40 @@ export interface PaperJob {
   readonly trial: number;
   readonly arms: readonly Arm[];
 }
-/** Numbers by arm. */
+/** Measurements by arm. */
 export type ByArm = Readonly<Record<string, Numbers>>;
 export interface PaperResult {
   readonly task: string;
   readonly spec: string;
   readonly trial: number;
   readonly numbers: ByArm;
-  /** What its thread took. */
+  /** Seconds of its thread. */
   readonly seconds: number;
 }
 
-/** What a row asks of a model of this kind. */
+/** Returns the contrasts of a row for a model of this kind. */
 export const contrastsOf = ({ contrasts }: Planned, kind: Kind): readonly Contrast[] =>
   contrasts.filter(({ on }) => on === undefined || on === kind);
-/** Every policy that a plan runs, whatever rows are asked for. */
+/** Returns every policy of a plan, whichever rows are asked for. */
 export const policiesOf = ({ rows, tasks }: Plan): readonly string[] => [
   ...rows.filter(isPlanned).flatMap(({ contrasts }) => contrasts.flatMap(({ a, b = FULL }) => [a.policy, b.policy])),
   ...Object.values(tasks).flatMap((task) => (task.kind === 'ranks' ? [task.with] : [])),
 ];
 /**
- * The policy of a plan's text, as `policyOf` of evaluation. Plans 2 and 3, which do not change, wrote the policy inside a
- * view as an option.
+ * Parses a policy of a plan like `policyOf` of evaluation. Plans 2 and 3, which do not change, wrote the policy inside
+ * a view as an option.
  */
 export const policyOf = (text: string, names?: RegistryOf, seed?: number): Promise<Policy> =>
   parsed(text.replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)'), names, seed);
-/** Prompts of a row: the plan's, unless another number is asked for. */
+/** Returns the number of prompts of a row: the plan's, unless another is asked for. */
 export const promptsOf = ({ n }: Planned, kind: Kind, asked?: number): number => asked ?? n[kind];
-/** A task by what it says, so that results of a task that was changed are not taken for it. */
+/** Returns the digest of a task, so that results of a changed task are not reused. */
 export const specOf = (task: Task): string => digest(task);
 
-/** What is known of each task: trial by arm by numbers. */
+/** Results of each task: trial by arm by metric. */
 export type Known = ReadonlyMap<string, readonly ByArm[]>;
 
-/** Results merged: a trial may have been run arm by arm. */
+/** Merges results, since a trial may have been run arm by arm. */
 export function known(results: readonly PaperResult[], { tasks }: Pick<Plan, 'tasks'>): Known {
   const all = new Map<string, ByArm[]>();
   for (const { task, spec, trial, numbers } of results) {
@@ -55,13 +55,13 @@ export function known(results: readonly PaperResult[], { tasks }: Pick<Plan, 'ta
   return all;
 }
 
-/** The trials of a contrast so far, in order. */
+/** Returns the trials of a contrast so far, in order. */
 export const trialsOf = (all: Known, task: string, n: number): readonly ByArm[] =>
   Array.from({ length: n }, (_, trial) => all.get(task)?.[trial] ?? {});
 
 /**
- * What is left to run: of every task each prompt once, with all arms that the rows ask for and are not there yet; first
- * prompts first, so that what was stopped has as many of every task.
+ * Returns the remaining jobs: each prompt of every task once, with all arms that rows ask for and that have no result
+ * yet; first prompts first, so that a stopped run has equally many of every task.
  */
 export function jobsOf(
   { tasks }: Pick<Plan, 'tasks'>,
@@ -89,7 +89,7 @@ export function jobsOf(
     .filter(({ arms }) => arms.length > 0);
 }
 
-/** Both arms, and the full cache beside answers: whether the model can do the task at all. */
+/** Returns both arms and, for answers, also the full cache, which shows whether the model can do the task at all. */
 const armsOf = ({ metric, a, b }: Contrast): readonly Arm[] => [
   ...(metric === 'hit' || metric === 'nll' ? [FULL] : []),
   a,

@@ -10,7 +10,7 @@ import type { ArmMean, Measured } from './verdict.ts';
 const number = (value: number): string =>
   value === 0 || Math.abs(value) >= 0.001 ? String(Number(value.toPrecision(3))) : value.toExponential(1);
 const signed = (value: number): string => `${value < 0 ? '' : '+'}${number(value)}`;
-/** A difference as it is said: of shares in points. */
+/** Formats a difference; of shares in points. */
 const inUnits = ({ contrast: { metric } }: Measured, value: number): string =>
   signed(metrics[metric].share ? 100 * value : value);
 const unit = ({ contrast: { metric } }: Measured): string => (metrics[metric].share ? ' points' : '');
@@ -20,7 +20,7 @@ const gain = (measured: Measured): string => {
 };
 const arm = ({ metric }: Contrast, { arm, mean, slots }: ArmMean): string =>
   `${armKey(arm)} ${metrics[metric].share ? percent(mean, 1) : number(mean)}${slots === undefined ? '' : ` (${slots.toFixed(0)} slots)`}`;
-/** What a contrast promises, against another arm or a number. */
+/** Describes what a contrast promises, against another arm or a number. */
 function wanted({ metric, b, threshold, direction }: Contrast, than = ''): string {
   const { better, share, log } = metrics[metric],
     [promised, other] = direction === 'worse' ? ['worse', 'better'] : ['better', 'worse'],
@@ -33,7 +33,7 @@ function wanted({ metric, b, threshold, direction }: Contrast, than = ''): strin
     : `${promised}${than}, or ${other} by less than ${amount}`;
 }
 
-/** One contrast in a line: both arms, the difference with its interval, what was asked of it. */
+/** Describes one contrast in a line: both arms, the difference with its interval, and what was promised. */
 function contrastText(measured: Measured): string {
   const { contrast, a, b, p, n, verdict, because } = measured;
   const against = b ? ` against ${arm(contrast, b)}` : '',
@@ -41,7 +41,7 @@ function contrastText(measured: Measured): string {
   return `${contrast.task}, ${metrics[contrast.metric].says}: ${arm(contrast, a)}${against}; ${gain(measured)}${chance}, n ${n} (${standing(n)}); wanted: ${wanted(contrast)}: ${verdict}${because === undefined ? '' : ` (${because})`}`;
 }
 
-/** What was measured, short: every difference, or the least and greatest of many. */
+/** Summarizes the measurements: every difference, or the least and greatest of many. */
 function shortly({ measured, because = '' }: Outcome): string {
   if (measured.length === 0) return because;
   if (measured.length <= 3) return measured.map(gain).join('; ');
@@ -51,7 +51,7 @@ function shortly({ measured, because = '' }: Outcome): string {
   return `${said.join(' to ')}; ${count('held')} of ${measured.length} held, ${count('not')} not`;
 }
 
-/** What a table says of a row: promise, measured, prompts, verdict. */
+/** Returns the cells of a row in a table: promise, measured, prompts, verdict. */
 export const outcomeCells = (outcome: Outcome): readonly string[] => [
   outcome.row.promise,
   shortly(outcome),
@@ -73,7 +73,7 @@ ${row.claim}. ${row.differs}.${tasks.length === 0 ? '' : ` Full cache: ${tasks.j
 ${lines}${because === undefined ? '' : `\n${because}`}`;
 }
 
-/** The study as a Markdown page: one table, then every contrast. `command` is what made it. */
+/** Formats the study as a Markdown page: one table, then every contrast. `command` is what made it. */
 export function studyMarkdown(study: Study, command: string): string {
   const { date, plan, model, weights, engine, seed, label, seconds, outcomes, excused, left } = study;
   const rows = outcomes.map((outcome) => {
@@ -106,7 +106,7 @@ function powerText(row: Planned, kind: Kind): string {
   return power === undefined ? '' : `, power ${power.toFixed(2)}`;
 }
 
-/** What a plan asks of a row, or why it does not; `on` is the only kind of model that the plan is for. */
+/** Describes what a plan asks of a row, or why it does not; `on` is the only kind of model that the plan is for. */
 export function rowText(row: Row, on?: Kind): string {
   const head = `${row.paper}: ${row.claim}${row.table === undefined ? '' : ` (${row.table})`}\n  promise: ${row.promise}\n`;
   if (!isPlanned(row)) return `${head}  not run: ${row.excuse}`;

@@ -6,21 +6,21 @@ import type { Kind, Planned } from './types.ts';
 import { measure, ruled, SCREENED, shrinkage } from './verdict.ts';
 import type { Measured, Verdict } from './verdict.ts';
 
-/** A row as it came out. */
+/** The outcome of a row. */
 export interface Outcome {
   readonly row: Planned;
   readonly n: number;
   readonly verdict: Verdict;
   readonly measured: readonly Measured[];
-  /** The full cache on the same prompts, by task: mean of the row's metric. */
+  /** Mean of the row's metric for the full cache on the same prompts, by task. */
   readonly full: Readonly<Record<string, number>>;
   readonly because?: string;
 }
 
-/** Right answers of the full cache below which a task is beyond the model. */
+/** Share of right answers of the full cache below which a task is beyond the model. */
 const ABLE = 0.5;
 
-/** The verdict of a row from what is known. */
+/** Returns the outcome of a row, given the results so far. */
 export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, all: Known): Outcome {
   const contrasts = contrastsOf(row, kind),
     n = promptsOf(row, kind, asked);
@@ -40,7 +40,7 @@ export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, a
   return { row, n, verdict: ruled(row.rule, measured), measured, full };
 }
 
-/** A contrast on a task that the full cache fails tells nothing. */
+/** Makes a contrast undecided if the full cache fails its task. */
 const able = (one: Measured, full: Outcome['full']): Measured =>
   one.contrast.metric === 'hit' && full[one.contrast.task] < ABLE
     ? { ...one, verdict: 'undecided', because: `the full cache itself has ${percent(full[one.contrast.task])}` }

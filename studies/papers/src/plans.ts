@@ -10,23 +10,23 @@ import type { Kind, Plan } from './types.ts';
 export const planNames = ['1', '2', '3', '4', '5'] as const;
 export type PlanName = (typeof planNames)[number];
 
-/** The folder of plans, from this file or from the bundle, `dist/bin.js` of the studies. */
+/** Folder of the plans, relative to this file or to the bundle, `dist/bin.js` of the studies. */
 const PLANS = import.meta.url.endsWith('.ts') ? '../plans' : '../papers/plans';
 
-/** A plan as it stands in its file: each was committed before its prompts were run, and none changes after that. */
+/** Returns the text of a plan: each was committed before its prompts were run, and none changes after that. */
 export const planText = (name: PlanName): string =>
   readFileSync(new URL(`${PLANS}/${name}.json`, import.meta.url), 'utf8');
 
-/** The same as an object. */
+/** Returns a plan as an object. */
 export function planOf(name: PlanName): Plan {
   const { digest: _, ...plan } = JSON.parse(planText(name)) as Plan & { readonly digest: string };
   return plan;
 }
 
-/** The plan of a kind of model where none is asked for. */
+/** Returns the default plan of a kind of model. */
 export const usualPlan = (kind: Kind): PlanName => (kind === 'embedded' ? '1' : '3');
 
-/** The plan of this name for this kind of model. @throws KvError where it is for the other */
+/** Returns the plan of this name for this kind of model. @throws KvError if it is for the other kind */
 export function planFor(name: PlanName, kind: Kind): Plan {
   const fits = (other: PlanName): boolean => (planOf(other).on ?? kind) === kind;
   if (fits(name)) return planOf(name);

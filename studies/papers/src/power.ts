@@ -1,7 +1,7 @@
 import { contrastsOf, promptsOf } from './jobs.ts';
 import type { Contrast, Kind, Planned } from './types.ts';
 
-/** A contrast that would be found less often tells nothing. */
+/** Minimum power: a contrast that would be found less often tells nothing. */
 export const ENOUGH = 0.8;
 
 /** Standard normal distribution function. @remarks Abramowitz and Stegun, 26.2.17, to 7.5e-8. */
@@ -12,7 +12,7 @@ function below(z: number): number {
   return z > 0 ? 1 - tail : tail;
 }
 
-/** The z that a standard normal number stays below with this chance, by halves. */
+/** Standard normal quantile function, by bisection. */
 function quantile(chance: number): number {
   let [low, high] = [-10, 10];
   while (high - low > 1e-9) {
@@ -24,8 +24,8 @@ function quantile(chance: number): number {
 }
 
 /**
- * The chance that a contrast of right answers holds at n prompts if both arms are as right as the paper printed, at
- * 1 - 0.05 / contrasts; undefined where the paper printed no shares.
+ * Returns the probability that a contrast of right answers holds at n prompts if both arms are as good as the paper
+ * printed, at 1 - 0.05 / contrasts; undefined if the paper printed no shares.
  *
  * @remarks By the normal approximation, with arms that err on different prompts independently.
  */
@@ -41,7 +41,7 @@ export function powerOf(
   return error === 0 ? Number(over > 0) : below(over / error - quantile(1 - 0.025 / contrasts));
 }
 
-/** The chance that the least certain contrast of a row would be found, where the paper says what to expect. */
+/** Returns the least power among the contrasts of a row, if the paper says what to expect. */
 export function powerOfRow(row: Planned, kind: Kind, asked?: number): number | undefined {
   const contrasts = contrastsOf(row, kind),
     n = promptsOf(row, kind, asked),

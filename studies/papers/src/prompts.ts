@@ -28,25 +28,25 @@ interface Question {
   readonly stop?: readonly string[];
 }
 
-/** What prompts are made from. */
+/** The source of prompts. */
 export interface Source {
   readonly encode: Encode;
   readonly sentences: readonly string[];
-  /** Only the forms that it was trained on are asked of the embedded model. */
+  /** Whether the model is the embedded one, which is asked only the forms that it was trained on. */
   readonly embedded: boolean;
 }
 
 const DEPTHS = [0.1, 0.3, 0.5, 0.7, 0.9];
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'];
-/** A generic paragraph, repeated: most of its tokens are frequent, so what is rare in a document is easily told. */
+/** A generic paragraph, repeated: most of its tokens are frequent, so that rare ones in a document stand out. */
 const FILLER = sentencesOf(
   'The committee met on Monday to review the schedule for the coming weeks. Several members presented their reports and answered questions. The office was closed for lunch at noon. After the break the discussion went on in small groups. A summary was sent to everyone by the end of the day. The next meeting was planned for the following month.',
 );
 
-/** What stands before a fact in a framed document; the paper prints none. */
+/** The sentence before a fact in a framed document; the paper prints none. */
 const FRAMING = 'Here are the notes of several meetings, in the order in which they were taken.';
 
-/** The embedded model is asked for its own form of fact, about the first two topics. */
+/** The embedded model's own form of fact, about the first two topics. */
 const OWN = { fact: 'The special magic {k} number is: {v}.', cue: '\nThe special magic {k} number is:' };
 
 const asking = ['needle', 'association', 'credential', 'generated'] as const;
@@ -54,7 +54,8 @@ export type Asked = Extract<Task, { readonly kind: (typeof asking)[number] }>;
 export const isAsked = (task: Task): task is Asked => asking.some((kind) => kind === task.kind);
 
 /**
- * The prompt of one trial: the same seed and trial, the same prompt. @throws RangeError for a length that cannot be met
+ * Returns the prompt of one trial, the same for the same seed and trial. @throws RangeError for a length that cannot be
+ * met
  */
 export function promptFor(task: Asked, source: Source, seed: string, trial: number): Prompt {
   if (task.kind === 'association') return association(task, source, random(seed));
@@ -168,7 +169,7 @@ function credential(
   };
 }
 
-/** A problem of `kv eval`: the value's tokens are those of its answers where they stand in the text. */
+/** Converts a problem of `kv eval`; the value's tokens are those of its answers where they occur in the text. */
 function problem(
   { task, tokens }: Extract<Task, { kind: 'generated' }>,
   { encode, sentences }: Source,
@@ -196,7 +197,7 @@ function problem(
 
 const asked = (question: string, encode: Encode): readonly number[] => encode(question, { special: false }).ids;
 
-/** A document that has `tokens` tokens together with the question. */
+/** Builds a document that has `tokens` tokens together with the question. */
 function placed(
   facts: readonly { readonly text: string; readonly depth: number }[],
   sentences: readonly string[],

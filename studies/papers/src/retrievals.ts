@@ -2,15 +2,13 @@ import type { Sequence } from '@kv/models';
 import { sum } from '@kv/evaluation/shared';
 import type { Numbers } from './types.ts';
 
-/**
- * Pieces that share sets between queries count their retrievals in a state of this name, f32 [query heads, 1] a layer.
- */
+/** State in which pieces that share sets between queries count their retrievals, f32 [query heads, 1] per layer. */
 const COUNTED = /^state\.\w+\.retrievals$/;
 
 /**
- * Retrieval ratio of a policy that shares, from the states that its cache holds, and what it read a token: keys
- * where it retrieved, keys and values of what it saw,
- * at most `seen` with neighbours of its strongest third. Nothing for others.
+ * Returns the retrieval ratio of a policy that shares sets, from its cache's states, and what it read per token as a
+ * share of all keys and values: keys where it retrieved, keys and values of what it saw, at most `seen` with neighbours
+ * of its strongest third. Nothing for other policies.
  */
 export async function retrievalsOf(
   sequence: Sequence,

@@ -14,21 +14,21 @@ import type { Excused, Paper, Plan, Row } from './types.ts';
 import { proseOf } from './windows.ts';
 import type { PaperWork } from './work.ts';
 
-/** What of a plan is asked, and how. */
+/** Which part of a plan to run, and how. */
 export interface StudyOptions extends PolicyNaming {
   /** @defaultValue all */
   readonly papers?: readonly Paper[] | undefined;
   /** Ids of rows. @defaultValue all */
   readonly rows?: readonly string[] | undefined;
-  /** Prompts of every task. @defaultValue the plan's */
+  /** Number of prompts of every task. @defaultValue the plan's */
   readonly n?: number | undefined;
-  /** Another than the plan's is development. @defaultValue the plan's */
+  /** A seed other than the plan's is for development. @defaultValue the plan's */
   readonly seed?: number | undefined;
-  /** What prose comes from. @defaultValue the book that is brought along */
+  /** Text that prose is taken from. @defaultValue the bundled book */
   readonly text?: string | undefined;
 }
 
-/** What a plan came to. */
+/** The result of a plan. */
 export interface Study {
   readonly date: string;
   /** Digest of the plan. */
@@ -37,13 +37,13 @@ export interface Study {
   readonly weights: string;
   readonly engine: string;
   readonly seed: number;
-  /** Digest of the text that prose came from, where it was not the book that is brought along. */
+  /** Digest of the text that prose was taken from, if it is not the bundled book. */
   readonly text?: string;
-  /** The code that results come from, and files beside the model that policies read. */
+  /** The code that produced the results, and files stored with the model that policies read. */
   readonly code: readonly string[];
-  /** Why these are not the plan's own results; absent where they are. */
+  /** Why these are not the plan's own results; absent if they are. */
   readonly label?: string;
-  /** Of all threads together. */
+  /** Seconds of all threads together. */
   readonly seconds: number;
   readonly outcomes: readonly Outcome[];
   readonly excused: readonly Excused[];
@@ -51,7 +51,7 @@ export interface Study {
   readonly left: readonly string[];
 }
 
-/** The rows that are asked for. @throws KvError for one that the plan does not have */
+/** Returns the rows that are asked for. @throws KvError for one that the plan does not have */
 export function rowsOf(plan: Plan, { rows, papers }: Pick<StudyOptions, 'rows' | 'papers'>): readonly Row[] {
   const ids = plan.rows.map(({ id }) => id),
     unknown = rows?.find((id) => !ids.includes(id));
@@ -61,7 +61,7 @@ export function rowsOf(plan: Plan, { rows, papers }: Pick<StudyOptions, 'rows' |
 }
 
 /**
- * What a plan asks of a model; what its context, its tokenizer or the files beside it cannot carry is excused.
+ * Builds the experiment of a plan on a model; excuses rows that its context, tokenizer or stored files cannot carry.
  * @throws KvError in one sentence
  */
 export async function paperStudy(

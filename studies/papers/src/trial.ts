@@ -12,7 +12,7 @@ import type { PaperBench, Tried } from './tried.ts';
 import type { Arm, Plan, Task } from './types.ts';
 import { windowOf } from './windows.ts';
 
-/** Mean -ln probability over rows: row i is asked for `targets[i]`, nats. */
+/** Returns the mean -ln probability of `targets[i]` under row i, in nats. */
 export const meanSurprise = (rows: readonly Float32Array[], targets: readonly number[]): number =>
   mean(targets.map((next, i) => surprise(rows[i], next)));
 
@@ -29,7 +29,7 @@ export async function runPaperJob(
   return { task, spec: specOf(tasks[task]), trial, numbers, seconds: (performance.now() - started) / 1000 };
 }
 
-/** Every arm on one prompt, by name. Arms that evict after prefill share it. */
+/** Runs every arm on one prompt. Arms that evict after prefill share one prefill. */
 export async function runTrial(
   bench: PaperBench,
   name: string,
@@ -116,7 +116,10 @@ async function ranked(
   });
 }
 
-/** Each arm by itself, in an order that turns with the trial: what runs first is not always the same. */
+/**
+ * Measures time and bytes of each arm separately, in an order that rotates with the trial, so that no arm is always
+ * first.
+ */
 function spent(
   bench: PaperBench,
   { tokens, follow, every }: Of<'costs'>,
@@ -129,7 +132,7 @@ function spent(
   return byArm(turned, ({ arm: { budget }, policy }) =>
     using(new Sequence(bench.model), (apart) =>
       using(new Sequence(bench.model), async (sequence) => {
-        // by itself, the event is timed with the passes that it asks for
+        // a separate event is timed with the passes that it asks for
         await apart.prefill(prompt, { policies: [policy] });
         const started = performance.now();
         await apart.evict(policy, budget ?? '100%');

@@ -8,10 +8,10 @@ import type { ByArm } from './jobs.ts';
 import { armKey } from './types.ts';
 import type { Arm, Numbers } from './types.ts';
 
-/** What all trials share. */
+/** Data shared by all trials. */
 export interface PaperBench extends Bench {
   readonly sentences: readonly string[];
-  /** The book's part for these prompts, as ids. */
+  /** The part of the text for these prompts, as ids. */
   readonly prose: readonly number[];
   readonly embedded: boolean;
   readonly seed: number;
@@ -21,20 +21,20 @@ export interface Tried {
   readonly policy: Policy;
 }
 export interface Passing {
-  /** Tokens a block, each followed by an event. */
+  /** Tokens per block, each followed by an event. */
   readonly block?: number | undefined;
-  /** Looks on where something is hidden while tokens pass. */
+  /** Creates an observer of what views hide while tokens pass. */
   readonly observer?: (() => Observer) | undefined;
 }
 
-/** Numbers of each arm, one after another. */
+/** Measures each arm, one after another. */
 export async function byArm(tried: readonly Tried[], measure: (tried: Tried) => Promise<Numbers>): Promise<ByArm> {
   const out: Record<string, Numbers> = {};
   for (const one of tried) out[armKey(one.arm)] = await measure(one);
   return out;
 }
 
-/** A sequence for each arm: forks of one prefill, or, by blocks or under a view, its own. */
+/** Opens a sequence for each arm: forks of one prefill or, for blocks or views, a prefill of its own. */
 export function forEach(
   { model }: Bench,
   ids: readonly number[],
@@ -44,7 +44,7 @@ export function forEach(
 ): Promise<ByArm> {
   const hides = (policy: Policy): boolean => compile(policy).hooks('view').length > 0,
     evicts = (policy: Policy): boolean => compile(policy).evicts,
-    // what acts while tokens pass is told so before the prompt does
+    // a policy that acts while tokens pass must be set before the prompt is fed
     apart = (policy: Policy): boolean => (evicts(policy) && block !== undefined) || hides(policy),
     shared = tried.map(({ policy }) => policy).filter((policy) => !apart(policy));
   return using(new Sequence(model), async (whole) => {

@@ -5,11 +5,11 @@ import type { Mode } from '@kv/evaluation';
 export const paperNames = ['TA', 'CAOTE', 'CrystalCache', 'alpha', 'PrHS'] as const;
 export type Paper = (typeof paperNames)[number];
 
-/** What a policy is tried on; a trial of a task is one prompt, the same for every arm. */
+/** A task that policies are tried on; a trial is one prompt, the same for every arm. */
 export type Task =
   /**
-   * A code or number hidden in prose or repeated filler, at the same depth of every prompt where one is given; read
-   * block by block if `block` is.
+   * A code or number hidden in prose or repeated filler, at `depth` in every prompt if it is given; read block by block
+   * if `block` is.
    */
   | {
       readonly kind: 'needle';
@@ -23,7 +23,7 @@ export type Task =
       readonly asking?: Asking;
     }
   /**
-   * A fact at the start, behind a framing sentence if `framed`, mentions of its topic evenly spaced through filler, the
+   * A fact at the start, after a framing sentence if `framed`, mentions of its topic evenly spaced through filler, the
    * question at the end.
    */
   | {
@@ -38,12 +38,12 @@ export type Task =
    * by a tool call.
    */
   | { readonly kind: 'credential'; readonly tokens: number; readonly values: 1 | 3; readonly asking?: Asking }
-  /** A task of `kv eval` by its name, in at most so many tokens; its question comes after the eviction. */
+  /** A task of `kv eval` by its name, in at most `tokens` tokens; its question comes after the eviction. */
   | { readonly kind: 'generated'; readonly tokens: number; readonly task: GeneratedTask }
   /**
    * Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is
-   * given; with `every` an event each so many of them;
-   * if `witnessed`, the attention that views hide from each of them.
+   * given; with `every`, an event after each that many of them; if `witnessed`, the attention that views hide from each
+   * of them.
    */
   | {
       readonly kind: 'continuation';
@@ -53,9 +53,9 @@ export type Task =
       readonly every?: number;
       readonly witnessed?: true;
     }
-  /** Log-likelihood of every token of a prompt, under what a policy does while the prompt passes. */
+  /** Log-likelihood of every token of a prompt, under a policy that acts while the prompt passes. */
   | { readonly kind: 'prompt'; readonly tokens: number }
-  /** Likeness of two scorers' rankings of the same cache. */
+  /** Similarity of two scorers' rankings of the same cache. */
   | { readonly kind: 'ranks'; readonly tokens: number; readonly with: string }
   /** Time and bytes of a prefill that evicts, and of `follow` tokens after it. */
   | { readonly kind: 'costs'; readonly tokens: number; readonly follow: number; readonly every?: number };
@@ -68,17 +68,17 @@ export type Task =
 type Asking = 'begun';
 
 /**
- * One way of keeping the cache: a policy as `kv run --policy` takes it, with its budget, or, of one that evicts
- * nothing, what a query sees.
+ * An arm: a policy as `kv run --policy` takes it, with its budget or, for a policy that evicts nothing, what a query
+ * sees.
  */
 export interface Arm {
   readonly policy: string;
   readonly budget?: Budget;
 }
 
-/** An arm as results name it. */
+/** Returns the name of an arm in results. */
 export const armKey = ({ policy, budget }: Arm): string => (budget === undefined ? policy : `${policy} @ ${budget}`);
-/** What others are compared with where nothing is evicted. */
+/** The arm without eviction, to compare others with. */
 export const FULL: Arm = { policy: 'full' };
 
 interface Measure {
@@ -90,7 +90,7 @@ interface Measure {
 }
 const higher = (says: string): Measure => ({ better: 'higher', says }),
   lower = (says: string): Measure => ({ better: 'lower', says });
-/** What is measured of an arm on one prompt. */
+/** A quantity measured for an arm on one prompt. */
 export type Metric =
   | 'hit'
   | 'retained'
@@ -122,7 +122,7 @@ export const metrics: Readonly<Record<Metric, Measure>> = {
   turnTime: { ...lower('ln ms of prefill, event and tokens'), log: true },
   peakBytes: { ...lower('ln peak bytes'), log: true },
 };
-/** Every metric that its task gives, and `slots`: mean cache of a layer and KV head over decoding. */
+/** The task's metrics, and `slots`: mean slots per layer and KV head over decoding. */
 export type Numbers = Readonly<Partial<Record<Metric | 'slots', number>>>;
 
 /**
@@ -140,11 +140,11 @@ export interface Contrast {
   readonly printed?: readonly [a: number, b: number];
   /** `worse`: the promise is that `a` costs something, so it must be worse than `b` by more than `threshold`. */
   readonly direction?: 'worse';
-  /** Where it is asked: some tasks are beyond the embedded model. */
+  /** The only kind of model that is asked: some tasks are beyond the embedded model. */
   readonly on?: Kind;
 }
 
-/** How the contrasts of a row make its verdict. */
+/** How the contrasts of a row determine its verdict. */
 export type Rule =
   /** All hold. */
   | 'all'
@@ -159,38 +159,38 @@ interface Promised {
   readonly paper: Paper;
   /** First column of papers.md, word for word, unless `table` is given. */
   readonly claim: string;
-  /** Where in the paper it stands, of what papers.md leaves out. */
+  /** Place in the paper of a row that papers.md leaves out. */
   readonly table?: string;
   /** What the paper measured. */
   readonly promise: string;
 }
-/** One that is asked. */
+/** A row that is asked. */
 export interface Planned extends Promised {
   readonly rule: Rule;
-  /** Prompts of each task, on the embedded model and on a checkpoint. */
+  /** Number of prompts of each task, on the embedded model and on a checkpoint. */
   readonly n: { readonly embedded: number; readonly real: number };
   readonly contrasts: readonly Contrast[];
   /** How this differs from the paper's conditions. */
   readonly differs: string;
 }
-/** One that is not, and why. */
+/** A row that is not asked, and why. */
 export interface Excused extends Promised {
   readonly excuse: string;
 }
 export type Row = Planned | Excused;
 
-/** What was fixed before its prompts were run. */
+/** A plan, fixed before its prompts were run. */
 export interface Plan {
-  /** Prompts of the study; every other seed is development. */
+  /** Seed of the study's prompts; every other seed is for development. */
   readonly seed: number;
-  /** How verdicts are made, word for word as they are printed beside the plan. */
+  /** How verdicts are made, word for word as they are printed with the plan. */
   readonly rules: readonly string[];
-  /** Tasks by name: rows that name the same one share its prompts, prefills and full-cache runs. */
+  /** Tasks by name: rows with the same task share its prompts, prefills and full-cache runs. */
   readonly tasks: Readonly<Record<string, Task>>;
   readonly rows: readonly Row[];
-  /** The part of the text that its prose comes from, as shares. @defaultValue the last 70 % */
+  /** The part of the text that prose is taken from, as shares. @defaultValue the last 70 % */
   readonly prose?: readonly [from: number, to: number];
-  /** The only kind of model that it is for. @defaultValue both */
+  /** The only kind of model that the plan is for. @defaultValue both */
   readonly on?: Kind;
 }
 /** The model that this repository brings, or any checkpoint. */

@@ -7,50 +7,50 @@ import type { Arm, Contrast, Metric, Numbers, Rule } from './types.ts';
 
 export type Verdict = 'held' | 'not' | 'undecided';
 
-/** One arm over its prompts; shares of right answers have Wilson's interval, 95 %. */
+/** The mean of one arm over its prompts; shares of right answers have Wilson's 95 % interval. */
 export interface ArmMean {
   readonly arm: Arm;
   readonly mean: number;
   readonly interval?: Interval;
   readonly slots?: number;
 }
-/** A contrast as it came out: differences are positive in the promised direction. */
+/** A measured contrast: differences are positive in the promised direction. */
 export interface Measured extends Interval {
   readonly contrast: Contrast;
   readonly n: number;
   readonly a: ArmMean;
   readonly b?: ArmMean;
-  /** With the percentile bootstrap's interval over prompts at 1 - 0.05 / contrasts of the row. */
+  /** Mean difference; its interval is the percentile bootstrap's over prompts at 1 - 0.05 / contrasts of the row. */
   readonly difference: number;
-  /** Exact McNemar's for right and wrong answers, else that of `pairedTest`; absent where `a` stands alone. */
+  /** p of the exact McNemar test for right and wrong answers, else of `pairedTest`; absent without `b`. */
   readonly p?: number;
   readonly verdict: Verdict;
-  /** Why it is undecided, where the interval alone does not say it. */
+  /** Why it is undecided, if the interval alone does not show it. */
   readonly because?: string;
 }
 
-/** Shares at or below this, or as near to 1, leave no room for a difference. */
+/** Shares of at most this, or within this of 1, leave no room for a difference. */
 const FLOOR = 0.05;
 const BOOTSTRAP = { resamples: 10_000, seed: 0 };
 
-/** The promise is held if the whole interval lies above the threshold, and not if all of it lies below. */
+/** Returns "held" if the whole interval is above the threshold, "not" if all of it is below. */
 export const decide = ({ low, high }: Interval, threshold: number): Verdict =>
   low > threshold ? 'held' : high < threshold ? 'not' : 'undecided';
 
 /**
- * The interval of a difference of shares where no prompt of n tells the arms apart, of which the bootstrap knows none:
- * a larger share of prompts that do would have shown one, at this level (Clopper and Pearson).
+ * Returns the interval of a difference of shares if none of n prompts distinguishes the arms, when the bootstrap gives
+ * a width of 0: if a larger share of prompts did, one would have been seen, at this level (Clopper and Pearson).
  */
 const alike = (n: number, level: number): Interval => {
   const most = 1 - ((1 - level) / 2) ** (1 / n);
   return { low: -most, high: most };
 };
 
-/** Held where something of it is and all is, not where one falls. */
+/** Returns "held" if there is an item and all hold, "not" if one falls. */
 const together = <T>(all: readonly T[], holds: (one: T) => boolean, falls: (one: T) => boolean): Verdict =>
   all.some(falls) ? 'not' : all.length > 0 && all.every(holds) ? 'held' : 'undecided';
 
-/** All held; one that is not is enough. */
+/** Combines verdicts: "held" if all are; one "not" is enough for "not". */
 export const every = (verdicts: readonly Verdict[]): Verdict =>
   together(
     verdicts,
@@ -58,7 +58,9 @@ export const every = (verdicts: readonly Verdict[]): Verdict =>
     (verdict) => verdict === 'not',
   );
 
-/** All differences point as promised; one that surely points elsewhere is enough for not. */
+/**
+ * Combines signs: "held" if all differences have the promised sign; one that surely has the other is enough for "not".
+ */
 export const signs = (differences: readonly (Interval & { readonly difference: number })[]): Verdict =>
   together(
     differences,
@@ -99,7 +101,7 @@ export function measure(contrast: Contrast, trials: readonly ByArm[], contrasts:
         metric,
         both.map(({ y }) => y),
       ),
-    // what is not a share has no bound where nothing differs
+    // a metric that is not a share has no bound if nothing differs
     plain = differ || metrics[metric].share ? decide({ low, high }, b ? threshold : 0) : 'undecided',
     because = right && reason(contrast, left, right, plain, differ),
     count = (holds: (one: number) => boolean): number => differences.filter(holds).length;
@@ -136,7 +138,7 @@ function armMean(arm: Arm, metric: Metric, numbers: readonly Numbers[]): ArmMean
   };
 }
 
-/** Why two arms tell nothing, if they do not. */
+/** Returns why two arms tell nothing, if so. */
 function reason(
   { metric, threshold }: Contrast,
   { arm: { budget: of }, mean: x, slots = 0 }: ArmMean,
@@ -154,14 +156,14 @@ function reason(
   return differ ? undefined : 'no prompt tells the arms apart';
 }
 
-/** Prompts on which arms are first tried. */
+/** Number of prompts on which arms are first tried. */
 export const SCREENED = 50;
 
 /**
- * The best of several arms against the same `b`, on the first prompts: its gain there minus its gain on all others, as
- * one contrast. The bootstrap draws the first prompts and the others each among themselves, and chooses the best arm
- * anew.
- * @throws RangeError unless more than SCREENED prompts are there
+ * Measures how much the gain of the best of several arms against the same `b`, chosen on the first prompts, shrinks on
+ * all others, as one contrast: the gain there minus the gain on the others. The bootstrap draws the first prompts and
+ * the others separately, and chooses the best arm again each time.
+ * @throws RangeError unless there are more than SCREENED prompts
  */
 export function shrinkage(contrasts: readonly Contrast[], trials: readonly ByArm[]): Measured {
   const n = trials.length;

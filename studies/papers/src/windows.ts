@@ -7,7 +7,7 @@ import type { Plan } from './types.ts';
 const DEVELOPMENT = [0, 0.3] as const,
   REST = [0.3, 1] as const;
 
-/** The part of a text that prompts of this seed take their windows from, as ids. */
+/** Returns the part of a text that prompts of this seed take their windows from, as ids. */
 export function proseOf(
   text: string,
   tokenizer: Pick<Tokenizer, 'encode'>,
@@ -22,8 +22,8 @@ export function proseOf(
 }
 
 /**
- * A window of exactly `tokens` tokens, disjoint from those of other trials; what stands at the start of a document
- * comes first. @throws KvError where the text has no more
+ * Returns a window of exactly `tokens` tokens, disjoint from those of other trials; it begins with the tokens that
+ * begin a document. @throws KvError if the text has no more
  */
 export function windowOf(
   { model, prose }: Pick<PaperBench, 'model' | 'prose'>,

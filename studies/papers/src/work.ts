@@ -5,13 +5,13 @@ import { runPaperJob } from './trial.ts';
 import type { Plan } from './types.ts';
 import { proseOf } from './windows.ts';
 
-/** What the jobs of a plan are about. */
+/** The data that defines the jobs of a plan. */
 export interface PaperWork {
   readonly kind: 'papers';
   readonly plan: Plan;
   readonly seed: number;
   readonly embedded: boolean;
-  /** What prose comes from. @defaultValue the book that is brought along */
+  /** Text that prose is taken from. @defaultValue the bundled book */
   readonly text?: string;
 }
 

@@ -32,7 +32,7 @@ export async function repl(
     last = -Infinity,
     left = false,
     ended = false;
-  /** Discards lines that were read ahead. */
+  /** Stops the loop; lines that were read ahead are discarded. */
   const leave = (): void => {
     left = true;
     lines.close();

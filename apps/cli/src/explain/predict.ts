@@ -74,7 +74,7 @@ export async function predict(
   const kept = budgets.flat().reduce((a, b) => a + b, 0),
     slot = 2 * d * 4 + 4,
     before = G * heldByAll * slot,
-    whole = before + G * (length - Math.min(...held)) * slot, // a layer exceeds its budget only until its event
+    whole = before + G * (length - Math.min(...held)) * slot, // a layer with a window holds the whole prompt only briefly, one at a time
     after = kept * slot;
   const wide = waits(policy);
   const together = layersTogether(config, length),
