@@ -2,7 +2,7 @@ import { loadModel } from '@kv/models';
 import { describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 
-/** What `--json` prints, as far as it is looked at. */
+/** The used part of what `--json` prints. */
 interface Printed {
   readonly engines: readonly {
     readonly name: string;

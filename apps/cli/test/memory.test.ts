@@ -6,7 +6,7 @@ import { writeTinyModel } from '@kv/model-testing';
 
 const KINDS = ['ArrayBuffer', 'Float32Array', 'Float64Array', 'Uint8Array', 'Uint32Array', 'Int32Array'] as const;
 const actual = Object.fromEntries(KINDS.map((kind) => [kind, globalThis[kind]]));
-/** What is smaller fits where anything fits. */
+/** Smaller allocations always succeed. */
 const SMALL = 64;
 
 let cwd: string;
@@ -17,7 +17,7 @@ beforeAll(() => {
 });
 afterEach(() => void Object.assign(globalThis, actual));
 
-/** Runs while allocation number `at` fails, as V8 does it; whether it was reached. */
+/** Runs while allocation number `at` fails as in V8; returns whether it was reached. */
 async function without<T>(at: number, run: () => Promise<T>): Promise<readonly [result: T, reached: boolean]> {
   let done = 0;
   const wrapped = KINDS.map((kind) => {

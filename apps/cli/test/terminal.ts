@@ -8,9 +8,9 @@ import type { TerminalInput, Terminal } from '../src/terminal.ts';
 export interface Ran {
   readonly code: number;
   readonly stdout: string;
-  /** But for the line that names the engine. */
+  /** stderr without the line that names the engine. */
   readonly stderr: string;
-  /** What that line says, where there is one. */
+  /** The engine that the line names, if there is one. */
   readonly engine?: string;
 }
 
@@ -27,10 +27,10 @@ export interface Run {
   readonly onWrite?: (stdout: string, interrupt: () => void) => void;
 }
 
-/** Runs `kv` in this process, as a person without a terminal would see it. */
+/** Runs `kv` in this process, without a terminal. */
 export const kv = (args: readonly string[], how?: Run): Promise<Ran> => ran((terminal) => main(args, terminal), how);
 
-/** The same of any program. */
+/** The same for any program. */
 export async function ran(
   program: (terminal: Terminal) => Promise<number>,
   { cwd = tmpdir(), columns, signal, lines, piped = false, onWrite }: Run = {},

@@ -7,14 +7,14 @@ import { runExperiment, writeWhole } from '../src/index.ts';
 import type { Experiment, OwnWork, RunOptions, ExperimentWork } from '../src/index.ts';
 import { folder } from './folder.ts';
 
-/** An experiment, what runs its jobs, and what its command writes of it. */
+/** An experiment, its runner, and the output of its command. */
 export interface Command<W extends ExperimentWork = OwnWork> {
   readonly experiment: Experiment<unknown, unknown, unknown, W>;
   readonly start: RunOptions<unknown, unknown, W>['start'];
   report(result: unknown): string;
 }
 
-/** Runs each job once: what it came to is the same again, and the disk is what fails here. */
+/** Runs each job once and reuses its result, since only the disk fails here. */
 function once<W extends ExperimentWork>(start: Command<W>['start']): Command<W>['start'] {
   const known = new Map<string, Promise<unknown>>();
   return (work) => {

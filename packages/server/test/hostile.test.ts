@@ -17,7 +17,7 @@ afterAll(() => {
   return on.server.close();
 });
 
-/** What is answered to bytes. */
+/** Sends raw bytes and returns the answer. */
 const raw = (text: string): Promise<{ readonly status: number; readonly json: any }> =>
   new Promise((resolve) => {
     const socket = connect(Number(new URL(on.url).port), '127.0.0.1', () => socket.end(text));

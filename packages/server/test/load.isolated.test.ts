@@ -79,7 +79,7 @@ test(`${REQUESTS} requests at ${CONNECTIONS} connections with faults mixed in`, 
   expect(peak).toBeLessThanOrEqual(limit);
   expect([...statuses.keys()].every((status) => [200, 400, 429, 'drop'].includes(status))).toBe(true);
   expect(statuses.get(200)).toBeGreaterThan(REQUESTS / 2);
-  // what the engine and the compiler warm up hides what little a few requests would leave
+  // with few requests, warm-up of the engine and the compiler hides the little that they take
   if (REQUESTS >= 1000) expect(resident[1] / resident[0]).toBeLessThan(1.05);
   await on.server.close();
   expect(on.server.memory.prefixes).toBe(0);
