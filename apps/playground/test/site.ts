@@ -9,7 +9,7 @@ import { preview } from 'vite';
 const playground = new URL('..', import.meta.url).pathname;
 const executablePath = process.env.KV_CHROMIUM ?? '/usr/bin/chromium';
 
-/** Why the page cannot be tried here; in CI (`KV_REQUIRE_GPU=1`) that is a failure. */
+/** Why the page cannot be tested here, if so; in CI (`KV_REQUIRE_GPU=1`) that is a failure. */
 export const noBrowser: string | undefined = existsSync(executablePath)
   ? undefined
   : `no Chromium at ${executablePath}: set KV_CHROMIUM`;
@@ -55,7 +55,7 @@ export const SWIFTSHADER: readonly string[] = ['--enable-unsafe-webgpu', '--use-
 export const launch = (args: readonly string[] = []): Promise<Browser> =>
   chromium.launch({ executablePath, args: [...args] });
 
-/** A page that remembers every complaint of the browser. */
+/** Opens a page that records every error of the browser. */
 export async function open(
   context: BrowserContext,
   url: string,
@@ -71,11 +71,11 @@ export async function open(
   return { page, complaints };
 }
 
-/** Waits until a run is over. */
+/** Waits until a run has ended. */
 export const ended = (page: Page): Promise<unknown> =>
   page.waitForSelector('body[data-state=done]', { timeout: 100_000 });
 
-/** What both sides say: policies, answers, and by how many rows each token of the text is held. */
+/** Returns what both sides show: policies, answers, and the number of rows that hold each token of the text. */
 export async function sides(
   page: Page,
 ): Promise<{ readonly policy: string; readonly answer: string; readonly shares: readonly number[] }[]> {

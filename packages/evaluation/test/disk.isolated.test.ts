@@ -13,7 +13,7 @@ afterEach(() => void calm());
 const openLines = <R>(within: string, name: string, settings: object): ReturnType<typeof openStore<R>> =>
   openStore<R>({ folder: within, name, settings });
 
-/** Runs with a fault at the first operation, then at the second, until none is reached any more. */
+/** Runs with a fault at the first operation, then at the second, and so on until no operation is left. */
 function everywhere(fault: DiskFault, within: string, run: () => unknown, check: (error: unknown) => void): number {
   for (let at = 0; ; at++) {
     strike(at, fault, within);

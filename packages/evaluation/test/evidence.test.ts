@@ -30,7 +30,7 @@ const answered = (cell: Cell, score: number, mean: number): CellResult => ({
   bytes: { mean: 1, peak: 1 },
   evidence: {},
 });
-/** A bed whose candidate is always right and whose base never is, at these mean caches. */
+/** A model runner whose candidate is always right and whose base never is, at these mean caches. */
 const bed = (
   slots: (cell: Cell) => number = () => 24,
   weights: (name: string) => string = (name) => name,
@@ -190,7 +190,7 @@ it('answers that were kept are graded again as they are read', async () => {
 });
 
 describe('problems', () => {
-  /** Puts white space, or what is not seen, where it says nothing: anywhere but between digits. */
+  /** Inserts white space or an invisible character where it is insignificant: anywhere but between digits. */
   const padded = (text: string, at: number, space: string): string => {
     const place = at % (text.length + 1);
     return /\d$/.test(text.slice(0, place)) && /^\d/.test(text.slice(place))

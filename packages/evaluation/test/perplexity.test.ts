@@ -40,8 +40,8 @@ const PROMPT = 'It was the best of times, it was the worst of times.',
 
 type Keeps = (positions: readonly number[], fed: number) => readonly number[];
 /**
- * Mean -ln p of the tokens after the prompt by float64; `keeps` says what stays after the prompt and the given number
- * of tokens.
+ * Returns the mean -ln p of the tokens after the prompt, in float64; `keeps` gives what stays after the prompt and the
+ * given number of tokens.
  */
 function nats64(keeps: Keeps): number {
   const oracle = llama64(path),

@@ -16,7 +16,7 @@ const until = async (holds: () => boolean): Promise<void> => {
   for (let i = 0; i < 6000 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
   expect(holds()).toBe(true);
 };
-/** Everything that requests held is given back. */
+/** Whether everything that requests held has been released. */
 const empty = ({ server }: Serving): boolean =>
   server.memory.sequences === 0 && server.memory.promised === server.memory.scratch;
 const exceeded = async ({ url }: Serving): Promise<string | undefined> =>

@@ -12,7 +12,7 @@ export interface Serving {
   readonly server: Server;
   readonly url: string;
   readonly lines: readonly Readonly<Record<string, unknown>>[];
-  /** Status and body of a POST. */
+  /** Sends a POST and returns its status and body. */
   post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Answered>;
 }
 interface Answered {
@@ -21,7 +21,7 @@ interface Answered {
   readonly json: any;
 }
 
-/** A server of the embedded model on a free port of the loopback. */
+/** Starts a server of the embedded model on a free loopback port. */
 export async function serve(options: Partial<ServerOptions> = {}): Promise<Serving> {
   const lines: Record<string, unknown>[] = [];
   const server = createServer({

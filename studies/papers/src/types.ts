@@ -61,7 +61,9 @@ export type Task =
   | { readonly kind: 'costs'; readonly tokens: number; readonly follow: number; readonly every?: number };
 
 /**
- * `begun`: a question and the beginning of its answer, which a model that was not trained on our forms answers too. Its answers end with the value, and an arm decodes token by token only if it would not give the full cache's answer. Without it: a cue, and equally many tokens from every arm.
+ * `begun`: a question and the beginning of its answer, which a model that was not trained on our forms answers too. Its
+ * answers end with the value, and an arm decodes token by token only if it would not give the full cache's answer.
+ * Without it: a cue and equally many tokens from every arm.
  */
 type Asking = 'begun';
 

@@ -26,7 +26,7 @@ interface Flags {
 }
 
 /**
- * `kv worker`: one of many machines that answer the cells of a queue. Calls `onStop` when a signal stops it as intended.
+ * `kv worker`: one of the machines that answer the cells of a queue. Calls `onStop` when a signal stops it as intended.
  */
 export const workerCommand = (terminal: Terminal, onStop: () => void): Command =>
   withExamples(

@@ -18,7 +18,7 @@ afterAll(() => {
   for (const folder of made) rmSync(folder, { recursive: true });
 });
 
-/** An empty folder, which goes after the tests. */
+/** Creates an empty folder, deleted after the tests. */
 export function madeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'kv-adapter-'));
   made.push(folder);

@@ -32,7 +32,7 @@ const small: Readonly<Record<string, Policy>> = {
 /** The same, with kept keys moved together at every event. */
 const turning = (under: Policy): Policy => compose(under, rerotate() as never) as unknown as Policy;
 
-/** What both engines write and keep, and of how many slots they think differently. */
+/** Returns what both engines write and keep, and the number of slots in which they differ. */
 async function compared(
   { model, tokenizer, folder }: Exported,
   under: Policy,

@@ -12,7 +12,11 @@ export interface IdSplit {
 /** Whether an id is a dev id: md5's hex digest, read as one integer, mod 5, is 0 or 1. */
 export const isDev = (id: string): boolean => BigInt(`0x${createHash('md5').update(id).digest('hex')}`) % 5n < 2n;
 
-/** Splits ids in their order. @remarks As the alpha paper (set-conditioned diversity) splits, section 4.2: MATH-500 becomes 201 and 299. */
+/**
+ * Splits ids, keeping their order.
+ *
+ * @remarks As in section 4.2 of the alpha paper (set-conditioned diversity): MATH-500 becomes 201 and 299.
+ */
 export const splitIds = (ids: readonly string[]): IdSplit => ({
   dev: ids.filter(isDev),
   confirm: ids.filter((id) => !isDev(id)),

@@ -128,10 +128,11 @@ export interface ProtocolDecision {
 const LEVEL = 0.05;
 
 /**
- * A: a primary cell gains, second cells gain on average and none loses; B: the first alone; C: not even that. No branch
- * unless the mean caches of every cell are matched.
+ * Applies the decision rule. A: a primary cell gains, second cells gain on average and none loses; B: only a primary
+ * cell gains; C: not even that. No branch unless the mean caches of every cell are matched.
  *
- * @remarks The alpha paper, section 4.2, where Qwen is primary and Llama second; its section 3.2 asks for matched caches first.
+ * @remarks The alpha paper, section 4.2, where Qwen is primary and Llama second; its section 3.2 asks for matched
+ * caches first.
  */
 export function decide(
   cells: readonly Pick<ConfirmCell, 'role' | 'matched' | 'difference' | 'p' | 'bonferroni'>[],
@@ -156,7 +157,7 @@ export function decide(
   };
 }
 
-/** Cells whose mean caches are not matched, each with both; nothing where all are. */
+/** Describes the cells whose mean caches are not matched, with both means; undefined if all are. */
 export function notMatched(cells: readonly ConfirmCell[]): string | undefined {
   const apart = cells.filter(({ matched }) => !matched);
   if (apart.length === 0) return undefined;
