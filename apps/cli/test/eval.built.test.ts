@@ -75,7 +75,7 @@ it.each([
   [{ part: 'dev', tasks: ['one.json'] }, /^one\.json: expected ids to choose on, got none\n$/],
 ])('kv eval refuses what it cannot ask before it tells anything else: %j', async (change, sentence) => {
   const cwd = folder(),
-    problem = { id: 'a', question: '?', answers: ['x'], grader: 'exact', newTokens: 8 };
+    problem = { id: 'a', question: '?', answers: ['x'], grader: 'exact', maxNewTokens: 8 };
   writeFileSync(join(cwd, 'problems.json'), JSON.stringify([{ ...problem, context: 'word '.repeat(5000) }]));
   writeFileSync(join(cwd, 'one.json'), JSON.stringify([{ ...problem, context: 'A word.' }]));
   const sweep = { models: ['embedded'], policies: ['knorm'], tasks: ['problems.json'], budgets: [8] };
