@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { manifest, packageFolders, piecePackages } from './manifests.mjs';
+import { manifest, onTrial, packageFolders, piecePackages } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
 /** Dependencies that packages need to run, without bundled ones and those of tests (WebGPU has 132 MB). */
@@ -71,7 +71,9 @@ function fingerprint() {
   for (const file of [
     'pnpm-lock.yaml',
     'pnpm-workspace.yaml',
-    ...packageFolders().map((folder) => join(relative(root, folder), 'package.json')),
+    ...packageFolders()
+      .filter((folder) => !onTrial(folder))
+      .map((folder) => join(relative(root, folder), 'package.json')),
   ])
     hash.update(`\0${file}\0`).update(readFileSync(join(root, file)));
   return hash.digest('hex');
