@@ -14,12 +14,13 @@ ${exported} exported names
 ${several.length} type names that several files declare
 ${shared.length} type names that several packages export
 ${participles.length} exported types and functions that are participles
-${houseWords} words of the house in comments and documents
+${houseWords.length} words of the house in comments and documents
 ${casts} casts`);
 if (process.argv.includes('--list'))
   console.log(
     [
       ...shared.map(({ name, packages }) => `${name}: ${packages.join(', ')}`),
       ...participles.map(({ name, path }) => `${name}: ${path}`),
+      ...houseWords.map(({ word, path }) => `${word}: ${path}`),
     ].join('\n'),
   );

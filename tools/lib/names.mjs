@@ -31,9 +31,8 @@ export function tracked(wanted, ref) {
 
 /** Sources of packages and apps, without tests and templates. */
 const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
-/** Documents, without change logs and generated files. */
-const isDocument = (path) =>
-  /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results\/|\/plans\/|templates/.test(path);
+/** Documents, without change logs, generated files, and plans and results, which do not change. */
+const isDocument = (path) => /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|templates/.test(path);
 
 const packageOf = (path) => path.slice(0, path.indexOf('/src/'));
 const isType = (node) =>
@@ -66,6 +65,8 @@ const IRREGULAR =
 /** Words that only this project uses in this way, in comments and documents. */
 const HOUSE_WORDS = /\b(beside|behind|so many|nobody|whoever|anew|in the place of)\b/gi;
 
+/** The prose of a document: what is not code. */
+const prose = (text) => text.replace(/^```[^]*?^```/gm, '').replace(/`[^`\n]*`/g, '');
 const comments = (text) => [...text.matchAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm)].map(([comment]) => comment);
 const casts = (file) => {
   let count = 0;
@@ -81,8 +82,9 @@ const casts = (file) => {
 export function census(ref) {
   const types = new Map(),
     all = [];
-  let house = 0,
-    cast = 0;
+  const house = [],
+    look = (path, text) => house.push(...(text.match(HOUSE_WORDS) ?? []).map((word) => ({ path, word })));
+  let cast = 0;
   for (const { path, text } of tracked(isSource, ref)) {
     const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
     for (const one of declared(file)) {
@@ -90,9 +92,9 @@ export function census(ref) {
       if (one.type) types.set(one.name, [...(types.get(one.name) ?? []), { ...one, path }]);
     }
     cast += casts(file);
-    for (const comment of comments(text)) house += comment.match(HOUSE_WORDS)?.length ?? 0;
+    for (const comment of comments(text)) look(path, comment);
   }
-  for (const { text } of tracked(isDocument, ref)) house += text.match(HOUSE_WORDS)?.length ?? 0;
+  for (const { path, text } of tracked(isDocument, ref)) look(path, prose(text));
   const several = [...types].filter(([, places]) => places.length > 1);
   const exported = all.filter((one) => one.exported);
   return {
@@ -109,12 +111,13 @@ export function census(ref) {
 }
 
 /**
- * Returns one sentence for each exported type name that two packages use, and each type or function that is a
- * participle.
+ * Returns one sentence for each exported type name that two packages use, each type or function that is a participle,
+ * and each word of `HOUSE_WORDS` in a comment or document.
  */
 export function nameFaults() {
-  const { shared, participles } = census();
+  const { shared, participles, houseWords } = census();
   return [
+    ...houseWords.map(({ path, word }) => `${path} says '${word}': say what is meant`),
     ...shared.map(({ name, packages }) => `${name} is exported by ${packages.join(' and ')}: one name, one meaning`),
     ...participles.map(
       ({ name, path }) =>

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { census, nameFaults } from '../lib/names.mjs';
 
-test('an exported type has one meaning over all packages, and says what it is', () => {
+test('an exported type has one meaning over all packages and says what it is; comments use the words of the field', () => {
   expect(nameFaults()).toEqual([]);
 });
 

@@ -361,7 +361,7 @@ export const finch = method(
 );
 
 const recompressing = {
-  every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
+  every: { ...cadence.options.every, says: 'An event every N generated tokens too; left out, none.' },
 };
 const largest = reduceHeads({ kind: 'max' });
 /** TriAttention by layer and KV head: scores in standard deviations of their query head, the largest of the group. */
@@ -570,7 +570,7 @@ const transactional = {
   lambda: number(0.1, 'Weight of frequency F, which counts against a token.'),
   every: {
     ...cadence.options.every,
-    says: 'An event every so many generated tokens: 1 is algorithm 1, at most K after every token; left out, it evicts once, after the prompt.',
+    says: 'An event every N generated tokens: 1 is algorithm 1, at most K after every token; left out, it evicts once, after the prompt.',
   },
 };
 type Transactional = ResolvedOptions<typeof transactional>;
@@ -622,7 +622,7 @@ export const fullTa = method(
   'fullTa',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 1',
-    says: 'Attention, recency, structure, past attention and frequency beside the vouchers.',
+    says: 'Attention, recency, structure, past attention and frequency, together with the vouchers.',
     options: {
       ...transactional,
       ...pension.options,

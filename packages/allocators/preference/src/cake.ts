@@ -35,7 +35,7 @@ export const cakeScores = weightScorer(
     says: "Mean attention of the last queries plus its variance over them, CAKE's indicator.",
     options: {
       window,
-      gamma: number(200, 'Weight of the variance beside the mean.', { least: 0 }),
+      gamma: number(200, 'Weight of the variance, added to the mean.', { least: 0 }),
       kernel: odd(5, 'Width of the mean over neighbouring slots.'),
     },
     needs: (o) => moments(o.window),

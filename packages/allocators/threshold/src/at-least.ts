@@ -10,7 +10,7 @@ export const atLeast = scoreAllocator(
   'atLeast',
   {
     source: 'CrystalCache, eq. 30',
-    says: 'Every head gets at least so many slots.',
+    says: 'Every head gets at least this number of slots.',
     options: { slots: whole(132, 'slots', 'Slots that every head has room for.') },
     approximate: true,
   },

@@ -11,7 +11,7 @@ export const threshold = scoreAllocator(
   'threshold',
   {
     source: 'DMS, arXiv:2506.05345',
-    says: 'Every slot whose score reaches a bar stays, beside a sliding window.',
+    says: 'Every slot whose score reaches a bar stays, and so does a sliding window.',
     options: {
       at: number(0, 'A slot with this score or a higher one stays.', { want: 'a finite number' }),
       window: whole(128, 'positions', 'Last positions that stay whatever their scores.'),

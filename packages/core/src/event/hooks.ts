@@ -149,8 +149,8 @@ export const rerotate: Factory<{}, HookPiece<'rerotate'>> = onCompact(
 );
 
 const timing = {
-  block: maybe(count(1, 'tokens', 'Prefill in blocks of so many tokens, an event after each.')),
-  every: maybe(count(1, 'tokens', 'An event every so many decoded tokens.')),
+  block: maybe(count(1, 'tokens', 'Prefill in blocks of this many tokens, an event after each.')),
+  every: maybe(count(1, 'tokens', 'An event every N decoded tokens.')),
 };
 /**
  * Sets when events run: after each block of prefill, every given number of decoded tokens; by default once, at the end

@@ -15,7 +15,7 @@ export const allowed = detector(
   'allowed',
   {
     source: 'Basu 2026, arXiv:2604.11288, section 5.3',
-    says: 'Anchors that are allowed by text and place, and so many of each.',
+    says: 'Anchors that are allowed by text and place, up to a number of each.',
     options: {
       find: value('a finder such as explicitKeys', 'What finds anchors; else explicit keys.', isFinder),
       pattern: maybe(expression('password', 'Which anchors may sponsor, by their text; else all.')),

@@ -15,7 +15,7 @@ export const ranker = partOf<'ranker', AnchorRank>('ranker');
 
 const weights = value(
   'the bytes of a detector',
-  'The file of a detector; else learned-detector.safetensors beside the model.',
+  'The file of a detector; else learned-detector.safetensors next to the model.',
   (x): x is Uint8Array => x instanceof Uint8Array,
 );
 const read = new WeakMap<Uint8Array, DetectorWeights>();

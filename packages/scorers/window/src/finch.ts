@@ -21,7 +21,7 @@ export const finch = weightScorer(
     source: 'Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716',
     says: "The attention of the question's queries, each counting alike.",
     options: {
-      question: count(64, 'tokens', 'Last tokens of the prompt that ask; of a question behind a delimiter the most.'),
+      question: count(64, 'tokens', 'Last tokens of the prompt that ask; of a question after a delimiter, the most.'),
       delimiter: text(
         '',
         'a text of the prompt',

@@ -21,9 +21,9 @@ export const cam = onCompact(
   'cam',
   {
     source: 'CaM, Zhang et al. 2024, ICML',
-    says: 'Divides the value of an evicted slot among the kept ones behind it.',
+    says: 'Divides the value of an evicted slot among the kept ones after it.',
     options: {
-      slots: count(32, 'slots', 'Kept slots behind an evicted one that share its value.'),
+      slots: count(32, 'slots', 'Kept slots after an evicted one that share its value.'),
       most: whole(
         512,
         'slots',
