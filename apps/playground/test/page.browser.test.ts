@@ -59,7 +59,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     const scripts = readdirSync(site.folder, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.js'))
       .map((file) => readFileSync(join(site.folder, file), 'utf8'));
-    expect(scripts).toHaveLength(4); // page, worker, what lists a repository, service worker
+    expect(scripts).toHaveLength(5); // page, worker, what lists a repository, the engine on ONNX Runtime, service worker
     expect(scripts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(1_500_000); // WebAssembly is within them
     expect(
       readdirSync(site.folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.wasm')),
