@@ -62,7 +62,7 @@ describe.skipIf(!gpu)('a plan', () => {
     for (const [name, policy] of evicting)
       for (const slots of name === 'adakv' || name === 'fullTa' ? [96, 700] : [96]) {
         // beyond 512 slots sorts take more dispatches
-        const budget = Math.max(slots / 2, policy.floor(slots, slots / 2)),
+        const budget = Math.max(slots / 2, policy.minSlots(slots, slots / 2)),
           planned = await costs(planGpu(), policy, slots, budget);
         expect([name, ...(await costs(gpu!, policy, slots, budget))]).toEqual([name, ...planned]);
       }
@@ -132,7 +132,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
         ]) {
           const policy = parsePolicy(name),
             compiled = compile(policy),
-            budget = Math.max(BUDGET, compiled.floor(n, BUDGET)),
+            budget = Math.max(BUDGET, compiled.minSlots(n, BUDGET)),
             { score, select, compact } = (await predict(compiled, config, n, budget)).device,
             want = [score, select, compact].reduce(sum);
           const event = less(

@@ -13,7 +13,7 @@ const number = (fallback) => ({ default: fallback, says: 'A number.', form: { so
 const piece = (from, to, name, options, inside = []) => {
   const said = [...inside, ...Object.entries(options).map(([key, value]) => key + '=' + value)];
   const label = said.length === 0 ? name : name + '(' + said.join(',') + ')';
-  return { protocol: 1, from, to, name, label, atoms: [{ at: 'event', kind: to === 'same' ? 'allocator' : 'scorer', name, label, needs: [], reach: 'layer', whole: false, floor: () => 0, run: (cells) => cells.map((cell) => cell.draft) }] };
+  return { protocol: 1, from, to, name, label, atoms: [{ at: 'event', kind: to === 'same' ? 'allocator' : 'scorer', name, label, needs: [], reach: 'layer', needsFullPrompt: false, minSlots: () => 0, run: (cells) => cells.map((cell) => cell.draft) }] };
 };
 const declared = (name, kind, takes, options, make) => Object.assign(make, { description: { protocol: 1, name, kind, source: 'theirs', says: 'Theirs.', takes, options, signals: [] } });
 const labels = (scorers) => scorers.map((s) => s.label);

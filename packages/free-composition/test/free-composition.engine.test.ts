@@ -23,7 +23,7 @@ test('any two choices that types admit generate together: blocks, decoding, hook
   for (const row of rows)
     try {
       const policy = policyOf(row),
-        { floor } = compile(eventOf(row)),
+        { minSlots: floor } = compile(eventOf(row)),
         budget = Math.max(5, floor(PROMPT, 5), floor(PROMPT + NEW, PROMPT));
       const run = async () => generate(model, { ids, policy, budget, maxNewTokens: NEW, logits: 1 });
       const { report, tokens, logits } = await run(),
@@ -38,7 +38,7 @@ test('any two choices that types admit generate together: blocks, decoding, hook
       evicted++;
       const held = report.kept.flat().map((set) => set.length),
         shared = budget * held.length;
-      if (!compile(policy).sizes) expect(held.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(shared);
+      if (!compile(policy).choosesBudget) expect(held.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(shared);
       report.kept.forEach((heads, l) =>
         heads.forEach((set, g) => expect(set.length).toBeLessThanOrEqual(report.budgets[l][g])),
       );

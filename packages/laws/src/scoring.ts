@@ -69,7 +69,7 @@ function floor(piece: Piece, { on, given }: Case, options: LawOptions): void {
   for (const [i, { forced }] of onCpu(piece, on, options, given).entries()) {
     if (!forced) continue;
     const { rows, slots, data, valid } = rowsOf(forced, on.layers[i]),
-      most = compile(piece).floor(on.spec.slots, on.spec.budget);
+      most = compile(piece).minSlots(on.spec.slots, on.spec.budget);
     for (let r = 0; r < rows; r++) {
       const count = Array.from(data.subarray(r * slots, r * slots + valid[r])).reduce((a, b) => a + b, 0);
       claim(count <= most, () => `layer ${i}, row ${r}: ${count} slots are forced, declared is a floor of ${most}`);

@@ -114,7 +114,7 @@ describe('memory', () => {
   test('a policy that wants the whole prompt evicts layer by layer where that comes in one block, and no layer keeps what its event read', async () => {
     const looked = scorer(
         'looked',
-        { whole: true, needs: [queries(4096), keys] },
+        { needsFullPrompt: true, needs: [queries(4096), keys] },
         ({ ops, at, queries: q, keys: k }) => {
           const [H = 1, w = 1, d = 1] = q.shape;
           return ops.groupRows('mean', ops.dot(ops.reshape(q, [H * w, d]), k), at.kvHeads);

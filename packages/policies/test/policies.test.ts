@@ -61,7 +61,7 @@ describe.each(evicting)('%s', (name, policy) => {
             ...layer,
             at: {
               ...layer.at,
-              budget: Math.max(layer.at.budget, compile(policy).floor(layer.at.slots, layer.at.budget)),
+              budget: Math.max(layer.at.budget, compile(policy).minSlots(layer.at.slots, layer.at.budget)),
             },
           };
           check(roomy, keptOn(policy, roomy));

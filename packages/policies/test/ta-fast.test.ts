@@ -107,7 +107,7 @@ test('Theorem 4: with room for one value and m decoys as strong, the real one su
 
 test('the sponsorship in its utility and the one in its partition are one: budgets decay once a token', () => {
   expect(compile(taFast()).hooks('step')).toHaveLength(1);
-  expect(compile(taFast()).floor(100, 16)).toBe(7);
+  expect(compile(taFast()).minSlots(100, 16)).toBe(7);
 });
 
 test('the README example', () => {

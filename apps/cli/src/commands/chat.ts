@@ -179,7 +179,7 @@ function slots(
   const compiled = compile(policy);
   if (!compiled.evicts) return undefined;
   // turns need room in addition to the budget, so a policy that chooses its own size needs one too
-  expectBudget({ ...compiled, sizes: false }, asked, '--budget');
+  expectBudget({ ...compiled, choosesBudget: false }, asked, '--budget');
   const { slots: budget } = allowanceOf(compiled, asked!, maxPositions, '--budget');
   if (budget >= maxPositions)
     throw new KvError('--budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${budget}`);

@@ -97,7 +97,7 @@ export async function predict(
         : 'layer by layer, as the prompt passes',
     budgets,
     notes: [
-      ...(policy.sizes
+      ...(policy.choosesBudget
         ? ['the policy finds its own size in a run: slots and bytes are those of the budget given']
         : []),
       ...(plan?.notes ?? []),

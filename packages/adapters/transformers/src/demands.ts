@@ -34,7 +34,7 @@ export function demandsOf(
   offers: Offers,
 ): PolicyNeeds {
   const compiled = compile(policy),
-    { label, steps, sizes } = compiled,
+    { label, steps, choosesBudget: sizes } = compiled,
     step = compiled.hooks('step'),
     needs = [...compiled.needs, ...step.flatMap((hook) => hook.needs)];
   const refuse = (sentence: string): never => {

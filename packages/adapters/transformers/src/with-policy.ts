@@ -254,7 +254,7 @@ class Engine {
     const { demands } = this.#course,
       { compiled } = demands,
       total = before.ids.length + ids.length,
-      late = compiled.whole || compiled.reach === 'model',
+      late = compiled.needsFullPrompt || compiled.reach === 'model',
       size = this.#running.block ?? ids.length;
     let sequence: Sequence = {
         ...before,

@@ -62,7 +62,7 @@ export const duoAttention = scoreAllocator(
       ),
     },
     needs: ({ scores }) => (scores === undefined ? [headScores] : []),
-    sizes: true,
+    choosesBudget: true,
   },
   (ctx, { share: streaming, slots, scores }) => {
     const { layer, layers, kvHeads } = ctx.at;

@@ -14,7 +14,7 @@ export const mass = weightAllocator(
   {
     source: 'PrHS, Lemma 1',
     says: 'The smallest budgets with certified dropped mass.',
-    sizes: true,
+    choosesBudget: true,
     options: { epsilon: number(0.05, 'Share of the weights that every query head may lose.', { least: 0, below: 1 }) },
   },
   ({ ops, scores, rawScores, ...masks }, { epsilon }) => {

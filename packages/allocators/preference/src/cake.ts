@@ -73,7 +73,7 @@ export const cake = scoreAllocator(
       tau2: number(1, 'Temperature of the variance.', { above: 0 }),
     },
     needs: (o) => [...moments(o.window), as('entropy', attentionWindow(o.window, 'entropy'))],
-    across: (layers, { window: w, tau1, tau2 }) => {
+    acrossLayers: (layers, { window: w, tau1, tau2 }) => {
       const weights = layers.map((layer) => {
         const { ops } = layer;
         const last = ops.lastSlots(layer.mean, w);

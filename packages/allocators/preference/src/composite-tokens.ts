@@ -72,7 +72,7 @@ export const compositeTokens = scoreAllocator(
   {
     source: 'Akulov et al. 2025, arXiv:2509.05165',
     says: 'The k-th best slots of all heads of a layer are one token, and tokens of all layers compete.',
-    across: (layers) => {
+    acrossLayers: (layers) => {
       const [{ ops }] = layers;
       const composites = layers.map(compositeOf);
       const share = layers.map(({ budgets }) => ops.map('floor', ops.reduce('mean', budgets, 'rows')));

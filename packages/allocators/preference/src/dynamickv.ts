@@ -19,7 +19,7 @@ export const dynamickv = scoreAllocator(
       window: whole(32, 'slots', "Slots of the scorer's window, which every layer keeps."),
       most: number(10, 'No layer gets more than this many times the mean budget before the window.', { least: 1 }),
     },
-    across: (layers, { window, most }) => {
+    acrossLayers: (layers, { window, most }) => {
       const [{ ops, at }] = layers;
       const open = layers.map(({ scores, forced }) => ops.where(forced || ops.lastSlots(scores, window), -1, scores));
       const want = layers

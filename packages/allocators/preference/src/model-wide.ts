@@ -14,7 +14,7 @@ export const modelWide = scoreAllocator(
   {
     source: 'Kim et al. 2025, arXiv:2505.23416; Feng et al. 2025, arXiv:2510.13334',
     says: 'One budget for the whole model: the best slots of all layers and heads stay.',
-    across: (layers) => {
+    acrossLayers: (layers) => {
       const [{ ops }] = layers;
       const competing = layers.map(({ scores, forced, banned }) => {
         const must = ops.max(ops.fill(scores, 0), forced);

@@ -14,7 +14,7 @@ export const protectedPartition = allocatorBy(
     source: 'Basu 2026, arXiv:2604.11288, section 3.3',
     says: 'A pool inside the budget for what a second scorer finds.',
     options: { slots: whole(4, 'slots', 'Protected slots of each row, inside the budget.') },
-    floor: ({ slots }, n) => Math.min(n, slots),
+    minSlots: ({ slots }, n) => Math.min(n, slots),
     forces: true,
   },
   ({ ops, by, budgets, forced, banned }, { slots }) => {

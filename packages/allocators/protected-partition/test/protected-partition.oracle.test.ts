@@ -102,11 +102,11 @@ test('m decoys are tolerated while K_p >= (m + 1) L, and compete by score beyond
 });
 
 test('forced slots beyond the budget are an error of the event, so the floor counts the pool and what `by` forces', () => {
-  const by = weightScorer('by', { floor: () => 2 }, ({ ops, at }) =>
+  const by = weightScorer('by', { minSlots: () => 2 }, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
   )();
-  expect(compile(protectedPartition(by, { slots: 3 })).floor(100, 50)).toBe(5);
-  expect(compile(protectedPartition(by, { slots: 3 })).floor(2, 50)).toBe(2);
+  expect(compile(protectedPartition(by, { slots: 3 })).minSlots(100, 50)).toBe(5);
+  expect(compile(protectedPartition(by, { slots: 3 })).minSlots(2, 50)).toBe(2);
 });
 
 test('the inner scorer brings its needs, hooks, checks and label', () => {

@@ -8,7 +8,7 @@ import { authors, filled, kvpress } from './pyramidal.oracle.ts';
 
 /** A scorer that forces `window` slots, as SnapKV does. */
 const forcing = (window: number) =>
-  scorer('forcing', { floor: (_, n) => Math.min(n, window) }, ({ ops, at }) =>
+  scorer('forcing', { minSlots: (_, n) => Math.min(n, window) }, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
   )();
 const planOf = (allocator: Allocator, { mean, window }: Case, layers: readonly number[], heads: number): BudgetPlan =>

@@ -23,7 +23,7 @@ export const simlayerkv = scoreAllocator(
     },
     check: ({ recent, last }) => last > recent && `last must be at most recent, ${recent}, got ${last}`,
     needs: ({ last }) => [attentionWindow(last), positions],
-    sizes: true,
+    choosesBudget: true,
   },
   ({ ops, at, attention, positions: p, scores, forced }, { threshold, sinks, recent, last }) => {
     const before = at.length - last;

@@ -18,7 +18,7 @@ export const threshold = scoreAllocator(
     },
     needs: [positions],
     ends: ({ window: last }) => ({ last }),
-    sizes: true,
+    choosesBudget: true,
   },
   ({ ops, at, positions: p, scores, forced, banned }, { at: bar, window }) => {
     const recent = ops.broadcast(ops.atLeast(p, at.length - window), scores.shape[0]);

@@ -36,10 +36,10 @@ export function inside(name: string, scorers: readonly AnyScorer[]) {
   return {
     hooks: scorers.flatMap((p) => p.atoms.filter((a): a is Hook => a.at !== 'event')),
     needs: union(...all.map((s) => s.needs)),
-    whole: all.some((s) => s.whole),
+    needsFullPrompt: all.some((s) => s.needsFullPrompt),
     reach: all.some((s) => s.reach === 'model') ? ('model' as const) : ('layer' as const),
     ends: (budget: number): ForcedEnds => endsOf(all, budget),
-    floor: (slots: number, budget: number): number => floorOf(all, slots, budget),
+    minSlots: (slots: number, budget: number): number => floorOf(all, slots, budget),
     open: all.some((s) => s.open === true),
     forcers: all.flatMap((s) => s.forcers ?? []),
     /** Returns one draft per scorer and cell. */
@@ -162,7 +162,7 @@ export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
 export function allocatorBy<const N extends string, O extends Options = {}>(
   name: N,
   declared: DeclarationFields<O> & {
-    readonly floor?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
+    readonly minSlots?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
     /** It leaves budgets unchanged, and forces or bans slots within them. @defaultValue false */
     readonly forces?: boolean;
   },
@@ -173,7 +173,7 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
     declared,
     { kind: 'allocator', takes: 'scorer', from: LATER, to: 'same' },
     (o, label, by) => {
-      const { hooks, run: runInside, floor, ends, ...rest } = inside(name, [by]);
+      const { hooks, run: runInside, minSlots, ends, ...rest } = inside(name, [by]);
       const step: Step = {
         at: 'event',
         kind: 'allocator',
@@ -181,9 +181,9 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
         label,
         ...rest,
         ...(declared.forces && { forces: true }),
-        ...(declared.floor === undefined && { ends }),
-        floor: (n, budget) => floor(n, budget) + (declared.floor?.(o, n, budget) ?? 0),
-        forcers: [...rest.forcers, ...(declared.floor ? [forcerOf(name, o)] : [])],
+        ...(declared.minSlots === undefined && { ends }),
+        minSlots: (n, budget) => minSlots(n, budget) + (declared.minSlots?.(o, n, budget) ?? 0),
+        forcers: [...rest.forcers, ...(declared.minSlots ? [forcerOf(name, o)] : [])],
         run(cells) {
           const [drafts] = runInside(cells);
           return cells.map((outer, i) => {

@@ -6,17 +6,17 @@ import { KvError } from '../tensor/errors.ts';
 export interface BudgetTraits {
   readonly label: string;
   /** Display name: the method's name, else the label. */
-  readonly called: string;
+  readonly methodName: string;
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
   /** An allocator chooses the size itself, so no budget is needed. */
-  readonly sizes: boolean;
+  readonly choosesBudget: boolean;
   /** A step may force more slots than its floor, depending on the text. */
   readonly open: boolean;
   /** An allocator that reads scores may give more than was asked for. */
   readonly raises: boolean;
   /** Returns the declared maximum number of slots that its steps force in a head. */
-  floor(slots: number, budget: number): number;
+  minSlots(slots: number, budget: number): number;
   /**
    * Returns the smallest number of slots per head, at least `budget`, that holds what is forced whatever the text is.
    */
@@ -45,7 +45,7 @@ export interface Allowance {
  */
 export function expectBudget(policy: BudgetTraits, budget: Budget | undefined, at = 'budget'): void {
   if (budget === undefined) {
-    if (!policy.evicts || policy.sizes) return;
+    if (!policy.evicts || policy.choosesBudget) return;
     throw new KvError(
       at,
       `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
@@ -55,7 +55,7 @@ export function expectBudget(policy: BudgetTraits, budget: Budget | undefined, a
   if (typeof budget !== 'number' || !policy.evicts || policy.raises || policy.least(Infinity, budget) <= budget) return;
   throw new KvError(
     at,
-    `${budget} slots are fewer than '${policy.called}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, budget)}`,
+    `${budget} slots are fewer than '${policy.methodName}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, budget)}`,
   );
 }
 
@@ -95,5 +95,5 @@ export const raisedNote = (policy: BudgetTraits, { slots, asked = slots, share }
 export function mostKept(policy: BudgetTraits, budget: Budget, tokens: number, present: number = tokens): number {
   const slots = slotsOf(budget, tokens);
   if (typeof budget === 'number') return slots;
-  return Math.max(policy.least(present, slots), policy.open ? present : policy.floor(present, slots));
+  return Math.max(policy.least(present, slots), policy.open ? present : policy.minSlots(present, slots));
 }

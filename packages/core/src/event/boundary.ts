@@ -136,7 +136,7 @@ function checked(
   before: DraftSelection['state'],
   made: unknown,
 ): DraftSelection {
-  const { name, weights, needs, kind, sizes, approximate, forcers = [name] } = step,
+  const { name, weights, needs, kind, choosesBudget: sizes, approximate, forcers = [name] } = step,
     { slots } = at,
     layer = layerOf(at),
     from = { name, layer, ops },
@@ -226,7 +226,11 @@ function runTogether(step: Step, cells: readonly StepInput[]): readonly DraftSel
  * Checks an allocator's budgets on the host. @throws KvError naming the allocator, unless they are budgets within the
  * total.
  */
-export function checkedPlan({ name, sizes, approximate }: Step, before: BudgetPlan, made: unknown): BudgetPlan {
+export function checkedPlan(
+  { name, choosesBudget: sizes, approximate }: Step,
+  before: BudgetPlan,
+  made: unknown,
+): BudgetPlan {
   const refuse = (sentence: string): KvError => new KvError(name, sentence);
   if (typeof made !== 'object' || made === null || !('budgets' in made))
     throw refuse(`expected budgets, got ${shownValue(made)}`);

@@ -3,7 +3,7 @@ import { expectObject, runGuarded } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
 import { showValue } from '../piece/option.ts';
 
-type Forcing = Pick<Step, 'name' | 'ends' | 'floor'>;
+type Forcing = Pick<Step, 'name' | 'ends' | 'minSlots'>;
 
 /** @throws KvError naming the step, unless `x` is a whole number of slots */
 function slotsOf({ name }: Forcing, what: string, x: unknown): number {
@@ -39,15 +39,15 @@ export function certainSlots(steps: readonly Forcing[], budget: number): number 
 /**
  * Returns the declared maximum number of slots that steps together force in a head.
  *
- * @throws KvError naming the step whose `ends` or `floor` are not whole numbers
+ * @throws KvError naming the step whose `ends` or `minSlots` are not whole numbers
  */
 export function floorOf(steps: readonly Forcing[], slots: number, budget: number): number {
   const beyond = (step: Forcing): number => {
-    if (!step.floor) return 0;
+    if (!step.minSlots) return 0;
     const floor = slotsOf(
       step,
-      'floor',
-      runGuarded(step.name, 0, () => step.floor?.(slots, budget)),
+      'minSlots',
+      runGuarded(step.name, 0, () => step.minSlots?.(slots, budget)),
     );
     return Math.max(0, floor - Math.min(slots, certainSlots([step], budget)));
   };

@@ -23,7 +23,7 @@ const SORTS: Readonly<Record<Atom['at'], Fields>> = {
     ...run,
     ...reach,
     kind: ['a kind of step', (x) => KINDS.includes(x)],
-    floor: ['a function or nothing', isMaybeFunction],
+    minSlots: ['a function or nothing', isMaybeFunction],
     ends: ['a function or nothing', isMaybeFunction],
     plan: ['a function or nothing', isMaybeFunction],
   },

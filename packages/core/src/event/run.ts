@@ -37,7 +37,7 @@ export interface CompiledPolicy extends BudgetTraits {
   /** The widest reach of its steps: `model` policies run after prefill, the others during it. */
   readonly reach: Reach;
   /** A step needs the whole prompt before it. */
-  readonly whole: boolean;
+  readonly needsFullPrompt: boolean;
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
 }
 
@@ -82,17 +82,17 @@ function takeApart(policy: Piece): CompiledPolicy {
     steps.flatMap((s) => (floorOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []));
   return {
     label: policy.label,
-    called: policy.called ?? policy.label,
+    methodName: policy.methodName ?? policy.label,
     steps,
     needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => a.at === 'compact').map((a) => a.needs)),
     reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))],
-    whole: steps.some((s) => s.whole),
+    needsFullPrompt: steps.some((s) => s.needsFullPrompt),
     evicts: policy.to === 'kept',
     open: steps.some((s) => s.open),
-    sizes: steps.some((s) => s.sizes),
-    raises: steps.some((s) => s.sizes || (s.approximate && !s.plan)),
+    choosesBudget: steps.some((s) => s.choosesBudget),
+    raises: steps.some((s) => s.choosesBudget || (s.approximate && !s.plan)),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
-    floor,
+    minSlots: floor,
     least,
     forcers,
     budgetHint: (slots, budget) =>
@@ -123,8 +123,8 @@ export function planBudgets(
     budgets: lengths.map((heads) => heads.map(() => budget)),
     lengths,
     asked: note === undefined ? (allowance.asked ?? budget) : budget,
-    floor: policy.floor(most, budget),
-    ...(share !== undefined && { above: { share, forced: policy.open ? most : policy.floor(most, budget) } }),
+    floor: policy.minSlots(most, budget),
+    ...(share !== undefined && { above: { share, forced: policy.open ? most : policy.minSlots(most, budget) } }),
     notes: note === undefined ? [] : [note],
   };
   let scored: Step | undefined;

@@ -146,12 +146,12 @@ export interface Step extends AtomBase {
   readonly kind: StepKind;
   readonly reach: Reach;
   /** Cannot run block-wise: needs the whole prompt. */
-  readonly whole: boolean;
+  readonly needsFullPrompt: boolean;
   /**
    * Returns the maximum number of slots that it forces in a head, given the slots present and the budget asked for.
    * @defaultValue those of `ends`
    */
-  floor?(slots: number, budget: number): number;
+  minSlots?(slots: number, budget: number): number;
   /** Returns the first and last positions that it forces in every head whatever the text is, at this budget. */
   ends?(budget: number): ForcedEnds;
   /** It may force more than its floor, depending on the text. */
@@ -164,7 +164,7 @@ export interface Step extends AtomBase {
   /** A transform that does not change which slots any top-k keeps. */
   readonly monotone?: boolean;
   /** An allocator that chooses the size itself. */
-  readonly sizes?: boolean;
+  readonly choosesBudget?: boolean;
   /** An allocator whose sum may differ from what was asked for. */
   readonly approximate?: boolean;
   /** An allocator that leaves budgets unchanged, and forces or bans slots within them. */

@@ -144,7 +144,7 @@ export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
     name,
     about,
     { kind: 'method' },
-    (o, called) => ({ ...make(o), called }),
+    (o, called) => ({ ...make(o), methodName: called }),
     (o) => make(o).atoms.flatMap(({ needs }) => needs),
   );
 

@@ -91,28 +91,28 @@ export interface PieceDeclaration<O extends Options, S extends readonly AnySigna
    * Returns the maximum number of slots that it forces in a head, from the slots present and the budget asked for.
    * @defaultValue those of `ends`
    */
-  readonly floor?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
+  readonly minSlots?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
   /** It may force more slots than its floor, depending on the text. @defaultValue false */
   readonly open?: OfOptions<O, boolean>;
   /** It cannot run block-wise: it needs the whole prompt. @defaultValue false */
-  readonly whole?: boolean;
+  readonly needsFullPrompt?: boolean;
   /** A transform that does not change which slots any top-k keeps. @defaultValue false */
   readonly monotone?: boolean;
   /**
    * An allocator that chooses the size itself: its event runs even if every head is within its budget.
    * @defaultValue false
    */
-  readonly sizes?: boolean;
+  readonly choosesBudget?: boolean;
   /** An allocator whose sum only approximates what was asked for, as in its paper. @defaultValue false */
   readonly approximate?: boolean;
   /** Further hooks that are added to the policy. */
-  readonly beside?: (options: ResolvedOptions<O>) => readonly HookPiece[];
+  readonly hooks?: (options: ResolvedOptions<O>) => readonly HookPiece[];
   /**
    * Computes a value once over all the layers of `reach`. Each layer gets it as `shared`, and its own `index` among
    * them.
    */
-  readonly across?: (layers: readonly (StepContext & SignalReaders<S> & C)[], options: ResolvedOptions<O>) => X;
-  /** @defaultValue 'model' with `across`, else 'layer' */
+  readonly acrossLayers?: (layers: readonly (StepContext & SignalReaders<S> & C)[], options: ResolvedOptions<O>) => X;
+  /** @defaultValue 'model' with `acrossLayers`, else 'layer' */
   readonly reach?: OfOptions<O, Reach>;
 }
 type Run<O extends Options, S, C, X, R> = (
@@ -166,20 +166,31 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
   o: ResolvedOptions<O>,
   label: string,
 ): Piece {
-  const { ends, floor, open = false, whole = false, monotone, sizes, approximate, across, reach, beside } = declared;
+  const {
+    ends,
+    minSlots: floor,
+    open = false,
+    needsFullPrompt: whole = false,
+    monotone,
+    choosesBudget: sizes,
+    approximate,
+    acrossLayers: across,
+    reach,
+    hooks: beside,
+  } = declared;
   const by: StepAuthor = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
   const step: Step = {
     at: 'event',
     kind: sort.kind,
     ...by,
-    whole,
+    needsFullPrompt: whole,
     ...(sort.weights && { weights: true }),
     ...(monotone && { monotone }),
-    ...(sizes && { sizes }),
+    ...(sizes && { choosesBudget: sizes }),
     ...(approximate && { approximate }),
     reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
     open: ofOptions(open, o),
-    ...(floor && { floor: (slots: number, budget: number) => floor(o, slots, budget) ?? 0 }),
+    ...(floor && { minSlots: (slots: number, budget: number) => floor(o, slots, budget) ?? 0 }),
     ...(ends && { ends: (budget: number) => ends(o, budget) }),
     ...((floor || ends) && { forcers: [forcerOf(name, o)] }),
     run(cells) {
@@ -427,7 +438,7 @@ export const allocator = <const N extends string, O extends Options = {}>(
       label,
       needs: [],
       reach: 'layer',
-      whole: false,
+      needsFullPrompt: false,
       ...(declared.approximate && { approximate: true }),
       plan: (p) => plan(p, o),
       run: (cells) => cells.map((c) => c.draft),

@@ -21,7 +21,7 @@ export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase
   /** Names with options, which can be parsed back: `snapkv(window=32) ∘ caote`. */
   readonly label: string;
   /** A method's name with options, if the piece is that method alone. */
-  readonly called?: string;
+  readonly methodName?: string;
   readonly atoms: readonly Atom[];
 }
 export type AnyPiece = Piece<any, any, any>;

@@ -102,7 +102,7 @@ export const perModel: Factory<typeof joining, ScoreTransform<'perModel'>> = sco
     says: 'One score a token for every layer and head.',
     options: joining,
     needs: [positions],
-    across: (layers, { kind }) => {
+    acrossLayers: (layers, { kind }) => {
       const [{ ops }] = layers,
         count = Math.max(...layers.map(({ at }) => at.length));
       const byPosition = (rows: 'max' | 'sum'): readonly Tensor[] =>

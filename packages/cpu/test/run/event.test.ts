@@ -161,7 +161,7 @@ describe('settle', () => {
     };
     const window = scorer(
       'window',
-      { needs: [attentionLast], options: { last: whole(2, 'slots', '') }, floor: ({ last: n }) => n },
+      { needs: [attentionLast], options: { last: whole(2, 'slots', '') }, minSlots: ({ last: n }) => n },
       ({ ops, attention }, { last: n }) => ({ scores: attention, forced: ops.lastSlots(attention, n) }),
     );
     for (const policy of [
@@ -254,7 +254,7 @@ describe('query rows', () => {
 
 describe('masks and floors', () => {
   const forcing = (name: string, slot: number) =>
-    weightScorer(name, { floor: () => 1, needs: [attentionLast] }, ({ attention }) => ({
+    weightScorer(name, { minSlots: () => 1, needs: [attentionLast] }, ({ attention }) => ({
       scores: attention,
       forced: ops.atLeast(matrix([[0, 1, 2, 3].map((i) => Number(i === slot))]), 1),
     }))();
@@ -263,8 +263,8 @@ describe('masks and floors', () => {
     expect((await event(policy, layer({ 'attention.last': matrix([[0, 0, 5, 5]]) }))).kept).toEqual([
       [Uint32Array.of(0, 1)],
     ]);
-    expect(compile(policy).floor(10, 5)).toBe(2);
-    expect(compile(policy).floor(1, 5)).toBe(1);
+    expect(compile(policy).minSlots(10, 5)).toBe(2);
+    expect(compile(policy).minSlots(1, 5)).toBe(1);
   });
   test('hooks of combined scorers come along', () => {
     const hook = onStep('decay', {}, () => ({}))();
@@ -280,8 +280,11 @@ describe('masks and floors', () => {
     expect(compile(sum(last())).reach).toBe('layer');
     expect(
       compile(
-        compose(weightScorer('whole', { whole: true }, ({ ops: o }) => o.from({ data: [1], shape: [1, 1] }))(), topK()),
-      ).whole,
+        compose(
+          weightScorer('whole', { needsFullPrompt: true }, ({ ops: o }) => o.from({ data: [1], shape: [1, 1] }))(),
+          topK(),
+        ),
+      ).needsFullPrompt,
     ).toBe(true);
   });
   test('a model scorer sees all layers at once', async () => {
@@ -289,7 +292,7 @@ describe('masks and floors', () => {
       'wide',
       {
         needs: [attentionLast],
-        across: (layers) => layers.map(({ attention }) => attention).reduce((a, b) => ops.add(a, b)),
+        acrossLayers: (layers) => layers.map(({ attention }) => attention).reduce((a, b) => ops.add(a, b)),
       },
       ({ shared }) => shared,
     )();

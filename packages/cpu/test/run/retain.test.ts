@@ -143,7 +143,7 @@ describe('retain', () => {
   test('state of slots follows its slots from event to event, and steps decay it', async () => {
     const age = state('age', { kind: 'slot', rows: 'kv', init: 1 });
     const grow = onStep('grow', { needs: [age] }, ({ ops, age: a }) => ({ age: ops.add(a, 1) }));
-    const old = scorer('old', { needs: [age], beside: () => [grow()] }, ({ ops, age: a }) => ({
+    const old = scorer('old', { needs: [age], hooks: () => [grow()] }, ({ ops, age: a }) => ({
       scores: a,
       state: { age: ops.mul(a, 10) },
     }))();

@@ -46,7 +46,7 @@ export class PolicySchedule {
   ): EventBudget | undefined {
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, at);
     const before = this.course.budget;
-    if (before === undefined) return policy.sizes ? { slots: tokens } : undefined;
+    if (before === undefined) return policy.choosesBudget ? { slots: tokens } : undefined;
     if (before.share === undefined) expectBudget(policy, before.slots, at);
     return before.share === undefined ? before : { ...before, slots: policy.least(tokens, before.slots) };
   }
@@ -88,7 +88,7 @@ export class PolicySchedule {
   plan(lengths: readonly (readonly number[])[]): BudgetPlan | undefined {
     const budget = this.course.budget!, // there where the course evicts
       plan = planBudgets(this.course.policy, budget, lengths);
-    if (this.course.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
+    if (this.course.policy.choosesBudget || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
       return plan;
     this.note(raisedNote(this.course.policy, budget));
     return undefined;
@@ -123,7 +123,7 @@ export class PolicySchedule {
  * Returns whether a policy can act only after the whole prompt was fed, which may come in blocks. What a sidecar file
  * provides is there before the prompt.
  */
-export const waits = ({ whole, reach, needs }: CompiledPolicy, inBlocks = true): boolean =>
+export const waits = ({ needsFullPrompt: whole, reach, needs }: CompiledPolicy, inBlocks = true): boolean =>
   (whole && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));

@@ -166,7 +166,7 @@ export async function feed(
  * Checks layers' rotations where tokens are frozen. @throws KvError where frozen tokens would take keys from a layer
  * with other rotations
  */
-function expectAlike({ hooks, called }: CompiledPolicy, { config: { ropes, attention } }: Model): void {
+function expectAlike({ hooks, methodName: called }: CompiledPolicy, { config: { ropes, attention } }: Model): void {
   const [hook] = hooks('freeze'),
     other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
   if (!hook?.copies || other <= 0) return;

@@ -15,7 +15,7 @@ const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
 /** Returns the slots that a head must be given: all that its pieces force, and some to choose from. */
 const roomFor = (row: Row, scene: Scene): number => {
-  const { floor } = compile(eventOf(row)),
+  const { minSlots: floor } = compile(eventOf(row)),
     { slots, budget } = scene.spec;
   return Math.max(budget, floor(slots, budget), floor(slots, slots));
 };
@@ -80,15 +80,15 @@ export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decisio
   // a piece that determines the size replaces the requested one; a curve uses the requested size, not the planned one
   const least = has('atLeast') ? 2 * scene.spec.layers * scene.spec.kvHeads : 0; // its slots in every head
   claim(
-    spent <= (has('lukv') ? asked : planned) + least || compile(eventOf(row)).sizes,
+    spent <= (has('lukv') ? asked : planned) + least || compile(eventOf(row)).choosesBudget,
     row,
     scene,
     () => `budgets of ${planned} became ${spent}`,
   );
   // adds neighbours and its own window; determines the size
-  if (has('cis') || compile(eventOf(row)).sizes) return;
+  if (has('cis') || compile(eventOf(row)).choosesBudget) return;
   for (const rows of seen ?? []) {
-    const most = rows.length * Math.max(VIEW_BUDGET, compile(eventOf(row)).floor(scene.spec.slots, VIEW_BUDGET)),
+    const most = rows.length * Math.max(VIEW_BUDGET, compile(eventOf(row)).minSlots(scene.spec.slots, VIEW_BUDGET)),
       all = sum(rows.map((set) => set.length));
     claim(all <= most, row, scene, () => `${all} slots visible in ${rows.length} rows, the budget is ${most}`);
   }

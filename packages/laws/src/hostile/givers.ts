@@ -212,7 +212,7 @@ export const givers: readonly FaultPoint[] = [
     numbers: counts,
     harmless: { ...optional, null: NOTHING, 'a number': 'it is one' },
     policy: (give) =>
-      compose(scorer('hostile', { floor: () => give(0, {} as FaultContext) }, (ctx) => even(ctx))(), topK),
+      compose(scorer('hostile', { minSlots: () => give(0, {} as FaultContext) }, (ctx) => even(ctx))(), topK),
   },
   {
     name: 'unit, units of slots',
@@ -549,7 +549,7 @@ export const givers: readonly FaultPoint[] = [
     takes: 'anything',
     policy: (give) => raw(({ state: all, ...draft }, where) => ({ ...draft, state: give(all, where) })),
   },
-  ...['at', 'name', 'label', 'needs', 'kind', 'reach', 'floor', 'run'].map(
+  ...['at', 'name', 'label', 'needs', 'kind', 'reach', 'minSlots', 'run'].map(
     (field): FaultPoint => ({
       name: `an atom, its ${field}`,
       when: 'policy',
@@ -557,7 +557,7 @@ export const givers: readonly FaultPoint[] = [
       harmless: {
         ...(field === 'name' || field === 'label' ? { 'a string': 'it is one' } : {}),
         ...(field === 'needs' ? { 'an empty array': 'it reads nothing' } : {}),
-        ...(field === 'floor' ? optional : {}),
+        ...(field === 'minSlots' ? optional : {}),
       },
       policy: (give) => malformed(field, give),
     }),

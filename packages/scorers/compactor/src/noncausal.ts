@@ -22,7 +22,7 @@ export const noncausal = weightScorer(
       kernel: odd(3, 'Width of the mean over neighbouring slots; 1 for none.'),
     },
     needs: ({ window }) => [queries(window), keys, values, positions],
-    whole: true,
+    needsFullPrompt: true,
   },
   ({ ops, at, queries: q, keys: k, values: v, positions: p }, { kernel, ...options }) => {
     const chunk = Math.min(options.chunk, at.length); // a longer chunk would be the whole sequence too

@@ -21,7 +21,7 @@ export const learnRank = weightScorer(
       ...vouchingOptions(15),
     },
     needs: ({ decay, rank }) => [tokens, positions, freshness(decay), ...beside(rank)],
-    beside: ({ decay }) => [aging({ decay })],
+    hooks: ({ decay }) => [aging({ decay })],
   },
   (ctx, o) => {
     const { rank, above } = o;

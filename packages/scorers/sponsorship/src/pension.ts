@@ -27,7 +27,7 @@ export const pension = weightScorer(
     says: 'A moving average of the attention that a slot received.',
     options,
     needs,
-    beside: ({ rate }) => [pensioning({ rate })],
+    hooks: ({ rate }) => [pensioning({ rate })],
   },
   ({ ops, started, past, attention }) => ops.where(started, past, attention),
 );

@@ -19,7 +19,7 @@ export const sponsorship = weightScorer(
     says: 'Anchors such as `password:` vouch for the tokens after them.',
     options: { ...vouchingOptions(15), anchors: part(regex(), 'What finds anchors.') },
     needs: ({ decay, anchors }) => [tokens, positions, freshness(decay), ...beside(anchors)],
-    beside: ({ decay }) => [aging({ decay })],
+    hooks: ({ decay }) => [aging({ decay })],
   },
   (ctx, o) => vouchFor(ctx, anchorRow(ctx, o), o),
 );

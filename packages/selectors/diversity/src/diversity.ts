@@ -48,7 +48,7 @@ export const diversity = selector(
     },
     needs: ({ lambda, last }) => (lambda === 0 && last === 0 ? [] : [values, positions]),
     reach: ({ lambda, last, signature }) => (signature === 'model' && lambda + last > 0 ? 'model' : 'layer'),
-    across: (layers, o) =>
+    acrossLayers: (layers, o) =>
       o.signature === 'model' && layers.some(({ at }) => lambdaAt(at, o) !== 0)
         ? signatureTable(
             layers.flatMap((layer) => heldIn(layer) ?? []),

@@ -18,7 +18,7 @@ export const criticalkv = scoreTransform(
       epsilon: number(1e-4, 'Added to the scores before they are scaled.', { least: 0 }),
     },
     needs: [outputNorms],
-    floor: ({ first }, slots, budget) => Math.min(slots, Math.floor(first * budget)),
+    minSlots: ({ first }, slots, budget) => Math.min(slots, Math.floor(first * budget)),
   },
   ({ ops, at: { kvHeads: G }, scores, outputNorms: norms, budgets, forced }, { first, epsilon }) => {
     const s = ops.reduceRows('mean', scores, G);

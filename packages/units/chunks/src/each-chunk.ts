@@ -178,7 +178,7 @@ export const eachChunk: Factory<typeof options, Piece<'start', ScorePhase, 'each
   },
   { kind: 'scorer', takes: 'scorer', from: ['start'] },
   ({ size }, label, scorer) => {
-    const { hooks, run, needs, whole, reach } = inside('eachChunk', [scorer]),
+    const { hooks, run, needs, needsFullPrompt, reach } = inside('eachChunk', [scorer]),
       strange = needs.find((signal) => !own(signal));
     if (strange)
       throw new KvError(
@@ -190,7 +190,7 @@ export const eachChunk: Factory<typeof options, Piece<'start', ScorePhase, 'each
       kind: 'scorer',
       name: 'eachChunk',
       label,
-      whole,
+      needsFullPrompt,
       reach,
       needs: [...needs, ...(needs.some(({ id }) => id === 'positions') ? [] : [positions])],
       run(cells) {

@@ -20,7 +20,7 @@ describe('with-chunk', () => laws.each(laws.kernelLaws(withChunk, { make: chunke
 /** Distance of every key from the mean key, less where it stands: what both keys and places of a chunk change. */
 const fromMean = scorer(
   'fromMean',
-  { needs: [keys, positions], floor: (_, n) => Math.min(1, n) },
+  { needs: [keys, positions], minSlots: (_, n) => Math.min(1, n) },
   ({ ops, keys: k, positions: p }) => {
     const mean = ops.matmul(ops.simplex(ops.fill(ops.norm(k), 1)), k);
     return { scores: ops.sub(ops.distance(mean, k), ops.float(p)), forced: ops.less(p, 1) };

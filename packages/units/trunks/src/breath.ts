@@ -88,8 +88,8 @@ export const breath = unitTransform(
       fade: share(0.99, 'What is left of every other edge.'),
     },
     needs: [coAttention, positions, keys, trunk, strength, impact, edges, held],
-    beside: (o) => [ageing({ decay: o.decay })],
-    across: (layers, { interval, hops, gain, bond, fade }) => {
+    hooks: (o) => [ageing({ decay: o.decay })],
+    acrossLayers: (layers, { interval, hops, gain, bond, fade }) => {
       const [first] = layers;
       const { ops, at, units, unitScores, positions: p } = first;
       const table = unitsByPosition('breath', first);

@@ -14,7 +14,7 @@ export const coverage = scoreTransform(
     says: 'Forces evenly spaced positions with a share of the budget.',
     options: { share: share(0.1, 'Share of the budget.') },
     needs: [positions],
-    floor: (o, slots, budget) => Math.min(slots, Math.floor(budget * o.share)),
+    minSlots: (o, slots, budget) => Math.min(slots, Math.floor(budget * o.share)),
   },
   ({ ops, at, scores, positions: p }, o) => {
     const step = Math.min(1, Math.floor(at.budget * o.share) / at.length);
