@@ -47,7 +47,7 @@ export function demandsOf(
   }
   if (!compiled.evicts)
     refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
-  expectBudget(compiled, budget);
+  if (budget === undefined) expectBudget(compiled, budget);
   const allotter = steps.find(({ kind, plan, forces }) => kind === 'allocator' && !plan && !forces),
     uneven = allotter?.name ?? (sizes || planned(compiled, budget ?? 1, shape) ? label : undefined);
   if (uneven !== undefined)
@@ -71,6 +71,7 @@ export function demandsOf(
     if (!(need.id === 'tokens' || QUERIES.test(need.id) || (need.id === 'rope' && !need.provide)))
       refuse(`'${label}' reads the signal ${signalKey(need)}, which this engine does not have`);
   }
+  expectBudget(compiled, budget); // what cannot run here at any budget is told first
   return {
     compiled,
     window: Math.max(0, ...needs.filter(({ id }) => QUERIES.test(id)).map(windowOf)),
