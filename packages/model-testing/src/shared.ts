@@ -1,1 +1,0 @@
-export { excerpt, reference as shared, referenceJson as sharedJson } from '@kv/model-testing/reference';
