@@ -1,7 +1,8 @@
 /**
  * Counts names in the sources, for the table of a change: `node tools/names.mjs [REF]`; `--list` prints the names.
  */
-import { census, tracked } from './lib/names.mjs';
+import { census } from './lib/names.mjs';
+import { tracked } from './lib/tracked.mjs';
 
 const [ref] = process.argv.slice(2).filter((word) => !word.startsWith('--'));
 const { exported, several, shared, participles, houseWords, casts } = census(ref);

@@ -2,18 +2,15 @@
  * Counts the tokens of TypeScript's scanner in the sources of packages, apps, tools and bench, comments, tests and
  * templates left out, and how many of them are trailing commas of lists that the formatter broke over lines.
  *
- * node tools/tokens.mjs        the files that git tracks, as they stand node tools/tokens.mjs REF    those of a commit,
- * from git alone
+ *     node tools/tokens.mjs        of the files that git tracks, as they are in the working tree
+ *     node tools/tokens.mjs REF    of those of a commit
  */
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import ts from 'typescript';
-import { root } from './lib/process.mjs';
+import { tracked } from './lib/tracked.mjs';
 
-const FOLDERS = ['packages', 'apps', 'tools', 'bench'];
-const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 });
-const counted = (path) => /[.](ts|mjs)$/.test(path) && !/\/test\/|[.]test[.]|[.]d[.]ts$|templates|oracle/.test(path);
+const counted = (path) =>
+  /^(packages|apps|tools|bench)\/.*[.](ts|mjs)$/.test(path) &&
+  !/\/test\/|[.]test[.]|[.]d[.]ts$|templates|oracle/.test(path);
 const { CommaToken, EndOfFileToken } = ts.SyntaxKind;
 
 function count(path, text) {
@@ -34,13 +31,11 @@ function count(path, text) {
   return { tokens, commas };
 }
 
-const ref = process.argv[2];
-const paths = ref ? git('ls-tree', '-rz', '--name-only', ref, ...FOLDERS) : git('ls-files', '-z', ...FOLDERS);
 const sums = new Map();
 let files = 0,
   commas = 0;
-for (const path of paths.split('\0').filter(counted)) {
-  const one = count(path, ref ? git('show', `${ref}:${path}`) : readFileSync(join(root, path), 'utf8'));
+for (const { path, text } of tracked(counted, process.argv[2])) {
+  const one = count(path, text);
   const folder = path.split('/').slice(0, 2).join('/');
   sums.set(folder, (sums.get(folder) ?? 0) + one.tokens);
   files++;

@@ -2,32 +2,8 @@
  * Counts names in the sources: exported names by package, type names with several meanings, names that are bare
  * participles, words that only this project uses so in comments and documents, and casts.
  */
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import ts from 'typescript';
-import { root } from './process.mjs';
-
-const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 });
-
-/**
- * Returns every tracked file that `wanted` accepts, as `{ path, text }`: from the working tree, or from the commit
- * `ref`.
- */
-export function tracked(wanted, ref) {
-  const paths = ref ? git('ls-tree', '-rz', '--name-only', ref) : git('ls-files', '-z');
-  return paths
-    .split('\0')
-    .filter((path) => path && wanted(path))
-    .flatMap((path) => {
-      try {
-        return [{ path, text: ref ? git('show', `${ref}:${path}`) : readFileSync(join(root, path), 'utf8') }];
-      } catch (error) {
-        if (error.code === 'ENOENT') return []; // deleted, but not yet in the index
-        throw error;
-      }
-    });
-}
+import { tracked } from './tracked.mjs';
 
 /** Sources of packages and apps, without tests and templates. */
 const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
@@ -57,8 +33,7 @@ function declared(file) {
 
 /** One-word participles: such a name says what was done, not what the thing is. */
 const isParticiple = (name) =>
-  (/^[A-Z]?[a-z]+ed$/.test(name) && !/^(embed|feed|need|red|seed|shed|speed|unneed)$/i.test(name)) ||
-  IRREGULAR.test(name);
+  (/^[A-Z]?[a-z]+ed$/.test(name) && !/^(embed|feed|need|red|seed|shed|speed)$/i.test(name)) || IRREGULAR.test(name);
 const IRREGULAR =
   /^(begun|been|bound|bought|broken|built|came|caught|chosen|come|cut|done|drawn|fallen|fed|felt|found|frozen|given|gone|got|grown|heard|held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|paid|ran|read|said|seen|sent|set|shown|shut|slept|sold|spent|split|spoken|spoilt|stood|taken|taught|thought|thrown|told|torn|understood|woken|won|worn|written)$/i;
 
