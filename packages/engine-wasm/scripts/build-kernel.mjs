@@ -1,28 +1,14 @@
 // Rebuilds the WebAssembly of this package with a pinned AssemblyScript (fetched by npx, no dependency of the package):
 // src/module-bytes.ts from kernel and @kv/cpu's kernel, which it knows as host.ts, one module for each instruction form.
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
+import { compile, compiler, literal, work } from '../../cpu/scripts/compile.mjs';
 
-const compiler = 'assemblyscript@0.28.20';
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
-const work = mkdtempSync(join(tmpdir(), 'kv-kernel-'));
-process.on('exit', () => rmSync(work, { recursive: true }));
-
-function compile(source, ...options) {
-  const out = join(work, 'module.wasm');
-  const always = ['--runtime', 'stub', '-O3', '--noAssert', '--enable', 'simd', '--enable', 'bulk-memory'];
-  execFileSync('npx', ['--yes', '-p', compiler, 'asc', source, '-o', out, ...always, ...options], { stdio: 'inherit' });
-  return readFileSync(out);
-}
-
 const sha256 = (...texts) => texts.reduce((hash, text) => hash.update(text), createHash('sha256')).digest('hex');
-const literal = (bytes) =>
-  `\n${(bytes.toString('base64').match(/.{1,140}/g) ?? []).map((line) => `  '${line}'`).join(' +\n')}`;
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
 const host = { 'host.ts': 'kernel.ts', 'pairs.ts': 'pairs.ts' },
@@ -39,7 +25,7 @@ const build = (form, ...more) =>
     compile(
       join(work, 'module.ts'),
       ...[...threads, '--maximumMemory', '65536', '--use', `FORM=${form}`],
-      ...['--disableWarning', '201', '--disableWarning', '112', ...more],
+      ...['--disableWarning', '112', ...more],
     ),
     { level: 9 },
   );
@@ -53,7 +39,7 @@ export const moduleSource = '${sha256(...sources.map(text))}';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: ${forms.map(({ length }) => length).join(', ')} bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [${forms
-    .map((bytes) => `${literal(bytes)},`)
+    .map((bytes) => `\n${literal(bytes)},`)
     .join('')}
 ];
 `,
