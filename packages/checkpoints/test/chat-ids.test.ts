@@ -11,7 +11,7 @@ import { createTokenizer } from '../src/tokenizer/tokenizer.ts';
 import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 interface Added {
   readonly id: number;
@@ -73,7 +73,7 @@ async function embedded(): Promise<Kind> {
   return [tokenizer, new Map([...tokenizer.specials].map(([name, id]) => [id, name]))];
 }
 async function gguf(type: number): Promise<Kind> {
-  const file = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
+  const file = await readGguf(await fileSource(reference('data/models/vocabulary-spm.gguf')));
   await file.close();
   const types = [...(file.metadata.get('tokenizer.ggml.token_type') as ArrayLike<number> as number[])];
   types[1] = types[2] = type;

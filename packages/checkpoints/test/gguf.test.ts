@@ -23,7 +23,7 @@ import {
   type GgufParts,
   type GgufWritten,
 } from '@kv/model-testing/gguf-file';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 const written = (file: string): Uint8Array<ArrayBuffer> => Uint8Array.from(readFileSync(fixture(file)));
 const open = (bytes: Uint8Array<ArrayBuffer>) => readGguf(bytesSource(bytes, 'f'));
@@ -138,7 +138,7 @@ describe('what gguf-py wrote', () => {
   });
 
   test('a vocabulary of 4,000', async () => {
-    const source = await fileSource(shared('data/models/vocabulary-spm.gguf'));
+    const source = await fileSource(reference('data/models/vocabulary-spm.gguf'));
     const { metadata, tensors } = await readGguf(source);
     await source.close();
     const tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[];

@@ -6,7 +6,7 @@ import { fileSource } from '../src/read/source.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
-import { excerpt, shared, sharedJson } from '@kv/model-testing/shared';
+import { excerpt, reference, referenceJson } from '@kv/model-testing/reference';
 import { smollm2File } from '@kv/model-testing/smollm2-file';
 
 async function metadataOf(path: string): Promise<ReadonlyMap<string, unknown>> {
@@ -16,7 +16,7 @@ async function metadataOf(path: string): Promise<ReadonlyMap<string, unknown>> {
 }
 
 describe('SentencePiece vocabulary', () => {
-  const path = shared('data/models/vocabulary-spm.gguf');
+  const path = reference('data/models/vocabulary-spm.gguf');
   let metadata: ReadonlyMap<string, unknown>;
   let tokenizer: Tokenizer;
   beforeAll(async () => {
@@ -25,7 +25,7 @@ describe('SentencePiece vocabulary', () => {
   });
 
   test('ids of hard texts are those of SentencePiece, and the texts come back', () => {
-    const { texts } = sharedJson<{ texts: { text: string; ids: number[] }[] }>('data/models/vocabulary-spm.json');
+    const { texts } = referenceJson<{ texts: { text: string; ids: number[] }[] }>('data/models/vocabulary-spm.json');
     expect(texts.length).toBeGreaterThan(30);
     for (const { text, ids } of texts) {
       expect(tokenizer.encode(text, { special: false, parse: false }).ids, text).toEqual(ids);

@@ -10,7 +10,7 @@ import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { byteNames } from '../src/tokenizer/token-bytes.ts';
 import { WorkLimit } from '../src/tokenizer/work.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 interface Model {
   readonly vocab: Readonly<Record<string, number>>;
@@ -25,7 +25,7 @@ const tokenizers: [string, () => Promise<Tokenizer>][] = readdirSync(fixture('to
 tokenizers.push([
   'SentencePiece in a GGUF file',
   async () => {
-    const file = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
+    const file = await readGguf(await fileSource(reference('data/models/vocabulary-spm.gguf')));
     await file.close();
     return ggufTokenizer(file.metadata, 'spm');
   },

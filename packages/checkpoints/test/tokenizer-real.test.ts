@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { createTokenizer } from '../src/tokenizer/tokenizer.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { expectOffsets } from '@kv/model-testing/offsets';
-import { excerpt } from '@kv/model-testing/shared';
+import { excerpt } from '@kv/model-testing/reference';
 
 /** The Rust library's encoding of a text; offsets in pairs of UTF-16 units. */
 interface Encoded {

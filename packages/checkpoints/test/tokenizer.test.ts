@@ -3,10 +3,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createTokenizer } from '../src/tokenizer/tokenizer.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
-import { excerpt, sharedJson } from '@kv/model-testing/shared';
+import { excerpt, referenceJson } from '@kv/model-testing/reference';
 
 const names = ['data/goldens/llama/tokenizer.json', 'data/models/retriever-1.3m/tokenizer.json'];
-const load = (path: string): Tokenizer => createTokenizer(sharedJson(path), path);
+const load = (path: string): Tokenizer => createTokenizer(referenceJson(path), path);
 
 /**
  * Letters of one to four bytes, joined and combining characters, spaces, digits, and text that
@@ -222,12 +222,12 @@ test.each<[string, (json: Record<string, unknown>) => unknown]>([
   ['no merges', (json) => ({ ...json, model: { type: 'BPE', vocab: { a: 1 } } })],
 ])('refuses %s', (_, change) => {
   expect(() =>
-    createTokenizer(change(sharedJson('data/goldens/llama/tokenizer.json')), 't'),
+    createTokenizer(change(referenceJson('data/goldens/llama/tokenizer.json')), 't'),
   ).toThrowErrorMatchingSnapshot();
 });
 
 test('a tokenizer.json with anything replaced or left out works or is one sentence', () => {
-  const good = JSON.stringify(sharedJson('data/goldens/llama/tokenizer.json'));
+  const good = JSON.stringify(referenceJson('data/goldens/llama/tokenizer.json'));
   const wrong = fc.constantFrom<unknown>(undefined, null, 0, -1, 1.5, '', 'ByteLevel', [], {}, [null], true);
   fc.assert(
     fc.property(fc.array(fc.nat(), { minLength: 1, maxLength: 6 }), wrong, (path, value) => {

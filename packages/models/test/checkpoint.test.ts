@@ -7,9 +7,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readSafetensors, bytesSource, checkpointWeights, dense, parseConfig } from '@kv/checkpoints';
 import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
 import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
-const good = (): Record<string, unknown> => sharedJson('data/goldens/llama/config.json');
+const good = (): Record<string, unknown> => referenceJson('data/goldens/llama/config.json');
 
 describe('parseConfig', () => {
   test('reads both places of rope_theta, one end id or several', () => {
@@ -221,13 +221,13 @@ describe('loadModel', () => {
       `"FOLDER/config.json: expected a readable file, got ENOENT"`,
     );
     for (const file of ['config.json', 'tokenizer.json'])
-      cpSync(shared(`data/goldens/llama/${file}`), join(folder, file));
+      cpSync(reference(`data/goldens/llama/${file}`), join(folder, file));
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(
       `"FOLDER: expected model.safetensors or model.safetensors.index.json, got neither"`,
     );
     writeFileSync(
       join(folder, 'model.safetensors'),
-      readFileSync(shared('data/goldens/llama/model.safetensors')).subarray(0, 5000),
+      readFileSync(reference('data/goldens/llama/model.safetensors')).subarray(0, 5000),
     );
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(
       `"FOLDER/model.safetensors "model.embed_tokens.weight": data_offsets must end within the 1072 bytes of data, got 131072: the file is cut"`,
@@ -236,7 +236,7 @@ describe('loadModel', () => {
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(
       `"FOLDER/tokenizer.json: expected JSON, got text that ends too early"`,
     );
-    cpSync(shared('data/models/retriever-1.3m/tokenizer.json'), join(folder, 'tokenizer.json'), { force: true });
+    cpSync(reference('data/models/retriever-1.3m/tokenizer.json'), join(folder, 'tokenizer.json'), { force: true });
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(
       `"FOLDER: tokenizer.json must have at most vocab_size (512) ids, got 1024"`,
     );
@@ -244,7 +244,7 @@ describe('loadModel', () => {
 
   test('a URL serves as well as a folder', async () => {
     const server = createServer((request, response) => {
-      const path = join(shared('data/goldens/llama'), request.url?.split('/').at(-1) ?? '');
+      const path = join(reference('data/goldens/llama'), request.url?.split('/').at(-1) ?? '');
       if (request.url?.startsWith('/model/') === true && existsSync(path)) response.end(readFileSync(path));
       else response.writeHead(404).end();
     });
@@ -262,7 +262,7 @@ describe('loadModel', () => {
     const asked: string[] = [];
     const server = createServer(({ method, url }, response) => {
       asked.push(`${method} ${url}`);
-      const path = join(shared('data/goldens/llama'), url?.split('/').at(-1) ?? '');
+      const path = join(reference('data/goldens/llama'), url?.split('/').at(-1) ?? '');
       response.end(existsSync(path) ? readFileSync(path) : '<!doctype html>');
     });
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
@@ -279,7 +279,7 @@ describe('loadModel', () => {
 
   test("'embedded' is the folder in KV_EMBEDDED_DIR, or the package", async () => {
     const before = process.env.KV_EMBEDDED_DIR;
-    process.env.KV_EMBEDDED_DIR = shared('data/goldens/llama');
+    process.env.KV_EMBEDDED_DIR = reference('data/goldens/llama');
     const model = await loadModel('embedded');
     expect([model.name, model.config.layers]).toEqual(['embedded', 4]);
     delete process.env.KV_EMBEDDED_DIR;

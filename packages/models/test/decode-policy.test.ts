@@ -6,15 +6,15 @@ import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
 import type { GenerateOptions, Model } from '../src/index.ts';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 let model: Model, ids: number[];
 const window = compose(snapkv({ window: 8 }), topK()),
   keys = compose(keydiff(), topK()),
   sinks = compose(streaming({ sinks: 2 }), topK());
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, 90);
+  model = await loadModel(reference('data/goldens/llama'));
+  ids = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, 90);
 });
 const lengths = (kept: readonly (readonly (readonly number[])[])[]): readonly number[] => [
   ...new Set(kept.flat().map((set) => set.length)),

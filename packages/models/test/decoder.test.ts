@@ -3,12 +3,12 @@ import { loadModel } from '../src/index.ts';
 import type { HostDecoder } from '@kv/engine';
 import { createAngles, turnRows } from '@kv/engine';
 import { emptyCaches, run } from '@kv/engine-testing/run';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 describe('the decoder', () => {
   let decoder: HostDecoder;
   beforeAll(async () => {
-    ({ decoder } = await loadModel(shared('data/goldens/llama')));
+    ({ decoder } = await loadModel(reference('data/goldens/llama')));
   });
 
   test('counts the rows of every product, layer by layer', async () => {

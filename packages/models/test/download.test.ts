@@ -67,14 +67,14 @@ test('configurations are never longer than 128 MiB', async () => {
 });
 
 test.each(['config.json', 'model.safetensors'])('an abort while %s does not come ends the loading', async (silent) => {
-  const { shared } = await import('@kv/model-testing/shared');
+  const { reference } = await import('@kv/model-testing/reference');
   const { readFileSync, existsSync } = await import('node:fs');
   const abort = new AbortController();
   const reason = new Error('enough');
   const answer: RequestListener = ({ url }, response) => {
     const name = url?.split('/').at(-1) ?? '';
     if (name === silent) return void setTimeout(() => abort.abort(reason), 20);
-    const path = shared(`data/goldens/llama`).concat('/', name);
+    const path = reference(`data/goldens/llama`).concat('/', name);
     if (existsSync(path)) response.end(readFileSync(path));
     else response.writeHead(404).end();
   };
@@ -84,8 +84,8 @@ test.each(['config.json', 'model.safetensors'])('an abort while %s does not come
 });
 
 test('an abort ends the reading of a file too', async () => {
-  const { shared } = await import('@kv/model-testing/shared');
-  await expect(loadModel(shared('data/goldens/llama'), { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
-    /^no$/,
-  );
+  const { reference } = await import('@kv/model-testing/reference');
+  await expect(
+    loadModel(reference('data/goldens/llama'), { signal: AbortSignal.abort(new Error('no')) }),
+  ).rejects.toThrow(/^no$/);
 });

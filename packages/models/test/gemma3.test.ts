@@ -5,7 +5,7 @@ import { cpuRuntime, loadModel, type HostModel } from '../src/index.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { expectOffsets } from '@kv/model-testing/offsets';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
-import { excerpt } from '@kv/model-testing/shared';
+import { excerpt } from '@kv/model-testing/reference';
 import { gemma3File } from '@kv/model-testing/smollm2-file';
 
 /** A part of a book, with its encoding by the model's own tokenizer.json. */

@@ -16,7 +16,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
 import type { GenerateResult, HostModel } from '../src/index.ts';
 import { twoLevel } from './general/trunks.ts';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 let model: HostModel, ids: number[], plain: GenerateResult;
 /** Quest. */
@@ -24,8 +24,8 @@ const quest = ({ budget }: { budget: number }): Policy => view(compose(pageBound
 const answer = (policy: Policy, options: object = {}): PromiseLike<GenerateResult> =>
   generate(model, { ids, policy, maxNewTokens: 12, ...options });
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;
+  model = await loadModel(reference('data/goldens/llama'));
+  ids = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;
   plain = await answer(id);
 });
 

@@ -10,13 +10,13 @@ import { decode, generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { StopText, TokenText } from '@kv/engine';
 import { relative } from '@kv/engine-testing/run';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 let model: Model, ids: number[], text: string;
 const small = compose(snapkv({ window: 8 }), topK());
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ({ ids, text } = sharedJson<{ ids: number[]; text: string }>('data/goldens/llama/golden.json'));
+  model = await loadModel(reference('data/goldens/llama'));
+  ({ ids, text } = referenceJson<{ ids: number[]; text: string }>('data/goldens/llama/golden.json'));
 });
 
 describe('generate', () => {

@@ -14,7 +14,7 @@ import type { Model } from '../src/index.ts';
 import { best, cut, oracle64, scores64 } from './llama.oracle.ts';
 import type { Oracle64 } from './llama.oracle.ts';
 import { relative } from '@kv/engine-testing/run';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 import { weights64 } from './weights64.ts';
 
 const policies: Readonly<Record<string, Policy>> = {
@@ -42,9 +42,9 @@ const folder = (kind: string): string => `data/goldens/${kind}`;
 const all = new Map<string, { readonly golden: Golden; readonly model: Model; readonly oracle: Oracle64 }>();
 beforeAll(async () => {
   for (const kind of kinds) {
-    const golden = sharedJson<Golden>(`${folder(kind)}/golden.json`),
-      model = await loadModel(shared(folder(kind)));
-    const oracle = oracle64(model.config, weights64(shared(`${folder(kind)}/model.safetensors`)));
+    const golden = referenceJson<Golden>(`${folder(kind)}/golden.json`),
+      model = await loadModel(reference(folder(kind)));
+    const oracle = oracle64(model.config, weights64(reference(`${folder(kind)}/model.safetensors`)));
     for (const id of golden.ids) oracle.feed(id);
     all.set(kind, { golden, model, oracle });
   }
@@ -131,7 +131,7 @@ describe('block-wise prefill at small budgets agrees with the float64 oracle', (
     const options = name === 'snapkv' ? { window: 8, kernel: 5 } : {};
     const { golden, model } = all.get('llama')!;
     const policy = name === 'snapkv' ? compose(snapkv({ window: 8 }), topK()) : policies[name];
-    const o = oracle64(model.config, weights64(shared(`${folder('llama')}/model.safetensors`)));
+    const o = oracle64(model.config, weights64(reference(`${folder('llama')}/model.safetensors`)));
     const ids = golden.ids.slice(0, 90);
     let logits = new Float64Array(0);
     for (const [i, id] of ids.entries()) {

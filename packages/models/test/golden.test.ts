@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { greedy, loadModel } from '../src/index.ts';
 import type { HostModel } from '../src/index.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 import { referenceEngine } from '@kv/engine';
 import { modules } from './modules.ts';
 import { wasmEngine } from '@kv/engine-wasm';
@@ -25,10 +25,10 @@ const engines = [
 describe.each(
   ['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, engine]) => [kind, name, engine] as const)),
 )('the %s golden on the %s', (kind, _, engine) => {
-  const golden = (): Golden => sharedJson<Golden>(`data/goldens/${kind}/golden.json`);
+  const golden = (): Golden => referenceJson<Golden>(`data/goldens/${kind}/golden.json`);
   let model: HostModel;
   beforeAll(async () => {
-    model = await loadModel(shared(`data/goldens/${kind}`), { engine });
+    model = await loadModel(reference(`data/goldens/${kind}`), { engine });
   });
 
   test('the text has the ids', () => {

@@ -6,12 +6,12 @@ import { beforeAll, expect, test } from 'vitest';
 import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import { Ledger, watchLayers, HiddenNumbers } from '@kv/engine';
 import type { HostModel } from '../src/index.ts';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 let model: HostModel, ids: number[], channel: number[];
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;
+  model = await loadModel(reference('data/goldens/llama'));
+  ids = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;
   channel = [];
   await watchLayers(model, ids, {
     hidden: (rows) => {

@@ -2,12 +2,12 @@ import { countCalls } from '@kv/model-testing/count-calls';
 import { beforeAll, expect, test } from 'vitest';
 import { generate, loadModel } from '../src/index.ts';
 import type { GenerateOptions, Model } from '../src/index.ts';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 let model: Model;
 const ids = [...Array(24).keys()];
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
+  model = await loadModel(reference('data/goldens/llama'));
   await generate(model, { ids, maxNewTokens: 1 }); // every sequence starts with the policy that evicts nothing
   await import('@kv/policies');
 });

@@ -11,11 +11,11 @@ import type { GenerateResult, HostModel } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
 import type { Engine } from '@kv/engine';
 import { ort, ortFolder } from '@kv/model-testing/ort';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 import { referenceEngine } from '@kv/engine';
 
 const open = (kind: string, engine: Engine): Promise<HostModel> =>
-  loadModel(shared(`data/goldens/${kind}`), { engine });
+  loadModel(reference(`data/goldens/${kind}`), { engine });
 
 describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
   test('projects and finishes as the plain loops do, in and out of turn', async () => {

@@ -23,7 +23,7 @@ import type { Matrix } from '@kv/checkpoints';
 import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-export-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -165,7 +165,7 @@ test.each(['ids', 'mask'] as const)(
 );
 
 test('a SentencePiece vocabulary becomes a tokenizer.json with the same ids', async () => {
-  const { metadata, close } = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
+  const { metadata, close } = await readGguf(await fileSource(reference('data/models/vocabulary-spm.gguf')));
   await close();
   const want = ggufTokenizer(metadata, 'spm'),
     got = createTokenizer(JSON.parse(JSON.stringify(ggufTokenizerJson(metadata, 'spm'))), 'tokenizer.json');

@@ -10,14 +10,14 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { recorder } from '@kv/engine';
 import { createPrefixStore, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 let model: Model, ids: number[];
 const text = 'snapkv(window=8) | caote | topK',
   made = compose(snapkv({ window: 8 }), caote(), topK());
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, 60);
+  model = await loadModel(reference('data/goldens/llama'));
+  ids = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, 60);
 });
 /** Returns the result of `use` on a fresh sequence, which is destroyed afterwards. */
 async function using<T>(use: (sequence: Sequence) => Promise<T>): Promise<T> {

@@ -6,12 +6,12 @@ import { createPrefixStore, loadModel, Sequence } from '../src/index.ts';
 import type { HostModel } from '../src/index.ts';
 import { fixture } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 let model: HostModel, ids: number[];
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
+  model = await loadModel(reference('data/goldens/llama'));
+  ({ ids } = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
 });
 /** Returns the bytes of a full cache of n tokens: 4 layers, 2 heads of 16. */
 const full = (n: number): number => n * 4 * 2 * 4 * (2 * 16 + 1);

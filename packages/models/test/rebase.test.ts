@@ -10,7 +10,7 @@ import { decode, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { best, cut, oracle64, scores64 } from './llama.oracle.ts';
 import { relative } from '@kv/engine-testing/run';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 import { weights64 } from './weights64.ts';
 
 const [G, d, rotary] = [2, 8, 6];
@@ -136,8 +136,8 @@ describe('a rebased cache', () => {
 
 let model: Model, ids: number[];
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
+  model = await loadModel(reference('data/goldens/llama'));
+  ({ ids } = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
 });
 const policies: readonly (readonly [string, Policy, (o: ReturnType<typeof oracle64>, l: number) => number[][]])[] = [
   ['streaming', compose(streaming({ sinks: 4 }), topK()), (o, l) => scores64.streaming(o, l)],
@@ -154,7 +154,7 @@ describe('past the window', () => {
     async (_, policy, scores) => {
       const [window, budget, block, every] = [48, 24, 16, 5],
         sequence = new Sequence(model, undefined, { window });
-      const oracle = oracle64(model.config, weights64(shared('data/goldens/llama/model.safetensors')));
+      const oracle = oracle64(model.config, weights64(reference('data/goldens/llama/model.safetensors')));
       let at = 0,
         rebases = 0,
         logits: ArrayLike<number> = [];

@@ -6,15 +6,15 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { relative } from '@kv/engine-testing/run';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 const LENGTH = 120,
   BUDGET = 24,
   MORE = [11, 25, 7, 300, 3];
 let model: Model, ids: number[];
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, LENGTH);
+  model = await loadModel(reference('data/goldens/llama'));
+  ids = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, LENGTH);
 });
 /** Returns the logits of every token of MORE after the prompt, and the cache's contents. */
 async function run(policy: ReturnType<typeof compose>, options: { window?: number; block?: number; every?: number }) {

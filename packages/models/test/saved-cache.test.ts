@@ -13,12 +13,12 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { readSafetensors, bytesSource } from '@kv/checkpoints';
 import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { shared, sharedJson } from '@kv/model-testing/shared';
+import { reference, referenceJson } from '@kv/model-testing/reference';
 
 let model: Model, ids: number[];
 beforeAll(async () => {
-  model = await loadModel(shared('data/goldens/llama'));
-  ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
+  model = await loadModel(reference('data/goldens/llama'));
+  ({ ids } = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
 });
 const policies: readonly Policy[] = [
   compose(streaming(), topK()),

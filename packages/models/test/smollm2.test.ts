@@ -8,7 +8,7 @@ import { wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
-import { excerpt } from '@kv/model-testing/shared';
+import { excerpt } from '@kv/model-testing/reference';
 import { smollm2File } from '@kv/model-testing/smollm2-file';
 
 interface Reference {

@@ -11,7 +11,7 @@ import { hostRunning, TokenText } from '@kv/engine';
 import { createPrefixStore, decode, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { HostModel, StreamDecoder, Tokenizer } from '../src/index.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 const made = new Map<string, Tokenizer>();
 for (const file of readdirSync(fixture('tokenizers/')))
@@ -21,14 +21,14 @@ for (const file of readdirSync(fixture('tokenizers/')))
   );
 let model: HostModel;
 beforeAll(async () => {
-  const file = await readGguf(await fileSource(shared('data/models/vocabulary-spm.gguf')));
+  const file = await readGguf(await fileSource(reference('data/models/vocabulary-spm.gguf')));
   await file.close();
   made.set('spm', ggufTokenizer(file.metadata, 'spm'));
   made.set(
     'spm without a prefix',
     ggufTokenizer(new Map([...file.metadata, ['tokenizer.ggml.add_space_prefix', false]]), 't'),
   );
-  model = await loadModel(shared('data/goldens/llama'));
+  model = await loadModel(reference('data/goldens/llama'));
 });
 const names = [...made.keys(), 'spm', 'spm without a prefix'];
 /** Tokenizers whose ids the small model has. */

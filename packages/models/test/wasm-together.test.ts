@@ -10,7 +10,7 @@ import { wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
 import { families, fixture } from '@kv/model-testing/fixture';
 import { overQuantised } from '@kv/engine-testing/quantised';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 
 const newest = modules.at(-1)![1]; // form 0 is available wherever tests run
 
@@ -62,9 +62,9 @@ async function compare(model: HostModel, all: readonly Member[]): Promise<void> 
 }
 
 const paths = [
-  ['llama', shared('data/goldens/llama')],
-  ['qwen2', shared('data/goldens/qwen2')],
-  ['qwen3', shared('data/goldens/qwen3')],
+  ['llama', reference('data/goldens/llama')],
+  ['qwen2', reference('data/goldens/qwen2')],
+  ['qwen3', reference('data/goldens/qwen3')],
   ...families.map((name) => [`the tiny ${name}`, fixture(name)] as const),
 ] as const;
 

@@ -15,7 +15,7 @@ import { modules } from './modules.ts';
 import { families, fixture } from '@kv/model-testing/fixture';
 import { ortFolder } from '@kv/model-testing/ort';
 import { relative } from '@kv/engine-testing/run';
-import { shared } from '@kv/model-testing/shared';
+import { reference } from '@kv/model-testing/reference';
 import type { Weights, Matrix } from '@kv/checkpoints';
 import { referenceEngine } from '@kv/engine';
 
@@ -23,9 +23,9 @@ const newest = modules.at(-1)![1]; // form 0 is available wherever tests run
 const ids = Array.from({ length: 300 }, (_, i) => (i * 37 + (i >> 3)) % 500);
 
 const kinds = {
-  llama: shared('data/goldens/llama'),
-  qwen2: shared('data/goldens/qwen2'),
-  qwen3: shared('data/goldens/qwen3'),
+  llama: reference('data/goldens/llama'),
+  qwen2: reference('data/goldens/qwen2'),
+  qwen3: reference('data/goldens/qwen3'),
 };
 const policies: Readonly<Record<string, Policy>> = {
   'the full cache': id,

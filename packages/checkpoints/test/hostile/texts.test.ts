@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
 import { readJson } from '../../src/read/source.ts';
 import { createTokenizer } from '../../src/tokenizer/tokenizer.ts';
-import { sharedJson } from '@kv/model-testing/shared';
+import { referenceJson } from '@kv/model-testing/reference';
 import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
 import { bent, jsonBytes, spoil } from '@kv/model-testing/hostile/spoilt';
 
-const configs = ['llama', 'qwen2', 'qwen3'].map((name) => sharedJson<object>(`data/goldens/${name}/config.json`));
+const configs = ['llama', 'qwen2', 'qwen3'].map((name) => referenceJson<object>(`data/goldens/${name}/config.json`));
 
 /** Returns every number in a value. */
 function numbers(value: unknown): number[] {
