@@ -109,12 +109,12 @@ export const rules = [
     { path: '^packages/policies/', dynamic: false },
   ),
   rule(
-    'nobody-sees-apps',
+    'no-one-imports-apps',
     'only a study imports an app.',
     { pathNot: '^(apps|tools|bench|studies)/' },
     { path: '^apps/' },
   ),
-  rule('nobody-sees-studies', 'nothing imports a study.', { pathNot: '^studies/' }, { path: '^studies/' }),
+  rule('no-one-imports-studies', 'nothing imports a study.', { pathNot: '^studies/' }, { path: '^studies/' }),
   rule(
     'no-reaching-inside',
     'another package is imported by its name, never by a path into its folder.',
