@@ -60,6 +60,7 @@ export {
   flag,
   maybe,
   number,
+  object,
   odd,
   oneOf,
   part,

@@ -1,4 +1,4 @@
-import { count, flag, maybe, number, required, text, texts, value, whole } from '@kv/core';
+import { count, flag, maybe, number, object, required, text, texts, value, whole } from '@kv/core';
 import { budgetOption } from '@kv/core/engine';
 import type { Backend, OptionValues, Option, Policy } from '@kv/core';
 import type { Memory } from './memory/memory.ts';
@@ -13,10 +13,6 @@ const policyOption = <T = Policy | string>(
   otherwise: string,
   want = 'a policy or its text',
 ): Option<T | undefined> => ({ default: undefined, says, otherwise, form: { sort: 'text', want, read: (x) => x } });
-const only = <T>(want: string, says: string, otherwise?: string): Option<T | undefined> => ({
-  ...value(want, says, (x): x is T => typeof x === 'object' && x !== null),
-  ...(otherwise !== undefined && { otherwise }),
-});
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
 
 const budget = budgetOption(
@@ -27,8 +23,8 @@ const block = maybe(
   count(1, 'tokens', 'Prefill in blocks of this many tokens, each followed by an eviction.'),
   "the policy's, else the whole prompt",
 );
-const signal = only<AbortSignal>('an AbortSignal', 'Ends it early.');
-const backend = only<Backend>(
+const signal = object<AbortSignal>('an AbortSignal', 'Ends it early.');
+const backend = object<Backend>(
   'a backend',
   'Where pieces run, of a cache on the host.',
   'where the model keeps caches, else the CPU',
@@ -86,7 +82,7 @@ export const GENERATE = {
     'rows',
     'Give the logits of this many last positions of prompt and answer, the last generated token fed too.',
   ),
-  certify: only<Observer>(
+  certify: object<Observer>(
     'an observer',
     "Is shown what every eviction drops and every view hides; its conclusion is `report.certificates`. Costs the newest query's attention once more each time.",
   ),
@@ -142,7 +138,7 @@ export const SEQUENCE = {
     "the model's `maxPositions`",
   ),
   mostOperations: maybe(number(0, 'Most operations of a piece at once, on the host.', { above: 0 }), 'no limit'),
-  memory: only<Memory>('a memory', 'What it goes on from.', 'an empty memory of the model'),
+  memory: object<Memory>('a memory', 'What it goes on from.', 'an empty memory of the model'),
 };
 
 type Found = Policy | string | ((label: string) => Policy | string | Promise<Policy | string>);

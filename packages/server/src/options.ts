@@ -1,12 +1,10 @@
-import { count, flag, maybe, number, required, text, value, whole } from '@kv/core';
+import { count, flag, maybe, number, object, required, text, value, whole } from '@kv/core';
 import type { OptionValues, Option, Registry } from '@kv/core';
 import { schemas } from '@kv/engine';
 import type { Model } from '@kv/models';
 import type { DestinationStream } from 'pino';
 
 const { GENERATE } = schemas;
-const given = <T>(want: string, says: string): Option<T | undefined> =>
-  value(want, says, (x): x is T => typeof x === 'object' && x !== null);
 const bytes = (fallback: number, says: string): Option<number> =>
   number(fallback, says, {
     least: 1,
@@ -45,17 +43,17 @@ export const POLICY = {
 
 /** Options of `createServer`. */
 export const SERVER = {
-  model: required(given<Model>('a loaded model', 'What answers.')),
+  model: required(object<Model>('a loaded model', 'What answers.')),
   name: required(text('', 'a name', 'What /v1/models calls it.')),
   memory: required(bytes(2 ** 31, 'Bytes of all caches, prefixes, scratch and requests; weights are not counted.')),
   ...POLICY,
   fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
-  registry: required(given<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
+  registry: required(object<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
   keys: {
     ...value('keys', 'Of which every request must bring one.', (x): x is readonly string[] => Array.isArray(x)),
     otherwise: 'only loopback is listened on',
   },
-  log: { ...given<DestinationStream>('a stream', 'Where log lines go.'), otherwise: 'standard output' },
+  log: { ...object<DestinationStream>('a stream', 'Where log lines go.'), otherwise: 'standard output' },
   redact: {
     ...value(
       'a function',
@@ -64,6 +62,6 @@ export const SERVER = {
     ),
     otherwise: 'all of it',
   },
-  limits: given<Limits>('limits', 'What bounds a request and a reader.'),
+  limits: object<Limits>('limits', 'What bounds a request and a reader.'),
 };
 export interface ServerOptions extends OptionValues<typeof SERVER> {}

@@ -151,6 +151,17 @@ export const value = <T>(want: string, says: string, fits: (x: unknown) => x is 
   says,
   form: { sort: 'value', want, fits },
 });
+/**
+ * Returns an option that is an object, such as a backend or a signal; absent by default.
+ *
+ * @param want what an error expects, such as `a backend`
+ * @param otherwise what applies without it
+ */
+export const object = <T>(want: string, says: string, otherwise?: string): Option<T | undefined> =>
+  maybe(
+    value(want, says, (x): x is T => typeof x === 'object' && x !== null),
+    otherwise,
+  );
 /** Returns an option that is several texts; absent by default. */
 export const texts = (says: string): Option<readonly string[] | undefined> => ({
   default: undefined,
