@@ -289,9 +289,8 @@ export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
     [rotateKernel, turns(k)],
   ]);
   return (kernel) => {
-    if (!kernel.wasm) return known.get(kernel) ?? kernel.ref;
     const found = known.get(kernel);
-    if (found) return found;
+    if (found || !kernel.wasm) return found ?? kernel.ref;
     const loop = kernel.wasm.loop(pieceModule(kernel.id, kernel.wasm.bytes)),
       ref: Ref = (inputs, params, out, lengths, products) => kernel.ref(inputs, params, out, lengths, products, loop);
     known.set(kernel, ref);

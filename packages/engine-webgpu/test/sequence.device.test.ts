@@ -65,9 +65,11 @@ const WIDE = ['kvzip', 'kvzipModelWide'];
 const reads =
   (policy: Policy, layers: number, decoding: number) =>
   ({ events = 0, providerPasses = 0 }: Readonly<Record<string, number>>): number => {
-    const { steps, reach, needsFullPrompt: whole, needs } = compile(policy),
+    const { steps, reach, needsFullPrompt, needs } = compile(policy),
       layerwise =
-        reach !== 'model' && !whole && steps.some(({ kind, plan }) => kind === 'allocator' && plan === undefined);
+        reach !== 'model' &&
+        !needsFullPrompt &&
+        steps.some(({ kind, plan }) => kind === 'allocator' && plan === undefined);
     // the text is cut on the host, by edges that are read first
     if (needs.some(({ id }) => id === 'crystalcache.co-attention')) return events + providerPasses;
     return layerwise ? (events - decoding) * layers + decoding : events;

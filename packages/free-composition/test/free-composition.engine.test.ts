@@ -23,8 +23,8 @@ test('any two choices that types admit generate together: blocks, decoding, hook
   for (const row of rows)
     try {
       const policy = policyOf(row),
-        { minSlots: floor } = compile(eventOf(row)),
-        budget = Math.max(5, floor(PROMPT, 5), floor(PROMPT + NEW, PROMPT));
+        { minSlots } = compile(eventOf(row)),
+        budget = Math.max(5, minSlots(PROMPT, 5), minSlots(PROMPT + NEW, PROMPT));
       const run = async () => generate(model, { ids, policy, budget, maxNewTokens: NEW, logits: 1 });
       const { report, tokens, logits } = await run(),
         again = await run();

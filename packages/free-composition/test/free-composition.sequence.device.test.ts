@@ -68,8 +68,8 @@ test.skipIf(!gpu || process.env['KV_FULL'] !== '1')(
     for (const [i, row] of rows.entries()) {
       const [host, device] = models[i % models.length],
         label = labelOf(row),
-        { minSlots: floor } = compile(eventOf(row)),
-        budget = Math.max(BUDGET, floor(PROMPT, BUDGET), floor(PROMPT + NEW, PROMPT));
+        { minSlots } = compile(eventOf(row)),
+        budget = Math.max(BUDGET, minSlots(PROMPT, BUDGET), minSlots(PROMPT + NEW, PROMPT));
       const ids = Array.from({ length: PROMPT }, (_, at) => (at * 37 + 11) % Math.min(64, host.config.vocab)),
         blocks = i % 2 === 1 && { block: BLOCK, every: 2 };
       const run = (model: Model, policy: Policy): Promise<readonly string[]> =>

@@ -34,7 +34,7 @@ export function demandsOf(
   offers: Offers,
 ): PolicyNeeds {
   const compiled = compile(policy),
-    { label, steps, choosesBudget: sizes } = compiled,
+    { label, steps, choosesBudget } = compiled,
     step = compiled.hooks('step'),
     needs = [...compiled.needs, ...step.flatMap((hook) => hook.needs)];
   const refuse = (sentence: string): never => {
@@ -49,7 +49,7 @@ export function demandsOf(
     refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
   if (budget === undefined) expectBudget(compiled, budget);
   const allotter = steps.find(({ kind, plan, forces }) => kind === 'allocator' && !plan && !forces),
-    uneven = allotter?.name ?? (sizes || planned(compiled, budget ?? 1, shape) ? label : undefined);
+    uneven = allotter?.name ?? (choosesBudget || planned(compiled, budget ?? 1, shape) ? label : undefined);
   if (uneven !== undefined)
     refuse(
       `'${uneven}' gives layers or heads budgets of their own, which this engine cannot hold: in its caches all have as many slots`,

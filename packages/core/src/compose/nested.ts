@@ -9,7 +9,7 @@ import { LATER, leaveBudgets, mergeMasks, onBudgetRows } from '../piece/kinds.ts
 import type { AllocatorOutput, StepContext, WithRows } from '../piece/kinds.ts';
 import type { Ops } from '../tensor/maths.ts';
 import type { Options, ResolvedOptions } from '../piece/option.ts';
-import { endsOf, floorOf } from '../event/min-slots.ts';
+import { endsOf, minSlotsOf } from '../event/min-slots.ts';
 import { PROTOCOL } from '../piece/piece.ts';
 import type { Piece, ScorePhase } from '../piece/piece.ts';
 import { union } from '../event/run.ts';
@@ -39,7 +39,7 @@ export function inside(name: string, scorers: readonly AnyScorer[]) {
     needsFullPrompt: all.some((s) => s.needsFullPrompt),
     reach: all.some((s) => s.reach === 'model') ? ('model' as const) : ('layer' as const),
     ends: (budget: number): ForcedEnds => endsOf(all, budget),
-    minSlots: (slots: number, budget: number): number => floorOf(all, slots, budget),
+    minSlots: (slots: number, budget: number): number => minSlotsOf(all, slots, budget),
     open: all.some((s) => s.open === true),
     forcers: all.flatMap((s) => s.forcers ?? []),
     /** Returns one draft per scorer and cell. */

@@ -136,7 +136,7 @@ function checked(
   before: DraftSelection['state'],
   made: unknown,
 ): DraftSelection {
-  const { name, weights, needs, kind, choosesBudget: sizes, approximate, forcers = [name] } = step,
+  const { name, weights, needs, kind, choosesBudget, approximate, forcers = [name] } = step,
     { slots } = at,
     layer = layerOf(at),
     from = { name, layer, ops },
@@ -194,7 +194,7 @@ function checked(
     ...after,
     checks: Object.freeze([...after.checks, ...checks]),
     ...(after.forced && after.forced !== draft.forced && { forcedBy: forcersOf(after, { forcedBy: forcers }) ?? [] }),
-    ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !sizes && !approximate } }),
+    ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !choosesBudget && !approximate } }),
     ...(after.kept !== draft.kept && { selectedBy: name }),
   });
 }
@@ -226,11 +226,7 @@ function runTogether(step: Step, cells: readonly StepInput[]): readonly DraftSel
  * Checks an allocator's budgets on the host. @throws KvError naming the allocator, unless they are budgets within the
  * total.
  */
-export function checkedPlan(
-  { name, choosesBudget: sizes, approximate }: Step,
-  before: BudgetPlan,
-  made: unknown,
-): BudgetPlan {
+export function checkedPlan({ name, choosesBudget, approximate }: Step, before: BudgetPlan, made: unknown): BudgetPlan {
   const refuse = (sentence: string): KvError => new KvError(name, sentence);
   if (typeof made !== 'object' || made === null || !('budgets' in made))
     throw refuse(`expected budgets, got ${shownValue(made)}`);
@@ -248,7 +244,7 @@ export function checkedPlan(
   for (const b of budgets.flat())
     if (!Number.isSafeInteger(b) || b < 0) throw refuse(`expected whole numbers of slots, got ${shownValue(b)}`);
   const total = (all: BudgetPlan['budgets']): number => all.flat().reduce((a, b) => a + b, 0);
-  if (!sizes && !approximate && total(budgets) > total(before.budgets))
+  if (!choosesBudget && !approximate && total(budgets) > total(before.budgets))
     throw refuse(`expected at most the ${total(before.budgets)} slots that were asked for, got ${total(budgets)}`);
   return { ...before, budgets, notes };
 }

@@ -41,15 +41,15 @@ export function certainSlots(steps: readonly Forcing[], budget: number): number 
  *
  * @throws KvError naming the step whose `ends` or `minSlots` are not whole numbers
  */
-export function floorOf(steps: readonly Forcing[], slots: number, budget: number): number {
+export function minSlotsOf(steps: readonly Forcing[], slots: number, budget: number): number {
   const beyond = (step: Forcing): number => {
     if (!step.minSlots) return 0;
-    const floor = slotsOf(
+    const declared = slotsOf(
       step,
       'minSlots',
       runGuarded(step.name, 0, () => step.minSlots?.(slots, budget)),
     );
-    return Math.max(0, floor - Math.min(slots, certainSlots([step], budget)));
+    return Math.max(0, declared - Math.min(slots, certainSlots([step], budget)));
   };
   return Math.min(
     slots,

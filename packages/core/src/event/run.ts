@@ -15,7 +15,7 @@ import type {
   WrapSelectHook,
 } from '../piece/atoms.ts';
 import type { Ops } from '../tensor/maths.ts';
-import { certainSlots, floorOf } from './min-slots.ts';
+import { certainSlots, minSlotsOf } from './min-slots.ts';
 import type { Piece, Policy } from '../piece/piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
 import { showValue } from '../piece/option.ts';
@@ -70,7 +70,7 @@ export function expectPiece(policy: unknown): asserts policy is Piece {
 function takeApart(policy: Piece): CompiledPolicy {
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
-    floor = (slots: number, budget: number): number => floorOf(steps, slots, budget),
+    minSlots = (slots: number, budget: number): number => minSlotsOf(steps, slots, budget),
     certain = (budget: number): number => certainSlots(steps, budget);
   // some ends grow with the budget
   const least = (slots: number, budget: number): number => {
@@ -79,7 +79,7 @@ function takeApart(policy: Piece): CompiledPolicy {
     return held;
   };
   const forcers = (slots: number, budget: number): readonly string[] =>
-    steps.flatMap((s) => (floorOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []));
+    steps.flatMap((s) => (minSlotsOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []));
   return {
     label: policy.label,
     methodName: policy.methodName ?? policy.label,
@@ -92,11 +92,11 @@ function takeApart(policy: Piece): CompiledPolicy {
     choosesBudget: steps.some((s) => s.choosesBudget),
     raises: steps.some((s) => s.choosesBudget || (s.approximate && !s.plan)),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
-    minSlots: floor,
+    minSlots,
     least,
     forcers,
     budgetHint: (slots, budget) =>
-      budgetHint(Math.max(floor(slots, budget), least(slots, budget)), forcers(slots, budget)),
+      budgetHint(Math.max(minSlots(slots, budget), least(slots, budget)), forcers(slots, budget)),
   };
 }
 

@@ -168,31 +168,31 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
 ): Piece {
   const {
     ends,
-    minSlots: floor,
+    minSlots,
     open = false,
-    needsFullPrompt: whole = false,
+    needsFullPrompt = false,
     monotone,
-    choosesBudget: sizes,
+    choosesBudget,
     approximate,
-    acrossLayers: across,
+    acrossLayers,
     reach,
-    hooks: beside,
+    hooks,
   } = declared;
   const by: StepAuthor = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
   const step: Step = {
     at: 'event',
     kind: sort.kind,
     ...by,
-    needsFullPrompt: whole,
+    needsFullPrompt,
     ...(sort.weights && { weights: true }),
     ...(monotone && { monotone }),
-    ...(sizes && { choosesBudget: sizes }),
+    ...(choosesBudget && { choosesBudget }),
     ...(approximate && { approximate }),
-    reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
+    reach: ofOptions(reach ?? (acrossLayers ? 'model' : 'layer'), o),
     open: ofOptions(open, o),
-    ...(floor && { minSlots: (slots: number, budget: number) => floor(o, slots, budget) ?? 0 }),
+    ...(minSlots && { minSlots: (slots: number, budget: number) => minSlots(o, slots, budget) ?? 0 }),
     ...(ends && { ends: (budget: number) => ends(o, budget) }),
-    ...((floor || ends) && { forcers: [forcerOf(name, o)] }),
+    ...((minSlots || ends) && { forcers: [forcerOf(name, o)] }),
     run(cells) {
       const layers = cells.map(
         (cell, index) =>
@@ -200,7 +200,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
             SignalReaders<S> &
             C & { readonly index: number },
       );
-      const shared = across?.(layers, o) as X;
+      const shared = acrossLayers?.(layers, o) as X;
       return cells.map((cell, i) => sort.leave(cell, run(Object.assign(layers[i], { shared }), o), by));
     },
   };
@@ -210,7 +210,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     to: sort.to,
     name,
     label,
-    atoms: [step, ...(beside?.(o) ?? []).flatMap((h) => h.atoms)],
+    atoms: [step, ...(hooks?.(o) ?? []).flatMap((h) => h.atoms)],
   };
 }
 

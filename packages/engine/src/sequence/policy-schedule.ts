@@ -123,7 +123,7 @@ export class PolicySchedule {
  * Returns whether a policy can act only after the whole prompt was fed, which may come in blocks. What a sidecar file
  * provides is there before the prompt.
  */
-export const waits = ({ needsFullPrompt: whole, reach, needs }: CompiledPolicy, inBlocks = true): boolean =>
-  (whole && inBlocks) ||
+export const waits = ({ needsFullPrompt, reach, needs }: CompiledPolicy, inBlocks = true): boolean =>
+  (needsFullPrompt && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));

@@ -15,9 +15,9 @@ const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
 /** Returns the slots that a head must be given: all that its pieces force, and some to choose from. */
 const roomFor = (row: Row, scene: Scene): number => {
-  const { minSlots: floor } = compile(eventOf(row)),
+  const { minSlots } = compile(eventOf(row)),
     { slots, budget } = scene.spec;
-  return Math.max(budget, floor(slots, budget), floor(slots, slots));
+  return Math.max(budget, minSlots(slots, budget), minSlots(slots, slots));
 };
 
 export interface Decision {

@@ -15,8 +15,8 @@ const evicting = ({ policy, budget }: SequencePolicy): CompiledPolicy | undefine
   policy?.evicts && (budget !== undefined || policy.choosesBudget) ? policy : undefined;
 
 /** Whether every head keeps the number of slots that the budget says. */
-const even = ({ steps, choosesBudget: sizes }: CompiledPolicy): boolean =>
-  !sizes && steps.every(({ kind }) => kind !== 'allocator');
+const even = ({ steps, choosesBudget }: CompiledPolicy): boolean =>
+  !choosesBudget && steps.every(({ kind }) => kind !== 'allocator');
 
 /** Whether a prompt may start from a cached prefix, because the policy needs nothing of the prefix but its cache. */
 export function beginsAnywhere(way: SequencePolicy, rest: number): boolean {
