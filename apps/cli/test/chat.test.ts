@@ -4,7 +4,7 @@ import { bytesText } from '@kv/evaluation';
 import { generate, loadModel, type ChatTemplate, type Model, type Tokenizer } from '@kv/models';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { droppedText, heldShares } from '../src/chat/dropped.ts';
+import { droppedText, heldShares } from '../src/chat/evicted-text.ts';
 import { lineTurns, templateTurns } from '../src/chat/turns.ts';
 import { folder, kv, type Run } from './terminal.ts';
 import { CONTEXT, writeTinyModel } from '@kv/model-testing';

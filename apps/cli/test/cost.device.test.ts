@@ -17,7 +17,7 @@ import { deviceRows, deviceTable } from '../src/explain/device-table.ts';
 import type { DeviceRow } from '../src/explain/device-table.ts';
 import { predict } from '../src/explain/predict.ts';
 import type { Prediction } from '../src/explain/predict.ts';
-import { providedZeros } from '../src/explain/provided.ts';
+import { providedZeros } from '../src/explain/zero-inputs.ts';
 import { SHAPES } from '../src/explain/shapes.ts';
 import { kv } from './terminal.ts';
 

@@ -6,7 +6,7 @@ import { reuse } from './reuse.ts';
 import type { Reuse } from './reuse.ts';
 import { schedules } from './schedules.ts';
 import type { LayerBound } from './schedules.ts';
-import type { AttentionRow } from './seen-row.ts';
+import type { AttentionRow } from './attention-row.ts';
 import { surrogates } from './surrogate.ts';
 import type { Surrogate } from './surrogate.ts';
 import { tally } from './tally.ts';

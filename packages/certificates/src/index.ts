@@ -1,6 +1,6 @@
 export { certificates } from './certificates.ts';
 export type { Certificates } from './certificates.ts';
-export type { AttentionRow } from './seen-row.ts';
+export type { AttentionRow } from './attention-row.ts';
 export { fitConstants, readConstants } from './constants.ts';
 export type { Constants } from './constants.ts';
 export {

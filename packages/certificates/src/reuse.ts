@@ -1,7 +1,7 @@
 import { printedSharingBound, sharingBound } from './design.ts';
 import { certificate } from './mass.ts';
 import { running } from './tally.ts';
-import type { AttentionRow } from './seen-row.ts';
+import type { AttentionRow } from './attention-row.ts';
 import type { Spread } from './tally.ts';
 
 /** Statistics of queries that reused an earlier query's set under CIS. */

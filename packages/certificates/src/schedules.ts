@@ -1,6 +1,6 @@
 import { covering, freezingBound, jointBound, windowBound } from './design.ts';
 import { running } from './tally.ts';
-import type { AttentionRow } from './seen-row.ts';
+import type { AttentionRow } from './attention-row.ts';
 import type { Constants } from './constants.ts';
 import type { Spread } from './tally.ts';
 

@@ -1,7 +1,7 @@
 import { posteriorBound, quantisedBound } from './design.ts';
 import { droppedMass } from './mass.ts';
 import { running } from './tally.ts';
-import type { AttentionRow } from './seen-row.ts';
+import type { AttentionRow } from './attention-row.ts';
 import type { Spread } from './tally.ts';
 
 /** Bounds on what a set chosen by estimated logits (of fewer channels, of quantised keys) drops. */

@@ -31,7 +31,7 @@ export { builtin } from './read/builtin.ts';
 export type { DownloadOptions } from './read/download.ts';
 export { object, show } from './read/fields.ts';
 export type { JsonFields } from './read/fields.ts';
-export { concatArrays } from './read/joined.ts';
+export { concatArrays } from './read/join-bytes.ts';
 export { notJson, parseJson } from './read/json.ts';
 export { bytesSource, fileSource, urlSource } from './read/source.ts';
 export type { FileBlob, ByteSource } from './read/source.ts';

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { matches } from '../src/tokenizer/expression/matcher.ts';
 import { compile } from '../src/tokenizer/expression/program.ts';
-import { WorkLimit } from '../src/tokenizer/work.ts';
+import { WorkLimit } from '../src/tokenizer/work-limit.ts';
 import { WORDS } from '../src/tokenizer/gguf-words.ts';
-import { splitter } from '../src/tokenizer/words.ts';
+import { splitter } from '../src/tokenizer/word-cutter.ts';
 
 const found = (source: string, text: string): (readonly [number, number])[] =>
   [...matches(compile(new RegExp(source, 'gu')), text, new WorkLimit('t', text.length))].flatMap((match) =>

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { WORDS } from '../src/tokenizer/gguf-words.ts';
 import { preTokenizer } from '../src/tokenizer/pre-tokenizer.ts';
-import { WorkLimit } from '../src/tokenizer/work.ts';
+import { WorkLimit } from '../src/tokenizer/work-limit.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 
 const { texts, names, cuts, words, left } = fixtureJson<{

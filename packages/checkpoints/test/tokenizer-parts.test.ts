@@ -8,7 +8,7 @@ import { fileSource } from '../src/read/source.ts';
 import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { byteNames } from '../src/tokenizer/token-bytes.ts';
-import { WorkLimit } from '../src/tokenizer/work.ts';
+import { WorkLimit } from '../src/tokenizer/work-limit.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { reference } from '@kv/model-testing/reference';
 

@@ -18,7 +18,7 @@ export {
   strides,
 } from './tensor/host-tensor.ts';
 export type { HostTensor } from './tensor/host-tensor.ts';
-export { withLabel } from './piece/labelled.ts';
+export { withLabel } from './piece/with-label.ts';
 export { limitOperations } from './piece/limited.ts';
 export { primitivesOf, withMaths } from './tensor/maths.ts';
 export { didYouMean } from './piece/nearest.ts';
@@ -28,11 +28,11 @@ export { excerpt, policyCalls, printCalls } from './text/policy-calls.ts';
 export type { Arg, PolicyCall } from './text/policy-calls.ts';
 export { isPiece, otherProtocol } from './piece/piece.ts';
 export { isOverwritten } from './event/read-only.ts';
-export { StepCache } from './event/alike.ts';
+export { StepCache } from './event/step-cache.ts';
 export { compile, expectPiece, planBudgets, runEvent, union } from './event/run.ts';
-export { expectPromises, readDecisions } from './event/settle.ts';
+export { expectPromises, readDecisions } from './event/read-decisions.ts';
 export type { CompiledPolicy } from './event/run.ts';
-export type { EventDecision as SettledEvent } from './event/settle.ts';
+export type { EventDecision as SettledEvent } from './event/read-decisions.ts';
 export { emptyDraft, finish, runSteps } from './event/steps.ts';
 export type { EventLayer, PacedSteps } from './event/steps.ts';
 export { signalKey } from './piece/signals.ts';

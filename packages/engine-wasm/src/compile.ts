@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Instruction, Program, RowsValue } from '@kv/engine';
 import type { BytecodeWriter, WeightPanels } from './code.ts';
 import type { BufferSlice } from './layout.ts';
-import { UnsupportedModelError } from './unfit.ts';
+import { UnsupportedModelError } from './unsupported-model.ts';
 
 /** Addresses of a program's constants, by instruction: weights in parts, separately for gates and ups, and arrays. */
 export interface ProgramConstants {

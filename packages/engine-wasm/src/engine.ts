@@ -10,10 +10,10 @@ import type { LoadedCode } from './install.ts';
 import { formNames } from './kernels.ts';
 import type { FastModule } from './kernels.ts';
 import type { BufferSlice } from './layout.ts';
-import { WeightArena } from './placing.ts';
-import { warmUp } from './rehearsal.ts';
+import { WeightArena } from './weight-arena.ts';
+import { warmUp } from './warm-up.ts';
 import { copyRows, rowsAt } from './rows.ts';
-import { ThreadPool } from './team.ts';
+import { ThreadPool } from './thread-pool.ts';
 
 export interface WasmEngineOptions {
   /** @defaultValue 1 */

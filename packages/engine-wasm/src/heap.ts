@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { UnsupportedModelError } from './unfit.ts';
+import { UnsupportedModelError } from './unsupported-model.ts';
 
 /** Bytes of a page of WebAssembly memory, and the maximum number of pages. */
 const page = 65_536,

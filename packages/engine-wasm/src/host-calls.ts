@@ -1,6 +1,6 @@
 import { line } from './heap.ts';
 import { nothing } from './engine.ts';
-import type { ThreadPool } from './team.ts';
+import type { ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer } from './workspace.ts';
 
 /** Multiplications from which on it pays to wake the other threads. */

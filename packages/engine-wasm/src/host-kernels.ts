@@ -2,7 +2,7 @@ import type { Kernel } from '@kv/core';
 import { gram, quadratic } from '@kv/core/shared';
 import { matrixWords } from './code.ts';
 import { callsOf, WORTH } from './host-calls.ts';
-import type { ThreadPool } from './team.ts';
+import type { ThreadPool } from './thread-pool.ts';
 
 type Ref = Kernel['ref'];
 /** Vectors that a thread processes together, and those that are summed in f32. */

@@ -4,7 +4,7 @@ import { blockWords, mixWords } from './code.ts';
 import { callsOf, upTo, WORTH } from './host-calls.ts';
 import type { Calls } from './host-calls.ts';
 import { kinds } from './kinds.ts';
-import type { ThreadPool } from './team.ts';
+import type { ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer } from './workspace.ts';
 
 /** Outputs of a panel. */

@@ -1,7 +1,7 @@
 import type { BytecodeWriter, Sizes } from './code.ts';
 import { activationBytes } from './kernels.ts';
-import type { WeightArena } from './placing.ts';
-import type { ThreadPool } from './team.ts';
+import type { WeightArena } from './weight-arena.ts';
+import type { ThreadPool } from './thread-pool.ts';
 
 /** Code in a pool's memory, and the scratch that it needs. */
 export interface LoadedCode {

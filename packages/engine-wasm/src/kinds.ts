@@ -1,5 +1,5 @@
 import type { TensorType } from '@kv/checkpoints';
-import { UnsupportedModelError } from './unfit.ts';
+import { UnsupportedModelError } from './unsupported-model.ts';
 
 /** Numbers of kernel/kinds.ts. */
 export const kinds = {

@@ -1,6 +1,6 @@
 import { layerPasses, type ActivePolicy, type PassOptions, type TokenPasses } from '@kv/engine';
-import { DecodeSlot } from './together.ts';
-import type { FusedPass } from './whole.ts';
+import { DecodeSlot } from './batched-decode.ts';
+import type { FusedPass } from './fused-pass.ts';
 
 /**
  * Returns passes that run fused where caches lie in the module's memory. Views and frozen rows, which act between a

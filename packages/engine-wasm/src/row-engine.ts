@@ -1,6 +1,6 @@
 import { blockRows } from '@kv/engine';
 import type { RowEngine } from '@kv/engine';
-import type { ThreadPool } from './team.ts';
+import type { ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer } from './workspace.ts';
 
 /** Slots whose values are mixed at a time, so that they stay in the first-level cache. */

@@ -7,7 +7,7 @@ import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
 import { wholePasses } from './passes.ts';
-import { FusedPass } from './whole.ts';
+import { FusedPass } from './fused-pass.ts';
 import { heapRowEngine } from './row-engine.ts';
 
 /** Returns a runtime whose models keep weights and caches in the module's memory. */

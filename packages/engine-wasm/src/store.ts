@@ -1,6 +1,6 @@
 import { hostStore, moveNumbers, type Storage, type Store } from '@kv/engine';
 import { line } from './heap.ts';
-import type { ThreadPool } from './team.ts';
+import type { ThreadPool } from './thread-pool.ts';
 
 /** A range of a heap. */
 interface Range {

@@ -8,7 +8,7 @@ import type { Sees } from '@kv/engine-testing/attention-oracle';
 import { heapRowEngine } from '../src/row-engine.ts';
 import { heapStore } from '../src/store.ts';
 import { modules } from './modules.ts';
-import { ThreadPool } from '../src/team.ts';
+import { ThreadPool } from '../src/thread-pool.ts';
 
 const rowEngines: readonly (readonly [name: string, engine: RowEngine, store: Store])[] = [
   ...(await Promise.all(

@@ -12,7 +12,7 @@ import { fastModule } from '../src/module.ts';
 import { moduleSource } from '../src/module-bytes.ts';
 import { mulberry } from '@kv/core/shared';
 import { modules } from './modules.ts';
-import { WeightArena } from '../src/placing.ts';
+import { WeightArena } from '../src/weight-arena.ts';
 import { ThreadPool } from '../src/index.ts';
 
 type Kind = keyof typeof kinds;

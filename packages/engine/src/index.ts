@@ -11,7 +11,7 @@ export { LayerCache } from './cache/layer-cache.ts';
 export type { CacheView } from './cache/layer-cache.ts';
 export { hostStore, moveNumbers } from './cache/storage.ts';
 export type { Storage, Store } from './cache/storage.ts';
-export { turner } from './cache/turn.ts';
+export { turner } from './cache/rotate.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
@@ -50,10 +50,10 @@ export { hostRunning, hostRuntime } from './host/runtime.ts';
 export type { HostOptions, HostModel, HostRunning } from './host/runtime.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export { Ledger } from './ledger.ts';
-export { joinEvents } from './memory/course.ts';
-export type { ActivePolicy, EventResult, EventTimes } from './memory/course.ts';
+export { joinEvents } from './memory/active-policy.ts';
+export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
 export { layersTogether } from './memory/event-groups.ts';
-export { BatchBarrier, BatchSlot } from './memory/meeting.ts';
+export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';
 export type {
   SpeculativeSteps,
   AttentionCounters,
@@ -64,7 +64,7 @@ export type {
   Output,
 } from './memory/memory.ts';
 export type { ObservedRow, Observer } from './memory/observer.ts';
-export { makeRoom } from './memory/room.ts';
+export { makeRoom } from './memory/make-room.ts';
 export { embeddingsOf } from './memory/runtime.ts';
 export type { MemoryOptions, Model, ModelParts, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
 export { SequenceMemory } from './memory/sequence-memory.ts';

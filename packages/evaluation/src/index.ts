@@ -1,6 +1,6 @@
 export { runExperiment } from './jobs/experiment.ts';
 export type { Experiment, OwnWork, RunOptions, ExperimentWork } from './jobs/experiment.ts';
-export type { Runner } from './jobs/pool.ts';
+export type { Runner } from './jobs/run-pool.ts';
 export { here } from './jobs/run.ts';
 export type { JobsOf } from './jobs/run.ts';
 export { serve, threads } from './jobs/thread.ts';
@@ -37,7 +37,7 @@ export { branch, confirm, probe, TASK } from './protocol/steps.ts';
 export type { PlanModel, ConfirmationReport, ProbeOutcome } from './protocol/outcomes.ts';
 export type { ModelRunner } from './protocol/steps.ts';
 export { pLegend } from './p-legend.ts';
-export { screeningLegend, standing, VERDICT } from './standing.ts';
+export { screeningLegend, evidenceLevel, VERDICT } from './evidence-level.ts';
 export { comparedLegend } from './report/compared.ts';
 export { contrastText, sweepContrasts } from './sweep/contrasts.ts';
 export type { SweepContrast } from './sweep/contrasts.ts';

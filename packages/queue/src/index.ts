@@ -1,4 +1,4 @@
-export { openQueue } from './ask.ts';
-export type { QueuedResult, JobQueue, QueueOptions } from './ask.ts';
-export { work } from './work.ts';
-export type { WorkOptions } from './work.ts';
+export { openQueue } from './job-queue.ts';
+export type { QueuedResult, JobQueue, QueueOptions } from './job-queue.ts';
+export { work } from './worker.ts';
+export type { WorkOptions } from './worker.ts';

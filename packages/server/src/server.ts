@@ -7,7 +7,7 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
 import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
-import { answeringOf, nameable, wayOf } from './protocol/asked.ts';
+import { answeringOf, clientRegistry, sequencePolicyOf } from './protocol/request.ts';
 import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
 import type { PromptTokens } from './protocol/prompt.ts';
 import { Refusal } from './protocol/refusal.ts';
@@ -17,13 +17,13 @@ import { chatRequest, completionRequest } from './protocol/schema.ts';
 import type { ChatRequest, CommonRequest, CompletionRequest } from './protocol/schema.ts';
 import { streamedAnswer, wholeAnswer } from './http/answer.ts';
 import type { ResponseSource } from './http/answer.ts';
-import { goneSignal } from './http/gone.ts';
+import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
 import { createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
 import type { JobEvent } from './run/job.ts';
-import { textBytes } from './run/need.ts';
+import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
 /** A configured server; call `listen` to start it. */
@@ -66,10 +66,10 @@ export function createServer(options: ServerOptions): Server {
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
-    defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: nameable(given.registry) };
+    defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
   const reader = new TextReader(model.tokenizer);
   metrics.watch(scheduler);
-  expectPossible(() => wayOf({}, { ...defaults, fixed: false }, model));
+  expectPossible(() => sequencePolicyOf({}, { ...defaults, fixed: false }, model));
 
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,
@@ -181,13 +181,13 @@ export function createServer(options: ServerOptions): Server {
   ): Promise<unknown> => {
     expectModel(body.model, name);
     const started = performance.now(),
-      { of, ...way } = wayOf(body, defaults, model),
+      { of, ...sequencePolicy } = sequencePolicyOf(body, defaults, model),
       { n = 1, stream = false } = body,
       { maxPositions } = model.config,
       gone = goneSignal(request, reply),
       most = limits.maxNewTokens ?? maxPositions,
       answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
-      evicts = way.policy?.evicts === true && way.block !== undefined;
+      evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
     scheduler.expectRoom();
     // releases the body's reservation before waiting for anything else
     const prompts = await read({
@@ -204,10 +204,10 @@ export function createServer(options: ServerOptions): Server {
       return {
         ids,
         policy: of,
-        way,
+        sequencePolicy,
         answering: {
           ...answering,
-          maxNewTokens: Math.min(answering.maxNewTokens, way.every === undefined ? room : most),
+          maxNewTokens: Math.min(answering.maxNewTokens, sequencePolicy.every === undefined ? room : most),
           stop: [...answering.stop, ...stop],
           stopAtEos: true,
           logprobs,
@@ -228,8 +228,8 @@ export function createServer(options: ServerOptions): Server {
       n,
       prompts: asked.map(({ echoed, ids }) => ({ echoed, ids })),
       logprobs: logprobs !== undefined,
-      policy: way.policy?.label || 'full',
-      budget: way.budget,
+      policy: sequencePolicy.policy?.label || 'full',
+      budget: sequencePolicy.budget,
       includeUsage: body.stream_options?.include_usage === true,
     };
     const events = await begun(scheduler.submit(asked));
@@ -305,9 +305,9 @@ const redactedLine =
     `${JSON.stringify(JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? redact(value) : value)))}\n`;
 
 /** Checks the operator's defaults like a request's fields. @throws KvError */
-function expectPossible(way: () => unknown): void {
+function expectPossible(run: () => unknown): void {
   try {
-    way();
+    run();
   } catch (cause) {
     if (cause instanceof Refusal) throw new KvError(cause.param ?? 'policy', cause.message);
     throw cause;

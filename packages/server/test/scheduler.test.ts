@@ -3,7 +3,7 @@ import { generate, Sequence } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { bytesFor, slotsGained, slotsReading } from '../src/run/need.ts';
+import { sequenceBytes, decodeSlots, prefillSlots } from '../src/run/memory-estimate.ts';
 import { compile } from '@kv/core/engine';
 import { embedded, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
@@ -103,10 +103,10 @@ describe('one memory budget', () => {
             way = compiled.evicts ? { policy: compiled, budget, block, every } : {};
           const layers = (n: number): number[] => Array<number>(model.config.layers).fill(n),
             all = tokens + more,
-            read = slotsReading(way, tokens);
+            read = prefillSlots(way, tokens);
           const promised = Math.max(
-            bytesFor(model.config, layers(read), all, way),
-            bytesFor(model.config, layers(read + slotsGained(way, read, tokens, more)), all, way),
+            sequenceBytes(model.config, layers(read), all, way),
+            sequenceBytes(model.config, layers(read + decodeSlots(way, read, tokens, more)), all, way),
           );
           const sequence = new Sequence(model);
           try {

@@ -1,4 +1,4 @@
-import { standing } from '@kv/evaluation';
+import { evidenceLevel } from '@kv/evaluation';
 import { percent } from '@kv/evaluation/shared';
 import type { Outcome } from './outcome.ts';
 import type { Study } from './study.ts';
@@ -38,7 +38,7 @@ function contrastText(measured: Measured): string {
   const { contrast, a, b, p, n, verdict, because } = measured;
   const against = b ? ` against ${arm(contrast, b)}` : '',
     chance = p === undefined ? '' : `, p ${p < 0.001 ? '< .001' : p.toFixed(3)}`;
-  return `${contrast.task}, ${metrics[contrast.metric].says}: ${arm(contrast, a)}${against}; ${gain(measured)}${chance}, n ${n} (${standing(n)}); wanted: ${wanted(contrast)}: ${verdict}${because === undefined ? '' : ` (${because})`}`;
+  return `${contrast.task}, ${metrics[contrast.metric].says}: ${arm(contrast, a)}${against}; ${gain(measured)}${chance}, n ${n} (${evidenceLevel(n)}); wanted: ${wanted(contrast)}: ${verdict}${because === undefined ? '' : ` (${because})`}`;
 }
 
 /** Summarizes the measurements: every difference, or the least and greatest of many. */
@@ -55,7 +55,7 @@ function shortly({ measured, because = '' }: Outcome): string {
 export const outcomeCells = (outcome: Outcome): readonly string[] => [
   outcome.row.promise,
   shortly(outcome),
-  `${outcome.n}, ${standing(outcome.n)}`,
+  `${outcome.n}, ${evidenceLevel(outcome.n)}`,
   outcome.verdict,
 ];
 

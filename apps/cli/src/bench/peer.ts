@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { KvError } from '@kv/core';
 import { installedFolder } from '../optional-package.ts';
-import { BLOCK, speedOf, speeds } from './measured.ts';
-import type { BenchJob, EngineTimes } from './measured.ts';
+import { BLOCK, speedOf, speeds } from './bench-job.ts';
+import type { BenchJob, EngineTimes } from './bench-job.ts';
 
 export const PEER = 'node-llama-cpp';
 

@@ -1,6 +1,6 @@
 import { generate } from '@kv/models';
 import type { GenerateResult, Model } from '@kv/models';
-import { speedOf, type Speed } from './measured.ts';
+import { speedOf, type Speed } from './bench-job.ts';
 
 /** Prefills a prompt, which ends with the first token, and generates `steps` more. @throws once aborted */
 export async function timeRun(

@@ -6,7 +6,7 @@ import { oneSentence } from '../one-sentence.ts';
 import { plain } from '../plain.ts';
 import { shownOn, type TerminalInput, type Terminal } from '../terminal.ts';
 import type { Conversation } from './conversation.ts';
-import { droppedText } from './dropped.ts';
+import { droppedText } from './evicted-text.ts';
 
 const HELP = `/dropped     the conversation, with what the policy has dropped marked (dim, or in [brackets] where there is no terminal)
 /bytes       what is held, by part: keys, values and positions; queries, sums and states that a policy reads

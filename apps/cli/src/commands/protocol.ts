@@ -15,7 +15,7 @@ import {
   readProtocol,
   seedNote,
   splitIds,
-  standing,
+  evidenceLevel,
   TASK,
   tiedLambdas,
   tuningIds,
@@ -205,7 +205,7 @@ const screeningText = (n: number): string => `screening, n = ${n} (ids to choose
 
 /** Describes the evidence level of `n` problems. */
 const standingText = (n: number): string =>
-  `${standing(n)}, n = ${n}${standing(n) === 'screening' ? ` (a verdict takes ${VERDICT})` : ''}`;
+  `${evidenceLevel(n)}, n = ${n}${evidenceLevel(n) === 'screening' ? ` (a verdict takes ${VERDICT})` : ''}`;
 
 /** Describes how a tie between weights was broken, if there was one. */
 function tieText(gains: ProbeOutcome['gains']): string {

@@ -16,7 +16,7 @@ import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
-import { decodingUnder } from '../run/decoding-under.ts';
+import { decodingUnder } from '../run/decode-policy.ts';
 import { keptLine } from '../run/kept-line.ts';
 import { notesText } from '../run/notes.ts';
 import { whyText } from '../run/why.ts';

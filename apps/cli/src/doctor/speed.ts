@@ -1,5 +1,5 @@
 import type { Model } from '@kv/models';
-import { BLOCK, type Speed as Rates } from '../bench/measured.ts';
+import { BLOCK, type Speed as Rates } from '../bench/bench-job.ts';
 import { timeRun } from '../bench/timed.ts';
 
 /** Tokens per second, for a prompt of `promptTokens` and for decoding after it. */

@@ -5,7 +5,7 @@ import { sum } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import { watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
-import { providedZeros } from './provided.ts';
+import { providedZeros } from './zero-inputs.ts';
 
 /** Costs of a policy on a GPU, in addition to the model's. */
 export interface DeviceCost {

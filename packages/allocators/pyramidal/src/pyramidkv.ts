@@ -20,7 +20,7 @@ export const pyramidkv = allocator(
     const layers = plan.budgets.length;
     const flat = plan.budgets.flat();
     const whole = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length);
-    const { asked = whole } = plan;
+    const { requested: asked = whole } = plan;
     const mean = flat.every((b) => b === Math.floor(asked)) ? asked : whole; // no allocator ran before
     const slots = Math.min(...plan.lengths.flat());
     const caps = layers < 2 ? [] : line(mean, slots - window, steepness, layers);

@@ -163,13 +163,13 @@ describe('pyramidkv', () => {
           policy = compile(compose(forcing(window), pyramidkv({ window, beta }))),
           lengths = Array.from({ length: layers }, () => [slots]);
         fc.pre(asked >= 1);
-        const { budgets } = planBudgets(policy, { slots: Math.floor(asked), asked }, lengths);
+        const { budgets } = planBudgets(policy, { slots: Math.floor(asked), requested: asked }, lengths);
         expect(budgets.flat()).toEqual(kvpress(asked, window, slots, layers, beta).map((b) => Math.min(b, slots)));
       }),
     );
     // 35 % of 250 tokens, rounded down before, would be 87 slots a layer
     const policy = compile(compose(forcing(16), pyramidkv({ window: 16, beta: 20 })));
-    expect(planBudgets(policy, { slots: 87, asked: 87.5 }, [[250], [250]]).budgets.flat()).toEqual([88, 88]);
+    expect(planBudgets(policy, { slots: 87, requested: 87.5 }, [[250], [250]]).budgets.flat()).toEqual([88, 88]);
   });
 
   test("the goldens' budgets: 240 slots, 4 layers, window 16", () => {

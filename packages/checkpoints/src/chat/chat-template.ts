@@ -5,7 +5,7 @@ import { Renderer } from '../template/render.ts';
 import { parseTemplate } from '../template/syntax.ts';
 import { TemplateText } from '../template/text.ts';
 import type { TemplateValue } from '../template/values.ts';
-import { RenderWork } from '../template/work.ts';
+import { RenderWork } from '../template/render-limit.ts';
 
 /** One turn. Templates may read more fields than these (`tool_calls`, `name`). */
 export interface ChatMessage {

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ModelConfig } from '../config/config.ts';
-import { joinedBytes } from '../read/joined.ts';
+import { joinedBytes } from '../read/join-bytes.ts';
 
 /** Samples taken from each array, evenly spaced, and bytes of each sample. */
 const PIECES = 64,

@@ -1,5 +1,5 @@
 import { architectures } from '../config/architectures.ts';
-import { concatArrays } from '../read/joined.ts';
+import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
 import { stack, type Matrix } from '../format/matrix.ts';
 import { ggufNames, huggingFaceNames } from '../config/names.ts';

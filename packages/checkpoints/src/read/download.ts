@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { joinedBytes } from './joined.ts';
+import { joinedBytes } from './join-bytes.ts';
 
 /** Options of fetching a model's files. */
 export interface DownloadOptions {

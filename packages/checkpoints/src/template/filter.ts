@@ -1,6 +1,6 @@
 import type { Arguments } from './arguments.ts';
 import type { TemplateValue } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /** Computes a filter of a value with its arguments. */
 export type Filter = (value: TemplateValue, given: Arguments, work: RenderWork) => TemplateValue;

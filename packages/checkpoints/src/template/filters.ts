@@ -22,7 +22,7 @@ import {
   type Keywords,
   type TemplateValue,
 } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 const text = (change: (value: TemplateText, given: Arguments, work: RenderWork) => TemplateValue): Filter => {
   return (value, given, work) => change(toText(value, work), given, work);

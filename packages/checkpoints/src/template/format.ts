@@ -15,7 +15,7 @@ import {
   type Keywords,
   type TemplateValue,
 } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /** Maximum width that a format may ask for: `{:999999999}`. */
 const WIDEST = 2 ** 16;

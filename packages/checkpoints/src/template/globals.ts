@@ -12,7 +12,7 @@ import {
   type Keywords,
   type TemplateValue,
 } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /** Maximum items of a range, which Jinja's sandbox bounds too, and characters of a date format. */
 const LIMITS = { range: 100_000, date: 2 ** 8 } as const;

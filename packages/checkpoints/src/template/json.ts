@@ -1,6 +1,6 @@
 import { compareText, TemplateText, TextBuilder } from './text.ts';
 import { Dict, Float, floatText, number, Tuple, typeName, wholeText, type TemplateValue } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /** Options of Python's `json.dumps`. */
 export interface JsonOptions {

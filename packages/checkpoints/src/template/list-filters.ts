@@ -18,7 +18,7 @@ import {
   UndefinedValue,
   type TemplateValue,
 } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /** Lower-cases a value, unless case counts. */
 const folded = (value: TemplateValue, given: Arguments): TemplateValue =>

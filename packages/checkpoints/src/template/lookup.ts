@@ -13,7 +13,7 @@ import {
   UndefinedValue,
   type TemplateValue,
 } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /**
  * Evaluates `object.key` (`attribute`), which prefers methods, or `object[key]`, which prefers items. Returns undefined

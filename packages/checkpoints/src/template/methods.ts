@@ -12,7 +12,7 @@ import {
   type Keywords,
   type TemplateValue,
 } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 type Method<T> = (self: T, args: readonly TemplateValue[], keywords: Keywords, work: RenderWork) => TemplateValue;
 

@@ -13,7 +13,7 @@ import {
   UndefinedValue,
   type TemplateValue,
 } from './values.ts';
-import { ITEM, type RenderWork } from './work.ts';
+import { ITEM, type RenderWork } from './render-limit.ts';
 
 /** Returns the result of a comparison; undefined if the operator is not a comparison. */
 export function comparison(

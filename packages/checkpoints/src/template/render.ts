@@ -20,7 +20,7 @@ import {
 } from './values.ts';
 import { whole } from './arguments.ts';
 import { LoopState, TemplateScope } from './scope.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /** How a block ended early. */
 type Ended = 'break' | 'continue' | undefined;

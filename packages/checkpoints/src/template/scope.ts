@@ -1,5 +1,5 @@
 import { Callable, equal, Tuple, UndefinedValue, type TemplateValue } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 const CONSTANTS: ReadonlyMap<string, TemplateValue> = new Map<string, TemplateValue>([
   ['true', true],

@@ -15,7 +15,7 @@ import {
   Iter,
   type TemplateValue,
 } from './values.ts';
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 type Test = (value: TemplateValue, args: readonly TemplateValue[], work: RenderWork) => boolean;
 

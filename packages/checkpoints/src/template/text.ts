@@ -1,4 +1,4 @@
-import type { RenderWork } from './work.ts';
+import type { RenderWork } from './render-limit.ts';
 
 /**
  * A string that records which of its characters come from the conversation: `spans` is a flat list of their `[from,

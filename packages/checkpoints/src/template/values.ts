@@ -1,5 +1,5 @@
 import { compareText, concat, starts, TemplateText, TextBuilder } from './text.ts';
-import { ITEM, type RenderWork } from './work.ts';
+import { ITEM, type RenderWork } from './render-limit.ts';
 
 /** A value in a template: Python's values as far as templates meet them. Integers are JavaScript numbers. */
 export type TemplateValue =

@@ -1,5 +1,5 @@
 import type { Pausable } from './paused.ts';
-import type { WorkLimit } from './work.ts';
+import type { WorkLimit } from './work-limit.ts';
 
 /**
  * A text and, for each of its UTF-16 units, the `[start, end)` range of the original text that it stands for; empty for

@@ -3,7 +3,7 @@ import { show, type JsonFields } from '../read/fields.ts';
 import { byWord, type Encoder } from './encoder.ts';
 import { join, type PairRank } from './join.ts';
 import { byteNames } from './token-bytes.ts';
-import type { WordCutter } from './words.ts';
+import type { WordCutter } from './word-cutter.ts';
 
 /** How a text is split: cut into words, written as bytes if `byteLevel`, whose characters are then joined by merges. */
 export interface WordSplitting {

@@ -1,6 +1,6 @@
 import type { Pausable } from './paused.ts';
-import type { WorkLimit } from './work.ts';
-import type { WordCutter } from './words.ts';
+import type { WorkLimit } from './work-limit.ts';
+import type { WordCutter } from './word-cutter.ts';
 
 /** Appends the ids of a text to `out`. */
 export type Encoder = (text: string, work: WorkLimit, out: number[]) => Pausable<void>;

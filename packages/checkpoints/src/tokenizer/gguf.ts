@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { show, type JsonFields } from '../read/fields.ts';
 import { createTokenizer } from './tokenizer.ts';
 import type { Tokenizer } from './interface.ts';
-import { checkLength, isSpace, type AddedToken } from './added.ts';
+import { checkLength, isSpace, type AddedToken } from './added-tokens.ts';
 import { asItIs } from './aligned.ts';
 import { byTrust, type Encoder } from './encoder.ts';
 import { WORDS } from './gguf-words.ts';

@@ -1,5 +1,5 @@
 import type { Pausable } from './paused.ts';
-import type { WorkLimit } from './work.ts';
+import type { WorkLimit } from './work-limit.ts';
 
 /**
  * Returns the rank of joining `text[start, middle)` and `text[middle, end)`, 0 joined first; `undefined`

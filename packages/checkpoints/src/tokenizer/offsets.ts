@@ -1,6 +1,6 @@
 import type { AlignedText } from './aligned.ts';
 import { SPACE } from './token-bytes.ts';
-import type { WorkLimit } from './work.ts';
+import type { WorkLimit } from './work-limit.ts';
 
 /** The token for text outside the vocabulary, and how much of the text one stands for. */
 export interface UnknownToken {

@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
 import type { TokenEncoding, EncodeOptions, StreamDecoder, Tokenizer } from './interface.ts';
-import { checkAdded, cutter, type AddedToken } from './added.ts';
+import { checkAdded, cutter, type AddedToken } from './added-tokens.ts';
 import { align, slice, type AlignedText, type NormalizerStep } from './aligned.ts';
 import type { EncoderByTrust } from './encoder.ts';
 import { tokenOffsets, type UnknownToken } from './offsets.ts';
 import { finish, type Pausable } from './paused.ts';
 import type { TokenAffixes } from './post-processor.ts';
-import { WorkLimit } from './work.ts';
+import { WorkLimit } from './work-limit.ts';
 
 /** The steps between text and ids; each step tracks where its text comes from. */
 export interface TokenizerPipeline {

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { object, show, type JsonFields } from '../read/fields.ts';
-import { tokenId } from './added.ts';
+import { tokenId } from './added-tokens.ts';
 import { parts } from './parts.ts';
 
 /** Ids that a tokenizer adds before and after a text. */

@@ -5,7 +5,7 @@ import type { WordSplitting } from './bpe.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { literal, parts } from './parts.ts';
 import { byteNames, SPACE } from './token-bytes.ts';
-import { inTurn, splitter, type WordCutter } from './words.ts';
+import { inTurn, splitter, type WordCutter } from './word-cutter.ts';
 
 /** GPT-2's word expression, which `ByteLevel` cuts a text by. */
 export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { object, show, type JsonFields } from '../read/fields.ts';
-import { addedTokens, checkLength, isSpace, tokenId, type AddedToken } from './added.ts';
+import { addedTokens, checkLength, isSpace, tokenId, type AddedToken } from './added-tokens.ts';
 import { bpeEncoder } from './bpe.ts';
 import { byTrust } from './encoder.ts';
 import type { Tokenizer } from './interface.ts';

@@ -23,7 +23,7 @@ import {
 } from '@kv/model-testing/gguf-file';
 import { writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
-import { bending, bent, edge, jsonBytes, spoil } from '@kv/model-testing/hostile/spoilt';
+import { bending, bent, edge, jsonBytes, corrupt } from '@kv/model-testing/hostile/spoilt';
 
 /** Reads every tensor; each has the bytes that its shape needs, and all together no more than the file. */
 async function readAll(file: CheckpointTensors, size: number): Promise<void> {
@@ -68,7 +68,7 @@ test(
   'safetensors: loads what its header says, or one sentence',
   async () => {
     await hostile(
-      spoil(safetensors),
+      corrupt(safetensors),
       async (bytes) => {
         const { source, read } = watchReads(bytes, 'f');
         const file = await outcome(() => readSafetensors(source));
@@ -98,9 +98,9 @@ const shards = fc.tuple(written(['F32', 'F16']), written(['F32', 'F16'])).map(([
 });
 const sharded = shards.chain(({ index, files }) =>
   fc.tuple(
-    spoil(bent(fc.constant<unknown>(index)).map(jsonBytes)),
+    corrupt(bent(fc.constant<unknown>(index)).map(jsonBytes)),
     fc.constant(files[0]),
-    fc.oneof({ weight: 4, arbitrary: fc.constant(files[1]) }, { weight: 1, arbitrary: spoil(fc.constant(files[1])) }),
+    fc.oneof({ weight: 4, arbitrary: fc.constant(files[1]) }, { weight: 1, arbitrary: corrupt(fc.constant(files[1])) }),
   ),
 );
 
@@ -250,7 +250,7 @@ test(
   'gguf: loads what its header says, or one sentence',
   async () => {
     await hostile(
-      spoil(gguf),
+      corrupt(gguf),
       async (bytes) => {
         const { source, read } = watchReads(bytes, 'f');
         const file: GgufFile | undefined = await outcome(() => readGguf(source));

@@ -5,7 +5,7 @@ import { readJson } from '../../src/read/source.ts';
 import { createTokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { referenceJson } from '@kv/model-testing/reference';
 import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
-import { bent, jsonBytes, spoil } from '@kv/model-testing/hostile/spoilt';
+import { bent, jsonBytes, corrupt } from '@kv/model-testing/hostile/spoilt';
 
 const configs = ['llama', 'qwen2', 'qwen3'].map((name) => referenceJson<object>(`data/goldens/${name}/config.json`));
 
@@ -19,7 +19,7 @@ test(
   'config.json: positive counts and no NaN, or one sentence',
   async () => {
     await hostile(
-      spoil(bent(fc.constantFrom<unknown>(...configs)).map(jsonBytes)),
+      corrupt(bent(fc.constantFrom<unknown>(...configs)).map(jsonBytes)),
       async (bytes) => {
         const config = await outcome(async () => parseConfig(await readJson(watchReads(bytes, 'f').source), 'f'));
         if (config === undefined) return false;
@@ -87,7 +87,7 @@ test(
   'tokenizer.json: ids below its size and offsets in the text, or one sentence',
   async () => {
     await hostile(
-      spoil(bent(fc.constant<unknown>(tokenizer)).map(jsonBytes)),
+      corrupt(bent(fc.constant<unknown>(tokenizer)).map(jsonBytes)),
       async (bytes) => {
         const made = await outcome(async () => createTokenizer(await readJson(watchReads(bytes, 'f').source), 'f'));
         if (made === undefined) return false;

@@ -1,6 +1,6 @@
 import { KvError } from '../tensor/errors.ts';
 import { mergeHooks } from '../piece/atoms.ts';
-import { withLabel } from '../piece/labelled.ts';
+import { withLabel } from '../piece/with-label.ts';
 import { HAS, isPiece, NEEDS, otherProtocol, PHASES, PROTOCOL, readBy, TO_WEIGHTS } from '../piece/piece.ts';
 import type { AnyPiece, CheckedPieces, ComposedPiece, IdentityPiece, Phase, Piece } from '../piece/piece.ts';
 

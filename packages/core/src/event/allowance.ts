@@ -32,7 +32,7 @@ export interface Allowance {
   /** Whole slots; if the budget is a share, at least those that the policy forces. */
   readonly slots: number;
   /** Slots of a share before rounding, and before forced slots raised them. */
-  readonly asked?: number;
+  readonly requested?: number;
   /** The share, if the budget is one. */
   readonly share?: BudgetShare;
 }
@@ -71,7 +71,7 @@ export function allowanceOf(policy: BudgetTraits, budget: Budget, tokens: number
   if (typeof budget === 'number') return { slots };
   return {
     slots: policy.evicts ? policy.least(tokens, slots) : slots,
-    asked: exactSlotsOf(budget, tokens),
+    requested: exactSlotsOf(budget, tokens),
     share: budget,
   };
 }
@@ -81,7 +81,10 @@ export const raisedText = (share: BudgetShare, forcers: readonly string[]): stri
   `kept more than ${share}, as ${forcers.join(' and ') || 'the policy'} force${forcers.length > 1 ? '' : 's'} more slots`;
 
 /** Returns that note for an allowance, if it was raised. */
-export const raisedNote = (policy: BudgetTraits, { slots, asked = slots, share }: Allowance): string | undefined =>
+export const raisedNote = (
+  policy: BudgetTraits,
+  { slots, requested: asked = slots, share }: Allowance,
+): string | undefined =>
   share === undefined || slots <= Math.max(1, Math.floor(asked))
     ? undefined
     : raisedText(share, policy.forcers(Number.MAX_SAFE_INTEGER, slots));

@@ -1,4 +1,4 @@
-import { layerOf } from './alike.ts';
+import { layerOf } from './step-cache.ts';
 import { outOfMemory } from '../tensor/out-of-memory.ts';
 import type { LayerContext, StepInput, Check, DraftSelection, BudgetPlan, Step } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
@@ -205,7 +205,7 @@ export function runStep(step: Step, cells: readonly StepInput[]): readonly Draft
   return cells.flatMap((cell) =>
     runGuarded(step.name, layerOf(cell.at), () => {
       const run = (one: StepInput): readonly DraftSelection[] => runTogether(step, [one]);
-      return cell.known?.left(step, cell, run) ?? run(cell);
+      return cell.stepCache?.left(step, cell, run) ?? run(cell);
     }),
   );
 }

@@ -113,7 +113,7 @@ export const onCompact = <const N extends string, const S extends readonly AnySi
   hook(name, declared, (by, o) => ({
     at: 'compact',
     ...by,
-    ...(declared.together && { together: true }),
+    ...(declared.together && { movesTogether: true }),
     run: (cell) => run(Object.assign(read<S>(cell, by, declared), { kept: cell.kept, scores: cell.draft.scores }), o),
   }));
 

@@ -1,4 +1,4 @@
-import { layerOf } from './alike.ts';
+import { layerOf } from './step-cache.ts';
 import type { StepInput } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { HostTensor } from '../tensor/host-tensor.ts';

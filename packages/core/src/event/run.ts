@@ -122,7 +122,7 @@ export function planBudgets(
   let plan: BudgetPlan = {
     budgets: lengths.map((heads) => heads.map(() => budget)),
     lengths,
-    asked: note === undefined ? (allowance.asked ?? budget) : budget,
+    requested: note === undefined ? (allowance.requested ?? budget) : budget,
     floor: policy.minSlots(most, budget),
     ...(share !== undefined && { above: { share, forced: policy.open ? most : policy.minSlots(most, budget) } }),
     notes: note === undefined ? [] : [note],

@@ -1,4 +1,4 @@
-import type { StepCache } from './alike.ts';
+import type { StepCache } from './step-cache.ts';
 import type { ForcedAboveShare, LayerContext, StepInput, DraftSelection, Step } from '../piece/atoms.ts';
 import { runGuarded, runStep } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
@@ -16,7 +16,7 @@ export interface EventLayer {
   readonly above?: ForcedAboveShare | undefined;
   read(signal: AnySignal): unknown;
   /** Results of steps in earlier layers, valid while their tensors last. */
-  readonly known?: StepCache | undefined;
+  readonly stepCache?: StepCache | undefined;
 }
 
 /** Returns a function that reads the signals a step or hook declares, and refuses others. */
@@ -67,7 +67,7 @@ export const cellOf = (
   at: layer.at,
   ops,
   draft,
-  known: layer.known,
+  stepCache: layer.stepCache,
   undeclared: undeclaredSignals,
   read: signalReader(step, layer, draft.state),
 });
@@ -109,7 +109,7 @@ export function* pacedSteps(
 /**
  * Returns the draft that a selector reads: under a share, a head's budget is raised to hold all of its forced slots.
  */
-function withForced({ at, above, known }: EventLayer, ops: Ops, draft: DraftSelection): DraftSelection {
+function withForced({ at, above, stepCache: known }: EventLayer, ops: Ops, draft: DraftSelection): DraftSelection {
   const { budgets, forced } = draft;
   if (!above || !forced) return draft;
   const make = (): DraftSelection =>
@@ -140,5 +140,5 @@ export const emptyDraft = (layer: EventLayer, ops: Ops): DraftSelection =>
 export const starting = (layers: readonly EventLayer[], ops: Ops): readonly DraftSelection[] =>
   layers.map((layer) => {
     const make = (): DraftSelection => emptyDraft(layer, ops);
-    return layer.known?.start(layer.budgets, make) ?? make();
+    return layer.stepCache?.start(layer.budgets, make) ?? make();
   });

@@ -8,7 +8,7 @@ import type { Backend } from '../tensor/backend.ts';
 import { showValue } from '../piece/option.ts';
 import type { AnyPiece, Piece } from '../piece/piece.ts';
 import { compile, planBudgets } from '../event/run.ts';
-import { decisionsOf, toRead } from '../event/settle.ts';
+import { decisionsOf, toRead } from '../event/read-decisions.ts';
 import type { CompiledPolicy } from '../event/run.ts';
 import { emptyDraft, runSteps } from '../event/steps.ts';
 import type { EventLayer } from '../event/steps.ts';

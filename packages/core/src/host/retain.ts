@@ -1,5 +1,5 @@
 import type { LayerContext, DraftSelection } from '../piece/atoms.ts';
-import { StepCache } from '../event/alike.ts';
+import { StepCache } from '../event/step-cache.ts';
 import { allowanceOf } from '../event/allowance.ts';
 import type { Allowance } from '../event/allowance.ts';
 import type { Budget } from '../piece/budget.ts';
@@ -12,7 +12,7 @@ import { showValue } from '../piece/option.ts';
 import type { Piece, Policy } from '../piece/piece.ts';
 import { compile, planBudgets, runEvent, union } from '../event/run.ts';
 import type { CompiledPolicy } from '../event/run.ts';
-import { readDecisions } from '../event/settle.ts';
+import { readDecisions } from '../event/read-decisions.ts';
 import type { EventLayer } from '../event/steps.ts';
 import { signalKey } from '../piece/signals.ts';
 import type { AnySignal, Tokens } from '../piece/signals.ts';
@@ -273,7 +273,7 @@ export async function retainOn(
   const layers = host.layers.map(
     (layer, l): EventLayer => ({
       ...layer,
-      known,
+      stepCache: known,
       above: plan.above,
       budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l],
     }),

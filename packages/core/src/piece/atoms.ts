@@ -91,7 +91,7 @@ export interface StepInput {
   readonly ops: Ops;
   read<V>(signal: Signal<string, V>): V;
   readonly draft: DraftSelection;
-  readonly known?: Recall | undefined;
+  readonly stepCache?: Recall | undefined;
   /** Object whose getters report signals that a piece reads undeclared. */
   readonly undeclared?: object;
 }
@@ -108,7 +108,7 @@ export interface BudgetPlan {
   /** Slots present, `[L][G]`. */
   readonly lengths: readonly (readonly number[])[];
   /** Slots per head that were asked for, before a share of the tokens was rounded down. */
-  readonly asked?: number;
+  readonly requested?: number;
   /** Slots that the policy's own pieces force in every head. */
   readonly floor: number;
   /** Set if the budgets come from a share. */
@@ -219,7 +219,7 @@ export interface FreezeHook extends AtomBase {
  */
 export interface CompactHook extends AtomBase {
   readonly at: 'compact';
-  readonly together?: boolean;
+  readonly movesTogether?: boolean;
   run(cell: StepInput & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
 }
 /**

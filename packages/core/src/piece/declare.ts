@@ -1,5 +1,5 @@
 import { KvError } from '../tensor/errors.ts';
-import { withLabel } from './labelled.ts';
+import { withLabel } from './with-label.ts';
 import { print, settle, showValue } from './option.ts';
 import type { OptionValues, LabelledPart, Options, ResolvedOptions } from './option.ts';
 import { isPiece, PROTOCOL } from './piece.ts';

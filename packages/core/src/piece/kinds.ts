@@ -1,4 +1,4 @@
-import { layerOf } from '../event/alike.ts';
+import { layerOf } from '../event/step-cache.ts';
 import type {
   LayerContext,
   StepInput,

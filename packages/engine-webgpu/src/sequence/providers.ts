@@ -8,7 +8,7 @@ import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';
 import { hiddenRefused } from './signals.ts';
-import { foldStretches } from './stretches.ts';
+import { foldStretches } from './contiguous-rows.ts';
 
 /**
  * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.

@@ -18,7 +18,7 @@ export function speculativeSteps(memory: DeviceState): SpeculativeSteps {
       const asks =
         policy.hooks('view').length > 0 ||
         policy.hooks('step').length > 0 ||
-        policy.hooks('compact').some((hook) => hook.together);
+        policy.hooks('compact').some((hook) => hook.movesTogether);
       if (asks || !memory.shared.empty) return 0;
       return Math.min(
         memory.window - next(),

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { countBelow } from '@kv/core/shared';
 import { copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './storage.ts';
-import type { RotateVector } from './turn.ts';
+import type { RotateVector } from './rotate.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Slots } from '../memory/snapshot.ts';
 

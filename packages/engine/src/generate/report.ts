@@ -1,7 +1,7 @@
 import { expectObject, runGuarded, runFreeze } from '@kv/core/engine';
 import { numbersOf } from '../host/event.ts';
-import { evicts, mostOf } from '../memory/course.ts';
-import type { ActivePolicy } from '../memory/course.ts';
+import { evicts, mostOf } from '../memory/active-policy.ts';
+import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { DecodeOptions, Finish } from '../options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import type { Bytes, Sequence } from '../sequence/sequence.ts';

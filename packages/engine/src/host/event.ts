@@ -1,7 +1,7 @@
 import { isState, recordEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Backend, BudgetPlan, State } from '@kv/core';
 import type { CompiledPolicy, EventLayer, ReplacementCache } from '@kv/core/engine';
-import type { EventResult, EventTimes } from '../memory/course.ts';
+import type { EventResult, EventTimes } from '../memory/active-policy.ts';
 import type { LayerMemory } from './layer.ts';
 import type { EventSignals } from './provide.ts';
 import type { StateStore } from './store.ts';

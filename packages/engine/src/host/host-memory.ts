@@ -4,10 +4,10 @@ import { range } from '@kv/core/shared';
 import type { AnySignal, Backend, BudgetPlan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
-import { turner } from '../cache/turn.ts';
+import { turner } from '../cache/rotate.ts';
 import { greedy } from '../sampling.ts';
-import { joinEvents } from '../memory/course.ts';
-import type { ActivePolicy, EventResult, EventTimes } from '../memory/course.ts';
+import { joinEvents } from '../memory/active-policy.ts';
+import type { ActivePolicy, EventResult, EventTimes } from '../memory/active-policy.ts';
 import type {
   AttentionCounters,
   BatchGroup,

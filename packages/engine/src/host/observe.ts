@@ -4,7 +4,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { attentionWeights } from '../attention/attention.ts';
 import type { AttendOptions } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { makeRoom } from '../memory/room.ts';
+import { makeRoom } from '../memory/make-room.ts';
 import { attentionRows, rowsOf } from './attention-rows.ts';
 import type { HostState } from './host-state.ts';
 import { notRemembered } from '../memory/watch.ts';

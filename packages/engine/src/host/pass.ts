@@ -1,6 +1,6 @@
 import type { AttentionStats } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import type { ActivePolicy } from '../memory/course.ts';
+import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { BatchMembership } from '../memory/memory.ts';
 import type { HostDecoder, Projection } from './decoder.ts';
 import { writeState } from './event.ts';

@@ -1,4 +1,4 @@
-import type { RotateVector } from '../cache/turn.ts';
+import type { RotateVector } from '../cache/rotate.ts';
 import { countBelow } from '@kv/core/shared';
 import type { CacheView } from '../cache/layer-cache.ts';
 import { toHeads } from '../decoder/heads.ts';

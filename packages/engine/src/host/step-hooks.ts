@@ -1,5 +1,5 @@
 import { runStepHook } from '@kv/core/engine';
-import type { ActivePolicy } from '../memory/course.ts';
+import type { ActivePolicy } from '../memory/active-policy.ts';
 import { writeState } from './event.ts';
 import type { HostState } from './host-state.ts';
 

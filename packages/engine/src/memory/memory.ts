@@ -2,7 +2,7 @@ import type { AnySignal, LayerContext, Backend, BudgetPlan, Tensor } from '@kv/c
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
 import type { SamplingRule } from '../sampling.ts';
-import type { ActivePolicy, EventResult, EventTimes } from './course.ts';
+import type { ActivePolicy, EventResult, EventTimes } from './active-policy.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { TokenText } from './text.ts';
 import type { Observer } from './observer.ts';

@@ -4,9 +4,9 @@ import type { AnySignal, LayerContext, Backend, Embeddings, BudgetPlan } from '@
 import { expectIds } from '../decoder/decoder.ts';
 import { turns, yieldToEvents } from '../yield-to-events.ts';
 import { Ledger } from '../ledger.ts';
-import type { ActivePolicy, EventResult, EventTimes } from './course.ts';
+import type { ActivePolicy, EventResult, EventTimes } from './active-policy.ts';
 import type { AttentionCounters, FeedResult, FeedOptions, Memory } from './memory.ts';
-import { expectRoom, makeRoom } from './room.ts';
+import { expectRoom, makeRoom } from './make-room.ts';
 import type { MemoryOptions, ModelParts } from './runtime.ts';
 import type { Snapshot } from './snapshot.ts';
 import { TokenText } from './text.ts';
@@ -193,7 +193,7 @@ export abstract class SequenceMemory implements Memory {
   async feed(ids: readonly number[], options: FeedOptions): Promise<FeedResult> {
     const { phase, course, signal } = options,
       where = phase === 'decode' ? 'generation' : 'prompt',
-      together = course.policy.hooks('compact').some((hook) => hook.together);
+      together = course.policy.hooks('compact').some((hook) => hook.movesTogether);
     this.expectWhole();
     expectIds(ids, this.model.config.vocab);
     expectRoom(this, ids.length, where);

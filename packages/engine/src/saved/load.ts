@@ -7,7 +7,7 @@ import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, watchOf, type ObservationPlan } from '../memory/watch.ts';
-import { courseOf, type EventBudget, type EventResult } from '../memory/course.ts';
+import { courseOf, type EventBudget, type EventResult } from '../memory/active-policy.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { LayerSnapshot, Snapshot, StoredState } from '../memory/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
@@ -60,7 +60,7 @@ export async function loadCache(
 const savedBudget = ({ budget, share }: SavedManifest): EventBudget | undefined =>
   budget === null
     ? undefined
-    : { slots: budget, ...(share && { share: share.of, asked: share.asked, ...(share.follows && { follows: true }) }) };
+    : { slots: budget, ...(share && { share: share.of, requested: share.asked, ...(share.follows && { follows: true }) }) };
 
 /** Returns what the last event allowed and kept; undefined if a layer has seen none. */
 function lastEvent({ layers }: SavedManifest, arrays: SavedArrays): EventResult | undefined {

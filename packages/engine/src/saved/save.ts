@@ -75,7 +75,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     policy: policy.label,
     budget: budget?.slots ?? null,
     ...(budget?.share !== undefined && {
-      share: { of: budget.share, asked: budget.asked ?? budget.slots, follows: budget.follows === true },
+      share: { of: budget.share, asked: budget.requested ?? budget.slots, follows: budget.follows === true },
     }),
     window: memory.window,
     tokens: saved.ids.length,

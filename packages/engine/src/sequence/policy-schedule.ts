@@ -9,7 +9,7 @@ import {
   type EventBudget,
   type EventResult,
   type EventTimes,
-} from '../memory/course.ts';
+} from '../memory/active-policy.ts';
 import type { Memory } from '../memory/memory.ts';
 import { watchOf } from '../memory/watch.ts';
 
@@ -59,7 +59,7 @@ export class PolicySchedule {
   decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
     const next = compile(policy),
       allowance = this.allowance(next, budget, this.#memory.length, 'decodeBudget');
-    const moves = ({ hooks }: CompiledPolicy): boolean => hooks('compact').some(({ together }) => together);
+    const moves = ({ hooks }: CompiledPolicy): boolean => hooks('compact').some(({ movesTogether: together }) => together);
     if (allowance === undefined) expectBudget(next, undefined, 'decodeBudget');
     if (moves(this.course.policy) && !moves(next))
       throw new KvError(

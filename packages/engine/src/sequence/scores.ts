@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import type { ActivePolicy } from '../memory/course.ts';
+import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { Memory } from '../memory/memory.ts';
 
 /**

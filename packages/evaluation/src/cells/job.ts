@@ -4,7 +4,7 @@ import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import { checkShape } from '../files/read-json.ts';
 import type { OwnWork } from '../jobs/experiment.ts';
-import type { Runner } from '../jobs/pool.ts';
+import type { Runner } from '../jobs/run-pool.ts';
 import { digest } from '../jobs/store.ts';
 import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import type { CellWork } from '../cells/run-cell.ts';
 import type { NeedleSettings } from '../needle/settings.ts';
-import { runPool } from './pool.ts';
-import type { Runner } from './pool.ts';
+import { runPool } from './run-pool.ts';
+import type { Runner } from './run-pool.ts';
 import { lockStore, openStore, storePath } from './store.ts';
 
 /** Plain data that defines an experiment's jobs and can be passed to a thread. */

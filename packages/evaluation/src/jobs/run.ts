@@ -6,7 +6,7 @@ import { runJob } from '../needle/run-job.ts';
 import type { NeedleJob } from '../needle/settings.ts';
 import type { Bench } from '../subject.ts';
 import type { OwnWork, ExperimentWork } from './experiment.ts';
-import type { Runner } from './pool.ts';
+import type { Runner } from './run-pool.ts';
 
 /** Creates the function that runs one job of some work on a bench. */
 export type JobsOf<W extends ExperimentWork> = (work: W, bench: Bench) => Promise<(job: unknown) => Promise<unknown>>;

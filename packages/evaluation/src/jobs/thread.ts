@@ -1,7 +1,7 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import type { Bench } from '../subject.ts';
 import type { OwnWork, ExperimentWork } from './experiment.ts';
-import type { Runner } from './pool.ts';
+import type { Runner } from './run-pool.ts';
 import { here } from './run.ts';
 import type { JobsOf } from './run.ts';
 

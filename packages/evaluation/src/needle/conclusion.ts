@@ -1,5 +1,5 @@
 import { percent } from '../numbers.ts';
-import { standing } from '../standing.ts';
+import { evidenceLevel } from '../evidence-level.ts';
 import { bytesText, intervalText } from './columns.ts';
 import type { Mode } from './settings.ts';
 import type { NeedleRow } from './summary.ts';
@@ -20,7 +20,7 @@ export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string
     best = able.length > 0 ? able.reduce(lighter) : others.reduce(better),
     { policy, way, accuracy } = best,
     said = `${policy} with ${way.budget} kept, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))} on average.`,
-    number = `A ${standing(accuracy.n)} of ${accuracy.n} prompts.`;
+    number = `A ${evidenceLevel(accuracy.n)} of ${accuracy.n} prompts.`;
   if (able.length > 0) return `Least memory with as many right answers as the full cache: ${said} ${number}`;
   if (accuracy.hits === 0) return `Nothing here answers but the full cache. ${number}`;
   return `Nothing here answers as the full cache does; nearest: ${said} ${number}`;

@@ -15,7 +15,7 @@ import type {
   ProbeSummary,
   ProbeOutcome,
 } from './outcomes.ts';
-import { standing } from '../standing.ts';
+import { evidenceLevel } from '../evidence-level.ts';
 import { candidateAt } from './plan.ts';
 import type { LoadedPlan } from './plan.ts';
 import { armSummary, chosenLambda, confirmCells, decide, notMatched } from './statistics.ts';
@@ -222,7 +222,7 @@ const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' 
 interface Branched extends ProtocolDecision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
   /** The branch and its meaning, preceded by why it is no confirmation, if so; or that mean caches are not matched. */
   readonly verdict: string;
-  readonly standing: ReturnType<typeof standing>;
+  readonly standing: ReturnType<typeof evidenceLevel>;
   /** Number of cells, of which `passed` gain. */
   readonly cells: number;
   readonly looks: number;
@@ -251,7 +251,7 @@ export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched 
     ...decision,
     cells: cells.length,
     ids,
-    standing: standing(ids),
+    standing: evidenceLevel(ids),
     config,
     models,
     lambda,

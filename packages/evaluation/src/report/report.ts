@@ -5,7 +5,7 @@ import { escapeHtml } from '../needle/report/escape.ts';
 import { shownSweep, sweepJson } from '../sweep/write.ts';
 import type { SweepOutcome } from '../sweep/write.ts';
 import type { Sweep } from '../sweep/sweep.ts';
-import { otherTable } from './beside.ts';
+import { otherTable } from './other-table.ts';
 import { chart } from './chart.ts';
 import { conditions } from './conditions.ts';
 import { groupBy } from '../grouped.ts';

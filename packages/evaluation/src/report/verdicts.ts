@@ -1,7 +1,7 @@
 import { bonferroni } from '@kv/tasks';
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { screeningLegend, standing } from '../standing.ts';
+import { screeningLegend, evidenceLevel } from '../evidence-level.ts';
 import { contrastText } from '../sweep/contrasts.ts';
 import type { SweepContrast } from '../sweep/contrasts.ts';
 import { atText, comparedLegend, comparedText } from './compared.ts';
@@ -26,7 +26,7 @@ export const contrastSentences = (contrasts: readonly SweepContrast[]): string =
 export function verdicts(
   groups: readonly SweepGroup[],
   contrasts: readonly SweepContrast[],
-  part?: Parameters<typeof standing>[1],
+  part?: Parameters<typeof evidenceLevel>[1],
 ): string {
   const found = groups.map((group) => {
       const whole = wholeOf(group, groups);
@@ -39,7 +39,7 @@ export function verdicts(
   let next = 0;
   const items = found.map(({ group: { row, interval, meanBytes }, difference, idle = false }) => {
     const n = row.problems,
-      kind = standing(n, part),
+      kind = evidenceLevel(n, part),
       way = `<strong>${escapeHtml(row.policy)}</strong>${escapeHtml(atText(row))}${row.budget === undefined || idle ? ', nothing evicted,' : ''}`,
       { perplexity } = row,
       right = perplexity

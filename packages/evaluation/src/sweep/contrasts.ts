@@ -5,7 +5,7 @@ import { agree } from '../cells/rebudget.ts';
 import { atText, comparedText } from '../report/compared.ts';
 import { against, groupsOf } from '../report/groups.ts';
 import type { SweepGroup } from '../report/groups.ts';
-import { standing } from '../standing.ts';
+import { evidenceLevel } from '../evidence-level.ts';
 import type { SweepAnswers, SweepRow } from './run.ts';
 import type { Sweep } from './sweep.ts';
 
@@ -20,7 +20,7 @@ export interface SweepContrast extends PairedDifference, Side {
   readonly task: string;
   readonly against: Side;
   readonly problems: number;
-  readonly standing: ReturnType<typeof standing>;
+  readonly standing: ReturnType<typeof evidenceLevel>;
   /**
    * Unit of the difference: shares of right answers, or nats per token of a text that is read, where less is better.
    */
@@ -57,7 +57,7 @@ export function sweepContrasts(
       ...sideOf(one),
       against: sideOf(two),
       problems,
-      standing: standing(problems, part),
+      standing: evidenceLevel(problems, part),
       of: perplexity ? 'nats' : 'right',
       ...against(one, two),
       ...(match &&

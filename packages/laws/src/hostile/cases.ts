@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
 import type { Policy, Tensor } from '@kv/core';
-import { changes, givers, overwrites } from './givers.ts';
-import type { FaultSupplier, FaultPoint, FailurePoint } from './givers.ts';
-import { anything, lifetimes, tensors } from './wrong.ts';
-import type { FaultyValue } from './wrong.ts';
+import { changes, givers, overwrites } from './fault-points.ts';
+import type { FaultSupplier, FaultPoint, FailurePoint } from './fault-points.ts';
+import { anything, lifetimes, tensors } from './faulty-values.ts';
+import type { FaultyValue } from './faulty-values.ts';
 
 /** A policy with a piece that returns something faulty. */
 export interface HostileCase {

@@ -20,7 +20,7 @@ import {
   type GgufValueBytes,
 } from '@kv/model-testing/gguf-file';
 import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
-import { bending, bent, spoil } from '@kv/model-testing/hostile/spoilt';
+import { bending, bent, corrupt } from '@kv/model-testing/hostile/spoilt';
 
 const tokens = [
   '<unk>',
@@ -85,7 +85,7 @@ test(
   'gguf metadata: a configuration without a NaN and a tokenizer whose ids are its tokens, or one sentence',
   async () => {
     await hostile(
-      spoil(ggufModel),
+      corrupt(ggufModel),
       async (bytes) => {
         const file = await outcome(() =>
           openGguf('m.gguf', async (name) => (name === 'm.gguf' ? watchReads(bytes, name).source : undefined)),
@@ -147,7 +147,7 @@ test(
       return join(length, head, body);
     };
     await hostile(
-      spoil(bent(fc.constant<unknown>(JSON.parse(header.__metadata__.kv))).map(written)),
+      corrupt(bent(fc.constant<unknown>(JSON.parse(header.__metadata__.kv))).map(written)),
       async (bytes) => {
         const loaded = await outcome(() => loadCache(model, bytes));
         if (loaded === undefined) return false;

@@ -1,5 +1,5 @@
 import { KvError, readTensorFile, sidecar, tensorFile } from '@kv/core';
-import { range, turnVectors } from '@kv/core/shared';
+import { range, rotateVectors } from '@kv/core/shared';
 import type { Signal } from '@kv/core';
 
 /** Statistics of one layer's queries before rotation, over calibration texts. */
@@ -102,7 +102,7 @@ export function queryMoments(
       const m = q.length / (heads * dim),
         data = new Float32Array(q.length),
         places = { data: range(0, m), shape: [1, m] };
-      turnVectors(
+      rotateVectors(
         {
           x: { data: q, shape: [heads, m, dim] },
           cos: { data: cos, shape: [1, m, half] },

@@ -3,7 +3,7 @@ import type { Model } from '@kv/models';
 import { chatLogprobs, completionLogprobs } from '../protocol/logprobs.ts';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import { refusalOf } from '../protocol/refusal.ts';
-import type { StopReason } from '../run/choice.ts';
+import type { StopReason } from '../run/answer-choice.ts';
 import type { JobEvent, Usage } from '../run/job.ts';
 
 /** What a response is built from. */

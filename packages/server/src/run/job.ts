@@ -2,14 +2,14 @@ import type { Sequence } from '@kv/models';
 import type { Policy } from '@kv/core';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
-import type { AnswerLimits, AnswerChoice, TokenEvent } from './choice.ts';
-import type { SequencePolicy } from './way.ts';
+import type { AnswerLimits, AnswerChoice, TokenEvent } from './answer-choice.ts';
+import type { SequencePolicy } from './sequence-policy.ts';
 
 /** One prompt and the answers requested for it. */
 export interface SequenceRequest {
   readonly ids: readonly number[];
   readonly policy: Policy | undefined;
-  readonly way: SequencePolicy;
+  readonly sequencePolicy: SequencePolicy;
   readonly answering: AnswerLimits;
   /** Number of answers to generate. */
   readonly n: number;
@@ -41,13 +41,13 @@ export interface Usage {
 /** Events that the jobs of a request emit. */
 export type JobEvent = { readonly job: number } & (
   | { readonly what: 'prompt'; readonly scored: readonly ScoredToken[] }
-  | ({ readonly what: 'said' } & TokenEvent)
+  | ({ readonly what: 'token' } & TokenEvent)
   | { readonly what: 'end'; readonly usage: Usage }
 );
 
 /** A prompt that is queued, being read, or being answered. */
 export interface Job {
-  readonly asked: SequenceRequest;
+  readonly request: SequenceRequest;
   /** Index among the jobs of its request, which all fail together. */
   readonly index: number;
   readonly events: Channel<JobEvent>;
@@ -56,13 +56,13 @@ export interface Job {
   /** Cache bytes that it waits for, or has reserved while its prompt is read. */
   need: number;
   /** Bytes of its events, reserved together with `need` and held until they are read. */
-  readonly said: number;
+  readonly unreadBytes: number;
   sequence?: Sequence;
   reading?: AsyncGenerator<number, void>;
   usage?: Usage;
   choices: AnswerChoice[];
   /** When its reader began to lag, in milliseconds of `performance.now()`. */
-  behind?: number | undefined;
+  laggingSince?: number | undefined;
 }
 
 export interface SchedulerOptions {

@@ -5,9 +5,9 @@ export const closing = (): Refusal => new Refusal('the server is closing', { sta
 export const noMemory = (): Refusal =>
   new Refusal('there is no more memory for this answer: try again later', { status: 503, retryAfter: 1 });
 
-export const notRead = (): Refusal => new Refusal('the answer was not read', { status: 408, code: 'timeout' });
+export const readerTooSlow = (): Refusal => new Refusal('the answer was not read', { status: 408, code: 'timeout' });
 
-export const tookTooLong = (milliseconds: number): Refusal =>
+export const timedOut = (milliseconds: number): Refusal =>
   new Refusal(`the request took more than ${milliseconds / 1000} seconds`, { status: 408, code: 'timeout' });
 
 export const queueFull = (waiting: number, retryAfter: number): Refusal =>
@@ -17,7 +17,7 @@ export const queueFull = (waiting: number, retryAfter: number): Refusal =>
     retryAfter,
   });
 
-export const saysTooMuch = (bytes: number, most: number): Refusal =>
+export const answerTooLarge = (bytes: number, most: number): Refusal =>
   new Refusal(
     `what is said of the prompt and its answers may take ${bytes} bytes, more than the ${most} that requests have here: ask for fewer tokens, choices or logprobs, or for a stream`,
     { param: 'logprobs' },

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { cancelledRefusal, Refusal } from '../protocol/refusal.ts';
 import type { Job } from './job.ts';
-import type { MemoryBudget } from './pool.ts';
+import type { MemoryBudget } from './memory-budget.ts';
 import { closing } from './refusals.ts';
 
 /** Reservations of requests apart from their caches: for text not yet tokenized and for unread events. */
@@ -40,11 +40,11 @@ export class RequestMemory {
 
   /** Reserves bytes for a job's events until `release`, if they are free. Returns whether it did. */
   keep(job: Job): boolean {
-    if (!this.#pool.takeRequest(job.said)) return false;
+    if (!this.#pool.takeRequest(job.unreadBytes)) return false;
     this.#kept.add(job);
     return true;
   }
   release(job: Job): void {
-    if (this.#kept.delete(job)) this.#pool.giveRequest(job.said);
+    if (this.#kept.delete(job)) this.#pool.giveRequest(job.unreadBytes);
   }
 }

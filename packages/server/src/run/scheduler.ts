@@ -5,12 +5,19 @@ import type { Model, PrefixStore } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
 import { Channel } from './channel.ts';
-import { AnswerChoice } from './choice.ts';
-import type { TokenEvent } from './choice.ts';
+import { AnswerChoice } from './answer-choice.ts';
+import type { TokenEvent } from './answer-choice.ts';
 import type { SequenceRequest, JobEvent, Job, SchedulerObserver, SchedulerOptions } from './job.ts';
-import { beginsAnywhere, bytesFor, needOf, saidBytes, scratchBytes, slotsGained } from './need.ts';
-import { MemoryBudget } from './pool.ts';
-import { closing, noMemory, notRead, queueFull, saysTooMuch, tookTooLong } from './refusals.ts';
+import {
+  startsFromPrefix,
+  sequenceBytes,
+  requestBytes,
+  unreadEventBytes,
+  scratchBytes,
+  decodeSlots,
+} from './memory-estimate.ts';
+import { MemoryBudget } from './memory-budget.ts';
+import { closing, noMemory, readerTooSlow, queueFull, answerTooLarge, timedOut } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
 /** Maximum operations of one policy step: about a second, during which the event loop is blocked. */
@@ -32,7 +39,7 @@ export class Scheduler {
   readonly #reading: Job[] = [];
   readonly #answering: Job[] = [];
   #loop: Promise<void> | undefined;
-  #wake: (() => void) | undefined;
+  #resume: (() => void) | undefined;
   #closing = false;
   #cut = false;
 
@@ -82,26 +89,26 @@ export class Scheduler {
     const { queue, memory, running } = this.#options;
     const events = new Channel<JobEvent>();
     const jobs = all.map((asked, index): Job => {
-      const need = needOf(asked, this.#model.config);
-      const said = saidBytes(asked, this.#options.ahead);
+      const need = requestBytes(asked, this.#model.config);
+      const unreadBytes = unreadEventBytes(asked, this.#options.ahead);
       if (need > this.pool.limit)
         throw new Refusal(
           `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
           { code: 'context_length_exceeded' },
         );
-      if (said > this.pool.requestLimit) throw saysTooMuch(said, this.pool.requestLimit);
+      if (unreadBytes > this.pool.requestLimit) throw answerTooLarge(unreadBytes, this.pool.requestLimit);
       if (asked.n > running) throw new Refusal(`'n' must be at most ${running} here, got ${asked.n}`, { param: 'n' });
-      return { asked, index, events, ended: false, since: performance.now(), need, said, choices: [] };
+      return { request: asked, index, events, ended: false, since: performance.now(), need, unreadBytes, choices: [] };
     });
     const room = queue + (this.#waiting.length === 0 ? jobs.length : 0);
     if (this.#waiting.length + jobs.length > room) throw queueFull(this.#waiting.length, this.#retryAfter());
-    events.onRead = () => this.#call();
+    events.onRead = () => this.#wake();
     for (const signal of new Set(all.map((each) => each.signal)))
       signal.addEventListener(
         'abort',
         () => {
-          for (const job of jobs) if (job.asked.signal === signal) this.requests.release(job);
-          this.#call();
+          for (const job of jobs) if (job.request.signal === signal) this.requests.release(job);
+          this.#wake();
         },
         {
           once: true,
@@ -111,7 +118,7 @@ export class Scheduler {
     this.#loop ??= this.#run().finally(() => {
       this.#loop = undefined;
     });
-    this.#call();
+    this.#wake();
     return events;
   }
 
@@ -128,7 +135,7 @@ export class Scheduler {
     for (const job of [...this.#waiting]) this.#fail(job, closing());
     const cut = setTimeout(() => {
       this.#cut = true;
-      this.#call();
+      this.#wake();
     }, graceMs);
     await this.#loop;
     clearTimeout(cut);
@@ -146,7 +153,7 @@ export class Scheduler {
 
   async #run(): Promise<void> {
     for (;;) {
-      this.#drop();
+      this.#expire();
       await this.#admit();
       const job = this.#reading.shift(),
         ready = this.#answering.filter((each) => this.#keepsUp(each));
@@ -161,36 +168,36 @@ export class Scheduler {
     }
   }
 
-  #call(): void {
-    this.#wake?.();
+  #wake(): void {
+    this.#resume?.();
   }
-  /** Sleeps until `#call`, or 250 ms, to check for slow readers. */
+  /** Sleeps until `#wake`, or 250 ms, to check for slow readers. */
   #sleep(): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, 250);
-      this.#wake = () => {
+      this.#resume = () => {
         clearTimeout(timer);
-        this.#wake = undefined;
+        this.#resume = undefined;
         resolve();
       };
     });
   }
 
   /** Fails jobs that were cancelled, took too long, or outlived the grace period of `close`. */
-  #drop(): void {
+  #expire(): void {
     const { requestMs } = this.#options,
       now = performance.now();
     for (const job of [...this.#waiting, ...this.#reading, ...this.#answering])
       if (this.#cut) this.#fail(job, closing());
-      else if (job.events.ended || job.asked.signal.aborted) this.#fail(job, cancelledRefusal());
-      else if (now - job.since > requestMs) this.#fail(job, tookTooLong(requestMs));
+      else if (job.events.ended || job.request.signal.aborted) this.#fail(job, cancelledRefusal());
+      else if (now - job.since > requestMs) this.#fail(job, timedOut(requestMs));
   }
 
   /** Starts queued jobs in order while they fit. */
   async #admit(): Promise<void> {
     for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
-      const answers = this.#choices().length + this.#reading.reduce((sum, { asked }) => sum + asked.n, 0);
-      if (answers + job.asked.n > this.#options.running) return;
+      const answers = this.#choices().length + this.#reading.reduce((sum, { request: asked }) => sum + asked.n, 0);
+      if (answers + job.request.n > this.#options.running) return;
       if (job.need > this.pool.free || !this.requests.keep(job)) return;
       this.pool.take(job.need);
       this.#waiting.shift();
@@ -200,10 +207,10 @@ export class Scheduler {
   }
 
   #begin(job: Job): void {
-    const { ids, policy, way, scorePrompt } = job.asked,
+    const { ids, policy, sequencePolicy, scorePrompt } = job.request,
       { part } = this.#options,
-      { block, budget } = way;
-    const reuses = scorePrompt === undefined && beginsAnywhere(way, part);
+      { block, budget } = sequencePolicy;
+    const reuses = scorePrompt === undefined && startsFromPrefix(sequencePolicy, part);
     const sequence = reuses
         ? this.prefixes.begin(ids, part)
         : new Sequence(this.#model, undefined, { mostOperations: MOST_OPERATIONS }),
@@ -230,14 +237,14 @@ export class Scheduler {
 
   /** Prefills one part of a prompt. */
   async #read(job: Job): Promise<void> {
-    const { sequence, reading, usage, asked } = job,
+    const { sequence, reading, usage, request: asked } = job,
       started = performance.now();
     if (!sequence || !reading || !usage) return;
     try {
       const before = sequence.length,
         evicted = sequence.counts.events > 0;
       const { done } = await reading.next();
-      job.need += this.#within(sequence.ledger.peakAllocated, job.need);
+      job.need += this.#reserveMore(sequence.ledger.peakAllocated, job.need);
       if (!done && asked.scorePrompt !== undefined) {
         if (evicted) usage.scoredEvicted = true;
         const scored = promptScores(asked.ids, before, await sequence.readLogits(), asked.scorePrompt);
@@ -251,23 +258,24 @@ export class Scheduler {
       for await (const _ of reading); // runs it to its end
       this.#fork(job, sequence);
     } catch (cause) {
-      this.#forget(job);
+      this.#abandon(job);
       this.#fail(job, cause);
     }
   }
 
   /** Turns a prefilled sequence into its answers, by forking it. */
   #fork(job: Job, sequence: Sequence): void {
-    const { asked } = job,
+    const { request: asked } = job,
       { config } = this.#model,
-      { way, answering, n } = asked;
-    if (way.every === undefined && (sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0) sequence.settle();
+      { sequencePolicy, answering, n } = asked;
+    if (sequencePolicy.every === undefined && (sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0)
+      sequence.settle();
     const { length } = asked.ids,
       slots = sequence.memory.lengths().map((heads) => {
         const longest = Math.max(...heads);
-        return longest + slotsGained(way, longest, length, answering.maxNewTokens);
+        return longest + decodeSlots(sequencePolicy, longest, length, answering.maxNewTokens);
       }),
-      each = bytesFor(config, slots, asked.ids.length + answering.maxNewTokens, way);
+      each = sequenceBytes(config, slots, asked.ids.length + answering.maxNewTokens, sequencePolicy);
     const promised = Math.max(sequence.ledger.allocated, each),
       more = n * promised - job.need;
     if (more > 0 && !this.pool.take(more)) throw noMemory();
@@ -292,7 +300,7 @@ export class Scheduler {
         this.#fail(job, next.reason);
         continue;
       }
-      this.#say(job, choice, next.value);
+      this.#emit(job, choice, next.value);
       if (!next.value.finish) going.push({ job, choice });
     }
     const alive = going.filter(({ job }) => !job.ended);
@@ -300,14 +308,14 @@ export class Scheduler {
       alive.map(({ job, choice: { sequence, token } }) => ({
         sequence,
         token,
-        every: job.asked.way.every ?? sequence.policy.hooks('cadence')[0]?.every,
+        every: job.request.sequencePolicy.every ?? sequence.policy.hooks('cadence')[0]?.every,
       })),
     );
     for (const [i, failure] of failures.entries()) {
       const { job, choice } = alive[i];
       try {
         if (failure) throw failure;
-        choice.promised += this.#within(choice.sequence.ledger.allocated, choice.promised);
+        choice.promised += this.#reserveMore(choice.sequence.ledger.allocated, choice.promised);
       } catch (cause) {
         this.#fail(job, cause);
       }
@@ -315,12 +323,12 @@ export class Scheduler {
     if (alive.length > 0) this.#observed.step?.(alive.length, performance.now() - started);
   }
 
-  #say(job: Job, choice: AnswerChoice, said: TokenEvent): void {
+  #emit(job: Job, choice: AnswerChoice, event: TokenEvent): void {
     const { usage } = job;
     if (!usage) return;
-    usage.completionTokens += said.tokens;
-    if (said.finish) this.#leave(job, choice, true);
-    job.events.push({ job: job.index, what: 'said', ...said });
+    usage.completionTokens += event.tokens;
+    if (event.finish) this.#finish(job, choice, true);
+    job.events.push({ job: job.index, what: 'token', ...event });
     if (job.choices.length > 0) return;
     this.#answering.splice(this.#answering.indexOf(job), 1);
     job.ended = true;
@@ -329,7 +337,7 @@ export class Scheduler {
   }
 
   /** Ends a choice: counts its kept slots and releases its reservation. */
-  #leave(job: Job, choice: AnswerChoice, keep: boolean): void {
+  #finish(job: Job, choice: AnswerChoice, keep: boolean): void {
     const { sequence } = choice,
       { usage } = job,
       kept = sequence.memory
@@ -362,19 +370,19 @@ export class Scheduler {
     const { ahead, readerMs } = this.#options,
       now = performance.now();
     if (job.events.waiting <= ahead) {
-      job.behind = undefined;
+      job.laggingSince = undefined;
       return true;
     }
-    job.behind ??= now;
-    if (now - job.behind > readerMs) {
-      this.#fail(job, notRead());
-      job.asked.unread();
+    job.laggingSince ??= now;
+    if (now - job.laggingSince > readerMs) {
+      this.#fail(job, readerTooSlow());
+      job.request.unread();
     }
     return false;
   }
 
   /** Reserves what `held` exceeds `promised` by, and returns it. @throws Refusal where there is no room */
-  #within(held: number, promised: number): number {
+  #reserveMore(held: number, promised: number): number {
     if (held <= promised) return 0;
     this.#observed.exceeded?.(held, promised);
     if (!this.pool.take(held - promised)) throw noMemory();
@@ -390,14 +398,14 @@ export class Scheduler {
     for (const list of [this.#waiting, this.#reading, this.#answering]) {
       const at = list.indexOf(job);
       if (at >= 0) list.splice(at, 1);
-      if (at >= 0 && list === this.#reading) this.#forget(job);
+      if (at >= 0 && list === this.#reading) this.#abandon(job);
     }
-    for (const choice of [...job.choices]) this.#leave(job, choice, false);
+    for (const choice of [...job.choices]) this.#finish(job, choice, false);
     job.events.end(refusal);
   }
 
   /** Frees the sequence and reservation of a job whose prompt is being read. */
-  #forget(job: Job): void {
+  #abandon(job: Job): void {
     if (!job.sequence) return;
     job.sequence.destroy();
     this.pool.give(job.need);

@@ -1,8 +1,8 @@
 import type { ProviderEngine, Signal } from '@kv/core';
 import { collector } from './edges.ts';
 import type { CoAttention, Collector } from './edges.ts';
-import { foldedCollector } from './folded.ts';
-import type { FoldedCollector } from './folded.ts';
+import { foldedCollector } from './folded-collector.ts';
+import type { FoldedCollector } from './folded-collector.ts';
 
 interface Known {
   readonly edges: Collector | FoldedCollector;

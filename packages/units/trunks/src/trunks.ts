@@ -2,8 +2,8 @@ import { count, number, positions, tokens, unit, whole } from '@kv/core';
 import { orWord, placeInUnit } from '@kv/core/shared';
 import type { UnitCut, StepContext, Tensor } from '@kv/core';
 import { coAttention } from './co-attention.ts';
-import { byPosition, firstEdges, parts, memoise, sentenceSpans, stretches, trunkSpans } from './cut.ts';
-import type { Span } from './cut.ts';
+import { byPosition, firstEdges, parts, memoise, sentenceSpans, stretches, trunkSpans } from './sentence-spans.ts';
+import type { Span } from './sentence-spans.ts';
 
 /** Generated tokens that are cut together: CrystalCache's breath interval. */
 const RUN = 64;

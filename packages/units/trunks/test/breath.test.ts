@@ -7,7 +7,7 @@ import type { AnySignal, LayerContext, Tensor, StepInput, DraftSelection } from 
 import { each, kernelLaws, unitLaws } from '@kv/laws';
 import type { LawOptions } from '@kv/laws';
 import { breath, carryKernel, coAttention, collector, holding, resonance, trunks } from '../src/index.ts';
-import { stretches } from '../src/cut.ts';
+import { stretches } from '../src/sentence-spans.ts';
 import { activeOracle, breatheOracle, stepOracle } from './breath.oracle.ts';
 import type { Grove } from './breath.oracle.ts';
 import { asSignal, noise, randomEdges, randomTokens } from './given.ts';

@@ -1,4 +1,4 @@
-import type { WorkLimit } from '../work.ts';
+import type { WorkLimit } from '../work-limit.ts';
 import { OP, WIDTH, type RegexProgram } from './program.ts';
 
 /** `[start, end)` of a match in UTF-16 code units. */

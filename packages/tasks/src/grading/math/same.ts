@@ -3,7 +3,7 @@ import { answerOf } from './answer.ts';
 import type { MathAnswer } from './answer.ts';
 import { equalExact, exactly, ratioOf } from './exact.ts';
 import type { Expression } from './expression.ts';
-import { equalNear } from './near.ts';
+import { equalNear } from './equal-near.ts';
 import { plainLatex } from './plain-latex.ts';
 
 /**

@@ -29,8 +29,8 @@ import {
 } from '@kv/core';
 import type { AnySignal, LayerContext, Ops, Piece, Policy, Scorer, Signal, Tensor } from '@kv/core';
 import type { Atom, StepInput, DraftSelection } from '@kv/core';
-import { content, counts, slots, spoiltValues } from './wrong.ts';
-import type { FaultContext, FaultyValue } from './wrong.ts';
+import { content, counts, slots, spoiltValues } from './faulty-values.ts';
+import type { FaultContext, FaultyValue } from './faulty-values.ts';
 
 /** Returns the correct value, or a fault instead. */
 export type FaultSupplier = (good: unknown, where: FaultContext) => never;

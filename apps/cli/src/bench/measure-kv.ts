@@ -3,8 +3,8 @@ import { loadModel, Sequence } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
-import { BLOCK, speeds } from './measured.ts';
-import type { BenchJob, EngineTimes } from './measured.ts';
+import { BLOCK, speeds } from './bench-job.ts';
+import type { BenchJob, EngineTimes } from './bench-job.ts';
 import { timeRun } from './timed.ts';
 
 export interface EventRun {

@@ -1,6 +1,6 @@
 import type { LayerCache, Angles } from '@kv/engine';
 import type { LoadedCode } from './install.ts';
-import type { Command, ThreadPool } from './team.ts';
+import type { Command, ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
 /** Words of a cache before the slots in use of each KV head: keys, values, positions, capacity. */

@@ -1,7 +1,7 @@
 import type { Matrix, MatrixPart } from '@kv/checkpoints';
 import type { WeightPanels } from './code.ts';
 import { kindOf } from './kinds.ts';
-import type { ThreadPool } from './team.ts';
+import type { ThreadPool } from './thread-pool.ts';
 import { tensorTypes } from '@kv/checkpoints';
 import { repackRows } from './repack.ts';
 import type { RepackedRows } from './repack.ts';

@@ -1,6 +1,6 @@
 import { escapeHtml } from '../needle/report/escape.ts';
 import type { OtherRow } from '../kvpress/read.ts';
-import { standing } from '../standing.ts';
+import { evidenceLevel } from '../evidence-level.ts';
 import { between } from './verdicts.ts';
 
 /** Renders results of another library as a separate section, since their caches are not known. */
@@ -16,7 +16,7 @@ export function otherTable(rows: readonly OtherRow[]): string {
         interval ? between(interval) : '',
         (100 * unparsed).toFixed(1),
         String(samples),
-        standing(samples),
+        evidenceLevel(samples),
       ];
       return `<tr><th scope="row">${escapeHtml(policy)}</th>${texts.map((text, i) => `<td${i === 1 || i === 2 ? ' class="name"' : ''}>${escapeHtml(text)}</td>`).join('')}</tr>`;
     });

@@ -4,8 +4,8 @@ import { writeProgram } from './compile.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf, type LoadedCode } from './install.ts';
 import type { BufferSlice } from './layout.ts';
-import type { WeightArena } from './placing.ts';
-import type { ThreadPool } from './team.ts';
+import type { WeightArena } from './weight-arena.ts';
+import type { ThreadPool } from './thread-pool.ts';
 
 /** The code of a pass: where each layer's code begins and its rows lie, and the rows after the last layer. */
 export interface CompiledPass extends LoadedCode {

@@ -66,11 +66,11 @@ export class AnswerChoice {
       scored = of && [{ id: token, offset: this.#offset, likelihood: of }],
       text = this.#stops.push(piece);
     this.#offset += piece.length;
-    const said = { choice: this.index, text, tokens: 1, ...(scored && { scored }) };
-    if (this.#stops.stopped) return { ...said, finish: 'stop' };
-    if (this.#made < maxNewTokens && this.sequence.fits(1)) return said;
+    const event = { choice: this.index, text, tokens: 1, ...(scored && { scored }) };
+    if (this.#stops.stopped) return { ...event, finish: 'stop' };
+    if (this.#made < maxNewTokens && this.sequence.fits(1)) return event;
     const end = this.#end('length');
-    return { ...said, text: text + end.text, finish: 'length' };
+    return { ...event, text: text + end.text, finish: 'length' };
   }
 
   async #row(): Promise<Float32Array> {

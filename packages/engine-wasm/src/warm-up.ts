@@ -30,7 +30,7 @@ export async function warmUp(): Promise<void> {
         ...{ step: 0, slots, length: slots, promptLength: slots, budget: 8, aligned: true },
       },
       budgets: [8, 8],
-      known,
+      stepCache: known,
       read: () => k,
     }),
   );

@@ -1,15 +1,15 @@
 import type { Decoder, Angles, PassOptions } from '@kv/engine';
 import { rmsNorm, BatchBarrier, BatchSlot } from '@kv/engine';
 import type { AttentionShape } from './code.ts';
-import { PassBuffers } from './desk.ts';
+import { PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
-import { alike, compilePass } from './lines.ts';
-import type { CompiledPass } from './lines.ts';
-import type { WeightArena } from './placing.ts';
-import { recordObservations } from './remember.ts';
-import type { ObservedMemory } from './remember.ts';
+import { alike, compilePass } from './compiled-pass.ts';
+import type { CompiledPass } from './compiled-pass.ts';
+import type { WeightArena } from './weight-arena.ts';
+import { recordObservations } from './record-observations.ts';
+import type { ObservedMemory } from './record-observations.ts';
 import { copyRows, rowsAt } from './rows.ts';
-import type { ThreadPool } from './team.ts';
+import type { ThreadPool } from './thread-pool.ts';
 
 /** Maximum rows of a pass, for few and for many sequences; buffers are allocated for this many. */
 const rooms = [8, 32] as const;

@@ -4,10 +4,10 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { waits, watchOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
-import type { SequencePolicy } from './way.ts';
+import type { SequencePolicy } from './sequence-policy.ts';
 
 /** Signals that a sequence under this policy records. */
-const remembered = ({ policy }: SequencePolicy): readonly AnySignal[] =>
+const recordedSignals = ({ policy }: SequencePolicy): readonly AnySignal[] =>
   policy ? [...policy.needs, ...[...policy.hooks('view'), ...policy.hooks('step')].flatMap(({ needs }) => needs)] : [];
 
 /** Returns the policy if its events evict. */
@@ -19,12 +19,16 @@ const even = ({ steps, choosesBudget }: CompiledPolicy): boolean =>
   !choosesBudget && steps.every(({ kind }) => kind !== 'allocator');
 
 /** Whether a prompt may start from a cached prefix, because the policy needs nothing of the prefix but its cache. */
-export function beginsAnywhere(way: SequencePolicy, rest: number): boolean {
-  const needs = remembered(way),
+export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): boolean {
+  const needs = recordedSignals(sequencePolicy),
     { window, accumulated, block } = watchOf(needs);
-  const hooks = way.policy && [...way.policy.hooks('view'), ...way.policy.hooks('step'), ...way.policy.hooks('freeze')];
+  const hooks = sequencePolicy.policy && [
+    ...sequencePolicy.policy.hooks('view'),
+    ...sequencePolicy.policy.hooks('step'),
+    ...sequencePolicy.policy.hooks('freeze'),
+  ];
   return (
-    way.block === undefined &&
+    sequencePolicy.block === undefined &&
     (hooks?.length ?? 0) === 0 &&
     window <= rest &&
     !accumulated &&
@@ -34,9 +38,9 @@ export function beginsAnywhere(way: SequencePolicy, rest: number): boolean {
 }
 
 /** Returns an upper bound on the slots of a layer's longest head while a prompt of `tokens` tokens is read. */
-export function slotsReading(way: SequencePolicy, tokens: number): number {
-  const policy = evicting(way),
-    { budget, block = policy?.hooks('cadence')[0]?.block } = way;
+export function prefillSlots(sequencePolicy: SequencePolicy, tokens: number): number {
+  const policy = evicting(sequencePolicy),
+    { budget, block = policy?.hooks('cadence')[0]?.block } = sequencePolicy;
   if (!policy || waits(policy) || !even(policy) || block === undefined || budget === undefined) return tokens;
   return Math.min(tokens, mostKept(policy, budget, tokens) + block);
 }
@@ -46,9 +50,9 @@ export function slotsReading(way: SequencePolicy, tokens: number): number {
  * prompt of `prompt` tokens: all of them, or, where events evict to an even budget, what is left of the budget plus the
  * tokens between two events.
  */
-export function slotsGained(way: SequencePolicy, slots: number, prompt: number, tokens: number): number {
-  const policy = evicting(way),
-    { budget, every = policy?.hooks('cadence')[0]?.every } = way;
+export function decodeSlots(sequencePolicy: SequencePolicy, slots: number, prompt: number, tokens: number): number {
+  const policy = evicting(sequencePolicy),
+    { budget, every = policy?.hooks('cadence')[0]?.every } = sequencePolicy;
   if (!policy || !even(policy) || every === undefined || budget === undefined) return tokens;
   return Math.min(tokens, Math.max(0, mostKept(policy, budget, prompt, prompt + tokens) - slots) + every);
 }
@@ -57,13 +61,13 @@ export function slotsGained(way: SequencePolicy, slots: number, prompt: number, 
  * Returns an upper bound on the bytes of a sequence with `slots[l]` slots a head in layer `l`, including storage that
  * is being replaced.
  */
-export function bytesFor(
+export function sequenceBytes(
   { queryHeads: H, kvHeads: G, headDim: d, hidden: D }: ModelConfig,
   slots: readonly number[],
   tokens: number,
-  way: SequencePolicy,
+  sequencePolicy: SequencePolicy,
 ): number {
-  const needs = remembered(way),
+  const needs = recordedSignals(sequencePolicy),
     { window, accumulated, block } = watchOf(needs),
     hidden = needs.some((signal) => signal.hidden);
   const rows =
@@ -74,18 +78,23 @@ export function bytesFor(
       .reduce((sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1), 0);
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
     cache = (n: number): number => 4 * G * n * (2 * d + 2),
-    beside = 4 * rows * grown(tokens);
-  const all = slots.reduce((sum, n) => sum + cache(grown(n)) + beside + 4 * window * (H * d + 1 + H), 0);
-  return all + cache(Math.max(...slots)) + beside + (hidden ? 8 * tokens * D : 0);
+    statistics = 4 * rows * grown(tokens);
+  const all = slots.reduce((sum, n) => sum + cache(grown(n)) + statistics + 4 * window * (H * d + 1 + H), 0);
+  return all + cache(Math.max(...slots)) + statistics + (hidden ? 8 * tokens * D : 0);
 }
 
 /** Returns an upper bound on the bytes of a prompt and its answers, during prefill or decoding. */
-export function needOf({ ids, way, answering, n }: SequenceRequest, config: ModelConfig): number {
+export function requestBytes({ ids, sequencePolicy, answering, n }: SequenceRequest, config: ModelConfig): number {
   const layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
     all = ids.length + answering.maxNewTokens,
-    read = slotsReading(way, ids.length),
-    reading = bytesFor(config, layers(read), all, way),
-    answer = bytesFor(config, layers(read + slotsGained(way, read, ids.length, answering.maxNewTokens)), all, way);
+    read = prefillSlots(sequencePolicy, ids.length),
+    reading = sequenceBytes(config, layers(read), all, sequencePolicy),
+    answer = sequenceBytes(
+      config,
+      layers(read + decodeSlots(sequencePolicy, read, ids.length, answering.maxNewTokens)),
+      all,
+      sequencePolicy,
+    );
   return Math.max(reading, answer) + (n - 1) * answer;
 }
 
@@ -106,7 +115,7 @@ export function scratchBytes(
  * Returns an upper bound on the bytes of unread events of a request: ids, text and, where tokens are scored, their most
  * likely alternatives, as objects and as JSON. For a stream at most `ahead` events are unread.
  */
-export function saidBytes({ ids, answering, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
+export function unreadEventBytes({ ids, answering, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
   const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 200 * (count + 1)),
     answers = streamed ? Math.min(n * answering.maxNewTokens, ahead + n) : n * answering.maxNewTokens,
     prompts = scorePrompt === undefined ? 0 : (streamed ? 1 : n) * ids.length;

@@ -93,7 +93,7 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
  * Returns the bytes, half the time after one to three edits: bit flips, digits, counts, cuts, pieces
  * added, removed or moved.
  */
-export function spoil(bytes: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
+export function corrupt(bytes: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
   return fc
     .tuple(bytes, fc.oneof(fc.constant([]), fc.array(edits, { minLength: 1, maxLength: 3 })))
     .map(([file, list]) => list.reduce((at, edit) => edit(at), file));

@@ -3,7 +3,7 @@ import { show, type JsonFields } from '../read/fields.ts';
 import { matches } from './expression/matcher.ts';
 import { compile, type RegexProgram } from './expression/program.ts';
 import { SplitPreTokenizer } from './library.ts';
-import type { WorkLimit } from './work.ts';
+import type { WorkLimit } from './work-limit.ts';
 
 /** Maximum length of an expression in characters; those of known models have at most 400. */
 const LONGEST = 4096;

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { object, show } from '../read/fields.ts';
 import { spaceAfter, spaceBefore } from './normalizer.ts';
-import type { WorkLimit } from './work.ts';
+import type { WorkLimit } from './work-limit.ts';
 
 /** A token that is matched in the raw text, before any other step. */
 export interface AddedToken {

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { UnrecoverableError, WaitingError, Worker } from 'bullmq';
-import { PREFIX } from './ask.ts';
+import { PREFIX } from './job-queue.ts';
 import { connect } from './redis.ts';
 import type { QueueAddress } from './redis.ts';
 

@@ -6,7 +6,7 @@ export const VERDICT = 200;
  *
  * @remarks The alpha paper, section 3.2: deltas at n = 50 shrank at n = 200.
  */
-export const standing = (n: number, part?: 'dev' | 'confirm'): 'screening' | 'verdict' =>
+export const evidenceLevel = (n: number, part?: 'dev' | 'confirm'): 'screening' | 'verdict' =>
   n < VERDICT || part === 'dev' ? 'screening' : 'verdict';
 
 /** Explains what is not a verdict. */

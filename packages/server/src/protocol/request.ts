@@ -5,8 +5,8 @@ import type { Policy, Registry } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
-import type { AnswerLimits } from '../run/choice.ts';
-import type { SequencePolicy } from '../run/way.ts';
+import type { AnswerLimits } from '../run/answer-choice.ts';
+import type { SequencePolicy } from '../run/sequence-policy.ts';
 import { POLICY } from '../options.ts';
 import { Refusal } from './refusal.ts';
 import type { CommonRequest } from './schema.ts';
@@ -24,7 +24,7 @@ export interface Defaults {
 }
 
 /** Returns a registry without the pieces that take a regular expression, since a client's could run for ever. */
-export const nameable = (registry: Registry): Registry => {
+export const clientRegistry = (registry: Registry): Registry => {
   const safe = entries(registry).filter(({ factory: { description } }) =>
     Object.values(description.options).every(({ form }) => form.want !== 'a regular expression'),
   );
@@ -42,7 +42,7 @@ const EXTENSIONS = Object.keys(POLICY) as readonly (keyof typeof POLICY)[];
  * Returns the policy of a request's sequences, with defaults applied. @throws Refusal or KvError naming the invalid
  * field
  */
-export function wayOf(
+export function sequencePolicyOf(
   request: CommonRequest,
   defaults: Defaults,
   { config: { maxPositions } }: Pick<Model, 'config'>,

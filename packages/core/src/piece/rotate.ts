@@ -27,12 +27,12 @@ fn run(index_: u32) {
   if (params.back == 1u) { output[index_] = select(b * co - a * si, a * co + b * si, c < half) / size; }
   else { output[index_] = select(b * co + a * si, a * co - b * si, c < half); }
 }`,
-  ref: (inputs, { back }, out) => turnVectors(inputs, back !== 0, out),
+  ref: (inputs, { back }, out) => rotateVectors(inputs, back !== 0, out),
 });
 
 type Turned = Parameters<typeof rotateKernel.ref>[0];
 /** Rotates vectors as `rotateKernel` does, on the host, to `out`. */
-export function turnVectors({ x, cos, sin, index }: Turned, back: boolean, out: Float32Array | Uint32Array): void {
+export function rotateVectors({ x, cos, sin, index }: Turned, back: boolean, out: Float32Array | Uint32Array): void {
   const [r = 0, n = 0, d = 0] = x.shape,
     [, N = 1, half = 0] = cos.shape,
     [rows = 1, width = 1] = index.shape;
