@@ -6,6 +6,7 @@ import type { Products } from '@kv/core';
  * each row's largest (`top`).
  */
 export const folds = { rows: 0, norm1: 1, norm2: 2, mass: 3, errors: 4, attention: 5, top: 6 } as const;
+/** Number of a fold in the WebAssembly module. */
 export type FoldKind = (typeof folds)[keyof typeof folds];
 /** Rows whose mass or errors are summed together. */
 export const TOGETHER = 32;

@@ -8,8 +8,9 @@ import { programGraph, rotaryOf } from './program-graph.ts';
 import { sessionOptions, type Onnx, type OnnxTensor } from './runtime.ts';
 import { angleTensors, expectAngles, sessionOf, type Session } from './session.ts';
 
+/** Options of `onnxEngine`. */
 export interface OnnxEngineOptions {
-  /** @defaultValue 1 */
+  /** Threads of ONNX Runtime. @defaultValue 1 */
   readonly threads?: number;
   /**
    * `f32` is exact: every product in f32. `stored` keeps 4- and 8-bit weights as they are and rounds the activations

@@ -11,6 +11,7 @@ export interface OnnxTensor {
   readonly data: unknown;
 }
 
+/** The part of an ONNX Runtime session that this package uses. */
 export interface OnnxSession {
   /** @param outputs names of the outputs to compute. @defaultValue all of them */
   run(

@@ -28,6 +28,7 @@ export interface ShapeCosts {
   destroy(): void;
 }
 
+/** The event whose cost is wanted. */
 export interface EventCostOptions {
   /** Tokens of the prompt. */
   readonly length: number;
@@ -37,16 +38,19 @@ export interface EventCostOptions {
   provided(signal: AnySignal, at: LayerContext, ops: Ops): unknown;
 }
 
+/** Cost of one event on a device, by phase. */
 export interface EventCosts {
   /** Cost of the signals that the event reads. */
   readonly score: DispatchCost;
   /** Cost from scores to kept slots. */
   readonly select: DispatchCost;
+  /** Cost of moving the kept slots together. */
   readonly compact: DispatchCost;
   /** Operations that the policy's pieces record, by name. */
   readonly calls: readonly string[];
 }
 
+/** Cost that running sums of attention add to a token. */
 export interface SumCosts {
   /** Cost of a token whose probabilities are added by the next token's attention. */
   readonly waits: DispatchCost;

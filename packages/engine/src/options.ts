@@ -57,6 +57,7 @@ export const DECODE = {
     'false without `every`',
   ),
 };
+/** Options of `decode` and of `Sequence.decode`. */
 export interface DecodeOptions extends OptionValues<typeof DECODE> {}
 
 /** Options of `generate`. */
@@ -89,6 +90,7 @@ export const GENERATE = {
   backend,
   ...DECODE,
 };
+/** Options of `generate`. */
 export interface GenerateOptions extends OptionValues<typeof GENERATE> {}
 
 /** Options of `Sequence.prefill`. */
@@ -108,6 +110,7 @@ export const PREFILL = {
   forget: flag(false, 'No policy runs after the prompt: observations that only events read are freed layer by layer.'),
   signal,
 };
+/** Options of `Sequence.prefill`. */
 export interface PrefillOptions extends OptionValues<typeof PREFILL> {}
 
 /** Options of `Sequence.append`. */
@@ -125,6 +128,7 @@ export const PREFILLING = {
     'those of a block',
   ),
 };
+/** Options of `Sequence.prefilling`. */
 export interface PrefillingOptions extends OptionValues<typeof PREFILLING> {}
 
 /** Options of a sequence. */
@@ -180,4 +184,8 @@ export interface Chunk {
   readonly token?: number;
   readonly text: string;
 }
+/**
+ * Why a generation ended: at `maxNewTokens`, before a stop text, at the model's end token, by its signal, or because
+ * the next token would pass the model's context.
+ */
 export type Finish = 'length' | 'stop' | 'eos' | 'aborted' | 'context';

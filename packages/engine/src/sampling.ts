@@ -31,6 +31,7 @@ export const SAMPLING = {
   seed: number(0, 'Seed of the draws: the same seed gives the same draws.'),
 };
 
+/** Options of a sampler. */
 export interface SamplerOptions {
   /** Divides the logits; 0 is greedy. @defaultValue 1 */
   readonly temperature?: number;

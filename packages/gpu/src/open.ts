@@ -3,11 +3,13 @@ import { createGpu } from './gpu.ts';
 import type { Gpu } from './gpu.ts';
 import type { TimingMode } from './timer.ts';
 
+/** Options of `openGpu`. */
 export interface GpuOptions {
   /** Source of adapters. @defaultValue `navigator.gpu`, in Node the npm package `webgpu` */
   readonly instance?: GPU;
+  /** Adapter that the device is opened on. @defaultValue the one that `instance` gives */
   readonly adapter?: GPUAdapter;
-  /** The caller's device, which `destroy()` leaves open. */
+  /** The caller's device, which `destroy()` leaves open. @defaultValue one that is opened on `adapter` */
   readonly device?: GPUDevice;
   /** Maximum bytes of idle buffers kept for reuse. @defaultValue 256 MiB */
   readonly idleBytes?: number;

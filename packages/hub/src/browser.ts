@@ -28,6 +28,7 @@ export interface FetchOptions {
   readonly revision?: string;
   /** Use only what is stored already. @defaultValue false */
   readonly offline?: boolean;
+  /** Called as bytes arrive. */
   readonly onProgress?: (progress: Progress) => void;
   /** Aborts the download, which then throws the signal's reason; the next call resumes it. */
   readonly signal?: AbortSignal;

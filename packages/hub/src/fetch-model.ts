@@ -25,6 +25,7 @@ export interface FetchOptions {
   readonly revision?: string;
   /** Use only what is in the cache. @defaultValue what `HF_HUB_OFFLINE` says */
   readonly offline?: boolean;
+  /** Called as bytes arrive. */
   readonly onProgress?: (progress: Progress) => void;
   /** Called if another process is downloading the same model. */
   readonly onWait?: () => void;

@@ -7,6 +7,7 @@ import { random } from './random.ts';
 
 /** An allocator that needs no scores. */
 export type AnyAllocator = Piece<any, 'same'>;
+/** Options of `allocatorLaws`. */
 export interface AllocatorOptions extends LawOptions {
   /** How far the sum may miss the total, if an allocator declares its rounding. @defaultValue 0 */
   readonly slack?: ((layers: number, heads: number) => number) | undefined;

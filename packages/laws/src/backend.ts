@@ -11,6 +11,7 @@ import { onBackend, onCpu, rowsOf } from './stage.ts';
 import { randomScores, scoreSpecs } from './transform.ts';
 import type { Layer, Scene } from './scene.ts';
 
+/** Options of `backendLaws`. */
 export interface BackendOptions extends LawOptions {
   /** The backend under test. @defaultValue the CPU itself */
   readonly backend?: Backend | undefined;

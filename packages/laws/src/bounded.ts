@@ -19,6 +19,7 @@ export interface OptionSubject {
   /** @throws KvError for options that do not go together */
   make(chosen: Readonly<Record<string, unknown>>): Piece;
 }
+/** Options of `boundedLaws`. */
 export interface BoundedOptions extends LawOptions {
   /** Allowed cost relative to that of the default options, per slot of the scene plus one. @defaultValue 16 */
   readonly times?: number | undefined;

@@ -100,6 +100,9 @@ export const weightedClaims = {
     fc.property(parts, ({ on, a, b }) => alike(on, join([2, a], [-3, b]), join([-3, b], [2, a]), options)),
 } satisfies Claims<WeightedCombination>;
 
+/** Laws of the sum of scorers. */
 export const sumLaws = lawsOf(sum);
+/** Laws of the maximum of scorers. */
 export const maxLaws = lawsOf(max);
+/** Laws of the weighted sum of scorers. */
 export const weightedLaws = lawsOf(weightedClaims);

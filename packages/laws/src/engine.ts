@@ -38,6 +38,7 @@ export interface EngineHost {
   /** Opens an empty sequence. */
   open(policy: Policy): Promise<EngineSequence>;
 }
+/** Options of `engineLaws`. */
 export interface EngineOptions extends LawOptions {
   /** Keys are rotated when kept slots move together, so their numbers change. @defaultValue false */
   readonly turns?: boolean | undefined;

@@ -18,6 +18,7 @@ export interface KernelSize {
   readonly lengths?: readonly number[] | undefined;
   readonly seed: number;
 }
+/** Options of `kernelLaws`. */
 export interface KernelOptions extends LawOptions {
   /** The backend under test. @defaultValue the CPU, whose kernels are the references */
   readonly backend?: Backend | undefined;

@@ -7,6 +7,7 @@ export type Law = () => void | Promise<void>;
 /** The laws of a kind, by name. */
 export type Suite = Readonly<Record<string, Law>>;
 
+/** Options of every suite of laws. */
 export interface LawOptions {
   /**
    * Largest difference allowed, relative to the largest magnitude of the two results (absolute below 1). @defaultValue
@@ -15,7 +16,10 @@ export interface LawOptions {
   readonly tolerance?: number | undefined;
   /** Cases per law. @defaultValue fast-check's own, 100 unless configured */
   readonly runs?: number | undefined;
-  /** Values of signals that the laws do not know, or replacements for those that they do. */
+  /**
+   * Values of signals that the laws do not know, or replacements for those that they do. @defaultValue those of the
+   * scene
+   */
   readonly signals?: ((signal: AnySignal, layer: Layer, ops: Ops) => unknown) | undefined;
 }
 export const TOLERANCE = 1e-5;

@@ -34,16 +34,19 @@ export interface Layer {
   readonly tokens: Tokens;
   readonly seed: number;
 }
+/** A random cache: its sizes, and the contents of each layer. */
 export interface Scene {
   readonly spec: SceneSpec;
   readonly layers: readonly Layer[];
 }
 
+/** Bounds of random caches. */
 export interface SceneOptions {
+  /** Most layers. @defaultValue 2 */
   readonly layers?: number;
-  /** @defaultValue true */
+  /** Whether heads may hold different numbers of slots. @defaultValue true */
   readonly ragged?: boolean;
-  /** @defaultValue 12 */
+  /** Most slots of a head. @defaultValue 12 */
   readonly slots?: number;
 }
 /** Sizes of random caches: 1 to 12 slots, 1 to 3 KV heads of 1 to 3 query heads each, aligned or ragged. */

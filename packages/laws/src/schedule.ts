@@ -6,6 +6,7 @@ import type { Claim, Claims, LawOptions } from './law.ts';
 
 /** A piece that hides or freezes by layer and position only: sinks and a lower bound. */
 export type AnySchedule = Piece<any, 'same'>;
+/** Options of `scheduleLaws`. */
 export interface ScheduleOptions extends LawOptions {
   /** First positions that must stay visible. @defaultValue 1 */
   readonly sinks?: number | undefined;

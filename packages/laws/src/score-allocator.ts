@@ -12,6 +12,7 @@ import { onCpu, rowsOf } from './stage.ts';
 
 /** An allocator that reads scores, on the device. */
 export type AnyScoreAllocator = Piece<any, 'same'>;
+/** Options of `scoreAllocatorLaws`. */
 export interface ScoreAllocatorOptions extends LawOptions {
   /** How far the budgets of a layer may miss its total. @defaultValue 0 */
   readonly slack?: number | undefined;
@@ -60,6 +61,7 @@ const layers =
 const shares = (judge: (share: Share) => void): Property => layers((layer) => layer.shares.forEach(judge));
 const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
+/** Claims about an allocator that reads scores, each a property of it alone. */
 export const scoreAllocator = {
   /** One budget per KV head. */
   shape: layers(({ shape }, { on }) => equal(shape, [on.spec.kvHeads, 1], 'shape of the budgets')),

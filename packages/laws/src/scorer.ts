@@ -9,6 +9,7 @@ import * as scoring from './scoring.ts';
 import { onCpu } from './stage.ts';
 
 type AnyScorer = Piece<'start', ScorePhase>;
+/** Options of `scorerLaws`. */
 export interface ScorerOptions extends LawOptions {
   /**
    * The score of a slot depends on its place, so equivariance is not required.

@@ -9,7 +9,9 @@ import { has, realise, selectSpecs } from './selection.ts';
 import type { SelectionRow, SelectCase, SelectSpec } from './selection.ts';
 import { onCpu, rowsOf } from './stage.ts';
 
+/** A selector, of scores, of weights or of units. */
 export type AnySelector = Piece<ScorePhase | 'units', 'kept'> | Piece<ScorePhase, 'kept'> | Piece<'weights', 'kept'>;
+/** Options of `selectorLaws`. */
 export interface SelectorOptions extends LawOptions {
   /** A larger budget keeps what a smaller one kept. @defaultValue false */
   readonly nested?: boolean | undefined;
@@ -57,6 +59,7 @@ const rowsAre =
 const shown = (set: readonly number[]): string => `[${set.join(', ')}]`;
 const count = (flags: readonly boolean[]): number => flags.filter(Boolean).length;
 
+/** Claims about a selector, each a property of it alone. */
 export const selector = {
   /** min(B, n - banned) slots are kept. */
   size: rowsAre((set, { n, budget, banned }, { size }) => {

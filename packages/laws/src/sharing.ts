@@ -60,6 +60,7 @@ function decode(
 }
 const specs: fc.Arbitrary<SceneSpec> = sceneSpecs({ ragged: false });
 
+/** Claims about selections that are shared between steps, each a property of the wrap alone. */
 export const sharing = {
   /** With a threshold above 1 every step retrieves: it keeps what the inner selector keeps. */
   retrieves: (make, options = {}) =>

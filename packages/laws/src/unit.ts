@@ -12,6 +12,7 @@ import type { ResultRows } from './stage.ts';
 import { randomScores, scoreSpecs } from './transform.ts';
 import type { ScoreSpec } from './transform.ts';
 
+/** A partition of slots into units. */
 export type AnyUnit = Piece<ScorePhase, 'units'> | Piece<'weights', 'units'>;
 
 interface Made {

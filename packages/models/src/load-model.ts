@@ -20,6 +20,7 @@ import { LOAD } from './options.ts';
 export interface LoadOptions extends OpenOptions {
   /** Engine that runs the model's programs, with caches on the host. @defaultValue the model runs on `cpuRuntime()` */
   readonly engine?: HostEngine | undefined;
+  /** Not with `engine`; see `RuntimeOptions`. @defaultValue none */
   readonly runtime?: undefined;
 }
 
@@ -27,6 +28,7 @@ export interface LoadOptions extends OpenOptions {
 export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
   /** Runtime that the model runs on. @defaultValue `cpuRuntime()` */
   readonly runtime: Runtime<M>;
+  /** Not with `runtime`; see `LoadOptions`. @defaultValue none */
   readonly engine?: undefined;
 }
 

@@ -31,6 +31,7 @@ export const LIMITS = {
   receiveMs: whole(30_000, 'milliseconds', 'In which a request must have come.'),
   requestMs: whole(600_000, 'milliseconds', 'The longest request in all.'),
 };
+/** Limits of requests and readers. */
 export interface Limits extends OptionValues<typeof LIMITS> {}
 
 /** The policy options, which are also fields of a request. */
@@ -64,4 +65,5 @@ export const SERVER = {
   },
   limits: object<Limits>('limits', 'What bounds a request and a reader.'),
 };
+/** Options of `createServer`. */
 export interface ServerOptions extends OptionValues<typeof SERVER> {}

@@ -45,11 +45,14 @@ const generators = {
 
 /** Name of a generated task. */
 export type GeneratedTask = keyof typeof generators;
+/** Names of all generated tasks. */
 export const generatedTasks = Object.keys(generators) as readonly GeneratedTask[];
 
 /** Options of `generateProblems`. */
 export interface GeneratedOptions extends Pick<Material, 'encode' | 'sentences' | 'tokens'> {
+  /** Number of problems. */
   readonly problems: number;
+  /** The same seed gives the same problems. */
   readonly seed: number | string;
 }
 

@@ -87,6 +87,7 @@ const graders = {
 
 /** Name of a grader. */
 export type GraderName = keyof typeof graders;
+/** Names of all graders. */
 export const graderNames = Object.keys(graders) as readonly GraderName[];
 
 /** Grades the answer to a problem. */

@@ -6,6 +6,7 @@ import { random } from './random.ts';
 
 /** Options of `needle`. */
 export interface NeedleOptions {
+  /** Tokenizer of the model that the prompts are for. */
   readonly encode: Encode;
   /** Sentences of the text that hides the fact, from `sentencesOf`. */
   readonly sentences: readonly string[];
@@ -13,6 +14,7 @@ export interface NeedleOptions {
   readonly tokens: number;
   /** Depth of the fact as a share of the prose: 0 = first, 1 = last. */
   readonly depth: number;
+  /** The same seed gives the same needle. */
   readonly seed: number | string;
   /** Form of the fact. @defaultValue 'code' */
   readonly form?: NeedleForm;

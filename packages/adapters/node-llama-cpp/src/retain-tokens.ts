@@ -6,6 +6,7 @@ import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer }
 import { textual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
 
+/** Options of `retainTokens`. */
 export interface RetainTokensOptions {
   /** A policy, or its text, such as `'taFast'`. */
   readonly policy: Policy | string;

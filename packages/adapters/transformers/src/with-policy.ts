@@ -13,10 +13,14 @@ import { shapeOf, type TransformersModel, type SessionShape } from './shape.ts';
 import { queryGraph, type GraphSource } from './source.ts';
 import { SequenceText, type Decodes } from './text.ts';
 
+/** Options of `withPolicy`. */
 export interface WithPolicyOptions {
   /** A policy, or its text, such as `'snapkv | caote | topK'`. */
   readonly policy: Policy | string;
-  /** Slots per layer and KV head, or a share of the prompt such as '25%'. */
+  /**
+   * Slots per layer and KV head, or a share of the prompt such as '25%'. @defaultValue none, for a policy that evicts
+   * nothing
+   */
   readonly budget?: Budget;
   /** Prefill in blocks of this many tokens, each followed by an event. @defaultValue the whole prompt */
   readonly block?: number;
@@ -26,7 +30,7 @@ export interface WithPolicyOptions {
   readonly tokenizer?: Decodes;
   /**
    * Where the model was loaded from, and its load options. Needed by policies that read queries: a graph that outputs
-   * them is made from it.
+   * them is made from it. @defaultValue none
    */
   readonly source?: GraphSource;
   /** Backend that runs the pieces. @defaultValue the CPU */
@@ -35,6 +39,7 @@ export interface WithPolicyOptions {
 
 /** The current state of a sequence. */
 export interface Stats {
+  /** The policy as a text. */
   readonly policy: string;
   /** Positions that the last event kept (all positions fed, if there was none), `[layer][kvHead]`, ascending. */
   readonly kept: readonly (readonly (readonly number[])[])[];
@@ -46,7 +51,9 @@ export interface Stats {
   readonly slots: number;
   /** Bytes of its keys and values. */
   readonly bytes: number;
+  /** Number of events so far. */
   readonly events: number;
+  /** Notes on budgets that could not be met as asked for. */
   readonly notes: readonly string[];
 }
 /** A model that generates as before, with a cache that a policy keeps within its budget. */

@@ -9,7 +9,9 @@ import { RenderWork } from '../template/render-limit.ts';
 
 /** One turn. Templates may read more fields than these (`tool_calls`, `name`). */
 export interface ChatMessage {
+  /** Role, such as `'user'`; which ones exist depends on the template. */
   readonly role: string;
+  /** The text of the turn. */
   readonly content: string;
   readonly [field: string]: unknown;
 }
@@ -18,15 +20,20 @@ export interface ChatMessage {
 export interface ChatOptions {
   /** Whether to end the text with the beginning of the assistant's answer. @defaultValue true */
   readonly addGenerationPrompt?: boolean;
-  /** Text of the special tokens, `''` if there is none. A template read from a checkpoint fills in its own. */
+  /**
+   * Text of the special token that begins a text. A template read from a checkpoint fills in its own. @defaultValue
+   * `''`
+   */
   readonly bosToken?: string;
+  /** Text of the special token that ends a text; likewise. @defaultValue `''` */
   readonly eosToken?: string;
-  /** Function signatures as JSON. */
+  /** Function signatures as JSON. @defaultValue none */
   readonly tools?: readonly unknown[];
 }
 
 /** A rendered conversation, with the ranges of its text that come from the conversation. */
 export interface RenderedChat {
+  /** The conversation in the model's format. */
   readonly text: string;
   /** `[from, to)` ranges of the text that come from the conversation, in UTF-16 units, in order. */
   readonly untrusted: readonly (readonly [number, number])[];

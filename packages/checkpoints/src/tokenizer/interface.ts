@@ -3,7 +3,9 @@
  * the text.
  */
 export interface TokenEncoding {
+  /** Token ids. */
   readonly ids: readonly number[];
+  /** `[start, end)` of each id's text. */
   readonly offsets: readonly (readonly [number, number])[];
 }
 
@@ -21,6 +23,7 @@ export interface EncodeOptions {
    * Untrusted ranges `[from, to)` of the text, in UTF-16 units and in order; what they contain stays text. No added
    * token, special or not, is matched on a character of them, except white-space tokens. Harmless text encodes to the
    * same ids with and without this.
+   * @defaultValue none
    */
   readonly untrusted?: readonly (readonly [number, number])[];
 }

@@ -15,6 +15,7 @@ import type { Piece, ScorePhase } from '../piece/piece.ts';
 import { union } from '../event/run.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
+/** A scorer, of scores or of weights. */
 export type AnyScorer = Piece<'start', ScorePhase>;
 /** Weights if every part gives weights, scores otherwise. */
 type Joined<P extends readonly AnyScorer[], N extends string> = Piece<

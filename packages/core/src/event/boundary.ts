@@ -22,7 +22,10 @@ export const shownValue = (x: unknown): string =>
     ? 'a promise: pieces are synchronous'
     : showValue(x);
 
-/** Runs a function of a piece. Anything it throws becomes one error that names the piece. */
+/**
+ * Runs a function of a piece. Anything it throws becomes one error that names the piece.
+ * @throws KvError that names the piece, for whatever `run` throws
+ */
 export function runGuarded<T>(name: string, layer: number | undefined, run: () => T): T {
   try {
     return run();
@@ -80,7 +83,11 @@ export function expectTensor({ name, layer, ops }: ValueOrigin, what: string, x:
     throw refuse(`one with lengths ${isTensor(lengths) ? said(lengths) : showValue(lengths)}`);
   runGuarded(name, layer, () => ops.own(x));
 }
-/** @throws KvError unless `x` is an object; a promise is refused. */
+/**
+ * Checks a value that a piece returned.
+ * @param what what was expected, for the error
+ * @throws KvError unless `x` is an object; a promise is refused
+ */
 export function expectObject(
   { name, layer }: Pick<ValueOrigin, 'name'> & { readonly layer?: number },
   what: string,

@@ -92,7 +92,10 @@ export function decisionsOf(
   return { kept, budgets, notes: [...new Set(raised)] };
 }
 
-/** @throws KvError for the first promise that the numbers read do not keep. */
+/**
+ * Checks the promises of pieces about their numbers.
+ * @throws KvError for the first promise that the numbers read do not keep
+ */
 export function expectPromises(checks: readonly Check[], read: Read): void {
   for (const [i, check] of checks.entries()) {
     const { piece, layer, want, what = 'scores', columns = 1 } = check,

@@ -57,7 +57,10 @@ export function compile(policy: Piece | Policy): CompiledPolicy {
   return made;
 }
 
-/** @throws KvError unless `policy` is a piece */
+/**
+ * Checks that a value is a policy.
+ * @throws KvError unless `policy` is a piece of this protocol
+ */
 export function expectPiece(policy: unknown): asserts policy is Piece {
   if (!isPiece(policy))
     throw new KvError(

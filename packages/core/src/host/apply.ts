@@ -34,10 +34,13 @@ export interface Inputs {
   /** Numbers, or a value that the piece reads on the host. */
   readonly [signal: string]: object | number | undefined;
 }
+/** What a piece made of the arrays that `applyOn` was given. */
 export interface ApplyResult {
+  /** Scores `[rows, slots]` after the piece; absent if the piece leaves none. */
   readonly scores?: DenseArray;
   /** Ascending slots per row. */
   readonly kept?: readonly (readonly number[])[];
+  /** Slots to keep, per row of the selection. */
   readonly budgets: readonly number[];
   /** Notes on budgets that could not be met as asked for, such as `pyramidal` in a single layer. */
   readonly notes: readonly string[];

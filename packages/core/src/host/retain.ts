@@ -38,11 +38,13 @@ export interface CacheLayer {
 }
 /** A cache, and facts about its sequence. */
 export interface Cache {
+  /** The layers, first to last. */
   readonly layers: readonly CacheLayer[];
+  /** Query heads of every layer. */
   readonly queryHeads: number;
   /** Tokens seen so far, evicted ones included. @defaultValue the largest position + 1 */
   readonly length?: number;
-  /** @defaultValue `length - step` */
+  /** Tokens of the prompt, evicted ones included. @defaultValue `length - step` */
   readonly promptLength?: number;
   /** Tokens generated so far. @defaultValue 0 */
   readonly step?: number;
@@ -54,6 +56,7 @@ export interface Cache {
 /** State of pieces, by id and layer. */
 export type RetainState = ReadonlyMap<string, HostArray>;
 
+/** Options of `retainOn`. */
 export interface RetainOptions {
   /** Slots per layer and KV head on average, or a share of the tokens seen; or an allowance from `allowanceOf`. */
   readonly budget: Budget | Allowance;
@@ -63,12 +66,15 @@ export interface RetainOptions {
    */
   readonly heads?: 'own' | 'alike';
 }
+/** What an event kept of a cache that the caller holds. */
 export interface RetainResult {
+  /** The policy as a text. */
   readonly label: string;
   /** Ascending slots, `[layer][kvHead]`. */
   readonly slots: readonly (readonly Uint32Array[])[];
   /** Their original positions. */
   readonly positions: readonly (readonly Uint32Array[])[];
+  /** Slots allotted, `[layer][kvHead]`. */
   readonly budgets: readonly (readonly number[])[];
   /** Notes on fallbacks and rounding. */
   readonly notes: readonly string[];

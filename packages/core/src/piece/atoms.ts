@@ -7,13 +7,19 @@ import type { Tensor } from '../tensor/tensor.ts';
 
 /** Where a step runs. All of it is known on the host. */
 export interface LayerContext {
+  /** Index of this layer, from 0. */
   readonly layer: number;
+  /** Number of layers. */
   readonly layers: number;
+  /** Query heads H of a layer. */
   readonly queryHeads: number;
+  /** KV heads G of a layer; H is a multiple of G. */
   readonly kvHeads: number;
+  /** Channels of a head. */
   readonly headDim: number;
   /** Tokens generated so far; 0 during prefill. */
   readonly step: number;
+  /** Tokens of the prompt, evicted ones included. */
   readonly promptLength: number;
   /** Tokens seen so far, evicted ones included: positions are 0 .. length - 1. */
   readonly length: number;
@@ -31,6 +37,7 @@ export interface LayerContext {
 export interface Units {
   /** Unit of every slot, u32 `[1 | G, n]`, non-decreasing in each row. */
   readonly of: Tensor;
+  /** Unit numbers are 0 .. count - 1. */
   readonly count: number;
   /** Unit of every position, on the host; present if the units were cut by position. */
   readonly byPosition?: Uint32Array;
@@ -51,6 +58,7 @@ export interface DraftSelection {
   readonly budgets: Tensor;
   /** f32 `[selectRows, 1]`: 0 = this row needs no selection now. */
   readonly active?: Tensor;
+  /** The partition of slots, once a unit has cut it. */
   readonly units?: Units;
   /** f32 `[rows, units.count]`. */
   readonly unitScores?: Tensor;
@@ -66,6 +74,7 @@ export interface DraftSelection {
   readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
   /** Budgets as allotted, before a share was raised to hold all forced slots. */
   readonly allotted?: Tensor;
+  /** Label of the selector that chose `kept`. */
   readonly selectedBy?: string;
 }
 
@@ -87,10 +96,15 @@ export interface Check {
 
 /** One layer in an event. */
 export interface StepInput {
+  /** Where the step runs. */
   readonly at: LayerContext;
+  /** Operations of the backend that holds the tensors. */
   readonly ops: Ops;
+  /** Returns the value of a signal that the step declared in `needs`. */
   read<V>(signal: Signal<string, V>): V;
+  /** What the steps before it have decided for this layer. */
   readonly draft: DraftSelection;
+  /** Results of earlier layers, for steps whose input is the same in several. */
   readonly stepCache?: Recall | undefined;
   /** Object whose getters report signals that a piece reads undeclared. */
   readonly undeclared?: object;
@@ -119,22 +133,30 @@ export interface BudgetPlan {
 
 /** Number of first and of last positions that are forced. */
 export interface ForcedEnds {
+  /** First positions. @defaultValue 0 */
   readonly first?: number;
+  /** Last positions. @defaultValue 0 */
   readonly last?: number;
 }
 
 /** Lets slots that are forced beyond a budget stay, if the budget is a share. */
 export interface ForcedAboveShare {
+  /** The budget that was asked for. */
   readonly share: BudgetShare;
   /** The most that may be forced in a head; beyond that the event fails. */
   readonly forced: number;
 }
 
+/** How far a step reads: one head, all heads of a layer, or all layers. */
 export type Reach = 'head' | 'layer' | 'model';
+/** What a step does in an event. */
 export type StepKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector';
 interface AtomBase {
+  /** The piece's name, for errors. */
   readonly name: string;
+  /** Its name with the options that differ from their defaults. */
   readonly label: string;
+  /** Signals that it reads. */
   readonly needs: readonly AnySignal[];
 }
 
@@ -144,6 +166,7 @@ interface AtomBase {
 export interface Step extends AtomBase {
   readonly at: 'event';
   readonly kind: StepKind;
+  /** How far it reads. A step of reach `model` runs once, with the cells of all layers. */
   readonly reach: Reach;
   /** Cannot run block-wise: needs the whole prompt. */
   readonly needsFullPrompt: boolean;
@@ -158,6 +181,7 @@ export interface Step extends AtomBase {
   readonly open?: boolean;
   /** The pieces that force slots, itself or those inside it, with their options. @defaultValue its name */
   readonly forcers?: readonly string[];
+  /** Returns the drafts of the layers that it is given, in the same order. */
   run(cells: readonly StepInput[]): readonly DraftSelection[];
   /** It promises scores of at least 0. */
   readonly weights?: boolean;
@@ -177,6 +201,7 @@ export interface Step extends AtomBase {
 export interface StepHook extends AtomBase {
   readonly at: 'step';
   readonly reach: Reach;
+  /** Returns the new state of each layer, by signal id. */
   run(cells: readonly StepInput[]): readonly ReadonlyMap<string, Tensor>[];
 }
 /**
@@ -184,9 +209,13 @@ export interface StepHook extends AtomBase {
  * query at position t.
  */
 export interface ViewBounds {
+  /** 1 = visible, f32 `[H | G | 1, n]`. */
   readonly mask?: Tensor;
+  /** First positions that stay visible, with `lower`. */
   readonly sinks?: number;
+  /** Returns the lowest position that a query at position t sees. */
   lower?(t: number): number;
+  /** New values of piece state, by signal id. */
   readonly state?: ReadonlyMap<string, Tensor>;
   /** What the mask was chosen from, for evaluation: scores, forced slots, and which rows made a choice. */
   readonly chosen?: {
@@ -200,7 +229,9 @@ export interface ViewBounds {
 /** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
 export interface ViewHook extends AtomBase {
   readonly at: 'view';
+  /** The phase in which it hides slots. */
   readonly during: 'prefill' | 'decode' | 'both';
+  /** Returns what the current query may see in this layer. */
   run(cell: StepInput): ViewBounds;
 }
 /**
@@ -209,7 +240,9 @@ export interface ViewHook extends AtomBase {
  */
 export interface FreezeHook extends AtomBase {
   readonly at: 'freeze';
+  /** Frozen tokens take the previous layer's keys and values. @defaultValue false */
   readonly copies?: boolean;
+  /** Returns the range of positions to freeze in a layer. */
   run(at: LayerContext): { readonly sinks: number; readonly below: number };
 }
 /**
@@ -247,7 +280,9 @@ export interface WrapSelectHook extends AtomBase {
     readonly state?: ReadonlyMap<string, Tensor>;
   };
 }
+/** A part of a policy that acts outside the steps of an event. */
 export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook;
+/** One step or hook: `compose` joins pieces by joining their lists of atoms. */
 export type Atom = Step | Hook;
 
 const SINGLE: ReadonlySet<Atom['at']> = new Set(['freeze', 'compact', 'cadence', 'wrapSelect']);

@@ -14,17 +14,23 @@ export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selecto
 
 /** A piece as data, from which labels, texts, forms, tables and lists are made. */
 export interface Description<O extends Options = Options> {
+  /** Version of core's protocol that the piece was made for. */
   readonly protocol: typeof PROTOCOL;
+  /** Name in policy texts. */
   readonly name: string;
+  /** Kind of the piece; `'method'` for a named composition, another word for a part such as a detector. */
   readonly kind: PieceKind | (string & {});
   /** The paper and its equation, or another origin. */
   readonly source: string;
   /** What it does, in one sentence. */
   readonly says: string;
+  /** Declared options, by name. */
   readonly options: O;
+  /** Arguments before the options. */
   readonly takes: PieceArguments;
   /** Phases it accepts, and the phase it leaves; absent for methods and parts. */
   readonly from?: readonly Phase[];
+  /** Phase that it leaves; `'same'` if it leaves the phase it found. */
   readonly to?: Phase | 'same';
   /** Keys of the signals that it reads with its default options. */
   readonly signals: readonly string[];
@@ -38,6 +44,7 @@ export type Factory<O extends Options, P, I extends readonly unknown[] = []> = C
   /** Its options, for a method that passes them on. */
   readonly options: O;
 };
+/** A factory of any piece, method or part. */
 export type AnyFactory = ((...args: any[]) => unknown) & { readonly description: Description };
 
 /**
@@ -51,9 +58,11 @@ export function isFactory(x: unknown): x is AnyFactory {
 
 /** Fields of a declaration apart from its name. */
 export interface DeclarationFields<O extends Options> {
-  /** @defaultValue '', for what is not published */
+  /** The paper and its equation, or another origin. @defaultValue '', for what is not published */
   readonly source?: string;
+  /** What it does, in one sentence. @defaultValue '' */
   readonly says?: string;
+  /** Options by name, made with `number`, `count`, `flag` and the like. @defaultValue none */
   readonly options?: O;
   /** Checks options against each other: returns a sentence about what is wrong, or nothing. */
   readonly check?: (options: ResolvedOptions<O>) => string | false | undefined;
@@ -150,7 +159,9 @@ export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
 
 /** A part that pieces take as an option, such as a detector of anchors. */
 export interface OptionPart<K extends string, F> extends LabelledPart<K> {
+  /** What the part does, such as finding anchors. */
   readonly run: F;
+  /** Signal that the part reads in addition to the piece's own. */
   readonly signal?: AnySignal | undefined;
 }
 /** Declares a kind of parts: `detector = partOf<'detector', Find>('detector')`. */

@@ -30,7 +30,9 @@ export type OptionForm =
 
 /** One option as data. */
 export interface Option<T> {
+  /** Allowed values. */
   readonly form: OptionForm;
+  /** The value if it is left out. */
   readonly default: T;
   /** What it means, in one sentence. */
   readonly says: string;
@@ -41,6 +43,7 @@ export interface Option<T> {
   /** It must be given. */
   readonly required?: boolean;
 }
+/** The options of a piece or function, by name. */
 export type Options = Readonly<Record<string, Option<any>>>;
 type ValueOf<O> = O extends Option<infer T> ? T : never;
 /** Every option with its value. */
@@ -118,6 +121,7 @@ export const orWord = <const W extends string>({ form, ...rest }: Option<number>
   ...rest,
   form: { ...form, want: `${form.want}, or '${word}'`, words: [word] } as OptionForm,
 });
+/** Returns an option that is true or false. */
 export const flag = (fallback: boolean, says: string): Option<boolean> => ({
   default: fallback,
   says,
@@ -134,6 +138,7 @@ export const text = (
   says: string,
   read?: (x: unknown) => string | undefined,
 ): Option<string> => ({ default: fallback, says, form: { sort: 'text', want, ...(read && { read }) } });
+/** Returns an option that is one of the given words. */
 export const oneOf = <const W extends string>(words: readonly W[], fallback: NoInfer<W>, says: string): Option<W> => ({
   default: fallback,
   says,
@@ -187,7 +192,9 @@ export const sameAs = <T>(name: string, option: Option<T>): Option<T> => ({ ...o
 
 /** The result of a factory, as options and texts see it. */
 export interface LabelledPart<K extends string = string> {
+  /** Kind of the part, such as `'detector'`. */
   readonly kind: K;
+  /** Its name with the options that differ from their defaults, as policy texts have it. */
   readonly label: string;
 }
 export const isMade = (x: unknown): x is LabelledPart =>
@@ -298,7 +305,11 @@ function read<O extends Options>(
   }
   return out as ResolvedOptions<O>;
 }
-/** @throws KvError unless `chosen` is an object whose keys are all in `known`. */
+/**
+ * Checks the names of options.
+ * @param at the function or piece that was called, for the error
+ * @throws KvError unless `chosen` is an object whose keys are all in `known`
+ */
 export function expectOptions<O extends object>(
   at: string,
   known: Readonly<Record<keyof NoInfer<O>, unknown>>,

@@ -6,6 +6,7 @@ export const PROTOCOL = 1;
 
 /** What a draft holds so far. Weights are scores of at least 0. */
 export type Phase = 'start' | 'scores' | 'weights' | 'units' | 'kept';
+/** The phases in which a draft has a score for each slot. */
 export type ScorePhase = 'scores' | 'weights';
 export const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 
@@ -13,8 +14,11 @@ export const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 
  * A partial map on the draft: defined on the phases `from`, leaving phase `to`. Recognised by `protocol`, not by class.
  */
 export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase | 'same', N extends string = string> {
+  /** Version of core's protocol. */
   readonly protocol: typeof PROTOCOL;
+  /** Phases on which it is defined. */
   readonly from: readonly F[];
+  /** Phase that it leaves; `'same'` if it leaves the phase it found. */
   readonly to: T;
   /** Names of the parts without options: `snapkv ∘ caote`. */
   readonly name: N;
@@ -22,14 +26,19 @@ export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase
   readonly label: string;
   /** A method's name with options, if the piece is that method alone. */
   readonly methodName?: string;
+  /** Its steps and hooks, in order. */
   readonly atoms: readonly Atom[];
 }
+/** A piece of any kind. */
 export type AnyPiece = Piece<any, any, any>;
 
+/** A piece that changes nothing: the identity of `compose`. */
 export type IdentityPiece = Piece<Phase, 'same', ''>;
+/** A piece that gives every slot a score; higher stays. */
 export type Scorer<N extends string = string> = Piece<'start', 'scores', N>;
 /** A scorer of weights: scores of at least 0. */
 export type WeightScorer<N extends string = string> = Piece<'start', 'weights', N>;
+/** A piece that turns scores into other scores. */
 export type Transform<N extends string = string> = Piece<ScorePhase, 'scores', N>;
 /** A transform that maps weights to weights and scores to scores. */
 export type ScoreTransform<N extends string = string> = Piece<ScorePhase, 'same', N>;
@@ -37,14 +46,19 @@ export type ScoreTransform<N extends string = string> = Piece<ScorePhase, 'same'
 export type Normaliser<N extends string = string> = Piece<ScorePhase, 'weights', N>;
 /** A transform that needs weights and leaves weights. */
 export type WeightTransform<N extends string = string> = Piece<'weights', 'weights', N>;
+/** A piece that cuts the slots into units, which are kept or dropped whole. */
 export type Unit<N extends string = string> = Piece<ScorePhase, 'units', N>;
+/** A piece that changes the scores of units. */
 export type UnitTransform<N extends string = string> = Piece<'units', 'units', N>;
+/** A piece that shares the budget out over layers and KV heads. */
 export type Allocator<N extends string = string> = Piece<'start' | ScorePhase | 'units', 'same', N>;
 /** An allocator that reads scores. */
 export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units', 'same', N>;
+/** A piece that chooses the slots to keep. */
 export type Selector<N extends string = string> = Piece<ScorePhase | 'units', 'kept', N>;
 /** A hook, which acts outside the event: hides, freezes, schedules, accumulates. */
 export type HookPiece<N extends string = string> = Piece<Phase, 'same', N>;
+/** A hook that hides slots from a query and evicts nothing. */
 export type ViewPiece<N extends string = string> = HookPiece<N>;
 /** What an engine runs: a piece that ends in kept slots, or that only hides, freezes or schedules. */
 export type Policy = Piece<'start', 'kept'> | Piece<Phase, 'same'>;
@@ -121,6 +135,7 @@ export type ComposedPiece<
     ? ComposedPiece<R, Join<Acc, H>>
     : Acc;
 
+/** Whether a value is a piece of this protocol. */
 export const isPiece = (value: unknown): value is Piece =>
   typeof value === 'object' &&
   value !== null &&

@@ -1,6 +1,7 @@
 import type { Ops } from '../tensor/maths.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
+/** Arguments of a signal, such as the window of `attentionWindow`. */
 export type Args = Readonly<Record<string, number | string>>;
 /**
  * `free`: already in the cache. `window`: a pass over the last queries. `pass`: a statistic over every query, or
@@ -12,9 +13,13 @@ export type SignalCost = 'free' | 'window' | 'pass' | 'artifact';
  * A value that an engine offers and a piece reads. Compared by `id` and `args`; a piece reads it under the name `as`.
  */
 export interface Signal<As extends string = string, Value = Tensor> {
+  /** Identity together with `args`, such as `'attention.window'`. */
   readonly id: string;
+  /** Name under which a piece reads it. */
   readonly as: As;
+  /** What distinguishes signals of one id. @defaultValue none */
   readonly args?: Args;
+  /** What it costs the engine. */
   readonly cost: SignalCost;
   /** A provider published with the signal, for values that no engine computes itself (KVzip's reconstruction pass). */
   readonly provide?: SignalProvider<Value>;
@@ -23,18 +28,23 @@ export interface Signal<As extends string = string, Value = Tensor> {
   /** Present in the type only: the value that a piece is given. */
   readonly value?: Value;
 }
+/** A signal of any name and value. */
 export type AnySignal = Signal<string, any>;
 
 /** Tokens `first` to `end` of a sequence, whose queries from `from` on are processed together. */
 export interface QueryRange {
+  /** First token of the range. */
   readonly first: number;
+  /** First token whose query is processed. */
   readonly from: number;
+  /** End of the range, exclusive. */
   readonly end: number;
   /** Whether a query's strongest weights may be on any token before it; else only on tokens before `first`. */
   readonly inside: boolean;
 }
 /** The attention of one stretch, reduced where it was computed: its size does not grow with the sequence. */
 export interface FoldedQueryRange {
+  /** Operations of the backend that holds the tensors. */
   readonly ops: Ops;
   /**
    * Mean over heads of the weights that the queries of the stretch give its tokens, `[1, end - first, end - first]`, 0
@@ -56,7 +66,9 @@ export interface ProviderEngine {
   readonly ids: readonly number[];
   /** Number of them in the prompt; the others were generated. */
   readonly promptLength: number;
+  /** Returns the ids of a text, without special tokens. */
   encode(text: string): readonly number[];
+  /** Returns the text of ids. */
   decode(ids: readonly number[]): string;
   /**
    * Feeds `ids` after the present cache without keeping them, and returns for `layer` the largest attention weight that
@@ -91,12 +103,16 @@ export interface ProviderEngine {
    */
   hiddenNumbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Promise<Float32Array>;
 }
+/** Computes a signal's value for one layer, from what the engine offers. */
 export type SignalProvider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
 
 /** Token ids, text and exact offsets (UTF-16) of the whole sequence, evicted tokens included; index = position. */
 export interface Tokens {
+  /** Token ids. */
   readonly ids: readonly number[];
+  /** The text that they decode to. */
   readonly text: string;
+  /** `[start, end)` of each token in `text`. */
   readonly offsets: readonly (readonly [start: number, end: number])[];
 }
 
@@ -168,7 +184,9 @@ export const outputLengths: Signal<'outputNorms'> = { ...outputNorms, args: { no
  * by cos and sin `[positions, rotary / 2]`.
  */
 export interface Rope {
+  /** Channels of a head that are rotated, an even number. */
   readonly rotary: number;
+  /** Returns cos and sin of every position, `[positions, rotary / 2]`. */
   angles(positions: Uint32Array): { readonly cos: Float32Array; readonly sin: Float32Array };
 }
 /** The model's rotary position embedding, on the host; cos and sin carry any attention factor of its scaling. */
@@ -176,8 +194,11 @@ export const rope: Signal<'rope', Rope> = { id: 'rope', as: 'rope', cost: 'free'
 
 /** The model's input embeddings: a text's ids without special tokens, and the rows of ids, `[ids, width]`. */
 export interface Embeddings {
+  /** Channels of a row. */
   readonly width: number;
+  /** Returns the ids of a text, without special tokens. */
   encode(text: string): readonly number[];
+  /** Returns the rows of ids, `[ids, width]`, row-major. */
   rows(ids: readonly number[]): Float32Array;
 }
 /** Input embeddings of any token, on the host. */

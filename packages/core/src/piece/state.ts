@@ -31,4 +31,5 @@ export const state = <N extends string>(name: N, spec: StateSpec): State<N> => (
   state: spec,
 });
 
+/** Whether a signal is a piece's own state. */
 export const isState = (s: Signal<string, any>): s is State => 'state' in s;

@@ -3,15 +3,22 @@ import type { DType, HostArray, Tensor } from './tensor.ts';
 
 /** A number or a tensor; numbers broadcast. */
 export type Operand = Tensor | number;
+/** An axis of a tensor: 0, 1 or 2. */
 export type Axis = 'rows' | 'slots' | 'channels';
+/** How `reduce` turns an axis into one number. */
 export type Reduction = 'sum' | 'mean' | 'max' | 'min' | 'std';
+/** Functions of one number. */
 export type Unary = 'exp' | 'log' | 'log1p' | 'sqrt' | 'abs' | 'floor';
+/** Functions of two numbers; comparisons give 1 or 0. */
 export type Binary = 'add' | 'sub' | 'mul' | 'div' | 'max' | 'min' | 'less' | 'atLeast' | 'equal';
 
 /** Options of `pool`: all slots but the last `except` valid ones of each row take part; those keep their raw value. */
 export interface PoolOptions {
+  /** Width of the pooling window, an odd number of slots. */
   readonly kernel: number;
+  /** What a window becomes. */
   readonly kind: 'mean' | 'max';
+  /** Last valid slots of each row that keep their raw value. @defaultValue 0 */
   readonly except?: number;
 }
 

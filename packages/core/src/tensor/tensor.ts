@@ -1,3 +1,4 @@
+/** Type of a tensor's numbers. */
 export type DType = 'f32' | 'u32';
 
 /**
@@ -7,7 +8,9 @@ export type DType = 'f32' | 'u32';
  * row r is valid in its first `lengths[r]` slots, and every reduction over slots counts only valid ones.
  */
 export interface Tensor {
+  /** Sizes of the axes: rows, slots, channels. */
   readonly shape: readonly number[];
+  /** Type of its numbers. */
   readonly dtype: DType;
   /** u32 `[rows]`; absent where every slot of every row is valid. */
   readonly lengths?: Tensor | undefined;
@@ -15,20 +18,26 @@ export interface Tensor {
 
 /** Numbers on the host in the shape of an ndarray; `stride` defaults to row-major, `offset` to 0. */
 export interface HostArray {
+  /** The numbers; not copied. */
   readonly data: ArrayLike<number>;
+  /** Sizes of the axes. */
   readonly shape: readonly number[];
+  /** Elements between neighbours of each axis. @defaultValue row-major */
   readonly stride?: readonly number[];
+  /** Index of the first element. @defaultValue 0 */
   readonly offset?: number;
 }
 
 /** Row-major numbers on the host, as a backend returns them. */
 export interface DenseArray extends HostArray {
+  /** The numbers, row-major without gaps. */
   readonly data: Float32Array | Uint32Array;
 }
 
 /** `max` of nothing: the lowest finite f32. */
 export const LOWEST: number = -Math.fround(3.4028234663852886e38);
 
+/** Returns the number of elements of a shape. */
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 /**
@@ -42,6 +51,7 @@ export const takesLengths = (
   slots: number,
 ): boolean => !dense && (r === rows || (r % rows === 0 && n === slots));
 
+/** Returns the row-major strides of a shape, in elements. */
 export function rowMajor(shape: readonly number[]): number[] {
   const stride = new Array<number>(shape.length).fill(1);
   for (let i = shape.length - 2; i >= 0; i--) stride[i] = stride[i + 1] * shape[i + 1];

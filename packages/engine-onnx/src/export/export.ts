@@ -8,6 +8,7 @@ import { decoderGraph } from './decoder-graph.ts';
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
 export type ExportForm = 'f32' | 'q4';
 
+/** Options of the export to ONNX. */
 export interface ExportOptions {
   /** Forms to write, as `onnx/model.onnx` and `onnx/model_q4.onnx`, the hub's names. @defaultValue f32 only */
   readonly forms?: readonly ExportForm[];

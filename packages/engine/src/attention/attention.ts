@@ -52,9 +52,11 @@ interface Common {
   readonly engine?: RowEngine | undefined;
 }
 
+/** Input of `attend`. */
 export interface AttendOptions extends Common {
   /** `[H, m, d]` f32, rotated by their position. */
   readonly q: Float32Array;
+  /** Collects statistics of the weights. @defaultValue none */
   readonly stats?: AttentionStats;
 }
 

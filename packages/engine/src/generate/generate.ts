@@ -14,14 +14,18 @@ import { DECODE, GENERATE } from '../options.ts';
 import type { Chunk, DecodeOptions, Finish, GenerateOptions } from '../options.ts';
 import { StopText } from './stop-text.ts';
 
+/** What `generate` returns. */
 export interface GenerateResult {
   /**
    * The generated text. Prompt text and this text, joined, are the decoding of all ids: a word that starts with a space
    * keeps it, and a character that the prompt's ids leave incomplete comes first.
    */
   readonly text: string;
+  /** Generated ids. */
   readonly tokens: readonly number[];
+  /** What was kept, bytes, counts, times, and how the generation ended. */
   readonly report: Report;
+  /** Logits `[vocab]` of the last positions, if the option `logits` asked for them. */
   readonly logits?: readonly Float32Array[];
 }
 /** A generation in progress: await it for the result, or iterate over it for the tokens as they come. */

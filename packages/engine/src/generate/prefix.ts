@@ -4,6 +4,7 @@ import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
 
+/** Options of `createPrefixStore`. */
 export interface PrefixOptions extends OptionValues<typeof PREFIX_STORE> {}
 
 /** A store of prompt caches, reused by prompts that start with the same ids. */

@@ -11,17 +11,22 @@ import type { SlotRows } from './slot-rows.ts';
 import { visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 
+/** Options of `pass`. */
 export interface PassOptions {
+  /** Whether the tokens are of the prompt or generated. */
   readonly phase: 'prefill' | 'decode';
+  /** The active policy, whose views and freezing apply. */
   readonly course: ActivePolicy;
   /** Number of last rows to compute logits for. */
   readonly rows: number;
   /**
    * Whether an event follows immediately, so that its statistics of the last queries are computed while they attend.
+   * @defaultValue false
    */
   readonly eventFollows?: boolean;
+  /** Aborts the pass within a layer, which makes the memory unusable. */
   readonly signal?: AbortSignal | undefined;
-  /** Membership in a batch of memories of one group that are fed at the same time. */
+  /** Membership in a batch of memories of one group that are fed at the same time. @defaultValue none */
   readonly place?: BatchMembership | undefined;
   /** Called for all layers in turn, at most `layersTogether` at once. A layer-wise event evicts here. */
   afterLayers?(layers: readonly number[]): Promise<void>;

@@ -9,6 +9,7 @@ import { hostDecoder } from './decoder.ts';
 import type { HostDecoder, HostEngine } from './decoder.ts';
 import { HostMemory } from './host-memory.ts';
 
+/** Options of `hostRuntime`. */
 export interface HostOptions {
   /** The engine that runs programs. */
   readonly engine: HostEngine;

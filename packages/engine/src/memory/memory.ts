@@ -20,22 +20,30 @@ export interface AttentionCounters {
 
 /** Options of feeding a block of tokens. */
 export interface FeedOptions {
+  /** Whether the tokens are of the prompt or generated. */
   readonly phase: 'prefill' | 'decode';
+  /** The active policy. */
   readonly course: ActivePolicy;
   /** Number of last rows to compute logits for. */
   readonly rows: number;
-  /** Evicts layer by layer: every layer is back at its budget before the next one starts. */
+  /**
+   * Evicts layer by layer: every layer is back at its budget before the next one starts.
+   * @defaultValue nothing is evicted
+   */
   readonly evict?: {
     readonly plan: BudgetPlan;
     readonly times: EventTimes;
     /** Drops a layer's observations after its event. */
     readonly forget?: boolean;
   };
-  /** Whether an event follows immediately, so that what it reads need not outlast the next token. */
+  /**
+   * Whether an event follows immediately, so that what it reads need not outlast the next token.
+   * @defaultValue false
+   */
   readonly eventFollows?: boolean;
   /** Aborts the block within a layer, which makes the memory unusable. */
   readonly signal?: AbortSignal | undefined;
-  /** Membership in a batch of memories of one group that are fed at the same time. */
+  /** Membership in a batch of memories of one group that are fed at the same time. @defaultValue none */
   readonly place?: BatchMembership | undefined;
 }
 

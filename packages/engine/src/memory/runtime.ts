@@ -18,6 +18,7 @@ export interface ModelSource extends ModelParts {
   readonly stored?: CheckpointSize;
 }
 
+/** Options of the memory of one sequence. */
 export interface MemoryOptions {
   /** Rotary positions to use. @defaultValue the model's `maxPositions` */
   readonly window?: number | undefined;

@@ -14,6 +14,7 @@ import { checkCounts, checkNumbers } from './checks.ts';
 import { readSaved, type SavedArrays } from './file.ts';
 import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 
+/** Options of `loadCache`. */
 export interface LoadCacheOptions extends OptionValues<typeof LOAD_CACHE> {}
 
 /**
@@ -60,7 +61,10 @@ export async function loadCache(
 const savedBudget = ({ budget, share }: SavedManifest): EventBudget | undefined =>
   budget === null
     ? undefined
-    : { slots: budget, ...(share && { share: share.of, requested: share.asked, ...(share.follows && { follows: true }) }) };
+    : {
+        slots: budget,
+        ...(share && { share: share.of, requested: share.asked, ...(share.follows && { follows: true }) }),
+      };
 
 /** Returns what the last event allowed and kept; undefined if a layer has seen none. */
 function lastEvent({ layers }: SavedManifest, arrays: SavedArrays): EventResult | undefined {

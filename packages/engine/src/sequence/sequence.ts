@@ -23,6 +23,7 @@ import { feed, prefill, type FeedOutcome } from './prefill.ts';
 import { scoresOf } from './scores.ts';
 import { Speculation } from './speculation.ts';
 
+/** Options of a sequence. */
 export interface SequenceOptions extends OptionValues<typeof SEQUENCE> {}
 /** Bytes of everything that a sequence holds: caches, rings, statistics, states. */
 export interface Bytes {

@@ -12,11 +12,13 @@ import { cellId, cellResult, CELLS } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions } from './types.ts';
 import type { CellWork } from './run-cell.ts';
 
+/** Options of `cellExperiment`. */
 export interface CellOptions extends CellWork {
   /** Prefix of the name of the results file. */
   readonly name: string;
   /** All policies that cells of this file may have, so that several runs share it. */
   readonly policies: readonly string[];
+  /** The cells to run. */
   readonly cells: readonly Cell[];
 }
 

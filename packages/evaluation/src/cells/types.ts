@@ -27,8 +27,10 @@ export const Generating = {
 };
 export const AllGenerating = Type.Object(Generating, { additionalProperties: false });
 type All = Static<typeof AllGenerating>;
+/** How answers are generated, as sweep files have it. */
 export type GeneratingOptions = { readonly [K in keyof All]?: All[K] | undefined };
 
+/** Problems of each task, by its name. */
 export type Tasks = Readonly<Record<string, readonly Problem[]>>;
 
 /** One answer to one problem under one policy at one budget. */

@@ -36,6 +36,7 @@ export interface Experiment<J, R, T, W extends ExperimentWork = OwnWork> {
   conclude(results: readonly R[]): T;
 }
 
+/** Options of `runExperiment`. */
 export interface RunOptions<J, R, W extends ExperimentWork = OwnWork> {
   /** Starts a runner: `here(bench)` or `threads(program, data)`. */
   readonly start: (work: W) => Runner<J, R>;
@@ -46,7 +47,7 @@ export interface RunOptions<J, R, W extends ExperimentWork = OwnWork> {
    * nothing is stored
    */
   readonly folder?: string;
-  /** Drop existing results. */
+  /** Drop existing results. @defaultValue false */
   readonly fresh?: boolean | undefined;
   /** Aborts the run; finished results stay in the folder. */
   readonly signal?: AbortSignal;
@@ -59,6 +60,7 @@ export interface RunOptions<J, R, W extends ExperimentWork = OwnWork> {
     readonly path: string;
     readonly damaged: number;
   }) => void;
+  /** Called with each result as it comes. */
   readonly onResult?: (result: R) => void;
   /** Called if another run has locked the file: this run waits for it and continues with what it left. */
   readonly onWait?: (path: string) => void;

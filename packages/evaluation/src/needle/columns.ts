@@ -2,6 +2,7 @@ import { percent } from '../numbers.ts';
 import type { Mode } from './settings.ts';
 import type { Accuracy, NeedleRow } from './summary.ts';
 
+/** Title of a table, by mode. */
 export const modeTitles: Readonly<Record<Mode, string>> = {
   aware: 'Query-aware: the question is in the prompt when the cache is cut',
   agnostic: 'Query-agnostic: the document is cut first, then comes the question',

@@ -12,6 +12,7 @@ export type NeedleFormChoice = NeedleForm | 'both';
 export interface NeedleRunOptions {
   /** Policy texts; `full` is always added. */
   readonly policies: readonly string[];
+  /** Slots per layer and KV head, or shares of the prompt. */
   readonly budgets: readonly Budget[];
   /** Depths of the fact, 0 (start) to 1 (end). */
   readonly depths: readonly number[];
@@ -19,10 +20,13 @@ export interface NeedleRunOptions {
   readonly prompts: number;
   /** Tokens of every prompt. */
   readonly tokens: number;
+  /** Seed of the prompts. */
   readonly seed: number;
+  /** Where the question comes. */
   readonly modes: readonly Mode[];
   /** `both` alternates codes and numbers. */
   readonly form: NeedleFormChoice;
+  /** Style of the question. */
   readonly asking: QuestionStyle;
   /** Number of other facts of the same form in the text. */
   readonly distractors: number;

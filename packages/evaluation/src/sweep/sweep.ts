@@ -78,6 +78,7 @@ type SweepTask =
   | string
   | (Sized & { readonly task: GeneratedTask; readonly seed?: number })
   | (Sized & { readonly task: 'perplexity'; readonly text?: string; readonly read?: number });
+/** A sweep file, read and checked. */
 export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
   readonly budgets: readonly Budget[];
   readonly tasks: readonly SweepTask[];

@@ -19,6 +19,7 @@ export interface HostileCase {
   /** Overwrites numbers of the engine, so the sequence becomes unusable. */
   readonly overwrites?: true;
 }
+/** What the backend under test can do, on which the hostile cases depend. */
 export interface HostileOptions {
   /** A tensor of another backend. */
   readonly foreign: Tensor;

@@ -6,6 +6,7 @@ import type { AnySignal, HostArray, Option, OptionPart, StepContext, Signal, Tok
  * sequence so far, evicted tokens included, and the value of the signal that the detector declares.
  */
 export type AnchorFinder = (tokens: Tokens, beside?: unknown) => readonly number[];
+/** A detector of anchors, as an option of pieces. */
 export type Detector = OptionPart<'detector', AnchorFinder>;
 /** Defines a detector: an option part that finds anchors. */
 export const detector = partOf<'detector', AnchorFinder>('detector');

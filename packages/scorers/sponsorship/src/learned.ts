@@ -9,6 +9,7 @@ import type { DetectorWeights } from './detector-file.ts';
  * that the ranker declares.
  */
 export type AnchorRank = (tokens: Tokens, beside?: unknown) => ArrayLike<number>;
+/** A ranker of anchors, as an option of pieces. */
 export type Ranker = OptionPart<'ranker', AnchorRank>;
 /** Defines a ranker: an option part that rates each token's confidence of being an anchor. */
 export const ranker = partOf<'ranker', AnchorRank>('ranker');

@@ -3,6 +3,7 @@ import { ACROSS, attendedMost, CHUNK, flat, WITHIN } from './edges.ts';
 import type { Best, CoAttention } from './edges.ts';
 import { strongest } from './strongest.ts';
 
+/** Collects co-attention over a sequence, block by block, in memory that does not grow with its length. */
 export interface FoldedCollector {
   /** Processes the queries from `from` to the end of the engine's sequence. */
   fold(engine: ProviderEngine, from: number): Promise<void>;
