@@ -6,9 +6,11 @@ import ts from 'typescript';
 import { tracked } from './tracked.mjs';
 
 /** Sources of packages and apps, without tests and templates. */
-const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
+export const isSource = (path) =>
+  /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
 /** Documents, without change logs, generated files, and plans and results, which do not change. */
-const isDocument = (path) => /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|templates/.test(path);
+export const isDocument = (path) =>
+  /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|templates/.test(path);
 
 const packageOf = (path) => path.slice(0, path.indexOf('/src/'));
 const isType = (node) =>
