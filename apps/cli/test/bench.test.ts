@@ -60,7 +60,7 @@ describe('kv bench', () => {
     [['--engines', 'fast,slow'], '--engines: must be fast or f32 or onnx or webgpu or peer, got "slow"'],
     [['--policies', 'nothing-like-it'], 'nothing-like-it'],
     [['--peer', '.'], '--peer: expected a folder with node-llama-cpp'],
-    [['--text', 'missing.txt'], 'missing.txt: expected a readable file'],
+    [['--text', 'missing.txt'], 'missing.txt: cannot be read'],
   ])('%j is one sentence', async (args, says) => {
     const { code, stderr } = await kv(['bench', 'embedded', ...args], { cwd: folder() });
     expect(code).toBe(2);

@@ -185,7 +185,7 @@ describe('kv chat', () => {
       /^--block: expected at most 56 tokens beside a budget of 200, got 100$/,
     ],
     [['--system', 'x', '--load', 'y'], /^--system: expected no --load beside it/],
-    [['--load', 'nothing.safetensors'], /nothing\.safetensors: expected a readable file, got ENOENT$/],
+    [['--load', 'nothing.safetensors'], /nothing\.safetensors: cannot be read \(ENOENT\)$/],
     [
       ['--policy', 'knorm', '--budget', '100%'],
       /^--budget: expected fewer slots than the context of .*, 256, got 256$/,

@@ -178,7 +178,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     [['--prompt-ids', 'far.txt'], /^--prompt-ids: expected ids below 258, the vocabulary of .*, got 258$/],
     [['--prompt-ids', 'words.txt'], /^words\.txt: expected token ids \(whole numbers of at least 0\), got "five"$/],
     [['--prompt-ids', 'half.json'], /^half\.json: expected a JSON array of token ids, got /],
-    [['--prompt-file', 'none.txt'], /^none\.txt: expected a readable file, got ENOENT$/],
+    [['--prompt-file', 'none.txt'], /^none\.txt: cannot be read \(ENOENT\)$/],
     [
       [],
       /^prompt: expected exactly one of a prompt in quotes \(kv run 'TEXT'\), standard input, --prompt, --prompt-file, --prompt-ids, --document and --load-cache$/,

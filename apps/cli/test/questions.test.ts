@@ -124,7 +124,7 @@ describe('kv run --document', () => {
       ['--document', 'story.txt', '--prompt', 'x', '--question', 'y'],
       /^prompt: expected exactly one of a prompt in quotes /,
     ],
-    [['--document', 'none.txt', '--question', 'y'], /^none\.txt: expected a readable file, got ENOENT$/],
+    [['--document', 'none.txt', '--question', 'y'], /^none\.txt: cannot be read \(ENOENT\)$/],
     [['--document', 'long.txt', '--question', 'y'], /^prompt: must fit the model's context of 256 tokens, got \d+$/],
     [
       ['--document', 'story.txt', '--question', 'y', '--policy', 'knorm'],

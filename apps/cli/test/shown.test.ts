@@ -75,10 +75,10 @@ test('the first Ctrl-C ends the wait for a model’s address', async () => {
 test.each([
   [['needle', '--model', 'https://127.0.0.1:1/model'], /no answer/],
   [['run', '--model', 'file:///nowhere', '--prompt', 'x'], /expected 'embedded', a \.gguf file or a folder/],
-  [['run', '--prompt-file', '/'], /expected a readable file, got EISDIR/],
+  [['run', '--prompt-file', '/'], /cannot be read \(EISDIR\)/],
   [['run', '--prompt-file', '/dev/zero'], /expected a text of at most \d+ bytes, got more/],
   [['run', '--prompt', 'x', '--model', '/dev/null'], /expected/],
-  [['run', '--load-cache', '/dev/null', '--question', 'x'], /expected a readable file, got none of its kind/],
+  [['run', '--load-cache', '/dev/null', '--question', 'x'], /is not a regular file/],
   [['run', '--document', '/dev/null', '--save-cache', '/'], /expected a file, got a folder/],
   [['calibrate', '--text', '/dev/null', '--out', '/nowhere/c'], /expected a folder that exists/],
 ])('kv %j is a sentence, not a fault of kv', async (args, message) => {

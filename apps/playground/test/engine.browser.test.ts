@@ -93,7 +93,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the default engine in Chrom
         isolated
           ? []
           : [
-              'wasm: expected 2 threads, goes on with one: wasm: expected a cross-origin isolated page for more than one thread, got one that is not',
+              'wasm: 2 threads are not available, so one is used: wasm: more than one thread needs a cross-origin isolated page',
             ],
       );
     },

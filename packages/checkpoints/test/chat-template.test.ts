@@ -26,10 +26,7 @@ test.each(reference)('$name: every conversation as transformers renders it', ({ 
         ...(tools !== null && { tools }),
       });
     if (text !== undefined) expect(render()).toBe(text);
-    else
-      expect(render).toThrow(
-        `${name}: expected a conversation that the chat template accepts, got its answer ${JSON.stringify(error)}`,
-      );
+    else expect(render).toThrow(`${name}: the chat template rejects the conversation: ${JSON.stringify(error)}`);
   }
 });
 
@@ -174,7 +171,7 @@ describe('a template from outside ends in one sentence', () => {
     ['an unknown filter', "{{ 'a' | nothing }}", /got .+/],
     ['a missing end', '{% for i in messages %}', /got .+/],
     ['too long a source', 'x'.repeat(2 ** 18 + 1), /at most 262144 characters, got 262145/],
-    ['its own refusal', "{{ raise_exception('no ' + messages[0].role) }}", /accepts, got its answer "no user"/],
+    ['its own refusal', "{{ raise_exception('no ' + messages[0].role) }}", /rejects the conversation: "no user"/],
   ])('%s', (_, source, message) => {
     const started = performance.now();
     const error = caught(() => chatTemplate(source, 't')([{ role: 'user', content: 'a' }]));

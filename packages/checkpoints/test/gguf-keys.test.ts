@@ -58,7 +58,7 @@ describe.each(names)('%s', (name) => {
     }
   });
 
-  test('a key that nobody knows is refused by name, and one of another architecture or of none is not', async () => {
+  test('an unknown key is refused by name, and one of another architecture or of none is not', async () => {
     const plain = await read(name, {}),
       word = fc.stringMatching(/^[a-z_]{3,10}$/);
     await fc.assert(

@@ -7,7 +7,7 @@ import { sidecars } from '../src/load/sidecar.ts';
 
 const tensors = { a: { shape: [1], data: new Float32Array(1) } };
 
-test('a file beside a model that names another model is refused, one that names none is taken', async () => {
+test('a sidecar file that names another model is refused, one that names none is taken', async () => {
   const name = mkdtempSync(join(tmpdir(), 'kv-beside-')),
     fingerprint = 'a'.repeat(64),
     read = sidecars(name, () => ({ fingerprint }));

@@ -100,7 +100,7 @@ describe('a file of tensors', () => {
       signal.provide!({ artifact: async (name: string) => (name === 'rows.bin' ? file : undefined) } as never, layer);
     expect([await from(bytes, 0), await from(bytes, 1), reads]).toEqual(['a', 'b', 1]);
     await expect(from(undefined, 0)).rejects.toThrow(
-      "mine: expected rows.bin beside the model, got none: make it with 'make rows'",
+      "mine: expected rows.bin next to the model, got none: make it with 'make rows'",
     );
     await expect(from(bytes, 2)).rejects.toThrow(
       'rows.bin: expected rows of layer 2, got 2 layers: they are of another model',

@@ -19,7 +19,7 @@ export function installedOnnx(from: string | undefined, failed: (error: KvError)
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'MODULE_NOT_FOUND' && message.includes(`'${NAME}'`)) continue;
-      failed(new KvError(NAME, `expected the installed package to load, got: ${message.split('\n')[0]}`));
+      failed(new KvError(NAME, `is installed but did not load: ${message.split('\n')[0]}`));
       return undefined;
     }
   }

@@ -14,7 +14,7 @@ export function sessionOf(name: string, session: OnnxSession): Session {
   let alive: OnnxSession | undefined = session;
   return {
     async run(feeds, outputs) {
-      if (alive === undefined) throw new KvError(name, 'expected a program that was not destroyed, got one that was');
+      if (alive === undefined) throw new KvError(name, 'the program was destroyed');
       const result = await alive.run(feeds, outputs);
       return outputs.map((output) => result[output].data as Float32Array);
     },

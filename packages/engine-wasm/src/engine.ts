@@ -45,7 +45,7 @@ export function wasmEngine(
   let team: Promise<ThreadPool> | undefined,
     users = 0;
   const alone = (why: string): void =>
-    warn(new KvError('wasm', `expected ${threads} threads, goes on with one: ${why}`).message);
+    warn(new KvError('wasm', `${threads} threads are not available, so one is used: ${why}`).message);
   const start = async (): Promise<ThreadPool> => {
     // other threads take a while to start
     const [started] = await Promise.all([ThreadPool.start(fast, threads, alone), threads > 1 && warmUp()]);
@@ -133,7 +133,7 @@ function runnable(team: ThreadPool, whole: Program, placing: WeightArena, releas
     placed,
     team,
     async run(inputs, m, angles) {
-      if (!alive) throw new KvError(program.name, 'expected a program that is not destroyed, got one that is');
+      if (!alive) throw new KvError(program.name, 'the program was destroyed');
       if (half > 0 && (angles?.rotary !== rotary || angles.cos.length !== m * half))
         throw new KvError(
           program.name,

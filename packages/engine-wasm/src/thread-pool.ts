@@ -153,21 +153,22 @@ async function hire(data: object): Promise<void> {
     await new Promise((up, failed) => {
       worker.once('message', up);
       worker.once('error', failed);
-      worker.once('exit', (code) => failed(new KvError('wasm', `expected a thread that serves, got exit ${code}`)));
+      worker.once('exit', (code) => failed(new KvError('wasm', `a worker thread ended with exit code ${code}`)));
     });
     worker.removeAllListeners();
     worker.unref();
     return;
   }
-  if (typeof Worker !== 'function') throw new KvError('wasm', 'expected workers for more than one thread, got none');
+  if (typeof Worker !== 'function')
+    throw new KvError('wasm', 'more than one thread needs workers, which are missing here');
   if (globalThis.crossOriginIsolated === false)
-    throw new KvError('wasm', 'expected a cross-origin isolated page for more than one thread, got one that is not');
+    throw new KvError('wasm', 'more than one thread needs a cross-origin isolated page');
   const url = URL.createObjectURL(new Blob([inBrowser], { type: 'text/javascript' }));
   try {
     const worker = new Worker(url);
     await new Promise((up, failed) => {
       worker.onmessage = up;
-      worker.onerror = ({ message }) => failed(new KvError('wasm', `expected a worker for a thread, got ${message}`));
+      worker.onerror = ({ message }) => failed(new KvError('wasm', `a worker did not start: ${message}`));
       worker.postMessage(data);
     });
   } finally {

@@ -111,7 +111,7 @@ function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => 
     wanted = outputs.map(({ id }) => id);
   let alive = true;
   const encode: DeviceRunnable['encode'] = (commands, given, m, angles) => {
-    if (!alive) throw new KvError(name, 'expected a program that was not destroyed, got one that was');
+    if (!alive) throw new KvError(name, 'the program was destroyed');
     const run: ProgramRun = {
       commands,
       m,

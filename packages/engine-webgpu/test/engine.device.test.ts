@@ -163,15 +163,13 @@ gpuTest('any program gives what the plain loops give, twice, and leaves nothing 
       expect(given).toEqual(before);
       expect(gpu.ledger.live).toBeLessThanOrEqual(live + 65_536); // the scalars, at the first run of all
       device.destroy();
-      await expect(runOn(gpu, device, given, m, angles)).rejects.toThrow(
-        'any: expected a program that was not destroyed, got one that was',
-      );
+      await expect(runOn(gpu, device, given, m, angles)).rejects.toThrow('any: the program was destroyed');
     },
     16,
   ),
 );
 
-gpuTest('programs recorded behind one another go up in one submit', async (gpu) => {
+gpuTest('programs recorded one after another go up in one submit', async (gpu) => {
   const x: RowsValue = { id: 0, width: 8 },
     out: RowsValue = { id: 1, width: 8 },
     weight = weightOf(3, 8, 8),

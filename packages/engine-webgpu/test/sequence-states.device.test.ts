@@ -21,7 +21,7 @@ async function warm(gpu: Gpu): Promise<{ readonly model: Model; readonly before:
   return { model, before: used(gpu) };
 }
 
-gpuTest('whoever leaves a generation on a device leaves no buffer behind', async (gpu) => {
+gpuTest('a generation that is abandoned on a device leaves no buffer allocated', async (gpu) => {
   const { model, before } = await warm(gpu),
     options: GenerateOptions = { ids: IDS, maxNewTokens: 12, stopAtEos: false };
   const buffers: number[] = [];

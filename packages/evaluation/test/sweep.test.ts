@@ -314,7 +314,7 @@ describe('a sweep', () => {
     for (const tasks of [['/dev/zero'], ['.']]) {
       const path = written({ tasks });
       await expect(sweepTasks(readSweep(path, 's'), path, model.tokenizer.encode)).rejects.toThrow(
-        `${tasks[0]}: expected a readable file, got none of its kind`,
+        `${tasks[0]}: is not a regular file`,
       );
     }
     await expect(swept(written({ maxNewTokens: 60_000 }), folder())).rejects.toThrow(

@@ -80,7 +80,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
       'gpu',
       event.error.constructor.name === 'GPUOutOfMemoryError'
         ? `a buffer did not fit into the memory of ${name}, where ${pool.ledger.allocated} bytes are allocated (${event.error.message.split('\n')[0]}): open another device, with smaller buffers or fewer`
-        : `expected a command that ${name} takes, got '${event.error.message.split('\n')[0]}': open another device`,
+        : `${name} refused a command ('${event.error.message.split('\n')[0]}'): open another device`,
     );
   };
   device.addEventListener('uncapturederror', onError);
@@ -167,7 +167,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
       record.timer?.destroy();
       device.queue.submit([]); // Dawn frees destroyed buffers at a submit
       if (owned) device.destroy();
-      fault.error ??= new KvError('gpu', 'the backend was destroyed, expected one that is open');
+      fault.error ??= new KvError('gpu', 'the backend was destroyed: open another one');
     },
   };
 }

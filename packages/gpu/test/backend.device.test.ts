@@ -193,7 +193,7 @@ describe.skipIf(!available)('what the device reports comes out of the next read'
     await expect(gpu.read([y])).rejects.toThrow(/^typo: its WGSL does not compile, line \d+: .*nothing/);
     gpu.destroy();
   });
-  test('an error that nobody caught', async () => {
+  test('an error that was not caught', async () => {
     const gpu = (await testGpu())!;
     const x = gpu.ops.from({ data: [1], shape: [1, 1] });
     gpu.device.createBuffer({ size: 2 ** 50, usage: GPU_STORAGE });

@@ -20,7 +20,7 @@ export async function onnxRuntime(options: Pick<CpuOptions, 'threads' | 'from'> 
   if (engine === undefined)
     throw new KvError(
       'onnxruntime-node',
-      'expected it and @kv/engine-onnx to be installed, got none; cpuRuntime({ exact: true }) needs none',
+      'is not installed, or @kv/engine-onnx is not: install both, or use cpuRuntime({ exact: true }), which needs neither',
     );
   return hostRuntime({ engine });
 }

@@ -46,6 +46,6 @@ test('a file that is not among them, or no longer there, is said in one sentence
     slice: () => ({ arrayBuffer: () => Promise.reject(new Error('the file changed')) }),
   };
   await expect(loadModel('x.gguf', { files: new Map([['x.gguf', gone]]) })).rejects.toThrow(
-    'x.gguf: expected a readable file, got the file changed',
+    'x.gguf: cannot be read (the file changed)',
   );
 });

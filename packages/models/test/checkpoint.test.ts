@@ -217,9 +217,7 @@ describe('loadModel', () => {
     expect(await named(loadModel(join(folder, 'nowhere')))).toMatchInlineSnapshot(
       `"model: expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got "FOLDER/nowhere""`,
     );
-    expect(await named(loadModel(folder))).toMatchInlineSnapshot(
-      `"FOLDER/config.json: expected a readable file, got ENOENT"`,
-    );
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/config.json: cannot be read (ENOENT)"`);
     for (const file of ['config.json', 'tokenizer.json'])
       cpSync(reference(`data/goldens/llama/${file}`), join(folder, file));
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(
@@ -252,10 +250,10 @@ describe('loadModel', () => {
     const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     expect((await loadModel(`${base}/model`)).config.layers).toBe(4);
     expect((await named(loadModel(`${base}/other/`))).replace(base, 'BASE')).toMatchInlineSnapshot(
-      `"BASE/other/config.json: expected a file, got HTTP status 404"`,
+      `"BASE/other/config.json: download failed: HTTP status 404"`,
     );
     await new Promise((closed) => server.close(closed));
-    expect(await named(loadModel(base))).toContain('/config.json: expected a file, got no answer');
+    expect(await named(loadModel(base))).toContain('/config.json: download failed: ');
   });
 
   test('a server is asked for nothing but the files that are named, which one that answers for every name needs', async () => {

@@ -24,11 +24,11 @@ const failed = (work: Promise<unknown>): Promise<unknown> =>
   );
 
 test.each<[string, RequestListener, RegExp]>([
-  ['says nothing', () => {}, /got no answer: nothing for 0\.2 s$/],
+  ['says nothing', () => {}, /download failed: nothing for 0\.2 s$/],
   [
     'stops in the middle',
     (_, response) => void response.writeHead(200, { 'content-length': 1000 }).write('x'.repeat(10)),
-    /got no answer: nothing for 0\.2 s$/,
+    /download failed: nothing for 0\.2 s$/,
   ],
   [
     'sends for ever',
@@ -47,8 +47,8 @@ test.each<[string, RequestListener, RegExp]>([
     (_, response) => void response.writeHead(200, { 'content-length': 1e12 }).write('x'),
     /at most 100000 bytes, got 1000000000000 \(/,
   ],
-  ['refuses', (_, response) => void response.writeHead(503).end(), /got HTTP status 503$/],
-  ['hangs up', (_, response) => void response.destroy(), /got no answer: (?:ECONNRESET|UND_ERR_SOCKET)$/],
+  ['refuses', (_, response) => void response.writeHead(503).end(), /download failed: HTTP status 503$/],
+  ['hangs up', (_, response) => void response.destroy(), /download failed: (?:ECONNRESET|UND_ERR_SOCKET)$/],
 ])('a server that %s is one sentence', async (_, answer, message) => {
   await served(answer, async (address) => {
     const timeoutMs = message.source.includes('nothing for') ? 200 : undefined;

@@ -70,6 +70,6 @@ test('onnxRuntime takes the ONNX Runtime of a folder, and says so where it does 
   mkdirSync(join(empty, 'node_modules/onnxruntime-node'), { recursive: true });
   writeFileSync(join(empty, 'node_modules/onnxruntime-node/index.js'), 'throw new Error("no library here")');
   await expect(onnxRuntime({ from: empty })).rejects.toThrow(
-    'onnxruntime-node: expected the installed package to load, got: no library here',
+    'onnxruntime-node: is installed but did not load: no library here',
   );
 });

@@ -64,7 +64,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
     },
   );
 
-  test('what stands beside it says the same configuration and the same tokenizer', async () => {
+  test('the files next to it hold the same configuration and the same tokenizer', async () => {
     const to = empty();
     await exportOnnx(fixture(`${name}/${file}`), to);
     const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
@@ -123,7 +123,7 @@ test.each([
   for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-5);
 });
 
-test('the embedded model gives the logits of @kv/models, from files beside the graph too', async () => {
+test('the embedded model gives the logits of @kv/models, also with weights in files next to the graph', async () => {
   const to = empty(),
     written = await exportOnnx('embedded', to, { inside: 1000 });
   expect(written).toContain('onnx/model.onnx_data');

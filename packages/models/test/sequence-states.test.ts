@@ -234,7 +234,7 @@ describe('an abort', () => {
   });
 });
 
-describe('whoever leaves a generation', () => {
+describe('a generation that is abandoned', () => {
   const options = { ids: IDS, maxNewTokens: 6 };
   test.each([
     [
@@ -292,9 +292,7 @@ describe('whoever leaves a generation', () => {
     const generation = generate(model, options);
     let seen = 0;
     for await (const _ of generation) if (++seen === 2) break;
-    await expect(generation).rejects.toThrow(
-      'generate: expected a generation that was read to its end, got one that was left after 2 tokens',
-    );
+    await expect(generation).rejects.toThrow('generate: has no result: its reader stopped after 2 tokens');
   });
 });
 
@@ -371,7 +369,7 @@ describe('a prefix store', () => {
   });
 });
 
-test('an observer that a device does not offer leaves nothing behind', async () => {
+test('an observer that a device does not offer leaves nothing allocated', async () => {
   const { model: one, held } = counted(model),
     hostile: Model = {
       ...one,

@@ -119,7 +119,7 @@ describe.each(names)('%s', (name) => {
   });
 });
 
-test('a character that a token begins behind a whole one is covered by it and by those that complete it', () => {
+test('a character that a token begins after a whole one is covered by it and by those that complete it', () => {
   const tokenizer = createTokenizer(
       {
         model: { type: 'BPE', vocab: { ĠðŁ: 0, Ĳ: 1, '¶': 2, Ġ: 3, ð: 4, Ł: 5, s: 6 }, merges: [] },

@@ -18,7 +18,7 @@ import { heapKernels, heapProducts, fastModule, ThreadPool } from '@kv/engine-wa
 const folder = mkdtempSync(join(tmpdir(), 'kv-events-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test('events of several layers run together where caches are small: the same slots, a peak of so many whole layers', async () => {
+test('events of several layers run together where caches are small: the same slots, a peak of as many whole layers', async () => {
   const path = writeTinyModel(folder, { layers: 14 }),
     ids = Array.from({ length: 200 }, (_, i) => (i * 37 + (i >> 3)) % 250),
     options = { ids, policy: compose(snapkv({ window: 8 }), topK()), budget: 20, maxNewTokens: 6 };

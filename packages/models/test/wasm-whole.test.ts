@@ -145,7 +145,7 @@ test('attention of blocks in 8 bits stays near the plain loops: logits, and the 
   got.destroy();
 });
 
-test('behind the last layer nothing is computed that nobody reads', async () => {
+test('after the last layer nothing is computed that is not read', async () => {
   const model = await loadModel(kinds.llama, { runtime: wasmRuntime(newest, { threads: 2 }) }),
     { rows } = model.decoder;
   /** Rows of the last layer's products before and after attention, in a prefill of 300 tokens. */
@@ -194,7 +194,7 @@ test('an instruction that the module does not know is refused by name, before an
   );
 });
 
-describe('in the place of the module', () => {
+describe('instead of the module', () => {
   const start = async (
     stored: { readonly bytes: number; readonly quantised: boolean } | undefined,
     from: string,

@@ -263,7 +263,7 @@ describe('a row on a checkpoint', () => {
     );
     expect(await excuse('ta-perplexity', {}, { prose: 1000, n: 3 })).toBeUndefined();
     expect(await excuse('alpha-base')).toBe(
-      "triattention: expected pre-rope.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
+      "triattention: expected pre-rope.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
     );
     const { encode } = bench.model.tokenizer,
       wordy = {

@@ -115,6 +115,6 @@ export function readText(file: string, cwd: string): string {
     return Buffer.concat(parts).toString('utf8');
   } catch (cause) {
     if (KvError.is(cause)) throw cause;
-    throw new KvError(file, `expected a readable file, got ${(cause as NodeJS.ErrnoException).code ?? String(cause)}`);
+    throw new KvError(file, `cannot be read (${(cause as NodeJS.ErrnoException).code ?? String(cause)})`);
   }
 }

@@ -85,7 +85,7 @@ describe('duoAttention', () => {
     ).toThrow('duoAttention: expected scores of 2 layers with 1 KV heads, got 2 with 2');
   });
   test.each([
-    [undefined, 'expected full_attention_heads.tsv beside the model, got none'],
+    [undefined, 'expected full_attention_heads.tsv next to the model, got none'],
     ['1\t2\n3\n', 'expected lines of as many numbers each'],
     ['x\ty', 'expected lines of as many numbers each'],
     ['', 'expected lines of as many numbers each'],

@@ -63,10 +63,7 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
   let spaces = 0;
   for (const [run] of source.matchAll(/\s+/g)) spaces += run.length ** 2;
   if (spaces > LIMITS.spaces)
-    throw new KvError(
-      where,
-      'expected a chat template without thousands of spaces or lines in a row, got one with them',
-    );
+    throw new KvError(where, 'expected a chat template without thousands of spaces or lines in a row');
   const program = sentence(where, () => parseTemplate(source));
   return templateOf((messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
     sentence(where, () => {
@@ -145,10 +142,7 @@ function named(template: unknown, where: string): string | undefined {
 }
 
 function refuse(message: string, where: string): never {
-  throw new KvError(
-    where,
-    `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(message.slice(0, 200))}`,
-  );
+  throw new KvError(where, `the chat template rejects the conversation: ${JSON.stringify(message.slice(0, 200))}`);
 }
 
 /** Rethrows any error of the library or the template as a KvError of one sentence. */
@@ -159,7 +153,7 @@ function sentence<T>(where: string, use: () => T): T {
     if (KvError.is(cause)) throw cause;
     throw new KvError(
       where,
-      `expected a chat template that renders, got ${(cause as Error).message.split('\n', 1)[0]?.slice(0, 200)}`,
+      `the chat template cannot be rendered: ${(cause as Error).message.split('\n', 1)[0]?.slice(0, 200)}`,
     );
   }
 }

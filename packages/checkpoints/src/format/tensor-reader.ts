@@ -51,7 +51,8 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
     return async () => {
       const bytes = await file.bytes(name),
         bad = notFinite(type, bytes);
-      if (bad >= 0) throw new KvError(file.name, `${name} must hold finite numbers, got one that is not at ${bad}`);
+      if (bad >= 0)
+        throw new KvError(file.name, `${name} must hold finite numbers, got NaN or an infinity at index ${bad}`);
       const whole: Matrix = { outputs: rows, inputs, parts: [{ type, rows, bytes }] };
       return interleaved === undefined ? whole : deinterleave(whole, interleaved);
     };
@@ -65,7 +66,7 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
     checkNames(harmless, what) {
       for (const name of file.tensors.keys())
         if (!asked.has(name) && !harmless.test(name))
-          throw new KvError(file.name, `expected ${what}, got ${show(name)} besides`);
+          throw new KvError(file.name, `unexpected tensor ${show(name)}: expected only ${what}`);
     },
   };
 }

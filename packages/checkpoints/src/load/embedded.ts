@@ -11,7 +11,7 @@ export function embeddedFolder(): string {
   } catch {
     throw new KvError(
       'embedded',
-      'expected the package @kv/model-embedded with its config.json beside @kv/models, got neither it nor KV_EMBEDDED_DIR',
+      'the package @kv/model-embedded is not installed next to @kv/models: install it, or set KV_EMBEDDED_DIR to its folder',
     );
   }
 }

@@ -61,7 +61,7 @@ async function read(path: string): Promise<Uint8Array | undefined> {
     (s) => s.size,
     (cause: NodeJS.ErrnoException) => {
       if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR') return undefined;
-      throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
+      throw new KvError(path, `cannot be read (${cause.code ?? cause.message})`);
     },
   );
   if (size === undefined) return undefined;

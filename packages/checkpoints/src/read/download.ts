@@ -25,7 +25,7 @@ export async function download(
   const tooMany = (got: string): KvError =>
     new KvError(at, `expected a file of at most ${maxBytes} bytes, got ${got} (maxBytes lifts this)`);
   return answered(url, {}, options, async ({ ok, status, headers, body }, step) => {
-    if (!ok) throw new KvError(at, `expected a file, got HTTP status ${status}`);
+    if (!ok) throw new KvError(at, `download failed: HTTP status ${status}`);
     const promised = Number(headers.get('content-length') ?? 0);
     if (promised > maxBytes) throw tooMany(String(promised));
     const parts: Uint8Array[] = [];
@@ -68,7 +68,7 @@ async function answered<T>(
       signal?.throwIfAborted();
       const { message, cause: inner } = (quiet.signal.aborted ? quiet.signal.reason : cause) as Error;
       const why = (inner as { readonly code?: string } | undefined)?.code ?? message;
-      throw new KvError(String(url), `expected a file, got no answer: ${why}`);
+      throw new KvError(String(url), `download failed: ${why}`);
     } finally {
       clearTimeout(timer);
     }

@@ -48,7 +48,7 @@ export function blobSource(blob: FileBlob, name: string): ByteSource {
           .slice(offset, offset + length)
           .arrayBuffer()
           .catch((cause: Error) => {
-            throw new KvError(name, `expected a readable file, got ${cause.message}`);
+            throw new KvError(name, `cannot be read (${cause.message})`);
           }),
       );
     },
@@ -69,10 +69,10 @@ export async function fileSource(path: string): Promise<ByteSource> {
   const { open, stat } = builtin('node:fs/promises');
   const readable = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: NodeJS.ErrnoException) => {
-      throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
+      throw new KvError(path, `cannot be read (${cause.code ?? cause.message})`);
     });
   // Opening a pipe blocks until something writes to it.
-  if (!(await readable(stat(path))).isFile()) throw new KvError(path, 'expected a readable file, got none of its kind');
+  if (!(await readable(stat(path))).isFile()) throw new KvError(path, 'is not a regular file');
   const handle = await readable(open(path));
   const size = (await handle.stat()).size;
   return {

@@ -144,7 +144,7 @@ function asFilters(tokens: readonly Token[]): Token[] {
     if (name?.type !== 'Identifier' && name?.type !== 'ComparisonBinaryOperator')
       throw new Error("expected the name of a test after 'is'");
     made.push({ type: 'Pipe', value: '|' }, { type: 'Identifier', value: `${TEST}${not}${name.value}` });
-    if (word(i + 1, 'if', 'is')) throw new Error(`'${tokens[i + 1]?.value}' behind a test without parentheses`);
+    if (word(i + 1, 'if', 'is')) throw new Error(`'${tokens[i + 1]?.value}' after a test without parentheses`);
     // Jinja reads these as the test's argument, which fails at run time.
     if (word(i + 1, 'in', 'not')) {
       made.push(

@@ -88,7 +88,7 @@ function numberOf(value: TemplateValue): number {
   const found = number(value);
   if (found !== undefined) return found;
   if (value instanceof UndefinedValue) throw new Error(value.what);
-  throw new Error('a test of a number, for what is none');
+  throw new Error('a test of a number, on a value that is not a number');
 }
 
 /** Applies a test by name. @throws Error for a test that Jinja does not know, or for a wrong number of arguments */

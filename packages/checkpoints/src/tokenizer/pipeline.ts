@@ -196,7 +196,7 @@ function closedOf(
     if (!(Number.isInteger(from) && Number.isInteger(to) && from >= last && to >= from && to <= length))
       throw new KvError(
         where,
-        `untrusted must be ranges of a text of ${length} characters, in order, got [${from}, ${to}] behind ${last}`,
+        `untrusted must be ranges of a text of ${length} characters, in order, got [${from}, ${to}] after ${last}`,
       );
     before.fill(1, from + 1, to + 1);
     last = to;

@@ -35,7 +35,7 @@ export function sidecar<const N extends string, Row>({
     cost: 'artifact',
     provide: async (engine, layer) => {
       const file = await engine.artifact(name);
-      if (!file) throw new KvError(piece, `expected ${name} beside the model, got none: make it with '${make}'`);
+      if (!file) throw new KvError(piece, `expected ${name} next to the model, got none: make it with '${make}'`);
       const rows = known.get(file) ?? read(file),
         row = rows[layer];
       known.set(file, rows);

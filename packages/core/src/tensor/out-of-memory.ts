@@ -11,7 +11,7 @@ export function outOfMemory(error: unknown): unknown {
   return full || code === 'ERR_WORKER_OUT_OF_MEMORY'
     ? new KvError(
         'memory',
-        'expected room for what was asked for, got none: take a smaller model, prompt or budget, fewer workers, or end other programs',
+        'not enough: take a smaller model, prompt or budget, fewer workers, or end other programs',
       )
     : error;
 }

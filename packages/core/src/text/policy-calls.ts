@@ -34,7 +34,7 @@ export function policyCalls(text: string): readonly PolicyCall[] {
     const before = text.slice(0, at).trimEnd(),
       after = text.slice(at).trimStart(),
       [head, tail] = [excerpt(before.slice(-AROUND)), excerpt(after.slice(0, AROUND))];
-    if (after === '') return `behind ${head}`;
+    if (after === '') return `after ${head}`;
     return before === '' ? `before ${tail}` : `between ${head} and ${tail}`;
   };
   const nothing = (depth: number): KvError => {

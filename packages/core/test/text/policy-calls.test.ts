@@ -104,8 +104,8 @@ describe('policyCalls', () => {
   });
   test.each([
     ['', "policy: expected a policy such as 'snapkv(window=16) | topK', got ''"],
-    ['a ∘', "policy: expected a piece behind 'a ∘', got 'a ∘'"],
-    ['snapkv | caote |', "policy: expected a piece behind 'snapkv | caote |', got 'snapkv | caote |'"],
+    ['a ∘', "policy: expected a piece after 'a ∘', got 'a ∘'"],
+    ['snapkv | caote |', "policy: expected a piece after 'snapkv | caote |', got 'snapkv | caote |'"],
     ['| topK', "policy: expected a piece before '| topK', got '| topK'"],
     ['a || b', "policy: expected a piece between 'a |' and '| b', got 'a || b'"],
     ['sum(a | , b)', "policy: expected a piece between 'sum(a |' and ', b)'"],

@@ -217,7 +217,7 @@ async function writable<T>(folder: string, run: () => Promise<T>): Promise<T> {
     if (code === undefined || syscall === undefined) throw cause;
     throw new KvError(
       folder,
-      `expected a folder that can be written, got ${code}: what was there before is whole, make room or choose another place and export again`,
+      `cannot be written (${code}); its earlier files are unchanged: free some space or choose another folder, and export again`,
     );
   }
 }

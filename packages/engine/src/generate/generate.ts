@@ -82,8 +82,8 @@ function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation 
   }
   const leave = async (): Promise<void> => {
     const tokens = chunks.filter(({ token }) => token !== undefined).length,
-      left = `got one that was left after ${tokens} token${tokens === 1 ? '' : 's'}`;
-    finish(Promise.reject(new KvError('generate', `expected a generation that was read to its end, ${left}`)));
+      left = `${tokens} token${tokens === 1 ? '' : 's'}`;
+    finish(Promise.reject(new KvError('generate', `has no result: its reader stopped after ${left}`)));
     await generator?.return(undefined as never); // its end is known already
   };
   let result: Promise<GenerateResult> | undefined;

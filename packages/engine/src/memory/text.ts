@@ -39,10 +39,7 @@ export class TokenText implements Tokens {
   expectOwn(): void {
     const { ids, offsets, text } = this;
     if (ids.length !== this.#count || offsets.length !== this.#count || (offsets.at(-1)?.[1] ?? 0) !== text.length)
-      throw new KvError(
-        'tokens',
-        `expected the ${this.#count} that were fed, got others from a piece that changed them`,
-      );
+      throw new KvError('tokens', `a piece changed the ids of the ${this.#count} tokens that were fed`);
   }
 
   /**

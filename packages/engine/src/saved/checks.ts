@@ -19,7 +19,7 @@ export function checkCounts(
   for (const { lengths, ring, event, states } of layers) {
     const most = { slot: Math.max(...lengths), position: tokens };
     if (states.some(({ spec: { kind }, columns }) => (kind === 'slot' || kind === 'position') && columns > most[kind]))
-      throw new KvError(where, 'expected states of its slots and tokens, got a state of more');
+      throw new KvError(where, 'a state must not cover more slots or tokens than the cache holds');
     if (lengths.some((n) => n > tokens) || (ring && (ring.seen > tokens || ring.window === 0)))
       throw new KvError(
         where,

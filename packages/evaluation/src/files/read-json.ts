@@ -105,7 +105,7 @@ export function fileBytes(path: string, name: string, regular = false): Uint8Arr
   try {
     const is = statSync(path),
       { size } = is;
-    if (regular && !is.isFile()) throw new KvError(name, 'expected a readable file, got none of its kind');
+    if (regular && !is.isFile()) throw new KvError(name, 'is not a regular file');
     if (size > MOST_BYTES) throw new KvError(name, `expected at most ${MOST_BYTES} bytes, got ${size}`);
     return readFileSync(path);
   } catch (error) {

@@ -77,7 +77,7 @@ export const tensors = (columns: boolean): readonly FaultyValue[] => [
   handle('a shape that is no array', (good) => ({ ...good, shape: 5 })),
   handle('a shape of strings', (good) => ({ ...good, shape: good.shape.map(String) })),
   handle('a shape of NaN', (good) => ({ ...good, shape: good.shape.map(() => NaN) })),
-  handle('a handle that nobody made', ({ shape, dtype }) => ({ shape, dtype })),
+  handle('a handle that no backend made', ({ shape, dtype }) => ({ shape, dtype })),
   handle('a smaller tensor that says it is larger', ({ shape, dtype }, { ops }) => ({
     ...ops.from(numbers([1, 1], 0), dtype),
     shape,

@@ -29,9 +29,7 @@ test('tokens that a piece takes away or adds are missed at the next call', async
       });
     await sequence.prefill(IDS);
     await sequence.evict(compose(hostile(), topK()), 4).catch(() => {});
-    await expect(sequence.step(1)).rejects.toThrow(
-      /^tokens: expected the 12 that were fed, got others from a piece that changed them$/,
-    );
+    await expect(sequence.step(1)).rejects.toThrow(/^tokens: a piece changed the ids of the 12 tokens that were fed$/);
     sequence.destroy();
     expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
   }

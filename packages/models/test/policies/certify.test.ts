@@ -177,7 +177,7 @@ describe('budgets by certified mass, in the engine', () => {
   });
 });
 
-describe('over layers with a window of 8 beside a global one', () => {
+describe('over layers with a window of 8 and a global one', () => {
   const open = (): Promise<HostModel> => loadModel(fixture('gemma3'));
   const prompt = Array.from({ length: 40 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
   const rowsOf = async (gemma: HostModel, text: string, options: object): Promise<readonly ObservedRow[]> => {

@@ -169,7 +169,7 @@ test('TA-Learned reads hidden states of the model: one event after the prompt, i
   expect(report.counts['events']).toBe(4);
   await expect(
     generate(model, { ids: golden.ids, policy: parsePolicy('taFast(anchors=learned)'), budget: 16, maxNewTokens: 0 }),
-  ).rejects.toThrow('learned: expected learned-detector.safetensors beside the model, got none');
+  ).rejects.toThrow('learned: expected learned-detector.safetensors next to the model, got none');
 });
 
 test("the embedded model's own detector: the value of a code survives at a budget of 24, in every layer and head", async () => {
@@ -314,7 +314,7 @@ test.each(['qfilter', 'triattention', 'expectedAttentionStats'])(
   },
 );
 
-test('a policy without its statistics beside the model says how to make them', async () => {
+test('a policy without its sidecar file says how to make it', async () => {
   for (const [name, file] of [
     ['triattention', 'pre-rope'],
     ['expectedAttentionStats', 'query-statistics'],
@@ -328,7 +328,7 @@ test('a policy without its statistics beside the model says how to make them', a
         maxNewTokens: 0,
       }),
     ).rejects.toThrow(
-      `expected ${file}.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'`,
+      `expected ${file}.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'`,
     );
 });
 test('TriAttention on a real model: queries turned back from what attention reads are those of an unrotated pass', async () => {

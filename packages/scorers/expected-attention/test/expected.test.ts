@@ -169,7 +169,7 @@ test('CapKV of one direction twice: the two share what one alone would have', ()
   ]);
 });
 
-test('moments of turned queries, block by block, are those of the queries before rotation behind the sinks', () => {
+test('moments of turned queries, block by block, are those of the queries before rotation after the sinks', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 2 }),
@@ -216,7 +216,7 @@ test('moments of turned queries, block by block, are those of the queries before
   );
 });
 
-describe('the file beside the model', () => {
+describe('the sidecar file', () => {
   const row = (l: number): QueryStatistics => ({
     queryHeads: 2,
     headDim: 3,
@@ -233,7 +233,7 @@ describe('the file beside the model', () => {
       ),
     ).toEqual(row(1));
     await expect(queryStatistics.provide!({ artifact: async () => undefined } as never, 0)).rejects.toThrow(
-      "expectedAttentionStats: expected query-statistics.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
+      "expectedAttentionStats: expected query-statistics.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
     );
   });
   test('of other shapes, or of another model, is refused', () => {

@@ -118,7 +118,7 @@ describe('filters from queries', () => {
   });
 });
 
-describe('the file beside the model', () => {
+describe('the sidecar file', () => {
   const row = (l: number): QFilters => ({ kvHeads: 2, headDim: 2, filters: Float32Array.of(l, 1, 2, 3) });
   test('is read back, a row a layer', async () => {
     const file = qFiltersFile([row(0), row(5)], { tokens: '9' });
@@ -130,7 +130,7 @@ describe('the file beside the model', () => {
       ),
     ).toEqual(row(5));
     await expect(qFilters.provide!({ artifact: async () => undefined } as never, 0)).rejects.toThrow(
-      "qfilter: expected q-filters.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
+      "qfilter: expected q-filters.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
     );
     await expect(qFilters.provide!({ artifact: async () => file } as never, 2)).rejects.toThrow(
       'expected filters of layer 2, got 2 layers',

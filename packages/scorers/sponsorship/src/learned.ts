@@ -47,7 +47,7 @@ function confidences(bytes?: Uint8Array): Signal<'confidences', Float32Array> {
       if (!file)
         throw new KvError(
           'learned',
-          `expected ${DETECTOR_FILE} beside the model, got none: @kv/detector-smollm2 has that of SmolLM2-135M-Instruct, and 'node tools/detector.mjs MODEL' makes one`,
+          `expected ${DETECTOR_FILE} next to the model, got none: @kv/detector-smollm2 has that of SmolLM2-135M-Instruct, and 'node tools/detector.mjs MODEL' makes one`,
         );
       const detector = read.get(file) ?? readDetector(file);
       read.set(file, detector);

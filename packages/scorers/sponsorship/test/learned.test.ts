@@ -113,7 +113,7 @@ test('LearnRank vouches by confidence', async () => {
   want.forEach((v, i) => expect(scores!.data[i]).toBeCloseTo(v, 6));
 });
 
-test('the detector is read from beside the model, or is the one given', async () => {
+test('the detector is read from the sidecar file, or is the one given', async () => {
   const states = Float32Array.of(1, -1),
     signal = learned().signal!;
   expect(signal).toMatchObject({ id: 'confidences', hidden: true, cost: 'artifact' });
@@ -121,7 +121,7 @@ test('the detector is read from beside the model, or is the one given', async ()
   expect(own).toEqual(await given(one, states, 1));
   expect(own[0]).toBeCloseTo(1 / (1 + Math.exp(-2 * 0.841192)), 5);
   await expect(signal.provide!(engine(states, 1), 0)).rejects.toThrow(
-    `learned: expected ${DETECTOR_FILE} beside the model, got none: @kv/detector-smollm2 has that of SmolLM2-135M-Instruct, and 'node tools/detector.mjs MODEL' makes one`,
+    `learned: expected ${DETECTOR_FILE} next to the model, got none: @kv/detector-smollm2 has that of SmolLM2-135M-Instruct, and 'node tools/detector.mjs MODEL' makes one`,
   );
   await expect(signal.provide!(engine(states, 2, one), 0)).rejects.toThrow(
     'learned: expected a detector of hidden states of 2 channels, got one of 1: it is of another model',

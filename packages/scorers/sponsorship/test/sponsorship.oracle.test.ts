@@ -47,7 +47,7 @@ test('by hand: B = 15, L = 6, anchors at 1 and 3', () => {
   );
 });
 
-test('budgets decay once a generated token, for tokens that were there, and start anew at later anchors', () => {
+test('budgets decay once a generated token, for tokens that were there, and start again at later anchors', () => {
   const piece = sponsorship({ anchors: at([0, 5]), decay: 0.5 }),
     [hook] = compile(piece).hooks('step');
   expect(compile(piece).hooks('step')).toHaveLength(1);

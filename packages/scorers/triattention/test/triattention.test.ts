@@ -111,7 +111,7 @@ test('the linear form on cached keys is the printed sum over un-rotated ones, wi
     { numRuns: 150 },
   );
 });
-test('a constant query: R = 1, nothing beside the inner products with it, turned to its future places', () => {
+test('a constant query: R = 1, only the inner products with it, rotated to its future positions', () => {
   fc.assert(
     fc.property(cases, ({ half, mean, keys, t }) => {
       const d = 2 * half,
@@ -171,7 +171,7 @@ test('the file is read back, and nothing else is', async () => {
     headDim: 4,
   });
   await expect(preRope.provide!({ artifact: async () => undefined } as never, 0)).rejects.toThrow(
-    "triattention: expected pre-rope.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
+    "triattention: expected pre-rope.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
   );
   await expect(preRope.provide!({ artifact: async () => file } as never, 2)).rejects.toThrow(
     'expected statistics of layer 2, got 2 layers',

@@ -55,7 +55,7 @@ function behind(
     from = all.slice(0, end).lastIndexOf(delimiter),
     w = prompt.filter(([, to]) => to > from + delimiter.length).length;
   const refuse = (got: string): KvError =>
-    new KvError('finch', `expected a question of 1 to ${most} tokens behind '${delimiter}' in the prompt, got ${got}`);
+    new KvError('finch', `expected a question of 1 to ${most} tokens after '${delimiter}' in the prompt, got ${got}`);
   if (from < 0) throw refuse(`no such text in the ${prompt.length} tokens that were read`);
   if (w < 1 || w > most) throw refuse(`${w} tokens`);
   return w;

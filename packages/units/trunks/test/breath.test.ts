@@ -226,7 +226,7 @@ test('D, edges and scores follow the oracle through tokens, losses and breaths',
   );
 });
 
-test('a prompt after a conversation starts anew: at a step between two breaths everything is computed again, and forced slots stay', () => {
+test('a prompt after a conversation starts again: at a step between two breaths everything is computed again, and forced slots stay', () => {
   const bench = new Bench(12, randomEdges(30, 3), 3),
     policy = build({}, 4);
   const start = numbers(bench.event(policy).unitScores);
@@ -236,7 +236,7 @@ test('a prompt after a conversation starts anew: at a step between two breaths e
   expect(numbers(again.unitScores)).toEqual(start);
   expect(again.forced).toBeDefined();
 });
-test('stretches: the prompt, then runs that begin where breaths were, also behind a later prompt', () => {
+test('stretches: the prompt, then runs that begin where breaths were, also after a later prompt', () => {
   const starts = (length: number, promptLength: number, step: number) =>
     stretches({ length, promptLength, step }, 4).map((x) => x.start);
   expect(starts(10, 10, 0)).toEqual([0]);
