@@ -38,7 +38,7 @@ export async function runSubjects(
   { backend, shared, common, room, times, change }: Stage,
 ): Promise<EventResult> {
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({
-    ...{ at, read, known: common.known },
+    ...{ at, read, stepCache: common.stepCache },
     budgets: plan.budgets[at.layer],
     above: plan.above,
   }));

@@ -34,7 +34,7 @@ export interface SignalSource {
 }
 /** Signals shared by the layers of a block of tokens: where nothing else is read, one result serves all of them. */
 export interface EventSignals {
-  readonly known?: StepCache | undefined;
+  readonly stepCache?: StepCache | undefined;
   /** States of rows `model`, until one is written. */
   readonly states: Map<string, Tensor>;
   /** Positions without gaps, by first and last position of each head. */
@@ -43,7 +43,7 @@ export interface EventSignals {
 export const commonOf = ({ lasting }: Backend): EventSignals => ({
   states: new Map(),
   positions: new Map(),
-  ...(lasting && { known: new StepCache() }),
+  ...(lasting && { stepCache: new StepCache() }),
 });
 
 /** Returns a reader of one layer's current signals; each is computed once. */
