@@ -41,7 +41,7 @@ export async function verdictOf({ fuzz }: Target, bytes: Uint8Array): Promise<Ve
   } catch (error) {
     if (!KvError.is(error)) throw error;
     if (
-      !/^[^\n]+ (?:expected|must|is|has|starts|leaves|needs|reads|takes) ?[^\n]*$/.test(error.message) ||
+      !/^[^\n]+ (?:expected|must|is|has|starts|leaves|needs|reads|takes|cannot|rejects) ?[^\n]*$/.test(error.message) ||
       error.message.length > 4000
     )
       throw new Error(`no sentence: ${error.message.slice(0, 300)}`);

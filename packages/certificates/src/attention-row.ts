@@ -3,15 +3,20 @@
  * `@kv/models` reports them.
  */
 export interface AttentionRow {
+  /** `event`: an eviction. `view`: what views leave visible of an unchanged cache. */
   readonly at: 'event' | 'view';
   readonly layer: number;
+  /** Query head. */
   readonly head: number;
+  /** Tokens generated so far. */
   readonly step: number;
   /** Position of the query. */
   readonly query: number;
+  /** Softmax weights over all slots, evicted and hidden ones included. */
   readonly weights: ArrayLike<number>;
   /** Original positions of the slots. */
   readonly positions: ArrayLike<number>;
+  /** Slots that stay, ascending. */
   readonly kept: readonly number[];
   /** The query itself, `[d]`, as attention reads it. */
   readonly vector?: Float32Array;

@@ -13,6 +13,7 @@ export interface Constants {
   readonly layers: number;
   /** Channels of a head, d. */
   readonly dim: number;
+  /** First positions that the fits leave out. */
   readonly sinks: number;
   /** Q_max and the mean norm of queries, in layers from ℓ_s on. */
   readonly queryNorm: { readonly max: number; readonly mean: number };
@@ -26,6 +27,7 @@ export interface Constants {
    */
   readonly change?: Decay;
 }
+/** Head counts and width of a model's attention. */
 export interface AttentionDims {
   readonly layers: number;
   readonly queryHeads: number;

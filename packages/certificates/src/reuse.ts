@@ -6,6 +6,7 @@ import type { Spread } from './tally.ts';
 
 /** Statistics of queries that reused an earlier query's set under CIS. */
 export interface Reuse {
+  /** Number of rows: queries that reused a set. */
   readonly rows: number;
   /** |q' - q|, between the query and the one whose set it reused. */
   readonly distance: Spread;

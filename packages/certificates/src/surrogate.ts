@@ -6,6 +6,7 @@ import type { Spread } from './tally.ts';
 
 /** Bounds on what a set chosen by estimated logits (of fewer channels, of quantised keys) drops. */
 export interface Surrogate {
+  /** Number of rows: queries of views that choose by scores. */
   readonly rows: number;
   /**
    * η, the largest error of a logit after the constant shift of the surrogate that makes it least; softmax ignores such
@@ -14,12 +15,14 @@ export interface Surrogate {
   readonly logitError: Spread;
   /** ε, the total variation between the weights and the surrogate's softmax. */
   readonly variation: Spread;
+  /** δ, the mass that the view hides. */
   readonly dropped: Spread;
   /**
    * δ* + 2 η and δ* + 2 ε, δ* the least that a set with the same forced slots drops. Upper bounds of `dropped` in every
    * row.
    */
   readonly byLogits: Spread;
+  /** δ* + 2 ε. */
   readonly byVariation: Spread;
 }
 

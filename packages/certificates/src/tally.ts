@@ -7,6 +7,7 @@ export interface Spread {
 }
 /** Summary of the certificates of many rows; fields as in `Certificate`. */
 export interface Summary {
+  /** Number of rows. */
   readonly rows: number;
   /** δ, exactly the total variation of each query's attention. */
   readonly dropped: Spread;
@@ -14,8 +15,11 @@ export interface Summary {
   readonly best: Spread;
   /** Share of the best set that was kept. */
   readonly overlap: Spread;
+  /** ln(1 / (1 - δ)), the KL divergence of the kept from the whole attention, in nats. */
   readonly divergence: Spread;
+  /** Bound on the difference of the entropies, in nats. */
   readonly entropy: Spread;
+  /** PrHS, eq. 4, in nats. */
   readonly information: Spread;
   /** δ by layer, mean over its rows. */
   readonly byLayer: readonly number[];

@@ -167,9 +167,9 @@ describe('a template from outside ends in one sentence', () => {
     ],
     ['recursion', '{% macro f(g) %}{{ g(g) }}{% endmacro %}{{ f(f) }}', /call stack|steps/],
     ['deep nesting', `{{ ${'('.repeat(50_000)}1${')'.repeat(50_000)} }}`, /call stack/],
-    ['an unknown function', '{{ nothing() }}', /got .+/],
-    ['an unknown filter', "{{ 'a' | nothing }}", /got .+/],
-    ['a missing end', '{% for i in messages %}', /got .+/],
+    ['an unknown function', '{{ nothing() }}', /cannot be rendered: .+/],
+    ['an unknown filter', "{{ 'a' | nothing }}", /cannot be rendered: .+/],
+    ['a missing end', '{% for i in messages %}', /cannot be rendered: .+/],
     ['too long a source', 'x'.repeat(2 ** 18 + 1), /at most 262144 characters, got 262145/],
     ['its own refusal', "{{ raise_exception('no ' + messages[0].role) }}", /rejects the conversation: "no user"/],
   ])('%s', (_, source, message) => {
@@ -177,7 +177,7 @@ describe('a template from outside ends in one sentence', () => {
     const error = caught(() => chatTemplate(source, 't')([{ role: 'user', content: 'a' }]));
     expect(KvError.is(error)).toBe(true);
     expect((error as KvError).message).toMatch(message);
-    expect((error as KvError).message).toMatch(/^t: expected .*, got [^\n]+$/);
+    expect((error as KvError).message).toMatch(/^t: (?:the chat template (?:rejects|cannot be)|expected) [^\n]+$/);
     expect(performance.now() - started).toBeLessThan(30_000);
   });
 
@@ -218,7 +218,7 @@ describe('a template from outside ends in one sentence', () => {
           expect(typeof chatTemplate(parts.join(''), 't')([{ role: 'user', content: 'a' }])).toBe('string');
         } catch (error) {
           if (!KvError.is(error)) throw error;
-          expect(error.message).toMatch(/^t: expected .*, got /);
+          expect(error.message).toMatch(/^t: (?:the chat template (?:rejects|cannot be)|expected) /);
         }
       }),
     );

@@ -146,7 +146,7 @@ describe('programs on ONNX Runtime', () => {
     runnable.destroy();
     await expect(
       runnable.run([new Float32Array(8)], 1, { rotary: 4, cos: new Float32Array(2), sin: new Float32Array(2) }),
-    ).rejects.toThrow('was not destroyed');
+    ).rejects.toThrow('was destroyed');
   });
 
   describe.each(['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K', 'IQ4_NL', 'MXFP4'] as const)(

@@ -62,7 +62,7 @@ test.each(FAULTS)(
       if (error === undefined) expect(readable(after)).toEqual(want);
       else {
         expect(KvError.is(error)).toBe(true);
-        expect((error as Error).message).toMatch(/: expected a folder that can be written, got \w+: .*export again$/);
+        expect((error as Error).message).toMatch(/: cannot be written \(\w+\); .*export again$/);
         if (fault === 'kill') expect([old, want, undefined]).toContainEqual(readable(after));
         else expect(after).toEqual(old);
       }

@@ -7,8 +7,11 @@ import type { Tensor } from '@kv/core';
  */
 export interface DeviceRowView {
   readonly tensor: Tensor;
+  /** First number of the view in a row. */
   readonly at: number;
+  /** Numbers from one row to the next. */
   readonly stride: number;
+  /** Numbers of the view in a row. */
   readonly width: number;
 }
 

@@ -181,7 +181,9 @@ export const PREFIX_STORE = {
 
 /** One token, or, at the end, text that was held back for a stop string. The text is final and may be empty. */
 export interface Chunk {
+  /** The generated id; absent for text that was held back. */
   readonly token?: number;
+  /** Text that is certain now. */
   readonly text: string;
 }
 /**

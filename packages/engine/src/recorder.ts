@@ -26,6 +26,7 @@ export interface RecordedEvent {
   readonly length: number;
   /** Positions of the slots, `[KV head][slot]`. */
   readonly positions: readonly Float32Array[];
+  /** What each step of the policy left, in order. */
   readonly steps: readonly RecordedStep[];
 }
 /** A policy that records its events, and the record. */
@@ -94,6 +95,7 @@ function rowOf(rows: readonly Float32Array[] | undefined, head: number, kvHeads:
 /** What happened to a token in one layer and KV head. */
 export interface Fate {
   readonly layer: number;
+  /** KV head. */
   readonly head: number;
   /** The event at which it left, as tokens generated before it; absent where it stayed or was never there. */
   readonly left?: number;

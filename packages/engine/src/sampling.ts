@@ -43,6 +43,7 @@ export interface SamplerOptions {
 
 /** A sampling rule: `pick` draws on the host; a device draws by the same options, from its own random numbers. */
 export interface SamplingRule extends Required<SamplerOptions> {
+  /** Returns an id drawn from logits `[vocab]`. @throws KvError for logits that `greedy` refuses */
   pick(logits: Float32Array): number;
 }
 

@@ -9,7 +9,7 @@ export type RegistryOf = (calls: readonly PolicyCall[]) => Registry | Promise<Re
 
 /** Options for parsing policy texts. */
 export interface PolicyNaming {
-  /** @defaultValue the catalogue of `@kv/policies` */
+  /** Names that policy texts may use. @defaultValue the catalogue of `@kv/policies` */
   readonly names?: RegistryOf | undefined;
   /**
    * Returns identifiers of the code that results depend on in addition to the policy texts, such as packages with

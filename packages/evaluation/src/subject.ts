@@ -10,6 +10,6 @@ export type Subject = Pick<Model, 'name' | 'engine' | 'fingerprint' | 'config' |
 /** A model with everything needed to run jobs. */
 export interface Bench {
   readonly model: Model;
-  /** @defaultValue the catalogue of `@kv/policies` */
+  /** Names that policy texts may use. @defaultValue the catalogue of `@kv/policies` */
   readonly names?: RegistryOf | undefined;
 }

@@ -14,6 +14,7 @@ import type { TimingMode, Timing } from './timer.ts';
 
 /** Operations whose tensors are released together. */
 export interface Scope extends Backend {
+  /** Records kernels that do not belong to pieces, in one order with `ops`. */
   readonly commands: Commands;
   /** Hands a tensor made here, with its lengths, to the enclosing scope. */
   keep(tensor: Tensor): void;
@@ -21,6 +22,7 @@ export interface Scope extends Backend {
 
 /** A scope that lasts until it is ended, or the device destroyed: for weights, or a sequence. */
 export interface OpenScope extends Scope {
+  /** Releases the scope's tensors. */
   end(): void;
 }
 
@@ -29,8 +31,11 @@ export interface OpenScope extends Scope {
  * `scope`.
  */
 export interface Gpu extends Backend {
+  /** Bytes of buffers. */
   readonly ledger: BufferLedger;
+  /** Dispatches, bytes, submits and readbacks so far. */
   readonly counters: Counters;
+  /** The WebGPU device. */
   readonly device: GPUDevice;
   /** Whether the adapter runs on the CPU (SwiftShader, lavapipe, WARP): correct, but slower than the CPU backend. */
   readonly software: boolean;
@@ -41,6 +46,7 @@ export interface Gpu extends Backend {
    * kept.
    */
   scope<T>(run: (scope: Scope) => T | Promise<T>): Promise<T>;
+  /** Opens a scope that lasts until its `end()`. */
   open(): OpenScope;
   /**
    * Sets the label under which commands recorded from now on are timed; returns the previous one. Does nothing on a

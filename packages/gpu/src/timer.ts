@@ -3,7 +3,9 @@ import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
 
 /** Time on the device for dispatches of one label: of one kernel, or (`kernel` empty) of whole passes. */
 export interface Timing {
+  /** Label set by `gpu.label`. */
   readonly label: string;
+  /** Id of the kernel; empty for whole passes. */
   readonly kernel: string;
   readonly dispatches: number;
   readonly nanoseconds: number;

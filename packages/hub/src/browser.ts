@@ -19,6 +19,7 @@ export type { Progress } from './meter.ts';
 export interface OfflineModel {
   /** The repository, or the name of its .gguf file. */
   readonly name: string;
+  /** The files by name, as `loadModel` takes them. */
   readonly files: ReadonlyMap<string, File>;
 }
 

@@ -4,9 +4,11 @@ export interface Progress {
   readonly file: string;
   /** Bytes that are here, including those of earlier attempts. */
   readonly done: number;
+  /** Bytes of all files. */
   readonly total: number;
   /** Speed over the last seconds; undefined until it can be measured. */
   readonly bytesPerSecond: number | undefined;
+  /** Estimated seconds until the end; undefined before there is a speed. */
   readonly secondsLeft: number | undefined;
 }
 

@@ -24,6 +24,7 @@ export interface QueueOptions extends QueueAddress {
 
 /** A result, which stays in Redis until it is forgotten: a caller that stops before that gets it again. */
 export interface QueuedResult {
+  /** What the worker returned, as parsed JSON. */
   readonly result: unknown;
   /** Removes the result, once it is stored elsewhere. */
   forget(): Promise<void>;

@@ -3,8 +3,11 @@ import type { QuestionStyle } from './forms.ts';
 
 /** Rules of a needle's answer: its length, its stops, and when it is right. */
 export interface AnswerRule {
+  /** Longest answer, in tokens. */
   readonly maxNewTokens: number;
+  /** Texts that end an answer. */
   readonly stop: readonly string[];
+  /** Whether the answer is right. */
   right(answer: string, value: string): boolean;
 }
 

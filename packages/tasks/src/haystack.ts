@@ -12,6 +12,7 @@ export type Encode = (
 /** A statement and its depth: it is put at the sentence boundary nearest to this share of the prose. */
 export interface HiddenStatement {
   readonly text: string;
+  /** Where it stands, as a share of the prose: 0 = first, 1 = last. */
   readonly depth: number;
 }
 

@@ -26,14 +26,19 @@ export interface NeedleOptions {
 
 /** A fact hidden in a text, and the question for it. */
 export interface Needle {
+  /** The text with the fact in it. */
   readonly document: string;
   /** Question, starting with the line break that ends the document; encoded separately, without special tokens. */
   readonly question: string;
+  /** What the fact is about, such as `secret`. */
   readonly key: string;
+  /** The value to find. */
   readonly value: string;
   /** UTF-16 span of the value in the document. */
   readonly valueSpan: readonly [start: number, end: number];
+  /** Ids of the document. */
   readonly documentIds: readonly number[];
+  /** Ids of the question. */
   readonly questionIds: readonly number[];
   /** UTF-16 span of each of `documentIds` in the document. */
   readonly offsets: readonly (readonly [number, number])[];

@@ -8,7 +8,9 @@ export interface Problem {
   readonly context: string;
   /** Question after the context: part of the prompt when the cache is cut, or asked after that. */
   readonly question: string;
+  /** Right answers; what a grader does with several is its own. */
   readonly answers: readonly string[];
+  /** How answers are graded. */
   readonly grader: GraderName;
   /** Maximum length of the answer, in tokens. */
   readonly maxNewTokens: number;

@@ -4,6 +4,7 @@ export interface Random {
   next(): number;
   /** Returns a whole number from 0 up to, not including, `n`. */
   below(n: number): number;
+  /** Returns one of the given values. */
   pick<T>(of: readonly T[]): T;
   /** Returns `count` different elements, in random order. */
   sample<T>(of: readonly T[], count: number): T[];

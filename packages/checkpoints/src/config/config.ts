@@ -6,15 +6,20 @@ import { unknownArchitecture } from './unknown-architecture.ts';
 
 /** Shape of a decoder. All counts are positive integers; `queryHeads % kvHeads === 0`; `headDim` is even. */
 export interface ModelConfig {
+  /** Its `model_type`, a row of `architectures`. */
   readonly architecture: ArchitectureName;
   readonly layers: number;
+  /** Query heads H of a layer. */
   readonly queryHeads: number;
+  /** KV heads G of a layer. */
   readonly kvHeads: number;
+  /** Channels d of a head. */
   readonly headDim: number;
   /** Width D of the residual stream. */
   readonly hidden: number;
   /** Width of the gated feed-forward layer. */
   readonly ffn: number;
+  /** Rows of the embedding; token ids are below it. */
   readonly vocab: number;
   /** RoPE of each layer; layers with the same rotation share one object. */
   readonly ropes: readonly RopeConfig[];
@@ -23,6 +28,7 @@ export interface ModelConfig {
   readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
   /** Activation of the feed-forward gate; gelu is the tanh approximation. */
   readonly activation: 'silu' | 'gelu';
+  /** Added to the mean square inside norms. */
   readonly normEps: number;
   /** Factor applied to embeddings. */
   readonly embeddingScale: number;
@@ -36,12 +42,15 @@ export interface ModelConfig {
   readonly maxPositions: number;
   /** Whether the embedding is also the output head. */
   readonly tied: boolean;
+  /** Token that begins a text, if there is one. */
   readonly bosId?: number;
+  /** Tokens that end an answer. */
   readonly eosIds: readonly number[];
 }
 
 /** How attention scores are computed from q·k. */
 export interface AttentionConfig {
+  /** Multiplies q·k, 1 / sqrt(d) in most models. */
   readonly scale: number;
   /** Scores become `cap * tanh(score / cap)`. */
   readonly softcap?: number;

@@ -4,6 +4,7 @@ import { boolean, integer, object, optional, positive, show, type JsonFields } f
 
 /** Rotary position embedding of a layer: pair i of `rotary / 2` turns by position * theta^(-2i / rotary) / divisor. */
 export interface RopeConfig {
+  /** Base of the frequencies. */
   readonly theta: number;
   /** Leading channels of a head that are rotated, as pairs (i, i + rotary / 2); 0 for a layer without positions. */
   readonly rotary: number;

@@ -3,8 +3,11 @@ import { floatRows, toFloat32, type TensorType } from './tensor-types.ts';
 
 /** Consecutive rows of a weight, as the checkpoint stores them. */
 export interface MatrixPart {
+  /** Type of the stored numbers. */
   readonly type: TensorType;
+  /** Number of rows. */
   readonly rows: number;
+  /** The rows as stored, one after another. */
   readonly bytes: Uint8Array;
 }
 

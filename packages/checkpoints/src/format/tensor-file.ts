@@ -16,14 +16,17 @@ export interface TensorEntry {
 export interface CheckpointTensors {
   /** Name in error messages. */
   readonly name: string;
+  /** Type and shape of each tensor, by name. */
   readonly tensors: ReadonlyMap<string, TensorEntry>;
   /** Reads a tensor's stored bytes. @throws KvError for an unknown name, or a type that is not one of `tensorTypes` */
   bytes(tensor: string): Promise<Uint8Array>;
+  /** Closes the files. */
   close(): Promise<void>;
 }
 
 /** Total size of a checkpoint's tensors. */
 export interface CheckpointSize {
+  /** Bytes of all tensors, as stored. */
   readonly bytes: number;
   /** Whether some weights are block-quantised. */
   readonly quantised: boolean;

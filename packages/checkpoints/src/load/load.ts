@@ -29,7 +29,9 @@ import { checkpointWeights, type Weights } from './weights.ts';
  */
 export interface Checkpoint {
   readonly config: ModelConfig;
+  /** The weights, read on demand. */
   readonly weights: Weights;
+  /** Size of the tensors in the files. */
   readonly stored: CheckpointSize;
   readonly tokenizer: Tokenizer;
   /**
@@ -42,6 +44,7 @@ export interface Checkpoint {
    * own, or what a GGUF file says in that form.
    */
   hubFiles(): Promise<ReadonlyMap<string, string>>;
+  /** Closes the files; `weights` cannot be read afterwards. */
   close(): Promise<void>;
 }
 

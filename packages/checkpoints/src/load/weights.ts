@@ -12,6 +12,7 @@ export interface ProjectWeights {
   readonly norm?: Float32Array;
   /** q, k and v, `[(H + 2 G) * d, D]` */
   readonly qkv: Matrix;
+  /** `[(H + 2 G) * d]` */
   readonly bias?: Float32Array;
   /** `[d]` per head, or `[H * d]` over the projection */
   readonly qNorm?: Float32Array;
@@ -23,6 +24,7 @@ export interface ProjectWeights {
 export interface FinishWeights {
   /** `[D, H * d]` */
   readonly output: Matrix;
+  /** `[D]` */
   readonly outputBias?: Float32Array;
   /** `[D]`, applied to the output before it joins the residual stream */
   readonly postAttentionNorm?: Float32Array;
@@ -30,9 +32,11 @@ export interface FinishWeights {
   readonly norm?: Float32Array;
   /** gate and up, `[2 * ffn, D]` */
   readonly gateUp: Matrix;
+  /** `[2 * ffn]` */
   readonly gateUpBias?: Float32Array;
   /** `[D, ffn]` */
   readonly down: Matrix;
+  /** `[D]` */
   readonly downBias?: Float32Array;
   /** `[D]` */
   readonly postFfnNorm?: Float32Array;
@@ -42,7 +46,9 @@ export interface FinishWeights {
 export interface Weights {
   /** `[vocab, D]` */
   embed(): Promise<Matrix>;
+  /** Reads the weights before a layer's attention. */
   project(layer: number): Promise<ProjectWeights>;
+  /** Reads the weights after a layer's attention. */
   finish(layer: number): Promise<FinishWeights>;
   /** Final norm, `[D]`. */
   norm(): Promise<Float32Array>;

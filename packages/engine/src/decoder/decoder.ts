@@ -16,7 +16,9 @@ export interface RowCounts {
 
 /** A layer's programs, before and after its attention. */
 export interface DecoderLayer<R extends PreparedProgram = Runnable> {
+  /** From the residual stream `[m, D]` to queries, keys and values, rotated by their positions. */
   readonly project: R;
+  /** From the attention's result and the residual stream to the next layer's residual stream. */
   readonly finish: R;
   /** Gain `[D]` of the norm before its projections; absent where there is none. */
   readonly norm?: Float32Array | undefined;
@@ -28,6 +30,7 @@ export interface DecoderLayer<R extends PreparedProgram = Runnable> {
 export interface Decoder<R extends PreparedProgram = Runnable> {
   readonly config: ModelConfig;
   readonly layers: readonly DecoderLayer<R>[];
+  /** From the residual stream to logits `[m, vocab]`. */
   readonly head: R;
   /** `[vocab, D]`, as stored; absent where the engine holds it as the head and reads its rows back. */
   readonly embedding?: Matrix;

@@ -2,7 +2,9 @@ import type { Matrix } from '@kv/checkpoints';
 
 /** A value of a program: m rows of `width` f32 numbers, one row per token. */
 export interface RowsValue {
+  /** Number of the value in its program. */
   readonly id: number;
+  /** Numbers in a row. */
   readonly width: number;
 }
 
@@ -56,9 +58,12 @@ export type Instruction =
 
 /** Straight-line code: a list of instructions, each run once. */
 export interface Program {
+  /** Name in errors and reports. */
   readonly name: string;
+  /** Values that the caller gives, in order. */
   readonly inputs: readonly RowsValue[];
   readonly instructions: readonly Instruction[];
+  /** Values that the caller gets, in order. */
   readonly outputs: readonly RowsValue[];
 }
 
@@ -67,6 +72,7 @@ export interface Program {
  * scaling.
  */
 export interface Angles {
+  /** Leading channels of a head that are rotated. */
   readonly rotary: number;
   readonly cos: Float32Array;
   readonly sin: Float32Array;
@@ -79,6 +85,7 @@ export interface PreparedProgram {
    * bytes need not be kept.
    */
   stored?(name: string): WeightRows;
+  /** Releases the weights. */
   destroy(): void;
 }
 
@@ -99,6 +106,7 @@ export interface HeadLayout {
   readonly queryHeads: number;
   readonly kvHeads: number;
   readonly headDim: number;
+  /** Caps scores to `cap * tanh(score / cap)`. @defaultValue no cap */
   readonly softcap?: number;
 }
 
@@ -109,6 +117,7 @@ export interface HeadLayout {
 export interface Engine<R extends PreparedProgram = Runnable> {
   /** Its name in reports, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
   readonly name: string;
+  /** Takes the weights of a program, in a form of the engine's choice. */
   prepare(program: Program): Promise<R>;
   /**
    * Prepares what follows a layer's attention and, except in the last layer, what precedes the next one's, where they

@@ -19,11 +19,12 @@ export interface Report {
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept by the last event (everything fed, where none ran), `[layer][kvHead]`, ascending. */
   readonly kept: readonly (readonly (readonly number[])[])[];
+  /** Bytes of the caches and of what the policy records. */
   readonly bytes: Bytes;
   /**
-   * Attention calls (fused); attention calls that also computed statistics; events; prefill blocks; decode steps;
-   * speculative steps that were rolled back; passes of providers; slots freed because a sliding window had made them
-   * unreachable.
+   * How often each thing was done: attention calls (`fused`) and those that also computed statistics (`statistics`),
+   * events, blocks of the prompt, decode steps, speculative steps that were rolled back, passes of providers, slots
+   * freed because a sliding window had made them unreachable.
    */
   readonly counts: Readonly<Record<string, number>>;
   /** Milliseconds; score, settle and compact are parts of prefill and decode. */
@@ -32,7 +33,9 @@ export interface Report {
   readonly bound: { readonly slots: number; readonly because: string };
   /** The most slots that one held. */
   readonly mostSlots: number;
+  /** Notes on budgets that could not be met as asked for, and on fallbacks. */
   readonly notes: readonly string[];
+  /** Why the generation ended. */
   readonly finish: Finish;
   /** What `certify` concluded. */
   readonly certificates?: object;

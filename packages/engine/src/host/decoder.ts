@@ -37,6 +37,7 @@ export interface Projection {
 
 /** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
 export interface HostDecoder extends Decoder<HostRunnable> {
+  /** Attention of new queries over a layer's cache. */
   readonly attend: Attend;
   /** The arithmetic of attention rows that are inspected. @defaultValue plain loops */
   readonly rowEngine?: RowEngine | undefined;

@@ -3,8 +3,11 @@ import type { Allowance, CompiledPolicy } from '@kv/core/engine';
 
 /** Milliseconds of the stages of events. */
 export interface EventTimes {
+  /** Recording the policy's steps. */
   score: number;
+  /** Reading their decisions. */
   settle: number;
+  /** Moving the kept slots. */
   compact: number;
 }
 
@@ -36,6 +39,7 @@ export interface EventBudget extends Allowance {
 
 /** The policy and budget that a sequence runs under now. Immutable: replaced as a whole. */
 export interface ActivePolicy {
+  /** The compiled policy. */
   readonly policy: CompiledPolicy;
   /** Absent where nothing evicts. */
   readonly budget?: EventBudget;

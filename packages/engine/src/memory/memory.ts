@@ -63,7 +63,9 @@ export interface BatchGroup {
 
 /** The result of a block: its logits, and what was kept if `evict` was given. */
 export interface FeedResult {
+  /** Logits of the last rows. */
   readonly output: Output;
+  /** What the layer-wise event kept. */
   readonly event?: EventResult;
 }
 
@@ -71,6 +73,7 @@ export interface FeedResult {
 export interface PendingId {
   /** Its buffer on the device, u32 `[1]`. */
   readonly tensor: Tensor;
+  /** The id on the host, once it was read. */
   readonly id: Promise<number>;
 }
 
@@ -78,6 +81,7 @@ export interface PendingId {
 export interface Output {
   /** Newest last; absent while they are on a device. */
   readonly logits?: readonly Float32Array[];
+  /** Returns the logits `[vocab]` of each row, read from the device if they are there. */
   read(): Promise<readonly Float32Array[]>;
   /** Returns the id that follows the newest row: the largest logit's (ties go to the lower id), or a drawn one. */
   next(draw?: SamplingRule): Promise<number>;

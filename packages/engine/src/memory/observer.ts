@@ -3,6 +3,7 @@ export interface ObservedRow {
   /** `event`: an eviction. `view`: what views leave visible of an unchanged cache. */
   readonly at: 'event' | 'view';
   readonly layer: number;
+  /** Query head. */
   readonly head: number;
   /** Tokens generated so far. */
   readonly step: number;
@@ -30,10 +31,13 @@ export interface ObservedRow {
 }
 /** Observes what a run evicts and hides, and draws a conclusion; `certificates()` of `@kv/certificates` is one. */
 export interface Observer {
+  /** Called with the newest query of each query head, at each event and, under a view, each token. */
   row(row: ObservedRow): void;
   /**
+   * Called once at the end.
    * @param run what was observed: heads, layers and decoding steps, positions of the prompt that each layer froze, and
-   * the sum over all layers of a state that pieces kept.
+   * the sum over all layers of a state that pieces kept
+   * @returns what the report's `certificates` holds
    */
   conclude(run: {
     readonly heads: number;

@@ -13,6 +13,7 @@ export interface ModelParts {
 
 /** What a runtime starts from. Weights are read only while it starts. */
 export interface ModelSource extends ModelParts {
+  /** The weights, read on demand. */
   readonly weights: Weights;
   /** Size of the file's tensors, if there is a file. */
   readonly stored?: CheckpointSize;
@@ -55,6 +56,7 @@ export interface RunningModel {
 export interface Runtime<M extends RunningModel = RunningModel> {
   /** Its name in reports, such as `wasm`, `onnxruntime-node, f32, 2 threads` or `webgpu, ADAPTER`. */
   readonly name: string;
+  /** Takes a checkpoint's weights. @throws KvError for a model that it cannot run */
   start(source: ModelSource): Promise<M>;
 }
 

@@ -19,6 +19,7 @@ export interface Evidence {
    * least possible.
    */
   readonly dropped?: number;
+  /** Mean of the least mass that sets of these sizes can drop. */
   readonly least?: number;
   /** Overlap of the kept set with the best set of its size, as a share. */
   readonly overlap?: number;

@@ -62,6 +62,7 @@ export interface CellResult extends Cell {
   readonly score: number;
   /** Whether the answer had the requested form. */
   readonly parsed: boolean;
+  /** Generated tokens. */
   readonly tokens: number;
   /** Slots per layer and KV head: the mean over all of them, and the peak of the fullest. */
   readonly slots: Extent;

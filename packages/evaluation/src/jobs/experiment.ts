@@ -30,9 +30,11 @@ export interface Experiment<J, R, T, W extends ExperimentWork = OwnWork> {
   readonly name: string;
   /** Everything that results depend on: the same settings use the same file. */
   readonly settings: object;
+  /** What a runner needs to run the jobs. */
   readonly work: W;
   /** Returns the jobs still to run, given these results. */
   left(results: readonly R[]): readonly J[];
+  /** Returns the experiment's result from those of all jobs. */
   conclude(results: readonly R[]): T;
 }
 

@@ -1,6 +1,8 @@
 /** Runs jobs one after another. */
 export interface Runner<J, R> {
+  /** Runs one job. */
   run(job: J): Promise<R>;
+  /** Ends the runner. */
   stop(): Promise<unknown>;
 }
 

@@ -30,6 +30,7 @@ const RULER = /^(?:niah_(?:single|multikey)_\d|niah_multi(?:value|query)|vt|cwe|
 
 /** A file of a result folder; `path` is relative to the folder of all results. */
 export interface ResultFile {
+  /** Path within the folder. */
   readonly path: string;
   readonly text: string;
 }

@@ -5,7 +5,9 @@ import { readJson } from '../files/read-json.ts';
 
 /** Dev ids, to choose on, and confirmation ids. */
 export interface IdSplit {
+  /** Ids to choose a weight on. */
   readonly dev: readonly string[];
+  /** Ids to confirm it on. */
   readonly confirm: readonly string[];
 }
 

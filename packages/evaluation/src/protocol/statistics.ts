@@ -25,6 +25,7 @@ export interface ArmSummary {
   readonly unparsed: number;
   /** Slots per layer and KV head over the whole generation, mean of all samples. */
   readonly meanSlots: number;
+  /** Largest number of slots of a KV head. */
   readonly peakSlots: number;
   readonly peakBytes: number;
 }

@@ -28,6 +28,7 @@ export const TASK = 'problems';
 export interface ModelRunner extends Pick<PolicyNaming, 'names'> {
   /** Returns the digest of a model's weights, and its engine. */
   readonly identity: (model: string) => Promise<Omit<PlanModel, 'name'>>;
+  /** Runs cells on a model of the plan. */
   readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 }
 
