@@ -73,7 +73,7 @@ test('the first Ctrl-C ends the wait for a model’s address', async () => {
 });
 
 test.each([
-  [['needle', '--model', 'https://127.0.0.1:1/model'], /no answer/],
+  [['needle', '--model', 'https://127.0.0.1:1/model'], /download failed: /],
   [['run', '--model', 'file:///nowhere', '--prompt', 'x'], /expected 'embedded', a \.gguf file or a folder/],
   [['run', '--prompt-file', '/'], /cannot be read \(EISDIR\)/],
   [['run', '--prompt-file', '/dev/zero'], /expected a text of at most \d+ bytes, got more/],

@@ -24,11 +24,11 @@ const failed = (work: Promise<unknown>): Promise<unknown> =>
   );
 
 test.each<[string, RequestListener, RegExp]>([
-  ['says nothing', () => {}, /download failed: nothing for 0\.2 s$/],
+  ['says nothing', () => {}, /download failed: no data for 0\.2 s$/],
   [
     'stops in the middle',
     (_, response) => void response.writeHead(200, { 'content-length': 1000 }).write('x'.repeat(10)),
-    /download failed: nothing for 0\.2 s$/,
+    /download failed: no data for 0\.2 s$/,
   ],
   [
     'sends for ever',
@@ -51,10 +51,10 @@ test.each<[string, RequestListener, RegExp]>([
   ['hangs up', (_, response) => void response.destroy(), /download failed: (?:ECONNRESET|UND_ERR_SOCKET)$/],
 ])('a server that %s is one sentence', async (_, answer, message) => {
   await served(answer, async (address) => {
-    const timeoutMs = message.source.includes('nothing for') ? 200 : undefined;
+    const timeoutMs = message.source.includes('no data for') ? 200 : undefined;
     const error = await failed(urlSource(`${address}/model.safetensors`, { timeoutMs, maxBytes: 100_000 }));
     expect(KvError.is(error)).toBe(true);
-    expect((error as KvError).message).toMatch(/^http:\S+: expected a file[^\n]*, got /);
+    expect((error as KvError).message).toMatch(/^http:\S+: (?:download failed: |expected a file of )/);
     expect((error as KvError).message).toMatch(message);
   });
 });

@@ -177,6 +177,6 @@ test('a folder that cannot be written is named', async () => {
   const file = join(folder, 'a-file');
   writeFileSync(file, '');
   await expect(exportOnnx('embedded', file)).rejects.toThrow(
-    `${file}: expected a folder that can be written, got ENOTDIR`,
+    `${file}: cannot be written (ENOTDIR)`,
   );
 });

@@ -61,7 +61,7 @@ async function answered<T>(
 ): Promise<T> {
   const quiet = new AbortController();
   const step = async <S>(work: Promise<S>): Promise<S> => {
-    const timer = setTimeout(() => quiet.abort(new Error(`nothing for ${timeoutMs / 1000} s`)), timeoutMs);
+    const timer = setTimeout(() => quiet.abort(new Error(`no data for ${timeoutMs / 1000} s`)), timeoutMs);
     try {
       return await work;
     } catch (cause) {
