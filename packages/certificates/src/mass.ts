@@ -25,6 +25,7 @@ function total(weights: Numbers): number {
  *
  * @remarks PrHS, Lemma 1: exactly the total variation between the weights and those of the kept slots scaled up to sum
  * to 1.
+ * @param set kept slots
  * @throws KvError if a weight is negative or not finite, all are 0, or a kept slot does not exist.
  */
 export function droppedMass(weights: Numbers, set: readonly number[]): number {

@@ -20,7 +20,10 @@ export interface OnnxEngineOptions {
   readonly weights?: WeightForm;
 }
 
-/** Returns an engine that runs programs on ONNX Runtime, each as one graph in memory that holds its weights. */
+/**
+ * Returns an engine that runs programs on ONNX Runtime, each as one graph in memory that holds its weights.
+ * @param onnx the module `onnxruntime-node` or `onnxruntime-web`
+ */
 export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEngine {
   expectOptions('onnxEngine', { threads: true, weights: true }, options);
   const { threads = 1, weights = 'f32' } = options;

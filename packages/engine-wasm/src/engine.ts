@@ -37,7 +37,11 @@ export interface WasmRunnable extends Runnable {
   readonly team: ThreadPool;
 }
 
-/** Returns an engine that runs programs on this package's module, in memory that its threads share. */
+/**
+ * Returns an engine that runs programs on this package's module, in memory that its threads share.
+ * @param fast the compiled module, see `fastModule`
+ * @throws UnsupportedModelError, while it prepares a program, for weights that the module cannot hold
+ */
 export function wasmEngine(
   fast: FastModule,
   { threads = 1, exact = false, warn = console.warn }: WasmEngineOptions = {},

@@ -10,7 +10,10 @@ import { wholePasses } from './passes.ts';
 import { FusedPass } from './fused-pass.ts';
 import { heapRowEngine } from './row-engine.ts';
 
-/** Returns a runtime whose models keep weights and caches in the module's memory. */
+/**
+ * Returns a runtime whose models keep weights and caches in the module's memory.
+ * @param fast the compiled module, see `fastModule`
+ */
 export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runtime<HostRunning> {
   const engine = wasmEngine(fast, options);
   return {

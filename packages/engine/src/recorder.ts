@@ -123,7 +123,10 @@ export interface Fate {
   };
 }
 
-/** Returns why a token is, or is no longer, in the cache, for every recorded layer and KV head. */
+/**
+ * Returns why a token is, or is no longer, in the cache, for every recorded layer and KV head.
+ * @param position the token's position in the text
+ */
 export function fates(events: readonly RecordedEvent[], position: number): readonly Fate[] {
   const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b);
   return layers.flatMap((layer) => {

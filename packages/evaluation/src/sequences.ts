@@ -48,7 +48,10 @@ export const keptTokens = (kept: KeptPositions, positions: readonly number[]): n
     }),
   );
 
-/** Returns the share of pairs of layer and KV head that hold all of these positions. */
+/**
+ * Returns the share of pairs of layer and KV head that hold all of these positions.
+ * @param kept positions kept, `[layer][kvHead]`
+ */
 export function retainedShare(kept: KeptPositions, positions: readonly number[]): number {
   const rows = kept.flat().map((row) => new Set(row));
   return rows.filter((row) => positions.every((position) => row.has(position))).length / rows.length;

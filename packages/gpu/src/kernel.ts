@@ -80,7 +80,7 @@ const buffersOf = ({ buffers }: GpuKernel): [name: string, kind: BufferKind][] =
 /**
  * Records `count` elements or workgroups of a kernel; none for a count of 0. A tensor has the shape of what is read or
  * written of it, from which bytes are counted; views may be left out.
- *
+ * @param count elements, or workgroups, as the kernel's `space` says
  * @throws KvError for a buffer that is missing
  */
 export function dispatch<B extends string, S extends string>(

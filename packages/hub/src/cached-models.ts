@@ -33,7 +33,11 @@ export async function cachedModels(
   return { folder, models: byName(models) };
 }
 
-/** Returns the models in a folder and its subfolders, by path; none if there is no folder. */
+/**
+ * Returns the models in a folder and its subfolders, by path; none if there is no folder.
+ * @param folder folder to search
+ * @param path what the paths of models start with
+ */
 export async function modelsIn(folder: string, path: string): Promise<readonly CachedModel[]> {
   const models = new Map<string, CachedModel>();
   for (const within of ['', ...(await names(folder))])

@@ -14,6 +14,7 @@ export type ModelName =
  * Classifies a name: `embedded`, an http(s) or file URL, a path, or a repository (`org/name`, `org/name:Q4_K_M`,
  * `org/name/file.gguf`). Whatever exists under `cwd` is a path, and so is whatever starts with `.`, `/` or `~`,
  * contains a backslash or has no `/`.
+ * @param cwd folder that relative paths are resolved from. @defaultValue the process's
  */
 export function parseModelName(text: string, cwd: string = process.cwd()): ModelName {
   if (text === 'embedded') return { kind: 'embedded' };

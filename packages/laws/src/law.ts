@@ -66,7 +66,13 @@ export type Claim<Subject, O extends LawOptions = LawOptions> = (
 /** Claims by name. */
 export type Claims<Subject, O extends LawOptions = LawOptions> = Readonly<Record<string, Claim<Subject, O>>>;
 
-/** Returns claims about one subject as laws, except those whose `unless` is true. */
+/**
+ * Returns claims about one subject as laws, except those whose `unless` is true.
+ * @param claims properties by name
+ * @param subject what they are claimed of
+ * @param options options of the laws
+ * @param unless claims that do not apply to this subject
+ */
 export function suite<N extends string, Subject, O extends LawOptions>(
   claims: Readonly<Record<N, Claim<Subject, O>>>,
   subject: Subject,
@@ -88,7 +94,10 @@ export function each(suite: Suite, test: (name: string, law: Law) => unknown): v
   for (const [name, check] of Object.entries(suite)) test(name, check);
 }
 
-/** Fails a law with a sentence unless `holds`. */
+/**
+ * Fails a law with a sentence unless `holds`.
+ * @throws Error with the sentence
+ */
 export function claim(holds: boolean, sentence: () => string): asserts holds {
   if (!holds) throw new Error(sentence());
 }

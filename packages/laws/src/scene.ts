@@ -85,7 +85,10 @@ function text(length: number, next: () => number): Tokens {
   return { ids, text: all, offsets };
 }
 
-/** Returns the numbers of a scene; `pad` fills every slot beyond a row's length. */
+/**
+ * Returns the numbers of a scene; `pad` fills every slot beyond a row's length.
+ * @param pad number in every slot beyond a row's length. @defaultValue 0
+ */
 export function scene(spec: SceneSpec, pad = 0): Scene {
   const { kvHeads, group, slots, dim, ragged, evicted } = spec,
     heads = kvHeads * group,

@@ -38,7 +38,11 @@ const EMBEDDINGS: Embeddings = {
   rows: (ids) => Float32Array.from(ids.flatMap((id) => [1, 2, 3, 4].map((c) => Math.sin(id / c)))),
 };
 
-/** Puts a scene on a backend. */
+/**
+ * Puts a scene on a backend.
+ * @returns each layer as an event reads it
+ * @throws KvError, from a read, for a signal of unknown value
+ */
 export function stage(
   { layers }: Scene,
   ops: Ops,

@@ -28,7 +28,7 @@ export const policyNames: readonly string[] = [
 /**
  * Returns the policy of a text, `policy('snapkv(window=16) | caote | topK')`, or of one name with its options as an
  * object, `policy('snapkv', { window: 16 })`. Appends `topK` to a policy that ends in scores.
- *
+ * @param text a name with options, or a composition such as `snapkv(window=32) | caote | topK`
  * @throws KvError as `parsePolicy` does; for an option that a name does not have.
  */
 export function policy(text: string, options?: object): Policy {

@@ -32,7 +32,9 @@ const events = new WeakMap<LlamaContextSequence, readonly [before: Moment, after
 /**
  * Returns the token ranges that a policy would erase now, for `contextShift.strategy` or `eraseContextTokenRanges`.
  * Token 0 is kept in addition to the budget, since without it llama.cpp evaluates all other tokens again.
- *
+ * @param sequence a sequence of a node-llama-cpp context
+ * @param options the policy and its budget
+ * @returns ranges of token indices to erase
  * @throws KvError for a policy that reads more than tokens and positions, for a budget that leaves no room in the
  * context, and for models with sliding windows or recurrent layers.
  */

@@ -86,7 +86,8 @@ interface Inner extends TransformersModel {
 /**
  * Wraps a loaded model so that a policy keeps its caches within a budget. `generate`, pipelines and streamers use it
  * unchanged, and `model` itself is not modified.
- *
+ * @param model a causal model that transformers.js has loaded
+ * @returns the model with `stats`, `evict` and the policy's caches
  * @throws KvError for a model that has not only attention caches, and for a policy that needs what this engine does not
  * provide.
  */

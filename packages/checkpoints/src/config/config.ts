@@ -82,6 +82,8 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
 
 /**
  * Parses a Hugging Face `config.json`; defaults are those of transformers.
+ * @param json the parsed file
+ * @param where name of the file, for errors
  * @throws KvError `where: field must be …, got …` for a field that is missing or out of range, or that asks for
  * something this decoder does not compute
  */

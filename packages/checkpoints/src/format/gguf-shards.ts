@@ -10,6 +10,8 @@ const maxParts = 1000;
 /**
  * Opens a GGUF file; if it is the first of several parts (`name-00001-of-00003.gguf`), opens the others next to it too.
  * The metadata is the first part's. On failure nothing is left open.
+ * @param file path or URL of the file, or of its first part
+ * @param open opens one file by its path
  * @throws KvError for a part that is missing, out of place or not the first, and for whatever `readGguf` refuses
  */
 export async function openGguf(file: string, open: OpenFile): Promise<GgufFile> {

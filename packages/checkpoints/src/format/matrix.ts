@@ -21,7 +21,10 @@ export interface Matrix {
   readonly parts: readonly MatrixPart[];
 }
 
-/** Wraps f32 numbers, `[outputs, inputs]` row-major, as a matrix; the numbers are not copied. */
+/**
+ * Wraps f32 numbers, `[outputs, inputs]` row-major, as a matrix; the numbers are not copied.
+ * @param values `outputs * inputs` numbers
+ */
 export function matrixOf(values: Float32Array, outputs: number, inputs: number): Matrix {
   return {
     outputs,

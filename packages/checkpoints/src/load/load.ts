@@ -67,6 +67,7 @@ export const blobsOf = (files: OpenOptions['files']): Blobs | undefined =>
 /**
  * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json,
  * tokenizer.json and model.safetensors or its shards. On failure nothing is left open.
+ * @param name the file, folder or URL
  * @throws KvError naming the file and what is wrong with it
  */
 export async function openCheckpoint(name: string, options: OpenOptions = {}): Promise<Checkpoint> {

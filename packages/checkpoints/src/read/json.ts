@@ -3,6 +3,8 @@ import { show } from './fields.ts';
 
 /**
  * Parses JSON of an untrusted file.
+ * @param where name of the file, for errors
+ * @param depth the most levels of lists and objects. @defaultValue 64
  * @throws KvError for invalid UTF-8, for text that is not JSON, nests more than `depth` lists and objects, or repeats a
  * name in one object
  */

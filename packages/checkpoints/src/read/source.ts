@@ -14,7 +14,11 @@ export interface ByteSource {
   close(): Promise<void>;
 }
 
-/** Returns a source over bytes in memory; `read` returns views. */
+/**
+ * Returns a source over bytes in memory; `read` returns views.
+ * @param name name in errors
+ * @throws KvError, from `read`, for bytes past the end
+ */
 export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): ByteSource {
   const all = bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes);
   return {

@@ -32,6 +32,7 @@ interface Vocabulary {
 /**
  * Makes a tokenizer from a GGUF file's `tokenizer.ggml.*` metadata: model `gpt2` (byte-level BPE) or `llama`
  * (SentencePiece). Control tokens are special; user-defined ones are matched in any text.
+ * @param where name of the file, for errors
  * @throws KvError naming the key that is missing or wrong, or the unknown model or `pre`
  */
 export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {

@@ -14,6 +14,7 @@ import { SPACE, tokenBytes } from './token-bytes.ts';
 /**
  * Makes a tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. Every step is implemented
  * here, because the library does not report offsets, does not count its work, and cannot pause.
+ * @param where name of the file, for errors
  * @throws KvError naming an unsupported component
  */
 export function createTokenizer(json: unknown, where: string): Tokenizer {

@@ -28,6 +28,8 @@ type Term = readonly [weight: number, scorer: AnyScorer];
 /**
  * Returns helpers for scorers inside another piece: their steps run on drafts of their own, their hooks are added to
  * the policy.
+ * @param name the piece, for errors
+ * @throws KvError for a piece that is no scorer
  */
 export function inside(name: string, scorers: readonly AnyScorer[]) {
   const wrong = scorers.find(({ from, to }) => !from.includes('start') || (to !== 'scores' && to !== 'weights'));
@@ -159,6 +161,9 @@ export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
 /**
  * Declares an allocator for one layer that also reads the scores of a second scorer, `by`, one row per budget. The
  * masks of the two are united.
+ * @param name the piece's name
+ * @param declared its options, signals and source
+ * @param run its equation
  */
 export function allocatorBy<const N extends string, O extends Options = {}>(
   name: N,

@@ -39,7 +39,7 @@ export interface Allowance {
 
 /**
  * Checks a budget before anything runs.
- *
+ * @param at what errors name. @defaultValue 'budget'
  * @throws KvError for an invalid budget, for a missing one if the policy evicts to one, and for a number of slots that
  * the policy can never keep, however long the text.
  */
@@ -62,7 +62,8 @@ export function expectBudget(policy: BudgetTraits, budget: Budget | undefined, a
 /**
  * Returns what a budget allows for the given number of tokens. A share is rounded down, but never below what the policy
  * forces whatever the text is.
- *
+ * @param tokens tokens that a share is of
+ * @param at what errors name. @defaultValue 'budget'
  * @throws KvError as `expectBudget`
  */
 export function allowanceOf(policy: BudgetTraits, budget: Budget, tokens: number, at = 'budget'): Allowance {

@@ -110,6 +110,9 @@ function takeApart(policy: Piece): CompiledPolicy {
  * @remarks If an allocator that reads scores redistributes them later, the part of a budget that exceeds a head's slots
  * goes to other heads, of its layer or of the model as that allocator's reach says: no slot of the total is lost
  * because earlier events left heads unequal.
+ * @param allowed slots per layer and KV head on average, or what a budget allows
+ * @param lengths slots present, `[layer][kvHead]`
+ * @throws KvError for a number of slots that is not whole, and for allocators in the wrong order
  */
 export function planBudgets(
   policy: CompiledPolicy,
@@ -188,7 +191,10 @@ export const pacedEvent = (
   ops: Ops,
 ): PacedSteps<readonly DraftSelection[]> => pacedSteps(policy.steps, layers, ops, starting(layers, ops));
 
-/** Records all steps of an event at once; `readDecisions` reads the result. */
+/**
+ * Records all steps of an event at once; `readDecisions` reads the result.
+ * @throws KvError naming the piece and layer
+ */
 export function runEvent(
   policy: CompiledPolicy,
   layers: readonly EventLayer[],

@@ -218,7 +218,7 @@ export function recordApply<const P extends AnyPiece>(piece: P, inputs: Inputs, 
 
 /**
  * Runs a piece on plain numbers of one layer, without an engine, on any backend, with one read.
- *
+ * @param inputs numbers by the names of signals, such as `{ attention: [[0.1, 0.9]], budget: 1 }`
  * @throws KvError naming the signal that is missing, inputs whose shapes do not match, the score that is not finite, or
  * more forced slots than budget.
  */

@@ -259,7 +259,10 @@ function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
 
 /**
  * Runs one event over every layer of a cache that the caller holds: plans budgets, scores, checks, and selects.
- *
+ * @param backend runs the pieces
+ * @param policy evicts; ends in a selector
+ * @param cache the layers, of which only what the policy reads is required
+ * @returns the slots to keep, and the state for the next call
  * @throws KvError naming the layer and the missing input, before anything is decided; also for a policy that hides,
  * freezes or merges.
  */
@@ -308,7 +311,7 @@ const mean = (xs: readonly number[]): number => Math.round(xs.reduce((a, b) => a
 /**
  * Runs the step hooks after a decoded token: decay, moving averages. Returns the state for the next call, unchanged if
  * there are no step hooks.
- *
+ * @param cache the cache after the token, with the state of the last call
  * @throws KvError naming the layer and the missing input.
  */
 export async function advanceOn(backend: Backend, policy: Policy, cache: Cache): Promise<RetainState> {

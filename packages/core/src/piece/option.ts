@@ -78,7 +78,11 @@ function wanted({ least, most, above, below, whole, odd, of }: Bounds): string {
   const lower = low === undefined || odd || positive ? '' : above === undefined ? `of at least ${low}` : `above ${low}`;
   return [what, [lower, upper].filter((x) => x !== '').join(' and ')].join(' ').trim();
 }
-/** Returns an option that is a finite number within bounds; the error sentence is made of them. */
+/**
+ * Returns an option that is a finite number within bounds; the error sentence is made of them.
+ * @param fallback the default
+ * @param says what the option means, in one sentence
+ */
 export function number(fallback: number, says: string, bounds: Bounds = {}): Option<number> {
   const { least = -Infinity, most = Infinity, above, below, whole, odd, wholeFrom, want, of } = bounds;
   return {

@@ -63,6 +63,7 @@ const isCounts = (x: unknown): x is readonly number[] =>
 
 /**
  * Reads the tensors of these names from a safetensors file of f32, f16 or bf16.
+ * @param where name of the file, for errors
  * @throws KvError at `where` for any other bytes, a missing name, or a number that is not finite.
  */
 export function readTensorFile(where: string, file: Uint8Array, names: readonly string[]): TensorFile {

@@ -15,6 +15,8 @@ export type Registry = ReadonlyMap<string, readonly RegistryEntry[]>;
 /**
  * Returns every declared export of modules, keyed by package name. Exports are recognised by their description; none of
  * them is called.
+ * @param modules namespaces of modules, by package name
+ * @param beside a registry to add to, such as the catalogue. @defaultValue empty
  */
 export function registry(modules: Readonly<Record<string, object>>, beside: Registry = new Map()): Registry {
   const found = new Map<string, readonly RegistryEntry[]>(beside);
@@ -33,7 +35,7 @@ export const entries = (known: Registry): readonly RegistryEntry[] => [...known.
 /**
  * Looks up a name: `name`, or `package:name` if two packages have it. Alone in a text a method takes precedence; within
  * a composition a piece does.
- *
+ * @param alone whether the name is the whole text. @defaultValue false
  * @throws KvError for a name that no package has, or that several have.
  */
 export function lookUp(known: Registry, text: string, alone = false): AnyFactory {

@@ -173,7 +173,11 @@ async function withPolicies({ policy, decodePolicy, ...rest }: ResolvedOptions<t
   };
 }
 
-/** Generates from a prefilled sequence. The last token is yielded but not fed. */
+/**
+ * Generates from a prefilled sequence. The last token is yielded but not fed.
+ * @param sequence holds the prompt; its last logits choose the first token
+ * @returns why the generation ended
+ */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
   return yield* decodeWith(
     sequence,

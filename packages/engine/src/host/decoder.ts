@@ -68,7 +68,10 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   logits(x: Float32Array): Promise<Float32Array>;
 }
 
-/** Returns a decoder's arithmetic on the host, with its engine's attention. */
+/**
+ * Returns a decoder's arithmetic on the host, with its engine's attention.
+ * @throws KvError, from its methods, for a layer that does not exist
+ */
 export function hostDecoder(
   decoder: Decoder<HostRunnable>,
   { rowEngine, ...engine }: Pick<HostEngine, 'attend' | 'attendsWindows' | 'rowEngine'> = {},

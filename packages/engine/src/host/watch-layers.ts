@@ -21,6 +21,7 @@ const BLOCK = 256;
 
 /**
  * Feeds tokens through a new cache, nothing evicted, and calls the observers block by block: the input of calibrations.
+ * @param ids the text to calibrate on
  */
 export async function watchLayers(
   { decoder, config }: Pick<HostModel, 'decoder' | 'config'>,

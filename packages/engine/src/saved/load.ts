@@ -19,6 +19,7 @@ export interface LoadCacheOptions extends OptionValues<typeof LOAD_CACHE> {}
 
 /**
  * Loads a sequence from the bytes of `saveCache`, or from a file of them.
+ * @param from bytes, or the path of a file
  * @throws KvError for another model's cache, a policy that reads what was not recorded, and invalid bytes
  */
 export async function loadCache(

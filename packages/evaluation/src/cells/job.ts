@@ -139,6 +139,9 @@ interface Asked {
 /**
  * Returns runners that let workers of a queue run the cells. Results come in the order of the requests, whichever
  * worker finishes first, so that equal runs write equal files; a stored result is then deleted from the queue.
+ * @param ask sends a job to a queue and waits for its result
+ * @param code identifies the code that workers must run
+ * @throws KvError, from a runner, for a result that is not one of this job
  */
 export function elsewhere(
   ask: (job: CellJob) => Promise<Asked>,

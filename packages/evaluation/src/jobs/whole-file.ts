@@ -7,8 +7,10 @@ const PRIVATE = 0o600;
 const SHARED = 0o644;
 
 /**
- * Writes a file atomically: to a temporary name, synced, then renamed. The old file stays until then. @throws KvError
- * about `name` with what to do
+ * Writes a file atomically: to a temporary name, synced, then renamed. The old file stays until then.
+ * @param name what errors call the file
+ * @param mode the file's permissions. @defaultValue readable by all
+ * @throws KvError about `name` with what to do
  */
 export function writeWhole(path: string, data: string | Uint8Array, name: string, mode: number = SHARED): void {
   const part = partOf(path);

@@ -35,7 +35,11 @@ interface Graded {
   readonly said: boolean;
 }
 
-/** Reads kvpress' result folders: those in a folder, or the folder itself. @throws KvError in one sentence */
+/**
+ * Reads kvpress' result folders: those in a folder, or the folder itself.
+ * @param called what errors call the folder
+ * @throws KvError in one sentence
+ */
 export async function readKvpress(path: string, called: string): Promise<readonly OtherRow[]> {
   const folders = withFileErrors(called, () => resultFolders(path)),
     rows: OtherRow[] = [];

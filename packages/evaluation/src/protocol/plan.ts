@@ -52,7 +52,11 @@ export interface LoadedPlan {
   readonly hash: string;
 }
 
-/** Reads a plan and its problems. @throws KvError in one sentence */
+/**
+ * Reads a plan and its problems.
+ * @param called what errors call the file
+ * @throws KvError in one sentence
+ */
 export function readProtocol(path: string, called: string): LoadedPlan {
   const read = readJson(path, called, Protocol),
     plan = { seeds: [0, 1, 2], within: 0.01, ...read },

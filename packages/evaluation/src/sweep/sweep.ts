@@ -84,7 +84,11 @@ export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
   readonly tasks: readonly SweepTask[];
 };
 
-/** Reads a sweep file. @throws KvError in one sentence */
+/**
+ * Reads a sweep file.
+ * @param called what errors call the file
+ * @throws KvError in one sentence
+ */
 export function readSweep(path: string, called: string): Sweep {
   const sweep = readJson(path, called, SweepFile),
     { contrasts = [], match, models, policies, budgets } = sweep,
@@ -139,7 +143,11 @@ export async function checkPolicies({ policies }: Sweep, called: string, names?:
     });
 }
 
-/** Returns the problems of a sweep's tasks by task name; generated ones are sized with this tokenizer. */
+/**
+ * Returns the problems of a sweep's tasks by task name; generated ones are sized with this tokenizer.
+ * @param path the sweep file, from which paths of tasks are resolved
+ * @throws KvError for a file that cannot be read, or a task that does not fit
+ */
 export async function sweepTasks(
   { tasks }: Sweep,
   path: string,
