@@ -16,10 +16,10 @@ export type Registry = ReadonlyMap<string, readonly RegistryEntry[]>;
  * Returns every declared export of modules, keyed by package name. Exports are recognised by their description; none of
  * them is called.
  * @param modules namespaces of modules, by package name
- * @param beside a registry to add to, such as the catalogue. @defaultValue empty
+ * @param base a registry to add to, such as the catalogue. @defaultValue empty
  */
-export function registry(modules: Readonly<Record<string, object>>, beside: Registry = new Map()): Registry {
-  const found = new Map<string, readonly RegistryEntry[]>(beside);
+export function registry(modules: Readonly<Record<string, object>>, base: Registry = new Map()): Registry {
+  const found = new Map<string, readonly RegistryEntry[]>(base);
   for (const [name, module] of Object.entries(modules))
     for (const factory of Object.values(module).filter(isFactory)) {
       const before = found.get(factory.description.name) ?? [];
