@@ -117,7 +117,7 @@ export function stage(
         if (isState(signal)) return fresh(layer, signal.state, ops);
         throw new KvError(
           'laws',
-          `know no value of the signal ${signalKey(signal)}: pass { signals: (signal, layer, ops) => ... }`,
+          `have no value for the signal ${signalKey(signal)}: pass { signals: (signal, layer, ops) => ... }`,
         );
     }
   };

@@ -62,7 +62,7 @@ function toHost(at: string, name: string, x: object, free: boolean): HostArray |
   if (!shape || shape.length < 2)
     throw new KvError(
       at,
-      `expected '${name}' as rows of as many numbers each, or { data, shape }, got ${x.length === 0 ? 'an empty array' : 'another array'}`,
+      `expected '${name}' as rows of equal length, or { data, shape }, got ${x.length === 0 ? 'an empty array' : 'other rows'}`,
     );
   return { data: Float32Array.from((x as readonly number[][]).flat(shape.length - 1)), shape };
 }

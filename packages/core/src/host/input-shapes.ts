@@ -64,7 +64,7 @@ export function sizesOf(
     if (other)
       throw new KvError(
         label,
-        `expected as many ${what} in every input, got ${first[1]} in '${first[0]}' and ${other[1]} in '${other[0]}'`,
+        `expected the same number of ${what} in every input, got ${first[1]} in '${first[0]}' and ${other[1]} in '${other[0]}'`,
       );
     return first?.[1];
   };

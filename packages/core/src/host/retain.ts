@@ -247,7 +247,7 @@ function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
   if (acting)
     throw new KvError(
       'retain',
-      `'${acting.label}' acts outside events: it needs an engine that asks it at every token, expected a policy that evicts`,
+      `'${acting.label}' acts outside events: it needs an engine that calls it at every token, expected a policy that evicts`,
     );
   if (!compiled.evicts)
     throw new KvError(

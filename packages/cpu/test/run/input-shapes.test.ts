@@ -29,7 +29,7 @@ describe('inputs that do not belong together are named', () => {
       'slots',
       drift,
       { scores: [[0.5, 0.5]], values: cache },
-      "as many slots in every input, got 2 in 'scores' and 3 in 'values'",
+      "the same number of slots in every input, got 2 in 'scores' and 3 in 'values'",
     ],
     [
       'no rows of slots',
@@ -47,7 +47,7 @@ describe('inputs that do not belong together are named', () => {
           [0, 1, 2],
         ],
       },
-      "as many KV heads in every input, got 1 in 'keys' and 2 in 'positions'",
+      "the same number of KV heads in every input, got 1 in 'keys' and 2 in 'positions'",
     ],
     [
       'rows',
@@ -59,7 +59,7 @@ describe('inputs that do not belong together are named', () => {
       'the place',
       knorm,
       { keys: cache, at: { slots: 4 } },
-      "as many slots in every input, got 4 in 'at' and 3 in 'keys'",
+      "the same number of slots in every input, got 4 in 'at' and 3 in 'keys'",
     ],
     [
       'three levels of scores',
@@ -73,7 +73,7 @@ describe('inputs that do not belong together are named', () => {
   test('rows of uneven lengths, and what is no number', () => {
     for (const uneven of [[[1, 2], [3]], [[[1], [2]], [[3]]], [[1, 'x']], [[], [1]], []])
       expect(() => apply(last, { attention: uneven as number[][] })).toThrow(
-        "expected 'attention' as rows of as many numbers each",
+        "expected 'attention' as rows of equal length",
       );
   });
 });
