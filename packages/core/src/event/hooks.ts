@@ -17,7 +17,7 @@ export interface HookDeclaration<O extends Options, S extends readonly AnySignal
   /** Signals that it reads. */
   readonly needs?: S | ((options: ResolvedOptions<O>) => S);
   /** Further hooks that are added to the policy. */
-  readonly beside?: (options: ResolvedOptions<O>) => readonly HookPiece[];
+  readonly hooks?: (options: ResolvedOptions<O>) => readonly HookPiece[];
 }
 
 /** Returns a factory of hooks; `atom` makes what an engine runs. */
@@ -32,14 +32,14 @@ function hook<N extends string, O extends Options, S extends readonly AnySignal[
     declared,
     { kind: 'hook', from: PHASES, to: 'same' },
     (o, label) => {
-      const beside = (declared.beside?.(o) ?? []).flatMap(({ atoms }) => atoms);
+      const hooks = (declared.hooks?.(o) ?? []).flatMap(({ atoms }) => atoms);
       return {
         protocol: PROTOCOL,
         from: PHASES,
         to: 'same',
         name,
         label,
-        atoms: [atom({ name, label, needs: needsOf(o) }, o), ...beside],
+        atoms: [atom({ name, label, needs: needsOf(o) }, o), ...hooks],
       };
     },
     needsOf,

@@ -32,7 +32,7 @@ export const cam = onCompact(
       seed: number(0, 'Of the coins.', { least: 0, below: 2 ** 32, whole: true, want: 'a whole number below 2^32' }),
     },
     needs: [values, positions, received],
-    beside: () => [receiving()],
+    hooks: () => [receiving()],
   },
   ({ ops, at, values: v, positions: p, received: a, scores, kept }, { slots, most, seed }) => {
     const rows = a.shape[0];
