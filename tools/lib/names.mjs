@@ -6,11 +6,9 @@ import ts from 'typescript';
 import { tracked } from './tracked.mjs';
 
 /** Sources of packages and apps, without tests and templates. */
-export const isSource = (path) =>
-  /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
+const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
 /** Documents, without change logs, generated files, and plans and results, which do not change. */
-export const isDocument = (path) =>
-  /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|templates/.test(path);
+const isDocument = (path) => /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|templates/.test(path);
 
 const packageOf = (path) => path.slice(0, path.indexOf('/src/'));
 const isType = (node) =>
@@ -102,3 +100,5 @@ export function nameFaults() {
     ),
   ].sort();
 }
+
+export { isDocument, isSource };

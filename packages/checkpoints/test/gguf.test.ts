@@ -252,7 +252,7 @@ describe('a file that is not right', () => {
     ['a tensor twice', bytesOf({ tensors: [tensor(), tensor({ offset: 32 })], data: 64 })],
     ['a shape that overflows', bytesOf({ tensors: [tensor({ dimensions: [2n ** 32n, 2n ** 32n] })], data: 32 })],
     [
-      'a shape that overflows, with a zero',
+      'a shape that overflows in spite of a zero',
       bytesOf({ tensors: [tensor({ dimensions: [0, 2n ** 32n, 2n ** 32n] })], data: 32 }),
     ],
     ['rows of half a block', bytesOf({ tensors: [tensor({ dimensions: [48, 2], type: 8 })], data: 128 })],

@@ -99,7 +99,10 @@ describe('a file that is not right', () => {
     ['a name twice, once in escapes', () => renamed('"b"', '"\\u0061"')],
     ['a tensor named __proto__ that is cut', () => renamed('"b"', '"__proto__"').slice(0, -1)],
     ['a header of lists in lists', () => writeSafetensors({}, () => ({ a: { shape: [[[]]] } }))],
-    ['a shape that overflows, with a zero', () => spoilt('a', { shape: [0, 2 ** 52, 2 ** 52], data_offsets: [0, 0] })],
+    [
+      'a shape that overflows in spite of a zero',
+      () => spoilt('a', { shape: [0, 2 ** 52, 2 ** 52], data_offsets: [0, 0] }),
+    ],
     ['a header that is a list', () => writeSafetensors({}, () => [])],
     ['an entry that is null', () => writeSafetensors({}, () => ({ a: null }))],
     ['an unknown dtype', () => spoilt('a', { dtype: 'F31' })],

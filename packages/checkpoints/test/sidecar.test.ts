@@ -7,8 +7,8 @@ import { sidecars } from '../src/load/sidecar.ts';
 
 const tensors = { a: { shape: [1], data: new Float32Array(1) } };
 
-test('a sidecar file that names another model is refused, one that names none is taken', async () => {
-  const name = mkdtempSync(join(tmpdir(), 'kv-beside-')),
+test('a file next to a model that names another model is refused, one that names none is taken', async () => {
+  const name = mkdtempSync(join(tmpdir(), 'kv-sidecar-')),
     fingerprint = 'a'.repeat(64),
     read = sidecars(name, () => ({ fingerprint }));
   writeFileSync(join(name, 'own'), tensorFile({ tensors, metadata: { fingerprint } }));

@@ -72,7 +72,7 @@ describe.each(names)('%s', (name) => {
     }
   });
 
-  test('offsets as in the Rust library, but a space that the tokenizer adds is empty and what was composed covers all its parts', () => {
+  test('offsets as in the Rust library, but a space that the text does not have is empty and what was composed covers all its parts', () => {
     for (const { text, offsets } of cases) expectOffsets(tokenizer, text, offsets);
   });
 

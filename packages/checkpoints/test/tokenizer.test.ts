@@ -190,7 +190,7 @@ describe('SentencePiece', () => {
   };
   const tokenizer = createTokenizer(json, 't');
 
-  test('the space that the tokenizer adds has no offset and is not decoded', () => {
+  test('the space that was added has no offset and does not come back', () => {
     const { ids, offsets } = tokenizer.encode('ab a 文 ab');
     expect(ids.map((id) => vocab[id])).toEqual(['<s>', '▁ab', '▁a', '▁', '<0xE6>', '<0x96>', '<0x87>', '▁ab']);
     expect(offsets).toEqual([

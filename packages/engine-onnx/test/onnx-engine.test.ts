@@ -186,7 +186,7 @@ describe('programs on ONNX Runtime', () => {
         }
       });
 
-      test('any activations give it within 1 % of the largest, also next to another type', async () => {
+      test('any activations give it within 1 % of the largest, also with another type in the same model', async () => {
         const random = mulberry(7),
           weight = blocks([type, 'Q4_1', 'Q8_0'], 40, 256, random);
         const { got, want } = await product(

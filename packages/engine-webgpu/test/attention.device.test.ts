@@ -314,7 +314,7 @@ gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) =>
     await everyStatistic(gpu)([{ ...plain, ...hidden }, 20, false]);
 });
 
-gpuTest('equal keys get no votes, however many of them each query sees', async (gpu) => {
+gpuTest('equal keys get no votes, however many of them a query sees', async (gpu) => {
   for (const slots of [1, 33, 150] as const) {
     const shape: Shape = {
         seed: slots,

@@ -20,7 +20,7 @@ function words(seed: number, count: number): Uint32Array {
 }
 const sizes = fc.constantFrom(0, 1, 2, 3, 63, 64, 65);
 
-gpuTest('new slots follow what each head holds, and lengths grow', (gpu) =>
+gpuTest('new slots go after what each head holds, and lengths follow', (gpu) =>
   everywhere(
     fc.record({
       seed: fc.nat(),
@@ -114,7 +114,7 @@ gpuTest('slots of every row go from any place to any place, round the ends of bo
   ),
 );
 
-gpuTest('what follows the slots in use becomes the fill value', (gpu) =>
+gpuTest('what follows the slots in use becomes a value that was not written', (gpu) =>
   everywhere(
     fc.record({
       seed: fc.nat(),

@@ -21,7 +21,7 @@ async function warm(gpu: Gpu): Promise<{ readonly model: Model; readonly before:
   return { model, before: used(gpu) };
 }
 
-gpuTest('a generation that is abandoned on a device leaves no buffer allocated', async (gpu) => {
+gpuTest('a generation on a device that is left early frees all of its buffers', async (gpu) => {
   const { model, before } = await warm(gpu),
     options: GenerateOptions = { ids: IDS, maxNewTokens: 12, stopAtEos: false };
   const buffers: number[] = [];

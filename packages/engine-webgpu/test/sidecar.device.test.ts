@@ -11,7 +11,7 @@ import { both, fixture, onDevice, said } from './sequences.ts';
 const gpuTest = await gpuTests();
 
 gpuTest(
-  'a sidecar file is read before the prompt: in blocks every layer evicts as it passes, as on the host',
+  'what a file next to the model holds is there before the prompt: in blocks every layer evicts as it passes, as on the host',
   async (gpu) => {
     const from = fixture('llama'),
       folder = mkdtempSync(join(tmpdir(), 'kv-beside-'));

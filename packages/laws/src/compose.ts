@@ -128,7 +128,7 @@ export const composition = {
       const on = scene(spec),
         show = (p: Piece): string => `${p.label}: ${phases(p)} ${seen(p, on)}`;
       for (const beside of [compose(id as Piece, piece), compose(piece, id as Piece)])
-        same('next to id', show(beside), show(piece));
+        same('composed with id', show(beside), show(piece));
     }),
   /** Composing nothing gives `id`. */
   empty: (compose) =>

@@ -83,7 +83,7 @@ export const transform = {
           () =>
             `expected '${piece.label}' with ${piece.atoms.length} atoms, got '${same.label}' with ${same.atoms.length}`,
         );
-        agreeing('next to id', same, piece, at(c), 0, options);
+        agreeing('composed with id', same, piece, at(c), 0, options);
       }
     }),
   /** `(f ∘ g) ∘ h = f ∘ (g ∘ h)`, also if the two halves run one after the other. */

@@ -34,7 +34,7 @@ const slowly = onCompact('slowly', {}, () => {
 
 test.each([
   ['every step of a layer', compose(slow(), topK())],
-  ['every layer, after which one step reaches over the model', compose(slow(), perModel(), topK())],
+  ['every layer, followed by a step that reaches over the model', compose(slow(), perModel(), topK())],
   ['every hook of a layer', compose(slow(), slowly(), topK())],
 ])('the event loop turns after %s', async (_, policy) => {
   const model = await loadModel('embedded'),

@@ -123,7 +123,7 @@ test.each([
   for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-5);
 });
 
-test('the embedded model gives the logits of @kv/models, also with weights in files next to the graph', async () => {
+test('the embedded model gives the logits of @kv/models, from files next to the graph too', async () => {
   const to = empty(),
     written = await exportOnnx('embedded', to, { inside: 1000 });
   expect(written).toContain('onnx/model.onnx_data');
@@ -176,7 +176,5 @@ test('a SentencePiece vocabulary becomes a tokenizer.json with the same ids', as
 test('a folder that cannot be written is named', async () => {
   const file = join(folder, 'a-file');
   writeFileSync(file, '');
-  await expect(exportOnnx('embedded', file)).rejects.toThrow(
-    `${file}: cannot be written (ENOTDIR)`,
-  );
+  await expect(exportOnnx('embedded', file)).rejects.toThrow(`${file}: cannot be written (ENOTDIR)`);
 });

@@ -257,7 +257,7 @@ describe('a cache that is full', () => {
     ).toBe(true);
     sequence.destroy();
   });
-  test('blocks that do not fit on top of the budget are refused before anything is fed', async () => {
+  test('blocks that cannot fit in addition to the budget are refused before anything is fed', async () => {
     const sequence = new Sequence(model, undefined, { window: 30 });
     await expect(
       sequence.prefill(ids, { policy: compose(streaming(), topK()), budget: 20, block: 11 }),

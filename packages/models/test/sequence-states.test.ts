@@ -234,7 +234,7 @@ describe('an abort', () => {
   });
 });
 
-describe('a generation that is abandoned', () => {
+describe('a generation that is left early', () => {
   const options = { ids: IDS, maxNewTokens: 6 };
   test.each([
     [
@@ -369,7 +369,7 @@ describe('a prefix store', () => {
   });
 });
 
-test('an observer that a device does not offer leaves nothing allocated', async () => {
+test('an observer that a device does not offer frees everything', async () => {
   const { model: one, held } = counted(model),
     hostile: Model = {
       ...one,

@@ -32,7 +32,7 @@ const cases = fc.record({
   banned: fc.nat(3),
   seed: fc.nat(999),
 });
-test('every slot that reaches the threshold stays, and no other, apart from window and masks', () => {
+test('only slots that reach the bar stay, apart from window and masks', () => {
   fc.assert(
     fc.property(cases, ({ n, kvHeads, group, bar, window, gap, forced, banned, seed }) => {
       const scores = Array.from({ length: kvHeads * group }, (_, h) =>

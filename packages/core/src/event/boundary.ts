@@ -176,7 +176,7 @@ function checked(
   if (kind === 'selector' && !after.kept) throw refuse('kept slots', after.kept);
   expectState(from, at, needs, after.state, before);
   if (!Array.isArray(after.checks) || draft.checks.some((check, i) => after.checks[i] !== check))
-    throw refuse('the checks of the pieces before it, followed by its own', after.checks);
+    throw refuse('the checks of the pieces before it, followed by others', after.checks);
   const promise = (x: Tensor, atLeast: number | undefined, rest: Pick<Check, 'want' | 'what'>): Check => ({
     ...rest,
     bad: runGuarded(name, layer, () => ops.firstBad(x, atLeast)),

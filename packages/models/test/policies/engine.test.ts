@@ -314,7 +314,7 @@ test.each(['qfilter', 'triattention', 'expectedAttentionStats'])(
   },
 );
 
-test('a policy without its sidecar file says how to make it', async () => {
+test('a policy without its statistics next to the model says how to make them', async () => {
   for (const [name, file] of [
     ['triattention', 'pre-rope'],
     ['expectedAttentionStats', 'query-statistics'],

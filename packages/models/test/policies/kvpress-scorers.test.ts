@@ -156,7 +156,7 @@ describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, nam
       });
   },
 );
-test.each(kinds)("%s: Finch with a delimiter keeps what it keeps by the question's length", async (kind) => {
+test.each(kinds)("%s: Finch after a delimiter keeps what it keeps by the question's length", async (kind) => {
   const { model, ids } = models.get(kind)!,
     asked = reference.question,
     delimiter = model.tokenizer.decode(ids.slice(-asked - 6, -asked)),

@@ -69,7 +69,7 @@ test('SnapKV divides by the whole kernel at the ends: [4, 0, 0, 0, 4] pooled ove
   [0.8, 0.8, 1.6, 0.8, 0.8, 9].forEach((want, i) => expect(pooled[i]).toBeCloseTo(want, 6));
 });
 
-test('TOVA agrees with its oracle: one mean a position, whichever heads hold it', () => {
+test('TOVA agrees with its oracle: one mean a position, whichever head holds it', () => {
   onLayers((layer, attention, positions) => {
     const got = rows(onLayer(tova(), layer).scores!),
       want = tovaOracle(attention, positions);

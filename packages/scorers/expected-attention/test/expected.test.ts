@@ -216,7 +216,7 @@ test('moments of turned queries, block by block, are those of the queries before
   );
 });
 
-describe('the sidecar file', () => {
+describe('the file next to the model', () => {
   const row = (l: number): QueryStatistics => ({
     queryHeads: 2,
     headDim: 3,

@@ -118,7 +118,7 @@ describe('filters from queries', () => {
   });
 });
 
-describe('the sidecar file', () => {
+describe('the file next to the model', () => {
   const row = (l: number): QFilters => ({ kvHeads: 2, headDim: 2, filters: Float32Array.of(l, 1, 2, 3) });
   test('is read back, a row a layer', async () => {
     const file = qFiltersFile([row(0), row(5)], { tokens: '9' });

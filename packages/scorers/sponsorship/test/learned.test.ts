@@ -113,7 +113,7 @@ test('LearnRank vouches by confidence', async () => {
   want.forEach((v, i) => expect(scores!.data[i]).toBeCloseTo(v, 6));
 });
 
-test('the detector is read from the sidecar file, or is the one given', async () => {
+test('the detector is read from next to the model, or is the given one', async () => {
   const states = Float32Array.of(1, -1),
     signal = learned().signal!;
   expect(signal).toMatchObject({ id: 'confidences', hidden: true, cost: 'artifact' });

@@ -111,7 +111,7 @@ test('the linear form on cached keys is the printed sum over un-rotated ones, wi
     { numRuns: 150 },
   );
 });
-test('a constant query: R = 1, only the inner products with it, rotated to its future positions', () => {
+test('a constant query: R = 1, nothing but the inner products with it, turned to its future places', () => {
   fc.assert(
     fc.property(cases, ({ half, mean, keys, t }) => {
       const d = 2 * half,

@@ -180,7 +180,7 @@ const delimited = (n: number, asked: number): Tokens => {
   const letters = Array.from({ length: n }, (_, i) => (i === n - asked - 1 ? '#' : 'x'));
   return { ids: letters.map(() => 1), text: letters.join(''), offsets: letters.map((_, i) => [i, i + 1]) };
 };
-test("Finch with a delimiter agrees with its oracle over the question's own queries", () => {
+test("Finch after a delimiter agrees with its oracle over the question's own queries", () => {
   fc.assert(
     fc.property(whole, fc.integer({ min: 1, max: W - 1 }), (spec, asked) => {
       const { at, keys, positions } = scene(spec).layers[0],
@@ -210,7 +210,7 @@ test("Finch with a delimiter agrees with its oracle over the question's own quer
     { numRuns: 40 },
   );
 });
-test("Finch with a delimiter keeps the question's tokens, those of the last place of the delimiter", () => {
+test("Finch after a delimiter keeps the question's tokens, those of the last place of the delimiter", () => {
   const some = { data: new Float32Array(16).fill(0.5), shape: [1, 8, 2] },
     { text, ...rest } = delimited(8, 2),
     kept = (told: string) =>
