@@ -56,7 +56,7 @@ const layers = fc
   });
 
 const knowing = (known: StepCache, all: readonly EventLayer[]): readonly EventLayer[] =>
-  all.map((layer) => ({ ...layer, stepCache: known }));
+  all.map((layer): EventLayer => ({ ...layer, stepCache: known }));
 /** An event in two parts, with a step cache of earlier layers, keeps what it keeps without one. */
 const keepsTheSame = (make: () => StepCache) =>
   fc.asyncProperty(policies, layers, fc.nat(6), async (policy, all, cut) => {

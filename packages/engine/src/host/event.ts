@@ -38,7 +38,9 @@ export async function runSubjects(
   { backend, shared, common, room, times, change }: Stage,
 ): Promise<EventResult> {
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({
-    ...{ at, read, stepCache: common.stepCache },
+    at,
+    read,
+    stepCache: common.stepCache,
     budgets: plan.budgets[at.layer],
     above: plan.above,
   }));
