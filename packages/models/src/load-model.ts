@@ -40,6 +40,10 @@ export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
  * @param name the model
  * @param options the runtime or engine, and limits of a download
  * @throws KvError in one sentence for any other name, and for any error in the files
+ * @example
+ * ```ts
+ * const model = await loadModel('embedded'); // or 'model.gguf', a folder, a URL
+ * ```
  */
 export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
 export async function loadModel<M extends RunningModel>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;

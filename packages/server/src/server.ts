@@ -45,6 +45,11 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
 /**
  * Creates a server that speaks the OpenAI protocol for one model. @throws KvError where `memory` holds no forward pass
+ * @example
+ * ```ts
+ * const server = createServer({ model, name: 'embedded', memory: 2 ** 29, registry: catalogue });
+ * await server.listen({ port: 8080 });
+ * ```
  */
 export function createServer(options: ServerOptions): Server {
   const { model, name, memory, budget, block, every, fixedPolicy, keys, redact, ...given } = settleOwn(

@@ -90,6 +90,11 @@ interface Inner extends TransformersModel {
  * @returns the model with `stats`, `evict` and the policy's caches
  * @throws KvError for a model that has not only attention caches, and for a policy that needs what this engine does not
  * provide.
+ * @example
+ * ```ts
+ * const bounded = await withPolicy(model, { policy: 'taFast', budget: 1024, tokenizer });
+ * await bounded.generate(inputs); // as `model.generate`
+ * ```
  */
 export async function withPolicy<M extends object = PreTrainedModel>(
   model: M,

@@ -60,6 +60,10 @@ function join(a: Piece, b: Piece): Piece {
  *
  * @throws KvError with the sentence that the compiler also shows, if a piece has no input to work on where it is
  * placed.
+ * @example
+ * ```ts
+ * const policy = compose(snapkv({ window: 16 }), caote(), topK());
+ * ```
  */
 export function compose<const P extends readonly AnyPiece[]>(
   ...pieces: number extends P['length']

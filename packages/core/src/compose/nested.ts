@@ -143,7 +143,13 @@ export const max: Combiner<'max'> = combiner(
 
 type Weighted = ((...terms: readonly Term[]) => Piece<'start', 'scores', 'weighted'>) &
   Pick<Factory<{}, Piece>, 'description' | 'options'>;
-/** Sums w_i times scorer i: linear in every w_i. Weights may be negative, so the result is scores. */
+/**
+ * Sums w_i times scorer i: linear in every w_i. Weights may be negative, so the result is scores.
+ * @example
+ * ```ts
+ * weighted([0.5, recency()], [1, snapkv({ window: 32 })])
+ * ```
+ */
 export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
   'weighted',
   { source: '@kv/core', says: 'A weighted sum of scorers.' },

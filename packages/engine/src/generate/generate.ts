@@ -38,6 +38,11 @@ export interface Generation extends PromiseLike<GenerateResult>, AsyncIterable<C
  * `stopAtEos`), at a stop string, at the end of the model's context, or on an abort, which returns what was generated
  * so far.
  * @throws KvError for an invalid prompt, budget or option, before anything is evicted.
+ * @example
+ * ```ts
+ * const { text, report } = await generate(model, { prompt, policy: 'snapkv | caote | topK', budget: 64 });
+ * for await (const { text } of generate(model, { prompt })) process.stdout.write(text);
+ * ```
  */
 export const generate = (model: Model, options: GenerateOptions): Generation => shared(() => run(model, options));
 

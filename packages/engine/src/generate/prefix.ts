@@ -45,6 +45,12 @@ interface Found {
  * Creates a store of prefixes for one model, policy and budget.
  *
  * @throws KvError for a policy that evicts without a budget, or an invalid byte count
+ * @example
+ * ```ts
+ * const store = createPrefixStore(model, { maxBytes: 1e9 });
+ * await store.add(system); // ids that later prompts start with
+ * const sequence = await store.sequence([...system, ...question]); // feeds `question` alone
+ * ```
  */
 export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
   const { maxBytes, policy, budget, block, backend, mostOperations } = settleOwn(
