@@ -56,7 +56,7 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
   const { run, choice } = asked;
   if (signal.aborted) return send({ type: 'done', run });
   try {
-    const { computer, model } = await load(asked, signal);
+    const { model } = await load(asked, signal);
     const fed = await promptOf(model, choice),
       { layers, kvHeads } = model.config;
     ran = { run: asked, fed, recorded: new Map() };
@@ -64,7 +64,7 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
     const open = new Map(
       choice.policies.map((policy, side): [Side, AsyncGenerator<Frame | End>] => {
         const { budget, maxNewTokens } = choice;
-        return [side, answer({ ...fed, computer, model, policy: parsePolicy(policy), budget, maxNewTokens, signal })];
+        return [side, answer({ ...fed, model, policy: parsePolicy(policy), budget, maxNewTokens, signal })];
       }),
     );
     // interleaved token by token, so that all sides can be watched
@@ -123,7 +123,7 @@ async function record(
   signal: AbortSignal,
 ): Promise<readonly RecordedEvent[]> {
   const { policy, events } = recorder(parsePolicy(policies[side]));
-  const steps = answer({ ...fed, computer: onCpu(''), model, policy, budget, maxNewTokens, signal });
+  const steps = answer({ ...fed, model, policy, budget, maxNewTokens, signal });
   while (!(await steps.next()).done);
   signal.throwIfAborted();
   return events;

@@ -3,12 +3,10 @@ import { compile } from '@kv/core/engine';
 import { decode, Sequence, type Budget, type Model } from '@kv/models';
 import { NEEDLE_STOP } from '@kv/tasks';
 import type { End, Frame } from '../messages.ts';
-import type { Computer } from './device.ts';
 import type { PromptParts } from './prompt.ts';
 
 /** The work of one side. */
 export interface SideTask extends PromptParts {
-  readonly computer: Computer;
   readonly model: Model;
   readonly policy: Policy;
   readonly budget: Budget;
@@ -20,7 +18,6 @@ export interface SideTask extends PromptParts {
  * Prefills, evicts and answers; yields a frame per token, and finally how it ended. @throws KvError as `Sequence` does
  */
 export async function* answer({
-  computer,
   model,
   policy,
   budget,
@@ -29,11 +26,8 @@ export async function* answer({
   before,
   after,
 }: SideTask): AsyncGenerator<Frame | End> {
-  // A policy that runs passes of the model (KVzip's repetition) needs its cache on the host; for all others the engine
-  // decides.
-  const { label, evicts, needs } = compile(policy),
-    scope = needs.some(({ provide }) => provide !== undefined) ? computer.scope?.() : undefined;
-  const sequence = new Sequence(model, scope),
+  const { label, evicts } = compile(policy),
+    sequence = new Sequence(model),
     clock = { prefill: 0, decode: 0 };
   try {
     const started = performance.now();
@@ -55,7 +49,6 @@ export async function* answer({
     yield { policy: label === '' ? 'full' : label, evicts, finish: next.value, notes: sequence.notes };
   } finally {
     sequence.destroy();
-    scope?.end();
   }
 }
 

@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
 import { openGpu } from '@kv/gpu';
-import type { OpenScope } from '@kv/gpu';
 import { gpuRuntime } from '@kv/engine-webgpu';
 import { cpuRuntime } from '@kv/models';
 import type { Runtime } from '@kv/models';
@@ -12,8 +11,6 @@ export interface Computer {
   readonly opened: DeviceInfo;
   /** Creates a runtime. @param exact in f32 throughout */
   readonly runtime: (exact: boolean) => Runtime;
-  /** The device's operations, for pieces when the cache is on the host; end the scope after use. Absent on the CPU. */
-  readonly scope?: () => OpenScope;
   destroy(): void;
 }
 
@@ -44,7 +41,6 @@ async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<
   return {
     opened: { device: 'webgpu', name },
     runtime: () => gpuRuntime(gpu),
-    scope: () => gpu.open(),
     destroy: () => gpu.destroy(),
   };
 }
