@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { HEAD_SCORES_FILE, headScores, headScoresFile } from '@kv/allocators-given';
+import { HEAD_SCORES_FILE, headScores, headScoresFile } from '@kv/allocators-fixed';
 import { loadModel } from '@kv/models';
 import { watchLayers } from '@kv/engine';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { parsePolicy } from '@kv/policies';
-import { readNpy } from '../../packages/allocators/given/src/npy.ts';
+import { readNpy } from '../../packages/allocators/fixed/src/npy.ts';
 import { choose, shardsOf } from '../../packages/hub/src/choose.ts';
 import { listing } from '../../packages/hub/src/listing.ts';
 import { parseRepo } from '../../packages/hub/src/repo-name.ts';

@@ -50,7 +50,7 @@ export type {
   WithRows,
   WithScores,
   WithUnits,
-} from './piece/kinds.ts';
+} from './piece/piece-declaration.ts';
 export { HIGHEST } from './tensor/maths.ts';
 export type { Mask, Ops } from './tensor/maths.ts';
 export { allocatorBy, max, sum, weighted } from './compose/nested.ts';

@@ -5,7 +5,7 @@ export { countBelow } from './tensor/count-below.ts';
 export { extents } from './tensor/extents.ts';
 export { factory } from './piece/declare.ts';
 export { inside } from './compose/nested.ts';
-export { mergeMasks } from './piece/kinds.ts';
+export { mergeMasks } from './piece/drafts.ts';
 export { orWord } from './piece/option.ts';
 export { inner } from './tensor/inner.ts';
 export { dotWith } from './tensor/dot-with.ts';

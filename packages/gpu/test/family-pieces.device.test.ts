@@ -1,16 +1,16 @@
 import { adaKV } from '@kv/allocators-ada-kv';
-import { cakeScores, shareOut } from '@kv/allocators-preference';
+import { cakeScores, shareOut } from '@kv/allocators-across-layers';
 import { compose, weighted, zScore } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
-import { byEviction, chunkMass, leverage, noncausal } from '@kv/scorers-compactor';
+import { byEviction, chunkMass, leverage, noncausalAttention } from '@kv/scorers-compactor';
 import { expectedAttention } from '@kv/scorers-expected-attention';
 import { cur, keydiff, lagkv } from '@kv/scorers-keys';
-import { labels, pageBounds } from '@kv/scorers-retrieval';
-import { defensive, importance, redundancy } from '@kv/scorers-window';
+import { heavyChannelProducts, pageBounds } from '@kv/scorers-retrieval';
+import { worstCaseAttention, groupMaxAttention, redundancy } from '@kv/scorers-window';
 import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
-import { criticalkv, outputShare } from '@kv/transforms-critical';
+import { twoStageScores, outputShare } from '@kv/transforms-critical';
 import { foldInto, nearestKept } from '@kv/transforms-merging';
 import { chunks } from '@kv/units-chunks';
 import { gpuTests } from './device.ts';
@@ -30,17 +30,17 @@ const pieces: readonly (readonly [piece: Piece<any, any>, tolerance?: number])[]
   [cur({ window: 2 ** 31 })],
   [keydiff(), 1e-4],
   [leverage({ jitter: 0.5 }), 1e-3],
-  [compose(noncausal({ chunk: 4, window: 16 }), zScore({ over: 'layer' }), byEviction()), 1e-2],
+  [compose(noncausalAttention({ chunk: 4, window: 16 }), zScore({ over: 'layer' }), byEviction()), 1e-2],
   [expectedAttention({ window: 6, future: 3, sinks: 1 }), 1e-3],
-  [importance({ window: 2, kernel: 3 }), 1e-4],
+  [groupMaxAttention({ window: 2, kernel: 3 }), 1e-4],
   [redundancy(), 1e-4],
-  [defensive({ window: 2, kernel: 3 }), 1e-4],
+  [worstCaseAttention({ window: 2, kernel: 3 }), 1e-4],
   [cakeScores({ window: 3, gamma: 5 }), 1e-4],
   [pageBounds({ page: 3 }), 1e-4],
-  [labels({ channels: 2, window: 3 }), 1e-4],
-  [criticalkv(), 1e-4],
+  [heavyChannelProducts({ channels: 2, window: 3 }), 1e-4],
+  [twoStageScores(), 1e-4],
   [outputShare(), 1e-4],
-  [weighted([0.1, importance({ window: 2 })], [-0.9, redundancy()]), 1e-4],
+  [weighted([0.1, groupMaxAttention({ window: 2 })], [-0.9, redundancy()]), 1e-4],
   [compose(chunks({ size: 3 }), wholeUnits())],
   [compose(adaKV(), topK())],
 ];

@@ -5,7 +5,7 @@ import type { Inputs, Policy, Tokens } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { kernelLaws } from '@kv/laws';
 import { fastCaote } from '@kv/scorers-caote';
-import { h2o, observed, snapkv, streaming, tova } from '@kv/scorers-attention';
+import { h2o, meanAttention, snapkv, streaming, tova } from '@kv/scorers-attention';
 import { knorm } from '@kv/scorers-knorm';
 import { random } from '@kv/scorers-random';
 import { rarity } from '@kv/scorers-rarity';
@@ -70,7 +70,7 @@ const policies: readonly Policy[] = [
   compose(h2o(), fastCaote(), topK()),
   compose(tova(), topK()),
   compose(streaming(), topK()),
-  compose(observed(), pool(), topK()),
+  compose(meanAttention(), pool(), topK()),
   compose(knorm(), zScore(), topK()),
   compose(knorm(), zScore(), perModel(), topK()),
   compose(knorm(), zScore(), perModel({ kind: 'mean' }), topK()),

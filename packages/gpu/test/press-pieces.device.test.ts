@@ -1,14 +1,14 @@
-import { byRank } from '@kv/allocators-preference';
+import { byRank } from '@kv/allocators-across-layers';
 import { compose, zScore } from '@kv/core';
 import type { AnySignal, Kernel, Ops, Piece, Tensor } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize, Layer } from '@kv/laws';
 import { dropkv } from '@kv/scorers-caote';
-import { cap, expectedAttentionStats } from '@kv/scorers-expected-attention';
+import { capkv, expectedAttentionStats } from '@kv/scorers-expected-attention';
 import { keydiff, qfilter } from '@kv/scorers-keys';
-import { kvcompose, rereading } from '@kv/scorers-reconstruction';
-import { triattention } from '@kv/scorers-triattention';
-import { finch } from '@kv/scorers-window';
+import { rereadingAttention, rereading } from '@kv/scorers-reconstruction';
+import { futureQueryScores } from '@kv/scorers-triattention';
+import { questionAttention } from '@kv/scorers-window';
 import { eachChunk, entropyGate } from '@kv/units-chunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
@@ -52,13 +52,13 @@ function signals(
 }
 /** Odds of a weight close to 1 have few digits in f32, and DropKV squares them. */
 const pieces: readonly (readonly [piece: Piece<any, any>, tolerance: number])[] = [
-  [cap({ window: 6, future: 3, sinks: 1 }), 1e-3],
+  [capkv({ window: 6, future: 3, sinks: 1 }), 1e-3],
   [expectedAttentionStats({ future: 3, sinks: 1 }), 1e-3],
   [qfilter(), 1e-4],
-  [compose(triattention({ horizon: 8 }), zScore()), 1e-2],
-  [finch({ question: 2 }), 1e-4],
+  [compose(futureQueryScores({ horizon: 8 }), zScore()), 1e-2],
+  [questionAttention({ question: 2 }), 1e-4],
   [dropkv({ window: 2 }), 0.1],
-  [kvcompose(), 1e-5],
+  [rereadingAttention(), 1e-5],
   [eachChunk(keydiff(), { size: 3 }), 1e-4],
   [entropyGate({ size: 3, low: 1 }), 1e-5],
 ];

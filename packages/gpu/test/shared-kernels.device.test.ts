@@ -1,4 +1,4 @@
-import { countFrom, inOrder } from '@kv/allocators-preference';
+import { countFrom, inOrder } from '@kv/allocators-across-layers';
 import { causalAttention, causalDot, dotWith, gram, quadratic } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';

@@ -1,7 +1,7 @@
 import { compose, cadence, rerotate, state, view, onStep } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { keydiff } from '@kv/scorers-keys';
-import { exact } from '@kv/scorers-retrieval';
+import { newestQueryAttention } from '@kv/scorers-retrieval';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
@@ -89,7 +89,7 @@ describe('decoding under another policy', () => {
       ids,
       policy: window,
       budget: 40,
-      decodePolicy: compose(view(compose(exact(), topK()), { budget: 2 }), counting),
+      decodePolicy: compose(view(compose(newestQueryAttention(), topK()), { budget: 2 }), counting),
       maxNewTokens: 5,
     });
     expect(seen).toEqual([1, 2, 3, 4]);

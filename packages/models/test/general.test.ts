@@ -11,7 +11,7 @@ import { sponsorship } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import { merge } from '@kv/transforms-merging';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
-import { clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
+import { clipToRange, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
 import type { GenerateResult, HostModel } from '../src/index.ts';
@@ -125,7 +125,7 @@ describe('trunks with a two-level selector', () => {
   test('CrystalCache: the first layer runs once more for all layers, and B - 2 to B slots stay', async () => {
     const policy = compose(
       saliency(),
-      clip(),
+      clipToRange(),
       mandatory({ sinks: 4, recent: 32 }),
       trunks(),
       crystallization(),

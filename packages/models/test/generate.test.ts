@@ -1,6 +1,6 @@
-import { pyramidal } from '@kv/allocators-pyramidal';
+import { linearBudgets } from '@kv/allocators-pyramidal';
 import { cadence, compose, id, keys, queries, scorer } from '@kv/core';
-import { h2o, observed, snapkv, streaming } from '@kv/scorers-attention';
+import { h2o, meanAttention, snapkv, streaming } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';
 import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 describe('generate', () => {
   test('the README example', async () => {
-    const policy = compose(snapkv({ window: 32 }), caote(), pyramidal(), topK());
+    const policy = compose(snapkv({ window: 32 }), caote(), linearBudgets(), topK());
     const { text: answer, report } = await generate(model, { prompt: text, policy, budget: 128, maxNewTokens: 8 });
     expect(typeof answer).toBe('string');
     expect(report.policy).toBe('snapkv(window=32) ∘ caote ∘ pyramidal ∘ topK');
@@ -82,8 +82,8 @@ describe('only what is read is computed', () => {
       4,
     );
     expect(
-      (await generate(model, { ids, policy: compose(observed(), topK()), budget: 64, maxNewTokens: 4 })).report.counts
-        .statistics,
+      (await generate(model, { ids, policy: compose(meanAttention(), topK()), budget: 64, maxNewTokens: 4 })).report
+        .counts.statistics,
     ).toBe(4);
   });
 });
@@ -267,7 +267,7 @@ describe('errors, before anything is evicted', () => {
     for (const [policy, budget] of [
       [small, 4],
       [bad, 40],
-      [compose(observed(), topK()), 40],
+      [compose(meanAttention(), topK()), 40],
     ] as const)
       await expect(sequence.evict(policy, budget)).rejects.toThrow();
     expect(sequence.kept()).toEqual(before);

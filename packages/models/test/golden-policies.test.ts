@@ -1,12 +1,12 @@
-import { pyramidkv } from '@kv/allocators-pyramidal';
+import { roundedLinearBudgets } from '@kv/allocators-pyramidal';
 import { compose } from '@kv/core';
 import type { Policy } from '@kv/core';
-import { observed, snapkv, streaming, tova } from '@kv/scorers-attention';
+import { meanAttention, snapkv, streaming, tova } from '@kv/scorers-attention';
 import { cur, keydiff, lagkv } from '@kv/scorers-keys';
 import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
-import { criticalkv } from '@kv/transforms-critical';
+import { twoStageScores } from '@kv/transforms-critical';
 import { chunks } from '@kv/units-chunks';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
@@ -22,13 +22,13 @@ const policies: Readonly<Record<string, Policy>> = {
   knorm: compose(knorm(), topK()),
   snapkv: compose(snapkv({ window: 16, kernel: 5 }), topK()),
   tova: compose(tova(), topK()),
-  observed: compose(observed(), topK()),
-  pyramidkv: compose(snapkv({ window: 16, kernel: 5 }), pyramidkv({ window: 16 }), topK()),
+  observed: compose(meanAttention(), topK()),
+  pyramidkv: compose(snapkv({ window: 16, kernel: 5 }), roundedLinearBudgets({ window: 16 }), topK()),
   keydiff: compose(keydiff(), topK()),
   lagkv: compose(lagkv({ sinks: 4, lag: 32 }), topK()),
   cur: compose(cur(), topK()),
   chunkkv: compose(snapkv({ window: 16, kernel: 5 }), chunks({ size: 10 }), wholeUnits()),
-  criticalkv_snapkv: compose(snapkv({ window: 16, kernel: 5 }), criticalkv(), topK()),
+  criticalkv_snapkv: compose(snapkv({ window: 16, kernel: 5 }), twoStageScores(), topK()),
 };
 interface Golden {
   ids: number[];

@@ -1,7 +1,7 @@
 import { fixture } from '@kv/model-testing/fixture';
 import { cadence, compose, rerotate } from '@kv/core';
 import type { Budget, Policy } from '@kv/core';
-import { pyramidkv } from '@kv/allocators-pyramidal';
+import { roundedLinearBudgets } from '@kv/allocators-pyramidal';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { knorm } from '@kv/scorers-knorm';
 import { sponsorship } from '@kv/scorers-sponsorship';
@@ -20,7 +20,7 @@ const POLICIES: readonly Policy[] = [
   compose(streaming(), topK()),
   compose(knorm(), topK()),
   compose(snapkv({ window: 8 }), topK()),
-  compose(snapkv({ window: 8 }), pyramidkv({ window: 8 }), topK()),
+  compose(snapkv({ window: 8 }), roundedLinearBudgets({ window: 8 }), topK()),
   compose(h2o({ recent: 0.5 }), topK()),
   compose(sponsorship(), topK()),
   compose(streaming({ sinks: 2 }), topK(), cadence({ every: 3 })),

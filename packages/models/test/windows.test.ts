@@ -13,7 +13,7 @@ import {
   scorer,
 } from '@kv/core';
 import { signalKey } from '@kv/core/engine';
-import { h2o, observed } from '@kv/scorers-attention';
+import { h2o, meanAttention } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
@@ -133,7 +133,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
     const model = await loadModel(fixture(name)),
       { ids } = goldenOutputs(name, '.')[0],
       { queryHeads: H, kvHeads: G } = model.config;
-    for (const make of [h2o, observed]) {
+    for (const make of [h2o, meanAttention]) {
       const ran = await Promise.all(
           (['query', 'kv'] as const).map(async (rows) => {
             const policy = compose(make({ rows }), topK()),

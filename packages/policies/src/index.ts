@@ -1,2 +1,2 @@
 export { catalogue, parsePolicy, policy, policyNames } from './catalogue.ts';
-export * from './methods.ts';
+export * from './methods/index.ts';

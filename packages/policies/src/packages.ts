@@ -1,15 +1,15 @@
 // Every package whose pieces policy text can name, under the package's name.
 export * as '@kv/core' from '@kv/core';
 export * as '@kv/allocators-ada-kv' from '@kv/allocators-ada-kv';
-export * as '@kv/allocators-given' from '@kv/allocators-given';
+export * as '@kv/allocators-fixed' from '@kv/allocators-fixed';
 export * as '@kv/allocators-mass' from '@kv/allocators-mass';
-export * as '@kv/allocators-preference' from '@kv/allocators-preference';
+export * as '@kv/allocators-across-layers' from '@kv/allocators-across-layers';
 export * as '@kv/allocators-protected-partition' from '@kv/allocators-protected-partition';
 export * as '@kv/allocators-pyramidal' from '@kv/allocators-pyramidal';
 export * as '@kv/allocators-schedules' from '@kv/allocators-schedules';
 export * as '@kv/allocators-threshold' from '@kv/allocators-threshold';
 export * as '@kv/allocators-uniform' from '@kv/allocators-uniform';
-export * as '@kv/policies' from './methods.ts';
+export * as '@kv/policies' from './methods/index.ts';
 export * as '@kv/scorers-attention' from '@kv/scorers-attention';
 export * as '@kv/scorers-caote' from '@kv/scorers-caote';
 export * as '@kv/scorers-compactor' from '@kv/scorers-compactor';

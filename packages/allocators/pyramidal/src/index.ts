@@ -1,2 +1,2 @@
-export { pyramidal } from './pyramidal.ts';
-export { pyramidkv } from './pyramidkv.ts';
+export { linearBudgets } from './linear-budgets.ts';
+export { roundedLinearBudgets } from './rounded-linear-budgets.ts';

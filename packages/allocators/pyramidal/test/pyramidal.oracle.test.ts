@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { compose, scorer } from '@kv/core';
 import { compile, planBudgets } from '@kv/core/engine';
 import type { Allocator, BudgetPlan } from '@kv/core';
-import { pyramidal, pyramidkv } from '../src/index.ts';
+import { linearBudgets, roundedLinearBudgets } from '../src/index.ts';
 import { authors, filled, kvpress } from './pyramidal.oracle.ts';
 
 /** A scorer that forces `window` slots, as SnapKV does. */
@@ -35,13 +35,13 @@ const cases: fc.Arbitrary<Case> = fc.record({
 });
 const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
-describe('pyramidal', () => {
+describe('linearBudgets', () => {
   test("is within one slot of the authors' line, falls, and adds up exactly; else uniform, with a note", () => {
     fc.assert(
       fc.property(
         cases.filter((c) => c.slots >= c.mean),
         (given) => {
-          const { budgets, notes } = plan(pyramidal({ beta: given.beta }), given),
+          const { budgets, notes } = plan(linearBudgets({ beta: given.beta }), given),
             rows = budgets.map((heads) => heads[0]);
           const line = authors(given.mean, given.window, given.slots, given.layers, given.beta);
           expect(budgets.every((heads) => heads.every((b) => b === heads[0]))).toBe(true);
@@ -70,7 +70,7 @@ describe('pyramidal', () => {
           const lengths = windowed.map((is, l) => (is && l > 0 ? sliding : given.slots)),
             { mean, window, slots, layers, beta } = given,
             line = authors(mean, window, slots, layers, beta),
-            { budgets, notes } = planOf(pyramidal({ beta }), given, lengths, 2),
+            { budgets, notes } = planOf(linearBudgets({ beta }), given, lengths, 2),
             rows = budgets.map((heads) => heads[0]);
           expect(notes.length).toBe(line ? 0 : 1);
           if (!line) {
@@ -98,7 +98,12 @@ describe('pyramidal', () => {
 
   test('five windows of 512 to one global layer, as Gemma 3 has them: the global layers take what the windows cannot', () => {
     const lengths = Array.from({ length: 18 }, (_, l) => ((l + 1) % 6 === 0 ? 8192 : 512)),
-      { budgets, notes } = planOf(pyramidal(), { mean: 1024, window: 16, slots: 0, layers: 18, beta: 20 }, lengths, 1),
+      { budgets, notes } = planOf(
+        linearBudgets(),
+        { mean: 1024, window: 16, slots: 0, layers: 18, beta: 20 },
+        lengths,
+        1,
+      ),
       rows = budgets.flat();
     expect([notes, sum(rows)]).toEqual([[], 18 * 1024]);
     expect(rows.filter((_, l) => (l + 1) % 6 !== 0)).toEqual(new Array(15).fill(512));
@@ -115,7 +120,7 @@ describe('pyramidal', () => {
       return most - l * Math.floor((most - least) / 31) + 8;
     });
     expect([theirs[0], theirs[1], theirs[31], sum(theirs)]).toEqual([991, 961, 61, 16832]);
-    const { budgets } = plan(pyramidal(), { mean: 512, window: 8, slots: 4096, layers: 32, beta: 20 }, 1);
+    const { budgets } = plan(linearBudgets(), { mean: 512, window: 8, slots: 4096, layers: 32, beta: 20 }, 1);
     expect([budgets[0][0], budgets[31][0], sum(budgets.flat())]).toEqual([991, 33, 32 * 512]);
   });
 
@@ -132,23 +137,23 @@ describe('pyramidal', () => {
       '103 slots are fewer than 2 (M - W) = 104',
     ],
   ])('%s is said to be uniform', (_, given, note) => {
-    const { budgets, notes } = plan(pyramidal(), given);
+    const { budgets, notes } = plan(linearBudgets(), given);
     expect(notes).toEqual([expect.stringContaining(note)]);
     expect(new Set(budgets.flat())).toEqual(new Set([given.mean]));
   });
 
   test('one slot on this side of a short prompt is no fallback', () => {
-    expect(plan(pyramidal(), { mean: 60, window: 8, slots: 104, layers: 4, beta: 20 }).notes).toEqual([]);
+    expect(plan(linearBudgets(), { mean: 60, window: 8, slots: 104, layers: 4, beta: 20 }).notes).toEqual([]);
   });
 });
 
-describe('pyramidkv', () => {
+describe('roundedLinearBudgets', () => {
   test("is kvpress' rule", () => {
     fc.assert(
       fc.property(
         cases.filter((c) => c.slots >= c.mean),
         (given) => {
-          const { budgets } = plan(pyramidkv({ window: given.window, beta: given.beta }), given),
+          const { budgets } = plan(roundedLinearBudgets({ window: given.window, beta: given.beta }), given),
             want = kvpress(given.mean, given.window, given.slots, given.layers, given.beta);
           expect(budgets).toEqual(want.map((b) => [b, b]));
         },
@@ -160,7 +165,7 @@ describe('pyramidkv', () => {
     fc.assert(
       fc.property(cases, fc.integer({ min: 1, max: 99 }), ({ window, slots, layers, beta }, percent) => {
         const asked = (slots * percent) / 100,
-          policy = compile(compose(forcing(window), pyramidkv({ window, beta }))),
+          policy = compile(compose(forcing(window), roundedLinearBudgets({ window, beta }))),
           lengths = Array.from({ length: layers }, () => [slots]);
         fc.pre(asked >= 1);
         const { budgets } = planBudgets(policy, { slots: Math.floor(asked), requested: asked }, lengths);
@@ -168,24 +173,24 @@ describe('pyramidkv', () => {
       }),
     );
     // 35 % of 250 tokens, rounded down before, would be 87 slots a layer
-    const policy = compile(compose(forcing(16), pyramidkv({ window: 16, beta: 20 })));
+    const policy = compile(compose(forcing(16), roundedLinearBudgets({ window: 16, beta: 20 })));
     expect(planBudgets(policy, { slots: 87, requested: 87.5 }, [[250], [250]]).budgets.flat()).toEqual([88, 88]);
   });
 
   test("the goldens' budgets: 240 slots, 4 layers, window 16", () => {
     const given = { window: 16, slots: 240, layers: 4, beta: 20 };
     expect(
-      plan(pyramidkv({ window: given.window, beta: given.beta }), { ...given, mean: 120 }, 1).budgets.flat(),
+      plan(roundedLinearBudgets({ window: given.window, beta: given.beta }), { ...given, mean: 120 }, 1).budgets.flat(),
     ).toEqual([224, 155, 85, 16]);
-    const half = plan(pyramidkv({ window: given.window, beta: given.beta }), { ...given, mean: 60 }, 1);
+    const half = plan(roundedLinearBudgets({ window: given.window, beta: given.beta }), { ...given, mean: 60 }, 1);
     expect([half.budgets.flat(), half.notes.length]).toEqual([[60, 60, 60, 60], 1]);
   });
 });
 
 test.each([
-  ['beta', () => pyramidal({ beta: 0 })],
-  ['beta', () => pyramidkv({ beta: Number.NaN })],
-  ['window', () => pyramidkv({ window: -1 })],
+  ['beta', () => linearBudgets({ beta: 0 })],
+  ['beta', () => roundedLinearBudgets({ beta: Number.NaN })],
+  ['window', () => roundedLinearBudgets({ window: -1 })],
 ])('%s is checked', (option, make) => {
   expect(make).toThrow(`${option} must be`);
 });

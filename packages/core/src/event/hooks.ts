@@ -2,8 +2,10 @@ import type { LayerContext, Atom, StepInput, WrappedSelection, Reach, ViewHook, 
 import { expectObject } from './boundary.ts';
 import { factory } from '../piece/declare.ts';
 import type { DeclarationFields, Factory } from '../piece/declare.ts';
-import { context, ofOptions, stateOf } from '../piece/kinds.ts';
-import type { StepAuthor, StepContext, SignalReaders } from '../piece/kinds.ts';
+import { ofOptions } from '../piece/piece-declaration.ts';
+import { context, stateOf } from '../piece/drafts.ts';
+import type { StepContext, SignalReaders } from '../piece/piece-declaration.ts';
+import type { StepAuthor } from '../piece/drafts.ts';
 import { count, maybe } from '../piece/option.ts';
 import type { Options, ResolvedOptions } from '../piece/option.ts';
 import { PHASES, PROTOCOL } from '../piece/piece.ts';

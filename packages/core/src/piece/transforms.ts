@@ -1,7 +1,7 @@
 import { LOWEST } from '../tensor/tensor.ts';
 import { kernel } from '../tensor/kernel.ts';
 import { normaliser, scoreTransform, transform, weightTransform } from './kinds.ts';
-import type { StepContext } from './kinds.ts';
+import type { StepContext } from './piece-declaration.ts';
 import type { Factory } from './declare.ts';
 import { flag, odd, oneOf, whole } from './option.ts';
 import { positions } from './signals.ts';
@@ -121,8 +121,8 @@ export const perModel: Factory<typeof joining, ScoreTransform<'perModel'>> = sco
       return ops.div(total(sums), ops.max(total(counted), 1));
     },
   },
-  ({ ops, at, positions: p, shared }) => {
-    const rows = ops.take(shared, p);
+  ({ ops, at, positions: p, acrossLayers }) => {
+    const rows = ops.take(acrossLayers, p);
     return at.aligned ? ops.reduce('max', rows, 'rows') : rows;
   },
 );

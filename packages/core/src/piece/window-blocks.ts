@@ -1,4 +1,4 @@
-import type { StepContext } from './kinds.ts';
+import type { StepContext } from './piece-declaration.ts';
 import { countBelow } from '../tensor/count-below.ts';
 import { LOWEST } from '../tensor/tensor.ts';
 import { kernel } from '../tensor/kernel.ts';

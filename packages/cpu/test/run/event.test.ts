@@ -294,7 +294,7 @@ describe('masks and floors', () => {
         needs: [attentionLast],
         acrossLayers: (layers) => layers.map(({ attention }) => attention).reduce((a, b) => ops.add(a, b)),
       },
-      ({ shared }) => shared,
+      ({ acrossLayers }) => acrossLayers,
     )();
     const layers = [
       layer({ 'attention.last': matrix([[4, 0, 0, 1]]) }),

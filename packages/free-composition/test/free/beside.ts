@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { loadModel } from '@kv/models';
 import type { HostModel, LoadOptions } from '@kv/models';
-import { BUDGET_CURVE_FILE, HEAD_SCORES_FILE } from '@kv/allocators-given';
+import { BUDGET_CURVE_FILE, HEAD_SCORES_FILE } from '@kv/allocators-fixed';
 import { QUERY_STATISTICS_FILE, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile } from '@kv/scorers-keys';
 import { DETECTOR_FILE, detectorFile } from '@kv/scorers-sponsorship';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { each, scorerLaws } from '@kv/laws';
-import { h2o, observed, snapkv, streaming, tova } from '../src/index.ts';
+import { h2o, meanAttention, snapkv, streaming, tova } from '../src/index.ts';
 
 // last places count in all but observed's and TOVA's scores, by what they force in those too
 const pieces = [
@@ -10,9 +10,9 @@ const pieces = [
   h2o({ recent: 3, over: 'block' }),
   tova(),
   tova({ forceLast: false }),
-  observed(),
+  meanAttention(),
   h2o({ recent: 3, rows: 'kv' }),
-  observed({ rows: 'kv' }),
+  meanAttention({ rows: 'kv' }),
   streaming({ sinks: 2 }),
 ];
 describe.each(pieces.map((piece) => [piece.label, piece] as const))('%s', (_, piece) => {
@@ -27,7 +27,7 @@ describe('options are checked', () => {
     ['recent', () => h2o({ recent: 1.5 })],
     ['over', () => h2o({ over: 'all' as 'block' })],
     ['rows', () => h2o({ rows: 'all' as 'kv' })],
-    ['rows', () => observed({ rows: 'all' as 'kv' })],
+    ['rows', () => meanAttention({ rows: 'all' as 'kv' })],
     ['sinks', () => streaming({ sinks: -1 })],
   ])('%s', (option, make) => {
     expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `));

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { apply } from '@kv/cpu';
 import { scene, sceneSpecs } from '@kv/laws';
 import type { Layer } from '@kv/laws';
-import { h2o, observed, snapkv, streaming, tova } from '../src/index.ts';
+import { h2o, meanAttention, snapkv, streaming, tova } from '../src/index.ts';
 import { groupMeanOracle, observedOracle, snapkvOracle, tovaOracle } from './attention.oracle.ts';
 import type { Row } from './attention.oracle.ts';
 import { onLayer, rows } from './on-layer.ts';
@@ -80,7 +80,7 @@ test('TOVA agrees with its oracle: one mean a position, whichever head holds it'
 test('observed attention agrees with its oracle', () => {
   onLayers((layer, attention, positions) =>
     near(
-      rows(onLayer(observed(), layer).scores!),
+      rows(onLayer(meanAttention(), layer).scores!),
       attention.map((row, h) =>
         observedOracle(row, positions[Math.floor((h * positions.length) / attention.length)], layer.at.length),
       ),
@@ -115,7 +115,7 @@ test('of sums by KV head both are the mean over the group', () => {
       kvHeads = positions.length;
     close(rows(onLayer(h2o({ rows: 'kv' }), layer).scores!), groupMeanOracle(attention, kvHeads));
     close(
-      rows(onLayer(observed({ rows: 'kv' }), layer).scores!),
+      rows(onLayer(meanAttention({ rows: 'kv' }), layer).scores!),
       groupMeanOracle(
         attention.map((row, h) => observedOracle(row, positions[Math.floor(h / group)], layer.at.length)),
         kvHeads,

@@ -3,14 +3,14 @@ import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
 import { apply } from '@kv/cpu';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws, transformLaws } from '@kv/laws';
-import { byEviction, chunkMass, fromChunks, leverage, noncausal } from '../src/index.ts';
+import { byEviction, chunkMass, fromChunks, leverage, noncausalAttention } from '../src/index.ts';
 import { leverageOracle, massOracle, size } from './compactor.oracle.ts';
 
 describe('leverage', () => {
   each(scorerLaws(leverage({ jitter: 0.5 }), { runs: 40, tolerance: 1e-4 }), test);
 });
-describe('noncausal', () => {
-  each(scorerLaws(noncausal({ chunk: 4, window: 16 }), { runs: 40 }), test);
+describe('noncausalAttention', () => {
+  each(scorerLaws(noncausalAttention({ chunk: 4, window: 16 }), { runs: 40 }), test);
 });
 describe('byEviction', () => {
   each(transformLaws(byEviction(), { runs: 30 }), test);
@@ -101,7 +101,7 @@ test('noncausal agrees with its oracle', () => {
         const { at, keys, values, positions } = scene(spec).layers[0],
           { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at,
           q = Float32Array.from({ length: H * length * d }, (_, i) => Math.sin(i * 1.3));
-        const got = apply(noncausal({ chunk, window: 16, kernel: 1 }), {
+        const got = apply(noncausalAttention({ chunk, window: 16, kernel: 1 }), {
           queries: { data: q, shape: [H, length, d] },
           keys: { data: keys, shape: [G, n, d] },
           values: { data: values, shape: [G, n, d] },
@@ -132,15 +132,19 @@ test('byEviction takes the share that goes', () => {
 test('a sequence longer than the kept queries is an error', () => {
   const x = { data: new Float32Array(6), shape: [1, 6, 1] };
   expect(() =>
-    apply(noncausal({ window: 4 }), { queries: { data: new Float32Array(4), shape: [1, 4, 1] }, keys: x, values: x }),
-  ).toThrow('noncausal: reads the queries of all 6 tokens, got the last 4: expected a window of at least 6');
+    apply(noncausalAttention({ window: 4 }), {
+      queries: { data: new Float32Array(4), shape: [1, 4, 1] },
+      keys: x,
+      values: x,
+    }),
+  ).toThrow('noncausalAttention: reads the queries of all 6 tokens, got the last 4: expected a window of at least 6');
 });
 describe('options are checked', () => {
   test.each([
     ['jitter', () => leverage({ jitter: 0 })],
-    ['chunk', () => noncausal({ chunk: 0 })],
-    ['window', () => noncausal({ window: 0.5 })],
-    ['kernel', () => noncausal({ kernel: 2 })],
+    ['chunk', () => noncausalAttention({ chunk: 0 })],
+    ['window', () => noncausalAttention({ window: 0.5 })],
+    ['kernel', () => noncausalAttention({ kernel: 2 })],
   ])('%s', (option, make) => {
     expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `));
   });

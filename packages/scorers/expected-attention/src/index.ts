@@ -1,4 +1,4 @@
-export { cap } from './cap.ts';
+export { capkv } from './capkv.ts';
 export { expectedAttention, expectedAttentionStats } from './expected-attention.ts';
 export {
   QUERY_STATISTICS_FILE,

@@ -7,7 +7,7 @@ import type { Piece, Rope } from '@kv/core';
 import { each, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import type { Layer } from '@kv/laws';
 import {
-  cap,
+  capkv,
   expectedAttention,
   expectedAttentionStats,
   queryMoments,
@@ -37,8 +37,8 @@ describe.each(
     expectedAttention({ window: 2, future: 1, sinks: 0, covariance: false, valueNorm: false }),
     expectedAttentionStats({ future: 3, sinks: 1 }),
     expectedAttentionStats({ future: 1, covariance: false }),
-    cap({ window: 6, future: 3, sinks: 1 }),
-    cap({ tau: 0, window: 2, future: 1, sinks: 0 }),
+    capkv({ window: 6, future: 3, sinks: 1 }),
+    capkv({ tau: 0, window: 2, future: 1, sinks: 0 }),
   ].map((piece) => [piece.label, piece] as const),
 )('%s', (_, piece) => {
   each(scorerLaws(piece, { signals, runs: 40, tolerance: 1e-4 }), test);
@@ -144,7 +144,7 @@ test('with statistics from a file, whatever the queries of the prompt are', () =
   ));
 test('CapKV: what the capacity loses with each value, by determinants', () =>
   agrees(
-    (future, sinks, window) => cap({ tau: 5, window, future, sinks }),
+    (future, sinks, window) => capkv({ tau: 5, window, future, sinks }),
     (c) => capOracle(c, 5, angle),
     () => 1,
     1e-4,
@@ -154,7 +154,7 @@ test('CapKV of one direction twice: the two share what one alone would have', ()
     ones = { data: new Float32Array(6).fill(1), shape: [1, 3, 2] };
   const score = (values: number[]): number[] =>
     Array.from(
-      apply(cap({ sinks: 0 }), {
+      apply(capkv({ sinks: 0 }), {
         queries: ones,
         keys: ones,
         values: { data: Float32Array.from(values), shape: [1, 3, 2] },
@@ -263,10 +263,10 @@ describe('options are checked', () => {
     ['sinks', () => expectedAttention({ sinks: -1 })],
     ['epsilon', () => expectedAttention({ epsilon: -1 })],
     ['future', () => expectedAttentionStats({ future: 0 })],
-    ['tau', () => cap({ tau: -1 })],
-    ['window', () => cap({ window: 0 })],
-    ['future', () => cap({ future: 0 })],
-    ['sinks', () => cap({ sinks: 0.5 })],
+    ['tau', () => capkv({ tau: -1 })],
+    ['window', () => capkv({ window: 0 })],
+    ['future', () => capkv({ future: 0 })],
+    ['sinks', () => capkv({ sinks: 0.5 })],
   ])('%s', (option, make) => {
     expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `));
   });

@@ -1,2 +1,2 @@
-export { kvcompose, rereading } from './kvcompose.ts';
+export { rereadingAttention, rereading } from './rereading-attention.ts';
 export { kvzip, reconstruction, reconstructionOverHidden } from './kvzip.ts';

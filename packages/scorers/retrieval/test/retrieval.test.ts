@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
-import { exact, labels, pageBound, pageBounds } from '../src/index.ts';
+import { newestQueryAttention, heavyChannelProducts, pageBound, pageBounds } from '../src/index.ts';
 import { boundsOracle, labelsOracle } from './retrieval.oracle.ts';
 import type { Vector } from './retrieval.oracle.ts';
 
@@ -12,12 +12,13 @@ import type { Vector } from './retrieval.oracle.ts';
 describe('pageBounds', () => {
   each(scorerLaws(pageBounds({ page: 3 }), { positional: true, runs: 40 }), test);
 });
-describe.each([labels({ channels: 2, window: 3 }), exact()].map((piece) => [piece.label, piece] as const))(
-  '%s',
-  (_, piece) => {
-    each(scorerLaws(piece, { runs: 40 }), test);
-  },
-);
+describe.each(
+  [heavyChannelProducts({ channels: 2, window: 3 }), newestQueryAttention()].map(
+    (piece) => [piece.label, piece] as const,
+  ),
+)('%s', (_, piece) => {
+  each(scorerLaws(piece, { runs: 40 }), test);
+});
 describe('page bound', () => {
   each(
     kernelLaws(pageBound, {
@@ -99,17 +100,17 @@ test('labels agree with their oracle; all channels are the exact order', () =>
         ).sort((a, b) => b - a);
         if (size.every((s, i) => i === 0 || size[i - 1] - s > 1e-4 || channels >= size.length))
           // channels within rounding of each other may swap
-          near(row(labels({ channels, window: W })), labelsOracle(q, k, channels));
+          near(row(heavyChannelProducts({ channels, window: W })), labelsOracle(q, k, channels));
       }
   }));
 test('exact is the attention of the newest query', () => {
-  expect(Array.from(apply(exact(), { attention: [[0.25, 0.75]] }).scores!.data)).toEqual([0.25, 0.75]);
+  expect(Array.from(apply(newestQueryAttention(), { attention: [[0.25, 0.75]] }).scores!.data)).toEqual([0.25, 0.75]);
 });
 describe('options are checked', () => {
   test.each([
     ['page', () => pageBounds({ page: 0 })],
-    ['channels', () => labels({ channels: 0 })],
-    ['window', () => labels({ window: -1 })],
+    ['channels', () => heavyChannelProducts({ channels: 0 })],
+    ['window', () => heavyChannelProducts({ window: -1 })],
   ])('%s', (option, make) => {
     expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `));
   });

@@ -75,7 +75,7 @@ export function readPreRope(file: Uint8Array): Statistics & Heads {
  */
 export const preRope: Signal<'preRope', PreRope & Heads> = sidecar({
   as: 'preRope',
-  piece: 'triattention',
+  piece: 'futureQueryScores',
   file: PRE_ROPE_FILE,
   of: 'statistics',
   make: 'node tools/calibrate.mjs MODEL',

@@ -4,7 +4,7 @@ import { compose, reduceHeads, zScore } from '@kv/core';
 import { apply, cpu } from '@kv/cpu';
 import type { Rope } from '@kv/core';
 import { each, kernelLaws, scorerLaws } from '@kv/laws';
-import { aheadProducts, calibration, preRope, preRopeFile, readPreRope, triattention } from '../src/index.ts';
+import { aheadProducts, calibration, preRope, preRopeFile, readPreRope, futureQueryScores } from '../src/index.ts';
 import { rotated, triattentionOracle } from './triattention.oracle.ts';
 import type { Complex } from './triattention.oracle.ts';
 
@@ -23,8 +23,8 @@ const signals = (
       }
     : undefined;
 };
-describe('triattention', () => {
-  each(scorerLaws(triattention({ horizon: 64 }), { signals, runs: 40 }), test);
+describe('futureQueryScores', () => {
+  each(scorerLaws(futureQueryScores({ horizon: 64 }), { signals, runs: 40 }), test);
 });
 describe('ahead-products', () => {
   const put = (seed: number, ...shape: number[]) => ({
@@ -91,7 +91,7 @@ test('the linear form on cached keys is the printed sum over un-rotated ones, wi
       const size = mean.map(({ re, im }, f) => Math.hypot(re, im) + more[f] / 100),
         d = 2 * half;
       const cached = keys.flatMap(({ k, p }) => flat(k.map((c, f) => rotated(c, omegas[f] * p, factor))));
-      const got = apply(triattention({ horizon }), {
+      const got = apply(futureQueryScores({ horizon }), {
         keys: { data: Float32Array.from(cached), shape: [1, keys.length, d] },
         rope: ropeOf(half, factor),
         preRope: {
@@ -123,7 +123,7 @@ test('a constant query: R = 1, nothing but the inner products with it, turned to
       stats.add({ q: Float32Array.from(seen.flatMap((p) => turned(mean, p))), cos, sin, half });
       const row = stats.take();
       row.mean.forEach((x, i) => expect(x).toBeCloseTo(flat(mean)[i], 4));
-      const got = apply(triattention({ horizon: 4 }), {
+      const got = apply(futureQueryScores({ horizon: 4 }), {
         keys: { data: Float32Array.from(keys.flatMap(({ k, p }) => turned(k, p))), shape: [1, keys.length, d] },
         rope,
         preRope: { ...row, queryHeads: 1, headDim: d },
@@ -148,7 +148,7 @@ test('channels that do not rotate count with their mean', () => {
   expect(Array.from(stats.take().mean)).toEqual([...mean, ...extra]);
   const rope = ropeOf(1, 1),
     score = (k: number[]): number =>
-      apply(triattention({ horizon: 1 }), {
+      apply(futureQueryScores({ horizon: 1 }), {
         keys: { data: Float32Array.from(k), shape: [1, 1, 4] },
         rope,
         preRope: { ...stats.take(), queryHeads: 1, headDim: 4 },
@@ -171,7 +171,7 @@ test('the file is read back, and nothing else is', async () => {
     headDim: 4,
   });
   await expect(preRope.provide!({ artifact: async () => undefined } as never, 0)).rejects.toThrow(
-    "triattention: expected pre-rope.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
+    "futureQueryScores: expected pre-rope.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
   );
   await expect(preRope.provide!({ artifact: async () => file } as never, 2)).rejects.toThrow(
     'expected statistics of layer 2, got 2 layers',
@@ -193,17 +193,17 @@ test('statistics of another model and a wrong horizon are refused', () => {
   const stats = { mean: new Float32Array(4), size: new Float32Array(2), half: 2, queryHeads: 1, headDim: 4 },
     rope = ropeOf(1, 1);
   expect(() =>
-    apply(triattention(), {
+    apply(futureQueryScores(), {
       keys: { data: new Float32Array(2), shape: [1, 1, 2] },
       rope,
       preRope: stats,
       at: { headDim: 2 },
     }),
   ).toThrow(
-    'triattention: expected statistics of 1 heads with 2 channels, 2 of which rotate, got 1 heads with 4 and 4',
+    'futureQueryScores: expected statistics of 1 heads with 2 channels, 2 of which rotate, got 1 heads with 4 and 4',
   );
-  expect(() => triattention({ horizon: 0 })).toThrow('triattention: horizon must be');
-  expect(compose(triattention(), zScore(), reduceHeads({ kind: 'max' })).label).toBe(
-    'triattention ∘ zScore ∘ reduceHeads(kind=max)',
+  expect(() => futureQueryScores({ horizon: 0 })).toThrow('futureQueryScores: horizon must be');
+  expect(compose(futureQueryScores(), zScore(), reduceHeads({ kind: 'max' })).label).toBe(
+    'futureQueryScores ∘ zScore ∘ reduceHeads(kind=max)',
   );
 });

@@ -1,5 +1,5 @@
-export { defensive } from './defensive.ts';
-export { finch } from './finch.ts';
-export { importance } from './importance.ts';
+export { worstCaseAttention } from './worst-case-attention.ts';
+export { questionAttention } from './question-attention.ts';
+export { groupMaxAttention } from './group-max-attention.ts';
 export { lastNear, redundancy } from './redundancy.ts';
 export { scissorhands } from './scissorhands.ts';

@@ -6,7 +6,14 @@ import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { Piece, Tokens } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
-import { defensive, finch, importance, lastNear, redundancy, scissorhands } from '../src/index.ts';
+import {
+  worstCaseAttention,
+  questionAttention,
+  groupMaxAttention,
+  lastNear,
+  redundancy,
+  scissorhands,
+} from '../src/index.ts';
 import {
   attentionOracle,
   average,
@@ -21,11 +28,11 @@ import type { Vector } from './window.oracle.ts';
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 // the window counts slots; of equal keys the last counts
 const pieces = [
-  importance({ window: 2, kernel: 3 }),
+  groupMaxAttention({ window: 2, kernel: 3 }),
   redundancy(),
-  defensive({ window: 2, kernel: 3 }),
+  worstCaseAttention({ window: 2, kernel: 3 }),
   scissorhands({ window: 3, recent: 1 }),
-  finch({ question: 2 }),
+  questionAttention({ question: 2 }),
 ];
 describe.each(pieces.map((piece) => [piece.label, piece] as const))('%s', (_, piece) => {
   each(scorerLaws(piece, { positional: true, runs: 30 }), test);
@@ -103,7 +110,7 @@ const rowsOf = ({ heads, keys, positions, length }: Case): number[][][] =>
   heads.map((qs) => qs.map((q, i) => attentionOracle(q, keys, positions, length - W + i)));
 
 test("R-KV's importance agrees with its oracle", () =>
-  onHeads((c) => near(c.row(importance({ window: W, kernel: 3 })), importanceOracle(c.heads, c.keys, W, 3))));
+  onHeads((c) => near(c.row(groupMaxAttention({ window: W, kernel: 3 })), importanceOracle(c.heads, c.keys, W, 3))));
 test("R-KV's redundancy agrees with the whole matrix of cosines", () =>
   onHeads((c) => {
     // a cosine within rounding of the threshold may fall on either side
@@ -116,7 +123,7 @@ test('of keys alike the last is the least redundant', () => {
   expect(data[1]).toBeCloseTo(data[2] * Math.exp(1 / 4), 5); // the last one's own row leaves out slot 2
 });
 test('DefensiveKV agrees with its oracle', () =>
-  onHeads((c) => near(c.row(defensive({ window: W, kernel: 3 })), defensiveOracle(rowsOf(c), W, 3))));
+  onHeads((c) => near(c.row(worstCaseAttention({ window: W, kernel: 3 })), defensiveOracle(rowsOf(c), W, 3))));
 
 /**
  * A piece over one head's rows of weights, of the question's queries: it gets the statistic that it names, as an engine
@@ -157,18 +164,18 @@ test('Finch agrees with its oracle', () =>
     const want = finchOracle(rowsOf(c)[0], c.positions, c.length),
       largest = Math.max(1, ...want);
     near(
-      scored(finch({ question: W }), rowsOf(c)[0], seenBy(c)).map((x) => x / largest),
+      scored(questionAttention({ question: W }), rowsOf(c)[0], seenBy(c)).map((x) => x / largest),
       want.map((x) => x / largest),
     );
   }, whole));
 test('Finch: weights that are spread evenly count alike, whichever query gave them; the question stays', () => {
   const rows = [6, 7, 8].map((n) => Array.from({ length: 8 }, (_, j) => (j < n ? 1 / n : 0))),
-    scores = scored(finch({ question: 3 }), rows, [6, 7, 8]);
+    scores = scored(questionAttention({ question: 3 }), rows, [6, 7, 8]);
   expect(scores.slice(0, 5).map((x) => +x.toFixed(5))).toEqual(
     new Array(5).fill(+((5 / 6 + 6 / 7 + 7 / 8) / 3).toFixed(5)),
   ); // slots before a query over slots that it sees
   expect(
-    apply(compose(finch({ question: 3 }), topK()), {
+    apply(compose(questionAttention({ question: 3 }), topK()), {
       attention: { data: Float32Array.from(scores), shape: [1, 8] },
       budget: 4,
     }).kept,
@@ -188,7 +195,7 @@ test("Finch after a delimiter agrees with its oracle over the question's own que
         q = Float32Array.from({ length: H * W * d }, (_, i) => Math.sin(i * 1.7)),
         vector = (x: Float32Array, i: number): Vector =>
           ndarray(Float64Array.from(x.subarray(i * d, (i + 1) * d)), [d]);
-      const got = apply(finch({ question: W, delimiter: '#' }), {
+      const got = apply(questionAttention({ question: W, delimiter: '#' }), {
         queries: { data: q, shape: [H, W, d] },
         keys: { data: keys, shape: [G, n, d] },
         positions: { data: positions, shape: [G, n] },
@@ -214,7 +221,7 @@ test("Finch after a delimiter keeps the question's tokens, those of the last pla
   const some = { data: new Float32Array(16).fill(0.5), shape: [1, 8, 2] },
     { text, ...rest } = delimited(8, 2),
     kept = (told: string) =>
-      apply(compose(finch({ question: 4, delimiter: '#' }), topK()), {
+      apply(compose(questionAttention({ question: 4, delimiter: '#' }), topK()), {
         queries: { data: new Float32Array(8).fill(0.5), shape: [1, 4, 2] },
         keys: some,
         tokens: { ...rest, text: told },
@@ -227,19 +234,21 @@ test("Finch after a delimiter keeps the question's tokens, those of the last pla
     ['xxxxxxx#', '0 tokens'],
     ['xx#xxxxx', '5 tokens'],
   ])
-    expect(() => kept(told)).toThrow(`finch: expected a question of 1 to 4 tokens after '#' in the prompt, got ${got}`);
+    expect(() => kept(told)).toThrow(
+      `questionAttention: expected a question of 1 to 4 tokens after '#' in the prompt, got ${got}`,
+    );
 });
 
 describe('options are checked', () => {
   test.each([
-    ['window', () => importance({ window: 0 })],
-    ['kernel', () => importance({ kernel: 2 })],
+    ['window', () => groupMaxAttention({ window: 0 })],
+    ['kernel', () => groupMaxAttention({ kernel: 2 })],
     ['near', () => redundancy({ near: 2 })],
-    ['window', () => defensive({ window: 0 })],
-    ['kernel', () => defensive({ kernel: 0 })],
+    ['window', () => worstCaseAttention({ window: 0 })],
+    ['kernel', () => worstCaseAttention({ kernel: 0 })],
     ['window', () => scissorhands({ window: 0 })],
     ['recent', () => scissorhands({ recent: -1 })],
-    ['question', () => finch({ question: 0 })],
+    ['question', () => questionAttention({ question: 0 })],
   ])('%s', (option, make) => {
     expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `));
   });

@@ -38,7 +38,7 @@ const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
  * @remarks PrHS, section IV-A, eq. 12 and 13, per query head. Compares queries after RoPE, or before it (eq. 1 and 12
  * have no rotation), or, as in table VII, keys after RoPE. Only sets of queries that retrieved are reused, the most
  * recent first. Of the middle of a reused set (neither sinks nor local window) the m strongest, ⌊k / 3⌋ by default,
- * bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor selector: `dots` reads no key for them.
+ * bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor selector: `queryKeyProducts` reads no key for them.
  */
 export const cis = wrapSelect(
   'cis',

@@ -1,3 +1,3 @@
 export { cis, retrievals } from './cis.ts';
-export { activeDots, dots } from './dots.ts';
+export { activeDots, queryKeyProducts } from './query-key-products.ts';
 export { decode, matching, newestKey, remember } from './history.ts';

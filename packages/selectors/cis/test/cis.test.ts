@@ -6,12 +6,12 @@ import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
 import type { Piece, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, scorerLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
-import { activeDots, cis, dots, newestKey } from '../src/index.ts';
+import { activeDots, cis, queryKeyProducts, newestKey } from '../src/index.ts';
 import { cisOracle } from './cis.oracle.ts';
 import type { Settings } from './cis.oracle.ts';
 
-describe('dots', () => {
-  each(scorerLaws(dots(), { runs: 40 }), test);
+describe('queryKeyProducts', () => {
+  each(scorerLaws(queryKeyProducts(), { runs: 40 }), test);
 });
 test('dots of heads of different length have the lengths of their heads', () => {
   const { ops } = cpu,
@@ -37,7 +37,7 @@ test('dots of heads of different length have the lengths of their heads', () => 
         ? ops.from({ data: new Float32Array(4).fill(1), shape: [2, 2, 1] }, 'f32', lengths)
         : ops.from({ data: Uint32Array.of(0, 1, 0, 0), shape: [2, 2] }, 'u32', lengths);
   const layer = { at, budgets: [2, 2], read },
-    { scores } = runSteps(compile(dots()).steps, [layer], ops, [emptyDraft(layer, ops)])[0];
+    { scores } = runSteps(compile(queryKeyProducts()).steps, [layer], ops, [emptyDraft(layer, ops)])[0];
   expect(Array.from(readCpu(scores!).lengths!)).toEqual([2, 2, 1, 1]);
 });
 describe('cis', () => {
@@ -208,7 +208,7 @@ test('agrees with the float64 oracle over blocks of decoding steps', () => {
       const sizes = Array.from({ length: steps }, (_, i) => size + 1 + i),
         budget = settings.budget;
       const policy = compose(
-        dots(),
+        queryKeyProducts(),
         mandatory({ sinks: settings.sinks, recent: settings.local }),
         topK(),
         cis(options),
@@ -240,8 +240,8 @@ test('a query that reuses reads no key: the retrieval ratio is at least 1 / s, a
     sizes = Array.from({ length: 16 }, (_, i) => 20 + i);
   let rows = 0;
   const counted = {
-    ...dots(),
-    atoms: dots().atoms.map((a) =>
+    ...queryKeyProducts(),
+    atoms: queryKeyProducts().atoms.map((a) =>
       a.at !== 'event'
         ? a
         : {
@@ -265,7 +265,7 @@ test('a query that reuses reads no key: the retrieval ratio is at least 1 / s, a
   expect(rows).toBe(4); // of 32 rows
 });
 test('rows that are not active get no scores', () => {
-  const all = apply(dots(), {
+  const all = apply(queryKeyProducts(), {
     queries: { data: Float32Array.of(1, 0, 0, 2), shape: [2, 1, 2] },
     keys: { data: Float32Array.of(1, 2, 3, 4), shape: [1, 2, 2] },
     at: { slots: 2 },

@@ -56,7 +56,7 @@ export const diversity = selector(
           )
         : undefined,
   },
-  ({ shared: table, ...layer }, o) => {
+  ({ acrossLayers: table, ...layer }, o) => {
     const { ops, at, scores, budgets, active, forced, banned } = layer;
     const lambda = lambdaAt(at, o);
     const held = heldIn(layer);

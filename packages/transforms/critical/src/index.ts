@@ -1,2 +1,2 @@
-export { criticalkv } from './criticalkv.ts';
+export { twoStageScores } from './two-stage-scores.ts';
 export { outputShare } from './output-share.ts';

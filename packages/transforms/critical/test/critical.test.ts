@@ -3,11 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { each, transformLaws } from '@kv/laws';
-import { criticalkv, outputShare } from '../src/index.ts';
+import { twoStageScores, outputShare } from '../src/index.ts';
 import { criticalOracle } from './critical.oracle.ts';
 
 describe.each(
-  [criticalkv(), criticalkv({ first: 1, epsilon: 0 }), outputShare()].map((piece) => [piece.label, piece] as const),
+  [twoStageScores(), twoStageScores({ first: 1, epsilon: 0 }), outputShare()].map(
+    (piece) => [piece.label, piece] as const,
+  ),
 )('%s', (_, piece) => {
   each(transformLaws(piece, { runs: 50 }), test);
 });
@@ -65,7 +67,7 @@ test('both stages agree with the oracle; forced slots count as best', () => {
         scores: ops.from({ data: Float32Array.from(scores), shape: [1, n] }),
         forced: ops.from({ data: Float32Array.from(scores, (_, i) => Number(some.includes(i))), shape: [1, n] }),
       };
-      const out = runSteps(compile(criticalkv({ first })).steps, [layer], ops, [draft])[0],
+      const out = runSteps(compile(twoStageScores({ first })).steps, [layer], ops, [draft])[0],
         want = criticalOracle(scores, norms, Math.min(budget, n), first, 1e-4, some);
       const marked = Array.from(readCpu(out.forced!).data).flatMap((x, i) => (x ? [i] : []));
       expect(marked).toEqual([...new Set([...want.forced, ...some])].sort((a, b) => a - b));
@@ -95,9 +97,9 @@ test('outputShare compares the heads of a layer at every slot', () => {
 
 describe('options are checked', () => {
   test.each([
-    ['first', () => criticalkv({ first: 1.5 })],
-    ['epsilon', () => criticalkv({ epsilon: -1 })],
+    ['first', () => twoStageScores({ first: 1.5 })],
+    ['epsilon', () => twoStageScores({ epsilon: -1 })],
   ])('%s', (option, make) => {
-    expect(make).toThrow(new RegExp(`^criticalkv: ${option} must be `));
+    expect(make).toThrow(new RegExp(`^twoStageScores: ${option} must be `));
   });
 });

@@ -130,7 +130,7 @@ export const breath = unitTransform(
       };
     },
   },
-  ({ shared: { breathes, m, d, state: next }, ...layer }, o) => {
+  ({ acrossLayers: { breathes, m, d, state: next }, ...layer }, o) => {
     const content = relief({ ...layer, unitScores: m, forced: breathes ? 0 : layer.forced });
     return {
       unitScores: layer.ops.max(layer.ops.mul(content, o.alpha), d),

@@ -57,8 +57,8 @@ export const centrality = unitTransform(
  *
  * @remarks CrystalCache, eq. 28. Unit scores `[rows, units]`, at least 0; a unit with a forced slot is protected.
  */
-export const standout = unitTransform(
-  'standout',
+export const unitLogMinMax = unitTransform(
+  'unitLogMinMax',
   { source: 'CrystalCache, eq. 28', says: 'Logarithms of unit scores, brought to 0..1.' },
   (ctx) => relief(ctx),
 );
@@ -66,7 +66,7 @@ export const standout = unitTransform(
 /**
  * Crystal score: max(D, α M), so that a unit survives by its place in the graph or by its own content.
  *
- * @remarks CrystalCache, eq. 28 and 29: D as in `centrality`, M as in `standout`. Unit scores `[rows, units]`.
+ * @remarks CrystalCache, eq. 28 and 29: D as in `centrality`, M as in `unitLogMinMax`. Unit scores `[rows, units]`.
  */
 export const crystallization = unitTransform(
   'crystallization',

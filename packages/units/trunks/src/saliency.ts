@@ -26,8 +26,8 @@ export const saliency = weightScorer(
  *
  * @remarks Encoding impact, CrystalCache, eq. 22, is `weighted([10, saliency()], [10, rarity()])` and then this.
  */
-export const clip = normaliser(
-  'clip',
+export const clipToRange = normaliser(
+  'clipToRange',
   {
     source: 'CrystalCache, eq. 22',
     says: 'Clips scores to a range.',

@@ -4,12 +4,12 @@ import { apply } from '@kv/cpu';
 import { each, kernelLaws, scorerLaws, transformLaws, unitLaws } from '@kv/laws';
 import {
   centrality,
-  clip,
+  clipToRange,
   coverage,
   crystallization,
   saliency,
   sentences,
-  standout,
+  unitLogMinMax,
   strongest,
   trunks,
 } from '../src/index.ts';
@@ -19,8 +19,8 @@ const options = { signals, runs: 25 };
 describe('saliency', () => {
   each(scorerLaws(saliency(), options), test);
 });
-describe('clip', () => {
-  each(transformLaws(clip({ low: 0.5, high: 2 }), options), test);
+describe('clipToRange', () => {
+  each(transformLaws(clipToRange({ low: 0.5, high: 2 }), options), test);
 });
 describe('coverage', () => {
   each(transformLaws(coverage({ share: 0.4 }), options), test);
@@ -48,7 +48,7 @@ const units = [
   trunks({ maxSize: 1 }),
   trunks({ merge: 'adaptive', maxSize: 4 }),
   compose(trunks({ maxSize: 4 }), centrality()),
-  compose(sentences(), standout()),
+  compose(sentences(), unitLogMinMax()),
   compose(trunks({ maxSize: 4 }), crystallization({ alpha: 0.5 })),
 ];
 describe.each(units.map((piece) => [piece.label, piece] as const))('%s', (_, piece) => {
@@ -60,13 +60,13 @@ test.each([
   ['merge must be', () => trunks({ merge: -1 })],
   ['merge must be', () => trunks({ merge: 'often' as 'adaptive' })],
   ['alpha must be', () => crystallization({ alpha: -1 })],
-  ['high must be', () => clip({ low: 2, high: 1 })],
+  ['high must be', () => clipToRange({ low: 2, high: 1 })],
   ['share must be', () => coverage({ share: 2 })],
 ])('%s checked', (sentence, make) => {
   expect(make).toThrow(sentence);
 });
 test('the uniform impact of the ablation, M = 1', () => {
-  expect(Array.from(apply(compose(weighted(), clip({ low: 1 })), { at: { slots: 3 } }).scores!.data)).toEqual([
+  expect(Array.from(apply(compose(weighted(), clipToRange({ low: 1 })), { at: { slots: 3 } }).scores!.data)).toEqual([
     1, 1, 1,
   ]);
 });

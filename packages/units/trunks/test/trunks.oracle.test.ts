@@ -5,7 +5,7 @@ import { compose } from '@kv/core';
 import { apply, cpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import type { Piece, DraftSelection } from '@kv/core';
-import { centrality, coAttention, collector, coverage, saliency, standout, trunks } from '../src/index.ts';
+import { centrality, coAttention, collector, coverage, saliency, unitLogMinMax, trunks } from '../src/index.ts';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { asSignal, noise, randomEdges, randomTokens, sentencesOf } from './given.ts';
 import { centralityOracle, edgesOracle, trunksOracle } from './trunks.oracle.ts';
@@ -120,9 +120,9 @@ test('trunks, their scores and their centrality agree with the oracles', () => {
       const heights = numbers(draft.unitScores).map((x) => Math.log(1 + x)),
         low = Math.min(...heights),
         span = Math.max(...heights) - low;
-      numbers(draftOf(compose(trunks({ merge, maxSize }), standout()), n, tokens, edges, scores).unitScores).forEach(
-        (x, u) => expect(x).toBeCloseTo((heights[u] - low) / (span + 1e-8), 3),
-      );
+      numbers(
+        draftOf(compose(trunks({ merge, maxSize }), unitLogMinMax()), n, tokens, edges, scores).unitScores,
+      ).forEach((x, u) => expect(x).toBeCloseTo((heights[u] - low) / (span + 1e-8), 3));
     }),
     { numRuns: 80 },
   );

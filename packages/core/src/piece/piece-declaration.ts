@@ -1,0 +1,108 @@
+import type { DeclarationFields } from './declare.ts';
+import type { ForcedEnds, LayerContext, Reach, Units } from './atoms.ts';
+import type { Mask, Ops } from '../tensor/maths.ts';
+import type { Options, ResolvedOptions } from './option.ts';
+import type { HookPiece } from './piece.ts';
+import type { AnySignal, Signal } from './signals.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+// Inputs of an equation.
+
+type Named<S> = S extends readonly AnySignal[]
+  ? { readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never }
+  : never;
+type Keys<U> = U extends unknown ? keyof U : never;
+type Get<U, K> = U extends unknown ? (K extends keyof U ? U[K] : never) : never;
+/** Every signal under its name; optional where options decide whether it is read. */
+export type SignalReaders<S, U = Named<S>> = { readonly [K in keyof U]: U[K] } & {
+  readonly [K in Exclude<Keys<U>, keyof U>]?: Get<U, K>;
+};
+/** Operations, and where the step runs. */
+export interface StepContext {
+  readonly ops: Ops;
+  readonly at: LayerContext;
+  /** Rows inside a view that need scores, f32 `[rows, 1]`; absent: all. Scores of other rows are ignored. */
+  readonly active?: Tensor | undefined;
+}
+/** Scores `[H | G | 1, n]`, budgets `[selectRows, 1]` and masks left by the pieces before. */
+export interface WithScores {
+  readonly scores: Tensor;
+  readonly budgets: Tensor;
+  readonly forced: Mask;
+  readonly banned: Mask;
+}
+/** The same on selection rows: means of scores and unions of masks over each GQA group. */
+export interface WithRows extends WithScores {
+  /** Scores before their rows were reduced; at least as many rows as `scores`. */
+  readonly rawScores: Tensor;
+}
+export interface WithUnits extends WithScores {
+  readonly units: Units;
+  readonly unitScores: Tensor;
+}
+/** Input of a selector. Unit scores are reduced to the same rows. */
+export interface Selecting extends WithRows {
+  readonly units: Units | undefined;
+  readonly unitScores: Tensor | undefined;
+}
+
+// Results of an equation.
+
+export type NewState = { readonly state?: Readonly<Record<string, Tensor>> | undefined };
+export type NewMasks = { readonly forced?: Mask | undefined; readonly banned?: Mask | undefined };
+export type Scores = Tensor | ({ readonly scores: Tensor } & NewMasks & NewState);
+export type UnitCut = { readonly units: Units; readonly scores: Tensor };
+export type UnitScores =
+  | Tensor
+  | ({
+      readonly unitScores: Tensor;
+      /** Releases all forced slots. @defaultValue false */
+      readonly release?: boolean;
+    } & NewState);
+export type AllocatorOutput = { readonly budgets?: Tensor } & NewMasks & NewState;
+
+// Fields of a declaration.
+
+export type OfOptions<O extends Options, T> = T | ((options: ResolvedOptions<O>) => T);
+export interface PieceDeclaration<O extends Options, S extends readonly AnySignal[], C, X>
+  extends DeclarationFields<O> {
+  /** Signals that it reads. */
+  readonly needs?: OfOptions<O, S>;
+  /** Returns the first and last positions that it forces in every head, whatever the text is, at a budget. */
+  readonly ends?: (options: ResolvedOptions<O>, budget: number) => ForcedEnds;
+  /**
+   * Returns the maximum number of slots that it forces in a head, from the slots present and the budget asked for.
+   * @defaultValue those of `ends`
+   */
+  readonly minSlots?: (options: ResolvedOptions<O>, slots: number, budget: number) => number;
+  /** It may force more slots than its floor, depending on the text. @defaultValue false */
+  readonly open?: OfOptions<O, boolean>;
+  /** It cannot run block-wise: it needs the whole prompt. @defaultValue false */
+  readonly needsFullPrompt?: boolean;
+  /** A transform that does not change which slots any top-k keeps. @defaultValue false */
+  readonly monotone?: boolean;
+  /**
+   * An allocator that chooses the size itself: its event runs even if every head is within its budget.
+   * @defaultValue false
+   */
+  readonly choosesBudget?: boolean;
+  /** An allocator whose sum only approximates what was asked for, as in its paper. @defaultValue false */
+  readonly approximate?: boolean;
+  /** Further hooks that are added to the policy. */
+  readonly hooks?: (options: ResolvedOptions<O>) => readonly HookPiece[];
+  /**
+   * Computes a value once over all the layers of `reach`. Each layer gets it as `acrossLayers`, and its own `index`
+   * among them.
+   */
+  readonly acrossLayers?: (layers: readonly (StepContext & SignalReaders<S> & C)[], options: ResolvedOptions<O>) => X;
+  /** @defaultValue 'model' with `acrossLayers`, else 'layer' */
+  readonly reach?: OfOptions<O, Reach>;
+}
+/** The equation of a piece. */
+export type Run<O extends Options, S, C, X, R> = (
+  ctx: StepContext & SignalReaders<S> & C & { readonly acrossLayers: X; readonly index: number },
+  options: ResolvedOptions<O>,
+) => R;
+
+export const ofOptions = <O extends Options, T>(x: OfOptions<O, T>, o: ResolvedOptions<O>): T =>
+  typeof x === 'function' ? (x as (options: ResolvedOptions<O>) => T)(o) : x;

@@ -1,0 +1,156 @@
+import {
+  compose,
+  id,
+  mandatory,
+  maybe,
+  method,
+  number,
+  perModel,
+  reduceHeads,
+  rerotate,
+  weighted,
+  withDefault,
+  zScore,
+} from '@kv/core';
+import { snapkv, streaming } from '@kv/scorers-attention';
+import { byEviction, leverage, noncausalAttention } from '@kv/scorers-compactor';
+import { futureQueryScores } from '@kv/scorers-triattention';
+import { groupMaxAttention, questionAttention, redundancy } from '@kv/scorers-window';
+import { diversity } from '@kv/selectors-diversity';
+import { topK } from '@kv/selectors-top-k';
+import { twoStageScores } from '@kv/transforms-critical';
+import { recompressed, recompressing, sourceOf, standardised } from './common.ts';
+
+/** Full cache: evicts nothing. The identity of `compose`, as a method. */
+export const full = method('full', { source: 'the unit of compose', says: 'Full cache: evicts nothing.' }, () => ({
+  ...id,
+  label: 'full',
+}));
+
+/** StreamingLLM as its authors run it: keys are rotated to their positions within the cache. */
+export const streamingRerotated = method(
+  'streamingRerotated',
+  {
+    source: sourceOf(streaming),
+    says: 'Sinks and recents at positions within the cache: keys are turned after every eviction.',
+    options: streaming.options,
+  },
+  (o) => compose(streaming(o), topK(), rerotate()),
+);
+
+/** CriticalKV over SnapKV: half of the budget by SnapKV, the rest by score times |v W_O|. */
+export const criticalkv = method(
+  'criticalkv',
+  {
+    source: sourceOf(twoStageScores),
+    says: 'SnapKV for half, then scores times the size of the value in the output.',
+    options: { ...snapkv.options, ...twoStageScores.options },
+  },
+  ({ first, epsilon, ...o }) => compose(snapkv(o), twoStageScores({ first, epsilon }), topK()),
+);
+
+/** Compactor: leverage of the keys, times the share that is evicted, plus non-causal attention, each standardised. */
+export const compactor = method(
+  'compactor',
+  {
+    source: sourceOf(noncausalAttention),
+    says: 'Leverage of the keys and non-causal attention in chunks.',
+    options: {
+      chunk: noncausalAttention.options.chunk,
+      window: noncausalAttention.options.window,
+      blending: maybe(number(0.35, 'Weight of leverage; left out, the share that goes.', { least: 0 })),
+      sinks: withDefault(mandatory.options.sinks, 8),
+      recent: withDefault(mandatory.options.recent, 4),
+    },
+  },
+  ({ chunk, window, blending, ...o }) => {
+    const layerwise = zScore({ over: 'layer' });
+    const keys = compose(leverage(), layerwise);
+    const attention = compose(noncausalAttention({ chunk, window }), layerwise);
+    return compose(
+      weighted(blending === undefined ? [1, compose(keys, byEviction())] : [blending, keys], [1, attention]),
+      mandatory(o),
+      topK(),
+    );
+  },
+);
+
+/** R-KV: importance minus redundancy. */
+export const rkv = method(
+  'rkv',
+  {
+    source: sourceOf(redundancy),
+    says: 'Importance against redundancy.',
+    options: {
+      ...groupMaxAttention.options,
+      lambda: number(0.1, 'Weight of the importance; redundancy has minus the rest to 1.', { least: 0, most: 1 }),
+    },
+  },
+  ({ lambda, ...o }) => compose(weighted([lambda, groupMaxAttention(o)], [lambda - 1, redundancy()]), topK()),
+);
+
+/** Finch: attention of the question, with kept keys rotated to their positions within the cache. */
+export const finch = method(
+  'finch',
+  {
+    source: sourceOf(questionAttention),
+    says: 'What the question looks at, keys turned to positions within the cache.',
+    options: questionAttention.options,
+  },
+  (o) => compose(questionAttention(o), topK(), rerotate()),
+);
+
+const largest = reduceHeads({ kind: 'max' });
+
+/** TriAttention by layer and KV head: scores in standard deviations of their query head, the largest of the group. */
+export const triattention = method(
+  'triattention',
+  {
+    source: sourceOf(futureQueryScores),
+    says: 'Keys that fare well with the queries to come, by calibrated statistics.',
+    options: {
+      ...futureQueryScores.options,
+      prompt: {
+        ...mandatory.options.prompt,
+        says: 'The prompt stays and only generated tokens go, as its code runs: an event during decoding, or every.',
+      },
+      ...recompressing,
+    },
+  },
+  ({ prompt, every, ...o }) => {
+    const scores = compose(futureQueryScores(o), standardised, largest);
+    return recompressed(
+      prompt ? compose(scores, mandatory({ sinks: 0, prompt }), topK()) : compose(scores, topK()),
+      every,
+    );
+  },
+);
+
+/**
+ * Set-conditioned diversity on its paper's base scorer: TriAttention's largest score of a token over all layers and
+ * query heads, one kept set for the whole model.
+ *
+ * @remarks Section 4.1. `lambda: 0` is that base scorer alone. The paper also evicts while it generates: set `every`.
+ */
+export const alphaTriattention = method(
+  'alphaTriattention',
+  {
+    source: sourceOf(diversity),
+    says: 'TriAttention for the whole model, each pick less its likeness to what is kept.',
+    options: { lambda: diversity.options.lambda, ...futureQueryScores.options, ...recompressing },
+  },
+  ({ lambda, every, ...o }) =>
+    recompressed(compose(futureQueryScores(o), standardised, perModel(), diversity({ lambda })), every),
+);
+
+/** SnapKV's weights in standard deviations, then set-conditioned diversity; `lambda: 0` is SnapKV. */
+export const alpha = method(
+  'alpha',
+  {
+    source: sourceOf(diversity),
+    says: 'SnapKV, each pick less its likeness to what is kept.',
+    options: { lambda: diversity.options.lambda, ...snapkv.options, ...recompressing },
+  },
+  ({ lambda, every, ...o }) =>
+    recompressed(compose(snapkv(o), reduceHeads({ kind: 'mean' }), standardised, diversity({ lambda })), every),
+);
