@@ -11,7 +11,7 @@ import { commandLine } from './lib/command-line.mjs';
 import { median, spread } from './lib/spread.mjs';
 
 const { rounds, tokens: lengths } = commandLine({ rounds: 3, tokens: [1024, 4000] });
-const names = ['full', 'streaming', 'knorm', 'snapkv', 'snapkvCaote', 'tova', 'observed', 'taFast'];
+const names = ['full', 'streaming', 'knorm', 'snapkv', 'snapkvCaote', 'tova', 'meanAttention', 'taFast'];
 const budget = 256,
   maxNewTokens = 48;
 

@@ -125,7 +125,7 @@ export const seeds = {
     [
       'full',
       'snapkv(window=16,kernel=5)',
-      'weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK',
+      'weighted(0.5*recency,1*snapkv(window=32)) ∘ linearBudgets ∘ topK',
       'sum(knorm,random) ∘ topK',
       'taFast(reach=12,slots=24)',
     ].map(text),

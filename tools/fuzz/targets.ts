@@ -166,7 +166,7 @@ export const targets: Readonly<Record<string, Target>> = {
   policy: {
     fuzz: (bytes) => void parsePolicy(decoded(bytes)),
     seeds: seeds.policy,
-    words: [' ∘ ', 'snapkv', 'topK', 'window=', 'sum(', 'weighted(', 'pyramidal', 'caote', '0.5*', '*'],
+    words: [' ∘ ', 'snapkv', 'topK', 'window=', 'sum(', 'weighted(', 'linearBudgets', 'caote', '0.5*', '*'],
   },
   cache: {
     fuzz: (bytes) => {

@@ -10,7 +10,7 @@ const quick = [
   'knorm',
   'h2o',
   'tova',
-  'observed',
+  'meanAttention',
   'snapkv',
   'pyramidkv',
   'pyramidal',

@@ -38,7 +38,7 @@ test('--certify prints what evictions dropped and views hid, behind the text', a
   expect((await run('--certify')).stdout).toMatch(/\nNothing was evicted or hidden\.\n$/);
 });
 test('with --json they are an object, and the mass allocator needs no budget', async () => {
-  const { stdout } = await run('--policy', 'exact ∘ mass(epsilon=0.2) ∘ topK', '--certify', '--json'),
+  const { stdout } = await run('--policy', 'newestQueryAttention ∘ mass(epsilon=0.2) ∘ topK', '--certify', '--json'),
     { certificates } = JSON.parse(stdout) as { certificates: Certificates };
   expect(certificates.events!.dropped.max).toBeLessThanOrEqual(0.2001);
   expect(JSON.parse((await run('--policy', 'tova', '--budget', '8', '--json')).stdout)).not.toHaveProperty(

@@ -124,9 +124,9 @@ describe.skipIf(!gpu)('a model on the device', () => {
           'sum(h2o,h2o(rows=kv)) ∘ topK',
           'chunkkv',
           'snapkvCaote',
-          'snapkv(window=8) ∘ criticalkv ∘ topK',
+          'snapkv(window=8) ∘ twoStageScores ∘ topK',
           'snapkvMerge',
-          'finch(question=6) ∘ topK',
+          'questionAttention(question=6) ∘ topK',
           'scissorhands',
           'cake',
         ]) {
@@ -220,7 +220,7 @@ describe('at the shape of Llama-3.2-1B', () => {
       [LLAMA_8B, 0.02],
     ] as const)
       for (const [n, budget] of SIZES) {
-        for (const name of ['h2o', 'observed']) {
+        for (const name of ['h2o', 'meanAttention']) {
           const predicted = (options?: { readonly rows: string }): Promise<Prediction> =>
             predict(compile(policyOf(name, options)), config, n, budget);
           const [query, kv] = [await predicted(), await predicted({ rows: 'kv' })],

@@ -127,7 +127,7 @@ describe('kv run --json', () => {
 
 describe('what the events of a run note', () => {
   const note =
-      /^note: pyramidkv: uniform budgets, the line from \d+(\.\d)? to \d+(\.\d)? leaves \d+ >= top >= bottom >= 8$/gm,
+      /^note: roundedLinearBudgets: uniform budgets, the line from \d+(\.\d)? to \d+(\.\d)? leaves \d+ >= top >= bottom >= 8$/gm,
     policy = ['--policy', 'pyramidkv(window=8)', '--budget', '11'];
   it.each([
     ['text', '--prompt', TEXT, '--max-new-tokens', '6', '--every', '2'],

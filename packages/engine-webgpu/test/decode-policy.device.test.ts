@@ -36,7 +36,7 @@ gpuTest('layers that are lazy, heads that stream and slots above a bar are the s
     for (const text of [
       'streaming(sinks=2) ∘ simlayerkv(threshold=0.4,sinks=2,recent=12,last=1) ∘ topK',
       'tova ∘ threshold(at=0.02,window=4) ∘ topK',
-      'h2o(recent=2) ∘ given(shares=2/1) ∘ chunks(size=8) ∘ quota',
+      'h2o(recent=2) ∘ fixedBudgets(shares=2/1) ∘ chunks(size=8) ∘ quota',
     ]) {
       const options = { ids, policy: parsePolicy(text), budget: 16, maxNewTokens: 2 };
       expect((await generate(device, options)).report.kept).toEqual((await generate(host, options)).report.kept);

@@ -9,7 +9,7 @@ const gpuTest = await gpuTests();
 gpuTest('HShare, heads and layers sharing, runs on the device alone and answers what the host answers', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
     const policy = parsePolicy(
-      'view(labels(channels=4,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK ∘ sharedSets(query=2,heads=0.5,layers=0.5,measure=2,sinks=2,local=4),budget=16)',
+      'view(heavyChannelProducts(channels=4,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK ∘ sharedSets(query=2,heads=0.5,layers=0.5,measure=2,sinks=2,local=4),budget=16)',
     );
     const options = { ids: Array.from({ length: 32 }, (_, i) => (i * 37 + 11) % 64), policy, maxNewTokens: 6 },
       want = await generate(host, options),

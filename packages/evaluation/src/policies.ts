@@ -32,6 +32,6 @@ function seeded(calls: readonly PolicyCall[], seed: number, known: Registry): re
   const [only, ...more] = calls;
   const { args = [] } = only;
   if (more.length > 0 || args.some(({ key }) => key === 'seed')) return calls;
-  if (!Object.hasOwn(lookUp(known, only.name, true).description.options, 'seed')) return calls;
+  if (!Object.hasOwn(lookUp(known, only.name).description.options, 'seed')) return calls;
   return [{ ...only, args: [...args, { key: 'seed', calls: [{ name: String(seed) }] }] }];
 }

@@ -24,7 +24,7 @@ describe('generate', () => {
     const policy = compose(snapkv({ window: 32 }), caote(), linearBudgets(), topK());
     const { text: answer, report } = await generate(model, { prompt: text, policy, budget: 128, maxNewTokens: 8 });
     expect(typeof answer).toBe('string');
-    expect(report.policy).toBe('snapkv(window=32) ∘ caote ∘ pyramidal ∘ topK');
+    expect(report.policy).toBe('snapkv(window=32) ∘ caote ∘ linearBudgets ∘ topK');
     const sizes = report.kept.map((heads) => heads[0].length);
     expect(sizes.reduce((a, b) => a + b)).toBe(4 * 128);
     expect(sizes).toEqual([...sizes].sort((a, b) => b - a));

@@ -36,7 +36,7 @@ export function policy(text: string, options?: object): Policy {
 }
 
 function named(name: string, options: object): Policy {
-  const piece = lookUp(catalogue, name, true)(options) as Piece;
+  const piece = lookUp(catalogue, name)(options) as Piece;
   return (
     piece.to === 'scores' || piece.to === 'weights'
       ? compose(piece as AnyPiece, packages['@kv/selectors-top-k'].topK())

@@ -29,10 +29,28 @@ describe.each(entries(catalogue).map(({ factory: { description } }) => [descript
   },
 );
 
-test('every name that the catalogue once had is still there', () => {
+const isPiece = (name: string): boolean =>
+  catalogue.get(name)?.some(({ factory }) => factory.description.kind !== 'method') ?? false;
+const refusal = (text: string): string => {
+  try {
+    return parsePolicy(text).label;
+  } catch (error) {
+    return (error as Error).message;
+  }
+};
+test('every policy that the catalogue has had is still there', () => {
   for (const name of POLICIES) expect(policyNames).toContain(name);
-  for (const name of PIECES) expect(catalogue.has(name), name).toBe(true);
 });
+test.each(PIECES)('%s is the name of a piece, or refused with its present name', (name) => {
+  const present = isPiece(name) ? name : /: (?:it|its piece) is named (\w+) now/.exec(refusal(`${name} ∘ topK`))?.[1];
+  expect(isPiece(present ?? name), refusal(`${name} ∘ topK`)).toBe(true);
+});
+test('no name is that of two pieces or methods', () =>
+  expect([...catalogue].filter(([, known]) => known.length > 1).map(([name]) => name)).toEqual([]));
+test('a method within a composition is named with its package where a piece had its name', () =>
+  expect(parsePolicy('@kv/policies:finch(question=4) ∘ cadence(every=2)').label).toBe(
+    'questionAttention(question=4) ∘ topK ∘ rerotate ∘ cadence(every=2)',
+  ));
 
 describe.each(policyNames)('the policy %s', (name) => {
   const made = policy(name);
@@ -49,11 +67,11 @@ test.each([
   ['knorm', 'knorm ∘ topK'],
   [' snapkv( window = 16 , kernel=5 ) ', 'snapkv(window=16) ∘ topK'],
   ['tova', 'tova ∘ topK'],
-  ['observed()', 'observed ∘ topK'],
-  ['pyramidkv(window=16,kernel=5,beta=20)', 'snapkv(window=16) ∘ pyramidkv(window=16) ∘ topK'],
+  ['meanAttention()', 'meanAttention ∘ topK'],
+  ['pyramidkv(window=16,kernel=5,beta=20)', 'snapkv(window=16) ∘ roundedLinearBudgets(window=16) ∘ topK'],
   ['h2o(recent=0.25,over=block)', 'h2o(recent=0.25,over=block) ∘ topK'],
   ['h2o(rows=kv)', 'h2o(rows=kv) ∘ topK'],
-  ['observed(rows=kv)', 'observed(rows=kv) ∘ topK'],
+  ['meanAttention(rows=kv)', 'meanAttention(rows=kv) ∘ topK'],
   ['tovaCaote(forceLast=false)', 'tova(forceLast=false) ∘ caote ∘ topK'],
   [
     'taFast(reach=8)',
@@ -91,6 +109,16 @@ test.each([
   ['snapkv ∘ topk', 'policy: expected the name of a method or piece (did you mean topK'],
   ['weighted(snapkv) ∘ topK', "weighted: expected WEIGHT*SCORER, got 'snapkv'"],
   ['knorm ∘ protectedPartition(slots=4) ∘ topK', 'protectedPartition: expected a scorer first, got'],
+  ['exact', "policy: expected the name of a method or piece, got 'exact': it is named newestQueryAttention now"],
+  [
+    'snapkv ∘ given(shares=1) ∘ topK',
+    "policy: expected the name of a method or piece, got 'given': it is named fixedBudgets now",
+  ],
+  [
+    'snapkv ∘ pyramidal ∘ topK',
+    "policy: expected a piece, got the method 'pyramidal': its piece is named linearBudgets now, and '@kv/policies:pyramidal' is the method",
+  ],
+  ['max(finch,knorm) ∘ topK', "got the method 'finch': its piece is named questionAttention now"],
   ['sum(topK) ∘ topK', "sum: takes scorers, but 'topK' leaves kept"],
 ])('%s is refused in a sentence', (text, sentence) => {
   expect(() => parsePolicy(text)).toThrow(sentence);
@@ -102,10 +130,10 @@ test.each([
 });
 
 test.each([
-  'snapkv(window=32) ∘ caote ∘ pyramidal ∘ topK',
+  'snapkv(window=32) ∘ caote ∘ linearBudgets ∘ topK',
   'max(snapkv(window=8,kernel=3),sum(rarity,streaming)) ∘ pool(kernel=3,kind=max,except=2) ∘ mandatory(sinks=1) ∘ uniform ∘ topK',
   'weighted(0.5*knorm ∘ softmax,-2*tova) ∘ zScore ∘ topK',
-  'observed ∘ reduceHeads(kind=max) ∘ log1p ∘ normalize ∘ perLayer ∘ minMax ∘ fastCaote ∘ topK',
+  'meanAttention ∘ reduceHeads(kind=max) ∘ log1p ∘ normalize ∘ perLayer ∘ minMax ∘ fastCaote ∘ topK',
 ])('%s is read back', (label) => {
   expect(parsePolicy(label).label).toBe(label);
 });

@@ -56,7 +56,7 @@ describe('hostile texts give a sentence, at once', () => {
 describe('a text of which something is left out', () => {
   const texts = [
     'snapkv(window=16,kernel=5,pooling=max) | caote | topK',
-    'weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK',
+    'weighted(0.5*recency,1*snapkv(window=32)) ∘ linearBudgets ∘ topK',
     'sum(knorm | softmax,snapkv) | mandatory(sinks=4,recent=8) | topK',
     'view(knorm | topK,budget=128,rows=kv)',
     'weighted(1*sponsorship(anchors=regex)) | sentences | wholeUnits(last=fill)',

@@ -1,4 +1,4 @@
-/** Every policy and piece that the catalogue had when it was a table: each must still parse. */
+/** Every policy that the catalogue has had: each must still parse. */
 export const POLICIES: readonly string[] = [
   'full',
   'streaming',
@@ -7,7 +7,7 @@ export const POLICIES: readonly string[] = [
   'knorm',
   'h2o',
   'tova',
-  'observed',
+  'meanAttention',
   'snapkv',
   'pyramidkv',
   'pyramidal',
@@ -26,7 +26,7 @@ export const POLICIES: readonly string[] = [
   'kvcompose',
   'expectedAttention',
   'expectedAttentionStats',
-  'cap',
+  'capkv',
   'compactor',
   'leverage',
   'cake',
@@ -59,6 +59,7 @@ export const POLICIES: readonly string[] = [
   'fullTa',
   'taFast',
 ];
+/** Every name of a piece or detector that the catalogue has had. */
 export const PIECES: readonly string[] = [
   'streaming',
   'snapkv',
@@ -155,4 +156,14 @@ export const PIECES: readonly string[] = [
   'sharedSets',
   'psaw',
   'etf',
+  'allowed',
+  'atLeast',
+  'eachChunk',
+  'embedding',
+  'learnRank',
+  'learned',
+  'learnedRank',
+  'matching',
+  'regex',
+  'semantic',
 ];

@@ -108,7 +108,7 @@ test('what costs a pass is what reads attention', () => {
       'lagkv',
       'cur',
       'expectedAttention',
-      'cap',
+      'capkv',
       'dropkv',
       'compactor',
       'outstandingSentences',

@@ -169,7 +169,7 @@ test('seed 003, variant_b: a score plus lambda times the cosine of a value to th
 });
 
 test('kvpress: FINCH in chunks keeps the best of each, and the question where it stands', () => {
-  const policy = parsePolicy('finch(question=4) ∘ chunks(size=8,shared=false) ∘ quota ∘ rerotate');
+  const policy = parsePolicy('questionAttention(question=4) ∘ chunks(size=8,shared=false) ∘ quota ∘ rerotate');
   fc.assert(
     fc.property(fc.uniqueArray(fc.integer({ min: 0, max: 999 }), { minLength: 24, maxLength: 24 }), (a) => {
       const { kept } = apply(policy, { attention: [a], budget: 12 });

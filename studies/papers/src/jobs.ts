@@ -24,17 +24,29 @@ export interface PaperResult {
 /** Returns the contrasts of a row for a model of this kind. */
 export const contrastsOf = ({ contrasts }: Planned, kind: Kind): readonly Contrast[] =>
   contrasts.filter(({ on }) => on === undefined || on === kind);
-/** Returns every policy of a plan, whichever rows are asked for. */
-export const policiesOf = ({ rows, tasks }: Plan): readonly string[] => [
-  ...rows.filter(isPlanned).flatMap(({ contrasts }) => contrasts.flatMap(({ a, b = FULL }) => [a.policy, b.policy])),
-  ...Object.values(tasks).flatMap((task) => (task.kind === 'ranks' ? [task.with] : [])),
-];
+/** Present names of the pieces that plans 1 to 3 name otherwise. */
+const PRESENT: Readonly<Record<string, string>> = {
+  clip: 'clipToRange',
+  dots: 'queryKeyProducts',
+  standout: 'unitLogMinMax',
+};
 /**
- * Parses a policy of a plan like `policyOf` of evaluation. Plans 2 and 3, which do not change, wrote the policy inside
- * a view as an option.
+ * Returns a policy of a plan in the present form. Plans do not change: some use former names of pieces, and plans 2 and
+ * 3 wrote the policy inside a view as an option.
  */
+const presentForm = (policy: string): string =>
+  policy
+    .replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)')
+    .replace(/\b(?:clip|dots|standout)\b/g, (name) => PRESENT[name]);
+/** Returns every policy of a plan in the present form, whichever rows are asked for. */
+export const policiesOf = ({ rows, tasks }: Plan): readonly string[] =>
+  [
+    ...rows.filter(isPlanned).flatMap(({ contrasts }) => contrasts.flatMap(({ a, b = FULL }) => [a.policy, b.policy])),
+    ...Object.values(tasks).flatMap((task) => (task.kind === 'ranks' ? [task.with] : [])),
+  ].map(presentForm);
+/** Parses a policy of a plan like `policyOf` of evaluation. */
 export const policyOf = (text: string, names?: RegistryOf, seed?: number): Promise<Policy> =>
-  parsed(text.replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)'), names, seed);
+  parsed(presentForm(text), names, seed);
 /** Returns the number of prompts of a row: the plan's, unless another is asked for. */
 export const promptsOf = ({ n }: Planned, kind: Kind, asked?: number): number => asked ?? n[kind];
 /** Returns the digest of a task, so that results of a changed task are not reused. */

@@ -84,7 +84,7 @@ describe('a trial', () => {
   });
   it('counts retrievals: a threshold that nothing passes retrieves always, one that everything passes once a block', async () => {
     const at = (threshold: number): Arm => ({
-      policy: `view(dots ∘ mandatory(sinks=4,recent=8) ∘ topK ∘ cis(block=8,threshold=${threshold},sinks=4,local=8),budget=24)`,
+      policy: `view(queryKeyProducts ∘ mandatory(sinks=4,recent=8) ∘ topK ∘ cis(block=8,threshold=${threshold},sinks=4,local=8),budget=24)`,
       budget: 24,
     });
     const out = await run({ kind: 'continuation', context: 96, follow: 16, every: 16 }, [at(2), at(-2)]);
@@ -263,7 +263,7 @@ describe('a row on a checkpoint', () => {
     );
     expect(await excuse('ta-perplexity', {}, { prose: 1000, n: 3 })).toBeUndefined();
     expect(await excuse('alpha-base')).toBe(
-      "triattention: expected pre-rope.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
+      "futureQueryScores: expected pre-rope.safetensors next to the model, got none: make it with 'node tools/calibrate.mjs MODEL'",
     );
     const { encode } = bench.model.tokenizer,
       wordy = {

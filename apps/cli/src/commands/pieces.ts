@@ -61,15 +61,12 @@ function ofKind(all: readonly RegistryEntry[], kind: string | undefined): readon
   throw new KvError('--kind', `must be ${kinds.join(', ')}, got ${JSON.stringify(kind)}`);
 }
 
-/** Returns the entries of a name, of which a method and a piece may share one. @throws KvError for an unknown name */
+/** Returns the entry of a name, if it is among those asked for. @throws KvError for an unknown name, or one of another kind */
 function named({ known }: InstalledPieces, name: string, among: readonly RegistryEntry[]): readonly RegistryEntry[] {
-  const { description } = lookUp(known, name, true),
-    found = among.filter(
-      ({ factory }) =>
-        factory === lookUp(known, name) || factory.description === description || factory.description.name === name,
-    );
+  const one = lookUp(known, name),
+    found = among.filter(({ factory }) => factory === one);
   if (found.length > 0) return found;
-  throw new KvError('--kind', `expected that of '${name}', ${description.kind}, got another`);
+  throw new KvError('--kind', `expected that of '${name}', ${one.description.kind}, got another`);
 }
 
 const record = ({ factory: { description }, package: from }: RegistryEntry, { versions }: InstalledPieces): object => {

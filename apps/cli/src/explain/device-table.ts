@@ -40,9 +40,9 @@ const kindOf = ({ needs }: CompiledPolicy, length: number): Kind =>
         : 'no attention';
 
 /** Policies with an option for the heads that they sum over. */
-const SUMMED: ReadonlySet<string> = new Set(['h2o', 'observed']);
+const SUMMED: ReadonlySet<string> = new Set(['h2o', 'meanAttention']);
 /** Policies that read the queries of the whole prompt. */
-const WHOLE: ReadonlySet<string> = new Set(['compactor', 'noncausal']);
+const WHOLE: ReadonlySet<string> = new Set(['compactor', 'noncausalAttention']);
 
 /**
  * Returns a row for every evicting policy of the catalogue with default options (non-causal attention with a window of

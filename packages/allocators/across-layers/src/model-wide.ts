@@ -4,7 +4,7 @@ import { shareOfBest } from './border.ts';
 /**
  * One budget for the whole model: every slot of every layer and KV head competes, and the best stay.
  *
- * @remarks KVzip's budgets (Kim et al. 2025, arXiv:2505.23416) and, over `defensive` and `outputShare`, those of
+ * @remarks KVzip's budgets (Kim et al. 2025, arXiv:2505.23416) and, over `worstCaseAttention` and `outputShare`, those of
  * Layer-DefensiveKV (Feng et al. 2025, arXiv:2510.13334), with an exact sum. Forced slots count first; of equal scores
  * those of the first layer and head stay. Scores of different layers are compared as they are. Budgets `[G, 1]` with
  * the sum of the incoming ones. O(150 L G n), no sort.

@@ -42,7 +42,7 @@ export interface ApplyResult {
   readonly kept?: readonly (readonly number[])[];
   /** Slots to keep, per row of the selection. */
   readonly budgets: readonly number[];
-  /** Notes on budgets that could not be met as asked for, such as `pyramidal` in a single layer. */
+  /** Notes on budgets that could not be met as asked for, such as `linearBudgets` in a single layer. */
   readonly notes: readonly string[];
 }
 

@@ -9,11 +9,12 @@ import { excerpt, policyCalls, printCalls } from './policy-calls.ts';
 import type { Arg, PolicyCall } from './policy-calls.ts';
 import { lookUp } from './registry.ts';
 import type { Registry } from './registry.ts';
+import { presentName } from './renamed.ts';
 
 /**
  * Parses a policy from text, or from the calls that `policyCalls` returned for it: names with options, joined by `∘` or
- * `|`, in the form of labels: `weighted(0.5*recency,1*snapkv(window=32)) ∘ pyramidal ∘ topK`. For a name alone a method
- * takes precedence; a text that ends in scores gets `topK`.
+ * `|`, in the form of labels: `weighted(0.5*recency,1*snapkv(window=32)) ∘ linearBudgets ∘ topK`. A text that ends in
+ * scores gets `topK`.
  *
  * @remarks Names are looked up in the registry; nothing is imported.
  * @throws KvError with what was expected: names, options of a name, a selector at the end, or at most 64 pieces.
@@ -38,7 +39,9 @@ interface Names {
   has(name: string): boolean;
   /**
    * Looks up a piece and counts it.
-   * @throws KvError for an unknown name, and for more pieces than a policy may have.
+   *
+   * @param alone the name is the whole text.
+   * @throws KvError for an unknown or former name, and for more pieces than a policy may have.
    */
   find(name: string, alone?: boolean): AnyFactory;
 }
@@ -49,7 +52,14 @@ function namesOf(known: Registry): Names {
     find(name, alone) {
       if (++pieces > MOST_PIECES)
         throw new KvError('policy', `expected at most ${MOST_PIECES} pieces, got more: leave some out`);
-      return lookUp(known, name, alone);
+      const factory = lookUp(known, name);
+      const present = alone || factory.description.kind !== 'method' ? undefined : presentName(name);
+      if (present === undefined) return factory;
+      const [{ package: from }] = known.get(name) ?? [];
+      throw new KvError(
+        'policy',
+        `expected a piece, got the method '${name}': its piece is named ${present} now, and '${from}:${name}' is the method`,
+      );
     },
   };
 }

@@ -3,6 +3,7 @@ import type { AnyFactory } from '../piece/declare.ts';
 import { KvError } from '../tensor/errors.ts';
 import { didYouMean } from '../piece/nearest.ts';
 import { excerpt } from './policy-calls.ts';
+import { presentName } from './renamed.ts';
 
 /** A declared thing, and the package that exports it. */
 export interface RegistryEntry {
@@ -33,28 +34,27 @@ export function registry(modules: Readonly<Record<string, object>>, base: Regist
 export const entries = (known: Registry): readonly RegistryEntry[] => [...known.values()].flat();
 
 /**
- * Looks up a name: `name`, or `package:name` if two packages have it. Alone in a text a method takes precedence; within
- * a composition a piece does.
- * @param alone whether the name is the whole text. @defaultValue false
+ * Looks up a name: `name`, or `package:name` if two packages have it.
  * @throws KvError for a name that no package has, or that several have.
  */
-export function lookUp(known: Registry, text: string, alone = false): AnyFactory {
+export function lookUp(known: Registry, text: string): AnyFactory {
   const [, from, name = text] = /^(.*):([^:]*)$/.exec(text) ?? [];
   const held = (known.get(name) ?? []).filter((entry) => from === undefined || entry.package === from);
-  const fits = held.filter(({ factory }) => (factory.description.kind === 'method') === alone);
-  const [first, second] = fits.length > 0 ? fits : held;
+  const [first] = held;
   if (first === undefined) {
-    const names = [...known.keys()];
+    const present = presentName(name);
     throw new KvError(
       'policy',
-      `expected the name of a method or piece${didYouMean(name, names)}, got ${excerpt(text)}`,
+      present === undefined
+        ? `expected the name of a method or piece${didYouMean(name, [...known.keys()])}, got ${excerpt(text)}`
+        : `expected the name of a method or piece, got ${excerpt(text)}: it is named ${present} now`,
     );
   }
-  const rivals = (fits.length > 0 ? fits : held).filter((entry) => entry.package !== first.package);
-  if (second !== undefined && rivals.length > 0)
+  const packages = [...new Set(held.map((entry) => entry.package))];
+  if (packages.length > 1)
     throw new KvError(
       'policy',
-      `'${name}' is in more than one package: expected ${[first, ...rivals].map((entry) => `'${entry.package}:${name}'`).join(' or ')}, got ${excerpt(text)}`,
+      `'${name}' is in more than one package: expected ${packages.map((one) => `'${one}:${name}'`).join(' or ')}, got ${excerpt(text)}`,
     );
   return first.factory;
 }

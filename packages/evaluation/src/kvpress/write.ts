@@ -18,7 +18,7 @@ const PRESSES: Readonly<Record<string, string>> = {
   tova: 'tova',
   keydiff: 'keydiff',
   qfilter: 'qfilter',
-  observed: 'observed_attention',
+  meanAttention: 'observed_attention',
   'random(seed=0)': 'random',
   'streaming(sinks=4)': 'streaming_llm',
   'snapkv(window=64,kernel=5)': 'snapkv',

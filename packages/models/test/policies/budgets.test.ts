@@ -13,7 +13,7 @@ beforeAll(async () => {
 test.each([
   ['snapkv(window=4) ∘ adaKV ∘ topK', 'layer'],
   ['snapkv(window=4) ∘ modelWide ∘ topK', 'model'],
-  ['cakeScores(window=4) ∘ cake(window=4) ∘ adaKV ∘ topK', 'model'],
+  ['cakeScores(window=4) ∘ entropyVarianceBudgets(window=4) ∘ adaKV ∘ topK', 'model'],
 ])('%s spends its whole budget at every event, also where the last one left heads unequal', async (text, reach) => {
   const held: number[][][] = [],
     policy = parsePolicy(text),

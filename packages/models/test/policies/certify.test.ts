@@ -94,7 +94,7 @@ describe('certificates in the report', () => {
   });
   test('Double Sparsity as a surrogate: no row drops more than δ* + 2 ε and δ* + 2 η', async () => {
     const { rows, found } = await watched(
-        'view(labels(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)',
+        'view(heavyChannelProducts(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)',
         { maxNewTokens: 4 },
       ),
       { surrogate } = found;
@@ -103,7 +103,9 @@ describe('certificates in the report', () => {
     expect(surrogate!.dropped.max).toBeLessThanOrEqual(surrogate!.byVariation.max);
     expect(surrogate!.byVariation.mean).toBeLessThanOrEqual(surrogate!.byLogits.mean + 1e-9);
     expect(rows.every(({ by, query }) => by!.forced.includes(0) && by!.forced.includes(query))).toBe(true);
-    const exact = await watched('view(dots ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)', { maxNewTokens: 3 });
+    const exact = await watched('view(queryKeyProducts ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)', {
+      maxNewTokens: 3,
+    });
     expect(exact.found.surrogate!.logitError.max).toBeLessThan(1e-3);
     expect(exact.found.surrogate!.variation.max).toBeLessThan(1e-4);
   });
@@ -155,7 +157,7 @@ describe('budgets by certified mass, in the engine', () => {
     'no query head drops more than %d, without a budget, and a smaller ε costs more slots',
     async (epsilon) => {
       const { rows, report } = await watched(`tova ∘ mass(epsilon=${epsilon}) ∘ topK`, { maxNewTokens: 2 });
-      const one = await watched(`observed ∘ mass(epsilon=${epsilon}) ∘ topK`, { maxNewTokens: 0, budget: '100%' });
+      const one = await watched(`meanAttention ∘ mass(epsilon=${epsilon}) ∘ topK`, { maxNewTokens: 0, budget: '100%' });
       expect(rows).toHaveLength(model.config.layers * heads());
       expect(report.kept.flat().every((set, i) => set.length === report.budgets.flat()[i])).toBe(true);
       expect(Math.max(...report.kept.flat().map((s) => s.length))).toBeLessThan(ids.length);
@@ -163,16 +165,22 @@ describe('budgets by certified mass, in the engine', () => {
     },
   );
   test("over each query head's own newest weights ε bounds what each of them drops, and the sizes differ by layer", async () => {
-    const { rows, report, found } = await watched('exact ∘ mass(epsilon=0.1) ∘ topK', { maxNewTokens: 0 });
+    const { rows, report, found } = await watched('newestQueryAttention ∘ mass(epsilon=0.1) ∘ topK', {
+      maxNewTokens: 0,
+    });
     for (const { weights, kept } of rows) expect(droppedMass(weights, kept)).toBeLessThanOrEqual(0.1 + 1e-4);
     expect(found.events!.dropped.max).toBeLessThanOrEqual(0.1 + 1e-4);
     expect(new Set(report.kept.flat().map((s) => s.length)).size).toBeGreaterThan(1);
-    const larger = await watched('exact ∘ mass(epsilon=0.02) ∘ topK', { maxNewTokens: 0 }),
+    const larger = await watched('newestQueryAttention ∘ mass(epsilon=0.02) ∘ topK', { maxNewTokens: 0 }),
       total = (r: typeof report): number => r.kept.flat().reduce((s, k) => s + k.length, 0);
     expect(total(larger.report)).toBeGreaterThan(total(report));
   });
   test('while decoding in blocks and at a cadence, too', async () => {
-    const { report } = await watched('exact ∘ mass(epsilon=0.1) ∘ topK', { block: 64, every: 3, maxNewTokens: 7 });
+    const { report } = await watched('newestQueryAttention ∘ mass(epsilon=0.1) ∘ topK', {
+      block: 64,
+      every: 3,
+      maxNewTokens: 7,
+    });
     expect(report.counts['events']).toBe(6); // four blocks, and after three and six tokens
   });
 });

@@ -26,7 +26,7 @@ describe.each([
   'knorm',
   'snapkv(window=16,kernel=5)',
   'tova',
-  'observed',
+  'meanAttention',
   'pyramidkv(window=16,kernel=5,beta=20)',
   'chunkkv(size=10,window=16)',
   'criticalkv(window=16)',
@@ -43,7 +43,7 @@ describe.each([
         maxNewTokens: 0,
       })
     ).report;
-    const name = `${text.split('(')[0].replace('criticalkv', 'criticalkv_snapkv')}_${ratio}`,
+    const name = `${text.split('(')[0].replace('criticalkv', 'criticalkv_snapkv').replace('meanAttention', 'observed')}_${ratio}`,
       want = golden.policies[name].kept;
     expect(kept.flat().map((set) => set.length)).toEqual(want.flat().map((set) => set.length));
     const missing = want.flatMap((heads, l) => heads.flatMap((set, g) => set.filter((p) => !kept[l][g].includes(p))));
@@ -246,7 +246,7 @@ test('alpha as its paper has it: one kept set for the whole model, again while d
   }
   for (const [policy, plain] of [
     ['alpha(lambda=0,window=16)', 'snapkv(window=16)'],
-    ['alphaTriattention(lambda=0)', '@kv/scorers-triattention:triattention ∘ zScore ∘ perModel ∘ topK'],
+    ['alphaTriattention(lambda=0)', '@kv/scorers-triattention:futureQueryScores ∘ zScore ∘ perModel ∘ topK'],
   ])
     expect((await keptBy(policy)).kept).toEqual((await keptBy(plain)).kept);
   expect((await keptBy('alphaTriattention')).kept).not.toEqual((await keptBy('alphaTriattention(lambda=0)')).kept);
@@ -275,7 +275,7 @@ test('the breath cycle in a long generation: the cache comes back to its budget 
       await generate(model, {
         ids: golden.ids,
         policy: parsePolicy(
-          `weighted(10*saliency,10*rarity) ∘ clip ∘ mandatory(sinks=4,recent=16) ∘ trunks(run=16) ∘ breath(interval=16,decay=0.2,gain=${gain}) ∘ branchDissolution ∘ cadence(every=16)`,
+          `weighted(10*saliency,10*rarity) ∘ clipToRange ∘ mandatory(sinks=4,recent=16) ∘ trunks(run=16) ∘ breath(interval=16,decay=0.2,gain=${gain}) ∘ branchDissolution ∘ cadence(every=16)`,
         ),
         budget: 64,
         maxNewTokens: 81,

@@ -8,7 +8,7 @@ let model: Model, ids: number[];
 beforeAll(async () => {
   ({ model, ids } = await llamaGolden());
 });
-const SETS = 'labels(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ topK',
+const SETS = 'heavyChannelProducts(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ topK',
   shared = (options: string): string => `view(${SETS} ∘ sharedSets(sinks=2,local=8,${options}),budget=32)`;
 /** Runs a policy; returns what every query head saw, and how often heads retrieved. */
 async function run(text: string, maxNewTokens = 14) {

@@ -42,8 +42,8 @@ const positions = (hex: string): number[] =>
 const setsOf = ({ kept }: Kept): number[][][] => kept.map((heads) => heads.map(positions));
 
 const once: Readonly<Record<string, readonly [policy: string, budget?: Budget]>> = {
-  'perLayer_0.5': ['snapkv(window=16,kernel=5) ∘ given(shares=0.75 0.5 0.25 0.5) ∘ topK', '50%'],
-  'perLayer_0.75': ['keydiff ∘ given(shares=30 60 90 60) ∘ topK', '25%'],
+  'perLayer_0.5': ['snapkv(window=16,kernel=5) ∘ fixedBudgets(shares=0.75 0.5 0.25 0.5) ∘ topK', '50%'],
+  'perLayer_0.75': ['keydiff ∘ fixedBudgets(shares=30 60 90 60) ∘ topK', '25%'],
   simlayerkv_1: ['streaming(sinks=4) ∘ simlayerkv(threshold=0.245,sinks=4,recent=64,last=1) ∘ topK'],
   simlayerkv_4: ['streaming(sinks=8) ∘ simlayerkv(threshold=0.227,sinks=8,recent=48,last=4) ∘ topK'],
   'duo_0.5': ['streaming(sinks=4) ∘ duoAttention(share=0.5,slots=36) ∘ topK'],

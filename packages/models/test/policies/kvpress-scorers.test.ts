@@ -38,14 +38,14 @@ const kinds = Object.keys(reference.kinds),
   LAYER = 1;
 
 const here: Readonly<Record<string, string>> = {
-  cap: 'cap(tau=5)',
+  cap: 'capkv(tau=5)',
   expectedAttentionStats: 'expectedAttentionStats',
   qfilter: 'qfilter',
   finch: `finch(question=${reference.question})`,
   entropyGate_snapkv: 'entropyChunkkv(size=10,low=4,window=20,kernel=5)',
   entropyGate_keydiff: 'keydiff ∘ entropyGate(size=7,low=3) ∘ topK',
   kvcompose: 'kvcompose',
-  kvcompose_unstructured: 'kvcompose ∘ modelWide ∘ topK',
+  kvcompose_unstructured: 'rereadingAttention ∘ modelWide ∘ topK',
   chunk_keydiff: 'eachChunk(keydiff,size=48) ∘ chunks(size=48) ∘ quota',
   chunk_cur: 'eachChunk(cur(window=12),size=60) ∘ chunks(size=60) ∘ quota',
   kvzip: 'kvzip ∘ modelWide ∘ topK',

@@ -15,7 +15,7 @@ const texts = [
   ...policyNames.filter((name) => !compile(policy(name)).needs.some(({ cost }) => cost === 'artifact')),
   'snapkv(window=512,kernel=4294967295)',
   'expectedAttention(future=4096)',
-  'noncausal(chunk=4294967295)',
+  'noncausalAttention(chunk=4294967295)',
   'eachChunk(knorm,size=1)',
 ];
 /** Bytes outside the ledgers: text and its offsets, the last event, logits, angles, and uncollected garbage. */
