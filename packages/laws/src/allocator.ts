@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { sumOf } from '@kv/core/shared';
 import { compile } from '@kv/core/engine';
 import type { Piece, BudgetPlan } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
@@ -62,7 +63,6 @@ const budgetsAre =
     });
 const fits = (lengths: BudgetPlan['lengths'], { budget }: PlanSpec): boolean =>
   lengths.flat().every((n) => n >= budget);
-const sum = (rows: readonly (readonly number[])[]): number => rows.flat().reduce((a, b) => a + b, 0);
 
 /** Claims about an allocator that needs no scores. */
 export const allocator = {
@@ -84,7 +84,7 @@ export const allocator = {
     fc.property(specs, (spec) => {
       const { budgets, lengths } = plan(piece, spec),
         want = spec.budget * spec.layers * spec.heads,
-        got = sum(budgets),
+        got = sumOf(budgets.flat()),
         off = slack(spec.layers, spec.heads);
       claim(
         got <= want + off && (!fits(lengths, spec) || got >= want - off),

@@ -1,4 +1,5 @@
 import { mulberry } from '@kv/core/shared';
+import { sumOf } from '@kv/core/shared';
 
 /** Returns a generator of pseudo-random numbers in [0, 1). A case prints only its seed, and shrinks in its sizes. */
 export const random = (seed: number): (() => number) => mulberry(seed ^ 0x9e3779b9);
@@ -33,7 +34,7 @@ export function weights(kind: WeightKind, n: number, next: () => number): number
 /** Returns a row of weights that sums to 1. */
 export function simplex(kind: WeightKind, n: number, next: () => number): number[] {
   const row = weights(kind === 'none' ? 'uniform' : kind, n, next),
-    total = row.reduce((a, b) => a + b, 0);
+    total = sumOf(row);
   return total > 0 ? row.map((x) => x / total) : row.map(() => 1 / n);
 }
 

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { sumOf } from '@kv/core/shared';
 import { compile } from '@kv/core/engine';
 import type { Piece, DraftSelection } from '@kv/core';
 import { equal } from './compare.ts';
@@ -59,7 +60,6 @@ const layers =
       left(onCpu(piece, c.on, options, c.given), c).forEach((layer) => judge(layer, c, options));
     });
 const shares = (judge: (share: Share) => void): Property => layers((layer) => layer.shares.forEach(judge));
-const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
 /** Claims about an allocator that reads scores, each a property of it alone. */
 export const scoreAllocator = {
@@ -78,9 +78,9 @@ export const scoreAllocator = {
       const c = fitting(realise(spec)),
         made = left(onCpu(piece, c.on, options, c.given), c).map((layer) => layer.shares);
       for (const shares of compile(piece).reach === 'model' ? [made.flat()] : made) {
-        const got = sum(shares.map((s) => s.budget)),
-          want = sum(shares.map((s) => s.row.budget)),
-          open = sum(shares.map((s) => s.row.banned.filter((out) => !out).length));
+        const got = sumOf(shares.map((s) => s.budget)),
+          want = sumOf(shares.map((s) => s.row.budget)),
+          open = sumOf(shares.map((s) => s.row.banned.filter((out) => !out).length));
         claim(
           got <= want + slack && got >= Math.min(want, open) - slack,
           () => `expected budgets that add up to ${want}, got ${got}`,

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { sumOf } from '@kv/core/shared';
 import { compile, isState } from '@kv/core/engine';
 import type { Piece, Tensor, DraftSelection } from '@kv/core';
 import { agree, all } from './compare.ts';
@@ -71,7 +72,7 @@ function floor(piece: Piece, { on, given }: Case, options: LawOptions): void {
     const { rows, slots, data, valid } = rowsOf(forced, on.layers[i]),
       most = compile(piece).minSlots(on.spec.slots, on.spec.budget);
     for (let r = 0; r < rows; r++) {
-      const count = Array.from(data.subarray(r * slots, r * slots + valid[r])).reduce((a, b) => a + b, 0);
+      const count = sumOf(data.subarray(r * slots, r * slots + valid[r]));
       claim(count <= most, () => `layer ${i}, row ${r}: ${count} slots are forced, declared is a floor of ${most}`);
     }
   }

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget } from '@kv/core';
 import { allowanceOf, isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
@@ -57,7 +58,7 @@ export async function predict(
 ): Promise<Prediction> {
   const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
     held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity)),
-    heldByAll = held.reduce((a, b) => a + b, 0);
+    heldByAll = sumOf(held);
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
   const allowance = allowanceOf(policy, given, length, '--budget'),
@@ -71,16 +72,16 @@ export async function predict(
       H *
         policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
           .length;
-  const kept = budgets.flat().reduce((a, b) => a + b, 0),
+  const kept = sumOf(budgets.flat()),
     slot = 2 * d * 4 + 4,
     before = G * heldByAll * slot,
     whole = before + G * (length - Math.min(...held)) * slot, // a layer with a window holds the whole prompt only briefly, one at a time
     after = kept * slot;
   const wide = waits(policy);
   const together = layersTogether(config, length),
-    above = budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)),
+    above = budgets.map((heads) => G * length - sumOf(heads)),
     groups = Array.from({ length: Math.ceil(L / together) }, (_, i) => above.slice(i * together, (i + 1) * together)),
-    widest = Math.max(...groups.map((group) => group.reduce((a, b) => a + b, 0)));
+    widest = Math.max(...groups.map((group) => sumOf(group)));
   const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
   const prefill = length * perToken(config) + L * H * d * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };

@@ -1,4 +1,5 @@
 import { kernel } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
 import type { StepContext, Tensor, WithRows } from '@kv/core';
 
 /**
@@ -35,9 +36,9 @@ fn run(row: u32) {
   ref({ weights, floors, caps, total }, _, out) {
     const w = Array.from(weights.data),
       L = w.length,
-      mass = w.reduce((a, b) => a + b, 0),
+      mass = sumOf(w),
       low = Array.from({ length: L }, (_, l) => Math.min(floors.data[l], caps.data[l]));
-    const room = Math.max(0, Math.floor(total.data[0]) - low.reduce((a, b) => a + b, 0));
+    const room = Math.max(0, Math.floor(total.data[0]) - sumOf(low));
     let left = room;
     for (let l = 0; l < L; l++) {
       const more = Math.min(

@@ -1,5 +1,5 @@
 import { allocator, KvError } from '@kv/core';
-import { apportion } from '@kv/core/shared';
+import { apportion, sumOf } from '@kv/core/shared';
 import { numbers, rowsOf } from './numbers.ts';
 
 /**
@@ -38,9 +38,9 @@ export const fixedBudgets = allocator(
         );
       return heads.map((_, g) => (row.length === 1 ? row[0] : row[g]));
     });
-    const total = budgets.flat().reduce((a, b) => a + b, 0);
+    const total = sumOf(budgets.flat());
     const least = Math.min(floor, Math.floor(total / Math.max(1, weights.length)));
-    const all = weights.reduce((a, b) => a + b, 0);
+    const all = sumOf(weights);
     const wanted = weights.map((w) => (w / all) * total);
     const slots = apportion(wanted, total, least, lengths.flat());
     let at = 0;

@@ -1,4 +1,5 @@
 import { KvError, scoreAllocator, sidecar } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
 import { budgetsWithinBounds } from './budgets-within-bounds.ts';
 import { readNpy } from './npy.ts';
 
@@ -38,9 +39,8 @@ const budgetCurve = sidecar({
  */
 function rounded(lost: readonly number[], n: number): number[] {
   const ideal = lost.map((x) => Math.min(1, Math.max(0, 1 - x)) * n),
-    floors = ideal.map(Math.floor),
-    sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
-  const rest = Math.max(lost.length, Math.round(sum(ideal))) - sum(floors),
+    floors = ideal.map(Math.floor);
+  const rest = Math.max(lost.length, Math.round(sumOf(ideal))) - sumOf(floors),
     order = ideal.map((x, g) => ({ g, left: x - floors[g] })).sort((a, b) => b.left - a.left || a.g - b.g);
   for (const { g } of order.slice(0, Math.max(0, rest))) floors[g]++;
   return floors.map((x) => Math.min(n, Math.max(1, x)));

@@ -1,3 +1,5 @@
+import { sumOf } from '@kv/core/shared';
+
 /** Mean queries `[H, d]` and keys `[G, d]` of a layer before rotation, and the angles of positions 0 to n - 1. */
 export interface MeanVectors {
   readonly queries: Float32Array;
@@ -37,7 +39,7 @@ export function headScores({ queries, keys, headDim: d, cos, sin, half }: MeanVe
     );
     const most = Math.max(...logits),
       weights = logits.map((x) => Math.exp(x - most)),
-      all = weights.reduce((a, b) => a + b, 0);
+      all = sumOf(weights);
     // position p counts in the running sums of p and of all later positions
     scores[g] += weights.reduce((sum, w, p) => sum + (w / all) * (n - p), 0) / n / (H / G);
   }

@@ -1,5 +1,5 @@
 import { allocator } from '@kv/core';
-import { apportion } from '@kv/core/shared';
+import { apportion, sumOf } from '@kv/core/shared';
 import type { BudgetPlan } from '@kv/core';
 import { beta, line, tenths } from './line.ts';
 
@@ -23,7 +23,7 @@ export const linearBudgets = allocator(
   (plan, { beta: steepness }) => {
     const layers = plan.budgets.length;
     const heads = plan.budgets[0]?.length ?? 0;
-    const total = Math.round(plan.budgets.flat().reduce((a, b) => a + b, 0) / Math.max(1, heads));
+    const total = Math.round(sumOf(plan.budgets.flat()) / Math.max(1, heads));
     const mean = total / layers;
     const shortest = plan.lengths.map((row) => Math.min(...row));
     const slots = Math.max(...shortest);

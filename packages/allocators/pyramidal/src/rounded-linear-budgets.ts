@@ -1,4 +1,5 @@
 import { allocator, whole } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
 import { beta, line, tenths } from './line.ts';
 
 /**
@@ -19,7 +20,7 @@ export const roundedLinearBudgets = allocator(
   (plan, { window, beta: steepness }) => {
     const layers = plan.budgets.length;
     const flat = plan.budgets.flat();
-    const whole = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length);
+    const whole = sumOf(flat) / Math.max(1, flat.length);
     const { requested: asked = whole } = plan;
     const mean = flat.every((b) => b === Math.floor(asked)) ? asked : whole; // no allocator ran before
     const slots = Math.min(...plan.lengths.flat());

@@ -10,6 +10,7 @@ import type { AnySignal } from '../piece/signals.ts';
 import { isState } from '../piece/state.ts';
 import type { State } from '../piece/state.ts';
 import type { DType, Tensor } from '../tensor/tensor.ts';
+import { sumOf } from '../tensor/sum-of.ts';
 
 // The boundary between an engine and third-party pieces: a piece's result is either a draft that the next step can read,
 // or an error that names the piece and the layer. All checks are on host data, O(1) per step.
@@ -250,9 +251,9 @@ export function checkedPlan({ name, choosesBudget, approximate }: Step, before: 
     );
   for (const b of budgets.flat())
     if (!Number.isSafeInteger(b) || b < 0) throw refuse(`expected whole numbers of slots, got ${shownValue(b)}`);
-  const total = (all: BudgetPlan['budgets']): number => all.flat().reduce((a, b) => a + b, 0);
-  if (!choosesBudget && !approximate && total(budgets) > total(before.budgets))
-    throw refuse(`expected at most the ${total(before.budgets)} slots that were asked for, got ${total(budgets)}`);
+  const [asked, got] = [sumOf(before.budgets.flat()), sumOf(budgets.flat())];
+  if (!choosesBudget && !approximate && got > asked)
+    throw refuse(`expected at most the ${asked} slots that were asked for, got ${got}`);
   return { ...before, budgets, notes };
 }
 

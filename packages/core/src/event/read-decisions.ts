@@ -7,6 +7,7 @@ import { KvError } from '../tensor/errors.ts';
 import { budgetHint } from './forced.ts';
 import type { EventLayer } from './steps.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { sumOf } from '../tensor/sum-of.ts';
 
 /** What an event decided, on the host. */
 export interface EventDecision {
@@ -124,9 +125,8 @@ function checkedTotal(
 ): void {
   const by = drafts.find((draft) => draft.allottedBy)?.allottedBy;
   if (!by?.bounded) return;
-  const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
-  const asked = sum(layers.map((layer) => sum(layer.budgets)));
-  const got = sum(budgets.map((rows, i) => (sum(rows) * layers[i].budgets.length) / rows.length));
+  const asked = sumOf(layers.map((layer) => sumOf(layer.budgets)));
+  const got = sumOf(budgets.map((rows, i) => (sumOf(rows) * layers[i].budgets.length) / rows.length));
   if (got > asked) throw new KvError(by.name, `expected at most the ${asked} slots that were asked for, got ${got}`);
 }
 

@@ -26,6 +26,7 @@ import type { EventLayer, PacedSteps } from './steps.ts';
 import { sameSignal } from '../piece/signals.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { sumOf } from '../tensor/sum-of.ts';
 
 type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 
@@ -157,12 +158,7 @@ export function planBudgets(
   if (!scored)
     return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l][g]))) };
   const fill = (budgets: readonly number[], caps: readonly number[]): number[] =>
-    apportion(
-      budgets,
-      budgets.reduce((a, b) => a + b, 0),
-      0,
-      caps,
-    );
+    apportion(budgets, sumOf(budgets), 0, caps);
   if (
     policy.steps.every(({ kind, plan: host, reach }) => kind !== 'allocator' || host !== undefined || reach !== 'model')
   )

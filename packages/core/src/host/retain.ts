@@ -20,6 +20,7 @@ import { isState } from '../piece/state.ts';
 import type { State } from '../piece/state.ts';
 import { rowMajor, sizeOf } from '../tensor/tensor.ts';
 import type { HostArray, Tensor } from '../tensor/tensor.ts';
+import { sumOf } from '../tensor/sum-of.ts';
 
 /** One layer of a cache that the caller holds: arrays in the form of ndarrays, row-major unless they have strides. */
 export interface CacheLayer {
@@ -306,7 +307,7 @@ export async function retainOn(
     compact: (l, x) => gather(x, slots[l]),
   };
 }
-const mean = (xs: readonly number[]): number => Math.round(xs.reduce((a, b) => a + b, 0) / Math.max(1, xs.length));
+const mean = (xs: readonly number[]): number => Math.round(sumOf(xs) / Math.max(1, xs.length));
 
 /**
  * Runs the step hooks after a decoded token: decay, moving averages. Returns the state for the next call, unchanged if

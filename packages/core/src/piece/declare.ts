@@ -143,15 +143,19 @@ const pieceOf = (term: unknown): unknown =>
   Array.isArray(term) && term.length === 2 && Number.isFinite(term[0]) ? term[1] : undefined;
 const labelOf = (x: unknown): string => (Array.isArray(x) ? `${x[0]}*${(x[1] as Piece).label}` : (x as Piece).label);
 
-/** Declares a method of a paper: a named composition, with the options that it passes on. */
+/**
+ * Declares a method of a paper: a named composition, with the options that it passes on.
+ *
+ * @param about `source` is a text, or the piece whose source it shares.
+ */
 export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
   name: string,
-  about: DeclarationFields<O>,
+  { source = '', ...about }: Omit<DeclarationFields<O>, 'source'> & { readonly source?: string | AnyFactory },
   make: (options: ResolvedOptions<O>) => P,
 ): Factory<O, P> =>
   factory<O, P>(
     name,
-    about,
+    { ...about, source: typeof source === 'function' ? source.description.source : source },
     { kind: 'method' },
     (o, called) => ({ ...make(o), methodName: called }),
     (o) => make(o).atoms.flatMap(({ needs }) => needs),

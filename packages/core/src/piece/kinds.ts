@@ -42,10 +42,8 @@ interface KindDefinition<C, R> {
   readonly kind: StepKind;
   readonly from: readonly Phase[];
   readonly to: Phase | 'same';
-  /** Its scores are weights: at least 0. */
-  readonly weights?: boolean;
-  read(cell: StepInput): C;
-  leave(cell: StepInput, result: R, by: StepAuthor): DraftSelection;
+  readonly read: (cell: StepInput) => C;
+  readonly leave: (cell: StepInput, result: R, by: StepAuthor) => DraftSelection;
 }
 
 /** Returns the piece of a declaration with resolved options. */
@@ -75,7 +73,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     kind: definition.kind,
     ...by,
     needsFullPrompt,
-    ...(definition.weights && { weights: true }),
+    ...(definition.to === 'weights' && { weights: true }),
     ...(monotone && { monotone }),
     ...(choosesBudget && { choosesBudget }),
     ...(approximate && { approximate }),
@@ -110,33 +108,11 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
 const START: readonly Phase[] = ['start'];
 const SCORED: readonly Phase[] = ['scores', 'weights'];
 export const LATER: readonly Phase[] = [...SCORED, 'units'];
-const scores = { leave: leaveScores };
-const weights = { leave: leaveScores, weights: true };
-const nothing = { read: () => ({}) };
-const written = { read: withScores };
-const selecting = {
-  leave: leaveKept,
-  read: (cell: StepInput): Selecting => {
-    const { units, unitScores } = cell.draft;
-    return { ...onSelectRows(cell), units, unitScores: unitScores && reduced(cell, 'mean', unitScores) };
-  },
+const nothing = () => ({});
+const selecting = (cell: StepInput): Selecting => {
+  const { units, unitScores } = cell.draft;
+  return { ...onSelectRows(cell), units, unitScores: unitScores && reduced(cell, 'mean', unitScores) };
 };
-const KINDS = {
-  scorer: { kind: 'scorer', from: START, to: 'scores', ...nothing, ...scores },
-  weightScorer: { kind: 'scorer', from: START, to: 'weights', ...nothing, ...weights },
-  transform: { kind: 'transform', from: SCORED, to: 'scores', ...written, ...scores },
-  scoreTransform: { kind: 'transform', from: SCORED, to: 'same', ...written, ...scores },
-  normaliser: { kind: 'transform', from: SCORED, to: 'weights', ...written, ...weights },
-  weightTransform: { kind: 'transform', from: ['weights'], to: 'weights', ...written, ...weights },
-  unit: { kind: 'unit', from: SCORED, to: 'units', ...written, leave: leaveUnits },
-  unitTransform: { kind: 'unit', from: ['units'], to: 'units', read: withUnits, leave: leaveUnitScores },
-  scoreAllocator: { kind: 'allocator', from: LATER, to: 'same', read: onBudgetRows, leave: leaveBudgets },
-  weightAllocator: { kind: 'allocator', from: ['weights'], to: 'same', read: onBudgetRows, leave: leaveBudgets },
-  selector: { kind: 'selector', from: LATER, to: 'kept', ...selecting },
-  weightSelector: { kind: 'selector', from: ['weights'], to: 'kept', ...selecting },
-  unitSelector: { kind: 'selector', from: ['units'], to: 'kept', ...selecting },
-} as const satisfies Record<string, KindDefinition<any, any>>;
-
 /** Declares a piece of one kind: its name, its declaration, and its equation. */
 export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
   const N extends string,
@@ -148,9 +124,15 @@ export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
   declared: PieceDeclaration<O, S, C, X>,
   run: Run<O, S, C, X, R>,
 ) => Factory<O, Piece<F, T, N>>;
-const author =
-  (definition: KindDefinition<any, any>): Author<any, any, any, any> =>
-  (name, declared, run) =>
+function author<C, R>(
+  kind: StepKind,
+  from: readonly Phase[],
+  to: Phase | 'same',
+  read: KindDefinition<C, R>['read'],
+  leave: KindDefinition<C, R>['leave'],
+): Author<any, any, any, any> {
+  const definition = { kind, from, to, read, leave };
+  return (name, declared, run) =>
     factory(
       name,
       declared,
@@ -158,38 +140,109 @@ const author =
       (o, label) => stepOf(name, definition, declared, run as never, o, label) as never,
       (o) => ofOptions(declared.needs ?? [], o),
     );
+}
 
 /** Declares a scorer: signals to scores `[H | G | 1, n]`, higher = keep. */
-export const scorer: Author<'start', 'scores', {}, Scores> = author(KINDS.scorer);
+export const scorer: Author<'start', 'scores', {}, Scores> = author('scorer', START, 'scores', nothing, leaveScores);
 /** Declares a scorer whose scores are weights: at least 0, checked at every event. */
-export const weightScorer: Author<'start', 'weights', {}, Scores> = author(KINDS.weightScorer);
+export const weightScorer: Author<'start', 'weights', {}, Scores> = author(
+  'scorer',
+  START,
+  'weights',
+  nothing,
+  leaveScores,
+);
 /** Declares a transform of scores whose results may be negative. */
-export const transform: Author<ScorePhase, 'scores', WithScores, Scores> = author(KINDS.transform);
+export const transform: Author<ScorePhase, 'scores', WithScores, Scores> = author(
+  'transform',
+  SCORED,
+  'scores',
+  withScores,
+  leaveScores,
+);
 /** Declares a transform that maps weights to weights, and scores to scores. */
-export const scoreTransform: Author<ScorePhase, 'same', WithScores, Scores> = author(KINDS.scoreTransform);
+export const scoreTransform: Author<ScorePhase, 'same', WithScores, Scores> = author(
+  'transform',
+  SCORED,
+  'same',
+  withScores,
+  leaveScores,
+);
 /** Declares a transform of any scores into weights, checked at every event. */
-export const normaliser: Author<ScorePhase, 'weights', WithScores, Scores> = author(KINDS.normaliser);
+export const normaliser: Author<ScorePhase, 'weights', WithScores, Scores> = author(
+  'transform',
+  SCORED,
+  'weights',
+  withScores,
+  leaveScores,
+);
 /** Declares a transform of weights into weights (CAOTE), checked at every event. */
-export const weightTransform: Author<'weights', 'weights', WithScores, Scores> = author(KINDS.weightTransform);
+export const weightTransform: Author<'weights', 'weights', WithScores, Scores> = author(
+  'transform',
+  ['weights'],
+  'weights',
+  withScores,
+  leaveScores,
+);
 /** Declares a unit: a partition of slots and a score for each block. */
-export const unit: Author<ScorePhase, 'units', WithScores, UnitCut> = author(KINDS.unit);
+export const unit: Author<ScorePhase, 'units', WithScores, UnitCut> = author(
+  'unit',
+  SCORED,
+  'units',
+  withScores,
+  leaveUnits,
+);
 /** Declares a transform of unit scores. */
-export const unitTransform: Author<'units', 'units', WithUnits, UnitScores> = author(KINDS.unitTransform);
+export const unitTransform: Author<'units', 'units', WithUnits, UnitScores> = author(
+  'unit',
+  ['units'],
+  'units',
+  withUnits,
+  leaveUnitScores,
+);
 /**
  * Declares an allocator that reads scores: maps budgets `[selectRows, 1]` to budgets, or forces or bans slots within
  * them.
  */
 export const scoreAllocator: Author<ScorePhase | 'units', 'same', WithRows, AllocatorOutput> = author(
-  KINDS.scoreAllocator,
+  'allocator',
+  LATER,
+  'same',
+  onBudgetRows,
+  leaveBudgets,
 );
 /** Declares an allocator that needs weights: it reads how much weight its slots hold. */
-export const weightAllocator: Author<'weights', 'same', WithRows, AllocatorOutput> = author(KINDS.weightAllocator);
+export const weightAllocator: Author<'weights', 'same', WithRows, AllocatorOutput> = author(
+  'allocator',
+  ['weights'],
+  'same',
+  onBudgetRows,
+  leaveBudgets,
+);
 /** Declares a selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
-export const selector: Author<ScorePhase | 'units', 'kept', Selecting, Tensor> = author(KINDS.selector);
+export const selector: Author<ScorePhase | 'units', 'kept', Selecting, Tensor> = author(
+  'selector',
+  LATER,
+  'kept',
+  selecting,
+  leaveKept,
+);
 /** Declares a selector that needs weights. */
-export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(KINDS.weightSelector);
+export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(
+  'selector',
+  ['weights'],
+  'kept',
+  selecting,
+  leaveKept,
+);
 /** Declares a selector that needs units. */
-export const unitSelector: Author<'units', 'kept', Selecting, Tensor> = author(KINDS.unitSelector);
+export const unitSelector: Author<'units', 'kept', Selecting, Tensor> = author(
+  'selector',
+  ['units'],
+  'kept',
+  selecting,
+  leaveKept,
+);
 
 const PLANNED: readonly Phase[] = ['start', ...LATER];
 /**

@@ -1,16 +1,18 @@
+import { sumOf } from './sum-of.ts';
+
 /**
  * Returns whole numbers near `targets`, between `floor` and `caps`, that add up to `total` where floor and caps allow
  * it: largest remainders, ties to the earlier entry; what exceeds a cap goes to the others in equal parts.
  */
 export function apportion(targets: readonly number[], total: number, floor: number, caps: readonly number[]): number[] {
   const low = caps.map((c) => Math.min(floor, c));
-  const room = clamp(total, sum(low), sum(caps));
+  const room = clamp(total, sumOf(low), sumOf(caps));
   let real = targets.map((t, i) => clamp(t, low[i], caps[i]));
   // clamping moved the sum: shift the entries that can still move, by equal parts, until it is met
   for (
-    let left = room - sum(real), rounds = 0;
+    let left = room - sumOf(real), rounds = 0;
     Math.abs(left) > 1e-9 && rounds < 2 * caps.length + 2;
-    left = room - sum(real), rounds++
+    left = room - sumOf(real), rounds++
   ) {
     const free = real.map((x, i) => (left > 0 ? x < caps[i] : x > low[i]));
     const count = free.filter(Boolean).length;
@@ -19,7 +21,7 @@ export function apportion(targets: readonly number[], total: number, floor: numb
   }
   const whole = real.map((x) => Math.floor(x + 1e-9));
   const order = real.map((x, i) => ({ i, rest: x - whole[i] })).sort((a, b) => b.rest - a.rest || a.i - b.i);
-  let missing = room - sum(whole);
+  let missing = room - sumOf(whole);
   while (missing > 0)
     for (const { i } of order)
       if (missing > 0 && whole[i] < caps[i]) {
@@ -29,5 +31,4 @@ export function apportion(targets: readonly number[], total: number, floor: numb
   return whole;
 }
 
-const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 const clamp = (x: number, low: number, high: number): number => Math.min(high, Math.max(low, x));

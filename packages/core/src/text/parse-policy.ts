@@ -34,35 +34,31 @@ export function parsePolicy(text: string | readonly PolicyCall[], known: Registr
   return piece as Policy;
 }
 
-/** What names of a text stand for. */
-interface Names {
-  has(name: string): boolean;
-  /**
-   * Looks up a piece and counts it.
-   *
-   * @param alone the name is the whole text.
-   * @throws KvError for an unknown or former name, and for more pieces than a policy may have.
-   */
-  find(name: string, alone?: boolean): AnyFactory;
-}
-function namesOf(known: Registry): Names {
+/** What the names of a text stand for. */
+function namesOf(known: Registry) {
   let pieces = 0;
   return {
-    has: (name) => known.has(name),
-    find(name, alone) {
+    has: (name: string) => known.has(name),
+    /**
+     * Looks up a piece and counts it.
+     *
+     * @param alone the name is the whole text.
+     * @throws KvError for an unknown or former name, and for more pieces than a policy may have.
+     */
+    find(name: string, alone = false): AnyFactory {
       if (++pieces > MOST_PIECES)
         throw new KvError('policy', `expected at most ${MOST_PIECES} pieces, got more: leave some out`);
       const factory = lookUp(known, name);
       const present = alone || factory.description.kind !== 'method' ? undefined : presentName(name);
       if (present === undefined) return factory;
-      const [{ package: from }] = known.get(name) ?? [];
       throw new KvError(
         'policy',
-        `expected a piece, got the method '${name}': its piece is named ${present} now, and '${from}:${name}' is the method`,
+        `expected a piece, got the method '${name}': its piece is named ${present} now, and '${known.get(name)?.[0].package}:${name}' is the method`,
       );
     },
   };
 }
+type Names = ReturnType<typeof namesOf>;
 
 /** @param whole the calls are the whole text, not the inside of brackets. */
 function chain(calls: readonly PolicyCall[], names: Names, whole = false): Piece {

@@ -13,13 +13,12 @@ import { kvzip, rereadingAttention } from '@kv/scorers-reconstruction';
 import { worstCaseAttention } from '@kv/scorers-window';
 import { topK } from '@kv/selectors-top-k';
 import { outputShare } from '@kv/transforms-critical';
-import { sourceOf } from './common.ts';
 
 /** PyramidKV with the authors' linear budgets, above the window, and an exact sum. */
 export const pyramidal = method(
   'pyramidal',
   {
-    source: sourceOf(linearBudgets),
+    source: linearBudgets,
     says: "SnapKV under PyramidKV's budgets, the authors' line.",
     options: { ...snapkv.options, ...linearBudgets.options },
   },
@@ -30,7 +29,7 @@ export const pyramidal = method(
 export const pyramidkv = method(
   'pyramidkv',
   {
-    source: sourceOf(roundedLinearBudgets),
+    source: roundedLinearBudgets,
     says: "SnapKV under PyramidKV's budgets, kvpress' rule.",
     options: { ...snapkv.options, beta: roundedLinearBudgets.options.beta },
   },
@@ -41,7 +40,7 @@ export const pyramidkv = method(
 export const adakv = method(
   'adakv',
   {
-    source: sourceOf(adaKV),
+    source: adaKV,
     says: 'SnapKV, the slots of a layer shared between its heads.',
     options: { ...snapkv.options, ...adaKV.options },
   },
@@ -52,7 +51,7 @@ export const adakv = method(
 export const dynamickv = method(
   'dynamickv',
   {
-    source: sourceOf(topScoreBudgets),
+    source: topScoreBudgets,
     says: 'SnapKV, layers by their share of the best scores.',
     options: {
       ...snapkv.options,
@@ -68,7 +67,7 @@ export const dynamickv = method(
 export const cake = method(
   'cake',
   {
-    source: sourceOf(entropyVarianceBudgets),
+    source: entropyVarianceBudgets,
     says: 'Layers by entropy and variance of their attention.',
     options: { ...cakeScores.options, ...entropyVarianceBudgets.options },
   },
@@ -79,7 +78,7 @@ export const cake = method(
 export const kvzipModelWide = method(
   'kvzipModelWide',
   {
-    source: sourceOf(kvzip),
+    source: kvzip,
     says: 'KVzip, every pair against those of all layers and heads.',
     options: kvzip.options,
   },
@@ -90,7 +89,7 @@ export const kvzipModelWide = method(
 export const kvcompose = method(
   'kvcompose',
   {
-    source: sourceOf(rereadingAttention),
+    source: rereadingAttention,
     says: 'What reading the context again looks at, layers by composite tokens.',
   },
   () => compose(rereadingAttention(), compositeTokens(), topK()),
@@ -100,7 +99,7 @@ export const kvcompose = method(
 export const defensivekv = method(
   'defensivekv',
   {
-    source: sourceOf(worstCaseAttention),
+    source: worstCaseAttention,
     says: 'The worst case over queries and heads, heads compared.',
     options: worstCaseAttention.options,
   },
@@ -111,7 +110,7 @@ export const defensivekv = method(
 export const layerDefensivekv = method(
   'layerDefensivekv',
   {
-    source: sourceOf(worstCaseAttention),
+    source: worstCaseAttention,
     says: 'The worst case over queries and heads, layers compared too.',
     options: worstCaseAttention.options,
   },

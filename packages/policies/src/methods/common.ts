@@ -1,10 +1,6 @@
 import { cadence, compose, zScore } from '@kv/core';
 import type { Piece } from '@kv/core';
 
-/** Returns the source of a piece, which a method passes on. */
-export const sourceOf = ({ description: { source } }: { readonly description: { readonly source: string } }): string =>
-  source;
-
 /** Adds an eviction after every `every` generated tokens; without `every`, returns the policy as it is. */
 export const recompressed = (policy: Piece<'start', 'kept'>, every: number | undefined): Piece<'start', 'kept'> =>
   every === undefined ? policy : compose(policy, cadence({ every }));

@@ -2,7 +2,6 @@
 // text appends topK.
 
 export * from './budgets.ts';
-export * from './eviction-errors.ts';
 export * from './scores.ts';
 export * from './transactional-attention.ts';
 export * from './units.ts';

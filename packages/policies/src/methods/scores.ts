@@ -12,14 +12,17 @@ import {
   withDefault,
   zScore,
 } from '@kv/core';
-import { snapkv, streaming } from '@kv/scorers-attention';
+import { h2o, snapkv, streaming, tova } from '@kv/scorers-attention';
+import { caote, fastCaote } from '@kv/scorers-caote';
 import { byEviction, leverage, noncausalAttention } from '@kv/scorers-compactor';
 import { futureQueryScores } from '@kv/scorers-triattention';
 import { groupMaxAttention, questionAttention, redundancy } from '@kv/scorers-window';
 import { diversity } from '@kv/selectors-diversity';
+import { jointEviction } from '@kv/selectors-joint-eviction';
 import { topK } from '@kv/selectors-top-k';
 import { twoStageScores } from '@kv/transforms-critical';
-import { recompressed, recompressing, sourceOf, standardised } from './common.ts';
+import { merge } from '@kv/transforms-merging';
+import { recompressed, recompressing, standardised } from './common.ts';
 
 /** Full cache: evicts nothing. The identity of `compose`, as a method. */
 export const full = method('full', { source: 'the unit of compose', says: 'Full cache: evicts nothing.' }, () => ({
@@ -31,7 +34,7 @@ export const full = method('full', { source: 'the unit of compose', says: 'Full 
 export const streamingRerotated = method(
   'streamingRerotated',
   {
-    source: sourceOf(streaming),
+    source: streaming,
     says: 'Sinks and recents at positions within the cache: keys are turned after every eviction.',
     options: streaming.options,
   },
@@ -42,7 +45,7 @@ export const streamingRerotated = method(
 export const criticalkv = method(
   'criticalkv',
   {
-    source: sourceOf(twoStageScores),
+    source: twoStageScores,
     says: 'SnapKV for half, then scores times the size of the value in the output.',
     options: { ...snapkv.options, ...twoStageScores.options },
   },
@@ -53,7 +56,7 @@ export const criticalkv = method(
 export const compactor = method(
   'compactor',
   {
-    source: sourceOf(noncausalAttention),
+    source: noncausalAttention,
     says: 'Leverage of the keys and non-causal attention in chunks.',
     options: {
       chunk: noncausalAttention.options.chunk,
@@ -79,7 +82,7 @@ export const compactor = method(
 export const rkv = method(
   'rkv',
   {
-    source: sourceOf(redundancy),
+    source: redundancy,
     says: 'Importance against redundancy.',
     options: {
       ...groupMaxAttention.options,
@@ -93,7 +96,7 @@ export const rkv = method(
 export const finch = method(
   'finch',
   {
-    source: sourceOf(questionAttention),
+    source: questionAttention,
     says: 'What the question looks at, keys turned to positions within the cache.',
     options: questionAttention.options,
   },
@@ -106,7 +109,7 @@ const largest = reduceHeads({ kind: 'max' });
 export const triattention = method(
   'triattention',
   {
-    source: sourceOf(futureQueryScores),
+    source: futureQueryScores,
     says: 'Keys that fare well with the queries to come, by calibrated statistics.',
     options: {
       ...futureQueryScores.options,
@@ -135,7 +138,7 @@ export const triattention = method(
 export const alphaTriattention = method(
   'alphaTriattention',
   {
-    source: sourceOf(diversity),
+    source: diversity,
     says: 'TriAttention for the whole model, each pick less its likeness to what is kept.',
     options: { lambda: diversity.options.lambda, ...futureQueryScores.options, ...recompressing },
   },
@@ -147,10 +150,74 @@ export const alphaTriattention = method(
 export const alpha = method(
   'alpha',
   {
-    source: sourceOf(diversity),
+    source: diversity,
     says: 'SnapKV, each pick less its likeness to what is kept.',
     options: { lambda: diversity.options.lambda, ...snapkv.options, ...recompressing },
   },
   ({ lambda, every, ...o }) =>
     recompressed(compose(snapkv(o), reduceHeads({ kind: 'mean' }), standardised, diversity({ lambda })), every),
+);
+
+/** CAOTE's eviction error, with SnapKV's scores as its weights. */
+export const snapkvCaote = method(
+  'snapkvCaote',
+  { source: caote, says: 'SnapKV, then the eviction error CAOTE.', options: snapkv.options },
+  (o) => compose(snapkv(o), caote(), topK()),
+);
+
+/** FastCAOTE's eviction error, with SnapKV's scores as its weights. */
+export const snapkvFastCaote = method(
+  'snapkvFastCaote',
+  { source: fastCaote, says: 'SnapKV, then FastCAOTE.', options: snapkv.options },
+  (o) => compose(snapkv(o), fastCaote(), topK()),
+);
+
+/** CAOTE's eviction error, with H2O's scores as its weights. */
+export const h2oCaote = method(
+  'h2oCaote',
+  { source: caote, says: 'H2O, then the eviction error CAOTE.', options: h2o.options },
+  (o) => compose(h2o(o), caote(), topK()),
+);
+
+/** FastCAOTE's eviction error, with H2O's scores as its weights. */
+export const h2oFastCaote = method(
+  'h2oFastCaote',
+  { source: fastCaote, says: 'H2O, then FastCAOTE.', options: h2o.options },
+  (o) => compose(h2o(o), fastCaote(), topK()),
+);
+
+/** CAOTE's eviction error, with TOVA's scores as its weights. */
+export const tovaCaote = method(
+  'tovaCaote',
+  { source: caote, says: 'TOVA, then the eviction error CAOTE.', options: tova.options },
+  (o) => compose(tova(o), caote(), topK()),
+);
+
+/** FastCAOTE's eviction error, with TOVA's scores as its weights. */
+export const tovaFastCaote = method(
+  'tovaFastCaote',
+  { source: fastCaote, says: 'TOVA, then FastCAOTE.', options: tova.options },
+  (o) => compose(tova(o), fastCaote(), topK()),
+);
+
+/** Joint eviction with H2O's weights: slots are evicted by the exact error of the whole evicted set. */
+export const h2oJoint = method(
+  'h2oJoint',
+  {
+    source: jointEviction,
+    says: 'H2O, evicted by the exact error of all that left.',
+    options: h2o.options,
+  },
+  (o) => compose(h2o(o), jointEviction()),
+);
+
+/** SnapKV; folds the value of every evicted slot into the kept slot with the nearest key. */
+export const snapkvMerge = method(
+  'snapkvMerge',
+  {
+    source: merge,
+    says: 'SnapKV, the evicted folded into what stays.',
+    options: { ...snapkv.options, ...merge.options },
+  },
+  ({ threshold, ...o }) => compose(snapkv(o), topK(), merge({ threshold })),
 );

@@ -9,13 +9,13 @@ import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
 import { chunks, entropyGate } from '@kv/units-chunks';
 import { breath, clipToRange, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
-import { sourceOf, standardised } from './common.ts';
+import { standardised } from './common.ts';
 
 /** ChunkKV: keeps SnapKV's best chunks of positions whole, the same ones in every head of a layer. */
 export const chunkkv = method(
   'chunkkv',
   {
-    source: sourceOf(chunks),
+    source: chunks,
     says: "SnapKV's best chunks, whole and alike in every head.",
     options: { size: chunks.options.size, ...snapkv.options },
   },
@@ -26,7 +26,7 @@ export const chunkkv = method(
 export const entropyChunkkv = method(
   'entropyChunkkv',
   {
-    source: sourceOf(entropyGate),
+    source: entropyGate,
     says: 'Coherent chunks whole, spiky ones cut to their best slots.',
     options: { ...entropyGate.options, ...snapkv.options },
   },
@@ -130,7 +130,7 @@ export const crystalcache = method(
 export const crystalcacheBreath = method(
   'crystalcacheBreath',
   {
-    source: sourceOf(breath),
+    source: breath,
     says: 'CrystalCache that dissolves again while it generates.',
     options: { ...crystal, interval: breath.options.interval },
   },

@@ -6,7 +6,6 @@ import { sharedSets } from '@kv/selectors-hshare';
 import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
 import { chunks } from '@kv/units-chunks';
-import { sourceOf } from './common.ts';
 
 /**
  * Quest: every decoded query attends to the whole pages with the highest bounds; nothing is evicted.
@@ -16,7 +15,7 @@ import { sourceOf } from './common.ts';
 export const quest = method(
   'quest',
   {
-    source: sourceOf(pageBounds),
+    source: pageBounds,
     says: 'Hides all but the pages with the highest bounds.',
     options: {
       ...pageBounds.options,
@@ -34,7 +33,7 @@ export const quest = method(
 export const doubleSparsity = method(
   'doubleSparsity',
   {
-    source: sourceOf(heavyChannelProducts),
+    source: heavyChannelProducts,
     says: 'Hides all but the best by a few channels.',
     options: { ...heavyChannelProducts.options, slots: view.options.budget },
   },
@@ -45,7 +44,7 @@ export const doubleSparsity = method(
 export const hshare = method(
   'hshare',
   {
-    source: sourceOf(sharedSets),
+    source: sharedSets,
     says: 'Double Sparsity, its sets shared between tokens, layers and heads.',
     options: {
       ...sharedSets.options,
@@ -65,7 +64,7 @@ export const hshare = method(
 export const topKOracle = method(
   'topKOracle',
   {
-    source: sourceOf(newestQueryAttention),
+    source: newestQueryAttention,
     says: 'Hides all but the true top-k of every query: a yardstick.',
     options: { slots: view.options.budget },
   },
@@ -80,7 +79,7 @@ export const topKOracle = method(
 export const cpe = method(
   'cpe',
   {
-    source: sourceOf(psaw),
+    source: psaw,
     says: 'Evicts nothing: shared retrieval, shrinking windows, frozen early tokens.',
     options: {
       budget: withDefault(view.options.budget, 128),

@@ -1,3 +1,5 @@
+import { sumOf } from '@kv/core/shared';
+
 /** The first layer's attention by token and by pair of tokens, by position, evicted ones included. */
 export interface CoAttention {
   /** Attention that each token receives from its own chunk, summed over the three heads with the most, `[N]`. */
@@ -35,11 +37,7 @@ export function offer({ to, weight }: Best, j: number, w: number, { most, above 
 }
 
 /** Returns the attention received, summed over the heads with the most. Sorts its argument. */
-export const attendedMost = (received: number[]): number =>
-  received
-    .sort((a, b) => b - a)
-    .slice(0, HEADS)
-    .reduce((a, b) => a + b, 0);
+export const attendedMost = (received: number[]): number => sumOf(received.sort((a, b) => b - a).slice(0, HEADS));
 
 /** Returns the edges of every token as arrays. */
 export function flat(best: readonly Best[], saliency: readonly number[]): CoAttention {

@@ -1,4 +1,5 @@
 import type { CoAttention } from './edges.ts';
+import { sumOf } from '@kv/core/shared';
 
 const PRUNE = 0.05,
   STEEPNESS = 5;
@@ -48,7 +49,7 @@ export function centralities({ a, b, weight }: UnitGraph, count: number): Float3
     degree[a[e]] += w;
     degree[b[e]] += w;
   });
-  const mean = degree.reduce((x, y) => x + y, 0) / count,
+  const mean = sumOf(degree) / count,
     std = Math.sqrt(degree.reduce((x, y) => x + (y - mean) ** 2, 0) / count);
   return Float32Array.from(degree, (x) => 1 / (1 + Math.exp((-STEEPNESS * (x - mean)) / (std < 1e-8 ? 1 : std))));
 }
