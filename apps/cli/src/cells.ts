@@ -1,3 +1,4 @@
+import { maybe, text } from '@kv/core';
 import { cellExperiment, cellQueue, elsewhere, withTimes } from '@kv/evaluation';
 import type { Cell, CellOptions, CellResult, Experiment, PolicyNaming } from '@kv/evaluation';
 import type { Command } from 'commander';
@@ -29,16 +30,15 @@ type Answered = Promise<ExperimentResult<readonly CellResult[]> | undefined>;
 /** Maximum cells waiting in Redis, where they take up room with their problems. */
 const OUTSTANDING = 1024;
 
-/** Adds the options of the machine that runs cells to a command. */
-export const onMachine = (command: Command): Command =>
-  command
-    .option(...engineOption('f32'))
-    .option(...deviceOption)
-    .option(...workersOption)
-    .option(
-      '--queue <url>',
-      "a Redis such as redis://host:6379, whose workers ('kv worker') answer in place of this one",
-    );
+/** Options of the machine that runs cells. */
+export const CELL_MACHINE = {
+  engine: engineOption('f32'),
+  device: deviceOption,
+  workers: workersOption,
+  queue: maybe(
+    text('', 'a url', "A Redis such as redis://host:6379, whose workers ('kv worker') answer instead of this one."),
+  ),
+};
 
 /**
  * Chooses the engine for cells: `auto` is the CPU, where evictions can be judged; on a GPU, if asked for, those columns

@@ -1,22 +1,21 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { KvError } from '@kv/core';
+import { KvError, oneOf } from '@kv/core';
+import type { Option } from '@kv/core';
 import type { Runtime } from '@kv/models';
 import { entry, howToInstall, installedFolder } from './optional-package.ts';
-import { oneOf } from './option-values.ts';
 
 /** Where a model runs: `auto` is webgpu if a hardware adapter and the GPU packages are there, else cpu. */
 const DEVICES = ['webgpu', 'cpu', 'auto'] as const;
 export type Device = (typeof DEVICES)[number];
 
-/** The flag, the help text, the parser and the default of `--device`. */
-export const deviceOption: [flag: string, help: string, parse: (text: string) => Device, choice: Device] = [
-  '--device <name>',
-  'webgpu, cpu, or auto: webgpu where @kv/engine-webgpu is installed and finds a GPU (a software adapter is none), unless --engine says what multiplies',
-  oneOf('--device', DEVICES),
+/** The option `--device`. */
+export const deviceOption: Option<Device> = oneOf(
+  DEVICES,
   'auto',
-];
+  'webgpu, cpu, or auto: webgpu where @kv/engine-webgpu is installed and finds a GPU (a software adapter is none), unless --engine says what multiplies.',
+);
 
 /** The used part of an open device of `@kv/gpu` and of `@kv/engine-webgpu`, which this package does not install. */
 interface Gpu {

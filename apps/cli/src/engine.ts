@@ -1,27 +1,25 @@
-import { KvError } from '@kv/core';
+import { KvError, oneOf } from '@kv/core';
+import type { Option } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { cpuRuntime, onnxRuntime } from '@kv/models';
 import type { HostRunning, Runtime } from '@kv/models';
 import type { Command } from 'commander';
 import { hasGpu, openGpuRuntime } from './device.ts';
 import type { Closable, Device } from './device.ts';
-import { oneOf } from './option-values.ts';
 
 /** Engines on the CPU: the built-in one, in 8 bits or in f32, or ONNX Runtime. */
 const ENGINES = ['fast', 'f32', 'onnx'] as const;
-type CpuEngine = (typeof ENGINES)[number];
+export type CpuEngine = (typeof ENGINES)[number];
 /** An engine on the CPU, or WebGPU, where caches are on the GPU too. */
 export type EngineChoice = CpuEngine | 'webgpu';
 
-/** The flag, the help text, the parser and the default of `--engine`. */
-export const engineOption = (
-  choice: CpuEngine,
-): [flag: string, help: string, parse: (text: string) => CpuEngine, choice: CpuEngine] => [
-  '--engine <name>',
-  'on the CPU: fast (weights as stored, those of at most 8 bits with activations in 8 bits), f32 (everything in f32), or onnx (f32 on onnxruntime-node, where it is installed); commands that answer take fast, those that measure f32',
-  oneOf('--engine', ENGINES),
-  choice,
-];
+/** Returns the option `--engine`; `choice` is its default. */
+export const engineOption = (choice: CpuEngine): Option<CpuEngine> =>
+  oneOf(
+    ENGINES,
+    choice,
+    'On the CPU: fast (weights as stored, those of at most 8 bits with activations in 8 bits), f32 (everything in f32), or onnx (f32 on onnxruntime-node, where it is installed); commands that answer take fast, those that measure f32.',
+  );
 
 /** Returns why policies cannot run on a GPU, or undefined if they can. */
 export function hostOnly(policies: readonly CompiledPolicy[]): string | undefined {

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
-import { KvError } from '@kv/core';
+import { count, KvError } from '@kv/core';
+import type { Option } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
 import type { Experiment, PolicyNaming, OwnWork, RunOptions, Subject, ExperimentWork } from '@kv/evaluation';
 import { openCheckpoint, sidecarFile } from '@kv/checkpoints';
@@ -9,20 +10,19 @@ import { openRuntime } from './engine.ts';
 import type { EngineChoice } from './engine.ts';
 import { checkpointPath, resolveModel } from './model-source.ts';
 import type { WorkerData } from './open-bench.ts';
-import { whole } from './option-values.ts';
 import { policyCode } from './policy/policy-code.ts';
 import { registryFor } from './policy/resolve-policy.ts';
 import { startProgress } from './progress.ts';
 import type { Terminal } from './terminal.ts';
 import { weightsDigest } from './weights-digest.ts';
 
-/** The flag, the help text, the parser and the default of `--workers`. */
-export const workersOption: [flag: string, help: string, parse: (text: string) => number, workers: number] = [
-  '--workers <n>',
-  'threads, each with its own model (on a GPU 1 unless given)',
-  whole('--workers', { min: 1, max: 64 }),
+/** The option `--workers`. */
+export const workersOption: Option<number> = count(
   Math.min(8, availableParallelism()),
-];
+  'threads',
+  'Threads, each with its own model (on a GPU 1 unless given).',
+  { most: 64 },
+);
 
 /** The engine and workers of an experiment. */
 export interface Machine {

@@ -11,10 +11,13 @@ export function withFlags(command: Command, options: Options): Command {
   for (const [name, option] of Object.entries(options)) {
     const flag = flagOf(name),
       isFlag = option.form.sort === 'flag',
-      made = new Flag(isFlag ? flag : `${flag} <${placeholder(option)}>`, helpOf(option, options));
-    if (!isFlag) made.argParser((text, before: unknown) => parsed(flag, option, text, before));
-    if (option.default !== undefined) made.default(option.default);
-    command.addOption(made.makeOptionMandatory(option.required === true));
+      made = new Flag(isFlag ? flag : `${flag} <${placeholder(option)}>`, helpOf(option, options)),
+      mandatory = option.required === true;
+    if (!isFlag)
+      made.argParser((text, before: unknown) => parsed(flag, option, text, before === option.default ? [] : before));
+    if (option.default !== undefined && !mandatory)
+      made.default(option.default, Array.isArray(option.default) ? option.default.join(', ') : undefined);
+    command.addOption(made.makeOptionMandatory(mandatory));
   }
   return command;
 }
@@ -26,23 +29,30 @@ const placeholder = ({ form }: Option<unknown>): string =>
     : form.sort === 'number'
       ? 'n'
       : form.sort === 'value'
-        ? 'text'
+        ? form.each
+          ? 'list'
+          : 'text'
         : (/^(?:an? )?(\w+)/.exec(form.want)?.[1] ?? 'name');
 
 /** Returns an option's help text, with names of options as flags. */
 function helpOf({ says, otherwise, form }: Option<unknown>, options: Options): string {
   const text = [
     says.replace(/^[A-Z](?![A-Z])/, (c) => c.toLowerCase()).replace(/\.$/, ''),
+    ...(form.sort === 'value' && form.each ? ['(between commas)'] : []),
     ...(form.sort === 'value' && form.texts ? ['(may be given again)'] : []),
     ...(otherwise === undefined ? [] : [`(by default ${otherwise})`]),
   ].join(' ');
   return text.replace(/`(\w+)`/g, (quoted, name: string) => (Object.hasOwn(options, name) ? flagOf(name) : quoted));
 }
 
-/** Parses the text of an option; options of several texts collect them. */
+/** Parses the text of an option; options of several texts or values add them to those `before`. */
 function parsed(flag: string, option: Option<unknown>, text: string, before: unknown): unknown {
   const { form } = option;
-  if (form.sort === 'value' && form.texts) return [...((before as readonly string[] | undefined) ?? []), text];
+  if (form.sort === 'value') {
+    const { each } = form,
+      values = each ? splitOutside(text, ',').map((part) => parsed(flag, each, part.trim(), [])) : [text];
+    return fitValue(flag, option, [...new Set([...((before as readonly unknown[] | undefined) ?? []), ...values])]);
+  }
   const isNumber = form.sort === 'number' && form.whole ? /^[+-]?\d+$/ : /^[+-]?(?:\d+\.?\d*|\.\d+)$/;
   const counts = form.sort === 'number' || (form.sort === 'text' && form.read?.(text) === undefined);
   return fitValue(flag, option, counts && isNumber.test(text) ? Number(text) : text);
@@ -72,3 +82,25 @@ export const sized = (option: Option<number>): Option<number> => ({
     },
   },
 });
+
+/** Splits at a separator outside brackets and double quotes. */
+function splitOutside(text: string, separator: string): readonly string[] {
+  const parts: string[] = [];
+  let depth = 0,
+    quoted = false,
+    from = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if (quoted) {
+      if (c === '\\') i++;
+      else if (c === '"') quoted = false;
+    } else if (c === '"') quoted = true;
+    else if (c === '(') depth++;
+    else if (c === ')') depth = Math.max(0, depth - 1);
+    else if (c === separator && depth === 0) {
+      parts.push(text.slice(from, i));
+      from = i + 1;
+    }
+  }
+  return [...parts, text.slice(from)];
+}

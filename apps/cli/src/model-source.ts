@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { KvError } from '@kv/core';
+import { KvError, text } from '@kv/core';
+import type { Option } from '@kv/core';
 import { fetchModel, parseModelName } from '@kv/hub';
 import { startDownload } from './download-progress.ts';
 import type { Terminal } from './terminal.ts';
@@ -9,6 +10,9 @@ import type { Terminal } from './terminal.ts';
 /** Help of `--model`. */
 export const MODEL_HELP =
   "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf";
+
+/** The option `--model`. */
+export const modelOption: Option<string> = text('embedded', 'a name', MODEL_HELP);
 
 /** A small chat model to suggest. */
 export const CHAT_MODEL = 'HuggingFaceTB/SmolLM2-135M-Instruct';

@@ -1,8 +1,9 @@
 import { flag, maybe } from '@kv/core';
 import type { Option } from '@kv/core';
 import { schemas } from '@kv/engine';
-import type { Command } from 'commander';
-import { lists } from './option-values.ts';
+import { deviceOption, type Device } from './device.ts';
+import { engineOption, type CpuEngine } from './engine.ts';
+import { modelOption } from './model-source.ts';
 
 /** Defines a flag without a value. */
 export const on = (says: string): Option<true | undefined> => maybe(flag(false, says)) as Option<true | undefined>;
@@ -14,27 +15,24 @@ export const sampled = {
   seed: maybe(schemas.SAMPLING.seed, '0'),
 };
 
-/** Values of `--policies` and `--policy`. */
-export interface PolicyFlags {
-  readonly policies?: readonly string[];
-  readonly policy?: readonly string[];
-}
-/** Adds `--policies` and `--policy`, which are the same; `which` says what is done with them. */
-export const policiesOption = (command: Command, which: string, usual: readonly string[]): Command =>
-  command
-    .option(
-      '--policies <list>',
-      `${which}, as 'kv run --policy' takes them, between commas (default: ${usual.join(', ')})`,
-      lists('--policies', (text) => text),
-    )
-    .option(
-      '--policy <policy>',
-      'the same (both may be given again)',
-      lists('--policy', (text) => text),
-    );
-/** Returns the policies asked for, or else the usual ones. */
-export const policiesOf = ({ policies = [], policy = [] }: PolicyFlags, usual: readonly string[]): readonly string[] =>
-  policies.length + policy.length > 0 ? [...new Set([...policies, ...policy])] : usual;
+/** Returns the options of the machine of a command; `engine` is the default of `--engine`. */
+export const machineOptions = (
+  engine: CpuEngine,
+): { readonly model: Option<string>; readonly engine: Option<CpuEngine>; readonly device: Option<Device> } => ({
+  model: modelOption,
+  engine: engineOption(engine),
+  device: deviceOption,
+});
 
-/** Collects an option that may be given more than once. */
-export const collect = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
+/** The options `--policies` and `--policy`, which are the same; `policies` gives the default and what is done with them. */
+export const policyOptions = (
+  policies: Option<readonly string[]>,
+): { readonly policies: typeof policies; readonly policy: Option<readonly string[] | undefined> } => ({
+  policies,
+  policy: maybe({ ...policies, says: 'The same as --policies; both may be given again.' }),
+});
+/** Returns the policies of the two flags: the defaults unless one of them was given. */
+export const policiesOf = (
+  { policies, policy = [] }: { readonly policies: readonly string[]; readonly policy?: readonly string[] | undefined },
+  { default: usual }: Option<readonly string[]>,
+): readonly string[] => [...new Set([...(policies === usual && policy.length > 0 ? [] : policies), ...policy])];

@@ -1,4 +1,5 @@
-import { needleDefaults } from '@kv/evaluation';
+import { settleOwn } from '@kv/core/engine';
+import { NEEDLE } from '@kv/evaluation';
 import type { NeedleRow } from '@kv/evaluation';
 import { expect, it } from 'vitest';
 import { needleText } from '../src/commands/needle.ts';
@@ -17,7 +18,7 @@ const row = (policy: string, more: Partial<NeedleRow>): NeedleRow => ({
 });
 
 it('the needle table has a line for every way, with its interval, bytes and speed, and names a policy once', () => {
-  const settings = { ...needleDefaults, model: 'm', weights: 'w', engine: 'e', code: [] },
+  const settings = { ...settleOwn('needle', NEEDLE, {}), model: 'm', weights: 'w', engine: 'e', code: [] },
     rows = [
       row('full', { way: { policy: 0, mode: 'aware' }, speed: 1 }),
       row('streaming', {}),
@@ -39,7 +40,14 @@ it.each([80, 92])(
   'fits a terminal of %i characters: a long policy stands in several lines, and what cannot fit is told below',
   (most) => {
     const long = 'snapkvCaote(window=16,kernel=17,pooling=max)',
-      settings = { ...needleDefaults, modes: ['aware'] as const, model: 'm', weights: 'w', engine: 'e', code: [] },
+      settings = {
+        ...settleOwn('needle', NEEDLE, {}),
+        modes: ['aware'] as const,
+        model: 'm',
+        weights: 'w',
+        engine: 'e',
+        code: [],
+      },
       rows = [
         row('full', { way: { policy: 0, mode: 'aware' } }),
         row(long, {}),

@@ -56,8 +56,10 @@ export type { Mask, Ops } from './tensor/maths.ts';
 export { allocatorBy, max, sum, weighted } from './compose/nested.ts';
 export type { AnyScorer } from './compose/nested.ts';
 export {
+  callback,
   count,
   flag,
+  list,
   maybe,
   number,
   object,

@@ -1,4 +1,6 @@
-import { expectOptions } from '@kv/core/engine';
+import { count, oneOf } from '@kv/core';
+import type { OptionValues } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import type { HostEngine } from '@kv/engine';
 import { onnxAttend } from './attention.ts';
 import { layerGraph } from './layer-graph.ts';
@@ -9,24 +11,22 @@ import { sessionOptions, type Onnx, type OnnxTensor } from './runtime.ts';
 import { angleTensors, expectAngles, sessionOf, type Session } from './session.ts';
 
 /** Options of `onnxEngine`. */
-export interface OnnxEngineOptions {
-  /** Threads of ONNX Runtime. @defaultValue 1 */
-  readonly threads?: number;
-  /**
-   * `f32` is exact: every product in f32. `stored` keeps 4- and 8-bit weights as they are and rounds the activations
-   * that meet them to 8 bits in blocks of 16 or 32: a product is off by less than 1 % of its largest number.
-   * @defaultValue 'f32'
-   */
-  readonly weights?: WeightForm;
-}
+export const ONNX_ENGINE = {
+  threads: count(1, 'threads', 'Threads of every session.'),
+  weights: oneOf<WeightForm>(
+    ['f32', 'stored'],
+    'f32',
+    "'f32' computes every product in f32. 'stored' keeps 4- and 8-bit weights as they are and rounds the activations that meet them to 8 bits in blocks of 16 or 32: a product is off by less than 1 % of its largest number.",
+  ),
+};
+export interface OnnxEngineOptions extends OptionValues<typeof ONNX_ENGINE> {}
 
 /**
  * Returns an engine that runs programs on ONNX Runtime, each as one graph in memory that holds its weights.
  * @param onnx the module `onnxruntime-node` or `onnxruntime-web`
  */
 export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEngine {
-  expectOptions('onnxEngine', { threads: true, weights: true }, options);
-  const { threads = 1, weights = 'f32' } = options;
+  const { threads, weights } = settleOwn('onnxEngine', ONNX_ENGINE, options);
   const open = async (name: string, model: Uint8Array): Promise<Session> =>
     sessionOf(name, await onnx.InferenceSession.create(model, sessionOptions(threads)));
   const masks = new Map<string, OnnxTensor>();

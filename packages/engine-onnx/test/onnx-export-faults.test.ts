@@ -22,7 +22,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-const run = (into: string): Promise<readonly string[]> => exportOnnx(fixture('llama'), into, { inside: 1000 });
+const run = (into: string): Promise<readonly string[]> => exportOnnx(fixture('llama'), into, { inlineBytes: 1000 });
 const held = (into: string): Record<string, string> =>
   Object.fromEntries(
     readdirSync(into, { recursive: true, withFileTypes: true })

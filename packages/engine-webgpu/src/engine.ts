@@ -1,6 +1,6 @@
-import { KvError } from '@kv/core';
-import { expectOptions } from '@kv/core/engine';
-import type { Tensor } from '@kv/core';
+import { count, flag, KvError, maybe } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
+import type { OptionValues, Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope, Recordable } from '@kv/gpu';
 import type { Engine, Instruction, PreparedProgram, Program } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
@@ -19,15 +19,14 @@ import { columns, isWhole, rowsOf, type DeviceRowView } from './rows.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
 /** Options of `gpuRuntime`. */
-export interface GpuRuntimeOptions {
-  /** Maximum bytes of one binding of weights. @defaultValue the device's limit */
-  readonly bindingBytes?: number;
-  /**
-   * Multiplies products of more than 8 rows in f16 and accumulates in f32: less exact, for adapters with `shader-f16`.
-   * @defaultValue false: in f32
-   */
-  readonly half?: boolean;
-}
+export const GPU_RUNTIME = {
+  bindingBytes: maybe(count(1, 'bytes', 'Most bytes of one binding of weights.'), "the device's limit"),
+  half: flag(
+    false,
+    'Multiply products of more than 8 rows in f16 and accumulate in f32: less exact, for adapters with `shader-f16`.',
+  ),
+};
+export interface GpuRuntimeOptions extends OptionValues<typeof GPU_RUNTIME> {}
 
 /** A program on the device. */
 export interface DeviceRunnable extends PreparedProgram {
@@ -62,8 +61,7 @@ type Compute = (run: ProgramRun) => DeviceRowView;
  * once, 8- and 4-bit blocks as stored.
  */
 export function gpuEngine(gpu: Gpu, options: GpuRuntimeOptions = {}): Engine<DeviceRunnable> {
-  expectOptions('gpuRuntime', { bindingBytes: true, half: true }, options);
-  const { bindingBytes, half = false } = options;
+  const { bindingBytes, half } = settleOwn('gpuRuntime', GPU_RUNTIME, options);
   const { maxStorageBufferBindingSize, maxBufferSize } = gpu.device.limits;
   const most =
     2 ** Math.floor(Math.log2(Math.min(bindingBytes ?? Infinity, maxStorageBufferBindingSize, maxBufferSize)));

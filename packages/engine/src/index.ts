@@ -47,7 +47,7 @@ export { outputNormOf, outputNorms } from './host/output-norms.ts';
 export type { OutputNorm } from './host/output-norms.ts';
 export type { PassOptions } from './host/pass.ts';
 export { hostRunning, hostRuntime } from './host/runtime.ts';
-export type { HostOptions, HostModel, HostRunning } from './host/runtime.ts';
+export type { HostModel, HostRunning } from './host/runtime.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export { Ledger } from './ledger.ts';
 export { joinEvents } from './memory/active-policy.ts';
@@ -77,6 +77,7 @@ export * as schemas from './options.ts';
 export type {
   Chunk,
   DecodeOptions,
+  HostOptions,
   Finish,
   GenerateOptions,
   PrefillOptions,

@@ -1,6 +1,7 @@
 import { count, flag, maybe, number, object, required, text, texts, value, whole } from '@kv/core';
 import { budgetOption } from '@kv/core/engine';
 import type { Backend, OptionValues, Option, Policy } from '@kv/core';
+import type { HostEngine } from './host/decoder.ts';
 import type { Memory } from './memory/memory.ts';
 import type { Observer } from './memory/observer.ts';
 import { SAMPLING } from './sampling.ts';
@@ -144,6 +145,10 @@ export const SEQUENCE = {
   mostOperations: maybe(number(0, 'Most operations of a piece at once, on the host.', { above: 0 }), 'no limit'),
   memory: object<Memory>('a memory', 'What it goes on from.', 'an empty memory of the model'),
 };
+
+/** Options of `hostRuntime`. */
+export const HOST = { engine: required(object<HostEngine>('an engine', 'What runs programs.')), backend };
+export interface HostOptions extends OptionValues<typeof HOST> {}
 
 type Found = Policy | string | ((label: string) => Policy | string | Promise<Policy | string>);
 /** Options of `loadCache`. */

@@ -10,8 +10,8 @@ export { bytesText, modeTitles, needleColumns, needleLegend } from './needle/col
 export { needleConclusion } from './needle/conclusion.ts';
 export { needleReport } from './needle/report/report.ts';
 export type { NeedleResult } from './needle/results.ts';
-export { needleDefaults } from './needle/settings.ts';
-export type { Mode, NeedleRunOptions } from './needle/settings.ts';
+export { NEEDLE } from './needle/settings.ts';
+export type { Mode, NeedleOptions } from './needle/settings.ts';
 export type { NeedleRow } from './needle/summary.ts';
 export { needleTable } from './needle/table.ts';
 export type { NeedleTable } from './needle/table.ts';

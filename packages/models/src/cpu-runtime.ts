@@ -1,30 +1,12 @@
 import { KvError } from '@kv/core';
-import { expectOptions } from '@kv/core/engine';
+import { settleOwn } from '@kv/core/engine';
 import type { CheckpointSize } from '@kv/checkpoints';
 import { hostRuntime, referenceEngine } from '@kv/engine';
 import type { HostRunning, Runtime } from '@kv/engine';
 import { fastModule, wasmRuntime, UnsupportedModelError } from '@kv/engine-wasm';
 import { onnxWhereInstalled } from './onnx.ts';
+import { CPU, type CpuOptions } from './options.ts';
 import { availableThreads } from './threads.ts';
-
-/** Options of `cpuRuntime`. */
-export interface CpuOptions {
-  /**
-   * Compute everything in f32, as comparisons of policies require; otherwise block-quantised weights are multiplied
-   * with 8-bit activations.
-   * @defaultValue true if the file has no quantised weights
-   */
-  readonly exact?: boolean | undefined;
-  /**
-   * Number of threads.
-   * @defaultValue the cores of this machine, at most 8; 1 for a model so small that threads would only wait
-   */
-  readonly threads?: number | undefined;
-  /** Folder in which `onnxruntime-node` is looked for before this package's own. @defaultValue the working folder */
-  readonly from?: string | undefined;
-  /** Called with one sentence if something other than what was asked for runs. @defaultValue console.warn */
-  readonly warn?: ((sentence: string) => void) | undefined;
-}
 
 /** Bytes of weights from which threads pay off: less is read before they have synchronised. */
 const worthThreads = 16 * 2 ** 20;
@@ -37,8 +19,7 @@ const mostBytes = 3.5 * 2 ** 30;
  * loops; `warn` is told.
  */
 export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
-  expectOptions('cpuRuntime', { exact: true, threads: true, from: true, warn: true }, options);
-  const { exact, threads, from, warn = console.warn } = options;
+  const { exact, threads, from, warn = console.warn } = settleOwn('cpuRuntime', CPU, options);
   return {
     name: exact === undefined ? 'wasm' : `wasm, ${exact ? 'f32' : 'stored weights'}`,
     async start({ stored, ...source }) {

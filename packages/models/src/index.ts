@@ -64,7 +64,7 @@ export type {
 export { slotsOf } from '@kv/core';
 export type { Budget } from '@kv/core';
 export { cpuRuntime } from './cpu-runtime.ts';
-export type { CpuOptions } from './cpu-runtime.ts';
+export type { CpuOptions } from './options.ts';
 export { onnxRuntime } from './onnx-runtime.ts';
 export { loadModel } from './load-model.ts';
 export type { LoadOptions, RuntimeOptions } from './load-model.ts';

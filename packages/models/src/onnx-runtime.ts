@@ -1,18 +1,18 @@
 import { KvError } from '@kv/core';
-import { expectOptions } from '@kv/core/engine';
+import type { OptionValues } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import { hostRuntime } from '@kv/engine';
 import type { HostRunning, Runtime } from '@kv/engine';
-import type { CpuOptions } from './cpu-runtime.ts';
 import { onnxWhereInstalled } from './onnx.ts';
+import { ONNX } from './options.ts';
 import { availableThreads } from './threads.ts';
 
 /**
  * Returns a runtime that computes everything in f32 on ONNX Runtime.
  * @throws KvError if `@kv/engine-onnx` or `onnxruntime-node` is not installed, or does not load
  */
-export async function onnxRuntime(options: Pick<CpuOptions, 'threads' | 'from'> = {}): Promise<Runtime<HostRunning>> {
-  expectOptions('onnxRuntime', { threads: true, from: true }, options);
-  const { threads, from } = options,
+export async function onnxRuntime(options: OptionValues<typeof ONNX> = {}): Promise<Runtime<HostRunning>> {
+  const { threads, from } = settleOwn('onnxRuntime', ONNX, options),
     failed = (error: KvError): never => {
       throw error;
     };

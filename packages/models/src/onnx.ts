@@ -18,8 +18,9 @@ export async function onnxWhereInstalled(
   return onnx && onnxEngine?.(onnx, options);
 }
 
-/** Returns an empty object for a package that is not installed. @throws any other error */
+/** Returns an empty object if the package itself is not installed. @throws any other error, such as that of a package it imports */
 function absent(error: unknown): Partial<typeof import('@kv/engine-onnx')> {
-  if ((error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND') return {};
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ERR_MODULE_NOT_FOUND' && message.startsWith("Cannot find package '@kv/engine-onnx'")) return {};
   throw error;
 }

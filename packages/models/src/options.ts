@@ -1,4 +1,5 @@
-import { number, object } from '@kv/core';
+import { callback, count, flag, maybe, number, object, text } from '@kv/core';
+import type { OptionValues } from '@kv/core';
 
 /** Options of `loadModel`. */
 export const LOAD = {
@@ -13,3 +14,30 @@ export const LOAD = {
   maxBytes: number(2 ** 32, 'Most bytes of a file.'),
   timeoutMs: number(30_000, 'Milliseconds without a byte after which a server has stopped answering.'),
 };
+
+/** Options of `cpuRuntime`. */
+export const CPU = {
+  exact: maybe(
+    flag(
+      false,
+      'Compute everything in f32, as comparisons of policies require; otherwise block-quantised weights are multiplied with 8-bit activations.',
+    ),
+    'true if the file has no quantised weights',
+  ),
+  threads: maybe(
+    count(1, 'threads', 'Threads on the CPU.'),
+    'the cores of this machine, at most 8; 1 for a model so small that threads would only wait',
+  ),
+  from: maybe(
+    text('', 'a folder', "Where `onnxruntime-node` is looked for before this package's own."),
+    'the working folder',
+  ),
+  warn: callback<(sentence: string) => void>(
+    'Called with one sentence if something other than what was requested runs.',
+    'console.warn',
+  ),
+};
+export interface CpuOptions extends OptionValues<typeof CPU> {}
+
+/** Options of `onnxRuntime`. */
+export const ONNX = { threads: CPU.threads, from: CPU.from };

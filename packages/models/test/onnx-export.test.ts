@@ -100,7 +100,7 @@ test.each([
   ['qwen2', fixture('qwen2')],
 ])('%s in 4 bits gives the logits of its rounded weights', async (_, source) => {
   const to = empty();
-  await exportOnnx(source, to, { forms: ['f32', 'q4'] });
+  await exportOnnx(source, to, { weights: ['f32', 'q4'] });
   const { config, weights, close } = await openCheckpoint(source);
   const head = rounded(await weights.head());
   const lossy: Weights = {
@@ -125,7 +125,7 @@ test.each([
 
 test('the embedded model gives the logits of @kv/models, from files next to the graph too', async () => {
   const to = empty(),
-    written = await exportOnnx('embedded', to, { inside: 1000 });
+    written = await exportOnnx('embedded', to, { inlineBytes: 1000 });
   expect(written).toContain('onnx/model.onnx_data');
   expect(statSync(join(to, 'onnx/model.onnx')).size).toBeLessThan(200_000);
   expect(JSON.parse(readFileSync(join(to, 'config.json'), 'utf8'))).toMatchObject({

@@ -1,4 +1,4 @@
-import { count, flag, maybe, number, object, required, text, value, whole } from '@kv/core';
+import { callback, count, flag, maybe, number, object, required, text, value, whole } from '@kv/core';
 import type { OptionValues, Option, Registry } from '@kv/core';
 import { schemas } from '@kv/engine';
 import type { Model } from '@kv/models';
@@ -55,14 +55,10 @@ export const SERVER = {
     otherwise: 'only loopback is listened on',
   },
   log: { ...object<DestinationStream>('a stream', 'Where log lines go.'), otherwise: 'standard output' },
-  redact: {
-    ...value(
-      'a function',
-      'What log lines show of a text, such as `redact` of `@kv/scorers-sponsorship`.',
-      (x): x is (text: string) => string => typeof x === 'function',
-    ),
-    otherwise: 'all of it',
-  },
+  redact: callback<(text: string) => string>(
+    'What log lines show of a text, such as `redact` of `@kv/scorers-sponsorship`.',
+    'all of it',
+  ),
   limits: object<Limits>('limits', 'What bounds a request and a reader.'),
 };
 /** Options of `createServer`. */

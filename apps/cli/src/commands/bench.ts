@@ -1,6 +1,8 @@
 import { availableParallelism, cpus } from 'node:os';
 import { basename } from 'node:path';
-import { KvError } from '@kv/core';
+import { count, KvError, list, maybe, oneOf, text } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
+import { budgetOption } from '@kv/core/engine';
 import { bytesText } from '@kv/evaluation';
 import { openCheckpoint } from '@kv/checkpoints';
 import type { Budget } from '@kv/models';
@@ -10,14 +12,13 @@ import { findPeer, measurePeer, PEER } from '../bench/peer.ts';
 import type { BenchJob, EngineTimes } from '../bench/bench-job.ts';
 import { fitColumns, reflow } from '../columns.ts';
 import { hasGpu } from '../device.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
-import { budget, list, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
-import { policiesOf, policiesOption } from '../shared-options.ts';
-import type { PolicyFlags } from '../shared-options.ts';
+import { on, policiesOf, policyOptions } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 import { withoutOnnx } from '../engine.ts';
@@ -25,22 +26,36 @@ import { withoutOnnx } from '../engine.ts';
 const ENGINES = ['fast', 'f32', 'onnx', 'webgpu', 'peer'] as const;
 type Name = (typeof ENGINES)[number];
 
-/** Policies whose event is measured. */
-const POLICIES = ['knorm', 'h2o', 'tova', 'snapkv', 'taFast', 'snapkvCaote', 'attendedSentences'];
 /** Lengths of prompts, if they fit the model's context. */
 const LENGTHS = [1024, 4096];
 
-interface BenchOptions extends PolicyFlags {
-  readonly tokens?: readonly number[];
-  readonly decode: number;
-  readonly turns: number;
-  readonly engines: readonly Name[];
-  readonly budget: Budget;
-  readonly threads?: number;
-  readonly peer?: string;
-  readonly text?: string;
-  readonly json?: true;
-}
+/** Flags of `kv bench`. */
+export const BENCH = {
+  ...policyOptions(
+    list(
+      text('', 'a policy', 'A policy.'),
+      ['knorm', 'h2o', 'tova', 'snapkv', 'taFast', 'snapkvCaote', 'attendedSentences'],
+      "Policies whose event is measured at the first length, as 'kv run --policy' takes them.",
+    ),
+  ),
+  tokens: maybe(
+    list(count(1, 'tokens', 'A length.', { least: 64 }), LENGTHS, 'Lengths of prompts.'),
+    `${LENGTHS.join(',')}, as far as the context has room`,
+  ),
+  decode: count(48, 'tokens', 'Tokens that are generated after each.'),
+  turns: count(3, 'times', 'How often each is measured.'),
+  engines: list(
+    oneOf(ENGINES, 'fast', 'An engine.'),
+    ENGINES,
+    `Which of ${ENGINES.join(',')}; those that are not installed here are named and left out.`,
+  ),
+  budget: { ...budgetOption('What their events keep.'), default: '25%' as Budget },
+  threads: maybe(count(1, 'threads', 'Threads on the CPU.', { most: 1024 }), 'the cores of this machine, at most 8'),
+  peer: maybe(text('', 'a folder', `Where ${PEER} is installed, if not in the working folder or above.`)),
+  text: maybe(text('', 'a file', 'Prose for the prompts.'), 'made-up sentences'),
+  json: on('Print one object.'),
+};
+type BenchOptions = ResolvedOptions<typeof BENCH>;
 
 /** An engine that was skipped, and why. */
 interface Skipped {
@@ -51,38 +66,14 @@ interface Skipped {
 /** `kv bench`: speed and memory of each installed engine on a model. */
 export const benchCommand = (terminal: Terminal): Command =>
   withExamples(
-    policiesOption(
+    withFlags(
       new Command('bench')
         .description(
           'Measure prefill, decoding, the event of several policies and memory of each engine installed here.',
         )
         .argument('<model>', MODEL_HELP),
-      'policies whose event is measured at the first length',
-      POLICIES,
-    )
-      .option(
-        '--tokens <lengths>',
-        `lengths of prompts, between commas (by default ${LENGTHS.join(',')}, as far as the context has room)`,
-        list('--tokens', whole('--tokens', { min: 64 })),
-      )
-      .option('--decode <n>', 'tokens that are generated behind each', whole('--decode', { min: 1 }), 48)
-      .option('--turns <n>', 'how often each is measured', whole('--turns', { min: 1 }), 3)
-      .option(
-        '--engines <names>',
-        `which of ${ENGINES.join(',')}; those that are not installed here are named and left out`,
-        list('--engines', oneOf('--engines', ENGINES)),
-        ENGINES,
-      )
-      .option('--budget <slots>', 'what their events keep', budget('--budget'), '25%')
-      .option(
-        '--threads <n>',
-        'threads on the CPU (by default as many as there are)',
-        whole('--threads', { min: 1, max: 1024 }),
-      )
-      .option('--peer <folder>', `where ${PEER} is installed, if not in the working folder or above`)
-      .option('--text <file>', 'prose for the prompts (by default made-up sentences)')
-      .option('--json', 'print one object')
-      .action((model: string, options: BenchOptions) => bench(model, options, terminal)),
+      BENCH,
+    ).action((model: string, options: BenchOptions) => bench(model, options, terminal)),
     ['kv bench model.gguf', 'speed, events and memory of each engine installed here'],
     ['kv bench model.gguf --json --threads 2', 'one object for a program'],
   );
@@ -91,7 +82,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
   const { cwd, signal, stderr, stdout } = terminal,
     { decode, turns, threads } = options,
     policies = await Promise.all(
-      policiesOf(options, POLICIES).map(async (name) => ({ name, policy: await resolvePolicy(name, terminal) })),
+      policiesOf(options, BENCH.policies).map(async (name) => ({ name, policy: await resolvePolicy(name, terminal) })),
     ),
     peer = findPeer(cwd, options.peer),
     path = await resolveModel(model, terminal),

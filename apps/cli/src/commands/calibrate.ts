@@ -1,48 +1,40 @@
 import { resolve } from 'node:path';
 import { fitConstants } from '@kv/certificates';
-import { KvError } from '@kv/core';
+import { count, KvError, maybe, required, text, whole } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { checkWritable, writeWhole } from '@kv/evaluation';
 import { watchLayers } from '@kv/engine';
 import { Command } from 'commander';
-import { deviceOption } from '../device.ts';
-import { engineOption } from '../engine.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { MODEL_HELP } from '../model-source.ts';
-import { whole } from '../option-values.ts';
 import { constantLines } from '../run/certificate-lines.ts';
 import { readText } from '../run/questions.ts';
+import { machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
 
-interface CalibrateOptions {
-  readonly text: string;
-  readonly tokens: number;
-  readonly sinks: number;
-  readonly out?: string;
-}
+/** Flags of `kv calibrate`. */
+export const CALIBRATE = {
+  ...machineOptions('f32'),
+  text: required(text('', 'a file', 'A plain text, like what the model will read.')),
+  tokens: count(4096, 'tokens', 'How many of its first tokens to use, at most what the model has room for.', {
+    least: 16,
+  }),
+  sinks: whole(4, 'positions', 'First positions, which the fading of attention leaves out.'),
+  out: maybe(text('', 'a file', 'Where the constants go; without it they are printed as JSON.')),
+};
+type CalibrateOptions = ResolvedOptions<typeof CALIBRATE>;
 
 /** `kv calibrate`: fits the constants of design-time bounds on a text. */
 export const calibrateCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('calibrate')
+    withFlags(new Command('calibrate'), CALIBRATE)
       .description("Fit the constants of the bounds of PSAW and ETF on a text, for 'kv run --certify --constants'.")
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(...engineOption('f32'))
-      .option(...deviceOption)
-      .requiredOption('--text <file>', 'a plain text, like what the model will read')
-      .option(
-        '--tokens <n>',
-        'its first so many tokens, at most what the model has room for',
-        whole('--tokens', { min: 16 }),
-        4096,
-      )
-      .option('--sinks <n>', 'first positions, which the fading of attention leaves out', whole('--sinks'), 4)
-      .option('--out <file>', 'where the constants go; without it they are printed as JSON')
       .action((options: CalibrateOptions, command: Command) => calibrate(options, command, terminal)),
     ['kv calibrate --text book.txt --out c.json', 'fits the constants on a text'],
     [
       "kv run --prompt-file p.txt --policy 'psaw' --certify --constants c.json",
-      'reports the bounds beside what was dropped',
+      'reports what was dropped, with the bounds',
     ],
   );
 

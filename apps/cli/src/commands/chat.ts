@@ -9,22 +9,22 @@ import { Command } from 'commander';
 import { createConversation } from '../chat/conversation.ts';
 import { repl } from '../chat/repl.ts';
 import { lineTurns, templateTurns, type ChatTurns } from '../chat/turns.ts';
-import { deviceOption } from '../device.ts';
-import { engineOption, hostOnly } from '../engine.ts';
+import { hostOnly } from '../engine.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { CHAT_MODEL, MODEL_HELP } from '../model-source.ts';
+import { CHAT_MODEL } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { sampled } from '../shared-options.ts';
+import { machineOptions, sampled } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
 const { GENERATE } = schemas;
 
-/** Flags of `kv chat`, except those of the machine. */
+/** Flags of `kv chat`. */
 export const CHAT = {
+  ...machineOptions('fast'),
   policy: maybe(text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."), 'full'),
   budget: {
     ...GENERATE.budget,
@@ -52,11 +52,9 @@ type ChatOptions = ResolvedOptions<typeof CHAT>;
 export const chatCommand = (terminal: Terminal): Command =>
   withExamples(
     withFlags(
-      new Command('chat')
-        .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
-        .option('--model <name>', MODEL_HELP, 'embedded')
-        .option(...engineOption('fast'))
-        .option(...deviceOption),
+      new Command('chat').description(
+        "Talk with a model while a policy keeps the cache at its budget, past the model's context too.",
+      ),
       CHAT,
     ).action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
     [

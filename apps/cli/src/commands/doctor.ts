@@ -1,6 +1,7 @@
 import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { ResolvedOptions } from '@kv/core';
 import { bytesText } from '@kv/evaluation';
 import { cachedModels, modelsIn } from '@kv/hub';
 import { loadModel } from '@kv/models';
@@ -13,10 +14,12 @@ import type { EngineChoice } from '../engine.ts';
 import { howToInstall } from '../optional-package.ts';
 import { bestSpeed } from '../doctor/speed.ts';
 import type { DoctorSpeed } from '../doctor/speed.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { MODEL_HELP, resolveModel } from '../model-source.ts';
+import { modelOption, resolveModel } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { installedPieces, versionOf } from '../policy/installed.ts';
+import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -28,7 +31,7 @@ const ENGINES: readonly (readonly [flag: string, choice: EngineChoice])[] = [
   ['--device webgpu', 'webgpu'],
 ];
 /** Optional packages, and what each is for. */
-const BESIDE: readonly (readonly [name: string, gain: string])[] = [
+const OPTIONAL: readonly (readonly [name: string, gain: string])[] = [
   ['onnxruntime-node', '--engine onnx'],
   ['@kv/engine-webgpu', '--device webgpu'],
   ['webgpu', '--device webgpu in Node'],
@@ -55,14 +58,18 @@ interface Findings {
   readonly failed: readonly string[];
 }
 
+/** Flags of `kv doctor`. */
+export const DOCTOR = {
+  model: modelOption,
+  json: on('Print one object {machine, model, engines, adapter, models, here, packages, failed}.'),
+};
+
 /** `kv doctor`: what is installed, and how fast it is. */
 export const doctorCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('doctor')
+    withFlags(new Command('doctor'), DOCTOR)
       .description('Say what engines, adapters, models and packages are here, and how fast each engine is.')
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option('--json', 'print one object {machine, model, engines, adapter, models, here, packages, failed}')
-      .action(async ({ model, json }: { readonly model: string; readonly json?: true }) => {
+      .action(async ({ model, json }: ResolvedOptions<typeof DOCTOR>) => {
         const { stdout } = terminal,
           findings = await examine(model, terminal);
         stdout.write(json ? `${JSON.stringify(findings, undefined, 1)}\n` : `${told(findings, lineWidth(stdout))}\n`);
@@ -99,7 +106,7 @@ async function examine(model: string, terminal: Terminal): Promise<Findings> {
     here: await modelsIn(join(cwd, HERE), HERE),
     packages: {
       ...Object.fromEntries(
-        BESIDE.map(([name]) => [
+        OPTIONAL.map(([name]) => [
           name,
           versionOf(name, cwd) ?? versionOf(name, here) ?? versionOf(name, gpuFolder(cwd) ?? here),
         ]),
@@ -130,8 +137,8 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
         width,
       ),
     tokens = engines.find(({ promptTokens }) => promptTokens !== undefined)?.promptTokens ?? 0,
-    beside = new Set(BESIDE.map(([name]) => name)),
-    pieces = Object.entries(packages).filter(([name]) => !beside.has(name)),
+    optional = new Set(OPTIONAL.map(([name]) => name)),
+    pieces = Object.entries(packages).filter(([name]) => !optional.has(name)),
     others = pieces.filter(([name]) => !name.startsWith('@kv/'));
   const text = [
     `kv ${machine.kv} on Node ${machine.node}, ${machine.platform}, ${machine.cores} cores, ${machine.memory} of memory`,
@@ -167,7 +174,7 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
       wrapColumns(
         [
           ...others.map(([name, version = '']) => [`${name}@${version}`, "pieces, listed by 'kv pieces'"]),
-          ...BESIDE.map(([name, gain]) =>
+          ...OPTIONAL.map(([name, gain]) =>
             packages[name] === undefined
               ? [name, `not here (${howToInstall(name)}): ${gain}`]
               : [`${name}@${packages[name]}`, gain],

@@ -30,51 +30,49 @@ import {
   writeWhole,
 } from '@kv/evaluation';
 import type { Cell, CellResult, OtherRow, ResultFile, SweepContrast, SweepCost, SweepRow } from '@kv/evaluation';
-import { KvError } from '@kv/core';
+import { count, KvError, maybe, text } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { Command } from 'commander';
-import { cellBench, onMachine } from '../cells.ts';
+import { CELL_MACHINE, cellBench } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { fitColumns, reflow } from '../columns.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { duration } from '../progress.ts';
 import { reporter } from '../redact.ts';
+import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
 import { VERSION } from '../version.ts';
 
-interface Flags {
-  readonly csv?: string;
-  readonly json?: true;
-  readonly out?: string;
-  readonly parquet?: string;
-  readonly answers?: string;
-  readonly html?: string;
-  readonly kvpress?: string;
-  readonly beside?: string;
-  readonly predict?: number;
-}
+/** Flags of `kv eval`. */
+export const EVAL = {
+  ...CELL_MACHINE,
+  csv: maybe(text('', 'a file', 'Write the rows as CSV.')),
+  json: on('Print rows, answers, the sweep and the code as one object instead of the table.'),
+  out: maybe(text('', 'a file', 'Write that object.')),
+  parquet: maybe(text('', 'a file', 'Write the rows as Parquet.')),
+  answers: maybe(text('', 'a file', 'Write every answer as Parquet.')),
+  html: maybe(text('', 'a file', 'Write a report that opens offline and prints.')),
+  kvpress: maybe(text('', 'a folder', "Write the answers as result folders of kvpress' evaluation.")),
+  compareWith: maybe(text('', 'a folder', "Add rows of kvpress' result folders to the table and to what is written.")),
+  predict: maybe(
+    count(
+      1,
+      'problems',
+      'Run this many problems of every policy and budget, keep nothing, and say how long the sweep takes.',
+    ),
+  ),
+};
+type Flags = ResolvedOptions<typeof EVAL>;
 
 /** `kv eval`: policies x models x tasks x budgets x seeds. */
 export const evalCommand = (terminal: Terminal): Command =>
   withExamples(
-    onMachine(new Command('eval'))
+    withFlags(new Command('eval'), EVAL)
       .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
       .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
-      .option('--csv <file>', 'write the rows as CSV')
-      .option('--json', 'print rows, answers, the sweep and the code as one object instead of the table')
-      .option('--out <file>', 'write that object')
-      .option('--parquet <file>', 'write the rows as Parquet')
-      .option('--answers <file>', 'write every answer as Parquet')
-      .option('--html <file>', 'write a report that opens offline and prints')
-      .option('--kvpress <folder>', "write the answers as result folders of kvpress' evaluation")
-      .option('--beside <folder>', "add rows of kvpress' result folders to the table and to what is written")
-      .option(
-        '--predict <n>',
-        'run n problems of every policy and budget, keep nothing, and say what the sweep takes',
-        whole('--predict', { min: 1 }),
-      )
       .allowExcessArguments()
       .action((file: string, flags: Flags, command: Command) => {
         const [, more] = command.args;
@@ -86,18 +84,21 @@ export const evalCommand = (terminal: Terminal): Command =>
         return evaluate(file, flags, command, terminal);
       }),
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
-    ['kv eval sweep.json --predict 2', 'say how long it will take on this machine, from 2 problems a way'],
+    [
+      'kv eval sweep.json --predict 2',
+      'say how long it will take on this machine, from 2 problems of each policy and budget',
+    ],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
     ['kv eval sweep.json --parquet rows.parquet --answers answers.parquet', 'and rows and answers for pandas'],
     ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
     ['kv eval sweep.json --kvpress results', "and result folders of kvpress' evaluation"],
-    ['kv eval sweep.json --beside results', "with the rows of kvpress' results beside"],
+    ['kv eval sweep.json --compare-with results', "with the rows of kvpress' results added"],
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
   ).addHelpText('after', `\nA sweep:\n${sweepExample}\n\nIts fields (defaults in brackets):\n${sweepFields}`);
 
 async function evaluate(
   file: string,
-  { csv, json, out: jsonFile, parquet, answers, html, kvpress, beside, predict }: Flags,
+  { csv, json, out: jsonFile, parquet, answers, html, kvpress, compareWith, predict }: Flags,
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
@@ -109,7 +110,7 @@ async function evaluate(
   const write = async (out: string | undefined, data: () => string | Promise<Uint8Array>): Promise<void> => {
     if (out !== undefined) writeWhole(resolve(cwd, out), await data(), plain(out));
   };
-  const others = beside === undefined ? [] : await readKvpress(resolve(cwd, beside), plain(beside)),
+  const others = compareWith === undefined ? [] : await readKvpress(resolve(cwd, compareWith), plain(compareWith)),
     bench = await cellBench(command, terminal),
     { names } = bench.naming;
   await checkPolicies(sweep, plain(file), names);
@@ -142,7 +143,7 @@ async function evaluate(
       rows,
       samples,
       ...(contrasts.length > 0 && { contrasts }),
-      ...(others.length > 0 && { beside: others }),
+      ...(others.length > 0 && { others }),
     } as const;
   if (json) stdout.write(sweepJson(outcome));
   else stdout.write(`${sweepText(all, stdout)}\n`);
@@ -159,7 +160,7 @@ async function evaluate(
     }
   await write(html, () =>
     sweepReport(outcome, {
-      command: `kv eval ${plain(file)}${beside === undefined ? '' : ` --beside ${plain(beside)}`}`,
+      command: `kv eval ${plain(file)}${compareWith === undefined ? '' : ` --compare-with ${plain(compareWith)}`}`,
       versions: { kv: VERSION, Node: process.versions.node },
       sweep,
       hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },

@@ -1,5 +1,6 @@
-import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { count, KvError, maybe, oneOf } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
+import { budgetOption, compile } from '@kv/core/engine';
 import { bytesText } from '@kv/evaluation';
 import { openCheckpoint } from '@kv/checkpoints';
 import type { Budget, ModelConfig } from '@kv/models';
@@ -10,41 +11,36 @@ import { deviceRows, deviceTable, deviceText } from '../explain/device-table.ts'
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
 import { SHAPES } from '../explain/shapes.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
-import { budget, oneOf, whole } from '../option-values.ts';
+import { checkpointPath, modelOption, resolveModel } from '../model-source.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
-interface ExplainOptions {
-  readonly model: string;
-  readonly shape?: string;
-  readonly length: number;
-  readonly budget: Budget;
-  readonly json?: true;
-  readonly markdown?: true;
-}
+/** Flags of `kv explain`. */
+export const EXPLAIN = {
+  model: modelOption,
+  shape: maybe(
+    oneOf(Object.keys(SHAPES), '', `The shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}.`),
+  ),
+  length: count(512, 'tokens', 'Tokens of the prompt.'),
+  budget: { ...budgetOption('Slots per layer and KV head, or a share such as 25%.'), default: '25%' as Budget },
+  json: on("Print one object, of 'all' an array."),
+  markdown: on("Print the table of 'all' as Markdown."),
+};
+type ExplainOptions = ResolvedOptions<typeof EXPLAIN>;
 
 /** `kv explain`: what a policy reads, keeps and costs. */
 export const explainCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('explain')
+    withFlags(new Command('explain'), EXPLAIN)
       .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
       .argument(
         '<policy>',
         "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU",
       )
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(
-        '--shape <name>',
-        `the shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}`,
-        oneOf('--shape', Object.keys(SHAPES)),
-      )
-      .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
-      .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
-      .option('--json', "print one object, of 'all' an array")
-      .option('--markdown', "print the table of 'all' as Markdown")
       .action(async (policy: string, options: ExplainOptions) => {
         if (options.markdown && policy !== 'all')
           throw new KvError('--markdown', `expected the policy 'all', got '${policy}'`);

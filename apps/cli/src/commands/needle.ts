@@ -1,121 +1,74 @@
 import { relative, resolve } from 'node:path';
+import { maybe, text } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import {
   checkWritable,
   modeTitles,
+  NEEDLE,
   needleColumns,
   needleConclusion,
-  needleDefaults,
   needleLegend,
   needleReport,
   needleTable,
   writeWhole,
 } from '@kv/evaluation';
-import type { Mode, NeedleRunOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
+import type { NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { fitColumns, reflow } from '../columns.ts';
-import { deviceOption } from '../device.ts';
-import { chooseEngine, engineOption, hostOnly } from '../engine.ts';
+import { chooseEngine, hostOnly } from '../engine.ts';
 import { withFlagNames, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { MODEL_HELP } from '../model-source.ts';
-import { budget, list, number, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { duration } from '../progress.ts';
-import { policiesOf, policiesOption } from '../shared-options.ts';
-import type { PolicyFlags } from '../shared-options.ts';
+import { machineOptions, on, policiesOf, policyOptions } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
-interface Flags extends Omit<NeedleRunOptions, 'modes' | 'policies'>, PolicyFlags {
-  readonly model: string;
-  readonly mode: Mode | 'both';
-  readonly out?: string;
-  readonly fresh?: true;
-}
+/** Flags of `kv needle`. */
+export const NEEDLE_FLAGS = {
+  ...machineOptions('f32'),
+  ...NEEDLE,
+  ...policyOptions(NEEDLE.policies),
+  workers: workersOption,
+  out: maybe(text('', 'a file', 'The HTML report.'), 'next to the results, in .kv'),
+  fresh: on('Discard the results of earlier runs with these settings.'),
+};
+type Flags = ResolvedOptions<typeof NEEDLE_FLAGS>;
 
 /** `kv needle`: which policy still lets the model answer at which budget. */
 export const needleCommand = (terminal: Terminal): Command => {
   return withExamples(
-    policiesOption(
-      new Command('needle')
-        .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
-        .option('--model <name>', MODEL_HELP, 'embedded')
-        .option(...engineOption('f32'))
-        .option(...deviceOption),
-      'policies',
-      needleDefaults.policies,
-    )
-      .option(
-        '--budgets <list>',
-        'slots per layer and KV head, or shares of the prompt, between commas',
-        list('--budgets', budget('--budgets')),
-        needleDefaults.budgets,
-      )
-      .option(
-        '--depths <list>',
-        'where the fact stands, 0 (first) to 1 (last), between commas',
-        list('--depths', number('--depths', { min: 0, max: 1 })),
-        needleDefaults.depths,
-      )
-      .option(
-        '--prompts <n>',
-        'prompts at each depth; every policy, budget and mode answers them all',
-        whole('--prompts', { min: 1 }),
-        needleDefaults.prompts,
-      )
-      .option('--tokens <n>', 'length of every prompt', whole('--tokens', { min: 64 }), needleDefaults.tokens)
-      .option(
-        '--mode <mode>',
-        'aware (question in the prompt), agnostic (question after the eviction) or both',
-        oneOf('--mode', [...needleDefaults.modes, 'both']),
-        'both',
-      )
-      .option(
-        '--form <form>',
-        'code (8 characters), number (7 digits) or both in turn',
-        oneOf('--form', ['code', 'number', 'both']),
-        needleDefaults.form,
-      )
-      .option(
-        '--asking <form>',
-        'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value)',
-        oneOf('--asking', ['cued', 'free']),
-        needleDefaults.asking,
-      )
-      .option(
-        '--distractors <n>',
-        'other facts of the same form in the text',
-        whole('--distractors', { max: 16 }),
-        needleDefaults.distractors,
-      )
-      .option('--block <n>', 'prefill in blocks of so many tokens, an event after each', whole('--block', { min: 1 }))
-      .option('--seed <n>', 'other prompts', whole('--seed'), needleDefaults.seed)
-      .option(...workersOption)
-      .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')
-      .option('--fresh', 'forget the results of earlier runs with these settings')
-      .action((flags: Flags, command: Command) => withFlagNames(command, () => needle(flags, command))),
+    withFlags(
+      new Command('needle').description(
+        'Hide facts in a book and see which policy still lets the model answer at which budget.',
+      ),
+      NEEDLE_FLAGS,
+    ).action((flags: Flags, command: Command) => withFlagNames(command, () => needle(flags, command))),
     ['kv needle', 'policies x budgets x depths on the embedded model; Ctrl-C and go on later'],
     [
       "kv needle --policy 'snapkv(window=16,kernel=17,pooling=max)' --policy tova --budgets 32,25% --prompts 10",
-      'two policies, and the full cache beside them',
+      'two policies, compared with the full cache',
     ],
-    ['kv needle --model model.gguf --tokens 1024 --mode aware', 'a checkpoint of yours'],
+    ['kv needle --model model.gguf --tokens 1024 --modes aware', 'a checkpoint of yours'],
   );
 
   async function needle(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
-      { model, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors, fresh } = flags,
-      policies = policiesOf(flags, needleDefaults.policies);
+      { model, budgets, depths, prompts, tokens, seed, modes, form, asking, distractors, block, fresh } = flags,
+      policies = policiesOf(flags, NEEDLE.policies);
     if (flags.out !== undefined) checkWritable(resolve(cwd, flags.out), flags.out);
     const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, terminal)))),
       machine = machineOf(command, await chooseEngine(command, cwd, hostOnly(compiled))),
       { subject, path } = await subjectOf(model, machine, terminal);
-    const asked = { policies, budgets, depths, prompts, tokens, seed, form, asking, distractors },
-      modes = mode === 'both' ? needleDefaults.modes : [mode],
-      table = await needleTable(subject, { ...asked, modes }, namingOf(terminal, machine)),
+    const table = await needleTable(
+        subject,
+        { policies, budgets, depths, prompts, tokens, seed, modes, form, asking, distractors, block },
+        namingOf(terminal, machine),
+      ),
       ran = await run(table, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
     const { engine } = ran.result.settings,

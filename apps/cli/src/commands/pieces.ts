@@ -1,29 +1,32 @@
-import { entries, KvError, lookUp } from '@kv/core';
-import type { Description, RegistryEntry, Option } from '@kv/core';
+import { entries, KvError, lookUp, maybe, text } from '@kv/core';
+import type { Description, RegistryEntry, Option, ResolvedOptions } from '@kv/core';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { wrap, wrapColumns } from '../columns.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { installedPieces } from '../policy/installed.ts';
 import type { InstalledPieces } from '../policy/installed.ts';
+import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
+
+/** Flags of `kv pieces`. */
+export const PIECES = {
+  kind: maybe(text('', 'a kind', 'Only those of a kind, such as method, scorer or selector.')),
+  json: on('Print an array of {name, kind, about, source, package, needs, takes, from, to, options, details}.'),
+};
 
 /** `kv pieces`: lists all installed pieces and methods. */
 export const piecesCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('pieces')
+    withFlags(new Command('pieces'), PIECES)
       .description('List the methods and pieces that are installed, or say all about one of them.')
       .argument(
         '[name]',
         'one name: its options with defaults and meaning, what it reads, takes and leaves; or a part of names, to list those',
       )
-      .option('--kind <kind>', 'only those of a kind, such as method, scorer or selector')
-      .option(
-        '--json',
-        'print an array of {name, kind, about, source, package, needs, takes, from, to, options, details}',
-      )
-      .action(async (name: string | undefined, { json, kind }: { readonly json?: true; readonly kind?: string }) => {
+      .action(async (name: string | undefined, { json, kind }: ResolvedOptions<typeof PIECES>) => {
         const { stdout, stderr, cwd } = terminal;
         const all = await installedPieces(cwd);
         for (const sentence of all.failed) stderr.write(`${sentence}\n`);

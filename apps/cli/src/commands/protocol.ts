@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
-import { KvError } from '@kv/core';
+import { KvError, maybe, required, text } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import {
   branch,
   branchGate,
@@ -31,24 +32,33 @@ import type {
   LoadedPlan,
 } from '@kv/evaluation';
 import { Command } from 'commander';
-import { cellBench, onMachine } from '../cells.ts';
+import { CELL_MACHINE, cellBench } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { fitColumns } from '../columns.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import type { HelpExample } from '../help.ts';
 import { plain } from '../plain.ts';
+import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
 
-interface Flags {
-  readonly ids?: string;
-  readonly json?: true;
-}
+/** Flags of the steps of `kv protocol`. */
+const json = on('Print JSON.'),
+  SPLIT = { ids: required(text('', 'a file', 'A JSON array of ids.')), json },
+  PROBE = {
+    ...CELL_MACHINE,
+    ids: maybe(
+      text('', 'a file', 'Only these ids, a JSON array, which later steps then say; one to confirm on is refused.'),
+    ),
+    json,
+  },
+  CONFIRM = { ...CELL_MACHINE, json },
+  BRANCH = { json };
 
 /** `kv protocol`: chooses a weight on one part of the problems and confirms it, once, on the other. */
 export const protocolCommand = (terminal: Terminal): Command => {
   const { cwd, stdout, stderr } = terminal,
-    json = ['--json', 'print JSON'] as const,
     print = (value: unknown): void => {
       stdout.write(`${JSON.stringify(value, undefined, 1)}\n`);
     },
@@ -61,22 +71,18 @@ export const protocolCommand = (terminal: Terminal): Command => {
       if (ids.length === 0) throw new KvError(plain(file), 'expected at least one id, got none');
       return ids;
     };
-  const split = new Command('split')
+  const split = withFlags(new Command('split'), SPLIT)
     .description('Split ids by md5 mod 5: 0 and 1 to choose on (dev), the others to confirm on.')
-    .requiredOption('--ids <file>', 'a JSON array of ids')
-    .option(...json)
-    .action(({ ids, json: asJson }: Flags & { ids: string }) => {
+    .action(({ ids, json: asJson }: ResolvedOptions<typeof SPLIT>) => {
       const { dev, confirm: held } = splitIds(idsOf(ids));
       if (asJson) print({ dev, confirm: held });
       else stdout.write(`dev: ${dev.length}\nconfirm: ${held.length}\n`);
     });
 
-  const probing = onMachine(new Command('probe'))
+  const probing = withFlags(new Command('probe'), PROBE)
     .description('Try every weight of a plan on ids to choose on, at the mean cache of its base.')
     .argument('<plan>', 'a JSON file: tasks, models, budgets, base, candidate, lambdas')
-    .option('--ids <file>', 'only these ids, a JSON array, which later steps then say; one to confirm on is refused')
-    .option(...json)
-    .action(async (plan: string, { ids, json: asJson }: Flags, command: Command) => {
+    .action(async (plan: string, { ids, json: asJson }: ResolvedOptions<typeof PROBE>, command: Command) => {
       const protocol = readProtocol(...at(plan)),
         asked = ids === undefined ? protocol.dev : tuningIds(idsOf(ids), protocol, plain(ids));
       note('probe', seedNote(protocol.plan));
@@ -85,13 +91,12 @@ export const protocolCommand = (terminal: Terminal): Command => {
       else stdout.write(probeText(found, stdout));
     });
 
-  const confirming = onMachine(new Command('confirm'))
+  const confirming = withFlags(new Command('confirm'), CONFIRM)
     .description(
       'Run the chosen weight on the ids to confirm on. A second run is allowed but recorded as look 2, and is no confirmation.',
     )
     .argument('<plan>', 'the plan that was probed')
-    .option(...json)
-    .action(async (plan: string, { json: asJson }: Flags, command: Command) => {
+    .action(async (plan: string, { json: asJson }: ResolvedOptions<typeof CONFIRM>, command: Command) => {
       const protocol = readProtocol(...at(plan)),
         ledger = ledgerOf(protocol);
       note('confirm', seedNote(protocol.plan));
@@ -102,11 +107,10 @@ export const protocolCommand = (terminal: Terminal): Command => {
       else stdout.write(confirmText(found, stdout));
     });
 
-  const deciding = new Command('branch')
+  const deciding = withFlags(new Command('branch'), BRANCH)
     .description('Say which branch of the rule the confirmation of a plan comes to.')
     .argument('<plan>', 'the plan that was confirmed')
-    .option(...json)
-    .action((plan: string, { json: asJson }: Flags) => {
+    .action((plan: string, { json: asJson }: ResolvedOptions<typeof BRANCH>) => {
       const protocol = readProtocol(...at(plan)),
         found = branch(protocol, ledgerOf(protocol));
       if (asJson) print(found);

@@ -8,12 +8,10 @@ import { expectNamed } from '@kv/checkpoints';
 import { recorder, schemas } from '@kv/engine';
 import type { GenerateResult, Model } from '@kv/models';
 import { Command } from 'commander';
-import { deviceOption } from '../device.ts';
 import { withFlagNames } from '../experiment.ts';
-import { engineOption, hostOnly } from '../engine.ts';
+import { hostOnly } from '../engine.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { MODEL_HELP } from '../model-source.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decode-policy.ts';
@@ -24,14 +22,15 @@ import { promptReader, withPrompt } from '../run/prompt.ts';
 import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { on, sampled } from '../shared-options.ts';
+import { machineOptions, on, sampled } from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
 const { GENERATE } = schemas;
 
-/** Flags of `kv run`, except those of the machine. */
+/** Flags of `kv run`. */
 export const RUN = {
+  ...machineOptions('fast'),
   prompt: maybe(text('', 'text', 'The prompt, also as an argument.')),
   promptFile: maybe(
     text('', 'a file', 'A file with the prompt; a newline at its end is left out, as of standard input.'),
@@ -69,7 +68,7 @@ export const RUN = {
     'Print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy}).',
   ),
 };
-type RunOptions = ResolvedOptions<typeof RUN> & { readonly model: string };
+type RunOptions = ResolvedOptions<typeof RUN>;
 
 /** Sources of a prompt, for errors. */
 const PROMPT =
@@ -81,9 +80,6 @@ export const runCommand = (terminal: Terminal): Command =>
     withFlags(
       new Command('run')
         .description('Answer a prompt while a policy keeps the cache at its budget.')
-        .option('--model <name>', MODEL_HELP, 'embedded')
-        .option(...engineOption('fast'))
-        .option(...deviceOption)
         .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input"),
       RUN,
     ).action(async (prompt: string | undefined, options: RunOptions, command: Command) =>

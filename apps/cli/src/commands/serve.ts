@@ -6,22 +6,21 @@ import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
 import { createServer, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
-import { deviceOption } from '../device.ts';
-import { engineOption, hostOnly } from '../engine.ts';
+import { hostOnly } from '../engine.ts';
 import { sized, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { MODEL_HELP } from '../model-source.ts';
 import { catalogueWith } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { on } from '../shared-options.ts';
+import { machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
-/** Flags of `kv serve`, except those of the machine. */
+/** Flags of `kv serve`. */
 export const SERVE = {
+  ...machineOptions('fast'),
   name: { ...maybe(SERVER.name), required: false, otherwise: 'the last part of --model, without .gguf' },
   policy: text('full', 'a policy', "What caches go by unless a request says otherwise, as for 'kv run'."),
   budget: SERVER.budget,
@@ -45,17 +44,15 @@ export const SERVE = {
   ),
   grace: whole(10, 'seconds', 'How long a signal lets answers go on.'),
 };
-type ServeOptions = ResolvedOptions<typeof SERVE> & { readonly model: string };
+type ServeOptions = ResolvedOptions<typeof SERVE>;
 
 /** `kv serve`: a server with the OpenAI protocol. Calls `onStop` when a signal stops it as intended. */
 export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
   withExamples(
     withFlags(
-      new Command('serve')
-        .description('Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.')
-        .option('--model <name>', MODEL_HELP, 'embedded')
-        .option(...engineOption('fast'))
-        .option(...deviceOption),
+      new Command('serve').description(
+        'Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.',
+      ),
       SERVE,
     ).action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop)),
     [

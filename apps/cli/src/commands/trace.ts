@@ -6,17 +6,14 @@ import { checkWritable, writeWhole } from '@kv/evaluation';
 import { generate } from '@kv/models';
 import { recorder, schemas, traceFile } from '@kv/engine';
 import { Command } from 'commander';
-import { deviceOption } from '../device.ts';
-import { engineOption } from '../engine.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { MODEL_HELP } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { layerTable } from '../run/layer-table.ts';
 import { promptReader, withPrompt } from '../run/prompt.ts';
 import { whyText } from '../run/why.ts';
-import { on } from '../shared-options.ts';
+import { machineOptions, on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
@@ -24,8 +21,9 @@ import { RUN } from './run.ts';
 
 const { GENERATE } = schemas;
 
-/** Flags of `kv trace`, except those of the machine. */
+/** Flags of `kv trace`. */
 export const TRACE = {
+  ...machineOptions('fast'),
   prompt: RUN.prompt,
   promptFile: RUN.promptFile,
   raw: on("The prompt as it stands, not as a turn of the model's chat template."),
@@ -51,9 +49,6 @@ export const traceCommand = (terminal: Terminal): Command =>
         .description(
           'Say what every layer of a run kept and why a text left, or write the scores, masks and kept sets of every eviction.',
         )
-        .option('--model <name>', MODEL_HELP, 'embedded')
-        .option(...engineOption('fast'))
-        .option(...deviceOption)
         .argument('[prompt]', "the prompt; '-', or nothing where something is piped in, reads standard input"),
       TRACE,
     ).action(async (prompt: string | undefined, flags: Flags, command: Command) =>

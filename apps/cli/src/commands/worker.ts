@@ -1,4 +1,5 @@
-import { KvError } from '@kv/core';
+import { count, KvError, required, text, texts } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { cellQueue, checkCellJob } from '@kv/evaluation';
 import type { CellJob } from '@kv/evaluation';
 import { Command } from 'commander';
@@ -7,47 +8,37 @@ import { cellEngine } from '../cells.ts';
 import { engineOption } from '../engine.ts';
 import { here, machineOf, subjectOf, workersOption } from '../experiment.ts';
 import type { Machine } from '../experiment.ts';
+import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { catalogueWith } from '../policy/installed.ts';
 import { packagesCode, policyCode } from '../policy/policy-code.ts';
 import { queuePackage } from '../queue.ts';
-import { collect } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { VERSION } from '../version.ts';
 
-interface Flags {
-  readonly queue: string;
-  readonly model?: readonly string[];
-  readonly pieces?: readonly string[];
-  readonly lease: number;
-}
+/** Flags of `kv worker`. */
+export const WORKER = {
+  queue: required(text('', 'a url', 'The Redis, such as redis://host:6379; rediss:// is TLS.')),
+  model: { ...texts(`A model: ${MODEL_HELP}.`), otherwise: 'embedded' },
+  pieces: texts('A package whose pieces cells may name in addition to the catalogue.'),
+  engine: engineOption('f32'),
+  device: deviceOption,
+  workers: workersOption,
+  lease: count(30, 'seconds', 'After how long the cells of a worker that is gone are given to another.', {
+    most: 3600,
+  }),
+};
+type Flags = ResolvedOptions<typeof WORKER>;
 
 /**
  * `kv worker`: one of the machines that answer the cells of a queue. Calls `onStop` when a signal stops it as intended.
  */
 export const workerCommand = (terminal: Terminal, onStop: () => void): Command =>
   withExamples(
-    new Command('worker')
+    withFlags(new Command('worker'), WORKER)
       .description("Answer cells of 'kv eval --queue' from a Redis, until a signal.")
-      .requiredOption('--queue <url>', 'the Redis, such as redis://host:6379; rediss:// is TLS')
-      .option('--model <name>', `${MODEL_HELP} (may be given again; by default embedded)`, collect)
-      .option(
-        '--pieces <package>',
-        'a package whose pieces cells may name beside the catalogue (may be given again)',
-        collect,
-      )
-      .option(...engineOption('f32'))
-      .option(...deviceOption)
-      .option(...workersOption)
-      .option(
-        '--lease <seconds>',
-        'after how long the cells of a worker that is gone are given to another',
-        whole('--lease', { min: 1, max: 3600 }),
-        30,
-      )
       .action(async (flags: Flags, command: Command) => {
         const machine = machineOf(command, await cellEngine(command, terminal.cwd)),
           gone = new AbortController(),

@@ -267,7 +267,7 @@ describe('graphs', () => {
   });
 
   test('4 bits, and a source of bytes', async () => {
-    const { model, tokenizer, folder } = await exported({ forms: ['q4'] }, 'q4'),
+    const { model, tokenizer, folder } = await exported({ weights: ['q4'] }, 'q4'),
       options = { ...SETTINGS, policy: policy('snapkv', { window: 8 }) },
       bytes = new Uint8Array(readFileSync(join(folder, 'onnx/model_q4.onnx'))),
       by = await withPolicy(model, { ...options, source: bytes }),

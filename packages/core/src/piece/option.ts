@@ -25,8 +25,14 @@ export type OptionForm =
   | { readonly sort: 'text'; readonly want: string; readonly of?: string; readonly read?: (x: unknown) => unknown }
   /** Another declared thing, such as a detector. */
   | { readonly sort: 'part'; readonly want: string; readonly kind: string }
-  /** A value that only code can give, such as bytes; or several texts. */
-  | { readonly sort: 'value'; readonly want: string; readonly fits: (x: unknown) => boolean; readonly texts?: true };
+  /** A value that only code can give, such as bytes; or several texts; or several values, each of which fits `each`. */
+  | {
+      readonly sort: 'value';
+      readonly want: string;
+      readonly fits: (x: unknown) => boolean;
+      readonly texts?: true;
+      readonly each?: Option<unknown>;
+    };
 
 /** One option as data. */
 export interface Option<T> {
@@ -171,6 +177,26 @@ export const object = <T>(want: string, says: string, otherwise?: string): Optio
     value(want, says, (x): x is T => typeof x === 'object' && x !== null),
     otherwise,
   );
+/** Returns an option that is a function; absent by default. `otherwise` says what applies without it. */
+export const callback = <T extends (...args: never[]) => unknown>(
+  says: string,
+  otherwise?: string,
+): Option<T | undefined> =>
+  maybe(
+    value('a function', says, (x): x is T => typeof x === 'function'),
+    otherwise,
+  );
+/** Returns an option that is one or more values, each of which fits `each`. */
+export const list = <T>(each: Option<T>, fallback: readonly NoInfer<T>[], says: string): Option<readonly T[]> => ({
+  default: fallback,
+  says,
+  form: {
+    sort: 'value',
+    want: `a list of at least one value, each ${each.form.want}`,
+    fits: (x) => Array.isArray(x) && x.length > 0 && x.every((one) => formed(each.form, one) !== NONE),
+    each,
+  },
+});
 /** Returns an option that is several texts; absent by default. */
 export const texts = (says: string): Option<readonly string[] | undefined> => ({
   default: undefined,

@@ -1,5 +1,6 @@
-import { KvError } from '@kv/core';
-import { expectOptions } from '@kv/core/engine';
+import { KvError, list, number, oneOf } from '@kv/core';
+import type { OptionValues, ResolvedOptions } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import { builtin, embeddedFolder, openCheckpoint, type Checkpoint } from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
@@ -8,25 +9,33 @@ import { decoderGraph } from './decoder-graph.ts';
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
 export type ExportForm = 'f32' | 'q4';
 
-/** Options of the export to ONNX. */
-export interface ExportOptions {
-  /** Forms to write, as `onnx/model.onnx` and `onnx/model_q4.onnx`, the hub's names. @defaultValue f32 only */
-  readonly forms?: readonly ExportForm[];
-  /**
-   * The source of positions: an input `position_ids`, or the attention mask's length, as in exports that rotate keys
-   * inside GroupQueryAttention. @defaultValue 'ids'
-   */
-  readonly positions?: 'ids' | 'mask';
-  /** One node of `com.microsoft` per layer, or products and a softmax as in older exports. @defaultValue 'fused' */
-  readonly attention?: 'fused' | 'plain';
-  /** Bytes of weights beyond which they go to separate files next to the model. @defaultValue 2^30 */
-  readonly inside?: number;
-}
+/** Options of `exportOnnx`. */
+export const EXPORT = {
+  weights: list(
+    oneOf<ExportForm>(['f32', 'q4'], 'f32', 'A form of weights.'),
+    ['f32'],
+    'Forms to write: f32 (onnx/model.onnx), q4 (onnx/model_q4.onnx: 4 bits, or the blocks of a GGUF file as they are).',
+  ),
+  positions: oneOf(
+    ['ids', 'mask'],
+    'ids',
+    "Where positions come from. ids: a graph that takes 'position_ids'; mask: one that counts them by the attention mask, as exports do that rotate keys inside GroupQueryAttention.",
+  ),
+  attention: oneOf(
+    ['fused', 'plain'],
+    'fused',
+    'One node of `com.microsoft` per layer, or products and a softmax as in older exports.',
+  ),
+  inlineBytes: number(2 ** 30, 'Bytes of weights beyond which they go to separate files next to the model.', {
+    least: 0,
+  }),
+};
+export interface ExportOptions extends OptionValues<typeof EXPORT> {}
 
 const FILES: Readonly<Record<ExportForm, string>> = { f32: 'model.onnx', q4: 'model_q4.onnx' };
 
 /** Maximum bytes of a separate weight file: what a browser can still load whole. */
-const MOST_BESIDE = 2 ** 31 - 2 ** 20;
+const MOST_FILE_BYTES = 2 ** 31 - 2 ** 20;
 
 /**
  * Writes a checkpoint as a folder of the Hugging Face hub that transformers.js loads: `onnx/*.onnx`, config.json,
@@ -41,11 +50,10 @@ export async function exportOnnx(
   folder: string,
   options: ExportOptions = {},
 ): Promise<readonly string[]> {
-  expectOptions('exportOnnx', { forms: true, positions: true, attention: true, inside: true }, options);
-  const { forms = ['f32'], positions = 'ids', attention = 'fused', inside = 2 ** 30 } = options;
+  const settled = settleOwn('exportOnnx', EXPORT, options);
   const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
   try {
-    return await writable(folder, () => write(checkpoint, folder, { forms, positions, attention, inside }));
+    return await writable(folder, () => write(checkpoint, folder, settled));
   } finally {
     await checkpoint.close();
   }
@@ -54,16 +62,16 @@ export async function exportOnnx(
 async function write(
   checkpoint: Checkpoint,
   folder: string,
-  { forms, positions, attention, inside }: Required<ExportOptions>,
+  { weights, positions, attention, inlineBytes }: ResolvedOptions<typeof EXPORT>,
 ): Promise<readonly string[]> {
   const { mkdirSync } = builtin('node:fs'),
     external: Record<string, number> = {},
     parts = partsIn(folder);
   mkdirSync(`${folder}/onnx`, { recursive: true });
   try {
-    for (const form of forms) {
+    for (const form of weights) {
       const file = FILES[form],
-        beside = weightBytes(checkpoint.config, form) > inside ? besideFiles(parts, file) : undefined,
+        beside = weightBytes(checkpoint.config, form) > inlineBytes ? besideFiles(parts, file) : undefined,
         graph = await decoderGraph(checkpoint.config, checkpoint.weights, {
           form,
           positions,
@@ -183,7 +191,7 @@ function besideFiles(
     names,
     store(bytes) {
       if (bytes.length < 1024) return undefined;
-      if (names.length === 0 || size + bytes.length > MOST_BESIDE) {
+      if (names.length === 0 || size + bytes.length > MOST_FILE_BYTES) {
         names.push(`${model}_data${names.length === 0 ? '' : `_${names.length}`}`);
         parts.begin(`onnx/${names[names.length - 1]}`);
         size = 0;

@@ -1,21 +1,14 @@
 import { cpu } from '@kv/cpu';
-import { expectOptions } from '@kv/core/engine';
+import { settleOwn } from '@kv/core/engine';
 import { scratchBytes } from '@kv/cpu/engine';
 import type { Backend } from '@kv/core';
 import { createDecoder } from '../decoder/decoder.ts';
 import { embeddingsOf } from '../memory/runtime.ts';
 import type { Model, ModelParts, RunningModel, Runtime } from '../memory/runtime.ts';
 import { hostDecoder } from './decoder.ts';
-import type { HostDecoder, HostEngine } from './decoder.ts';
+import type { HostDecoder } from './decoder.ts';
 import { HostMemory } from './host-memory.ts';
-
-/** Options of `hostRuntime`. */
-export interface HostOptions {
-  /** The engine that runs programs. */
-  readonly engine: HostEngine;
-  /** The backend that pieces run on. @defaultValue the CPU */
-  readonly backend?: Backend;
-}
+import { HOST, type HostOptions } from '../options.ts';
 
 /** A model whose caches are on the host. */
 export interface HostRunning extends RunningModel {
@@ -27,8 +20,7 @@ export type HostModel = Model & HostRunning;
 
 /** Returns a runtime with caches on the host and programs wherever the engine runs them. */
 export function hostRuntime(options: HostOptions): Runtime<HostRunning> {
-  expectOptions('hostRuntime', { engine: true, backend: true }, options);
-  const { backend, engine } = options;
+  const { backend, engine } = settleOwn('hostRuntime', HOST, options);
   return {
     name: engine.name,
     async start({ config, weights, ...parts }) {

@@ -1,3 +1,6 @@
+import { budgetOption } from '@kv/core/engine';
+import { count, list, maybe, oneOf, required, share, text, whole } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import type { Budget } from '@kv/models';
 import type { QuestionStyle, NeedleForm } from '@kv/tasks';
 
@@ -8,62 +11,58 @@ import type { QuestionStyle, NeedleForm } from '@kv/tasks';
 export type Mode = 'aware' | 'agnostic';
 export type NeedleFormChoice = NeedleForm | 'both';
 
-/** Options of a needle table. */
-export interface NeedleRunOptions {
-  /** Policy texts; `full` is always added. */
-  readonly policies: readonly string[];
-  /** Slots per layer and KV head, or shares of the prompt. */
-  readonly budgets: readonly Budget[];
-  /** Depths of the fact, 0 (start) to 1 (end). */
-  readonly depths: readonly number[];
-  /** Number of prompts for every policy, budget, depth and mode. */
-  readonly prompts: number;
-  /** Tokens of every prompt. */
-  readonly tokens: number;
-  /** Seed of the prompts. */
-  readonly seed: number;
-  /** Where the question comes. */
-  readonly modes: readonly Mode[];
-  /** `both` alternates codes and numbers. */
-  readonly form: NeedleFormChoice;
-  /** Style of the question. */
-  readonly asking: QuestionStyle;
-  /** Number of other facts of the same form in the text. */
-  readonly distractors: number;
-  /** Prefill in blocks of this many tokens, each followed by an event. @defaultValue one block */
-  readonly block?: number | undefined;
-}
-
 /**
- * Default policies have windows below the smallest budget, and wide pooling, since the question attends only to the
- * first token of a value.
+ * Options of a needle table. Default policies have windows below the smallest budget, and wide pooling, since the
+ * question attends only to the first token of a value.
  */
-export const needleDefaults: NeedleRunOptions = {
-  policies: [
-    'full',
-    'streaming',
-    'random',
-    'knorm',
-    'h2o',
-    'tova',
-    'snapkv(window=16,kernel=17,pooling=max)',
-    'snapkvCaote(window=16,kernel=17,pooling=max)',
-    'pyramidal(window=16,kernel=17)',
-    'taFast(reach=12,slots=24)',
-  ],
-  budgets: ['12.5%', '25%', '50%'],
-  depths: [0.1, 0.5, 0.9],
-  prompts: 50,
-  tokens: 512,
-  seed: 0,
-  modes: ['aware', 'agnostic'],
-  form: 'both',
-  asking: 'cued',
-  distractors: 0,
+export const NEEDLE = {
+  policies: list(
+    text('', 'a policy', 'A policy.'),
+    [
+      'full',
+      'streaming',
+      'random',
+      'knorm',
+      'h2o',
+      'tova',
+      'snapkv(window=16,kernel=17,pooling=max)',
+      'snapkvCaote(window=16,kernel=17,pooling=max)',
+      'pyramidal(window=16,kernel=17)',
+      'taFast(reach=12,slots=24)',
+    ],
+    "Policies, as 'kv run --policy' takes them; 'full' is always added.",
+  ),
+  budgets: list<Budget>(
+    required(budgetOption('A budget.')),
+    ['12.5%', '25%', '50%'],
+    'Slots per layer and KV head, or shares of the prompt.',
+  ),
+  depths: list(share(0, 'A depth.'), [0.1, 0.5, 0.9], 'Where the fact stands, 0 (first) to 1 (last).'),
+  prompts: count(50, 'prompts', 'Prompts at each depth; every policy, budget and mode answers them all.'),
+  tokens: count(512, 'tokens', 'Length of every prompt.', { least: 64 }),
+  seed: whole(0, 'n', 'Another seed gives other prompts.'),
+  modes: list<Mode>(
+    oneOf(['aware', 'agnostic'], 'aware', 'A mode.'),
+    ['aware', 'agnostic'],
+    'aware (question in the prompt), agnostic (question after the eviction).',
+  ),
+  form: oneOf<NeedleFormChoice>(
+    ['code', 'number', 'both'],
+    'both',
+    'code (8 characters), number (7 digits) or both in turn.',
+  ),
+  asking: oneOf<QuestionStyle>(
+    ['cued', 'free'],
+    'cued',
+    'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value).',
+  ),
+  distractors: whole(0, 'facts', 'Other facts of the same form in the text.', { most: 16 }),
+  block: maybe(count(1, 'tokens', 'Prefill in blocks of this many tokens, an event after each.'), 'one block'),
 };
+export interface NeedleOptions extends ResolvedOptions<typeof NEEDLE> {}
 
 /** Everything that a result depends on. */
-export interface NeedleSettings extends NeedleRunOptions {
+export interface NeedleSettings extends NeedleOptions {
   /**
    * The code that produces results: packages with versions and digests, modules with a digest of their files; and files
    * stored with the model that policies read, with a digest of each.

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import { compile, expectBudget } from '@kv/core/engine';
+import type { OptionValues } from '@kv/core';
+import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import { filesOf } from '../sidecar-files.ts';
@@ -9,8 +10,8 @@ import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import type { NeedleResult } from './results.ts';
 import { promptOf } from './run-job.ts';
-import { jobsOf, needleDefaults, waysOf } from './settings.ts';
-import type { NeedleJob, NeedleRunOptions, NeedleSettings, NeedleArm } from './settings.ts';
+import { jobsOf, NEEDLE, waysOf } from './settings.ts';
+import type { NeedleJob, NeedleSettings, NeedleArm } from './settings.ts';
 import { summarise } from './summary.ts';
 import type { NeedleRow } from './summary.ts';
 
@@ -29,13 +30,13 @@ export interface NeedleTable {
  */
 export async function needleTable(
   { name, engine, fingerprint, config, tokenizer, sidecar }: Subject,
-  options: Partial<NeedleRunOptions> = {},
+  options: OptionValues<typeof NEEDLE> = {},
   { names, code }: PolicyNaming = {},
 ): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
-  const { policies: asked, ...rest } = { ...needleDefaults, ...options },
+  const { policies: compared, ...rest } = settleOwn('needle', NEEDLE, options),
     { tokens, asking } = rest,
     // the others are compared with the full cache
-    policies = [...new Set(['full', ...asked])];
+    policies = [...new Set(['full', ...compared])];
   const read = await Promise.all(policies.map((text) => policyOf(text, names))),
     compiled = read.map(compile);
   const settings: NeedleSettings = {

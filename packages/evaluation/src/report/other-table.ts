@@ -20,7 +20,7 @@ export function otherTable(rows: readonly OtherRow[]): string {
       ];
       return `<tr><th scope="row">${escapeHtml(policy)}</th>${texts.map((text, i) => `<td${i === 1 || i === 2 ? ' class="name"' : ''}>${escapeHtml(text)}</td>`).join('')}</tr>`;
     });
-  return `<section><h2>Beside: results of other libraries</h2>
+  return `<section><h2>Results of other libraries</h2>
 <div class="scroll" role="region" aria-label="Results of other libraries" tabindex="0"><table><thead><tr>${head.map((title) => `<th scope="col">${title}</th>`).join('')}</tr></thead><tbody>${lines.join('\n')}</tbody></table></div>
 <p class="key">Read from their result folders: what a budget came to in slots and bytes is not in them, so that equal shares need not be equal memory. Intervals as above, where single answers can be graded.</p></section>
 `;

@@ -75,7 +75,7 @@ ${certificateTable(some, groups, title, sweep)}</section>`;
 ${contrastSentences(outcome.contrasts ?? [])}<section><h2>What came out</h2>
 ${verdicts(groups, outcome.contrasts ?? [], sweep.part)}</section>
 ${parts.join('\n')}
-${otherTable(outcome.beside ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}<dt>sweep</dt><dd><pre>${escapeHtml(JSON.stringify(shown, undefined, 2))}</pre></dd></dl></section>
+${otherTable(outcome.others ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}<dt>sweep</dt><dd><pre>${escapeHtml(JSON.stringify(shown, undefined, 2))}</pre></dd></dl></section>
 </main>
 </html>
 `;

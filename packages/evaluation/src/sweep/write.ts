@@ -16,7 +16,7 @@ export interface SweepOutcome extends SweepAnswers {
   /** Results of the declared contrasts. */
   readonly contrasts?: readonly SweepContrast[];
   /** Results of another library. */
-  readonly beside?: readonly OtherRow[];
+  readonly others?: readonly OtherRow[];
 }
 
 /** Redacts the texts of a sweep. */
