@@ -101,6 +101,6 @@ for (const { factory } of entries(catalogue)) {
     cells.push(` ${ms.toFixed(2)} | ${(ms / pass).toFixed(1)} |`);
   }
   console.log(
-    `| ${name} | ${policy.label} | ${signals.map(({ id, cost, ownPass }) => (ownPass ? `${id}: ${cost === 'artifact' ? 'a file beside the model' : 'a second pass over the model'}` : id)).join(', ')} |${cells.join('') || ' | |'.repeat(lengths.length)}`,
+    `| ${name} | ${policy.label} | ${signals.map(({ id, cost, ownPass }) => (ownPass ? `${id}: ${cost === 'artifact' ? 'a file next to the model' : 'a second pass over the model'}` : id)).join(', ')} |${cells.join('') || ' | |'.repeat(lengths.length)}`,
   );
 }

@@ -15,7 +15,7 @@ ${exported} exported names
 ${several.length} type names that several files declare
 ${shared.length} type names that several packages export
 ${participles.length} exported types and functions that are participles
-${houseWords.length} words of the house in comments and documents
+${houseWords.length} words of the house in comments, literal texts and documents
 ${casts} casts`);
 if (process.argv.includes('--list'))
   console.log(

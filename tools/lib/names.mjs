@@ -1,12 +1,14 @@
 /**
  * Counts names in the sources: exported names by package, type names with several meanings, names that are bare
- * participles, words that only this project uses so in comments and documents, and casts.
+ * participles, words that only this project uses so in comments, literal texts and documents, and casts.
  */
 import ts from 'typescript';
 import { tracked } from './tracked.mjs';
 
 /** Sources of packages and apps, without tests and templates. */
 const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
+/** Tests of packages and apps. */
+const isTest = (path) => /^(packages|apps)\/.*\/test\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
 /** Documents, without change logs, generated files, and plans and results, which do not change. */
 const isDocument = (path) => /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|templates/.test(path);
 
@@ -37,12 +39,23 @@ const isParticiple = (name) =>
 const IRREGULAR =
   /^(begun|been|bound|bought|broken|built|came|caught|chosen|come|cut|done|drawn|fallen|fed|felt|found|frozen|given|gone|got|grown|heard|held|hidden|kept|known|laid|led|left|lent|lost|made|meant|met|paid|ran|read|said|seen|sent|set|shown|shut|slept|sold|spent|split|spoken|spoilt|stood|taken|taught|thought|thrown|told|torn|understood|woken|won|worn|written)$/i;
 
-/** Words that only this project uses in this way, in comments and documents. */
+/** Words that only this project uses in this way, in comments, literal texts and documents. */
 const HOUSE_WORDS = /\b(beside|behind|so many|nobody|whoever|anew|in the place of)\b/gi;
 
 /** The prose of a document: what is not code. */
 const prose = (text) => text.replace(/^```[^]*?^```/gm, '').replace(/`[^`\n]*`/g, '');
 const comments = (text) => [...text.matchAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm)].map(([comment]) => comment);
+/** Literal texts of a file, such as errors, help and names of tests; not what is imported. */
+function literals(file) {
+  const texts = [];
+  const visit = (node) => {
+    if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) return;
+    if (ts.isStringLiteralLike(node) || ts.isTemplateLiteralToken(node)) texts.push(node.text);
+    ts.forEachChild(node, visit);
+  };
+  visit(file);
+  return texts;
+}
 const casts = (file) => {
   let count = 0;
   const visit = (node) => {
@@ -60,14 +73,17 @@ export function census(ref) {
   const house = [],
     look = (path, text) => house.push(...(text.match(HOUSE_WORDS) ?? []).map((word) => ({ path, word })));
   let cast = 0;
+  const parse = (path, text) => ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  for (const { path, text } of tracked(isTest, ref))
+    for (const literal of literals(parse(path, text))) look(path, literal);
   for (const { path, text } of tracked(isSource, ref)) {
-    const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+    const file = parse(path, text);
     for (const one of declared(file)) {
       all.push({ ...one, path });
       if (one.type) types.set(one.name, [...(types.get(one.name) ?? []), { ...one, path }]);
     }
     cast += casts(file);
-    for (const comment of comments(text)) look(path, comment);
+    for (const words of [...comments(text), ...literals(file)]) look(path, words);
   }
   for (const { path, text } of tracked(isDocument, ref)) look(path, prose(text));
   const several = [...types].filter(([, places]) => places.length > 1);
@@ -87,7 +103,7 @@ export function census(ref) {
 
 /**
  * Returns one sentence for each exported type name that two packages use, each type or function that is a participle,
- * and each word of `HOUSE_WORDS` in a comment or document.
+ * and each word of `HOUSE_WORDS` in a comment, literal text or document.
  */
 export function nameFaults() {
   const { shared, participles, houseWords } = census();

@@ -61,7 +61,7 @@ const blocks = {
     Object.entries({
       load: ['@kv/models', 'LOAD'],
       generate: ['@kv/engine', 'GENERATE'],
-      prefilling: ['@kv/engine', 'PREFILLING'],
+      prefillParts: ['@kv/engine', 'PREFILL_PARTS'],
       loadCache: ['@kv/engine', 'LOAD_CACHE'],
       prefixStore: ['@kv/engine', 'PREFIX_STORE'],
       server: ['@kv/server', 'SERVER'],

@@ -26,7 +26,7 @@ test('npm start installs, builds and runs the experiment where nothing else was 
   );
   const { status, stdout, stderr } = spawnSync(
     'npm',
-    ['start', '--', '--prompts', '1', '--tokens', '96', '--policies', 'streaming', '--mode', 'aware'],
+    ['start', '--', '--prompts', '1', '--tokens', '96', '--policies', 'streaming', '--modes', 'aware'],
     { cwd: folder, env, encoding: 'utf8' },
   );
   expect(status, stdout + stderr).toBe(0);

@@ -98,11 +98,11 @@ async function asked(
 ): Answered {
   for (const policy of policies) await checkNoModule(policy, terminal.cwd);
   const { openQueue } = await queuePackage(terminal.cwd),
-    onNobody = (): void =>
+    onNoWorker = (): void =>
       void terminal.stderr.write(
         `cells: wait for a worker of kv ${VERSION} with the weights of ${subject.name} on ${subject.engine}: kv worker --queue URL --model MODEL\n`,
       ),
-    open = (): ReturnType<typeof openQueue> => openQueue({ url, name: cellQueue(subject, VERSION), onNobody });
+    open = (): ReturnType<typeof openQueue> => openQueue({ url, name: cellQueue(subject, VERSION), onNoWorker });
   let opened: ReturnType<typeof openQueue> | undefined;
   const running: JobRunner<Cell, CellResult> = {
     start: elsewhere(async (job) => (await (opened ??= open())).ask(job), code) as JobRunner<Cell, CellResult>['start'],

@@ -144,14 +144,14 @@ export const reflow = (text: string, most: number): string =>
 export function wrapColumns(rows: readonly (readonly string[])[], most: number): string {
   const heads = columns(rows.map((row) => row.slice(0, -1))).split('\n');
   const indent = Math.max(...heads.map(width)) + 2;
-  const beside = most - indent >= 30;
+  const sideBySide = most - indent >= 30;
   return rows
     .map((row, r) => {
-      const space = ' '.repeat(beside ? indent : 4);
+      const space = ' '.repeat(sideBySide ? indent : 4);
       const lines = wrap(row.at(-1) ?? '', Math.max(20, most - space.length)).map((line) =>
         `${space}${line}`.trimEnd(),
       );
-      return beside
+      return sideBySide
         ? [heads[r] + ' '.repeat(indent - width(heads[r])) + lines[0].trimStart(), ...lines.slice(1)]
             .join('\n')
             .trimEnd()

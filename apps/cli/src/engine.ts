@@ -48,7 +48,7 @@ export async function chooseEngine(command: Command, cwd: string, reason?: strin
   if (asked && device === 'webgpu')
     throw new KvError(
       '--engine',
-      `expected no --device webgpu beside it, since it says what multiplies on the CPU, got ${engine}`,
+      `expected none with --device webgpu, since it says what multiplies on the CPU, got ${engine}`,
     );
   if (reason !== undefined) return chooseCpuEngine(command, reason);
   return device === 'webgpu' || (device === 'auto' && !asked && (await hasGpu(cwd))) ? 'webgpu' : engine;

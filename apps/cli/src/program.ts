@@ -86,7 +86,7 @@ export function createProgram(
     program.addCommand(
       command(terminal, onStop)
         .option('-q, --quiet', 'nothing but errors on stderr')
-        .option('--unredacted', "reports, logs and errors show what stands behind keys such as 'password:'"),
+        .option('--unredacted', "reports, logs and errors show the values after keys such as 'password:'"),
     );
   const { stdout } = terminal,
     width = (): number => lineWidth(stdout),

@@ -16,7 +16,7 @@ export function reporter({ stderr, unredacted }: Terminal): (text: string, befor
   return (text, before = '') => {
     const shown = unredacted ? text : redact(text, before);
     if (shown !== text && !said)
-      stderr.write("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
+      stderr.write("values after keys such as 'password:' are hidden: --unredacted shows them\n");
     said ||= shown !== text;
     return shown;
   };

@@ -55,9 +55,9 @@ describe('kv bench', () => {
   });
   it.each([
     [['--tokens', '64,5000'], '--tokens: expected lengths of at most '],
-    [['--tokens', '3'], '--tokens: must be a whole number of at least 64, got "3"'],
-    [['--turns', '0'], '--turns: must be a whole number of at least 1, got "0"'],
-    [['--engines', 'fast,slow'], '--engines: must be fast or f32 or onnx or webgpu or peer, got "slow"'],
+    [['--tokens', '3'], '--tokens: must be a whole number of tokens of at least 64, got 3'],
+    [['--turns', '0'], '--turns: must be a positive whole number of times, got 0'],
+    [['--engines', 'fast,slow'], "--engines: must be 'fast' or 'f32' or 'onnx' or 'webgpu' or 'peer', got 'slow'"],
     [['--policies', 'nothing-like-it'], 'nothing-like-it'],
     [['--peer', '.'], '--peer: expected a folder with node-llama-cpp'],
     [['--text', 'missing.txt'], 'missing.txt: cannot be read'],

@@ -24,7 +24,7 @@ export function start(args: readonly string[], cwd: string): { child: ChildProce
 }
 
 /** Runs a queue worker while `work` runs: it takes cells of the model `tiny` in its folder. */
-export async function beside(url: string, cwd: string, work: () => Promise<unknown>): Promise<Ran> {
+export async function withWorker(url: string, cwd: string, work: () => Promise<unknown>): Promise<Ran> {
   const { child, ended } = start(['worker', '--queue', url, '--model', 'tiny', '--lease', '1', ...ON], cwd);
   await work().finally(() => child.kill('SIGTERM'));
   return ended;

@@ -26,7 +26,7 @@ const run = (...args: string[]): ReturnType<typeof kv> =>
     { cwd },
   );
 
-test('--certify prints what evictions dropped and views hid, behind the text', async () => {
+test('--certify prints what evictions dropped and views hid, after the text', async () => {
   const { stdout, code } = await run('--policy', 'tova', '--budget', '8', '--certify');
   expect(code).toBe(0);
   expect(stdout).toMatch(
@@ -104,7 +104,7 @@ test('constants that do not fit are one sentence', async () => {
   writeFileSync(join(cwd, 'short.txt'), 'few');
   for (const [args, says] of [
     [['--certify', '--constants', 'bad.json'], 'calibration: expected'],
-    [['--constants', 'bad.json'], '--constants: expected --certify beside it'],
+    [['--constants', 'bad.json'], '--constants: expected --certify too'],
     [['--certify', '--constants', 'none.json'], 'none.json'],
   ] as const)
     expect((await run(...args)).stderr).toContain(says);

@@ -43,7 +43,7 @@ async function firstBlank(of: Model): Promise<string> {
 const turnsOf = (stderr: string): { tokens: number; slots: number }[] =>
   [
     ...stderr.matchAll(
-      /^\[(\d+) tokens, (\d+) slots of 48, [\d.]+ KiB of keys and values(?: and [\d.]+ KiB beside them)?, /gm,
+      /^\[(\d+) tokens, (\d+) slots of 48, [\d.]+ KiB of keys and values(?: and [\d.]+ KiB of other state)?, /gm,
     ),
   ].map(([, tokens, slots]) => ({
     tokens: Number(tokens),
@@ -84,13 +84,13 @@ describe('kv chat', () => {
   it('counts keys and values as kv explain does, and apart from them what a policy remembers', async () => {
     const policy = 'snapkv(window=8)',
       { stderr } = await chat(['--policy', policy, '--budget', '200', '--max-new-tokens', '1'], [ENDLESS]),
-      [, tokens, keys, beside] =
-        /^\[(\d+) tokens, .* slots of 200, (.*) of keys and values and (.*) beside them,/m.exec(stderr)!; // or the test fails
+      [, tokens, keys, other] =
+        /^\[(\d+) tokens, .* slots of 200, (.*) of keys and values and (.*) of other state,/m.exec(stderr)!; // or the test fails
     const explained = await kv(['explain', policy, '--model', model, '--length', tokens, '--budget', '200', '--json'], {
       cwd,
     });
     const { bytes } = JSON.parse(explained.stdout) as { bytes: Record<'before' | 'rings' | 'statistics', number> };
-    expect([keys, beside]).toEqual([bytesText(bytes.before), bytesText(bytes.rings)]);
+    expect([keys, other]).toEqual([bytesText(bytes.before), bytesText(bytes.rings)]);
   });
   it('answers as kv run does, and evicts while it answers if a cadence is given', async () => {
     const said = (await chat(['--max-new-tokens', '12'], [TURN])).stdout;
@@ -182,9 +182,9 @@ describe('kv chat', () => {
     ],
     [
       ['--policy', 'knorm', '--budget', '200', '--block', '100'],
-      /^--block: expected at most 56 tokens beside a budget of 200, got 100$/,
+      /^--block: expected at most 56 tokens in addition to a budget of 200, got 100$/,
     ],
-    [['--system', 'x', '--load', 'y'], /^--system: expected no --load beside it/],
+    [['--system', 'x', '--load', 'y'], /^--system: expected none with --load/],
     [['--load', 'nothing.safetensors'], /nothing\.safetensors: cannot be read \(ENOENT\)$/],
     [
       ['--policy', 'knorm', '--budget', '100%'],

@@ -28,7 +28,7 @@ it('a table fits any terminal of 24 characters and more, and loses no letter', (
   );
 });
 
-it('a table of 80 characters breaks policies behind their signs, and cuts a word only where it has no room', () => {
+it('a table of 80 characters breaks policies after their signs, and cuts a word only where it has no room', () => {
   const head = ['policy', 'budget', 'right', 'Wilson 95 %', 'value kept', 'somewhere', 'cache, mean', 'tokens/s'],
     policyIn = (policy: string, most: number): readonly string[] =>
       fitColumns(

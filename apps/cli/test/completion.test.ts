@@ -59,5 +59,5 @@ it.skipIf(!here('zsh'))('zsh accepts its script', async () => {
 it('another shell is one sentence', async () =>
   expect(await kv(['completion', 'tcsh'])).toMatchObject({
     code: 2,
-    stderr: 'shell: must be bash or zsh or fish, got "tcsh"\n',
+    stderr: "shell: must be 'bash' or 'zsh' or 'fish', got 'tcsh'\n",
   }));

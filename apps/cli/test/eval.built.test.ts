@@ -34,7 +34,7 @@ describe('kv eval', () => {
       stderr:
         'eval: expected one sweep, got sweep.json out.json: --json prints, --out FILE writes the same to a file\n',
     });
-    const again = await run('--beside', 'out');
+    const again = await run('--compare-with', 'out');
     expect([again.code, again.stdout.match(/kvpress: /g)?.length]).toEqual([0, 7]);
     const contrasts = [{ policy: 'keydiff', against: 'full' }],
       models = [{ name: 'toy', model: 'embedded' }];
@@ -55,11 +55,11 @@ describe('kv eval', () => {
         against: { policy: 'full' },
         model: 'toy',
         problems: 4,
-        standing: 'screening',
+        evidence: 'screening',
       }),
     });
     writeFileSync(join(cwd, 'out/ruler__448__embedded__no_press__0.00__query_aware/metrics.json'), '{}');
-    expect(await run('--beside', 'out')).toMatchObject({
+    expect(await run('--compare-with', 'out')).toMatchObject({
       code: 2,
       stdout: '',
       stderr:

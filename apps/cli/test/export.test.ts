@@ -20,7 +20,7 @@ test('kv export --onnx writes a folder as the hub has them and says what is in i
 test('what it cannot write is one sentence', async () => {
   const cwd = folder();
   for (const [args, sentence] of [
-    [['--onnx', 'out', '--weights', 'q5'], '--weights: expected f32, q4 or f32,q4, got q5'],
+    [['--onnx', 'out', '--weights', 'q5'], "--weights: must be 'f32' or 'q4', got 'q5'"],
     [['--onnx', 'out', '--model', 'nowhere'], 'org/name/file.gguf; there is no "nowhere"'],
     [[], "required option '--onnx <folder>' not specified"],
   ] as const) {

@@ -29,7 +29,7 @@ afterEach(async () => {
 const RUN = ['--prompt', 'Hello', '--max-new-tokens', '4', '--json'];
 const tokens = (stdout: string): unknown => (JSON.parse(stdout) as { tokens: unknown }).tokens;
 
-it('kv run takes a repository of the hub, tells its download on stderr, and next time asks nobody', async () => {
+it('kv run takes a repository of the hub, reports its download on stderr, and uses no network the next time', async () => {
   const first = await kv(['run', '--model', 'org/tiny', ...RUN], { cwd });
   expect(first).toMatchObject({
     code: 0,

@@ -133,7 +133,7 @@ describe('what the events of a run note', () => {
     ['text', '--prompt', TEXT, '--max-new-tokens', '6', '--every', '2'],
     ['JSON', '--prompt', TEXT, '--max-new-tokens', '6', '--every', '2', '--json'],
     ['answers over a document', '--document', 'text.txt', '--question', 'Which?', '--max-new-tokens', '2'],
-  ])('is said once on stderr beside %s, in round numbers', async (_, ...args) => {
+  ])('is printed once on stderr with %s, in round numbers', async (_, ...args) => {
     writeFileSync(join(cwd, 'text.txt'), TEXT);
     const { code, stderr } = await run(...args, ...policy);
     expect([code, stderr.match(note)?.length], stderr).toEqual([0, 1]);
@@ -193,8 +193,8 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       /^--max-new-tokens: must be a whole number of tokens of at least 0, got 'ten'$/,
     ],
     [['--prompt', 'x', '--temperature', 'hot'], /^--temperature: must be a number of at least 0, got 'hot'$/],
-    [['--prompt', 'x', '--top-p', '0.5'], /^--top-p: expected --temperature beside it/],
-    [['--prompt', 'x', '--logits', '2'], /^--logits: expected --json beside it/],
+    [['--prompt', 'x', '--top-p', '0.5'], /^--top-p: expected --temperature too/],
+    [['--prompt', 'x', '--logits', '2'], /^--logits: expected --json too/],
     [['--prompt', 'x', '--modle', 'y'], /^kv: unknown option '--modle'/],
   ])('%j', async (args, sentence) => {
     writeFileSync(join(cwd, 'far.txt'), '1 258');

@@ -44,7 +44,7 @@ describe('a module in a folder without packages', () => {
     expect(code, stderr).toBe(0);
     expect(`${stdout}${stderr}`).toMatch(/knorm ∘ topK|mine\.mjs/);
   });
-  it('is told what it names that nobody has', async () => {
+  it('is refused a name that no package has', async () => {
     const { code, stderr } = await run(
       "import {} from '@kv/nobodys';",
       'run',

@@ -22,7 +22,7 @@ describe('standard input of a process', () => {
     });
   it('is the prompt', async () =>
     expect(await ended('pipe', `${CODE}\n`)).toMatchObject({ code: 0, stdout: ' XK7M9P2Q\n' }));
-  it('is none where it is closed, or a pipe that nobody writes to: no run waits for ever', async () => {
+  it('is none where it is closed, or a pipe without a writer: no run waits for ever', async () => {
     const [closed, open] = await Promise.all([ended('ignore'), ended('pipe')]);
     expect(closed).toMatchObject({
       code: 2,

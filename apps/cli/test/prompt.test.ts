@@ -61,8 +61,8 @@ it.each([
   [['one', '--prompt', 'two'], 'prompt: expected exactly one of a prompt in quotes'],
   [['-', '--prompt-file', 'p.txt'], 'prompt: expected exactly one of a prompt in quotes'],
   [['one', '--document', 'p.txt', '--question', 'x'], 'prompt: expected exactly one of a prompt in quotes'],
-  [['one', '--chat', '--raw'], '--raw: expected no --chat beside it, got both'],
-  [['one', '--detail'], '--detail: expected --why beside it, got none'],
+  [['one', '--chat', '--raw'], '--raw: expected --raw or --chat, got both'],
+  [['one', '--detail'], '--detail: expected --why too, got none'],
 ])('%j is one sentence', async (args, sentence) => {
   const { code, stdout, stderr } = await kv(['run', '--model', plain, ...args], { cwd, lines: ['piped'] });
   expect([code, stdout, stderr.startsWith(sentence)], stderr).toEqual([2, '', true]);

@@ -5,7 +5,7 @@ import { branchMeanings, protocolExample, protocolFields, splitIds } from '@kv/e
 import { writeTinyModel } from '@kv/model-testing';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { describe, expect, it } from 'vitest';
-import { beside, ON, start } from './built.ts';
+import { withWorker, ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
 
@@ -195,7 +195,7 @@ describe.runIf(there)('kv protocol --queue', () => {
           return all;
         };
       let asked: readonly Ran[] = [];
-      const worker = await beside(redis.url, far, async () => {
+      const worker = await withWorker(redis.url, far, async () => {
           asked = await ran(far, ['--queue', redis.url]);
         }),
         local = await ran(here, []);

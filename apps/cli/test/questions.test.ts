@@ -114,11 +114,8 @@ describe('kv run --document', () => {
     expect(existsSync(join(cwd, 'no'))).toBe(false);
   });
   it.each([
-    [['--question', 'x'], /^--question: expected --document or --load-cache beside it, got neither$/],
-    [
-      ['--prompt', 'y', '--save-cache', 'x'],
-      /^--save-cache: expected --document or --load-cache beside it, got neither$/,
-    ],
+    [['--question', 'x'], /^--question: expected --document or --load-cache too, got neither$/],
+    [['--prompt', 'y', '--save-cache', 'x'], /^--save-cache: expected --document or --load-cache too, got neither$/],
     [['--document', 'story.txt'], /^--question: expected at least one question, or --save-cache, got neither$/],
     [
       ['--document', 'story.txt', '--prompt', 'x', '--question', 'y'],

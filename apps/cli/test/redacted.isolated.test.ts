@@ -60,7 +60,7 @@ test('a report of a sweep hides a credential of a prompt that an answer repeats,
   const [hidden, { stdout, stderr }] = await report();
   expect(hidden + stdout + stderr).not.toContain(SECRET);
   expect(hidden).toContain('[redacted]');
-  expect(stderr).toContain("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
+  expect(stderr).toContain("values after keys such as 'password:' are hidden: --unredacted shows them\n");
 }, 120_000);
 
 test('damaged lines of a store are told once, and only where they are run again', async () => {
@@ -91,7 +91,7 @@ test('answers that a sweep goes on from are for their owner alone', () => {
 test.each([
   ['hides', []],
   ['shows, where it is asked to,', ['--unredacted']],
-])('a log %s what stands behind a key', async (_, more) => {
+])('a log %s the value after a key', async (_, more) => {
   let asked: Promise<unknown> | undefined;
   const { stdout } = await kv(['serve', '--port', '0', '--memory', '64MB', '--device', 'cpu', ...more], {
     onWrite: (text, interrupt) => {

@@ -156,7 +156,7 @@ describe('resolvePolicy', () => {
       'shared',
       /^policy: 'shared' is in more than one package: expected '@acme\/kv-bright:shared' or 'other-shared:shared', got 'shared'$/,
     ],
-    ['nobody:shared', /^policy: expected the name of a method or piece/],
+    ['no-one:shared', /^policy: expected the name of a method or piece/],
     ['regex', /^policy: expected a piece, got the detector 'regex'$/],
     ['./nowhere.mjs', /^\.\/nowhere\.mjs: expected a file, got nothing at this path$/],
     ['sum(./nowhere.mjs) ∘ topK', /^\.\/nowhere\.mjs: expected a file, got nothing at this path$/],

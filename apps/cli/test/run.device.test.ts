@@ -49,10 +49,12 @@ interface Said {
 }
 
 describe('--device', () => {
-  it('is one of three words, and not webgpu beside --engine', async () => {
-    expect((await run('--device', 'cuda')).stderr.trim()).toBe('--device: must be webgpu or cpu or auto, got "cuda"');
+  it('is one of three words, and not webgpu with --engine', async () => {
+    expect((await run('--device', 'cuda')).stderr.trim()).toBe(
+      "--device: must be 'webgpu' or 'cpu' or 'auto', got 'cuda'",
+    );
     expect((await run('--device', 'webgpu', '--engine', 'f32')).stderr.trim()).toBe(
-      '--engine: expected no --device webgpu beside it, since it says what multiplies on the CPU, got f32',
+      '--engine: expected none with --device webgpu, since it says what multiplies on the CPU, got f32',
     );
   });
   it('webgpu is refused where only the CPU will do', async () => {

@@ -51,7 +51,7 @@ describe('kv serve', () => {
     [['--memory', '3'], 'memory'],
     [['--memory', 'much'], "--memory: must be a number of bytes such as 512MB, 2GB or 1.5GiB, got 'much'"],
     [['--policy', 'snapkv'], 'budget'],
-    [['--pieces', '@nobody/nothing'], '@nobody/nothing: expected an installed package'],
+    [['--pieces', '@unknown/nothing'], '@unknown/nothing: expected an installed package'],
     [['--api-key-file', 'missing'], 'missing'],
   ])('%j is one sentence', async (args, says) => {
     const { code, stderr } = await kv(['serve', '--port', '0', '--device', 'cpu', ...args]);
@@ -93,7 +93,7 @@ describe('kv serve', () => {
   );
   it('reads keys from a file, without those that are none', async () => {
     const cwd = folder();
-    writeFileSync(join(cwd, 'keys'), '# nobody\n\n');
+    writeFileSync(join(cwd, 'keys'), '# no key\n\n');
     expect((await kv(['serve', '--api-key-file', 'keys', '--port', '0', '--device', 'cpu'], { cwd })).stderr).toBe(
       'keys: expected at least one key, one a line, got none\n',
     );

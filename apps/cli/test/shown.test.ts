@@ -42,7 +42,7 @@ test('the report lets nothing run or apply but its own script and style', () => 
       asking: 'cued',
       distractors: 0,
     },
-    ways: [],
+    arms: [],
     rows: [],
     results: [],
   } as unknown as Parameters<typeof needleReport>[0]);

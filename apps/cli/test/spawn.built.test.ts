@@ -174,7 +174,7 @@ describe('the built kv', () => {
     const { code, stdout, stderr } = await kv(['needle', '--budgets', '0%'], folder());
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toBe(
-      '--budgets: must be a whole number of slots of at least 1, or the share of the prompt to keep, above 0% and up to 100%, got "0%"\n',
+      "--budgets: must be a whole number of slots of at least 1, or a share such as '25%', above 0% and up to 100%, got '0%'\n",
     );
   });
 });

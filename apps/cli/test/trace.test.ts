@@ -51,7 +51,7 @@ test('a text that stands several times is told of where it stands last', async (
   expect(stdout).toContain(`\nPosition ${last}, `);
   expect(stdout).not.toContain(`\nPosition ${first}, `);
 });
-test('kv run says the same behind its text', async () => {
+test('kv run prints the same after its text', async () => {
   const args = ['--policy', 'streaming(sinks=2)', '--budget', '12', '--why', '5'],
     { stdout } = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args], { cwd });
   expect(stdout).toContain((await trace(...args)).stdout);
@@ -86,7 +86,7 @@ test('without a question, each layer says what it kept and of which part', async
   ]);
 });
 test.each([
-  [['--policy', 'streaming', '--budget', '8', '--detail'], '--detail: expected --why beside it, got none'],
+  [['--policy', 'streaming', '--budget', '8', '--detail'], '--detail: expected --why too, got none'],
   [['--policy', 'full', '--why', '1'], "--policy: expected a policy that evicts, got 'full'"],
   [
     ['--policy', 'streaming', '--why', '1'],

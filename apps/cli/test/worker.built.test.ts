@@ -4,7 +4,7 @@ import { writeTinyModel } from '@kv/model-testing';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { openQueue } from '@kv/queue';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { beside, ON, start } from './built.ts';
+import { withWorker, ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
 
@@ -46,7 +46,7 @@ describe.runIf(there)('kv worker', () => {
     let asked: Ran | undefined;
     const tasks = ['rows.json', { task: 'perplexity', tokens: 64, problems: 2 }],
       args = ['eval', sweep('one.json', { tasks }), '--out', 'rows-out.json'],
-      worker = await beside(redis.url, cwd, async () => {
+      worker = await withWorker(redis.url, cwd, async () => {
         asked = await start([...args, '--queue', redis.url, ...ON], cwd).ended;
       });
     expect([asked?.code, worker.code], `${asked?.stderr} ${worker.stderr}`).toEqual([0, 0]);
@@ -70,19 +70,19 @@ describe.runIf(there)('kv worker', () => {
     const policies = ['./evil.mjs', '"./evil.mjs" ∘ topK', join(cwd, 'evil.mjs'), 'evil', 'evil:x ∘ topK'],
       problem = { id: 'p', context: 'x', question: 'y', answers: ['z'], grader: 'any', maxNewTokens: 1 },
       said: string[] = [];
-    const worker = await beside(redis.url, cwd, async () => {
+    const worker = await withWorker(redis.url, cwd, async () => {
       const name = await queueOf(),
         queue = await openQueue({ url: redis.url, name });
       for (const policy of policies) {
         const cell = { task: 't', problem: 'p', policy, budget: 24, seed: 0 };
         await queue
-          .ask({ format: 1, cell, problem, generating: {}, code: [] })
+          .ask({ format: 1, cell, problem, generation: {}, code: [] })
           .catch((error: Error) => said.push(error.message));
       }
       const cell = { task: 't', problem: 'p', policy: 'streaming', budget: 24, seed: 0 },
         code = ['@kv/core@0.0.0+0123456789abcdef'];
       await queue
-        .ask({ format: 1, cell, problem, generating: {}, code })
+        .ask({ format: 1, cell, problem, generation: {}, code })
         .catch((error: Error) => said.push(error.message));
       expect(said.at(-1)).toMatch(
         /^worker: job: expected a worker with @kv\/core@0\.0\.0\+0123456789abcdef, got .*@kv\/core@0\.0\.0\+[0-9a-f]{16},/,

@@ -35,7 +35,7 @@ function basisOf(name: string): string {
   const { evicts, needs } = compile(policy(name)),
     reads = (pattern: RegExp): boolean => needs.some(({ id }) => pattern.test(id));
   if (!evicts) return 'Hide slots from queries, evict nothing';
-  if (needs.some(({ provide }) => provide)) return 'By another pass of the model, or a file beside it';
+  if (needs.some(({ provide }) => provide)) return 'By another pass of the model, or a file next to it';
   if (reads(/^(?:attention|queries|state)/)) return 'By attention';
   return reads(/^(?:keys|values)/) ? 'By keys and values' : 'By text and positions';
 }

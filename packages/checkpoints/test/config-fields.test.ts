@@ -22,7 +22,7 @@ const idle = new Set([
   'max_window_layers', // likewise, and without effect if there is no window
 ]);
 /** Fields read only together with another field, or where that is absent. */
-const beside: Readonly<Record<string, readonly string[]>> = {
+const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   sliding_window: ['qwen2', 'qwen3', 'smollm3'],
   no_rope_layer_interval: ['smollm3'],
   original_max_position_embeddings: ['phi3'],
@@ -35,7 +35,7 @@ describe.each(Object.keys(fields))('%s', (name) => {
 
   test('each field of the class changes the configuration, or is refused by name, or is idle', () => {
     const want = parseConfig(plain, name);
-    for (const field of fields[name].filter((each) => !idle.has(each) && !beside[each]?.includes(name))) {
+    for (const field of fields[name].filter((each) => !idle.has(each) && !readElsewhere[each]?.includes(name))) {
       const passedOver = values.filter((value) => {
         if (value === (plain[field] ?? false)) return false;
         try {

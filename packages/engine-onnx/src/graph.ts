@@ -85,7 +85,7 @@ export function graphWriter(name: string, store?: (bytes: Uint8Array) => Externa
         ...shape.flatMap((size) => whole(1, size)),
         ...whole(2, types[type]),
         ...field(8, value),
-        ...(stored ? beside(stored) : field(9, [data])),
+        ...(stored ? externalFields(stored) : field(9, [data])),
       ]),
     );
     return value;
@@ -161,7 +161,7 @@ export function graphWriter(name: string, store?: (bytes: Uint8Array) => Externa
 }
 
 /** Returns `data_location` EXTERNAL with the location. */
-function beside({ file, offset, length }: ExternalData): ProtobufBytes {
+function externalFields({ file, offset, length }: ExternalData): ProtobufBytes {
   const entries = { location: file, offset: String(offset), length: String(length) };
   return [
     ...Object.entries(entries).flatMap(([key, value]) => field(13, [...field(1, key), ...field(2, value)])),

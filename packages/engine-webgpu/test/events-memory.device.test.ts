@@ -26,7 +26,7 @@ for (const [name, options] of [
       const note = (): void => {
         if (sequence.course.last) events.push(new WeakRef(sequence.course.last));
       };
-      for await (const _ of sequence.prefilling(ids, { policy, budget: 12, block: 4 })) note();
+      for await (const _ of sequence.prefillParts(ids, { policy, budget: 12, block: 4 })) note();
       for (const id of ids.slice(0, 10)) {
         await sequence.step(id, 1);
         note();

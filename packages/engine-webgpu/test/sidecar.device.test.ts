@@ -14,7 +14,7 @@ gpuTest(
   'what a file next to the model holds is there before the prompt: in blocks every layer evicts as it passes, as on the host',
   async (gpu) => {
     const from = fixture('llama'),
-      folder = mkdtempSync(join(tmpdir(), 'kv-beside-'));
+      folder = mkdtempSync(join(tmpdir(), 'kv-sidecar-'));
     for (const file of readdirSync(from)) symlinkSync(join(from, file), join(folder, file));
     try {
       await both(gpu, folder, async (host, device) => {

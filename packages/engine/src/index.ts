@@ -81,7 +81,7 @@ export type {
   Finish,
   GenerateOptions,
   PrefillOptions,
-  PrefillingOptions,
+  PrefillPartsOptions,
 } from './options.ts';
 export { fateText, fates, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent } from './recorder.ts';

@@ -117,8 +117,8 @@ export interface PrefillOptions extends OptionValues<typeof PREFILL> {}
 /** Options of `Sequence.append`. */
 export const APPEND = { rows: PREFILL.rows };
 
-/** Options of `Sequence.prefilling`. */
-export const PREFILLING = {
+/** Options of `Sequence.prefillParts`. */
+export const PREFILL_PARTS = {
   ...PREFILL,
   part: maybe(
     count(
@@ -130,7 +130,7 @@ export const PREFILLING = {
   ),
 };
 /** Options of `Sequence.prefilling`. */
-export interface PrefillingOptions extends OptionValues<typeof PREFILLING> {}
+export interface PrefillPartsOptions extends OptionValues<typeof PREFILL_PARTS> {}
 
 /** Options of a sequence. */
 export const SEQUENCE = {

@@ -129,19 +129,19 @@ it('adjusts p over all cells that are declared, and takes what evicts nothing fo
   ]);
   for (const { p, bonferroni } of all) expect(bonferroni).toBe(Math.min(1, 4 * p));
   const few = outcomeOf(made('a', 16, [1, 1, 1]), made('b', 16, [0, 0, 0])),
-    { p, standing } = only([{ policy: 'a', against: 'b' }], undefined, few);
-  expect([p, standing]).toEqual([0.25, 'screening']); // three signs that all agree: 2 of 8
+    { p, evidence } = only([{ policy: 'a', against: 'b' }], undefined, few);
+  expect([p, evidence]).toEqual([0.25, 'screening']); // three signs that all agree: 2 of 8
   const many = Array.from({ length: 200 }, () => 1),
     verdict = outcomeOf(made('a', 16, many), made('b', 16, many));
-  expect(only([{ policy: 'a', against: 'b' }], undefined, verdict)).toMatchObject({ standing: 'verdict', p: 1 });
+  expect(only([{ policy: 'a', against: 'b' }], undefined, verdict)).toMatchObject({ evidence: 'verdict', p: 1 });
   const standingOf = (part?: Sweep['part']): readonly string[] =>
     sweepContrasts({ contrasts: [{ policy: 'a', against: 'b' }], ...(part && { part }) }, verdict).map(
-      (contrast) => contrast.standing,
+      (contrast) => contrast.evidence,
     );
   expect([standingOf('confirm'), standingOf('dev')]).toEqual([['verdict'], ['screening']]);
 });
 
-it('says beside match whether mean caches agree, with the share that was asked for', () => {
+it('tells with match whether mean caches agree, with the share that was requested', () => {
   const asked = (within?: number): readonly (boolean | undefined)[] =>
     found(
       [

@@ -181,7 +181,7 @@ it('answers that were kept are graded again as they are read', async () => {
     experiment = await cellExperiment(model, {
       name: 'cells',
       tasks: { t: [{ id: 'p', context: 'What is half of one?', question: '', ...asked }] },
-      generating: {},
+      generation: {},
       policies: [],
       cells: [cell],
     }),

@@ -21,11 +21,11 @@ const small: Partial<NeedleOptions> = {
 };
 
 describe('a needle table', () => {
-  it('is a row a way, the full cache first, from a loaded model alone', async () => {
+  it('is a row a arm, the full cache first, from a loaded model alone', async () => {
     const table = await runExperiment(await needleTable(model, { ...small, modes: ['aware'] }), {
       start: here({ model }),
     });
-    expect(table?.rows.map(({ policy, way, accuracy: { n } }) => [policy, way.budget, n])).toEqual([
+    expect(table?.rows.map(({ policy, arm, accuracy: { n } }) => [policy, arm.budget, n])).toEqual([
       ['full', undefined, 3],
       ['streaming', '50%', 3],
     ]);
@@ -58,7 +58,7 @@ describe('a needle table', () => {
     expect(table?.rows).toHaveLength(4);
     expect(await run()).toEqual(table);
   });
-  it('does not take results with other files beside the model for its own', async () => {
+  it('does not take results with other files next to the model for its own', async () => {
     const filesWith = async (text: string | undefined): Promise<readonly string[]> => {
       const sidecar: Model['sidecar'] = async () => (text === undefined ? undefined : new TextEncoder().encode(text)),
         { settings } = await needleTable({ ...model, sidecar }, { ...small, policies: ['qfilter'] });
@@ -79,10 +79,10 @@ describe('a needle table', () => {
   it('leaves out a cell that cannot fit, and says so in the table and the report', async () => {
     const asked = { ...small, policies: ['streaming', 'snapkv(window=64)'], budgets: [8, 80] },
       table = await runExperiment(await needleTable(model, asked), { start: here({ model }) }),
-      [, cut] = table?.rows.filter(({ way }) => way.budget === 8) ?? [];
-    expect(cut).toMatchObject({ policy: 'snapkv(window=64)', way: { forced: 64 }, accuracy: { n: 0 } });
+      [, cut] = table?.rows.filter(({ arm }) => arm.budget === 8) ?? [];
+    expect(cut).toMatchObject({ policy: 'snapkv(window=64)', arm: { forced: 64 }, accuracy: { n: 0 } });
     expect(
-      table?.rows.filter(({ way: { forced } }) => forced === undefined).every(({ accuracy }) => accuracy.n > 0),
+      table?.rows.filter(({ arm: { forced } }) => forced === undefined).every(({ accuracy }) => accuracy.n > 0),
     ).toBe(true);
     expect(cut && needleColumns.map(([, cell]) => cell(cut))).toEqual([
       'snapkv(window=64)',

@@ -11,11 +11,11 @@ import { folder } from './folder.ts';
 const named = (fields: string): readonly string[] => [...fields.matchAll(/^(\w+) +/gm)].map(([, name]) => name);
 
 it('names every field of a sweep, in its order, and every task', () => {
-  const { models, policies, tasks, budgets, seeds, part, contrasts, match, ...generating } = SweepFile.properties,
+  const { models, policies, tasks, budgets, seeds, part, contrasts, match, ...generation } = SweepFile.properties,
     first = Object.keys({ models, policies, tasks, budgets, seeds });
   expect(named(sweepFields)).toEqual([
     ...first,
-    ...Object.keys(generating),
+    ...Object.keys(generation),
     ...Object.keys({ part, contrasts, match }),
   ]);
   for (const task of generatedTasks) expect(sweepFields).toContain(` ${task}`);

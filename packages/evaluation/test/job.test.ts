@@ -28,10 +28,10 @@ const tasks = {
   code = async (): Promise<readonly string[]> => ['@kv/core@0.0.0+1b', '@kv/policies@0.0.0+2c'];
 
 const experiment = async () => {
-  const ways = policies.map((policy) => ({ policy, budgets: [24, '25%'] as const })),
+  const arms = policies.map((policy) => ({ policy, budgets: [24, '25%'] as const })),
     problems = tasks.numbers.map(({ id }) => ({ task: 'numbers', id })),
-    cells = await cellsOf(ways, problems, [0, 1], undefined);
-  return cellExperiment(model, { name: 'cells', tasks, generating: { every: 2, block: undefined }, policies, cells });
+    cells = await cellsOf(arms, problems, [0, 1], undefined);
+  return cellExperiment(model, { name: 'cells', tasks, generation: { every: 2, block: undefined }, policies, cells });
 };
 const storeIn = (kept: string): string => readFileSync(join(kept, readdirSync(kept)[0]), 'utf8');
 const overTheWire = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
@@ -39,12 +39,12 @@ const job: CellJob = {
   format: 1,
   cell: { task: 'numbers', problem: 'p/0', policy: 'streaming', budget: 24, seed: 0 },
   problem: tasks.numbers[0],
-  generating: { every: 2 },
+  generation: { every: 2 },
   code: ['@kv/core@0.0.0+1b', '@kv/policies@0.0.0+2c'],
 };
 
 describe('cells elsewhere', () => {
-  it('keep the very bytes of one machine, whoever answers first', async () => {
+  it('keep the very bytes of one machine, whichever answers first', async () => {
     const one = folder(),
       many = folder(),
       local = await runExperiment(await experiment(), { start: here({ model }), folder: one }),
@@ -80,7 +80,7 @@ describe('cells elsewhere', () => {
     [{ ...job, format: 2 }, 'job: format must be 1, got 2'],
     [
       { ...job, path: '/etc/passwd' },
-      'job: path is no field that is known (there are format, cell, problem, generating, code), got "/etc/passwd"',
+      'job: path is no field that is known (there are format, cell, problem, generation, code), got "/etc/passwd"',
     ],
     [{ ...job, cell: { ...job.cell, budget: -1 } }, 'job: cell.budget must'],
     [
@@ -92,8 +92,8 @@ describe('cells elsewhere', () => {
     [{ ...job, problem: { ...job.problem, maxNewTokens: 9999 } }, 'job: expected problems that fit the'],
     [{ ...job, problem: { ...job.problem, grader: 'eval' } }, 'job: problem.grader must'],
     [{ ...job, problem: { ...job.problem, context: 'x'.repeat(1e7) } }, 'job: expected a text of at most'],
-    [{ ...job, generating: { mode: 'agnostic' }, problem: { ...job.problem, context: '' } }, 'job: expected a context'],
-    [{ ...job, generating: { every: 0 } }, 'job: generating.every must be >= 1'],
+    [{ ...job, generation: { mode: 'agnostic' }, problem: { ...job.problem, context: '' } }, 'job: expected a context'],
+    [{ ...job, generation: { every: 0 } }, 'job: generation.every must be >= 1'],
     [
       { ...job, code: ['@kv/core@0.0.0+1b', '@kv/policies@0.0.0+3d'] },
       'job: expected a worker with @kv/policies@0.0.0+3d, got @kv/policies@0.0.0+2c',
@@ -118,7 +118,7 @@ describe('cells elsewhere', () => {
         forget: async () => void forgotten++,
       }),
       code,
-    )({ kind: 'cells', tasks, generating: {} });
+    )({ kind: 'cells', tasks, generation: {} });
     await expect(runner.run(job.cell)).rejects.toThrow(said);
     expect(forgotten).toBe(1);
   });
@@ -131,7 +131,7 @@ describe('cells elsewhere', () => {
         async () => ({ result: overTheWire(result), forget: async () => {} }),
         code,
       )({
-        ...{ kind: 'cells', tasks, generating: {} },
+        ...{ kind: 'cells', tasks, generation: {} },
       });
     expect(await runner.run(job.cell)).toMatchObject({ ...job.cell, answer: 'wrong', score: 0 });
   });

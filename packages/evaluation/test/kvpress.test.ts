@@ -53,10 +53,10 @@ describe("kvpress' result folders", () => {
     expect(metricsOf(FULL)).toEqual({ niah_single_1: { string_match: 100 }, qa_1: { string_match: 66.67 } });
     expect(await readKvpress(join(RESULTS, KNORM), 'one')).toEqual(by('kvpress: knorm'));
   });
-  it('stand beside our rows in the CSV, the Parquet file and the report', async () => {
+  it('follow our rows in the CSV, the Parquet file and the report', async () => {
     const rows = await readKvpress(RESULTS, 'results'),
       html = sweepReport(
-        { format: 1, rows: [], samples: {}, beside: rows },
+        { format: 1, rows: [], samples: {}, others: rows },
         {
           ...{ command: 'kv eval', versions: {}, hashes: {} },
           sweep: { models: ['m'], policies: ['knorm'], tasks: ['t'], budgets: [1] },
@@ -66,7 +66,7 @@ describe("kvpress' result folders", () => {
       /^packages\/model-embedded,ruler\/512\/\w+,"?kvpress: knorm"?,50%,,3,3,0,0,/,
     );
     expect((await sweepParquet(rows)).length).toBeGreaterThan(500);
-    expect(html).toContain('Beside: results of other libraries');
+    expect(html).toContain('Results of other libraries');
     expect(html).toContain('kvpress: snapkv, query-aware');
   });
 

@@ -13,7 +13,7 @@ import { needleReport } from '../src/needle/report/report.ts';
 import type { NeedleResult } from '../src/needle/results.ts';
 import { promptOf, runJob } from '../src/needle/run-job.ts';
 import type { NeedleBench } from '../src/needle/run-job.ts';
-import { jobsOf, waysOf } from '../src/needle/settings.ts';
+import { jobsOf, armsOf } from '../src/needle/settings.ts';
 import type { RetentionBounds, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
 import { needleConclusion } from '../src/needle/conclusion.ts';
 import { summarise } from '../src/needle/summary.ts';
@@ -36,9 +36,10 @@ const settings: NeedleSettings = {
   form: 'both',
   asking: 'cued',
   distractors: 0,
+  block: undefined,
 };
 const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0 });
-const ways = waysOf(settings, [keeps(false), keeps(true), keeps(true)]),
+const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)]),
   jobs = jobsOf(settings);
 const never = new AbortController().signal;
 let bench: NeedleBench, results: NeedleResult[];
@@ -59,15 +60,15 @@ beforeAll(async () => {
 }, 120_000);
 
 describe('an experiment', () => {
-  it('asks every prompt in every way, full once a mode', () => {
-    expect(ways).toHaveLength(2 * (1 + 2 * 2));
+  it('asks every prompt in every arm, full once a mode', () => {
+    expect(arms).toHaveLength(2 * (1 + 2 * 2));
     expect(results).toHaveLength(4);
-    for (const { outcomes } of results) expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
+    for (const { outcomes } of results) expect(outcomes.map(({ arm }) => arm)).toEqual(arms.map((_, i) => i));
   });
-  it('has a job for each prompt and no other: the first already answers in every way, and says what each costs', async () => {
+  it('has a job for each prompt and no other: the first already answers in every arm, and says what each costs', async () => {
     expect(jobs.map(({ depth, trial }) => `${depth}/${trial}`).sort()).toEqual(['0.2/0', '0.2/1', '0.8/0', '0.8/1']);
     const { outcomes } = await runJob(bench, jobs[0]);
-    expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
+    expect(outcomes.map(({ arm }) => arm)).toEqual(arms.map((_, i) => i));
     for (const { tokens, mean, peak } of outcomes) {
       expect(tokens).toBeGreaterThan(0);
       expect(mean).toBeGreaterThan(0);
@@ -76,15 +77,15 @@ describe('an experiment', () => {
   });
   it('keeps the whole value under full, and under streaming where it is recent, not where it is early', () => {
     for (const { outcomes, depth } of results)
-      for (const { way, retained } of outcomes) {
-        const { policy, budget } = ways[way];
+      for (const { arm, retained } of outcomes) {
+        const { policy, budget } = arms[arm];
         if (policy === 0) expect(retained).toBe(1);
         if (policy === 1 && depth === 0.2) expect(retained, `streaming ${budget} at ${depth}`).toBe(0);
         if (policy === 1 && depth === 0.8 && budget === '50%')
           expect(retained, `streaming ${budget} at ${depth}`).toBe(1);
       }
   });
-  it('prices each way as much as a run of it by itself holds, from the prefill that all share', async () => {
+  it('prices each arm as much as a run of it by itself holds, from the prefill that all share', async () => {
     const policies = [
         'full',
         'streaming',
@@ -97,13 +98,13 @@ describe('an experiment', () => {
       ],
       priced = { ...settings, policies, budgets: ['25%'] as const },
       read = policies.map((text) => parsePolicy(text)),
-      all = waysOf(priced, read.map(compile)),
+      all = armsOf(priced, read.map(compile)),
       job = jobs.find(({ id }) => id === 'prompt/0.8/1')!,
       { outcomes } = await runJob({ ...bench, settings: priced }, job);
     expect(outcomes).toHaveLength(all.length);
     const prompt = promptOf(bench.model, priced, bench.sentences, job);
-    for (const { way, mean, peak } of outcomes) {
-      const { policy, budget, mode } = all[way],
+    for (const { arm, mean, peak } of outcomes) {
+      const { policy, budget, mode } = all[arm],
         alone = new Sequence(bench.model);
       await alone.prefill(mode === 'aware' ? [...prompt.documentIds, ...prompt.questionIds] : prompt.documentIds, {
         policy: read[policy],
@@ -118,7 +119,7 @@ describe('an experiment', () => {
       alone.destroy();
     }
   });
-  it('draws anew for every trial', () => {
+  it('draws again for every trial', () => {
     const [a, b] = [0, 1].map((trial) => results.find((result) => result.trial === trial && result.depth === 0.2)!);
     expect(a.value).not.toBe(b.value);
     expect(a.value).toMatch(/^[A-Z0-9]{8}$/);
@@ -135,12 +136,12 @@ describe('an experiment', () => {
       free = { ...bench, settings: { ...settings, asking: 'free' as const } };
     const tokens = async (of: NeedleBench): Promise<readonly number[]> =>
       (await runJob(of, job)).outcomes.map((outcome) => outcome.tokens);
-    expect(await tokens(free)).toEqual(ways.map(() => 32));
+    expect(await tokens(free)).toEqual(arms.map(() => 32));
     expect(Math.max(...(await tokens(bench)))).toBeLessThanOrEqual(12);
     const { model } = bench,
       every = Array.from({ length: model.config.vocab }, (_, id) => id);
     expect(await tokens({ ...free, model: { ...model, config: { ...model.config, eosIds: every } } })).toEqual(
-      ways.map(() => 0),
+      arms.map(() => 0),
     );
   });
   it('counts a row as holding the value only if it holds all of it, and its tokens one by one', () => {
@@ -266,9 +267,9 @@ describe('what is printed', () => {
       outcomes: result.outcomes.map((outcome) => ({ ...outcome, hit: outcome.retained === 1 })),
     }));
 
-  const rows = (): ReturnType<typeof summarise> => summarise(settings, ways, [...told(), ...told().slice(0, 3)]);
+  const rows = (): ReturnType<typeof summarise> => summarise(settings, arms, [...told(), ...told().slice(0, 3)]);
   it('counts every prompt once, by depth too', () => {
-    const streaming = rows().find(({ way }) => way.policy === 1 && way.budget === '50%' && way.mode === 'aware')!;
+    const streaming = rows().find(({ arm }) => arm.policy === 1 && arm.budget === '50%' && arm.mode === 'aware')!;
     expect(streaming.accuracy).toMatchObject({ hits: 2, n: 4, share: 0.5 });
     expect(streaming.byDepth.map(({ hits, n }) => [hits, n])).toEqual([
       [0, 2],
@@ -276,12 +277,12 @@ describe('what is printed', () => {
     ]);
     expect(streaming).toMatchObject({ retained: 0.5, somewhere: 0.5 });
   });
-  it('the report is one file with every way and the text itself', () => {
-    const html = needleReport({ settings, ways, rows: rows(), results: told() });
+  it('the report is one file with every arm and the text itself', () => {
+    const html = needleReport({ settings, arms, rows: rows(), results: told() });
     expect(html).not.toMatch(/(?:src|href)\s*=|@import|url\(/);
     expect(html.match(/<table class="panel"/g)).toHaveLength(2 * 3);
-    expect(html.match(/<td title="\d of \d right/g)).toHaveLength(ways.length * settings.depths.length);
-    expect(html.split('id="numbers"')[1].match(/<tr><th scope="row">/g)).toHaveLength(ways.length);
+    expect(html.match(/<td title="\d of \d right/g)).toHaveLength(arms.length * settings.depths.length);
+    expect(html.split('id="numbers"')[1].match(/<tr><th scope="row">/g)).toHaveLength(arms.length);
     const { example, value } = results.find((result) => result.example)!;
     const shown = [...html.matchAll(/<span data-t="\d+"(?: class="value")?>(.*?)<\/span>/g)]
       .map(([, text]) => text)
@@ -309,7 +310,7 @@ describe('what is printed', () => {
   it('the report cannot be broken by the name of a policy', () => {
     const html = needleReport({
       settings: { ...settings, policies: ['full', '</script><b>&"', 'random'] },
-      ways,
+      arms,
       rows: rows(),
       results: told(),
     });
@@ -320,11 +321,11 @@ describe('what is printed', () => {
 describe('a conclusion', () => {
   const row = (policy: string, budget: string | undefined, hits: number, n: number, mean: number): NeedleRow => ({
     ...{ policy, retained: 1, somewhere: 1, speed: 1, memory: { mean, peak: mean }, byDepth: [] },
-    way: { mode: 'aware', policy: 0, ...(budget !== undefined && { budget }) } as NeedleRow['way'],
+    arm: { mode: 'aware', policy: 0, ...(budget !== undefined && { budget }) } as NeedleRow['arm'],
     accuracy: { hits, n, share: hits / n, interval: wilson(hits, n) },
   });
   const full = row('full', undefined, 190, 200, 1000);
-  it('names the least memory whose answers may be as many, and says what so many prompts are', () => {
+  it('names the least memory whose answers may be as many, and tells what this number of prompts is', () => {
     const rows = [row('a', '50%', 190, 200, 500), row('b', '10%', 186, 200, 100), row('c', '5%', 120, 200, 50), full];
     expect(needleConclusion(rows, 'aware')).toBe(
       'Least memory with as many right answers as the full cache: b with 10% kept, 93 % right (89-96 %), 100 B of 1000 B on average. A verdict of 200 prompts.',

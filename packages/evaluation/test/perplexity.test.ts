@@ -10,7 +10,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { runCell } from '../src/cells/run-cell.ts';
 import {
   cellExperiment,
-  generatingOf,
+  generationOf,
   here,
   readSweep,
   runExperiment,
@@ -113,7 +113,7 @@ describe('perplexity', () => {
 describe('windows of a text', () => {
   const cut = (text: string, options: object = {}): readonly Problem[] =>
     windows(text, 't', { encode: model.tokenizer.encode, tokens: 33, read: 8, problems: 3, ...options });
-  it('are disjoint, in order, and of so many tokens', () => {
+  it('are disjoint, in order, and of the given number of tokens', () => {
     const text = 'abcdefghijklmnopqrstuvwxyz'.repeat(6),
       found = cut(text);
     expect(found.map(({ id }) => id)).toEqual(['t/0', 't/1', 't/2']);
@@ -142,7 +142,7 @@ it("a sweep reads a user's text, and reports its perplexity with an interval", a
       read,
       tasks,
       async (cells) => {
-        const options = { name: 'c', tasks, generating: generatingOf(read), policies: read.policies, cells };
+        const options = { name: 'c', tasks, generation: generationOf(read), policies: read.policies, cells };
         return (await runExperiment(await cellExperiment(model, options), { start: here({ model }) }))!; // nothing aborts it
       },
       undefined,

@@ -374,7 +374,7 @@ describe('a plan', () => {
           experiment = await cellExperiment(model, {
             name: 'cells',
             tasks: { [TASK]: all },
-            generating: { temperature: 0.8, every: 4 },
+            generation: { temperature: 0.8, every: 4 },
             policies: [],
             cells,
           });
@@ -420,7 +420,7 @@ describe('a plan', () => {
       looks: 2,
       cells: 2,
       ids: protocol.confirm.length,
-      standing: 'screening',
+      evidence: 'screening',
     });
     // another plan on the same ids is one more look at them
     const other = written({ lambdas: [1] }),
@@ -429,9 +429,9 @@ describe('a plan', () => {
     expect((await confirm(other, bed(kept), shared)).look).toBe(3);
     // equal input, equal bytes
     const fresh = folder(),
-      anew = openLedger(fresh, protocol);
-    expect(JSON.stringify(await probe(protocol, protocol.dev, bed(fresh), anew))).toBe(JSON.stringify(probed));
-    expect(JSON.stringify(await confirm(protocol, bed(fresh), anew))).toBe(JSON.stringify(confirmed));
+      empty = openLedger(fresh, protocol);
+    expect(JSON.stringify(await probe(protocol, protocol.dev, bed(fresh), empty))).toBe(JSON.stringify(probed));
+    expect(JSON.stringify(await confirm(protocol, bed(fresh), empty))).toBe(JSON.stringify(confirmed));
     expect(readdirSync(fresh).filter((name) => name.startsWith('protocol-'))).toHaveLength(1);
   });
   it('is a later look at problems that were confirmed on under another plan or id, which tuning refuses', async () => {

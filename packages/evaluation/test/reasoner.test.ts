@@ -14,7 +14,7 @@ it('works out chains with the full cache, and no chain with 64 slots', async () 
   const model = await loadModel(folder),
     { encode } = model.tokenizer,
     problems = generateProblems('chain', { encode, sentences: [], tokens: 384, problems: 6, seed: 1 }),
-    ways = [
+    arms = [
       { policy: 'full', budgets: [1] },
       { policy: 'tova', budgets: [64] },
       // by the statistics stored next to the weights
@@ -22,14 +22,14 @@ it('works out chains with the full cache, and no chain with 64 slots', async () 
     ],
     tasks = { chain: problems },
     cells = await cellsOf(
-      ways,
+      arms,
       problems.map(({ id }) => ({ task: 'chain', id })),
       [0],
       undefined,
     ),
-    policies = ways.map(({ policy }) => policy),
+    policies = arms.map(({ policy }) => policy),
     results = (await runExperiment(
-      await cellExperiment(model, { name: 'cells', tasks, generating: { every: 32 }, policies, cells }),
+      await cellExperiment(model, { name: 'cells', tasks, generation: { every: 32 }, policies, cells }),
       { start: here({ model }), size: 1 },
     ))!; // nothing aborts it
   const right = (policy: string): number =>

@@ -9,7 +9,7 @@ import {
   answersParquet,
   cellExperiment,
   checkPolicies,
-  generatingOf,
+  generationOf,
   here,
   readSweep,
   runExperiment,
@@ -63,7 +63,7 @@ async function swept(
     read,
     tasks,
     async (cells) => {
-      const options = { name: 'cells', tasks, generating: generatingOf(read), policies: read.policies, cells };
+      const options = { name: 'cells', tasks, generation: generationOf(read), policies: read.policies, cells };
       return (await runExperiment(await cellExperiment(model, options), {
         start: here({ model }),
         size: 2,
@@ -225,7 +225,7 @@ describe('a sweep', () => {
     writeFileSync(join(path, '../problems.jsonl'), JSON.stringify(one));
     await expect(swept(path, folder())).rejects.toThrow('problems.jsonl: expected ids to confirm on, got none');
   });
-  it('is foretold from a few problems of every way', async () => {
+  it('is foretold from a few problems of every arm', async () => {
     const timed: number[] = [],
       cost = async (change: object): ReturnType<typeof sweepCost> => {
         const path = written({ seeds: [0, 1, 2], ...change }),
@@ -278,7 +278,7 @@ describe('a sweep', () => {
       [{ match: { policy: 'knorm' } }, 's: match.policy must be one of policies, got "knorm"'],
       [
         { match: { policy: 'full' }, budgets: ['25%'] },
-        's: budgets must be numbers of slots beside match, got a share',
+        's: budgets must be numbers of slots where match is given, got a share',
       ],
       [
         { contrasts: [{ policy: 'knorm', against: 'full' }] },

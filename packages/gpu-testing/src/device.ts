@@ -91,7 +91,7 @@ export async function deviceTests<G extends TestDevice>(
         try {
           await run(gpu);
           if (release) gpu.release();
-          expect(ledger.live - live, 'bytes that the test left behind').toBeLessThanOrEqual(SCALARS);
+          expect(ledger.live - live, 'bytes that the test did not free').toBeLessThanOrEqual(SCALARS);
         } finally {
           if (release) gpu.release();
           const errors = await Promise.all(filters.map(() => device.popErrorScope()));

@@ -41,7 +41,7 @@ export function choose(name: RepoName, files: readonly RepoFile[]): Chosen {
   if (missing.length > 0)
     throw new KvError(
       repo,
-      `expected ${missing.join(' and ')} beside ${weights.path}, got ${list(files.map(({ path }) => path))}`,
+      `expected ${missing.join(' and ')} next to ${weights.path}, got ${list(files.map(({ path }) => path))}`,
     );
   const chosen = [...BESIDE.flatMap((path) => at.get(path) ?? []), weights];
   return { files: chosen, ...(weights.path === INDEX && { index: weights }) };

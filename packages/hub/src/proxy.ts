@@ -24,7 +24,7 @@ export async function routeOf(env: Environment): Promise<Route> {
   const undici = await import('undici').catch((cause: NodeJS.ErrnoException) => {
     throw new KvError(
       'HTTPS_PROXY',
-      `expected the package undici beside @kv/hub, which speaks to proxies, got ${cause.code ?? cause.message}`,
+      `expected the package undici next to @kv/hub, which speaks to proxies, got ${cause.code ?? cause.message}`,
     );
   });
   const agent = new undici.EnvHttpProxyAgent({

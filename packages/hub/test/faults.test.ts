@@ -51,7 +51,7 @@ describe('a broken connection', () => {
     expect(isWhole(await fetchIt())).toBe(true);
     expect(ranges()).toEqual([undefined, 'bytes=50000-', undefined]);
   });
-  it('wherever it breaks and whoever answers, the bytes are right', async () => {
+  it('wherever it breaks and whichever server answers, the bytes are right', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.integer({ min: 1, max: SIZE - 1 }), fc.boolean()), { maxLength: 4 }),

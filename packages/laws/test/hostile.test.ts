@@ -37,7 +37,7 @@ async function said({ policy: make, when, late }: HostileCase, backend: Backend)
 
 describe.each([
   ['the host', cpu],
-  ['handles that nobody can look into', traceOps(cpu).backend],
+  ['opaque handles', traceOps(cpu).backend],
 ] as const)('retainOn() with %s', (_, backend) => {
   const foreign = { ...traceOps(cpu).ops.from({ data: [1], shape: [1, 1] }), memory: {} },
     cases = hostileCases({

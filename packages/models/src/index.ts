@@ -52,7 +52,7 @@ export type {
   ObservedRow,
   Observer,
   PrefillOptions,
-  PrefillingOptions,
+  PrefillPartsOptions,
   PrefixOptions,
   PrefixStore,
   Report,

@@ -66,8 +66,8 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
     let names: FileIdentity | undefined;
     const print = withFingerprint(weights),
       blobs = blobsOf(options.files),
-      beside = blobs && ((file: string) => sidecarBlob(name, file, blobs)),
-      parts = { config, tokenizer, sidecar: sidecars(name, () => names, beside) };
+      fromBlobs = blobs && ((file: string) => sidecarBlob(name, file, blobs)),
+      parts = { config, tokenizer, sidecar: sidecars(name, () => names, fromBlobs) };
     const running = await runs.start({ ...parts, weights: print.weights, stored: size });
     names = await print.names(stored);
     return { engine: runs.name, ...running, ...parts, ...names, name, chatTemplate, weightBytes: size?.bytes };

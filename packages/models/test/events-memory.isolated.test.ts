@@ -35,7 +35,7 @@ for (const [name, policy] of [
       ids = Array.from({ length: budget + (before + events) * block }, (_, i) => (i * 31) % 50),
       seen: number[] = [];
     let fork: Sequence | undefined;
-    for await (const fed of sequence.prefilling(ids, { policy, budget, block })) {
+    for await (const fed of sequence.prefillParts(ids, { policy, budget, block })) {
       const ran = (fed - budget) / block;
       if (ran === before) fork = sequence.fork();
       if (ran === before || ran === before + events) seen.push(await held());

@@ -69,7 +69,7 @@ describe('ETF: freeze', () => {
   test.each<[string, Policy]>([
     ['alone', etf({ psi: 0.5 })],
     ['its keys copied', etf({ psi: 0.5, reuse: 'kv' })],
-    ['beside running sums', compose(h2o(), topK(), etf({ psi: 0.5 }))],
+    ['with running sums', compose(h2o(), topK(), etf({ psi: 0.5 }))],
   ])(
     'a block that a layer freezes whole goes through it too: blocks give what the whole prompt gives, %s',
     async (_, policy) => {

@@ -77,7 +77,7 @@ describe.each(families)('%s: an option that is not computed is named, and nothin
     try {
       cpSync(fixture(`${name}/tokenizer.json`), join(folder, 'tokenizer.json'));
       writeFileSync(join(folder, 'config.json'), JSON.stringify({ ...config, ...change }));
-      writeFileSync(join(folder, 'model.safetensors'), 'no weights: whoever reads them would say so');
+      writeFileSync(join(folder, 'model.safetensors'), 'no weights: reading them would fail');
       let started = 0;
       const runtime: Runtime<never> = {
         name: 'counting',

@@ -41,7 +41,7 @@ test.each<[string, () => unknown, string]>([
     "sequence: has no option 'cadence': it has window, mostOperations, memory",
   ],
   ['prefill', () => sequence.prefill([1], wrong), "prefill: has no option 'cadence'"],
-  ['prefilling', () => sequence.prefilling([1], wrong).next(), "prefill: has no option 'cadence'"],
+  ['prefillParts', () => sequence.prefillParts([1], wrong).next(), "prefill: has no option 'cadence'"],
   ['append', () => sequence.append([1], wrong), "append: has no option 'cadence': it has rows"],
   [
     'createPrefixStore',

@@ -147,7 +147,7 @@ describe('after destroy()', () => {
     expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
 
-  test.each([0, 1])('a block in layer %i of 2 ends there, and leaves nothing behind', async (at) => {
+  test.each([0, 1])('a block in layer %i of 2 ends there, and frees everything', async (at) => {
     const sequence: Sequence = new Sequence(
       passing((layer) => {
         if (layer === at) sequence.destroy();

@@ -43,7 +43,7 @@ test('a prompt in parts ends where the whole one does, with the same events', as
       const [whole, parts] = [new Sequence(model), new Sequence(model)],
         fed: number[] = [];
       await whole.prefill(ids, { policy, budget: 16, block });
-      for await (const n of parts.prefilling(ids, { policy, budget: 16, block, part: 16 })) fed.push(n);
+      for await (const n of parts.prefillParts(ids, { policy, budget: 16, block, part: 16 })) fed.push(n);
       expect(fed).toEqual(block ? [16, 32, 40, 56, 72, 80, 90] : [16, 32, 48, 64, 80, 90]);
       expect(parts.counts.blocks).toBe(whole.counts.blocks);
       expect(parts.promptLength).toBe(90);

@@ -68,7 +68,7 @@ const paths = [
   ...families.map((name) => [`the tiny ${name}`, fixture(name)] as const),
 ] as const;
 
-test.each(paths)('%s: beside any others a sequence gives what it gives alone, to the bit', async (_, path) => {
+test.each(paths)('%s: in a batch a sequence gives what it gives alone, to the bit', async (_, path) => {
   for (const exact of [false, true]) {
     // 8-bit weights where rows are whole blocks
     const model = await loadModel(path, { runtime: overQuantised(wasmRuntime(newest, { exact })) }),

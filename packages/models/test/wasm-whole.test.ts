@@ -109,7 +109,7 @@ describe('what an event reads of the last queries', () => {
     [kinds.llama, fixture('gemma2')].flatMap((path) =>
       modules.flatMap(([name, fast]) => [false, true].map((sums) => [path, name, sums, fast] as const)),
     ),
-  )('%s, %s, sums of all beside it %s: is what the plain loops give', async (path, _form, sums, fast) => {
+  )('%s, %s, sums of all as well %s: is what the plain loops give', async (path, _form, sums, fast) => {
     for (const block of [300, 70]) {
       const want = await read(path, { runtime: plain }, sums, block),
         got = await read(path, { runtime: wasmRuntime(fast, { threads: 2, exact: true }) }, sums, block);

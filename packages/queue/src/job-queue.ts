@@ -19,7 +19,7 @@ const ATTEMPTS = 3;
 /** Options of `openQueue`. */
 export interface QueueOptions extends QueueAddress {
   /** Called once if jobs wait and no worker is connected. */
-  readonly onNobody?: () => void;
+  readonly onNoWorker?: () => void;
 }
 
 /** A result, which stays in Redis until it is forgotten: a caller that stops before that gets it again. */
@@ -42,17 +42,17 @@ export interface JobQueue {
   close(): Promise<void>;
 }
 
-interface Waiting {
+interface PendingJob {
   readonly data: object;
   resolve(asked: QueuedResult): void;
   reject(error: unknown): void;
 }
 
 /** Opens a queue for asking. @throws KvError in one sentence if Redis does not answer */
-export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<JobQueue> {
+export async function openQueue({ onNoWorker, ...place }: QueueOptions): Promise<JobQueue> {
   const { client, lost, close } = await connect(place),
     queue = new Queue(place.name, { connection: client, prefix: PREFIX }),
-    waiting = new Map<string, Waiting>(),
+    waiting = new Map<string, PendingJob>(),
     stopped = new AbortController();
   queue.on('error', () => {}); // a reconnecting connection is no error; a lost one is reported by `lost`
   lost.catch(fail);
@@ -70,7 +70,7 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
   /**
    * Settles a job. A retried job keeps the reason of its earlier failure, so the set that holds it tells how it ended.
    */
-  async function finish(id: string, { resolve, reject }: Waiting, failed: boolean): Promise<void> {
+  async function finish(id: string, { resolve, reject }: PendingJob, failed: boolean): Promise<void> {
     const job = await queue.getJob(id);
     if (!job) return;
     waiting.delete(id);
@@ -94,7 +94,7 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
       await addLost();
       if (told || waiting.size === 0 || (await queue.getWorkersCount()) > 0) continue;
       told = true;
-      onNobody?.();
+      onNoWorker?.();
     }
   }
   /** Adds jobs again that a Redis restarted without its data has lost. */

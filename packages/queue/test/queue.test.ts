@@ -36,7 +36,7 @@ async function working(called: string, run: WorkOptions['run'], more: Partial<Wo
 }
 
 describe.runIf(there)('a queue', () => {
-  it('has a job done once, whoever asks, and keeps its result until that is forgotten', async () => {
+  it('has a job done once, however many callers ask, and keeps its result until that is forgotten', async () => {
     const called = name(),
       ran: unknown[] = [],
       worker = await working(called, async (data) => ({ echo: ran.push(data) && data }));
@@ -121,16 +121,16 @@ describe.runIf(there)('a queue', () => {
     await queue.close();
     client.disconnect();
   });
-  it('says that nobody works, once', async () => {
+  it('reports once that there is no worker', async () => {
     const called = name();
     let told = 0,
       tell = (): void => {};
     const said = new Promise<void>((resolve) => (tell = resolve)),
-      onNobody = (): void => {
+      onNoWorker = (): void => {
         told++;
         tell();
       },
-      queue = await openQueue({ url: redis.url, name: called, onNobody }),
+      queue = await openQueue({ url: redis.url, name: called, onNoWorker }),
       asked = queue.ask({ one: 1 });
     await said;
     const worker = await working(called, async () => ({}));

@@ -247,7 +247,7 @@ export function createServer(options: ServerOptions): Server {
   app.post<{ Body: ChatRequest }>('/v1/chat/completions', { schema: { body: chatRequest } }, async (request, reply) => {
     const { body } = request;
     if (body.top_logprobs && !body.logprobs)
-      throw new Refusal("'top_logprobs' is expected beside 'logprobs': true", { param: 'top_logprobs' });
+      throw new Refusal("'top_logprobs' is expected with 'logprobs': true", { param: 'top_logprobs' });
     return answer(request, reply, body, async (bounds) => [await chatPrompt(body, model, reader, bounds)], {
       kind: 'chat',
       logprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,

@@ -111,7 +111,7 @@ describe('one memory budget', () => {
           const sequence = new Sequence(model);
           try {
             const ids = Array.from({ length: tokens }, (_, i) => (i * 31) % 1000);
-            for await (const _ of sequence.prefilling(ids, {
+            for await (const _ of sequence.prefillParts(ids, {
               ...(compiled.evicts && { policy, budget, block }),
               part: 16,
             }));
@@ -205,7 +205,7 @@ describe('it holds', () => {
     await until(() => empty(on));
     await on.server.close();
   });
-  test('a connection that closes ends all that was sent on it, whatever waits behind what', async () => {
+  test('a connection that closes ends all that was sent on it, whatever waits for what', async () => {
     const on = await serve({ limits: { running: 2, part: 16 } }),
       sum = (): number => Object.values(on.server.prompts).reduce((all, count) => all + count, 0);
     const way = fc.constantFrom({}, { policy: 'h2o', budget: 64 }, { policy: 'streaming', budget: 32, block: 16 });
@@ -236,7 +236,7 @@ describe('it holds', () => {
     socket.destroy();
     await on.server.close();
   });
-  test('a reader that is behind holds nobody up, and is dropped in the end', async () => {
+  test('a slow reader delays no other, and is dropped in the end', async () => {
     const on = await serve({ memory: 512 * MiB, limits: { ahead: 8, readerMs: 300, part: 16 } });
     const slow = bare(on, { prompt: words(5), n: 16, max_tokens: 1000, temperature: 2, stream: true, logprobs: 20 });
     await until(() => on.server.memory.sequences > 0);

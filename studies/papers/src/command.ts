@@ -1,11 +1,12 @@
 import { basename, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { count, list, maybe, oneOf, text, whole } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { checkWritable, writeWhole } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../../../apps/cli/src/colors.ts';
 import { fitColumns, reflow } from '../../../apps/cli/src/columns.ts';
-import { deviceOption } from '../../../apps/cli/src/device.ts';
-import { chooseEngine, engineOption } from '../../../apps/cli/src/engine.ts';
+import { chooseEngine } from '../../../apps/cli/src/engine.ts';
 import {
   withFlagNames,
   here,
@@ -15,21 +16,19 @@ import {
   subjectOf,
   workersOption,
 } from '../../../apps/cli/src/experiment.ts';
+import { withFlags } from '../../../apps/cli/src/flags.ts';
 import { withExamples } from '../../../apps/cli/src/help.ts';
-import { MODEL_HELP } from '../../../apps/cli/src/model-source.ts';
-import { list, oneOf, whole } from '../../../apps/cli/src/option-values.ts';
 import { codeOf } from '../../../apps/cli/src/policy/package-code.ts';
 import type { CommandProgram } from '../../../apps/cli/src/program.ts';
 import { readText } from '../../../apps/cli/src/run/questions.ts';
+import { machineOptions, on } from '../../../apps/cli/src/shared-options.ts';
 import { lineWidth } from '../../../apps/cli/src/terminal.ts';
 import type { Terminal } from '../../../apps/cli/src/terminal.ts';
 import { outcomeCells, rowText, studyMarkdown } from './markdown.ts';
 import { planFor, planNames, planText, usualPlan } from './plans.ts';
-import type { PlanName } from './plans.ts';
 import { paperStudy, rowsOf } from './study.ts';
 import type { Study } from './study.ts';
 import { paperNames } from './types.ts';
-import type { Paper } from './types.ts';
 import type { Verdict } from './verdict.ts';
 
 const SHELL = 'npm run -s study --';
@@ -38,52 +37,40 @@ const BUILT = !import.meta.url.endsWith('.ts'),
   STUDIES = fileURLToPath(new URL(BUILT ? '..' : '../..', import.meta.url)),
   WORKER = new URL(BUILT ? './worker.js' : './worker.ts', import.meta.url);
 
-interface Flags {
-  readonly model: string;
-  readonly plan?: PlanName;
-  readonly paper?: readonly Paper[];
-  readonly row?: readonly string[];
-  readonly n?: number;
-  readonly seed?: number;
-  readonly text?: string;
-  readonly out?: string;
-  readonly list?: true;
-  readonly json?: true;
-  readonly fresh?: true;
-}
+const PAPERS_FLAGS = {
+  ...machineOptions('f32'),
+  plan: maybe(
+    oneOf(
+      planNames,
+      '1',
+      '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either), 5 (rows of the fourth for a longer text, and causes of what did not hold).',
+    ),
+    '1 on the embedded model, else 3',
+  ),
+  paper: maybe(
+    list(oneOf(paperNames, paperNames[0], 'A paper.'), [], `Only rows of these papers: ${paperNames.join(', ')}.`),
+  ),
+  row: maybe(list(text('', 'a row', 'A row.'), [], 'Only these rows, as --list names them.')),
+  n: maybe(count(1, 'prompts', 'Prompts of every task.', { least: 2, most: 10_000 }), "the plan's"),
+  seed: maybe(whole(0, 'n', "Other prompts than the plan's: development.")),
+  text: maybe(text('', 'a file', 'What prose comes from, instead of the opening of a book that is included.')),
+  workers: workersOption,
+  out: maybe(text('', 'a folder', 'Write results there, as JSON and as a Markdown table.')),
+  list: on('Print the plan and run nothing.'),
+  json: on('Print what came out as one object, or with --list the whole plan.'),
+  fresh: on('Discard the results of earlier runs on this model and these prompts.'),
+};
+type Flags = ResolvedOptions<typeof PAPERS_FLAGS>;
 
 /** The study `papers`: measures here what each paper promised. */
 const papersCommand = (terminal: Terminal): Command => {
   return withExamples(
-    new Command('papers')
-      .description('Rerun what the papers promised, from plans that were fixed before, and say what held.')
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(
-        '--plan <name>',
-        '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either), 5 (rows of the fourth for a longer text, and causes of what did not hold) (default: 1 on the embedded model, else 3)',
-        oneOf('--plan', planNames),
-      )
-      .option(...engineOption('f32'))
-      .option(...deviceOption)
-      .option(
-        '--paper <list>',
-        `only rows of these papers: ${paperNames.join(', ')}`,
-        list('--paper', oneOf('--paper', paperNames)),
-      )
-      .option(
-        '--row <list>',
-        'only these rows, as --list names them',
-        list('--row', (text) => text),
-      )
-      .option('--n <n>', "prompts of every task (default: the plan's)", whole('--n', { min: 2, max: 10_000 }))
-      .option('--seed <n>', "other prompts than the plan's: development", whole('--seed'))
-      .option('--text <file>', 'what prose comes from, instead of the opening of a book that is brought along')
-      .option(...workersOption)
-      .option('--out <folder>', 'write results there, as JSON and as a Markdown table')
-      .option('--list', 'print the plan and run nothing')
-      .option('--json', 'print what came out as one object, or with --list the whole plan')
-      .option('--fresh', 'forget the results of earlier runs on this model and these prompts')
-      .action((flags: Flags, command: Command) => withFlagNames(command, () => papers(flags, command))),
+    withFlags(
+      new Command('papers').description(
+        'Rerun what the papers promised, from plans that were fixed before, and say what held.',
+      ),
+      PAPERS_FLAGS,
+    ).action((flags: Flags, command: Command) => withFlagNames(command, () => papers(flags, command))),
     [`${SHELL} papers --list`, 'what each paper promised, and how it is asked'],
     [`${SHELL} papers --row caote-h2o-needle --n 20`, 'one row on few prompts'],
   );
@@ -91,7 +78,7 @@ const papersCommand = (terminal: Terminal): Command => {
   async function papers(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
       width = lineWidth(stdout),
-      { model, paper, row, n, seed, text, fresh } = flags,
+      { model, paper, row, n, seed, text: file, fresh } = flags,
       usual = usualPlan(model === 'embedded' ? 'embedded' : 'real'),
       name = flags.plan ?? usual,
       plan = planFor(name, model === 'embedded' ? 'embedded' : 'real'),
@@ -105,7 +92,7 @@ const papersCommand = (terminal: Terminal): Command => {
     // observers, saved states and logits are read on the host
     const machine = machineOf(command, await chooseEngine(command, cwd, "'kv papers' looks inside the model")),
       { subject, path } = await subjectOf(model, machine, terminal),
-      prose = text === undefined ? undefined : readText(text, cwd),
+      prose = file === undefined ? undefined : readText(file, cwd),
       { names, code } = namingOf(terminal, machine),
       study = await paperStudy(subject, plan, {
         ...asked,

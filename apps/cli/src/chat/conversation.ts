@@ -57,7 +57,7 @@ export function createConversation(
       const made: number[] = [];
       try {
         const reading = { policy, budget, ...(budget === undefined ? { part: PART } : { block }), signal };
-        for await (const read of sequence.prefilling(fed, reading)) onRead(read, fed.length);
+        for await (const read of sequence.prefillParts(fed, reading)) onRead(read, fed.length);
       } catch (error) {
         if (signal.aborted) return 'aborted';
         throw error;

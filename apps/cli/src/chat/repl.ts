@@ -106,8 +106,8 @@ export async function repl(
 /** Describes the bytes of held keys and values, and separately those of the policy's state. */
 function heldText({ ledger }: Conversation['sequence']): string {
   const { live } = ledger.entry('cache'),
-    beside = ledger.live - live;
-  return `${bytesText(live)} of keys and values${beside === 0 ? '' : ` and ${bytesText(beside)} beside them`}`;
+    other = ledger.live - live;
+  return `${bytesText(live)} of keys and values${other === 0 ? '' : ` and ${bytesText(other)} of other state`}`;
 }
 
 async function command(

@@ -72,7 +72,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
     { system, load } = options;
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined)
-    throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
+    throw new KvError('--system', 'expected none with --load, since a saved conversation has begun already');
   if (load === undefined) checkPolicyNamed(command);
   checkCacheFile(options.save, cwd);
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
@@ -99,7 +99,7 @@ async function converse(
     if (budget !== undefined && budget + block > maxPositions)
       throw new KvError(
         '--block',
-        `expected at most ${maxPositions - budget} tokens beside a budget of ${budget}, got ${block}`,
+        `expected at most ${maxPositions - budget} tokens in addition to a budget of ${budget}, got ${block}`,
       );
     const conversation = createConversation(sequence, turnsOf(model, system), {
       policy,

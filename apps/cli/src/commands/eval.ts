@@ -9,7 +9,7 @@ import {
   comparedLegend,
   confirmNote,
   contrastText,
-  generatingOf,
+  generationOf,
   kvpressFiles,
   modelOf,
   readKvpress,
@@ -186,7 +186,7 @@ interface Part {
   readonly model: string;
   readonly found: Awaited<ReturnType<Bench['subject']>>;
   readonly tasks: Awaited<ReturnType<typeof sweepTasks>>;
-  readonly options: Pick<Parameters<Bench['answers']>[1], 'tasks' | 'generating' | 'policies'>;
+  readonly options: Pick<Parameters<Bench['answers']>[1], 'tasks' | 'generation' | 'policies'>;
 }
 /** Returns the part of a sweep for every model. @throws KvError for a model that cannot be asked it */
 async function partsOf(sweep: Sweep, path: string, bench: Bench): Promise<readonly Part[]> {
@@ -199,7 +199,7 @@ async function partsOf(sweep: Sweep, path: string, bench: Bench): Promise<readon
       model: name,
       found,
       tasks,
-      options: { tasks, generating: generatingOf(sweep), policies: sweep.policies },
+      options: { tasks, generation: generationOf(sweep), policies: sweep.policies },
     });
   }
   return parts;

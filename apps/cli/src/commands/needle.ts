@@ -95,7 +95,7 @@ export function needleText({ settings, rows }: NeedleTable, width: number): stri
     right = new Set(head.keys());
   right.delete(0);
   const blocks = settings.modes.map((mode) => {
-    const ofMode = rows.filter(({ way }) => way.mode === mode);
+    const ofMode = rows.filter(({ arm }) => arm.mode === mode);
     const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));
     const concluded = needleConclusion(rows, mode),
       table = `${pc.bold(reflow(modeTitles[mode], width))}\n${fitColumns([head, ...cells], right, width)}`;
@@ -109,14 +109,14 @@ function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {
     tint = share >= 0.9 ? pc.green : share < 0.4 ? pc.red : pc.yellow;
   return needleColumns.map(([title, cell]) => {
     if (title === 'policy' && above?.policy === row.policy) return '';
-    return title === 'right' && row.way.forced === undefined ? tint(cell(row)) : cell(row);
+    return title === 'right' && row.arm.forced === undefined ? tint(cell(row)) : cell(row);
   });
 }
 
 /** Returns a sentence for every policy and budget that cannot run, whatever the mode. */
 const unfit = (rows: readonly NeedleRow[]): readonly string[] => [
   ...new Set(
-    rows.flatMap(({ policy, way: { forced, budget } }) =>
+    rows.flatMap(({ policy, arm: { forced, budget } }) =>
       forced === undefined
         ? []
         : [`no room: ${plain(policy)} forces ${forced} slots in every head, more than ${budget}; not run.`],

@@ -6,7 +6,7 @@ import {
   branchGate,
   branchMeanings,
   confirm,
-  generatingOf,
+  generationOf,
   openLedger,
   pLegend,
   probe,
@@ -143,7 +143,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       run: async (name, cells) =>
         bench.answers(await subject(name), {
           tasks: { [TASK]: problems },
-          generating: generatingOf(plan),
+          generation: generationOf(plan),
           policies: [plan.base, plan.candidate.replaceAll('{lambda}', '1')],
           cells,
         }),
@@ -208,7 +208,7 @@ const modelsText = (models: readonly PlanModel[]): string =>
 const screeningText = (n: number): string => `screening, n = ${n} (ids to choose on give no verdict)`;
 
 /** Describes the evidence level of `n` problems. */
-const standingText = (n: number): string =>
+const evidenceText = (n: number): string =>
   `${evidenceLevel(n)}, n = ${n}${evidenceLevel(n) === 'screening' ? ` (a verdict takes ${VERDICT})` : ''}`;
 
 /** Describes how a tie between weights was broken, if there was one. */
@@ -236,7 +236,7 @@ function confirmText(
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${standingText(ids)}\n${modelsText(models)}\n${pLegend}\n`;
+  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${evidenceText(ids)}\n${modelsText(models)}\n${pLegend}\n`;
 }
 
 const branchText = ({
@@ -260,7 +260,7 @@ second cells gain on average: ${yes(secondMeanPositive)}
 no second cell loses, p < .05: ${yes(noSecondLoss)}
 no cell of either role loses, p < .05 (stricter than the rule): ${yes(noLoss)}
 cells that gain after Bonferroni: ${passed} of ${cells}
-${standingText(ids)}
+${evidenceText(ids)}
 ${modelsText(models)}
 lambda ${lambda}; configuration ${config}; looks at these ids: ${looks}
 `;

@@ -106,18 +106,18 @@ export const runCommand = (terminal: Terminal): Command =>
 async function run(options: RunOptions, command: Command, terminal: Terminal): Promise<void> {
   const { stdout, signal, cwd } = terminal;
   if (options.logits !== undefined && !options.json)
-    throw new KvError('--logits', 'expected --json beside it, got a run that prints text');
+    throw new KvError('--logits', 'expected --json too, got a run that prints text');
   if ((options.topP !== undefined || options.seed !== undefined) && options.temperature === undefined)
     throw new KvError(
       options.topP === undefined ? '--seed' : '--top-p',
-      'expected --temperature beside it, got greedy decoding',
+      'expected --temperature too, got greedy decoding',
     );
   if (options.why && (options.json || options.document !== undefined || options.loadCache !== undefined))
     throw new KvError('--why', 'expected a run over a prompt that prints text, got --json or a document');
-  if (options.detail && !options.why) throw new KvError('--detail', 'expected --why beside it, got none');
-  if (options.chat && options.raw) throw new KvError('--raw', 'expected no --chat beside it, got both');
+  if (options.detail && !options.why) throw new KvError('--detail', 'expected --why too, got none');
+  if (options.chat && options.raw) throw new KvError('--raw', 'expected --raw or --chat, got both');
   if (options.constants !== undefined && !options.certify)
-    throw new KvError('--constants', 'expected --certify beside it, got a run without certificates');
+    throw new KvError('--constants', 'expected --certify too, got a run without certificates');
   const fitted = options.constants === undefined ? undefined : readText(options.constants, cwd);
   const {
     document,
@@ -241,10 +241,7 @@ function documentGiven({
 }: RunOptions): boolean {
   const over = document !== undefined || loadCache !== undefined;
   if (!over && (question || saveCache !== undefined))
-    throw new KvError(
-      question ? '--question' : '--save-cache',
-      'expected --document or --load-cache beside it, got neither',
-    );
+    throw new KvError(question ? '--question' : '--save-cache', 'expected --document or --load-cache too, got neither');
   if (!over) return false;
   if (chat || raw) throw new KvError(chat ? '--chat' : '--raw', 'expected a prompt, got a document');
   if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1)

@@ -94,7 +94,7 @@ async function listen(
 ): Promise<void> {
   const { budget, block, every, memory, queue, running, maxNewTokens, maxPromptTokens, host, port, grace } = options,
     name = options.name ?? basename(options.model).replace(/\.gguf$/i, '');
-  if (name === '') throw new KvError('--name', 'expected a name beside such a --model, got none');
+  if (name === '') throw new KvError('--name', 'expected a name, since --model ends in none, got none');
   const fixedPolicy = options.fixedPolicy === true,
     server = createServer({
       ...resolved,

@@ -65,7 +65,7 @@ export const traceCommand = (terminal: Terminal): Command =>
 async function trace(flags: Flags, command: Command, terminal: Terminal): Promise<void> {
   const { cwd, stdout, signal } = terminal,
     { out, why = [], budget, block, every, maxNewTokens } = flags;
-  if (flags.detail && why.length === 0) throw new KvError('--detail', 'expected --why beside it, got none');
+  if (flags.detail && why.length === 0) throw new KvError('--detail', 'expected --why too, got none');
   if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
   const read = promptReader(
       { ...flags, turn: flags.raw ? false : undefined, from: PROMPT, evictsInBlocks: block !== undefined },

@@ -149,7 +149,7 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
   if (window > 0)
     passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
   if (needs.some(({ cost, provide }) => cost === 'pass' && !provide))
-    passes.push('attention of every layer and block also adds up its weights by column, beside the fused path');
+    passes.push('attention of every layer and block also adds up its weights by column, in addition to the fused path');
   for (const signal of needs)
     if (secondPass(signal)) passes.push(`another pass over the model for ${signalKey(signal)}`);
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;

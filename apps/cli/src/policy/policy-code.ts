@@ -59,7 +59,7 @@ export function packagesCode(packages: Iterable<string>, cwd: string, engine: En
 
 function folderOf(name: string, from: string): string {
   const folder = installedFolder(name, from);
-  if (folder === undefined) throw new KvError(name, `expected an installed package, got none beside ${from}`);
+  if (folder === undefined) throw new KvError(name, `expected an installed package, got none for ${from}`);
   return folder;
 }
 

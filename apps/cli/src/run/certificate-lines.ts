@@ -67,7 +67,7 @@ export function constantLines({ tokens, layers, dim, queryNorm, keyNorm, fading,
         : []),
       ...(change && change.rate > 0
         ? [
-            `for ${allowed} of the mass: freezing so many layers above where it may start: ${freezingDepth({ queryNorm: queryNorm.mean, dim, scale: change.scale, rate: change.rate, allowed }).toFixed(1)}`,
+            `for ${allowed} of the mass: layers above its earliest start at which freezing may begin: ${freezingDepth({ queryNorm: queryNorm.mean, dim, scale: change.scale, rate: change.rate, allowed }).toFixed(1)}`,
           ]
         : []),
     ]),

@@ -21,7 +21,7 @@ interface Moment {
   /** Positions of the tokens in the cache. */
   readonly positions: readonly number[];
   /** 1 if token 0 is in the cache although the policy dropped it, else 0. */
-  readonly beside: 0 | 1;
+  readonly extra: 0 | 1;
   /** State of the policy of this label. */
   readonly state: RetainState;
   readonly label: string;
@@ -50,13 +50,13 @@ export async function retainTokens(
     { label } = compiled,
     { contextTokens, contextSize, model } = sequence,
     before = momentOf(contextTokens, label, events.get(sequence) ?? [], model.tokenizer),
-    { tokens, positions, beside, state } = before,
+    { tokens, positions, extra, state } = before,
     allowance = allowanceOf(compiled, budget, tokens.ids.length),
     { slots } = allowance;
   // llama.cpp shifts at one token less than its context, and token 0 is kept in addition
   if (slots + 2 >= contextSize)
     throw new KvError('budget', `must leave room in a context of ${contextSize} tokens, got ${slots}`);
-  const held = positions.slice(beside);
+  const held = positions.slice(extra);
   if (held.length <= slots) return [];
   const kept = await retain(
       policy,
@@ -70,11 +70,11 @@ export async function retainTokens(
       },
       { budget: allowance },
     ),
-    stays = new Set(Array.from(kept.slots[0][0], (slot) => slot + beside)),
+    stays = new Set(Array.from(kept.slots[0][0], (slot) => slot + extra)),
     alone = stays.has(0) ? 0 : 1;
   stays.add(0);
   const left = positions.filter((_, slot) => stays.has(slot));
-  events.set(sequence, [before, { ...before, positions: left, beside: alone, state: kept.state }]);
+  events.set(sequence, [before, { ...before, positions: left, extra: alone, state: kept.state }]);
   return rangesWithout(stays, positions.length);
 }
 
@@ -107,7 +107,7 @@ function momentOf(
   return {
     tokens: { ...tokensOf(ids, tokenizer, last?.tokens), ids },
     positions: [...(last?.positions ?? []), ...fresh.map((_, i) => seen + i)],
-    beside: last?.beside ?? 0,
+    extra: last?.extra ?? 0,
     label,
     state: last?.label === label ? last.state : new Map(),
   };

@@ -103,7 +103,7 @@ test('what pieces remember comes along, also where token 0 stays although they d
   expect(textOf(sequence)).toBe('AEFG');
 });
 
-test('whatever the policy and the text: what core keeps of it stays, token 0 beside it', () =>
+test('whatever the policy and the text: what core keeps of it stays, and token 0', () =>
   fc.assert(
     fc.asyncProperty(
       fc.constantFrom('streaming', 'rarity', 'random', 'frequency', 'recency', 'structure', 'sponsorship', 'taFast'),
@@ -150,7 +150,7 @@ test('whatever the policy and the text: what core keeps of it stays, token 0 bes
     { numRuns: 60 },
   ));
 
-test('a sequence that was given another text begins anew', async () => {
+test('a sequence that was given another text starts again', async () => {
   const sequence = await holding('ABCDEFGHIJKLMNOP');
   await evict(sequence, streaming, 6);
   await holding('0123456789', sequence);

@@ -57,9 +57,7 @@ export function demandsOf(
   for (const need of needs) {
     if (isState(need) || FREE.includes(need.id)) continue;
     if (need.id === 'tokens' && !offers.text)
-      refuse(
-        `'${label}' reads text, so the model's tokenizer is expected beside it: withPolicy(model, { tokenizer, ... })`,
-      );
+      refuse(`'${label}' reads text, so the model's tokenizer is expected too: withPolicy(model, { tokenizer, ... })`);
     if (QUERIES.test(need.id) && !offers.queries)
       refuse(
         `'${label}' reads ${signalKey(need)}, which this model's graph does not give: expected its 'source', from which a graph with the queries is loaded`,

@@ -76,7 +76,7 @@ function deviceOptions(device: string | undefined, { layers }: SessionShape): ob
 
 async function needed(read: FileReader | undefined, file: string): Promise<Uint8Array> {
   if (!/^[\w.-]+$/.test(file))
-    throw new KvError('source', `expected files beside the graph, got ${JSON.stringify(file)}`);
+    throw new KvError('source', `expected files next to the graph, got ${JSON.stringify(file)}`);
   if (!read)
     throw new KvError('source', `expected a folder or a name, since the graph's tensors lie in ${file}, got bytes`);
   return read(file);

@@ -15,7 +15,7 @@ const cacheDir = mkdtempSync(join(tmpdir(), 'kv-hub-cache-')),
   before = { remoteHost: env.remoteHost, cacheDir: env.cacheDir, useFSCache: env.useFSCache },
   under = policy('snapkv', { window: 8 });
 beforeAll(async () => {
-  ({ folder } = await exported({ inside: 1000 }));
+  ({ folder } = await exported({ inlineBytes: 1000 }));
   server = createServer(({ url = '' }, response) => {
     asked.push(url);
     const [, file] = /^\/kv\/embedded\/resolve\/(?:main|v1)\/(.*)$/.exec(url) ?? [],
@@ -50,7 +50,7 @@ async function written(model: Awaited<ReturnType<typeof load>>, source: GraphSou
   return generated(kept, tokenizer(TEXT) as Prompted, { max_new_tokens: 8 });
 }
 
-describe('a source by its name on the hub, with weights in files beside the graph', () => {
+describe('a source by its name on the hub, with weights in files next to the graph', () => {
   let want: readonly number[];
   beforeAll(async () => {
     const local = await AutoModelForCausalLM.from_pretrained(folder, { dtype: 'fp32', use_external_data_format: true });

@@ -127,7 +127,7 @@ describe('the same kept sets and tokens as @kv/models', () => {
   test.each([
     ['attention as products', { attention: 'plain' }],
     ['attention as products, positions from the mask', { attention: 'plain', positions: 'mask' }],
-    ['weights in files beside the graph', { inside: 1000 }],
+    ['weights in files next to the graph', { inlineBytes: 1000 }],
   ] as const)('%s', async (_, options) => {
     const model = await exported(options);
     for (const name of ['snapkv', 'tovaCaote', 'knorm']) {

@@ -88,7 +88,7 @@ describe('its own laws', () => {
   test('unused slots go back to the main pool', () => fc.assert(returning(good)));
   test.each([
     ['the theorem catches a pool that is one slot short', theorem(short)],
-    ['the return catches a pool that takes what nobody marked', returning(greedy)],
+    ['the return catches a pool that takes unmarked slots', returning(greedy)],
   ])('%s', (_, property) => {
     expect(fc.check(property as fc.IProperty<unknown>).failed).toBe(true);
   });

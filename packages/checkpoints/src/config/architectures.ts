@@ -7,7 +7,7 @@ export interface Architecture {
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
   readonly qkNorm: 'none' | 'head' | 'projection';
   /** Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both. */
-  readonly norms: 'before' | 'behind' | 'around';
+  readonly norms: 'before' | 'after' | 'around';
   /** Whether Hugging Face checkpoints store gains as w of `1 + w`. GGUF files hold the sum. */
   readonly gainsFromOne: boolean;
   /** Whether embeddings are multiplied by sqrt(D). */
@@ -155,7 +155,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     ...llama,
     gguf: 'olmo2',
     qkNorm: 'projection',
-    norms: 'behind',
+    norms: 'after',
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     interleavedInGguf: false,
     defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },

@@ -54,7 +54,7 @@ const idle: Readonly<Record<string, string>> = {
 };
 
 /** Prefixes, after the architecture's, of keys that do not concern the text decoder. */
-const beside: readonly string[] = ['vision.', 'mm.'];
+const ignoredPrefixes: readonly string[] = ['vision.', 'mm.'];
 
 /** Keys that change what is computed, with the values that this decoder supports. */
 const plainly: Readonly<Record<string, readonly unknown[]>> = {
@@ -142,7 +142,8 @@ export function expectKnown(metadata: JsonFields, kind: Architecture, where: str
 function plainOf(rest: string, metadata: JsonFields, kind: Architecture): readonly unknown[] | undefined {
   const own = <T>(table: Readonly<Record<string, T>>): T | undefined =>
     Object.hasOwn(table, rest) ? table[rest] : undefined;
-  if (read.has(rest) || own(idle) !== undefined || beside.some((start) => rest.startsWith(start))) return undefined;
+  if (read.has(rest) || own(idle) !== undefined || ignoredPrefixes.some((start) => rest.startsWith(start)))
+    return undefined;
   if (rest === 'rope.freq_base_swa' && kind.localTheta !== undefined) return undefined;
   const [reads, otherwise] = own(readWhere) ?? [];
   if (reads) return reads(kind) ? undefined : otherwise;

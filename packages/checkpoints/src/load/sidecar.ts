@@ -27,7 +27,7 @@ export function sidecars(
     files.set(name, reading);
     const bytes = await reading;
     const owner = names();
-    if (bytes && owner) checkOwner(bytes, beside(model, name), model, owner);
+    if (bytes && owner) checkOwner(bytes, sidecarPath(model, name), model, owner);
     return bytes;
   };
 }
@@ -36,18 +36,19 @@ export function sidecars(
  * Reads a file next to a model, or returns undefined if there is none.
  * @throws KvError for one that cannot be read or is longer than 256 MiB
  */
-export const sidecarFile = (model: string, name: string): Promise<Uint8Array | undefined> => read(beside(model, name));
+export const sidecarFile = (model: string, name: string): Promise<Uint8Array | undefined> =>
+  read(sidecarPath(model, name));
 
 /** Reads a model's sidecar file from files given by name. @throws KvError as `sidecarFile` does */
 export const sidecarBlob = async (model: string, name: string, files: Blobs): Promise<Uint8Array | undefined> => {
-  const at = /\.gguf$/i.test(model) ? beside(model.slice(model.lastIndexOf('/') + 1), name) : name,
+  const at = /\.gguf$/i.test(model) ? sidecarPath(model.slice(model.lastIndexOf('/') + 1), name) : name,
     blob = files.get(at);
   if (!blob) return undefined;
   if (blob.size > MOST) throw tooLong(at, blob.size);
   return blobSource(blob, at).read(0, blob.size);
 };
 
-const beside = (model: string, name: string): string =>
+const sidecarPath = (model: string, name: string): string =>
   /\.gguf$/i.test(model)
     ? `${model}.${name}`
     : `${model === 'embedded' ? embeddedFolder() : model.replace(/\/+$/, '')}/${name}`;

@@ -91,8 +91,8 @@ function readWeights(
 ): Weights {
   const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, tied } = config;
   const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
-  const before = norms !== 'behind',
-    behind = norms !== 'before';
+  const before = norms !== 'after',
+    after = norms !== 'before';
   const gguf = format === 'gguf',
     names = gguf ? ggufNames : huggingFaceNames(config.architecture);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
@@ -135,13 +135,13 @@ function readWeights(
       finish: take<FinishWeights>({
         output: product(output, H * d),
         outputBias: bias(biases.output, output),
-        postAttentionNorm: behind ? gain(at.postAttentionNorm, D) : undefined,
+        postAttentionNorm: after ? gain(at.postAttentionNorm, D) : undefined,
         norm: before ? gain(at.ffnNorm, D) : undefined,
         gateUp: product(gateUp, D),
         gateUpBias: bias(biases.ffn, gateUp),
         down: product(down, ffn),
         downBias: bias(biases.ffn, down),
-        postFfnNorm: behind ? gain(at.postFfnNorm, D) : undefined,
+        postFfnNorm: after ? gain(at.postFfnNorm, D) : undefined,
       }),
     };
   });

@@ -29,7 +29,7 @@ export interface TokenizerPipeline {
 }
 
 /** All state of a decoder. */
-interface Decoding {
+interface DecoderState {
   /** Whether an inserted space may follow. */
   readonly first: boolean;
   /** Bytes of a character that is not complete yet. */
@@ -124,7 +124,7 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
   };
   const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\uFFFD');
 
-  const decoderFrom = (special: boolean, state: Decoding): StreamDecoder => {
+  const decoderFrom = (special: boolean, state: DecoderState): StreamDecoder => {
     let { first, pending } = state;
     return {
       push(id) {

@@ -3,16 +3,16 @@ import { expectObject, runGuarded } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
 import { showValue } from '../piece/option.ts';
 
-type Forcing = Pick<Step, 'name' | 'ends' | 'minSlots'>;
+type ForcingStep = Pick<Step, 'name' | 'ends' | 'minSlots'>;
 
 /** @throws KvError naming the step, unless `x` is a whole number of slots */
-function slotsOf({ name }: Forcing, what: string, x: unknown): number {
+function slotsOf({ name }: ForcingStep, what: string, x: unknown): number {
   if (!Number.isSafeInteger(x) || (x as number) < 0)
     throw new KvError(name, `expected a whole number of slots as its ${what}, got ${showValue(x)}`);
   return x as number;
 }
 
-function stepEnds(step: Forcing, budget: number): Required<ForcedEnds> {
+function stepEnds(step: ForcingStep, budget: number): Required<ForcedEnds> {
   if (!step.ends) return { first: 0, last: 0 };
   const made: unknown = runGuarded(step.name, 0, () => step.ends?.(budget));
   expectObject({ name: step.name }, 'ends', made);
@@ -25,13 +25,13 @@ function stepEnds(step: Forcing, budget: number): Required<ForcedEnds> {
  *
  * @throws KvError naming the step whose `ends` are not whole numbers
  */
-export function endsOf(steps: readonly Forcing[], budget: number): Required<ForcedEnds> {
+export function endsOf(steps: readonly ForcingStep[], budget: number): Required<ForcedEnds> {
   const all = steps.map((step) => stepEnds(step, budget));
   return { first: Math.max(0, ...all.map((e) => e.first)), last: Math.max(0, ...all.map((e) => e.last)) };
 }
 
 /** Returns the number of those slots in a text that is long enough. */
-export function certainSlots(steps: readonly Forcing[], budget: number): number {
+export function certainSlots(steps: readonly ForcingStep[], budget: number): number {
   const { first, last } = endsOf(steps, budget);
   return first + last;
 }
@@ -41,8 +41,8 @@ export function certainSlots(steps: readonly Forcing[], budget: number): number 
  *
  * @throws KvError naming the step whose `ends` or `minSlots` are not whole numbers
  */
-export function minSlotsOf(steps: readonly Forcing[], slots: number, budget: number): number {
-  const beyond = (step: Forcing): number => {
+export function minSlotsOf(steps: readonly ForcingStep[], slots: number, budget: number): number {
+  const beyond = (step: ForcingStep): number => {
     if (!step.minSlots) return 0;
     const declared = slotsOf(
       step,

@@ -8,21 +8,21 @@ const numbers = new WeakMap<LayerContext, number>();
 export const layerOf = (at: LayerContext): number => numbers.get(at) ?? at.layer;
 
 /** A copy of `at` that records whether the layer's number is read. */
-interface Asking {
+interface ProbedContext {
   readonly at: LayerContext;
-  asked: boolean;
+  layerRead: boolean;
 }
-function asking(at: LayerContext): Asking {
+function probe(at: LayerContext): ProbedContext {
   const layer = {
       enumerable: true,
       get(): number {
-        note.asked = true;
+        note.layerRead = true;
         return at.layer;
       },
     },
     // not a spread: if `at` is such a copy itself, that would read its layer number
     copy = Object.defineProperties({}, { ...Object.getOwnPropertyDescriptors(at), layer }) as LayerContext,
-    note: Asking = { asked: false, at: copy };
+    note: ProbedContext = { layerRead: false, at: copy };
   numbers.set(copy, layerOf(at));
   return note;
 }
@@ -63,7 +63,7 @@ export class StepCache implements Recall {
   readonly #drafts = new Map<string, DraftSelection>();
   readonly #withForced = new Map<DraftSelection, DraftSelection>();
   readonly #left = new Map<Step, Left>();
-  readonly #asking = new WeakMap<LayerContext, Asking>();
+  readonly #probes = new WeakMap<LayerContext, ProbedContext>();
 
   /** Returns the start draft, shared by layers of equal budgets. */
   start(budgets: readonly number[], make: () => DraftSelection): DraftSelection {
@@ -95,11 +95,11 @@ export class StepCache implements Recall {
       return before.drafts;
     }
     this.#misses.set(step, misses + 1);
-    const place = this.#asking.get(cell.at) ?? asking(cell.at);
-    this.#asking.set(cell.at, place);
-    place.asked = false;
+    const place = this.#probes.get(cell.at) ?? probe(cell.at);
+    this.#probes.set(cell.at, place);
+    place.layerRead = false;
     const drafts = run({ ...cell, at: place.at });
-    if (place.asked) this.#left.delete(step);
+    if (place.layerRead) this.#left.delete(step);
     else this.#left.set(step, { at: cell.at, given: cell.draft, values, drafts });
     return drafts;
   }

@@ -188,7 +188,7 @@ describe('settle', () => {
     [new Float32Array(24), 'a Float32Array of 24 numbers'],
     [[1, 2, 3, 4], 'an array'],
     [{ data: Float32Array.of(1, 2, 3, 4), shape: [1, 4] }, 'an object'],
-  ])('numbers of the host in the place of a tensor are named (%#)', (given, got) =>
+  ])('numbers of the host instead of a tensor are named (%#)', (given, got) =>
     expect(event(compose(scorer('plain', {}, () => given as never)(), topK()), layer({}))).rejects.toThrow(
       `plain, layer 0: expected scores as f32 [1, 4], got ${got} (ops.from makes tensors)`,
     ),

@@ -71,15 +71,15 @@ async function write(
   try {
     for (const form of weights) {
       const file = FILES[form],
-        beside = weightBytes(checkpoint.config, form) > inlineBytes ? besideFiles(parts, file) : undefined,
+        separate = weightBytes(checkpoint.config, form) > inlineBytes ? externalFiles(parts, file) : undefined,
         graph = await decoderGraph(checkpoint.config, checkpoint.weights, {
           form,
           positions,
           attention,
-          store: beside?.store,
+          store: separate?.store,
         });
       parts.put(`onnx/${file}`, graph);
-      if (beside) external[file] = beside.names.length;
+      if (separate) external[file] = separate.names.length;
     }
     for (const [file, text] of await checkpoint.hubFiles())
       parts.put(file, file === 'config.json' ? withExternal(text, external) : text);
@@ -181,7 +181,7 @@ function withExternal(text: string, external: Readonly<Record<string, number>>):
 }
 
 /** Returns a store of files `FILE_data`, `FILE_data_1`, ... that tensors are appended to. */
-function besideFiles(
+function externalFiles(
   parts: Parts,
   model: string,
 ): { readonly names: readonly string[]; store(bytes: Uint8Array): ExternalData | undefined } {

@@ -8,8 +8,8 @@ import type { Observer } from '../memory/observer.ts';
 import { expectRoom } from '../memory/make-room.ts';
 import type { Model } from '../memory/runtime.ts';
 import { watchOf } from '../memory/watch.ts';
-import { PREFILLING } from '../options.ts';
-import type { PrefillingOptions } from '../options.ts';
+import { PREFILL_PARTS } from '../options.ts';
+import type { PrefillPartsOptions } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
 import type { Outputs } from './outputs.ts';
@@ -36,11 +36,11 @@ export interface FeedOutcome {
 export async function* prefill(
   sequence: FeedOutcome,
   ids: readonly number[],
-  options: PrefillingOptions,
+  options: PrefillPartsOptions,
   gather: boolean,
 ): AsyncGenerator<number, void> {
   const { model, memory, schedule, outputs } = sequence;
-  const { budget, block, part, rows, forget, signal, ...texts } = settleOwn('prefill', PREFILLING, options),
+  const { budget, block, part, rows, forget, signal, ...texts } = settleOwn('prefill', PREFILL_PARTS, options),
     policy = texts.policy === undefined ? undefined : await policyOf(texts.policy),
     policies = await Promise.all((texts.policies ?? []).map(policyOf));
   memory.expectWhole();

@@ -16,7 +16,7 @@ import type { Snapshot } from '../memory/snapshot.ts';
 import type { TokenText } from '../memory/text.ts';
 import type { Observer } from '../memory/observer.ts';
 import { APPEND, SEQUENCE } from '../options.ts';
-import type { PrefillingOptions, PrefillOptions } from '../options.ts';
+import type { PrefillPartsOptions, PrefillOptions } from '../options.ts';
 import { Outputs } from './outputs.ts';
 import { PolicySchedule } from './policy-schedule.ts';
 import { feed, prefill, type FeedOutcome } from './prefill.ts';
@@ -131,7 +131,7 @@ export class Sequence {
    * Like `prefill`, part by part: yields how many of the tokens were fed, with the logits of the part's rows that are
    * among the last `rows` in `logits`. If you stop iterating, the sequence holds the tokens fed so far.
    */
-  prefilling(ids: readonly number[], options: PrefillingOptions = {}): AsyncGenerator<number, void> {
+  prefillParts(ids: readonly number[], options: PrefillPartsOptions = {}): AsyncGenerator<number, void> {
     return prefill(this.#fed, ids, options, false);
   }
 

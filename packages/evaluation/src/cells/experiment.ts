@@ -9,7 +9,7 @@ import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { isRead, readIds } from './perplexity.ts';
 import { cellId, cellResult, CELLS } from './types.ts';
-import type { Cell, CellResult, GeneratingOptions } from './types.ts';
+import type { Cell, CellResult, GenerationOptions } from './types.ts';
 import type { CellWork } from './run-cell.ts';
 
 /** Options of `cellExperiment`. */
@@ -28,13 +28,13 @@ export interface CellOptions extends CellWork {
  */
 export async function cellExperiment(
   subject: Subject,
-  { name, tasks, generating, policies, cells }: CellOptions,
+  { name, tasks, generation, policies, cells }: CellOptions,
   { code }: Pick<PolicyNaming, 'code'> = {},
 ): Promise<Experiment<Cell, CellResult, readonly CellResult[]>> {
   const asked = new Set(cells.map(({ task, problem }) => JSON.stringify([task, problem])));
   for (const [task, problems] of Object.entries(tasks))
     for (const problem of problems)
-      if (asked.has(JSON.stringify([task, problem.id]))) checkFits(subject, task, problem, generating);
+      if (asked.has(JSON.stringify([task, problem.id]))) checkFits(subject, task, problem, generation);
   const byId = new Map(cells.map((cell) => [cellId(cell), cell]));
   return {
     name,
@@ -43,10 +43,10 @@ export async function cellExperiment(
       weights: subject.fingerprint,
       engine: subject.engine,
       tasks: digest(tasks),
-      generating,
+      generation,
       code: (await code?.(policies)) ?? [],
     },
-    work: { kind: 'cells', tasks, generating },
+    work: { kind: 'cells', tasks, generation },
     left: (results) => {
       const known = new Set(results.map(({ id }) => id));
       return [...byId].flatMap(([id, cell]) => (known.has(id) ? [] : [cell]));
@@ -68,7 +68,7 @@ export function checkFits(
   { name: model, config: { maxPositions }, tokenizer }: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
   task: string,
   problem: Problem,
-  generating: GeneratingOptions,
+  generation: GenerationOptions,
 ): void {
   const { id, context, question, maxNewTokens } = problem;
   if (isRead(problem)) {
@@ -84,13 +84,13 @@ export function checkFits(
       );
     return;
   }
-  if (generating.mode === 'agnostic' && (context === '' || question === ''))
+  if (generation.mode === 'agnostic' && (context === '' || question === ''))
     throw new KvError(
       task,
       `expected a context and a question in problem ${JSON.stringify(id)}, since the question comes after the eviction`,
     );
   const length = tokenizer.encode(context + question).ids.length,
-    answer = generating.maxNewTokens ?? maxNewTokens;
+    answer = generation.maxNewTokens ?? maxNewTokens;
   if (length + answer > maxPositions)
     throw new KvError(
       task,
@@ -100,17 +100,17 @@ export function checkFits(
 
 /** Returns a cell for every policy, budget, problem and seed; policies that evict nothing get no budget. */
 export async function cellsOf(
-  ways: readonly { readonly policy: string; readonly budgets: readonly Budget[] }[],
+  arms: readonly { readonly policy: string; readonly budgets: readonly Budget[] }[],
   problems: readonly { readonly task: string; readonly id: string }[],
   seeds: readonly number[],
   names: PolicyNaming['names'],
 ): Promise<readonly Cell[]> {
   const all = await Promise.all(
-    ways.map(async ({ policy, budgets }) =>
+    arms.map(async ({ policy, budgets }) =>
       compile(await policyOf(policy, names)).evicts ? budgets.map((budget) => ({ policy, budget })) : [{ policy }],
     ),
   );
   return problems.flatMap(({ task, id: problem }) =>
-    seeds.flatMap((seed) => all.flat().map((way): Cell => ({ task, problem, seed, ...way }))),
+    seeds.flatMap((seed) => all.flat().map((arm): Cell => ({ task, problem, seed, ...arm }))),
   );
 }

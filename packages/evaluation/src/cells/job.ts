@@ -10,15 +10,15 @@ import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { checkFits } from './experiment.ts';
 import { problemsOf } from './run-cell.ts';
-import { AllGenerating, cellId, cellResult, CELLS, OneBudget } from './types.ts';
-import type { CellOutcome, Cell, CellResult, GeneratingOptions } from './types.ts';
+import { GenerationSchema, cellId, cellResult, CELLS, OneBudget } from './types.ts';
+import type { CellOutcome, Cell, CellResult, GenerationOptions } from './types.ts';
 
 /** A cell with everything that a worker needs in addition to its model and pieces. It names no file and no address. */
 export interface CellJob {
   readonly format: 1;
   readonly cell: Cell;
   readonly problem: Problem;
-  readonly generating: GeneratingOptions;
+  readonly generation: GenerationOptions;
   /** The code that must produce the result: packages with their versions and digests of their files. */
   readonly code: readonly string[];
 }
@@ -48,7 +48,7 @@ const Job = Type.Object(
       },
       closed,
     ),
-    generating: AllGenerating,
+    generation: GenerationSchema,
     code: Type.Array(text),
   },
   closed,
@@ -93,13 +93,13 @@ export async function checkCellJob(
 ): Promise<CellJob> {
   checkShape(value, Job, 'job');
   const job = value as CellJob, // budgets match their pattern
-    { cell, problem, generating } = job,
+    { cell, problem, generation } = job,
     most = MOST_CHARACTERS * subject.config.maxPositions;
   if (cell.problem !== problem.id)
     throw new KvError('job', `expected the problem of its cell, got ${JSON.stringify(problem.id.slice(0, 80))}`);
   if (problem.context.length + problem.question.length + (problem.answers[0] ?? '').length > most)
     throw new KvError('job', `expected a text of at most ${most} characters, got a longer one`);
-  checkFits(subject, 'job', problem, generating);
+  checkFits(subject, 'job', problem, generation);
   const here = await code([cell.policy]),
     but = (some: readonly string[], others: readonly string[]): string =>
       some.filter((one) => !others.includes(one)).join(', ') || 'nothing else';
@@ -156,14 +156,14 @@ export function elsewhere(
   };
   return (work) => {
     if (work.kind !== 'cells') throw new Error(`elsewhere: expected cells, got ${work.kind}`);
-    const { tasks, generating } = work,
+    const { tasks, generation } = work,
       problemOf = problemsOf(tasks);
     let forget = async (): Promise<void> => {};
     const answered = async (cell: Cell, turn: Promise<unknown>): Promise<CellResult> => {
       await forget();
       forget = async () => {};
       const problem = problemOf(cell);
-      const asked = await ask({ format: 1, cell, problem, generating, code: await codeOf(cell.policy) });
+      const asked = await ask({ format: 1, cell, problem, generation, code: await codeOf(cell.policy) });
       try {
         const result = cameOf(asked.result, cell, problem);
         await turn;

@@ -9,18 +9,18 @@ import type { Bench } from '../subject.ts';
 import { answerTokens, keptOf, watch } from './evidence.ts';
 import { isRead, readPerplexity, readIds } from './perplexity.ts';
 import { cellId, cellResult } from './types.ts';
-import type { Cell, CellResult, GeneratingOptions, Tasks } from './types.ts';
+import type { Cell, CellResult, GenerationOptions, Tasks } from './types.ts';
 
 /** Data shared by the cells of a run. */
 export interface CellWork {
   readonly tasks: Tasks;
-  readonly generating: GeneratingOptions;
+  readonly generation: GenerationOptions;
 }
 
 /** Returns a function that runs a cell on a cache of its own. */
-export function cellRunner(bench: Bench, { tasks, generating }: CellWork): (cell: Cell) => Promise<CellResult> {
+export function cellRunner(bench: Bench, { tasks, generation }: CellWork): (cell: Cell) => Promise<CellResult> {
   const problemOf = problemsOf(tasks);
-  return (cell) => runCell(bench, problemOf(cell), generating, cell);
+  return (cell) => runCell(bench, problemOf(cell), generation, cell);
 }
 
 /** Returns a function that looks up the problem of a cell. */
@@ -39,7 +39,7 @@ export function problemsOf(tasks: Tasks): (cell: Cell) => Problem {
 export async function runCell(
   { model, names }: Bench,
   problem: Problem,
-  { mode = 'aware', every, block, maxNewTokens = problem.maxNewTokens, temperature = 0, topP = 1 }: GeneratingOptions,
+  { mode = 'aware', every, block, maxNewTokens = problem.maxNewTokens, temperature = 0, topP = 1 }: GenerationOptions,
   cell: Cell,
 ): Promise<CellResult> {
   const policy = await policyOf(cell.policy, names, cell.seed),

@@ -12,7 +12,7 @@ export const CELLS = 2;
 export const OneBudget = Type.Union([Type.Integer({ minimum: 1 }), Type.String({ pattern: '^\\d+(\\.\\d+)?%$' })]);
 
 /** Options of generation. */
-export const Generating = {
+export const GENERATION = {
   /** `aware`: the question is in the prompt before the eviction; `agnostic`: it comes after. */
   mode: Type.Optional(Type.Union([Type.Literal('aware'), Type.Literal('agnostic')])),
   /** Generated tokens between two events. */
@@ -25,10 +25,9 @@ export const Generating = {
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
   topP: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
 };
-export const AllGenerating = Type.Object(Generating, { additionalProperties: false });
-type All = Static<typeof AllGenerating>;
-/** How answers are generated, as sweep files have it. */
-export type GeneratingOptions = { readonly [K in keyof All]?: All[K] | undefined };
+export const GenerationSchema = Type.Object(GENERATION, { additionalProperties: false });
+type All = Static<typeof GenerationSchema>;
+export type GenerationOptions = { readonly [K in keyof All]?: All[K] | undefined };
 
 /** Problems of each task, by its name. */
 export type Tasks = Readonly<Record<string, readonly Problem[]>>;
@@ -82,14 +81,14 @@ export const cellResult = (
 ): CellResult => ({ id: cellId(cell), ...cell, answer, ...grade(answer, problem), tokens, slots, bytes, evidence });
 
 /** Picks the options of generation from an object with others. */
-export const generatingOf = ({
+export const generationOf = ({
   mode,
   every,
   block,
   maxNewTokens,
   temperature,
   topP,
-}: GeneratingOptions): GeneratingOptions => ({
+}: GenerationOptions): GenerationOptions => ({
   mode,
   every,
   block,

@@ -19,8 +19,8 @@ const ownJobs: JobsOf<OwnWork> = async (work, bench) => {
   }
   if (work.kind === 'cell jobs')
     return (job) => {
-      const { problem, generating, cell } = job as CellJob;
-      return runCell(bench, problem, generating, cell);
+      const { problem, generation, cell } = job as CellJob;
+      return runCell(bench, problem, generation, cell);
     };
   const sentences = sentencesOf(await heldOutBook());
   return (job) => runJob({ ...bench, sentences, settings: work.settings }, job as NeedleJob);

@@ -10,7 +10,7 @@ type FromThread =
   | 'stopped'
   | { readonly result: unknown }
   | { readonly error: Pick<Error, 'name' | 'message' | 'stack'> };
-interface Waiting<R> {
+interface PendingJob<R> {
   resolve(result: R): void;
   reject(error: Error): void;
 }
@@ -25,7 +25,7 @@ export const threads =
   <J, R>(work: ExperimentWork): Runner<J, R> => {
     const worker = new Worker(program, { workerData: { work, data } satisfies Started<unknown, ExperimentWork> });
     const send = (message: ToThread): void => worker.postMessage(message);
-    let waiting: Waiting<R> | undefined;
+    let waiting: PendingJob<R> | undefined;
     worker.on('message', (message: FromThread) => {
       if (message === 'stopped')
         void worker.terminate(); // not earlier: ONNX Runtime ends the process if a thread ends during a product

@@ -67,18 +67,18 @@ async function rowsOf(path: string, called: string): Promise<readonly OtherRow[]
   const { dataset, data_dir, model, press_name, query_aware } = config,
     name = [dataset, data_dir ?? ''].filter((part) => part !== '').join('/'),
     budget = budgetOf(config),
-    way = {
+    arm = {
       model,
       policy: `kvpress: ${press_name}${query_aware ? ', query-aware' : ''}`,
       ...(budget !== undefined && { budget }),
     };
   if (whole !== undefined) {
     const unparsed = mean(lines.map(({ predicted_answer = '' }) => Number(predicted_answer.trim() === '')));
-    return [{ ...way, task: name, samples: lines.length, accuracy: whole, unparsed }];
+    return [{ ...arm, task: name, samples: lines.length, accuracy: whole, unparsed }];
   }
   const graded = lines.map((line, i) => gradedOf(config, line, `${join(called, FILES.predictions)}, row ${i + 1}`));
   const rows = [...groupBy(graded, ({ task }) => task)].map(([task, some]): OtherRow & { readonly own: string } => ({
-    ...way,
+    ...arm,
     own: task,
     task: task === '' ? name : `${name}/${task}`,
     samples: some.length,

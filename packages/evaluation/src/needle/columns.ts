@@ -15,14 +15,14 @@ export const intervalText = ({ interval: { low, high } }: Accuracy): string =>
 const run =
   (cell: (row: NeedleRow) => string) =>
   (row: NeedleRow): string =>
-    row.way.forced === undefined ? cell(row) : '-';
+    row.arm.forced === undefined ? cell(row) : '-';
 
 /** The columns of a printed table: title, and cell of a row. */
 export const needleColumns: readonly (readonly [title: string, cell: (row: NeedleRow) => string])[] = [
   ['policy', ({ policy }) => policy],
-  ['budget', ({ way: { budget = 'all' } }) => String(budget)],
+  ['budget', ({ arm: { budget = 'all' } }) => String(budget)],
   ['right', run(({ accuracy: { share } }) => percent(share))],
-  ['Wilson 95 %', (row) => (row.way.forced === undefined ? intervalText(row.accuracy) : 'no room')],
+  ['Wilson 95 %', (row) => (row.arm.forced === undefined ? intervalText(row.accuracy) : 'no room')],
   ['value kept', run(({ retained }) => percent(retained))],
   ['somewhere', run(({ somewhere }) => percent(somewhere))],
   ['cache, mean', ({ memory }) => (memory ? bytesText(memory.mean) : '-')],

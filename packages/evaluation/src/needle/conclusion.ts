@@ -10,16 +10,16 @@ import type { NeedleRow } from './summary.ts';
  * nothing right, or there is no other row.
  */
 export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string | undefined {
-  const ran = rows.filter(({ way, memory }) => way.mode === mode && memory),
-    full = ran.find(({ way }) => way.budget === undefined),
+  const ran = rows.filter(({ arm, memory }) => arm.mode === mode && memory),
+    full = ran.find(({ arm }) => arm.budget === undefined),
     others = ran.filter((row) => row !== full);
   if (!full || full.accuracy.hits === 0 || others.length === 0) return undefined;
   const able = others.filter(({ accuracy }) => accuracy.interval.high >= full.accuracy.share),
     lighter = (a: NeedleRow, b: NeedleRow): NeedleRow => (bytes(b) < bytes(a) ? b : a),
     better = (a: NeedleRow, b: NeedleRow): NeedleRow => (b.accuracy.share > a.accuracy.share ? b : a),
     best = able.length > 0 ? able.reduce(lighter) : others.reduce(better),
-    { policy, way, accuracy } = best,
-    said = `${policy} with ${way.budget} kept, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))} on average.`,
+    { policy, arm, accuracy } = best,
+    said = `${policy} with ${arm.budget} kept, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))} on average.`,
     number = `A ${evidenceLevel(accuracy.n)} of ${accuracy.n} prompts.`;
   if (able.length > 0) return `Least memory with as many right answers as the full cache: ${said} ${number}`;
   if (accuracy.hits === 0) return `Nothing here answers but the full cache. ${number}`;

@@ -22,8 +22,8 @@ export function peakOf(
     queries = 4 * Math.min(window, length) * (H * d + 1),
     sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0)),
     columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,
-    beside = queries + sums + (policy.evicts ? columns : 0);
-  if (!policy.evicts || waits(policy, false)) return whole.reduce((sum, heads) => sum + bytes(heads) + beside, 0);
+    observed = queries + sums + (policy.evicts ? columns : 0);
+  if (!policy.evicts || waits(policy, false)) return whole.reduce((sum, heads) => sum + bytes(heads) + observed, 0);
   const together = layersTogether(config, length);
   let held = 0,
     most = 0;
@@ -31,7 +31,7 @@ export function peakOf(
     // a layer holds the whole prompt until its event has run, even with a sliding window
     let above = 0;
     for (const heads of whole.slice(from, from + together))
-      above += Math.max(bytes(heads), slotBytes * length * heads.length) + beside;
+      above += Math.max(bytes(heads), slotBytes * length * heads.length) + observed;
     most = Math.max(most, held + above);
     for (const heads of cut.slice(from, from + together)) held += bytes(heads);
   }

@@ -1,7 +1,7 @@
 /** The result of one arm on one prompt. */
 export interface NeedleAnswer {
   /** Index of the arm. */
-  readonly way: number;
+  readonly arm: number;
   readonly answer: string;
   readonly hit: boolean;
   /** Share of layers and KV heads that still hold every token of the value. */

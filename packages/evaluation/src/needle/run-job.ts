@@ -10,7 +10,7 @@ import type { KeptPositions } from '../sequences.ts';
 import type { Bench, Subject } from '../subject.ts';
 import { peakOf } from './peak.ts';
 import type { NeedleAnswer, NeedleResult } from './results.ts';
-import { waysOf } from './settings.ts';
+import { armsOf } from './settings.ts';
 import type { Mode, NeedleJob, NeedleSettings, NeedleArm } from './settings.ts';
 
 /** Data shared by all jobs. */
@@ -48,7 +48,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
     { id, depth, trial, example } = job,
     policies = await Promise.all(settings.policies.map((text) => policyOf(text, names, trial))),
     compiled = policies.map((policy) => compile(policy)),
-    ways = waysOf(settings, compiled),
+    arms = armsOf(settings, compiled),
     prompt = promptOf(model, settings, sentences, job);
   const { document, question, documentIds, questionIds, offsets, valueTokens, value } = prompt,
     { layers, kvHeads } = model.config,
@@ -59,7 +59,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
       const { block } = settings,
         ids = firstPart(prompt, mode);
       if (block === undefined) await whole.prefill(ids, { policies });
-      for (const [way, { policy, budget, mode: asked, forced }] of ways.entries())
+      for (const [arm, { policy, budget, mode: asked, forced }] of arms.entries())
         if (asked === mode && forced === undefined)
           await using(block === undefined ? whole.fork() : new Sequence(model), async (fork) => {
             if (block === undefined) await fork.evict(policies[policy], budget ?? '100%');
@@ -67,8 +67,8 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
             const held = retainedShare(fork.kept(), valueTokens),
               peak = block === undefined ? peakOfFork(whole, fork, compiled[policy]) : fork.bytes().peak;
             if (mode === 'agnostic') await fork.append(questionIds);
-            if (example) kept[way] = countsOf(fork.kept(), documentIds.length + questionIds.length);
-            outcomes.push({ way, ...(await answer(fork, prompt, settings)), retained: held, ...bytesOf(fork, peak) });
+            if (example) kept[arm] = countsOf(fork.kept(), documentIds.length + questionIds.length);
+            outcomes.push({ arm, ...(await answer(fork, prompt, settings)), retained: held, ...bytesOf(fork, peak) });
           });
     });
   const spans = model.tokenizer.encode(question, { special: false }).offsets;

@@ -92,7 +92,7 @@ export interface RetentionBounds {
 }
 
 /** Returns every arm of the settings, in the order in which results list them; `compiled` are its policies. */
-export const waysOf = (
+export const armsOf = (
   { policies, budgets, modes }: NeedleSettings,
   compiled: readonly RetentionBounds[],
 ): readonly NeedleArm[] =>

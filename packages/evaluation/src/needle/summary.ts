@@ -15,7 +15,7 @@ export interface Accuracy {
 
 /** The results of one arm over all its prompts. */
 export interface NeedleRow {
-  readonly way: NeedleArm;
+  readonly arm: NeedleArm;
   readonly policy: string;
   readonly accuracy: Accuracy;
   /** In the order of the settings' depths. */
@@ -41,21 +41,21 @@ const rate = (answers: readonly NeedleAnswer[]): number =>
 /** Summarizes results, one row per arm; results of a job that ran twice count once. */
 export function summarise(
   { policies, depths }: NeedleSettings,
-  ways: readonly NeedleArm[],
+  arms: readonly NeedleArm[],
   results: readonly NeedleResult[],
 ): readonly NeedleRow[] {
   const once = [...new Map(results.map((result) => [result.id, result])).values()];
-  const of = (way: number, depth?: number): readonly NeedleAnswer[] =>
+  const of = (arm: number, depth?: number): readonly NeedleAnswer[] =>
     once
       .filter((result) => depth === undefined || result.depth === depth)
-      .flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.way === way));
-  return ways.map((way, index): NeedleRow => {
+      .flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.arm === arm));
+  return arms.map((arm, index): NeedleRow => {
     const answers = of(index),
-      full = ways.findIndex(({ mode, budget }) => mode === way.mode && budget === undefined),
+      full = arms.findIndex(({ mode, budget }) => mode === arm.mode && budget === undefined),
       speed = rate(answers) / rate(of(full));
     return {
-      way,
-      policy: policies[way.policy],
+      arm,
+      policy: policies[arm.policy],
       accuracy: accuracy(answers),
       byDepth: depths.map((depth) => accuracy(of(index, depth))),
       retained: mean(answers.map(({ retained }) => retained)) || 0,

@@ -10,7 +10,7 @@ import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import type { NeedleResult } from './results.ts';
 import { promptOf } from './run-job.ts';
-import { jobsOf, NEEDLE, waysOf } from './settings.ts';
+import { jobsOf, NEEDLE, armsOf } from './settings.ts';
 import type { NeedleJob, NeedleSettings, NeedleArm } from './settings.ts';
 import { summarise } from './summary.ts';
 import type { NeedleRow } from './summary.ts';
@@ -18,7 +18,7 @@ import type { NeedleRow } from './summary.ts';
 /** The result of a needle experiment. */
 export interface NeedleTable {
   readonly settings: NeedleSettings;
-  readonly ways: readonly NeedleArm[];
+  readonly arms: readonly NeedleArm[];
   /** One per arm, in their order. */
   readonly rows: readonly NeedleRow[];
   readonly results: readonly NeedleResult[];
@@ -53,9 +53,9 @@ export async function needleTable(
       'tokens',
       `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
     );
-  const ways = waysOf(settings, compiled),
+  const arms = armsOf(settings, compiled),
     jobs = jobsOf(settings);
-  checkFits(ways, compiled);
+  checkFits(arms, compiled);
   try {
     promptOf({ tokenizer }, settings, sentencesOf(await heldOutBook()), jobs[0]);
   } catch (cause) {
@@ -69,13 +69,13 @@ export async function needleTable(
       const known = new Set(results.map(({ id }) => id));
       return jobs.filter(({ id }) => !known.has(id));
     },
-    conclude: (results) => ({ settings, ways, rows: summarise(settings, ways, results), results }),
+    conclude: (results) => ({ settings, arms, rows: summarise(settings, arms, results), results }),
   };
 }
 
 /** Arms whose forced slots exceed the budget are left out of a table; it is an error if no other is left. */
-function checkFits(ways: readonly NeedleArm[], compiled: readonly CompiledPolicy[]): void {
-  const cut = ways.flatMap((way) => (way.budget === undefined ? [] : [{ ...way, budget: way.budget }])),
+function checkFits(arms: readonly NeedleArm[], compiled: readonly CompiledPolicy[]): void {
+  const cut = arms.flatMap((arm) => (arm.budget === undefined ? [] : [{ ...arm, budget: arm.budget }])),
     [first] = cut;
   if (first?.forced === undefined || cut.some(({ forced }) => forced === undefined)) return;
   expectBudget(compiled[first.policy], first.budget, 'budgets');

@@ -1,5 +1,5 @@
 import type { Branch } from './statistics.ts';
-import { generatingFields, problemFields } from '../sweep/help.ts';
+import { generationHelp, problemFields } from '../sweep/help.ts';
 
 /** An example of a plan file. */
 export const protocolExample = `{
@@ -31,4 +31,4 @@ candidate     the other, with {lambda} where the weight stands
 lambdas       weights to try, from 0
 seeds         whole numbers from 0: kv protocol probe takes the first [0, 1, 2]
 within        share of the base's mean cache that the candidate's may differ by, to .05 [0.01]
-${generatingFields}`;
+${generationHelp}`;

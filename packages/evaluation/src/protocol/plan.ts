@@ -4,7 +4,7 @@ import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { Within } from '../cells/rebudget.ts';
-import { Generating } from '../cells/types.ts';
+import { GENERATION } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
 import { digest } from '../jobs/store.ts';
@@ -34,7 +34,7 @@ export const Protocol = Type.Object(
     seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
     /** Tolerated relative difference from the base's mean cache. */
     within: Type.Optional(Within),
-    ...Generating,
+    ...GENERATION,
   },
   { additionalProperties: false },
 );

@@ -223,7 +223,7 @@ const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' 
 interface Branched extends ProtocolDecision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
   /** The branch and its meaning, preceded by why it is no confirmation, if so; or that mean caches are not matched. */
   readonly verdict: string;
-  readonly standing: ReturnType<typeof evidenceLevel>;
+  readonly evidence: ReturnType<typeof evidenceLevel>;
   /** Number of cells, of which `passed` gain. */
   readonly cells: number;
   readonly looks: number;
@@ -252,7 +252,7 @@ export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched 
     ...decision,
     cells: cells.length,
     ids,
-    standing: evidenceLevel(ids),
+    evidence: evidenceLevel(ids),
     config,
     models,
     lambda,

@@ -6,7 +6,7 @@ import { between } from './verdicts.ts';
 /** Renders results of another library as a separate section, since their caches are not known. */
 export function otherTable(rows: readonly OtherRow[]): string {
   if (rows.length === 0) return '';
-  const head = ['policy', 'kept', 'model', 'task', 'right, %', '95 %', 'empty, %', 'n', 'standing'],
+  const head = ['policy', 'kept', 'model', 'task', 'right, %', '95 %', 'empty, %', 'n', 'evidence'],
     lines = rows.map(({ policy, budget = 'all', model, task, accuracy, interval, unparsed, samples }) => {
       const texts = [
         budget,

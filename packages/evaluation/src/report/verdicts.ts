@@ -40,13 +40,13 @@ export function verdicts(
   const items = found.map(({ group: { row, interval, meanBytes }, difference, idle = false }) => {
     const n = row.problems,
       kind = evidenceLevel(n, part),
-      way = `<strong>${escapeHtml(row.policy)}</strong>${escapeHtml(atText(row))}${row.budget === undefined || idle ? ', nothing evicted,' : ''}`,
+      arm = `<strong>${escapeHtml(row.policy)}</strong>${escapeHtml(atText(row))}${row.budget === undefined || idle ? ', nothing evicted,' : ''}`,
       { perplexity } = row,
       right = perplexity
         ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(meanBytes)} on average`
         : `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
-    if (!difference) return `<li>${way} ${right} (${kind}, n = ${n}).</li>`;
-    return `<li>${way} ${right}: ${comparedText('the full cache', difference, adjusted[next++], { read: perplexity !== undefined })} (${kind}, n = ${n}).</li>`;
+    if (!difference) return `<li>${arm} ${right} (${kind}, n = ${n}).</li>`;
+    return `<li>${arm} ${right}: ${comparedText('the full cache', difference, adjusted[next++], { read: perplexity !== undefined })} (${kind}, n = ${n}).</li>`;
   });
   return `<ol class="verdicts">${items.join('\n')}</ol>
 <p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${comparedLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}${contrasts.length > 0 ? ', counted apart from the declared contrasts' : ''}. ${screeningLegend}</p>`;

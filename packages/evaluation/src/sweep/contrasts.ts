@@ -20,7 +20,7 @@ export interface SweepContrast extends PairedDifference, Side {
   readonly task: string;
   readonly against: Side;
   readonly problems: number;
-  readonly standing: ReturnType<typeof evidenceLevel>;
+  readonly evidence: ReturnType<typeof evidenceLevel>;
   /**
    * Unit of the difference: shares of right answers, or nats per token of a text that is read, where less is better.
    */
@@ -57,7 +57,7 @@ export function sweepContrasts(
       ...sideOf(one),
       against: sideOf(two),
       problems,
-      standing: evidenceLevel(problems, part),
+      evidence: evidenceLevel(problems, part),
       of: perplexity ? 'nats' : 'right',
       ...against(one, two),
       ...(match &&
@@ -89,5 +89,5 @@ export function contrastText({ model, task, against: other, matched, ...contrast
       read: contrast.of === 'nats',
       matched,
     });
-  return `${contrast.policy}${atText(contrast)} on ${task} on ${model}: ${compared} (${contrast.standing}, n = ${contrast.problems})${caches}.`;
+  return `${contrast.policy}${atText(contrast)} on ${task} on ${model}: ${compared} (${contrast.evidence}, n = ${contrast.problems})${caches}.`;
 }

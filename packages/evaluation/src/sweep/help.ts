@@ -16,7 +16,7 @@ export const sweepExample = `{
  * Help for the generation fields of sweeps and plans: one line per field, and `- ` before each of several forms. Lines
  * are not wrapped.
  */
-export const generatingFields = `mode          "aware": the question is in the prompt before the eviction; "agnostic": it comes after ["aware"]
+export const generationHelp = `mode          "aware": the question is in the prompt before the eviction; "agnostic": it comes after ["aware"]
 every         tokens between two events while an answer is generated, 1 to 1048576 [no events]
 block         tokens of a block that the prompt passes in, 1 to 1048576 [the whole prompt]
 maxNewTokens  longest answer, 1 to 65536 [what problems say]
@@ -35,10 +35,10 @@ policies      texts, as --policy has them; one that evicts nothing is asked once
 tasks         any of
                 - ${problemFields}
                 - { "task": NAME, "tokens": N, "problems": N, "seed": N from 0 [0] }, NAME one of ${generatedTasks.join(' ')}
-                - { "task": "perplexity", "tokens": N, "problems": N, "text": a path from this file [a book], "read": N below tokens [half] }: windows of so many tokens, the last of which are read over a cache that the others fill
+                - { "task": "perplexity", "tokens": N, "problems": N, "text": a path from this file [a book], "read": N below tokens [half] }: windows of "tokens" tokens, the last of which are read over a cache that the others fill
 budgets       slots a layer and KV head, from 1, or shares of the prompt such as "25%"
 seeds         whole numbers from 0: one sample of each for every problem [0]
-${generatingFields}
+${generationHelp}
 part          "dev" or "confirm": one side of kv protocol's split of the ids [both]
 contrasts     any of { "policy": one of policies, "against": another }: these two are compared on every model, task and budget that both have; what evicts nothing is compared with every budget. Contrasts add no runs [none]
 match         { "policy": one of policies, "within": above 0, to .05 [0.01] }: every policy is given the budget at which its mean cache is that of this one; budgets are then slots. A mean cache is the slots of a layer and KV head over the tokens of an answer, and shortfall the right answers less those of that policy at the same mean cache`;

@@ -6,7 +6,7 @@ import type { Interval } from '@kv/tasks';
 import { cellsOf, checkFits } from '../cells/experiment.ts';
 import { agree, rebudget, ROUNDS } from '../cells/rebudget.ts';
 import { isRead, natsOf } from '../cells/perplexity.ts';
-import { cellId, generatingOf } from '../cells/types.ts';
+import { cellId, generationOf } from '../cells/types.ts';
 import type { Cell, CellResult, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
 import type { PolicyNaming } from '../policies.ts';
@@ -81,8 +81,8 @@ export async function sweepModel(
 ): Promise<{ readonly rows: readonly SweepRow[]; readonly samples: readonly CellResult[] }> {
   const { seeds = [0], match } = sweep,
     within = match?.within ?? 0.01,
-    ways: Way[] = [];
-  for (const way of await waysOf(sweep, tasks, names)) ways.push({ ...way, ...(await matchedSlots(way)) });
+    arms: Way[] = [];
+  for (const arm of await armsOf(sweep, tasks, names)) arms.push({ ...arm, ...(await matchedSlots(arm)) });
 
   async function matchedSlots({ task, policy, budget }: Way): Promise<Pick<Way, 'slots'>> {
     if (!match || budget === undefined) return {};
@@ -96,7 +96,7 @@ export async function sweepModel(
   }
 
   const asked = await Promise.all(
-    ways.map(({ task, policy, budget, slots }) =>
+    arms.map(({ task, policy, budget, slots }) =>
       cellsOf(
         [{ policy, budgets: [slots ?? budget ?? 1] }],
         askedOf(sweep, tasks, task).map(({ id }) => ({ task, id })),
@@ -108,13 +108,13 @@ export async function sweepModel(
   // all at once, so that every thread has work; two arms with the same budget share their samples
   const samples = await answers(asked.flat()),
     known = new Map(samples.map((sample) => [cellId(sample), sample])),
-    summed = ways.map((way, i) => ({ way, results: asked[i].map((cell) => known.get(cellId(cell))!) })); // all were asked for
-  const rows = summed.map(({ way, results }): SweepRow => {
-    const read = tasks[way.task].every(isRead),
+    summed = arms.map((arm, i) => ({ arm, results: asked[i].map((cell) => known.get(cellId(cell))!) })); // all were asked for
+  const rows = summed.map(({ arm, results }): SweepRow => {
+    const read = tasks[arm.task].every(isRead),
       scores = byProblem(results);
     return {
       model,
-      ...way,
+      ...arm,
       ...armSummary(results),
       problems: scores.length,
       samples: results.length,
@@ -130,7 +130,7 @@ function perplexityOf(results: readonly CellResult[]): Perplexity {
 }
 
 /** Returns every policy at every budget on every task; a policy that evicts nothing once. */
-async function waysOf(
+async function armsOf(
   { policies, budgets }: Sweep,
   tasks: Tasks,
   names: PolicyNaming['names'],
@@ -173,10 +173,10 @@ export async function checkAsked(
   tasks: Tasks,
   names: PolicyNaming['names'],
 ): Promise<void> {
-  await waysOf(sweep, tasks, names);
+  await armsOf(sweep, tasks, names);
   for (const task of Object.keys(tasks)) {
     const asked = new Set([...askedOf(sweep, tasks, task), ...(sweep.match ? matchedOn(tasks[task]) : [])]);
-    for (const problem of asked) checkFits(subject, task, problem, generatingOf(sweep));
+    for (const problem of asked) checkFits(subject, task, problem, generationOf(sweep));
   }
 }
 
@@ -203,9 +203,9 @@ export async function sweepCost(
   const { seeds = [0], match } = sweep,
     matching = { cells: 0, seconds: 0 },
     whole = { cells: 0, seconds: 0 },
-    ways = await waysOf(sweep, tasks, names),
+    arms = await armsOf(sweep, tasks, names),
     some = await Promise.all(
-      ways.map(({ task, policy, budget }) =>
+      arms.map(({ task, policy, budget }) =>
         cellsOf(
           [{ policy, budgets: [budget ?? 1] }],
           askedOf(sweep, tasks, task)
@@ -217,7 +217,7 @@ export async function sweepCost(
       ),
     ),
     seconds = [...(await time(some.flat()))]; // all at once, as in the sweep itself
-  for (const [i, { task, policy, budget }] of ways.entries()) {
+  for (const [i, { task, policy, budget }] of arms.entries()) {
     const asked = askedOf(sweep, tasks, task),
       each = mean(seconds.splice(0, some[i].length)),
       rounds = !match || budget === undefined ? 0 : policy === match.policy ? 1 : ROUNDS;

@@ -6,7 +6,7 @@ import { generateProblems, generatedTasks, heldOutBook, sentencesOf } from '@kv/
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { Within } from '../cells/rebudget.ts';
-import { Generating, OneBudget } from '../cells/types.ts';
+import { GENERATION, OneBudget } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
 import { policyOf } from '../policies.ts';
@@ -66,7 +66,7 @@ export const SweepFile = Type.Object(
     ),
     /** Give every policy the budget at which its mean cache equals this policy's; budgets are then slots. */
     match: Type.Optional(Type.Object({ policy: name, within: Type.Optional(Within) }, { additionalProperties: false })),
-    ...Generating,
+    ...GENERATION,
   },
   { additionalProperties: false },
 );
@@ -111,7 +111,7 @@ export function readSweep(path: string, called: string): Sweep {
   }
   for (const [i, budget] of budgets.entries()) checkShare(budget as Budget, `${called}, budgets.${i}`);
   if (match && budgets.some((budget) => typeof budget === 'string'))
-    throw new KvError(called, 'budgets must be numbers of slots beside match, got a share');
+    throw new KvError(called, 'budgets must be numbers of slots where match is given, got a share');
   return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
 }
 

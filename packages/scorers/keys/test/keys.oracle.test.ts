@@ -57,7 +57,7 @@ test('KeyDiff agrees with its oracle, where unit keys do not cancel out', () =>
       if (ops.norm2(anchorOf(k)) > 1e-2) near(all.subarray(g * slots, (g + 1) * slots), [keydiffOracle(k)], 1e-4);
     });
   }, 20));
-test.each([255, 256, 257, 600])('KeyDiff of %i slots, beside and beyond what a workgroup adds up', (n) => {
+test.each([255, 256, 257, 600])('KeyDiff of %i slots, within and beyond what a workgroup adds up', (n) => {
   const data = Float32Array.from({ length: 2 * n * 3 }, (_, i) => Math.sin(i * i) + 0.2),
     got = apply(keydiff(), { keys: { data, shape: [2, n, 3] } }).scores!.data as Float32Array;
   [0, 1].forEach((g) =>

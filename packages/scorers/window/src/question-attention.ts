@@ -37,14 +37,14 @@ export const questionAttention = weightScorer(
     const { ops, at, attention, queries: q, keys: k, positions: p, tokens: read } = ctx;
     if (attention) return { scores: attention, forced: ops.lastSlots(attention, question) };
     // with a delimiter, `needs` names these signals
-    const w = behind(read!, at, delimiter, question);
+    const w = tokensAfter(read!, at, delimiter, question);
     const scores = windowSignal(normalized(w), { ops, at, queries: q!, keys: k!, positions: p! })!;
     return { scores, forced: ops.lastSlots(scores, w) };
   },
 );
 
 /** Returns the number of the prompt's tokens that end after the last occurrence of the delimiter. */
-function behind(
+function tokensAfter(
   { text: all, offsets }: Tokens,
   { promptLength }: LayerContext,
   delimiter: string,

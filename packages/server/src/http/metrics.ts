@@ -70,7 +70,7 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
     watch(scheduler) {
       new Gauge({
         name: 'kv_memory_bytes',
-        help: 'Bytes beside the weights: the limit, those promised, the most ever promised and kept together, and those held.',
+        help: 'Bytes in addition to the weights: the limit, those promised, the most ever promised and kept together, and those held.',
         labelNames: ['kind'],
         registers,
         collect() {

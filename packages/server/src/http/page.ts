@@ -78,7 +78,7 @@ async function show() {
       Model: model, Engine: engine, Policy: policy,
       Running: prompts.answering + ' answered, ' + prompts.reading + ' read, ' + prompts.waiting + ' waiting',
       Memory: bytes(memory.promised) + ' promised of ' + bytes(memory.limit) + ', ' + bytes(memory.prefixes) + ' of prefixes',
-      ...(weights === undefined ? {} : { Weights: bytes(weights) + ' beside it' }),
+      ...(weights === undefined ? {} : { Weights: bytes(weights) + ' in addition' }),
     };
     at('state').replaceChildren(...Object.entries(rows).flatMap(([name, value]) => {
       const [dt, dd] = [document.createElement('dt'), document.createElement('dd')];

@@ -60,7 +60,7 @@ export function sequencePolicyOf(
   if (typeof budget === 'string') inPercent(budget);
   for (const field of EXTENSIONS)
     if (field !== 'policy' && request[field] !== undefined && !policy?.evicts)
-      throw new Refusal(`'${field}' is expected beside a policy that evicts, got none`, { param: field });
+      throw new Refusal(`'${field}' is expected with a policy that evicts, got none`, { param: field });
   if (!policy) return { of };
   expectKept(policy, budget);
   const slots = budget === undefined ? 0 : slotsOf(budget, maxPositions);

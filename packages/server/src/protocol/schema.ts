@@ -65,7 +65,7 @@ const neutral = {
   function_call: only(['none', 'auto'], 'functions are not supported'),
   modalities: only([['text']], 'answers are text'),
   response_format: only([{ type: 'text' }], 'answers are not constrained'),
-  reasoning_effort: only(['none'], 'there is no reasoning beside the answer'),
+  reasoning_effort: only(['none'], 'there is no reasoning before the answer'),
   verbosity: only(['medium'], 'the length of answers is bounded by max_tokens alone'),
   cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),
   logit_bias: only([{}], 'logits are not biased'),

@@ -225,7 +225,7 @@ export class Scheduler {
       scoredEvicted: false,
       notes: new Set(),
     };
-    job.reading = sequence.prefilling(ids.slice(cached), {
+    job.reading = sequence.prefillParts(ids.slice(cached), {
       ...(policy && { policy }),
       budget,
       block,

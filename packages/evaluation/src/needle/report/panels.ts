@@ -11,9 +11,9 @@ export function depthPanels({ settings: { modes, policies, depths }, rows }: Nee
   const panels = modes.map((mode) => {
     const ofMode = policies.map((name, policy) => {
       const lines = rows
-        .filter(({ way }) => way.mode === mode && way.policy === policy)
+        .filter(({ arm }) => arm.mode === mode && arm.policy === policy)
         .map(
-          ({ way: { budget = 'all', forced }, byDepth }) =>
+          ({ arm: { budget = 'all', forced }, byDepth }) =>
             `<tr><th scope="row">${budget}</th>${forced === undefined ? byDepth.map(cell).join('') : `<td colspan="${depths.length}" title="${forced} slots are forced in every head">no room</td>`}</tr>`,
         );
       return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><table class="panel" width="${48 * depths.length + 52}"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;

@@ -52,12 +52,12 @@ ${resultTable(table)}</section>
 
 function lead({ settings: { model, tokens, prompts, depths, modes, policies }, rows }: NeedleTable): string {
   const say = (mode: Mode, when: string): string => {
-    const cut = rows.filter(({ way }) => way.mode === mode && way.budget !== undefined && way.forced === undefined),
+    const cut = rows.filter(({ arm }) => arm.mode === mode && arm.budget !== undefined && arm.forced === undefined),
       [best, next] = [...cut].sort(
         (a, b) => b.accuracy.share - a.accuracy.share || (a.memory?.mean ?? 0) - (b.memory?.mean ?? 0),
       );
     return modes.includes(mode) && best
-      ? ` ${when}, <strong>${escapeHtml(best.policy)}</strong> at ${best.way.budget} is right most often, ${Math.round(100 * best.accuracy.share)} %${next?.accuracy.hits === best.accuracy.hits ? ' (the smallest cache of those that are)' : ''}.`
+      ? ` ${when}, <strong>${escapeHtml(best.policy)}</strong> at ${best.arm.budget} is right most often, ${Math.round(100 * best.accuracy.share)} %${next?.accuracy.hits === best.accuracy.hits ? ' (the smallest cache of those that are)' : ''}.`
       : '';
   };
   return `A fact is hidden in a book, a policy cuts the model's cache, and the model is asked for the fact. ${prompts * depths.length} prompts of ${tokens} tokens, ${policies.length} policies, model “${escapeHtml(model)}”.${say('aware', 'When the question is known before the cut')}${say('agnostic', 'When it comes after the cut')}`;

@@ -8,7 +8,7 @@ export function resultTable({ settings, rows }: NeedleTable): string {
   const tables = settings.modes.map((mode) => {
     const title = escapeHtml(modeTitles[mode]),
       lines = rows
-        .filter(({ way }) => way.mode === mode)
+        .filter(({ arm }) => arm.mode === mode)
         .map((row) => {
           const [policy, ...cells] = needleColumns.map(([, cell]) => escapeHtml(cell(row)));
           return `<tr><th scope="row">${policy}</th>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;

@@ -8,16 +8,16 @@ import { escapeHtml, inlineJson } from './escape.ts';
  * and mode.
  */
 export function keptText(
-  { settings, ways }: NeedleTable,
+  { settings, arms }: NeedleTable,
   { value, outcomes }: NeedleResult,
   example: NeedleSample,
 ): string {
   const { rows, kept, valueTokens } = example;
-  const answers = ways
-    .map((_, way) => outcomes.find((outcome) => outcome.way === way))
+  const answers = arms
+    .map((_, arm) => outcomes.find((outcome) => outcome.arm === arm))
     .map((outcome) => ({ text: outcome?.answer.trim() ?? '', hit: outcome?.hit ?? false }));
-  const cut = ways.filter(({ budget, forced }) => budget !== undefined && forced === undefined);
-  const first = cut.find(({ policy }) => settings.policies[policy].startsWith('snapkv')) ?? cut[0] ?? ways[0];
+  const cut = arms.filter(({ budget, forced }) => budget !== undefined && forced === undefined);
+  const first = cut.find(({ policy }) => settings.policies[policy].startsWith('snapkv')) ?? cut[0] ?? arms[0];
   const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string =>
     `<span><label for="${id}">${label}</label> <select id="${id}">${items
       .map(
@@ -48,7 +48,7 @@ ${select(
 </form>
 <p id="said" role="status" aria-live="polite"></p>
 <p class="text" id="kept">${tokens(example)}</p>
-<script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, ways: ways.map(({ policy, budget, mode, forced }) => [policy, budget === undefined ? null : String(budget), mode, forced ?? null]) })}</script>`;
+<script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, arms: arms.map(({ policy, budget, mode, forced }) => [policy, budget === undefined ? null : String(budget), mode, forced ?? null]) })}</script>`;
 }
 
 /** Renders a span for every token; a space before a word belongs to its token. */
