@@ -50,7 +50,7 @@ function literals(file) {
   const texts = [];
   const visit = (node) => {
     if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) return;
-    if (ts.isStringLiteralLike(node) || ts.isTemplateLiteralToken(node)) texts.push(node.text);
+    if (ts.isLiteralExpression(node) || ts.isTemplateLiteralToken(node)) texts.push(node.text);
     ts.forEachChild(node, visit);
   };
   visit(file);

@@ -11,7 +11,7 @@ export { needleConclusion } from './needle/conclusion.ts';
 export { needleReport } from './needle/report/report.ts';
 export type { NeedleResult } from './needle/results.ts';
 export { NEEDLE } from './needle/settings.ts';
-export type { Mode, NeedleOptions } from './needle/settings.ts';
+export type { Mode, NeedleTableOptions } from './needle/settings.ts';
 export type { NeedleRow } from './needle/summary.ts';
 export { needleTable } from './needle/table.ts';
 export type { NeedleTable } from './needle/table.ts';

@@ -5,14 +5,14 @@ import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { here, needleColumns, needleReport, needleTable, runExperiment } from '../src/index.ts';
-import type { NeedleOptions, NeedleTable } from '../src/index.ts';
+import type { NeedleTableOptions, NeedleTable } from '../src/index.ts';
 import { folder } from './folder.ts';
 
 let model: Model;
 beforeAll(async () => {
   model = await loadModel(writeTinyModel(join(folder(), 'tiny')));
 });
-const small: Partial<NeedleOptions> = {
+const small: Partial<NeedleTableOptions> = {
   policies: ['streaming'],
   budgets: ['50%'],
   depths: [0.5],

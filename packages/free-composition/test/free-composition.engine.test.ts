@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { compile } from '@kv/core/engine';
 import { generate } from '@kv/models';
-import { withFiles } from './free/beside.ts';
+import { withFiles } from './free/sidecar-files.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, isView, labelOf, policyOf } from './free/rows.ts';
 

@@ -7,7 +7,7 @@ import { gpuRuntime } from '@kv/engine-webgpu';
 import { firstDevice } from '@kv/gpu-testing';
 import { generate, loadModel } from '@kv/models';
 import type { GenerateOptions, HostModel, Model } from '@kv/models';
-import { withFiles } from './free/beside.ts';
+import { withFiles } from './free/sidecar-files.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, labelOf, policyOf } from './free/rows.ts';
 import { shaken, shakenModel } from './free/tie.ts';

@@ -177,7 +177,7 @@ describe('what the hub refuses is one sentence', () => {
     [
       'org/bare',
       {},
-      /^org\/bare: expected tokenizer\.json beside model\.safetensors, got config\.json, model\.safetensors$/,
+      /^org\/bare: expected tokenizer\.json next to model\.safetensors, got config\.json, model\.safetensors$/,
     ],
     ['org/empty', {}, /^org\/empty: .* got only no files$/],
   ])('%s %j', async (name, options, sentence) => {

@@ -7,7 +7,7 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
 import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
-import { answeringOf, clientRegistry, sequencePolicyOf } from './protocol/request.ts';
+import { answerLimitsOf, clientRegistry, sequencePolicyOf } from './protocol/request.ts';
 import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
 import type { PromptTokens } from './protocol/prompt.ts';
 import { Refusal } from './protocol/refusal.ts';
@@ -191,7 +191,7 @@ export function createServer(options: ServerOptions): Server {
       { maxPositions } = model.config,
       gone = goneSignal(request, reply),
       most = limits.maxNewTokens ?? maxPositions,
-      answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
+      answerLimits = answerLimitsOf(body, kind === 'chat' ? 256 : 16, most),
       evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
     scheduler.expectRoom();
     // releases the body's reservation before waiting for anything else
@@ -210,10 +210,10 @@ export function createServer(options: ServerOptions): Server {
         ids,
         policy: of,
         sequencePolicy,
-        answering: {
-          ...answering,
-          maxNewTokens: Math.min(answering.maxNewTokens, sequencePolicy.every === undefined ? room : most),
-          stop: [...answering.stop, ...stop],
+        limits: {
+          ...answerLimits,
+          maxNewTokens: Math.min(answerLimits.maxNewTokens, sequencePolicy.every === undefined ? room : most),
+          stop: [...answerLimits.stop, ...stop],
           stopAtEos: true,
           logprobs,
         },

@@ -37,7 +37,7 @@ describe('a study of the papers', () => {
     });
     expect(study?.left).toHaveLength(plan.rows.length - 2);
   });
-  it('does not take results with other files beside the model for its own', async () => {
+  it('does not take results with other files next to the model for its own', async () => {
     const { settings } = await paperStudy({ ...model, sidecar: async () => Uint8Array.of(1) }, planOf('3'), {});
     expect((settings as { readonly code: readonly string[] }).code.length).toBeGreaterThan(0);
   });

@@ -30,7 +30,7 @@ test('its first lines install what they import, and keep the sentence that says 
     sequence = made as LlamaContextSequence,
     add = (text: string): Promise<void> => sequence.evaluateWithoutGeneratingNewTokens(sequence.model.tokenize(text));
   await add('The boys walked on in silence. The secret code is: XK7M9P2Q. ');
-  for (let i = 0; i < 80; i++) await add('Nobody came to the market on that day. ');
+  for (let i = 0; i < 80; i++) await add('No one came to the market on that day. ');
   expect(textOf(sequence)).toContain('The secret code is: XK7M9P2Q.');
 });
 

@@ -53,7 +53,7 @@ test('a chat session of many contexts answers what was said at its beginning, wh
   ];
   for (let i = 0; i < 40; i++)
     history.push(
-      { type: 'user', text: 'Nobody came to the market on that day. The sky was grey over the town. ' },
+      { type: 'user', text: 'No one came to the market on that day. The sky was grey over the town. ' },
       { type: 'model', response: ['The boys walked on and on. The river was wide.'] },
     );
   const asked = async (contextShift: { strategy?: ReturnType<typeof retainHistory> }): Promise<string> => {

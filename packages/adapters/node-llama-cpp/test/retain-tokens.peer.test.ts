@@ -162,7 +162,7 @@ const FACT = 'The secret code is: XK7M9P2Q. ',
   FILLER = [
     'The boys walked on in silence. ',
     'The river was wide and the boats lay still. ',
-    'Nobody came to the market on that day. ',
+    'No one came to the market on that day. ',
   ];
 /**
  * Feeds, bit by bit, a text of the given number of tokens whose first sentences state a code, and returns what the

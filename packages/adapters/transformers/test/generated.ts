@@ -18,4 +18,4 @@ export async function generated(
 }
 
 export const TEXT =
-  'The key of Ana is 4821. The sky was grey over the town, and the boats lay still. The key of Bo is 9377. Nobody came to the market on that day. What is the key of Ana?';
+  'The key of Ana is 4821. The sky was grey over the town, and the boats lay still. The key of Bo is 9377. No one came to the market on that day. What is the key of Ana?';

@@ -27,6 +27,7 @@ export const GENERATION = {
 };
 export const GenerationSchema = Type.Object(GENERATION, { additionalProperties: false });
 type All = Static<typeof GenerationSchema>;
+/** How answers are generated, as sweep files have it. */
 export type GenerationOptions = { readonly [K in keyof All]?: All[K] | undefined };
 
 /** Problems of each task, by its name. */

@@ -59,10 +59,10 @@ export const NEEDLE = {
   distractors: whole(0, 'facts', 'Other facts of the same form in the text.', { most: 16 }),
   block: maybe(count(1, 'tokens', 'Prefill in blocks of this many tokens, an event after each.'), 'one block'),
 };
-export interface NeedleOptions extends ResolvedOptions<typeof NEEDLE> {}
+export interface NeedleTableOptions extends ResolvedOptions<typeof NEEDLE> {}
 
 /** Everything that a result depends on. */
-export interface NeedleSettings extends NeedleOptions {
+export interface NeedleSettings extends NeedleTableOptions {
   /**
    * The code that produces results: packages with versions and digests, modules with a digest of their files; and files
    * stored with the model that policies read, with a digest of each.

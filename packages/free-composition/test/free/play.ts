@@ -5,7 +5,7 @@ import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor, Dr
 import type { EventLayer } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 import type { Layer, Scene } from '@kv/laws';
-import { filesBeside } from './beside.ts';
+import { sidecarFiles } from './sidecar-files.ts';
 
 type Slots = readonly (readonly number[])[];
 /** Decisions of one event in one layer, by KV head (inside a view: by choosing row). */
@@ -38,7 +38,7 @@ async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Prom
 }
 /** What providers request from an engine, computed from a scene: largest weights, and rows of causal attention. */
 const engine = ({ tokens, at }: Layer, largest: () => Tensor): ProviderEngine => ({
-  artifact: async (name) => filesBeside(at).get(name),
+  artifact: async (name) => sidecarFiles(at).get(name),
   hiddenNumbers: async (_key, fold) => fold(new Float32Array(at.length), 1),
   ids: tokens.ids,
   promptLength: at.promptLength,

@@ -9,16 +9,16 @@ import type { Detector } from '@kv/scorers-sponsorship';
 import { calibration } from '@kv/scorers-triattention';
 import { topK } from '@kv/selectors-top-k';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
-import { calibrated } from './beside.ts';
+import { calibrated } from './calibrated.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 import type { Golden } from './goldens.ts';
 
 let model: HostModel, golden: Golden;
 beforeAll(async () => {
   golden = goldenOf('llama');
-  const beside = await calibrated(goldenFolder('llama'), golden.ids);
-  model = beside.model;
-  return beside.remove;
+  const calibratedFolder = await calibrated(goldenFolder('llama'), golden.ids);
+  model = calibratedFolder.model;
+  return calibratedFolder.remove;
 });
 
 describe.each([

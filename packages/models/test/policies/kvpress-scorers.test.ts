@@ -7,7 +7,7 @@ import { generate } from '../../src/index.ts';
 import type { HostModel } from '../../src/index.ts';
 import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
 import { catalogue, parsePolicy, policy as policyOf } from '@kv/policies';
-import { calibrated } from './beside.ts';
+import { calibrated } from './calibrated.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
 /**

@@ -7,15 +7,15 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadCache, saveCache, Sequence } from '../../src/index.ts';
 import type { Model } from '../../src/index.ts';
-import { calibrated } from './beside.ts';
+import { calibrated } from './calibrated.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
 let model: Model;
 const { ids } = goldenOf('llama');
 beforeAll(async () => {
-  const beside = await calibrated(goldenFolder('llama'), ids);
-  model = beside.model;
-  return beside.remove;
+  const calibratedFolder = await calibrated(goldenFolder('llama'), ids);
+  model = calibratedFolder.model;
+  return calibratedFolder.remove;
 });
 
 /** The catalogue's evicting policies for which this model has all files. */

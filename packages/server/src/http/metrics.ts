@@ -102,7 +102,7 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
  * Returns memory figures in bytes: `limit`; `promised` to prompts, answers and request text, scratch included; `peak`,
  * the most promised and kept as prefixes together; and what is held now, by part and in total.
  */
-export function memoryOf({ pool, scratch, prefixes, sequenceBytes, workingBytes }: Scheduler) {
+export function memoryOf({ caches: { pool, scratch, prefixes, workingBytes }, sequenceBytes }: Scheduler) {
   const held = { prefixes: prefixes.bytes, sequences: sequenceBytes, requests: pool.requests, working: workingBytes };
   return {
     limit: pool.limit + pool.requestLimit + scratch,

@@ -97,7 +97,7 @@ function inPercent(share: string): void {
 }
 
 /** Returns the sampling and stopping options of a request. @throws Refusal naming the invalid field */
-export function answeringOf(
+export function answerLimitsOf(
   request: CommonRequest,
   fallback: number,
   most: number,

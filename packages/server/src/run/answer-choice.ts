@@ -32,29 +32,29 @@ export class AnswerChoice {
   promised: number;
   #made = 0;
   #offset: number;
-  readonly #answering: AnswerLimits;
+  readonly #limits: AnswerLimits;
   readonly #draw: SamplingRule | undefined;
   readonly #stream: StreamDecoder;
   readonly #stops: StopText;
 
-  constructor(index: number, sequence: Sequence, answering: AnswerLimits, promised: number, offset: number) {
-    [this.index, this.sequence, this.#answering, this.promised, this.#offset] = [
+  constructor(index: number, sequence: Sequence, limits: AnswerLimits, promised: number, offset: number) {
+    [this.index, this.sequence, this.#limits, this.promised, this.#offset] = [
       index,
       sequence,
-      answering,
+      limits,
       promised,
       offset,
     ];
-    const { temperature, topP } = answering,
-      drawing = { temperature, topP, seed: answering.seed + index };
+    const { temperature, topP } = limits,
+      drawing = { temperature, topP, seed: limits.seed + index };
     this.#draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
     this.#stream = sequence.tokens.decoder();
-    this.#stops = new StopText(answering.stop);
+    this.#stops = new StopText(limits.stop);
   }
 
   /** Draws the next token; the caller feeds it unless the choice has finished. */
   async next(): Promise<TokenEvent> {
-    const { maxNewTokens, stopAtEos, logprobs } = this.#answering,
+    const { maxNewTokens, stopAtEos, logprobs } = this.#limits,
       { config } = this.sequence.model;
     if (this.#made === maxNewTokens) return this.#end('length');
     const token = await this.sequence.next(this.#draw);

@@ -10,7 +10,7 @@ export interface SequenceRequest {
   readonly ids: readonly number[];
   readonly policy: Policy | undefined;
   readonly sequencePolicy: SequencePolicy;
-  readonly answering: AnswerLimits;
+  readonly limits: AnswerLimits;
   /** Number of answers to generate. */
   readonly n: number;
   /** Number of most likely tokens to report for each prompt token; absent if the prompt is not scored. */

@@ -84,14 +84,14 @@ export function sequenceBytes(
 }
 
 /** Returns an upper bound on the bytes of a prompt and its answers, during prefill or decoding. */
-export function requestBytes({ ids, sequencePolicy, answering, n }: SequenceRequest, config: ModelConfig): number {
+export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest, config: ModelConfig): number {
   const layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
-    all = ids.length + answering.maxNewTokens,
+    all = ids.length + limits.maxNewTokens,
     read = prefillSlots(sequencePolicy, ids.length),
     reading = sequenceBytes(config, layers(read), all, sequencePolicy),
     answer = sequenceBytes(
       config,
-      layers(read + decodeSlots(sequencePolicy, read, ids.length, answering.maxNewTokens)),
+      layers(read + decodeSlots(sequencePolicy, read, ids.length, limits.maxNewTokens)),
       all,
       sequencePolicy,
     );
@@ -115,11 +115,11 @@ export function scratchBytes(
  * Returns an upper bound on the bytes of unread events of a request: ids, text and, where tokens are scored, their most
  * likely alternatives, as objects and as JSON. For a stream at most `ahead` events are unread.
  */
-export function unreadEventBytes({ ids, answering, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
+export function unreadEventBytes({ ids, limits, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
   const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 200 * (count + 1)),
-    answers = streamed ? Math.min(n * answering.maxNewTokens, ahead + n) : n * answering.maxNewTokens,
+    answers = streamed ? Math.min(n * limits.maxNewTokens, ahead + n) : n * limits.maxNewTokens,
     prompts = scorePrompt === undefined ? 0 : (streamed ? 1 : n) * ids.length;
-  return 32 * ids.length + answers * (64 + scored(answering.logprobs)) + prompts * scored(scorePrompt);
+  return 32 * ids.length + answers * (64 + scored(limits.logprobs)) + prompts * scored(scorePrompt);
 }
 
 /**

@@ -19,7 +19,7 @@ interface Heads {
   readonly hidden?: number;
 }
 /** Returns made-up statistics as the sidecar files of a model, by name. */
-export function filesBeside({
+export function sidecarFiles({
   layers,
   queryHeads,
   kvHeads,
@@ -80,7 +80,7 @@ export async function withFiles(
   });
   for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(path, file));
   const model = await loadModel(path, options);
-  for (const [name, file] of filesBeside(model.config)) writeFileSync(join(path, name), file);
+  for (const [name, file] of sidecarFiles(model.config)) writeFileSync(join(path, name), file);
   return { path, model };
 }
 

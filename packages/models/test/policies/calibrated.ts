@@ -13,9 +13,9 @@ export async function calibrated(
   folder: string,
   ids: readonly number[],
 ): Promise<{ readonly model: HostModel; remove(): void }> {
-  const beside = mkdtempSync(join(tmpdir(), 'kv-calibrated-'));
-  for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
-  const model = await loadModel(beside),
+  const calibratedFolder = mkdtempSync(join(tmpdir(), 'kv-calibrated-'));
+  for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(calibratedFolder, file));
+  const model = await loadModel(calibratedFolder),
     { layers, queryHeads, kvHeads, headDim } = model.config;
   const all = Array.from({ length: layers }, () => ({
     turned: calibration(queryHeads, headDim),
@@ -32,15 +32,18 @@ export async function calibrated(
     },
   });
   writeFileSync(
-    join(beside, PRE_ROPE_FILE),
+    join(calibratedFolder, PRE_ROPE_FILE),
     preRopeFile({ tokens: ids.length, rows: all.map((each) => each.turned.take()) }, { queryHeads, headDim }),
   );
-  writeFileSync(join(beside, QUERY_STATISTICS_FILE), queryStatisticsFile(all.map((each) => each.moments.take())));
-  writeFileSync(join(beside, Q_FILTERS_FILE), qFiltersFile(all.map((each) => each.directions.take())));
+  writeFileSync(
+    join(calibratedFolder, QUERY_STATISTICS_FILE),
+    queryStatisticsFile(all.map((each) => each.moments.take())),
+  );
+  writeFileSync(join(calibratedFolder, Q_FILTERS_FILE), qFiltersFile(all.map((each) => each.directions.take())));
   return {
     model,
     remove: () => {
-      rmSync(beside, { recursive: true });
+      rmSync(calibratedFolder, { recursive: true });
     },
   };
 }
