@@ -68,7 +68,7 @@ describe('a text of which something is left out', () => {
     [/^[|∘]$/, /expected (?:',' or )?'\|' between '/],
     [/^,$/, /expected ',' or '[)|]' between '|expected the name of a method or piece/],
     [/^=$/, /expected options .* as option=value|expected the name of a method or piece/],
-    [/./, /expected (?:a piece|a value|a name or value|the name of an option) (?:before|behind|between) '/],
+    [/./, /expected (?:a piece|a value|a name or value|the name of an option) (?:before|after|between) '/],
   ];
   test('is refused by a sentence that says what is missing, and where', () =>
     fc.assert(
