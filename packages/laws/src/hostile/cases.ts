@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Policy, Tensor } from '@kv/core';
-import { changes, givers, overwrites } from './fault-points.ts';
-import type { FaultSupplier, FaultPoint, FailurePoint } from './fault-points.ts';
+import { faultPoints } from './fault-points.ts';
+import type { FaultSupplier, FaultPoint, FailurePoint } from './fault-point.ts';
+import { changes, overwrites } from './writes-in-place.ts';
 import { anything, lifetimes, tensors } from './faulty-values.ts';
 import type { FaultyValue } from './faulty-values.ts';
 
@@ -29,7 +30,7 @@ export interface HostileOptions {
   readonly opaque?: boolean;
 }
 
-const HELD = 'where tensors are never given back, an old one is as good as a new one';
+const HELD = 'where tensors are not freed, an old one is still valid';
 
 /**
  * Returns every wrong shape, type, number and lifetime, at every point where a piece or hook gives something to an
@@ -41,20 +42,20 @@ export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOp
     ...(takes === 'tensor' ? [...tensors(!wide), ...lifetimes(foreign)] : []),
     ...numbers,
   ];
-  const cases = givers.flatMap((giver) => {
-    const left = new Set(Object.keys(giver.harmless ?? {})),
-      made = all(giver).map((wrong): HostileCase => {
+  const cases = faultPoints.flatMap((point) => {
+    const left = new Set(Object.keys(point.harmless ?? {})),
+      made = all(point).map((wrong): HostileCase => {
         left.delete(wrong.name);
-        const harmless = giver.harmless?.[wrong.name] ?? (wrong.late && !ends ? HELD : undefined);
+        const harmless = point.harmless?.[wrong.name] ?? (wrong.late && !ends ? HELD : undefined);
         return {
-          name: `${giver.name}: ${wrong.name}`,
-          when: giver.when,
+          name: `${point.name}: ${wrong.name}`,
+          when: point.when,
           late: wrong.late ?? false,
-          policy: () => giver.policy(giving(wrong)),
+          policy: () => point.policy(supplier(wrong)),
           ...(harmless !== undefined && { harmless }),
         };
       });
-    if (left.size > 0) throw new RangeError(`${giver.name}: nothing is called ${[...left].join(', ')}`);
+    if (left.size > 0) throw new RangeError(`${point.name}: no fault is named ${[...left].join(', ')}`);
     return made;
   });
   return [
@@ -80,7 +81,7 @@ export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOp
 }
 
 /** Returns a supplier of the fault in the last layer, after the others have run. */
-function giving(wrong: FaultyValue): FaultSupplier {
+function supplier(wrong: FaultyValue): FaultSupplier {
   let before: unknown;
   return ((good, where) => {
     if (where.at && where.at.layer < where.at.layers - 1) return good;
