@@ -23,7 +23,7 @@ export { limitOperations } from './piece/limited.ts';
 export { primitivesOf, withMaths } from './tensor/maths.ts';
 export { didYouMean } from './piece/nearest.ts';
 export { budgetOption } from './piece/budget.ts';
-export { expectOptions, fitValue, settleOwn } from './piece/option.ts';
+export { expectOptions, fitValue, policyOption, settleOwn } from './piece/option.ts';
 export { excerpt, policyCalls, printCalls } from './text/policy-calls.ts';
 export type { Arg, PolicyCall } from './text/policy-calls.ts';
 export { isPiece, otherProtocol } from './piece/piece.ts';

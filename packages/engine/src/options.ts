@@ -1,6 +1,6 @@
 import { count, flag, maybe, number, object, required, text, texts, value, whole } from '@kv/core';
-import { budgetOption } from '@kv/core/engine';
-import type { Backend, OptionValues, Option, Policy } from '@kv/core';
+import { budgetOption, policyOption } from '@kv/core/engine';
+import type { Backend, OptionValues, Policy } from '@kv/core';
 import type { HostEngine } from './host/decoder.ts';
 import type { Memory } from './memory/memory.ts';
 import type { Observer } from './memory/observer.ts';
@@ -8,12 +8,6 @@ import { SAMPLING } from './sampling.ts';
 
 export { SAMPLING };
 
-/** A policy or its text; anything else is refused where it is read. */
-const policyOption = <T = Policy | string>(
-  says: string,
-  otherwise: string,
-  want = 'a policy or its text',
-): Option<T | undefined> => ({ default: undefined, says, otherwise, form: { sort: 'text', want, read: (x) => x } });
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
 
 const budget = budgetOption(

@@ -330,14 +330,14 @@ describe('refused before the first token, in one sentence', () => {
   test('what is no model, no tokenizer, no options', async () => {
     const options = { policy: policy('knorm'), budget: 40 };
     await expect(withPolicy(plain.model, undefined as never)).rejects.toThrow(
-      'withPolicy: expected options such as { policy, budget }, got undefined',
+      'withPolicy: expected policy, a policy or its text, got none',
     );
     for (const other of [undefined, plain.tokenizer])
       await expect(withPolicy(other as never, options)).rejects.toThrow(
         'withPolicy: expected a model that transformers.js has loaded, got something without config and sessions',
       );
     await expect(withPolicy(plain.model, { ...options, tokenizer: {} as never })).rejects.toThrow(
-      'tokenizer: expected a tokenizer of transformers.js, got something without decode',
+      'tokenizer: must be a tokenizer of transformers.js, got an object',
     );
   });
 

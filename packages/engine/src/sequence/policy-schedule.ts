@@ -59,7 +59,8 @@ export class PolicySchedule {
   decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
     const next = compile(policy),
       allowance = this.allowance(next, budget, this.#memory.length, 'decodeBudget');
-    const moves = ({ hooks }: CompiledPolicy): boolean => hooks('compact').some(({ movesTogether: together }) => together);
+    const moves = ({ hooks }: CompiledPolicy): boolean =>
+      hooks('compact').some(({ movesTogether: together }) => together);
     if (allowance === undefined) expectBudget(next, undefined, 'decodeBudget');
     if (moves(this.course.policy) && !moves(next))
       throw new KvError(
