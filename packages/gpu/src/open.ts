@@ -1,24 +1,26 @@
-import { KvError } from '@kv/core';
+import { KvError, maybe, object, oneOf, whole } from '@kv/core';
+import type { OptionValues } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import { createGpu } from './gpu.ts';
 import type { Gpu } from './gpu.ts';
 import type { TimingMode } from './timer.ts';
 
 /** Options of `openGpu`. */
-export interface GpuOptions {
-  /** Source of adapters. @defaultValue `navigator.gpu`, in Node the npm package `webgpu` */
-  readonly instance?: GPU;
-  /** Adapter that the device is opened on. @defaultValue the one that `instance` gives */
-  readonly adapter?: GPUAdapter;
-  /** The caller's device, which `destroy()` leaves open. @defaultValue one that is opened on `adapter` */
-  readonly device?: GPUDevice;
-  /** Maximum bytes of idle buffers kept for reuse. @defaultValue 256 MiB */
-  readonly idleBytes?: number;
-  /**
-   * Times commands by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised.
-   * @defaultValue nothing is timed
-   */
-  readonly timestamps?: TimingMode;
-}
+const OPEN_GPU = {
+  instance: object<GPU>('a GPU', 'Source of adapters.', '`navigator.gpu`, in Node the npm package `webgpu`'),
+  adapter: object<GPUAdapter>('a GPUAdapter', 'The adapter to open.', 'that of `instance`'),
+  device: object<GPUDevice>('a GPUDevice', "The caller's device, which `destroy()` leaves open."),
+  idleBytes: whole(2 ** 28, 'bytes', 'Most bytes of idle buffers kept for reuse.'),
+  timestamps: maybe(
+    oneOf<TimingMode>(
+      ['kernels', 'passes'],
+      'kernels',
+      'Times commands by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised.',
+    ),
+    'nothing is timed',
+  ),
+};
+export interface GpuOptions extends OptionValues<typeof OPEN_GPU> {}
 
 const MISSING =
   'no WebGPU adapter was found: install a Vulkan driver for the GPU, or SwiftShader (it comes with Chromium) and point VK_ICD_FILENAMES to its vk_swiftshader_icd.json';
@@ -28,15 +30,8 @@ const MISSING =
  *
  * @throws KvError with one sentence that says what to install, if there is no adapter or, in Node, no package `webgpu`.
  */
-export async function openGpu({
-  instance,
-  adapter,
-  device,
-  idleBytes = 2 ** 28,
-  timestamps: timed,
-}: GpuOptions = {}): Promise<Gpu> {
-  if (timed !== undefined && timed !== 'kernels' && timed !== 'passes')
-    throw new KvError('gpu', `timestamps must be 'kernels' or 'passes', got ${String(timed)}`);
+export async function openGpu(options: GpuOptions = {}): Promise<Gpu> {
+  const { instance, adapter, device, idleBytes, timestamps: timed } = settleOwn('openGpu', OPEN_GPU, options);
   if (device) {
     expectTimed(timed, device, nameOf(device.adapterInfo));
     return createGpu({ name: nameOf(device.adapterInfo), device, owned: false, instance, idleBytes, timed });

@@ -84,7 +84,7 @@ describe.skipIf(!plain)('timestamps', () => {
       /^gpu: expected an adapter or device with timestamp-query for timestamps, got /,
     );
     await expect(openGpu({ timestamps: true as unknown as 'passes' })).rejects.toThrow(
-      /^gpu: timestamps must be 'kernels' or 'passes', got true/,
+      /^timestamps: must be 'kernels' or 'passes', got true/,
     );
   });
   test('a lost device is what is reported', () =>

@@ -2,12 +2,14 @@ import { sha1 } from '@noble/hashes/legacy.js';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { KvError } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import { choose, shardsOf } from './choose.ts';
 import type { Hub } from './http.ts';
 import { listing } from './listing.ts';
 import type { RepoFile } from './listing.ts';
 import { startMeter } from './meter.ts';
-import type { Progress } from './meter.ts';
+import { FETCH_IN_BROWSER, type BrowserFetchOptions } from './options.ts';
 import { isSafePath, parseRepo } from './repo-name.ts';
 import type { RepoName } from './repo-name.ts';
 import { Mismatch, transfer } from './transfer.ts';
@@ -21,20 +23,6 @@ export interface OfflineModel {
   readonly name: string;
   /** The files by name, as `loadModel` takes them. */
   readonly files: ReadonlyMap<string, File>;
-}
-
-/** Options of fetching a model in a browser. */
-export interface FetchOptions {
-  /** Branch, tag or commit. @defaultValue `'main'` */
-  readonly revision?: string;
-  /** Use only what is stored already. @defaultValue false */
-  readonly offline?: boolean;
-  /** Called as bytes arrive. */
-  readonly onProgress?: (progress: Progress) => void;
-  /** Aborts the download, which then throws the signal's reason; the next call resumes it. */
-  readonly signal?: AbortSignal;
-  /** Maximum attempts in a row that bring no bytes. @defaultValue 5 */
-  readonly attempts?: number;
 }
 
 /** OPFS methods available in workers only, which the DOM type library lacks. */
@@ -60,9 +48,10 @@ const ENDPOINT = 'https://huggingface.co';
  * is stored is used without network. Sends no token, so only public repositories work.
  * @throws KvError in one sentence for any failure; the signal's reason when aborted
  */
-export async function fetchModel(model: string, options: FetchOptions = {}): Promise<OfflineModel> {
+export async function fetchModel(model: string, given: BrowserFetchOptions = {}): Promise<OfflineModel> {
   const name = parseRepo(model),
-    { revision = 'main', signal } = options;
+    options = settleOwn('fetchModel', FETCH_IN_BROWSER, given),
+    { revision, signal } = options;
   if (!isSafePath(revision))
     throw new KvError('revision', `expected a branch, tag or commit, got ${JSON.stringify(revision)}`);
   const kept = await keepFolder(name.repo),
@@ -123,7 +112,7 @@ async function download(
   manifest: string,
   name: RepoName,
   revision: string,
-  { onProgress, signal, attempts = 5 }: FetchOptions,
+  { onProgress, signal, attempts }: ResolvedOptions<typeof FETCH_IN_BROWSER>,
 ): Promise<void> {
   const hub: Hub = {
     ...{ endpoint: ENDPOINT, token: undefined, signal, attempts, backoffMs: 500, timeoutMs: 30_000 },

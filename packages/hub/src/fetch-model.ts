@@ -1,17 +1,19 @@
 import { mkdir, readFile, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { KvError } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import { bytesHere, downloadBlob } from './blob.ts';
 import type { BlobRequest } from './blob.ts';
 import { choose, shardsOf } from './choose.ts';
 import { cacheFolder, endpointOf, isOffline, tokenOf } from './environment.ts';
 import type { Environment } from './environment.ts';
+import { FETCH, type FetchOptions } from './options.ts';
 import type { Hub } from './http.ts';
 import { listing } from './listing.ts';
 import type { Listing, RepoFile } from './listing.ts';
 import { withLock } from './lock.ts';
 import { startMeter } from './meter.ts';
-import type { Progress } from './meter.ts';
 import { parseRepo } from './repo-name.ts';
 import type { RepoName } from './repo-name.ts';
 import { routeOf } from './proxy.ts';
@@ -19,39 +21,15 @@ import type { Route } from './proxy.ts';
 import { checkRevision, enter, findCached, repoFolder } from './snapshot.ts';
 import type { RepoFolder } from './snapshot.ts';
 
-/** Options of `fetchModel`. */
-export interface FetchOptions {
-  /** Branch, tag or commit. @defaultValue `'main'` */
-  readonly revision?: string;
-  /** Use only what is in the cache. @defaultValue what `HF_HUB_OFFLINE` says */
-  readonly offline?: boolean;
-  /** Called as bytes arrive. */
-  readonly onProgress?: (progress: Progress) => void;
-  /** Called if another process is downloading the same model. */
-  readonly onWait?: () => void;
-  /** Aborts the download, which then throws the signal's reason; the next call resumes it. */
-  readonly signal?: AbortSignal;
-  /**
-   * Source of `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY` and the like.
-   * @defaultValue `process.env`
-   */
-  readonly env?: Environment;
-  /** Maximum attempts in a row that bring no bytes. @defaultValue 5 */
-  readonly attempts?: number;
-  /** Milliseconds before the second attempt, doubled for every further one. @defaultValue 500 */
-  readonly backoffMs?: number;
-  /** Milliseconds without a byte after which an attempt fails. @defaultValue 30,000 */
-  readonly timeoutMs?: number;
-}
-
 /**
  * Returns the local folder of a repository's checkpoint (`org/name`), or its .gguf file (`org/name:Q4_K_M`,
  * `org/name/file.gguf`, or the only one there is), in the cache that huggingface_hub uses. What is cached is used
  * without network; the rest is downloaded, verified, and entered once all of it is complete.
  * @throws KvError in one sentence for any failure; the signal's reason when aborted
  */
-export async function fetchModel(model: string, options: FetchOptions = {}): Promise<string> {
-  const { revision = 'main', signal, onWait, env = process.env } = options;
+export async function fetchModel(model: string, given: FetchOptions = {}): Promise<string> {
+  const options = settleOwn('fetchModel', FETCH, given),
+    { revision, signal, onWait, env = process.env } = options;
   const name = parseRepo(model),
     folder = repoFolder(cacheFolder(env), name.repo);
   const cached = await findCached(folder, checkRevision(revision), name);
@@ -80,7 +58,7 @@ export async function fetchModel(model: string, options: FetchOptions = {}): Pro
 async function hubOf(
   env: Environment,
   { fetch }: Route,
-  { signal, attempts = 5, backoffMs = 500, timeoutMs = 30_000 }: FetchOptions,
+  { signal, attempts, backoffMs, timeoutMs }: ResolvedOptions<typeof FETCH>,
 ): Promise<Hub> {
   return {
     endpoint: endpointOf(env),

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { KvError } from '@kv/core';
+import { callback, KvError } from '@kv/core';
+import type { OptionValues } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import { Queue } from 'bullmq';
-import { connect } from './redis.ts';
-import type { QueueAddress } from './redis.ts';
+import { ADDRESS, connect } from './redis.ts';
 
 /** Prefix of the keys in Redis. */
 export const PREFIX = 'kv';
@@ -17,10 +18,8 @@ const CHECK_MS = 5000;
 const ATTEMPTS = 3;
 
 /** Options of `openQueue`. */
-export interface QueueOptions extends QueueAddress {
-  /** Called once if jobs wait and no worker is connected. */
-  readonly onNoWorker?: () => void;
-}
+const QUEUE = { ...ADDRESS, onNoWorker: callback<() => void>('Called once if jobs wait and no worker is connected.') };
+export interface QueueOptions extends OptionValues<typeof QUEUE> {}
 
 /** A result, which stays in Redis until it is forgotten: a caller that stops before that gets it again. */
 export interface QueuedResult {
@@ -49,8 +48,9 @@ interface PendingJob {
 }
 
 /** Opens a queue for asking. @throws KvError in one sentence if Redis does not answer */
-export async function openQueue({ onNoWorker, ...place }: QueueOptions): Promise<JobQueue> {
-  const { client, lost, close } = await connect(place),
+export async function openQueue(options: QueueOptions): Promise<JobQueue> {
+  const { onNoWorker, ...place } = settleOwn('openQueue', QUEUE, options),
+    { client, lost, close } = await connect(place),
     queue = new Queue(place.name, { connection: client, prefix: PREFIX }),
     waiting = new Map<string, PendingJob>(),
     stopped = new AbortController();

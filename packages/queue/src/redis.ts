@@ -1,15 +1,14 @@
-import { KvError } from '@kv/core';
+import { KvError, required, text, whole } from '@kv/core';
+import type { ResolvedOptions } from '@kv/core';
 import { Redis } from 'ioredis';
 
 /** Address of a queue. */
-export interface QueueAddress {
-  /** `redis://host:port`, or `rediss://` with TLS. */
-  readonly url: string;
-  /** Name of the queue; jobs go to the workers of the same name. */
-  readonly name: string;
-  /** Seconds to wait for a Redis that went away. @defaultValue 30 */
-  readonly patience?: number;
-}
+export const ADDRESS = {
+  url: required(text('', 'an address', '`redis://host:port`, or `rediss://` with TLS.')),
+  name: required(text('', 'a name', 'Name of the queue; jobs go to the workers of the same name.')),
+  reconnectSeconds: whole(30, 'seconds', 'How long to wait for a Redis that went away.'),
+};
+type QueueAddress = ResolvedOptions<typeof ADDRESS>;
 
 /** An established connection. */
 export interface Connection {
@@ -28,7 +27,7 @@ function addressOf(url: string): string {
 }
 
 /** Connects to Redis. @throws KvError in one sentence if nothing answers there, or it requires a password */
-export async function connect({ url, patience = 30 }: QueueAddress): Promise<Connection> {
+export async function connect({ url, reconnectSeconds }: QueueAddress): Promise<Connection> {
   const address = addressOf(url);
   let lostAt: number | undefined,
     ready = false,
@@ -41,7 +40,7 @@ export async function connect({ url, patience = 30 }: QueueAddress): Promise<Con
     retryStrategy(times) {
       if (!ready) return null;
       lostAt ??= Date.now();
-      return Date.now() - lostAt > 1000 * patience ? null : Math.min(50 * 2 ** times, 1000);
+      return Date.now() - lostAt > 1000 * reconnectSeconds ? null : Math.min(50 * 2 ** times, 1000);
     },
   });
   client.on('error', (error: NodeJS.ErrnoException) => {
@@ -53,7 +52,7 @@ export async function connect({ url, patience = 30 }: QueueAddress): Promise<Con
   const lost = new Promise<never>((_, reject) => {
     client.on('end', () => {
       if (ready && !closed)
-        reject(new KvError(address, `expected Redis to come back within ${patience} s, got ${why}`));
+        reject(new KvError(address, `expected Redis to come back within ${reconnectSeconds} s, got ${why}`));
     });
   });
   lost.catch(() => {}); // callers race it; without one, a rejection is ignored

@@ -1,31 +1,31 @@
-import { KvError } from '@kv/core';
+import { callback, count, KvError, object, required } from '@kv/core';
+import type { OptionValues } from '@kv/core';
+import { settleOwn } from '@kv/core/engine';
 import { UnrecoverableError, WaitingError, Worker } from 'bullmq';
 import { PREFIX } from './job-queue.ts';
-import { connect } from './redis.ts';
-import type { QueueAddress } from './redis.ts';
+import { ADDRESS, connect } from './redis.ts';
 
 /** Number of workers that may end during a job before the job is blamed and fails. */
 const MOST_ENDED = 20;
 
 /** Options of `work`. */
-export interface WorkOptions extends QueueAddress {
-  /** Number of jobs run at once. */
-  readonly atOnce: number;
-  /** Seconds after which the jobs of a worker that is gone go to another. */
-  readonly lease: number;
-  /**
-   * Does a job, whose data may be anything. A KvError is reported to the caller; after any other error the job is
-   * tried again, by any worker.
-   */
-  readonly run: (data: unknown) => Promise<object>;
-  /** Ends the work; running jobs go back to the queue. */
-  readonly signal: AbortSignal;
-  /** Called when the worker is ready for jobs. */
-  readonly onReady?: () => void;
-}
+const WORK = {
+  ...ADDRESS,
+  concurrency: required(count(1, 'jobs', 'Jobs run at once.')),
+  lease: required(count(30, 'seconds', 'After how long the jobs of a worker that is gone go to another.')),
+  run: required(
+    callback<(data: unknown) => Promise<object>>(
+      'Does a job, whose data may be anything. A KvError is reported to the caller; after any other error the job is tried again, by any worker.',
+    ),
+  ),
+  signal: required(object<AbortSignal>('an AbortSignal', 'Ends the work; running jobs go back to the queue.')),
+  onReady: callback<() => void>('Called when the worker is ready for jobs.'),
+};
+export interface WorkOptions extends OptionValues<typeof WORK> {}
 
 /** Runs jobs until the signal. @throws KvError in one sentence if Redis does not answer, or goes and stays away */
-export async function work({ atOnce, lease, run, signal, onReady, ...place }: WorkOptions): Promise<void> {
+export async function work(options: WorkOptions): Promise<void> {
+  const { concurrency, lease, run, signal, onReady, ...place } = settleOwn('work', WORK, options);
   const { client, lost, close } = await connect(place);
   const stopped = new Promise<'stopped'>((resolve) => {
     if (signal.aborted) resolve('stopped');
@@ -46,7 +46,7 @@ export async function work({ atOnce, lease, run, signal, onReady, ...place }: Wo
     {
       connection: client,
       prefix: PREFIX,
-      concurrency: atOnce,
+      concurrency,
       lockDuration: 1000 * lease,
       stalledInterval: 500 * lease,
       maxStalledCount: MOST_ENDED,

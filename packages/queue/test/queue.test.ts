@@ -22,7 +22,7 @@ async function working(called: string, run: WorkOptions['run'], more: Partial<Wo
   const stopping = new AbortController();
   let ended: Promise<void> = Promise.resolve();
   await new Promise<void>((onReady, reject) => {
-    const options = { url: redis.url, name: called, atOnce: 1, lease: 1, run, signal: stopping.signal, onReady };
+    const options = { url: redis.url, name: called, concurrency: 1, lease: 1, run, signal: stopping.signal, onReady };
     ended = work({ ...options, ...more });
     ended.catch(reject);
   });
@@ -142,8 +142,8 @@ describe.runIf(there)('a queue', () => {
   it('says in one sentence that Redis went away, to who asks and who works', async () => {
     const own = await startRedis(),
       called = name(),
-      worker = await working(called, () => new Promise(() => {}), { url: own.url, patience: 1 }),
-      queue = await openQueue({ url: own.url, name: called, patience: 1 }),
+      worker = await working(called, () => new Promise(() => {}), { url: own.url, reconnectSeconds: 1 }),
+      queue = await openQueue({ url: own.url, name: called, reconnectSeconds: 1 }),
       asked = queue.ask({ one: 1 });
     asked.catch(() => {});
     await new Promise((resolve) => setTimeout(resolve, 300));

@@ -104,7 +104,7 @@ async function answer(
   const onReady = (): void =>
     void stderr.write(`worker: takes cells of ${plain(model)} on ${subject.engine}, ${size} at once; Ctrl-C ends\n`);
   try {
-    await work({ url, name: cellQueue(subject, VERSION), atOnce: size, lease, run: telling, signal, onReady });
+    await work({ url, name: cellQueue(subject, VERSION), concurrency: size, lease, run: telling, signal, onReady });
     stderr.write(`worker: answered ${done} cells of ${plain(model)}\n`);
   } finally {
     await Promise.all([...all].map(stop));

@@ -1,18 +1,17 @@
-import { KvError } from '@kv/core';
+import { KvError, required } from '@kv/core';
 import { retain } from '@kv/cpu';
-import { allowanceOf, compile, expectObject } from '@kv/core/engine';
-import type { Budget, Policy, RetainState, Tokens } from '@kv/core';
+import { allowanceOf, budgetOption, compile, policyOption, settleOwn } from '@kv/core/engine';
+import type { OptionValues, Policy, RetainState, Tokens } from '@kv/core';
 import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';
 import { textual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
 
 /** Options of `retainTokens`. */
-export interface RetainTokensOptions {
-  /** A policy, or its text, such as `'taFast'`. */
-  readonly policy: Policy | string;
-  /** Tokens to keep, or a share of those seen. */
-  readonly budget: Budget;
-}
+const RETAIN_TOKENS = {
+  policy: required(policyOption<Policy | string>("A policy, or its text, such as 'taFast'.")),
+  budget: required(budgetOption('Tokens to keep, or a share of those seen.')),
+};
+export interface RetainTokensOptions extends OptionValues<typeof RETAIN_TOKENS> {}
 
 /** The state of a sequence before or after an event. */
 interface Moment {
@@ -42,9 +41,8 @@ export async function retainTokens(
   sequence: LlamaContextSequence,
   options: RetainTokensOptions,
 ): Promise<ContextTokensDeleteRange[]> {
-  expectObject({ name: 'retainTokens' }, 'options such as { policy, budget }', options);
-  const { budget } = options,
-    policy = await textual(options.policy, 'retainTokens');
+  const { budget, ...given } = settleOwn('retainTokens', RETAIN_TOKENS, options),
+    policy = await textual(given.policy, 'retainTokens');
   expectPlain(sequence);
   const compiled = compile(policy),
     { label } = compiled,

@@ -212,7 +212,7 @@ test('what it cannot do is one sentence', async () => {
       'retainTokens: expected a sequence of a context, got something without contextTokens',
     );
   await expect(retainTokens(sequence, undefined as never)).rejects.toThrow(
-    'retainTokens: expected options such as { policy, budget }, got undefined',
+    'retainTokens: expected policy, a policy or its text, got none',
   );
   expect(textOf(sequence)).toBe('ABCDEFGHIJKLMNOP');
 });

@@ -9,7 +9,8 @@ import { configFromGguf } from '../config/gguf-config.ts';
 import { openGguf } from '../format/gguf-shards.ts';
 import { ggufHubFiles, HUB_FILES, wantedFiles } from './hub-files.ts';
 import { openSafetensors, type OpenFile } from '../format/safetensors-shards.ts';
-import { isAbsent, type DownloadOptions } from '../read/download.ts';
+import type { OpenOptions } from '../options.ts';
+import { isAbsent } from '../read/download.ts';
 import {
   abortable,
   blobSource,
@@ -46,17 +47,6 @@ export interface Checkpoint {
   hubFiles(): Promise<ReadonlyMap<string, string>>;
   /** Closes the files; `weights` cannot be read afterwards. */
   close(): Promise<void>;
-}
-
-/** Options of `openCheckpoint`. */
-export interface OpenOptions extends DownloadOptions {
-  /**
-   * Names of a folder's files, for a server that should not be asked for others or that answers for files it does not
-   * have; or the files themselves (`File`, `Blob`) by name, read in slices. With the files themselves nothing else is
-   * requested, and the model's name is that of the .gguf file or any other.
-   * @defaultValue each file is requested
-   */
-  readonly files?: readonly string[] | ReadonlyMap<string, FileBlob> | undefined;
 }
 
 type Blobs = ReadonlyMap<string, FileBlob>;

@@ -1,17 +1,6 @@
 import { KvError } from '@kv/core';
+import { DOWNLOAD, type DownloadOptions } from '../options.ts';
 import { joinedBytes } from './join-bytes.ts';
-
-/** Options of fetching a model's files. */
-export interface DownloadOptions {
-  /** Aborts the download, which then throws the signal's reason. */
-  readonly signal?: AbortSignal | undefined;
-  /** Maximum bytes of a file. @defaultValue 4 GiB */
-  readonly maxBytes?: number | undefined;
-  /** Milliseconds without a byte after which a server counts as unresponsive. @defaultValue 30,000 */
-  readonly timeoutMs?: number | undefined;
-}
-
-const DEFAULTS = { maxBytes: 2 ** 32, timeoutMs: 30_000 } as const;
 
 /**
  * Downloads a whole file.
@@ -19,7 +8,7 @@ const DEFAULTS = { maxBytes: 2 ** 32, timeoutMs: 30_000 } as const;
  */
 export async function download(
   url: string | URL,
-  { maxBytes = DEFAULTS.maxBytes, ...options }: DownloadOptions = {},
+  { maxBytes = DOWNLOAD.maxBytes.default, ...options }: DownloadOptions = {},
 ): Promise<Uint8Array> {
   const at = String(url);
   const tooMany = (got: string): KvError =>
@@ -56,7 +45,7 @@ export async function isAbsent(url: string | URL, options: DownloadOptions = {})
 async function answered<T>(
   url: string | URL,
   request: RequestInit,
-  { signal, timeoutMs = DEFAULTS.timeoutMs }: DownloadOptions,
+  { signal, timeoutMs = DOWNLOAD.timeoutMs.default }: DownloadOptions,
   use: (response: Response, step: <S>(work: Promise<S>) => Promise<S>) => Promise<T>,
 ): Promise<T> {
   const quiet = new AbortController();
