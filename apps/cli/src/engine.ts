@@ -2,7 +2,7 @@ import { KvError, oneOf } from '@kv/core';
 import type { Option } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { cpuRuntime, onnxRuntime } from '@kv/models';
-import type { HostRunning, Runtime } from '@kv/models';
+import type { RunningHostModel, Runtime } from '@kv/models';
 import type { Command } from 'commander';
 import { hasGpu, openGpuRuntime } from './device.ts';
 import type { Closable, Device } from './device.ts';
@@ -75,7 +75,7 @@ export async function openCpuRuntime(
   choice: CpuEngine,
   cwd: string,
   threads?: number,
-): Promise<Runtime<HostRunning> & Closable> {
+): Promise<Runtime<RunningHostModel> & Closable> {
   const runtime =
     choice === 'onnx'
       ? await onnxRuntime({ from: cwd, threads })

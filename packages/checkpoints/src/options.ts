@@ -1,14 +1,7 @@
-import { number, object, value } from '@kv/core';
+import { value } from '@kv/core';
 import type { OptionValues } from '@kv/core';
+import { DOWNLOAD } from './read/download.ts';
 import type { FileBlob } from './read/source.ts';
-
-/** Options of fetching a model's files. */
-export const DOWNLOAD = {
-  signal: object<AbortSignal>('an AbortSignal', 'Ends it early.'),
-  maxBytes: number(2 ** 32, 'Most bytes of a file.'),
-  timeoutMs: number(30_000, 'Milliseconds without a byte after which a server has stopped answering.'),
-};
-export interface DownloadOptions extends OptionValues<typeof DOWNLOAD> {}
 
 type Files = readonly string[] | ReadonlyMap<string, FileBlob>;
 /** Options of `openCheckpoint`. With the files themselves, the model's name is that of the .gguf file, or any other. */

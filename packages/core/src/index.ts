@@ -45,7 +45,7 @@ export type {
   StepContext,
   SignalReaders,
   Scores,
-  Selecting,
+  SelectorContext,
   UnitScores,
   WithRows,
   WithScores,

@@ -1,5 +1,5 @@
 import { dense, tensorTypes, type Matrix } from '@kv/checkpoints';
-import type { HostRunning, Runtime } from '@kv/engine';
+import type { RunningHostModel, Runtime } from '@kv/engine';
 import type { Weights } from '@kv/checkpoints';
 
 /** Blocks of Q8_0 hold 32 numbers: a scale of f16, here a power of two, and 32 bytes. */
@@ -23,7 +23,7 @@ function quantised(matrix: Matrix): Matrix {
 }
 
 /** Returns a runtime whose products are all quantised; their types are added to `types`. */
-export const overQuantised = (runtime: Runtime<HostRunning>, types: string[] = []): Runtime<HostRunning> => ({
+export const overQuantised = (runtime: Runtime<RunningHostModel>, types: string[] = []): Runtime<RunningHostModel> => ({
   name: runtime.name,
   start: ({ weights, ...source }) => {
     const note = (matrix: Matrix): Matrix => {

@@ -1,6 +1,6 @@
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
 import { createDecoder, hostDecoder, embeddingsOf, HostMemory } from '@kv/engine';
-import type { Runtime, HostRunning } from '@kv/engine';
+import type { Runtime, RunningHostModel } from '@kv/engine';
 import { engineName, wasmEngine } from './engine.ts';
 import type { WasmEngineOptions } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
@@ -14,7 +14,7 @@ import { heapRowEngine } from './row-engine.ts';
  * Returns a runtime whose models keep weights and caches in the module's memory.
  * @param fast the compiled module, see `fastModule`
  */
-export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runtime<HostRunning> {
+export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runtime<RunningHostModel> {
   const engine = wasmEngine(fast, options);
   return {
     name: engine.name,

@@ -2,7 +2,7 @@ export { shapeCosts, sum } from './costs.ts';
 export type { CostRecorder, EventCosts, EventCostOptions, ShapeCosts, SumCosts } from './costs.ts';
 export type { DeviceRunnable, GpuRuntimeOptions } from './engine.ts';
 export { gpuRuntime } from './runtime.ts';
-export type { DeviceRunning } from './runtime.ts';
+export type { RunningDeviceModel } from './runtime.ts';
 
 // for measurements of products only
 export { encodeLinear } from './linear.ts';

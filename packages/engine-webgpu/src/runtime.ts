@@ -7,7 +7,7 @@ import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine
 import { DeviceMemory } from './sequence/memory.ts';
 
 /** A model whose sequences live on a device. */
-export interface DeviceRunning extends RunningModel {
+export interface RunningDeviceModel extends RunningModel {
   readonly decoder: Decoder<DeviceRunnable>;
 }
 
@@ -16,7 +16,7 @@ export interface DeviceRunning extends RunningModel {
  *
  * @throws KvError for an unknown option, and for `half` on an adapter without `shader-f16`
  */
-export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<DeviceRunning> {
+export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<RunningDeviceModel> {
   const engine = gpuEngine(gpu, options);
   return {
     name: engine.name,

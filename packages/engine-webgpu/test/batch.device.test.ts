@@ -3,7 +3,7 @@ import type { Model } from '@kv/models';
 import { stepTogether } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
 import { expect } from 'vitest';
-import type { DeviceRunning } from '../src/index.ts';
+import type { RunningDeviceModel } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture } from './sequences.ts';
 
@@ -36,7 +36,7 @@ const pairs = async (model: Model, count: number): Promise<readonly [Sequence[],
 };
 
 gpuTest('tokens of several sequences in one pass give what each gives alone, whatever the others go by', (gpu) =>
-  both(gpu, fixture('llama'), async (_, device: Model & DeviceRunning) => {
+  both(gpu, fixture('llama'), async (_, device: Model & RunningDeviceModel) => {
     const [together, alone] = await pairs(device, 9); // more than products take at once
     for (let step = 0; step < 4; step++) {
       const token = (n: number): number => (7 * n + 13 * step) % 64;

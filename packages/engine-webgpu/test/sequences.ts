@@ -6,7 +6,7 @@ import { generate, loadModel, Sequence } from '@kv/models';
 import type { GenerateResult, GenerateOptions, HostModel, Model, Report } from '@kv/models';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
-import type { DeviceRunning } from '../src/index.ts';
+import type { RunningDeviceModel } from '../src/index.ts';
 import { referenceEngine } from '@kv/engine';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -17,7 +17,7 @@ export const json = <T>(path: string): T => JSON.parse(readFileSync(path, 'utf8'
 export async function both(
   gpu: Gpu,
   path: string,
-  run: (host: HostModel, device: Model & DeviceRunning) => Promise<void>,
+  run: (host: HostModel, device: Model & RunningDeviceModel) => Promise<void>,
 ): Promise<void> {
   const host = await loadModel(path, { engine: referenceEngine() }),
     device = await loadModel(path, { runtime: gpuRuntime(gpu) });
@@ -57,7 +57,7 @@ const refuse = (what: string) => (): never => {
  */
 export async function onDevice(
   gpu: Gpu,
-  model: Model & DeviceRunning,
+  model: Model & RunningDeviceModel,
   options: GenerateOptions,
   events: (counts: Readonly<Record<string, number>>) => number,
 ): Promise<

@@ -47,7 +47,7 @@ export { outputNormOf, outputNorms } from './host/output-norms.ts';
 export type { OutputNorm } from './host/output-norms.ts';
 export type { PassOptions } from './host/pass.ts';
 export { hostRunning, hostRuntime } from './host/runtime.ts';
-export type { HostModel, HostRunning } from './host/runtime.ts';
+export type { HostModel, RunningHostModel } from './host/runtime.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export { Ledger } from './ledger.ts';
 export { joinEvents } from './memory/active-policy.ts';

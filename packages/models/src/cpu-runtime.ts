@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
 import type { CheckpointSize } from '@kv/checkpoints';
 import { hostRuntime, referenceEngine } from '@kv/engine';
-import type { HostRunning, Runtime } from '@kv/engine';
+import type { RunningHostModel, Runtime } from '@kv/engine';
 import { fastModule, wasmRuntime, UnsupportedModelError } from '@kv/engine-wasm';
 import { onnxWhereInstalled } from './onnx.ts';
 import { CPU, type CpuOptions } from './options.ts';
@@ -18,7 +18,7 @@ const mostBytes = 3.5 * 2 ** 30;
  * WebAssembly lacks SIMD, or the memory cannot hold the weights, ONNX Runtime runs if it is installed, else plain
  * loops; `warn` is told.
  */
-export function cpuRuntime(options: CpuOptions = {}): Runtime<HostRunning> {
+export function cpuRuntime(options: CpuOptions = {}): Runtime<RunningHostModel> {
   const { exact, threads, from, warn = console.warn } = settleOwn('cpuRuntime', CPU, options);
   return {
     name: exact === undefined ? 'wasm' : `wasm, ${exact ? 'f32' : 'stored weights'}`,

@@ -42,7 +42,7 @@ export type {
   HostEngine,
   HostModel,
   HostOptions,
-  HostRunning,
+  RunningHostModel,
   LoadCacheOptions,
   Memory,
   MemoryOptions,

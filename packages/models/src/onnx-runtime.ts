@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { OptionValues } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
 import { hostRuntime } from '@kv/engine';
-import type { HostRunning, Runtime } from '@kv/engine';
+import type { RunningHostModel, Runtime } from '@kv/engine';
 import { onnxWhereInstalled } from './onnx.ts';
 import { ONNX } from './options.ts';
 import { availableThreads } from './threads.ts';
@@ -11,7 +11,7 @@ import { availableThreads } from './threads.ts';
  * Returns a runtime that computes everything in f32 on ONNX Runtime.
  * @throws KvError if `@kv/engine-onnx` or `onnxruntime-node` is not installed, or does not load
  */
-export async function onnxRuntime(options: OptionValues<typeof ONNX> = {}): Promise<Runtime<HostRunning>> {
+export async function onnxRuntime(options: OptionValues<typeof ONNX> = {}): Promise<Runtime<RunningHostModel>> {
   const { threads, from } = settleOwn('onnxRuntime', ONNX, options),
     failed = (error: KvError): never => {
       throw error;

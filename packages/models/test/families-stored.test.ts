@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
-import type { HostModel, HostRunning, Runtime } from '../src/index.ts';
+import type { HostModel, RunningHostModel, Runtime } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
 import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
@@ -31,7 +31,7 @@ const squares = (rows: readonly Float32Array[]): number =>
   rows.reduce((sum, row) => sum + row.reduce((all, x) => all + x * x, 0), 0);
 
 /** Runtimes that compute with weights as stored: ONNX Runtime, and this package's module. */
-const runtimes: readonly (readonly [name: string, runtime: Runtime<HostRunning>])[] = [
+const runtimes: readonly (readonly [name: string, runtime: Runtime<RunningHostModel>])[] = [
   ['ONNX Runtime', hostRuntime({ engine: onnxEngine(ort, { weights: 'stored' }) })],
   [
     'the module',
@@ -49,7 +49,7 @@ const exact = hostRuntime({ engine: referenceEngine() });
 describe.each(familyFiles)('%s/%s', (name, file) => {
   test.each(runtimes)('on %s: logits near those of the same weights in f32', async (_, runtime) => {
     const types: string[] = [],
-      open = (by: Runtime<HostRunning>): Promise<HostModel> =>
+      open = (by: Runtime<RunningHostModel>): Promise<HostModel> =>
         loadModel(fixture(`${name}/${file}`), { runtime: overQuantised(by, types) });
     const [one, other] = [await open(exact), await open(runtime)],
       { ids } = goldenOutputs(name, file)[0];

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
 import type { GenerateResult, HostModel } from '../src/index.ts';
-import type { Program, HostRunning, Runtime } from '@kv/engine';
+import type { Program, RunningHostModel, Runtime } from '@kv/engine';
 import { openCheckpoint, matrixOf } from '@kv/checkpoints';
 import { wasmEngine, wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
@@ -270,7 +270,7 @@ test('heads of a width that the module does not attend to go layer by layer, and
         down: matrix(D, ffn, layer + 9),
       }),
     };
-  const open = async (runtime: Runtime<HostRunning>): Promise<HostModel> => ({
+  const open = async (runtime: Runtime<RunningHostModel>): Promise<HostModel> => ({
     ...(await runtime.start({ ...parts, weights })),
     ...{ ...parts, name: 'odd', engine: runtime.name, fingerprint: 'odd' },
   });

@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
-import type { DownloadOptions } from '../options.ts';
-import { download } from './download.ts';
+import { download, type DownloadOptions } from './download.ts';
 import { parseJson } from './json.ts';
 
 /** Bytes that can be read by range: a file, a URL, an array. */

@@ -7,7 +7,7 @@ import type {
   PieceDeclaration,
   Run,
   Scores,
-  Selecting,
+  SelectorContext,
   SignalReaders,
   StepContext,
   UnitCut,
@@ -109,7 +109,7 @@ const START: readonly Phase[] = ['start'];
 const SCORED: readonly Phase[] = ['scores', 'weights'];
 export const LATER: readonly Phase[] = [...SCORED, 'units'];
 const nothing = () => ({});
-const selecting = (cell: StepInput): Selecting => {
+const selecting = (cell: StepInput): SelectorContext => {
   const { units, unitScores } = cell.draft;
   return { ...onSelectRows(cell), units, unitScores: unitScores && reduced(cell, 'mean', unitScores) };
 };
@@ -220,7 +220,7 @@ export const weightAllocator: Author<'weights', 'same', WithRows, AllocatorOutpu
   leaveBudgets,
 );
 /** Declares a selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
-export const selector: Author<ScorePhase | 'units', 'kept', Selecting, Tensor> = author(
+export const selector: Author<ScorePhase | 'units', 'kept', SelectorContext, Tensor> = author(
   'selector',
   LATER,
   'kept',
@@ -228,7 +228,7 @@ export const selector: Author<ScorePhase | 'units', 'kept', Selecting, Tensor> =
   leaveKept,
 );
 /** Declares a selector that needs weights. */
-export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(
+export const weightSelector: Author<'weights', 'kept', SelectorContext, Tensor> = author(
   'selector',
   ['weights'],
   'kept',
@@ -236,7 +236,7 @@ export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = auth
   leaveKept,
 );
 /** Declares a selector that needs units. */
-export const unitSelector: Author<'units', 'kept', Selecting, Tensor> = author(
+export const unitSelector: Author<'units', 'kept', SelectorContext, Tensor> = author(
   'selector',
   ['units'],
   'kept',

@@ -1,4 +1,3 @@
-import type { Policy } from './piece.ts';
 import { KvError } from '../tensor/errors.ts';
 import { didYouMean } from './nearest.ts';
 import { excerpt } from '../text/policy-calls.ts';
@@ -197,17 +196,6 @@ export const list = <T>(each: Option<T>, fallback: readonly NoInfer<T>[], says: 
     fits: (x) => Array.isArray(x) && x.length > 0 && x.every((one) => formed(each.form, one) !== NONE),
     each,
   },
-});
-/** Returns an option that is a policy or its text; the reader of the option refuses anything else. */
-export const policyOption = <T = Policy | string>(
-  says: string,
-  otherwise?: string,
-  want = 'a policy or its text',
-): Option<T | undefined> => ({
-  default: undefined,
-  says,
-  form: { sort: 'text', want, read: (x) => x },
-  ...(otherwise !== undefined && { otherwise }),
 });
 /** Returns an option that is several texts; absent by default. */
 export const texts = (says: string): Option<readonly string[] | undefined> => ({

@@ -41,7 +41,7 @@ export interface WithUnits extends WithScores {
   readonly unitScores: Tensor;
 }
 /** Input of a selector. Unit scores are reduced to the same rows. */
-export interface Selecting extends WithRows {
+export interface SelectorContext extends WithRows {
   readonly units: Units | undefined;
   readonly unitScores: Tensor | undefined;
 }

@@ -11,15 +11,15 @@ import { HostMemory } from './host-memory.ts';
 import { HOST, type HostOptions } from '../options.ts';
 
 /** A model whose caches are on the host. */
-export interface HostRunning extends RunningModel {
+export interface RunningHostModel extends RunningModel {
   readonly decoder: HostDecoder;
 }
 
 /** A loaded model whose caches are on the host. */
-export type HostModel = Model & HostRunning;
+export type HostModel = Model & RunningHostModel;
 
 /** Returns a runtime with caches on the host and programs wherever the engine runs them. */
-export function hostRuntime(options: HostOptions): Runtime<HostRunning> {
+export function hostRuntime(options: HostOptions): Runtime<RunningHostModel> {
   const { backend, engine } = settleOwn('hostRuntime', HOST, options);
   return {
     name: engine.name,
@@ -35,7 +35,7 @@ export function hostRunning(
   decoder: HostDecoder,
   { config, tokenizer, sidecar }: ModelParts,
   backend: Backend = cpu,
-): HostRunning {
+): RunningHostModel {
   const model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
   return {
     decoder,

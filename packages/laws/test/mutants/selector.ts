@@ -1,10 +1,10 @@
 import { kernel, selector as makeSelector } from '@kv/core';
-import type { Ops, StepContext, Selecting, Selector, Tensor } from '@kv/core';
+import type { Ops, StepContext, SelectorContext, Selector, Tensor } from '@kv/core';
 import { selector } from '../../src/selector.ts';
 import { field, map, memory, peek, sizes, withPadding } from './field.ts';
 import type { Field } from './field.ts';
 
-type Context = Selecting & StepContext;
+type Context = SelectorContext & StepContext;
 const made = (
   name: string,
   change: (ctx: Context) => Partial<Context> = () => ({}),
