@@ -3,7 +3,9 @@ import { schemas } from '@kv/engine';
 import { EXPORT } from '@kv/engine-onnx';
 import { NEEDLE } from '@kv/evaluation';
 import { LIMITS, SERVER } from '@kv/server';
+import { count, list, text } from '@kv/core';
 import type { Options } from '@kv/core';
+import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { CHAT } from '../src/commands/chat.ts';
 import { BENCH } from '../src/commands/bench.ts';
@@ -18,7 +20,7 @@ import { RUN } from '../src/commands/run.ts';
 import { SERVE } from '../src/commands/serve.ts';
 import { TRACE } from '../src/commands/trace.ts';
 import { WORKER } from '../src/commands/worker.ts';
-import { flagOf } from '../src/flags.ts';
+import { flagOf, withFlags } from '../src/flags.ts';
 import { KV } from '../src/main.ts';
 import { createProgram } from '../src/program.ts';
 
@@ -67,5 +69,26 @@ describe.each<[string, Options, Options]>([
       expect(options[key]!.form, key).toBe(library[key]!.form);
       expect(options[key]!.says, key).toBe(library[key]!.says);
     }
+  });
+});
+
+describe('a list', () => {
+  const parse = (...words: string[]): unknown => {
+    const command = new Command().exitOverride();
+    withFlags(command, { tokens: list(count(1, 'tokens', 'A length.'), [8, 16], 'Lengths.') });
+    return command.parse(words, { from: 'user' }).opts().tokens;
+  };
+  test('is its default, or what all flags name between commas, once each', () => {
+    expect(parse()).toEqual([8, 16]);
+    expect(parse('--tokens', '1,2', '--tokens', ' 2, 3')).toEqual([1, 2, 3]);
+  });
+  test('names its flag and what a value must be', () => {
+    expect(() => parse('--tokens', '1,0')).toThrow('--tokens: must be a positive whole number of tokens, got 0');
+    expect(() => parse('--tokens', '1,')).toThrow("--tokens: must be a positive whole number of tokens, got ''");
+  });
+  test('splits outside brackets and quotes', () => {
+    const command = withFlags(new Command(), { policies: list(text('', 'a policy', 'A policy.'), [], 'Policies.') });
+    command.parse(['--policies', 'a(x=1,y="(,"),b'], { from: 'user' });
+    expect(command.opts().policies).toEqual(['a(x=1,y="(,")', 'b']);
   });
 });

@@ -18,9 +18,12 @@ export async function onnxWhereInstalled(
   return onnx && onnxEngine?.(onnx, options);
 }
 
-/** Returns an empty object if the package itself is not installed. @throws any other error, such as that of a package it imports */
+/** Whether an error of importing the package says that it is not installed, rather than that it does not load. */
+export const isNotInstalled = ({ code, message }: NodeJS.ErrnoException): boolean =>
+  code === 'ERR_MODULE_NOT_FOUND' && message.startsWith("Cannot find package '@kv/engine-onnx'");
+
+/** Returns an empty object if the package is not installed. @throws any other error */
 function absent(error: unknown): Partial<typeof import('@kv/engine-onnx')> {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (code === 'ERR_MODULE_NOT_FOUND' && message.startsWith("Cannot find package '@kv/engine-onnx'")) return {};
+  if (isNotInstalled(error as NodeJS.ErrnoException)) return {};
   throw error;
 }
