@@ -1,10 +1,9 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { openGpu, planGpu } from '@kv/gpu';
-import type { Gpu } from '@kv/gpu';
+import { sharedGpu } from '@kv/gpu-testing';
 import { gpuRuntime, shapeCosts, sum } from '@kv/engine-webgpu';
 import type { CostRecorder } from '@kv/engine-webgpu';
 import { loadModel, Sequence } from '@kv/models';
@@ -21,23 +20,11 @@ import { providedZeros } from '../src/explain/zero-inputs.ts';
 import { SHAPES } from '../src/explain/shapes.ts';
 import { kv } from './terminal.ts';
 
-const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
-if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
-process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
 const packages = new URL('../../../packages/', import.meta.url);
 
 const evicting = policyNames.map((name) => [name, compile(policyOf(name))] as const).filter(([, { evicts }]) => evicts);
 
-/** A device, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
-async function device(): Promise<Gpu | undefined> {
-  try {
-    return await openGpu();
-  } catch (error) {
-    if (process.env['KV_REQUIRE_GPU'] === '1') throw error;
-    return undefined;
-  }
-}
-const gpu = await device();
+const gpu = await sharedGpu(openGpu);
 afterAll(() => gpu?.destroy(), 60_000);
 
 const SMALL: ModelConfig = {

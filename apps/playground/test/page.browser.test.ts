@@ -224,53 +224,52 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     );
   };
 
-  test.each(['light', 'dark'] as const)(
-    'opens with a result, compares four policies, says why a token left, and draws what is kept; axe finds nothing serious (%s)',
-    async (colorScheme) => {
-      const own = await browser.newContext({ colorScheme, acceptDownloads: true });
-      own.setDefaultTimeout(100_000);
-      const { page, complaints } = await open(own, `${site.url}#${SHORT}&device=cpu`);
-      await ended(page);
-      expect((await sides(page)).map(({ answer }) => answer !== '')).toEqual([true, true]);
-      await page.click('#add');
-      await page.click('#add');
-      await page.fill('#policy-2', 'full');
-      await page.fill('#policy-3', 'h2o');
-      await page.click('#run');
-      await ended(page);
-      const said = await sides(page);
-      expect(said.map(({ policy }) => policy)).toEqual([
-        'snapkv(window=16,kernel=17,pooling=max) ∘ topK',
-        'streaming ∘ topK',
-        'full',
-        'h2o ∘ topK',
-      ]);
-      expect((await page.textContent('#overlap'))?.match(/\d+ %/g)).toHaveLength(6);
-      expect(page.url()).toMatch(/&c=full&d=h2o&/);
-      // a token that streaming drops everywhere, and one that it forces
-      const gone = said[1].shares.indexOf(0);
-      await page.click(`.side >> nth=1 >> [data-position="${gone}"]`);
-      const why = (side: number): Promise<string | null> => page.textContent(`.side >> nth=${side} >> .why`);
-      await page.waitForSelector('.side:nth-child(4) .why details');
-      expect(await why(1)).toMatch(
-        /left 16 of 16 KV heads, stays in 0\.Layer 0, KV head 0: left after the prompt: score \S+ is number \d+ of \d+ unforced slots, with room for \d+; the lowest score that stayed is /,
-      );
-      expect(await why(2)).toMatch(/: nothing was evicted under this policy\.$/);
-      await page.focus('canvas >> nth=1');
-      for (const key of ['Home', 'Enter']) await page.keyboard.press(key);
-      await page.getByText('streaming forces it').first().waitFor();
-      expect(await serious(page)).toEqual([]);
-      const [download] = await Promise.all([page.waitForEvent('download'), page.click('#save')]);
-      expect(download.suggestedFilename()).toBe('kept.svg');
-      const svg = readFileSync(await download.path(), 'utf8');
-      for (const title of ['A: snapkv(', 'B: streaming', 'C: full', 'D: h2o']) expect(svg).toContain(`>${title}`);
-      await page.click('.field >> nth=0 >> .away');
-      expect(await page.inputValue('#policy-0')).toBe('streaming');
-      expect(complaints).toEqual([]);
-      await own.close();
-    },
-    120_000,
-  );
+  test('opens with a result, compares four policies, says why a token left, and draws what is kept; axe finds nothing serious, in light and dark', async () => {
+    const own = await browser.newContext({ acceptDownloads: true });
+    own.setDefaultTimeout(100_000);
+    const { page, complaints } = await open(own, `${site.url}#${SHORT}&device=cpu`);
+    await ended(page);
+    expect((await sides(page)).map(({ answer }) => answer !== '')).toEqual([true, true]);
+    await page.click('#add');
+    await page.click('#add');
+    await page.fill('#policy-2', 'full');
+    await page.fill('#policy-3', 'h2o');
+    await page.click('#run');
+    await ended(page);
+    const said = await sides(page);
+    expect(said.map(({ policy }) => policy)).toEqual([
+      'snapkv(window=16,kernel=17,pooling=max) ∘ topK',
+      'streaming ∘ topK',
+      'full',
+      'h2o ∘ topK',
+    ]);
+    expect((await page.textContent('#overlap'))?.match(/\d+ %/g)).toHaveLength(6);
+    expect(page.url()).toMatch(/&c=full&d=h2o&/);
+    // a token that streaming drops everywhere, and one that it forces
+    const gone = said[1].shares.indexOf(0);
+    await page.click(`.side >> nth=1 >> [data-position="${gone}"]`);
+    const why = (side: number): Promise<string | null> => page.textContent(`.side >> nth=${side} >> .why`);
+    await page.waitForSelector('.side:nth-child(4) .why details');
+    expect(await why(1)).toMatch(
+      /left 16 of 16 KV heads, stays in 0\.Layer 0, KV head 0: left after the prompt: score \S+ is number \d+ of \d+ unforced slots, with room for \d+; the lowest score that stayed is /,
+    );
+    expect(await why(2)).toMatch(/: nothing was evicted under this policy\.$/);
+    await page.focus('canvas >> nth=1');
+    for (const key of ['Home', 'Enter']) await page.keyboard.press(key);
+    await page.getByText('streaming forces it').first().waitFor();
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme });
+      expect(await serious(page), colorScheme).toEqual([]);
+    }
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('#save')]);
+    expect(download.suggestedFilename()).toBe('kept.svg');
+    const svg = readFileSync(await download.path(), 'utf8');
+    for (const title of ['A: snapkv(', 'B: streaming', 'C: full', 'D: h2o']) expect(svg).toContain(`>${title}`);
+    await page.click('.field >> nth=0 >> .away');
+    expect(await page.inputValue('#policy-0')).toBe('streaming');
+    expect(complaints).toEqual([]);
+    await own.close();
+  }, 120_000);
 
   describe('with a model of a person', () => {
     const folder = mkdtempSync(join(tmpdir(), 'kv-page-')),

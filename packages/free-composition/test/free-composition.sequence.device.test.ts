@@ -4,7 +4,7 @@ import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { openGpu } from '@kv/gpu';
 import { gpuRuntime } from '@kv/engine-webgpu';
-import { firstDevice } from '@kv/gpu-testing';
+import { sharedGpu } from '@kv/gpu-testing';
 import { generate, loadModel } from '@kv/models';
 import type { GenerateOptions, HostModel, Model } from '@kv/models';
 import { withFiles } from './free/sidecar-files.ts';
@@ -13,7 +13,7 @@ import { eventOf, labelOf, policyOf } from './free/rows.ts';
 import { shaken, shakenModel } from './free/tie.ts';
 import { referenceEngine } from '@kv/engine';
 
-const gpu = await firstDevice(() => openGpu());
+const gpu = await sharedGpu(openGpu);
 afterAll(() => {
   gpu?.destroy();
   if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });

@@ -63,6 +63,14 @@ function keepPipelines<G extends TestDevice>(gpu: G): G {
   return gpu;
 }
 
+/** Returns a `Gpu` of its own on the device of all files that this worker runs, or undefined if there is none. */
+export async function sharedGpu<G extends TestDevice>(
+  open: (options?: { readonly device: GPUDevice }) => Promise<G>,
+): Promise<G | undefined> {
+  const lent = await firstDevice(() => (worker ??= open().then(keepPipelines)));
+  return lent && open({ device: lent.device });
+}
+
 /**
  * Returns a `test` with one `Gpu` for the file, inside error scopes: an error that the device reports fails the test,
  * and so does a buffer that is not released.
@@ -73,8 +81,7 @@ export async function deviceTests<G extends TestDevice>(
   open: (options?: { readonly device: GPUDevice }) => Promise<G>,
   { release = false }: DeviceTestOptions = {},
 ): Promise<DeviceTest<G>> {
-  const lent = await firstDevice(() => (worker ??= open().then(keepPipelines))),
-    gpu = lent && (await open({ device: lent.device }));
+  const gpu = await sharedGpu(open);
   if (!gpu) return (name) => test.skip(name, () => {});
   afterAll(() => {
     gpu.destroy();

@@ -1,3 +1,3 @@
-export { deviceTests, firstDevice, timeLimit } from './device.ts';
+export { deviceTests, firstDevice, sharedGpu, timeLimit } from './device.ts';
 export type { DeviceTest, DeviceTestOptions, TestDevice } from './device.ts';
 export { numbers, random } from './numbers.ts';

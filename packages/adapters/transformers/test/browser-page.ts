@@ -28,9 +28,17 @@ declare global {
   var underPolicy: (asked: Asked) => Promise<Answered>;
 }
 
+/** Models that were loaded, by device: a software adapter takes half a minute to compile one's kernels. */
+const models = new Map<string, ReturnType<typeof AutoModelForCausalLM.from_pretrained>>();
+function modelOf(folder: string, device: Asked['device']): ReturnType<typeof AutoModelForCausalLM.from_pretrained> {
+  const model = models.get(device) ?? AutoModelForCausalLM.from_pretrained(folder, { device, dtype: 'fp32' } as never);
+  models.set(device, model);
+  return model;
+}
+
 /** A generation, one more event of its cache, and a fork that does not see it. */
 export async function answered(folder: string, { text, policy, device, block }: Asked): Promise<Answered> {
-  const model = await AutoModelForCausalLM.from_pretrained(folder, { device, dtype: 'fp32' } as never),
+  const model = await modelOf(folder, device),
     tokenizer = await AutoTokenizer.from_pretrained(folder),
     kept = await withPolicy(model, {
       policy: parsePolicy(policy),

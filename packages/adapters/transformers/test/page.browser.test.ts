@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { chromium, type Browser } from 'playwright-core';
+import { chromium, type Browser, type Page } from 'playwright-core';
 import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { answered, type Answered } from './browser-page.ts';
@@ -64,6 +64,16 @@ describe.skipIf(!existsSync(executablePath) && process.env.KV_REQUIRE_GPU !== '1
   });
 
   describe.each(['wasm', 'webgpu'] as const)('%s', (device) => {
+    const complaints: string[] = [];
+    let tab: Page;
+    beforeAll(async () => {
+      tab = await browser.newPage();
+      tab.on('pageerror', (error) => complaints.push(String(error)));
+      await tab.goto(url);
+      await tab.waitForFunction(() => typeof globalThis.underPolicy === 'function');
+    }, 120_000);
+    afterAll(() => tab?.close());
+
     test.each([
       ['keydiff', undefined],
       ['snapkv(window=8)', 24],
@@ -72,13 +82,7 @@ describe.skipIf(!existsSync(executablePath) && process.env.KV_REQUIRE_GPU !== '1
       async (policy, block) => {
         const asked = { text: TEXT, policy, ...(block !== undefined && { block }) },
           want = await answered(model, { ...asked, device: 'cpu' }),
-          tab = await browser.newPage(),
-          complaints: string[] = [];
-        tab.on('pageerror', (error) => complaints.push(String(error)));
-        await tab.goto(url);
-        await tab.waitForFunction(() => typeof globalThis.underPolicy === 'function');
-        const got: Answered = await tab.evaluate((all) => globalThis.underPolicy(all), { ...asked, device });
-        await tab.close();
+          got: Answered = await tab.evaluate((all) => globalThis.underPolicy(all), { ...asked, device });
         expect(complaints).toEqual([]);
         const sets = got.kept.flat().map((row) => new Set(row)),
           differing = want.kept.flat().reduce((n, row, i) => n + row.filter((p) => !sets[i].has(p)).length, 0);

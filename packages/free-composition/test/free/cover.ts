@@ -14,6 +14,22 @@ export function random(seed: number): () => number {
     return a / 2 ** 32;
   };
 }
+/**
+ * Returns the rows of a covering array that run this time, with their indices: all of them with KV_FULL=1, else the
+ * quarter that FC_SEED chooses, and a row for each choice that no row of that quarter has.
+ */
+export function rowsOfTurn(rows: readonly Row[]): readonly (readonly [index: number, row: Row])[] {
+  const all = [...rows.entries()],
+    turn = Number(process.env['FC_SEED'] || 42) & 3,
+    chosen = process.env['KV_FULL'] === '1' ? all : all.filter(([i]) => i % 4 === turn);
+  for (const [place, { choices }] of places.entries())
+    for (const choice of choices.keys())
+      if (!chosen.some(([, row]) => row[place] === choice)) {
+        const found = all.find(([, row]) => row[place] === choice);
+        if (found) chosen.push(found);
+      }
+  return chosen;
+}
 const open = (): (number | undefined)[] => new Array<number | undefined>(places.length).fill(undefined);
 
 /**
