@@ -1,10 +1,11 @@
 /**
  * `npm run example -- FILE.mjs [ARGUMENTS]` or `-- packages/FAMILY/NAME`: runs a program in any folder, with its
- * arguments, or the ts blocks of a package's README, from source.
+ * arguments, or the ts blocks of a package's README, from source; `-- FOLDER [ARGUMENTS]` serves a page by Vite.
  */
-import { readFileSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
-import { fail } from './lib/process.mjs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { env, fail } from './lib/process.mjs';
 import { install } from './lib/install.mjs';
 
 const [, , what, ...args] = process.argv,
@@ -14,8 +15,10 @@ if (what === undefined)
 if (what === '--help' || what === '-h') {
   console.log(`npm run -s example -- PROGRAM.mjs [ARGUMENTS]
 npm run -s example -- packages/FAMILY/NAME
+npm run -s example -- PAGE [OPTIONS OF VITE]
 
-Runs a program, wherever it lies, or the examples of a package's README, against the sources of this clone.
+Runs a program, wherever it lies, or the examples of a package's README, against the sources of this clone; or serves
+a page, a folder with a vite.config.js.
 
   npm run -s example -- examples/secret.mjs`);
   process.exit(0);
@@ -29,6 +32,8 @@ function read(file) {
 }
 const program = isProgram ? read(what) : undefined;
 await install('all');
+if (existsSync(join(what, 'vite.config.js')))
+  process.exit(spawnSync('npx', ['vite', ...args], { cwd: what, env, stdio: 'inherit' }).status ?? 1);
 const { examples, runExample } = await import('./lib/readme.mjs'),
   blocks = isProgram ? [program] : examples(what);
 if (blocks.length === 0) fail(`example: ${what}/README.md must have a ts block, but it has none`, 2);
