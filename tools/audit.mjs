@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from './lib/process.mjs';
+import { root, showUsage } from './lib/process.mjs';
 
 /** Every `name@version` under `packages:` of the lock file. */
 export function locked(lock) {
@@ -39,6 +39,7 @@ export async function ask(registry, versions, request = fetch) {
 }
 
 if (process.argv[1] === import.meta.filename) {
+  showUsage(import.meta.filename);
   const versions = locked(readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8'));
   const registry = execFileSync('npm', ['config', 'get', 'registry'], {
     encoding: 'utf8',

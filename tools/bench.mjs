@@ -6,8 +6,9 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
-import { fail, root, run } from './lib/process.mjs';
+import { fail, root, run, showUsage } from './lib/process.mjs';
 
+if (!process.argv[2]?.endsWith('.mjs')) showUsage(import.meta.filename);
 const names = process.argv.slice(2);
 const folder = join(root, 'bench');
 const isProgram = names[0]?.endsWith('.mjs') && existsSync(join(folder, names[0]));

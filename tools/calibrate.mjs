@@ -6,8 +6,9 @@
  */
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
-import { fail, root } from './lib/process.mjs';
+import { fail, root, showUsage } from './lib/process.mjs';
 
+showUsage(import.meta.filename);
 const [model, text = join(root, 'packages/tasks/data/tom-sawyer.txt'), ...rest] = process.argv.slice(2);
 if (model === undefined) fail('calibrate: expected the folder of a checkpoint or a .gguf, got nothing', 2);
 await install('all');

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { HEAD_SCORES_FILE, headScores, headScoresFile } from '@kv/allocators-fixed';
 import { loadModel } from '@kv/models';
 import { watchLayers } from '@kv/engine';
@@ -7,6 +7,7 @@ import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys'
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
 
 const [name = '', text = '', most = '4096', folder] = process.argv.slice(2);
+if (folder !== undefined) mkdirSync(folder, { recursive: true });
 const model = await loadModel(name),
   {
     config: { layers, queryHeads, kvHeads, headDim },

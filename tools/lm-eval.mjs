@@ -14,6 +14,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { fail, showUsage } from './lib/process.mjs';
+
+showUsage(import.meta.filename);
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -30,7 +33,7 @@ const { values, positionals } = parseArgs({
 });
 const { data, tokenizer, url, shots, limit, clients, context } = values;
 if (data === undefined || tokenizer === undefined)
-  throw new Error('expected --data FILE.jsonl and --tokenizer FOLDER, got not both');
+  fail('lm-eval: expected --data FILE.jsonl and --tokenizer FOLDER, got not both', 2);
 
 /** A task of lm-eval as YAML, written as JSON, which is a subset. */
 const task = (name, rest) =>

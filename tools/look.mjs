@@ -1,15 +1,19 @@
 /**
- * `node tools/look.mjs`: opens the built site of apps/docs in Chromium, every page at desktop and phone width, light
- * and dark. Prints serious findings of axe, pages wider than the window, and the time to the playground's first result.
+ * `node tools/look.mjs [PART]`: opens the built site of apps/docs in Chromium, every page whose path contains PART, at
+ * desktop and phone width, light and dark. Prints serious findings of axe, pages wider than the window, and the time to
+ * the playground's first result.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { browse } from './lib/browse.mjs';
-import { fail, root } from './lib/process.mjs';
+import { install } from './lib/install.mjs';
+import { fail, root, showUsage } from './lib/process.mjs';
 
+showUsage(import.meta.filename);
 const FIRST_RESULT_S = 5;
 const dist = join(root, 'apps/docs/dist');
 if (!existsSync(join(dist, 'index.html'))) fail("look: expected a built site: 'npm run site -- --build' builds it");
+await install('all');
 const { address, browser, axe: script, close } = await browse(dist),
   axe = readFileSync(script, 'utf8');
 

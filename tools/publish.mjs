@@ -6,9 +6,10 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { fail, root } from './lib/process.mjs';
+import { fail, root, showUsage } from './lib/process.mjs';
 import { signs } from './lib/release.mjs';
 
+showUsage(import.meta.filename);
 const [folder, ...args] = process.argv.slice(2);
 if (folder === undefined) fail('publish: expected the folder of the tarballs, got nothing', 2);
 const call = (command, ...rest) => execFileSync(command, rest, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();

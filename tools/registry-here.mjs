@@ -8,9 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
 import { packed } from './lib/packed.mjs';
-import { fail, run } from './lib/process.mjs';
+import { fail, run, showUsage } from './lib/process.mjs';
 import { repository } from './lib/release.mjs';
 
+showUsage(import.meta.filename);
 await install('all');
 const { startRegistry } = await import('./lib/registry.mjs');
 console.error('registry: builds and packs every package ...');

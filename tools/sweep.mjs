@@ -10,8 +10,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hasRedis, startRedis } from '../packages/model-testing/src/redis.mjs';
 import { built } from './lib/kv.mjs';
-import { fail, run } from './lib/process.mjs';
+import { fail, run, showUsage } from './lib/process.mjs';
 
+showUsage(import.meta.filename);
 const SWEEP = {
   models: ['embedded'],
   policies: ['full', 'streaming', 'snapkv(window=8)', 'random'],

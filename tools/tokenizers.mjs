@@ -7,8 +7,9 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { fail, root } from './lib/process.mjs';
+import { fail, root, showUsage } from './lib/process.mjs';
 
+showUsage(import.meta.filename);
 const VERSION = '3.7.2';
 /** SHA-256 of each tokenizer.json. */
 const FILES = {

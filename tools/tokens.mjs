@@ -6,7 +6,10 @@
  *     node tools/tokens.mjs REF    of those of a commit
  */
 import ts from 'typescript';
+import { showUsage } from './lib/process.mjs';
 import { tracked } from './lib/tracked.mjs';
+
+showUsage(import.meta.filename);
 
 const counted = (path) =>
   /^(packages|apps|tools|bench)\/.*[.](ts|mjs)$/.test(path) &&

@@ -2,20 +2,24 @@
  * Packs bench/gpu.mjs, in one file from the sources, with Node, Dawn and the Vulkan loader into .gpu/, for an x86-64
  * Linux machine that has none of them:
  *
- *   node bench/gpu/bundle.mjs [path of gpu-bundle.sh]        there: bash .gpu/run.sh gpu.mjs --out FOLDER …
+ *   node bench/gpu/bundle.mjs        there: bash .gpu/run.sh gpu.mjs --out FOLDER …
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'tsup';
+import { install } from '../../tools/lib/install.mjs';
+import { showUsage } from '../../tools/lib/process.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url)),
-  root = here('../..'),
-  pack = resolve(process.argv[2] ?? here('../../../shared/tools/gpu-bundle.sh'));
-const folder = mkdtempSync(join(tmpdir(), 'kv-gpu-')),
+  root = here('../..');
+
+showUsage(import.meta.filename);
+await install('all');
+const { build } = await import('tsup'),
+  folder = mkdtempSync(join(tmpdir(), 'kv-gpu-')),
   dawn = dirname(createRequire(join(root, 'packages/gpu/package.json')).resolve('webgpu'));
 await build({
   entry: [here('../gpu.mjs')],
@@ -34,7 +38,7 @@ await build({
   },
 });
 copyFileSync(here('torch_peer.py'), join(folder, 'torch_peer.py'));
-const { status } = spawnSync('bash', [pack, join(root, '.gpu'), 'gpu.mjs', 'torch_peer.py'], {
+const { status } = spawnSync('bash', [here('pack.sh'), join(root, '.gpu'), 'gpu.mjs', 'torch_peer.py'], {
   cwd: folder,
   env: { ...process.env, WEBGPU_DIR: dawn },
   stdio: 'inherit',

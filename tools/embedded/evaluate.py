@@ -179,10 +179,9 @@ def markdown(results):
 
 
 def main():
-    default_texts = Path(__file__).resolve().parents[2].parent / "shared/data/text"
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="exported folder, or a checkpoint.pt beside its tokenizer.json")
-    parser.add_argument("--texts", default=str(default_texts))
+    parser.add_argument("--texts", required=True, help="folder of .txt files")
     parser.add_argument("--out", default=None)
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--seed", type=int, default=20261121)

@@ -152,9 +152,8 @@ def train(rank, world, args):
 
 
 def main():
-    default_texts = Path(__file__).resolve().parents[2].parent / "shared/data/text"
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--texts", default=str(default_texts), help="folder of .txt files")
+    parser.add_argument("--texts", required=True, help="folder of .txt files")
     parser.add_argument("--out", required=True, help="folder for tokenizer.json and checkpoint.pt")
     parser.add_argument("--minutes", type=float, default=90)
     parser.add_argument("--seed", type=int, default=7)

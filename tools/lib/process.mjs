@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 
 /** The workspace's root folder. */
@@ -58,6 +59,14 @@ export function argumentsOf(called, help, known = []) {
   }
   if (unknown !== undefined) fail(`${called}: expected ${['--help', ...known].join(' or ')}, got ${unknown}`, 2);
   return args;
+}
+
+/** With `--help`, prints the comment that a tool's file begins with and ends the process. */
+export function showUsage(file) {
+  if (!process.argv.slice(2).some((arg) => arg === '--help' || arg === '-h')) return;
+  const [, comment] = /^\/\*\*\n(.*?)^ \*\//ms.exec(readFileSync(file, 'utf8'));
+  console.log(comment.replace(/^ \* ?/gm, '').trimEnd());
+  process.exit(0);
 }
 
 /** Ends the process with one sentence. @returns {never} */
