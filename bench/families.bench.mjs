@@ -59,14 +59,14 @@ async function run(model, i) {
     const began = performance.now();
     await whole.prefill(ids, { policies: policies.filter(Boolean) });
     const prefill = performance.now() - began,
-      freed = whole.memory.unreachable,
+      freed = whole.memory.progress.unreachable,
       answers = [];
     for (const policy of policies) {
       const copy = whole.fork();
       try {
         if (policy) await copy.evict(policy, options.budget);
         const slots = count(copy.kept()),
-          bytes = copy.ledger.entry('cache').live;
+          bytes = copy.memory.ledger.entry('cache').live;
         let text = '';
         for await (const chunk of decode(copy, { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP }))
           text += chunk.text;

@@ -12,10 +12,12 @@ for (const turn of turns) {
   if (turn === turns.at(-1)) break;
   await sequence.evict(policy, 96);
 }
-const asked = sequence.tokens.text.length;
+const asked = sequence.progress.text.text.length;
 for (let i = 0; i < 12; i++) await sequence.step(await sequence.next());
-console.log(`the model has room for ${model.config.maxPositions} tokens, the conversation has ${sequence.length}`);
-console.log(`The secret code is:${sequence.tokens.text.slice(asked).split('.')[0]}`);
+console.log(
+  `the model has room for ${model.config.maxPositions} tokens, the conversation has ${sequence.progress.length}`,
+);
+console.log(`The secret code is:${sequence.progress.text.text.slice(asked).split('.')[0]}`);
 await sequence.evict(policy, 96);
 console.log(`${sequence.kept()[0][0].length} slots kept`);
 sequence.destroy();

@@ -10,13 +10,13 @@ await sequence.prefill(model.tokenizer.encode(document).ids, {
   policy: 'taFast(reach=12,slots=24)',
   budget: 64,
 });
-console.log(`kept ${sequence.kept()[0][0].length} slots of ${sequence.length} tokens`);
+console.log(`kept ${sequence.kept()[0][0].length} slots of ${sequence.progress.length} tokens`);
 for (const question of questions) {
   const copy = sequence.fork();
   await copy.prefill(model.tokenizer.encode(question).ids, {});
-  const asked = copy.tokens.text.length;
+  const asked = copy.progress.text.text.length;
   for (let i = 0; i < 12; i++) await copy.step(await copy.next());
-  console.log(`${question}${copy.tokens.text.slice(asked).split('.')[0]}`);
+  console.log(`${question}${copy.progress.text.text.slice(asked).split('.')[0]}`);
   copy.destroy();
 }
 sequence.destroy();

@@ -110,7 +110,7 @@ export async function runCase(
       if (stopped !== undefined) break;
       points.push({ length, prefillMs, prefillTokens, ...(await answer(tokens)) });
       if (late()) {
-        if (length !== lengths.at(-1)) stopped = { seconds, tokens: sequence.length };
+        if (length !== lengths.at(-1)) stopped = { seconds, tokens: sequence.progress.length };
         break;
       }
     }
@@ -121,19 +121,19 @@ export async function runCase(
 
   /** Feeds ids up to `length` tokens. */
   async function fill(length) {
-    for (let blocks = 0; sequence.length < length; blocks++) {
+    for (let blocks = 0; sequence.progress.length < length; blocks++) {
       const before = performance.now(),
         ids = Array.from(
-          { length: Math.min(block, length - sequence.length) },
-          (_, i) => (7919 * (sequence.length + i)) % model.config.vocab,
+          { length: Math.min(block, length - sequence.progress.length) },
+          (_, i) => (7919 * (sequence.progress.length + i)) % model.config.vocab,
         ),
-        last = sequence.length + ids.length === length;
+        last = sequence.progress.length + ids.length === length;
       await sequence.prefill(ids, { ...(policy && { policy, budget }), rows: last ? 1 : 0 });
       const out = !last && late();
       if (last || out || blocks % TOGETHER === TOGETHER - 1) await done(gpu);
       prefillMs += performance.now() - before;
       prefillTokens += ids.length;
-      if (out) return { seconds, tokens: sequence.length, prefillMs };
+      if (out) return { seconds, tokens: sequence.progress.length, prefillMs };
     }
     return undefined;
   }

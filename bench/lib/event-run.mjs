@@ -39,8 +39,8 @@ async function prefill(under) {
   const {
       times: { prefill, score, settle, compact },
       counts: { providerPasses },
-    } = sequence,
-    { peak } = sequence.ledger;
+    } = sequence.stats,
+    { peak } = sequence.memory.ledger;
   sequence.destroy();
   return { prefill, score, settle, compact, passes: providerPasses, peak };
 }

@@ -24,7 +24,7 @@ for (const length of tokens) {
   for (const policy of policies) {
     const sequence = new Sequence(model);
     await sequence.prefill(documentIds, { policy: parsePolicy(policy), budget: '10%', forget: true });
-    const { peak } = sequence.bytes();
+    const { peak } = sequence.memory.ledger.bytes();
     if (policy === 'full') full = peak;
     console.log(`| ${length} | \`${policy}\` | ${(peak / 2 ** 20).toFixed(1)} | ${(peak / full).toFixed(2)} |`);
     sequence.destroy();

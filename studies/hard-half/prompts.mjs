@@ -1,4 +1,4 @@
-import { cpuRuntime, decode, loadModel } from '@kv/models';
+import { cpuRuntime, decode, loadModel, freeObservations } from '@kv/models';
 import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import { greedy, linesOf } from '../lib/prompts-by-workers.mjs';
 import { depthOf, FORMS, questionOf, seedOf } from './ways.mjs';
@@ -22,7 +22,7 @@ export const answering = (file, run) => async () => {
 /** Feeds the question and returns the sequence's answer. */
 export async function answerTo(sequence, questionIds) {
   await sequence.append(questionIds);
-  sequence.settle();
+  freeObservations(sequence);
   return greedy(decode, sequence);
 }
 

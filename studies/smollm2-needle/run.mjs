@@ -2,7 +2,7 @@
 // [--limit N] [--part 0/1]
 // One prefill a prompt in exact f32; every policy evicts a fork of it. Goes on where RESULTS.jsonl ends.
 import { fileURLToPath } from 'node:url';
-import { decode, loadModel, onnxRuntime, Sequence } from '@kv/models';
+import { decode, loadModel, onnxRuntime, Sequence, freeObservations } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
 import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
@@ -23,10 +23,10 @@ const argmax = (row) => row.reduce((best, x, i) => (x > row[best] ? i : best), 0
  * before it.
  */
 async function says(sequence, tokens) {
-  const [first] = sequence.logits.slice(-1);
-  sequence.settle();
+  const [first] = (await sequence.logits()).slice(-1);
+  freeObservations(sequence);
   await sequence.append(tokens, { rows: tokens.length });
-  return [first, ...sequence.logits.slice(0, -1)].every((row, i) => argmax(row) === tokens[i]);
+  return [first, ...(await sequence.logits()).slice(0, -1)].every((row, i) => argmax(row) === tokens[i]);
 }
 
 /** Returns a fork of the prompt after an eviction. */

@@ -264,7 +264,7 @@ describe('what was dropped', () => {
         4,
       ),
     ).toEqual([0.25, 0.25, 1, 0]);
-    const tokens = {
+    const text = {
       ids: [1, 2, 3, 4],
       text: 'a😀b',
       offsets: [
@@ -273,8 +273,8 @@ describe('what was dropped', () => {
         [1, 3],
         [3, 4],
       ],
-    } as never;
-    expect(droppedText({ tokens, kept: () => [[[0, 1, 2]]] }, (text) => `[${text}]`)).toBe(
+    };
+    expect(droppedText({ progress: { text } as never, kept: () => [[[0, 1, 2]]] }, (text) => `[${text}]`)).toBe(
       'a😀[b]\n4 tokens: 75 % are still held by half of the layers and KV heads or more, 25 % by none; a token is held by 75 % of them on average\n',
     );
   });

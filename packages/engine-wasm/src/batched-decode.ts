@@ -1,5 +1,5 @@
-import type { Decoder, Angles, PassOptions } from '@kv/engine';
-import { rmsNorm, BatchBarrier, BatchSlot } from '@kv/engine';
+import type { Decoder, Angles, HostState, LayerCache, PassOptions } from '@kv/engine';
+import { BatchBarrier, BatchSlot, HELD, rmsNorm } from '@kv/engine';
 import type { AttentionShape } from './code.ts';
 import { PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -7,18 +7,16 @@ import { alike, compilePass } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import type { WeightArena } from './weight-arena.ts';
 import { recordObservations } from './record-observations.ts';
-import type { ObservedMemory } from './record-observations.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
 /** Maximum rows of a pass, for few and for many sequences; buffers are allocated for this many. */
-const rooms = [8, 32] as const;
-/** Milliseconds after which the event loop gets a turn. */
-const turn = 30;
+const passRows = [8, 32] as const,
+  mostRows = 32;
 
 /** A sequence's token that waits to be batched with others. */
 interface BatchRequest {
-  readonly memory: ObservedMemory;
+  readonly caches: HostState;
   readonly id: number;
   /** Whether to compute its logits. */
   readonly scored: boolean;
@@ -28,26 +26,25 @@ interface BatchRequest {
   fail(cause: unknown): void;
 }
 
-type TokenOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'eventFollows'>;
+type TokenOptions = Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'eventFollows'>;
 /** A pass of one sequence. */
-type Alone = (memory: ObservedMemory, ids: readonly number[], options: TokenOptions) => Promise<Float32Array[]>;
+type Alone = (caches: HostState, ids: readonly number[], options: TokenOptions) => Promise<Float32Array[]>;
 
 /** A sequence's membership in a batch of tokens. */
 export class DecodeSlot extends BatchSlot<BatchRequest> {
-  readonly #meeting: BatchBarrier<BatchRequest>;
   readonly #alone: Alone;
 
-  constructor(meeting: BatchBarrier<BatchRequest>, alone: Alone) {
-    super(meeting);
-    [this.#meeting, this.#alone] = [meeting, alone];
+  constructor(barrier: BatchBarrier<BatchRequest>, alone: Alone) {
+    super(barrier);
+    this.#alone = alone;
   }
 
   /** Feeds a token through every layer once the other members have submitted theirs. */
-  async pass(memory: ObservedMemory, id: number, options: TokenOptions): Promise<Float32Array[]> {
-    await memory.between(options);
-    const alone = (): Promise<Float32Array[]> => this.#alone(memory, [id], options);
+  async pass(caches: HostState, id: number, options: TokenOptions): Promise<Float32Array[]> {
+    await caches.context.guard.between(options);
+    const alone = (): Promise<Float32Array[]> => this.#alone(caches, [id], options);
     return new Promise((done, fail) =>
-      this.#meeting.bring({ memory, id, scored: options.rows > 0, alone, done, fail }),
+      this.barrier.submit({ caches, id, scored: options.rows > 0, alone, done, fail }),
     );
   }
 }
@@ -61,7 +58,7 @@ export class BatchedDecode {
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #placing: WeightArena;
   readonly #shapes: readonly AttentionShape[];
-  readonly #desks: PassBuffers[] = [];
+  readonly #buffers: PassBuffers[] = [];
   readonly #lines = new Map<number, CompiledPass>();
   /** Recent milliseconds per layer. */
   #pace = 0;
@@ -81,33 +78,32 @@ export class BatchedDecode {
   }
 
   /** Returns `count` members of one batch, which runs in parts no larger than the buffers. */
-  seats(count: number): readonly DecodeSlot[] {
-    const meeting = new BatchBarrier<BatchRequest>(count, (riders) => void this.#all(riders));
-    return Array.from({ length: count }, () => new DecodeSlot(meeting, this.#alone));
+  open(count: number): readonly DecodeSlot[] {
+    const barrier = new BatchBarrier<BatchRequest>(count, (requests) => void this.#all(requests));
+    return Array.from({ length: count }, () => new DecodeSlot(barrier, this.#alone));
   }
 
   destroy(): void {
-    for (const desk of this.#desks.splice(0)) desk.free();
+    for (const buffers of this.#buffers.splice(0)) buffers.free();
   }
 
-  async #all(riders: readonly BatchRequest[]): Promise<void> {
-    const most = rooms[rooms.length - 1];
-    for (let at = 0; at < riders.length; at += most) {
-      const some = riders.slice(at, at + most).filter((rider) => this.#begin(rider));
+  async #all(requests: readonly BatchRequest[]): Promise<void> {
+    for (let at = 0; at < requests.length; at += mostRows) {
+      const some = requests.slice(at, at + mostRows).filter((request) => this.#begin(request));
       try {
         if (some.length === 1) some[0].done(await some[0].alone());
         else if (some.length > 1) await this.#pass(some);
       } catch (cause) {
-        for (const rider of some) rider.fail(cause);
+        for (const request of some) request.fail(cause);
       }
     }
   }
 
   /** Makes room for a token in its sequence's caches; a token that does not fit fails by itself. */
-  #begin({ memory, fail }: BatchRequest): boolean {
+  #begin({ caches, fail }: BatchRequest): boolean {
     try {
-      for (const { cache, block } of memory.layers) {
-        cache.room(1);
+      for (const { cache, block } of caches.layers) {
+        cache.grow(1);
         block?.fill(0);
       }
       return true;
@@ -117,50 +113,51 @@ export class BatchedDecode {
     }
   }
 
-  async #pass(riders: readonly BatchRequest[]): Promise<void> {
+  async #pass(requests: readonly BatchRequest[]): Promise<void> {
     const { hidden: D, vocab, ropes, normEps } = this.#decoder.config,
       all = this.#shapes.length,
-      m = riders.length,
+      m = requests.length,
       lines = this.#code(m),
-      head = riders.some(({ scored }) => scored),
-      desk = this.#desks.pop() ?? new PassBuffers(this.#team, false),
-      positions = Uint32Array.from(riders, ({ memory }) => memory.length),
+      head = requests.some(({ scored }) => scored),
+      buffers = this.#buffers.pop() ?? new PassBuffers(this.#team, false),
+      positions = Uint32Array.from(requests, ({ caches }) => caches.context.progress.length),
       at = (place: CompiledPass['rows'][number]): ReturnType<typeof rowsAt> =>
-        rowsAt(this.#team.heap, desk.work.for(lines.layout), place, m);
-    for (const { memory, id } of riders) memory.text.push(id);
+        rowsAt(this.#team.heap, buffers.work.for(lines.layout), place, m);
+    for (const { caches, id } of requests) caches.context.progress.text.push(id);
     try {
-      copyRows(this.#decoder.embed(riders.map(({ id }) => id)), D, at(lines.rows[0]), m);
+      copyRows(this.#decoder.embed(requests.map(({ id }) => id)), D, at(lines.rows[0]), m);
       let since = performance.now();
       for (let l = 0; l < all; ) {
-        const some = alike(ropes, l, Math.min(all - l, Math.max(1, Math.floor(turn / this.#pace)))),
+        const some = alike(ropes, l, Math.min(all - l, Math.max(1, Math.floor(HELD / this.#pace)))),
           started = performance.now();
-        this.#call(desk, lines, riders, positions, l, l + some, head && l + some === all);
+        this.#call(buffers, lines, requests, positions, l, l + some, head && l + some === all);
         const now = performance.now();
         this.#pace = (now - started) / some;
         l += some;
-        if (now - since > turn && l < all) {
+        if (now - since > HELD && l < all) {
           await new Promise<void>((resume) => (typeof setImmediate === 'function' ? setImmediate : setTimeout)(resume));
           since = performance.now();
         }
       }
       const last = at(lines.rows[all]),
         logits = head && lines.logits ? at(lines.logits) : undefined;
-      for (const [r, { memory, scored, done }] of riders.entries()) {
+      for (const [r, { caches, scored, done }] of requests.entries()) {
         const row = last.data.subarray(r * last.stride, r * last.stride + D);
-        memory.hidden?.push(rmsNorm(row, this.#decoder.norm, normEps));
+        caches.hidden?.push(rmsNorm(row, this.#decoder.norm, normEps));
         if (logits && scored) this.#decoder.rows.head++;
-        memory.counters.together = (memory.counters.together ?? 0) + 1;
+        const { counters } = caches.context;
+        counters.batchedPasses = (counters.batchedPasses ?? 0) + 1;
         done(logits && scored ? [logits.data.slice(r * logits.stride, r * logits.stride + vocab)] : []);
       }
     } finally {
-      this.#desks.push(desk);
+      this.#buffers.push(buffers);
     }
   }
 
   #call(
-    desk: PassBuffers,
+    buffers: PassBuffers,
     lines: CompiledPass,
-    riders: readonly BatchRequest[],
+    requests: readonly BatchRequest[],
     positions: Uint32Array,
     from: number,
     to: number,
@@ -169,39 +166,39 @@ export class BatchedDecode {
     const { config, rows } = this.#decoder,
       { queryHeads: H, headDim: d } = config,
       { heap } = this.#team,
-      m = riders.length,
-      all = this.#shapes.length,
-      memories = riders.map(({ memory }) => memory),
-      layers = memories.flatMap((memory) => memory.layers.slice(from, to));
-    const own = memories.map((_, r) => positions.subarray(r, r + 1)),
-      turning = config.ropes.slice(from, to).findIndex(({ rotary }) => rotary > 0),
+      m = requests.length,
+      count = this.#shapes.length,
+      all = requests.map(({ caches }) => caches),
+      layers = all.flatMap((caches) => caches.layers.slice(from, to));
+    const own = all.map((_, r) => positions.subarray(r, r + 1)),
+      rotating = config.ropes.slice(from, to).findIndex(({ rotary }) => rotary > 0),
       angles = joined(
-        memories.map((memory, r) =>
-          this.#decoder.angles(from + Math.max(0, turning), memory.rotations(own[r]), memory.rotaryLength),
+        all.map(({ context: { progress } }, r) =>
+          this.#decoder.angles(from + Math.max(0, rotating), progress.rotations(own[r]), progress.rotaryLength),
         ),
       );
     const counted = layers.some(({ accumulated, block }) => accumulated || block),
       window = layers.some(({ ring }) => ring) ? m : 0;
-    const command = { ...desk.command(lines, m, angles, []), ...desk.rows(memories.map(cachesOf), positions) };
-    for (const [r, memory] of memories.entries())
-      for (const { cache, taken } of memory.layers.slice(from, to)) {
-        cache.extend(own[r], memory.shift);
-        taken.drop();
-        memory.mostSlots = Math.max(memory.mostSlots, cache.length);
+    const command = { ...buffers.command(lines, m, angles, []), ...buffers.rows(all.map(layerCaches), positions) };
+    for (const [r, { layers, context }] of all.entries())
+      for (const { cache, windowStats } of layers.slice(from, to)) {
+        cache.extend(own[r], context.progress.shift);
+        windowStats.clear();
+        context.progress.countSlots(cache.length);
       }
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
-      queries = window === 0 ? 0 : desk.queries.at(4 * all * m * H * d),
-      { shares, stride } = counted ? desk.shares(all * m, H, slots) : { shares: 0, stride: 0 };
+      queries = window === 0 ? 0 : buffers.queries.at(4 * count * m * H * d),
+      { shares, stride } = counted ? buffers.shares(count * m, H, slots) : { shares: 0, stride: 0 };
     this.#team.call({
       ...{ ...command, queries, window, shares, stride, sums: 0, position: 0 },
       code: lines.starts[from],
       end: head ? lines.end : lines.starts[to],
     });
     for (let l = from; l < to; l++) {
-      for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + m;
-      for (const [r, memory] of memories.entries()) {
+      for (const counts of [rows.qkv, rows.output, rows.gateUp, rows.down]) counts[l] = counts[l] + m;
+      for (const [r, { layers, context }] of all.entries()) {
         const row = l * m + r;
-        recordObservations(heap, memory.layers[l], config, own[r], memory.shift, {
+        recordObservations(heap, layers[l], config, own[r], context.progress.shift, {
           queries: queries + 4 * row * H * d,
           window: Math.min(1, window),
           shares: shares + 4 * row * H * stride,
@@ -209,14 +206,14 @@ export class BatchedDecode {
         });
       }
     }
-    for (const memory of memories) {
-      memory.counters.fused += to - from;
-      if (memory.layers.some(({ accumulated, block }) => accumulated || block)) memory.counters.statistics += to - from;
+    for (const { layers, context } of all) {
+      context.counters.fused += to - from;
+      if (layers.some(({ accumulated, block }) => accumulated || block)) context.counters.statistics += to - from;
     }
   }
 
   #code(rows: number): CompiledPass {
-    const room = rooms.find((most) => most >= rows) ?? rooms[rooms.length - 1],
+    const room = passRows.find((most) => most >= rows) ?? mostRows,
       known = this.#lines.get(room);
     if (known) return known;
     const lines = compilePass(this.#team, this.#placing, this.#decoder, this.#shapes, {
@@ -229,8 +226,7 @@ export class BatchedDecode {
   }
 }
 
-const cachesOf = ({ layers }: ObservedMemory): readonly ObservedMemory['layers'][number]['cache'][] =>
-  layers.map(({ cache }) => cache);
+const layerCaches = ({ layers }: HostState): readonly LayerCache[] => layers.map(({ cache }) => cache);
 
 /** Returns the angles of several rows, concatenated. */
 function joined(rows: readonly Angles[]): Angles {

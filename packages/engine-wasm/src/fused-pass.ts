@@ -1,4 +1,4 @@
-import type { Decoder, PassOptions, BatchGroup, WindowColumns } from '@kv/engine';
+import type { Decoder, HostState, PassOptions, BatchGroup, WindowColumns } from '@kv/engine';
 import { addColumns, rmsNorm, HELD, turns, layersTogether } from '@kv/engine';
 import { BytecodeWriter } from './code.ts';
 import type { AttentionShape } from './code.ts';
@@ -12,7 +12,6 @@ import { alike, compilePass } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import { WeightArena } from './weight-arena.ts';
 import { recordObservations } from './record-observations.ts';
-import type { ObservedMemory } from './record-observations.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import { heapStore } from './store.ts';
 import type { HeapStore } from './store.ts';
@@ -40,10 +39,10 @@ export class FusedPass {
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #placing: WeightArena;
   readonly #shapes: readonly AttentionShape[];
-  readonly #desks: PassBuffers[] = [];
+  readonly #buffers: PassBuffers[] = [];
   readonly #lines = new Map<1 | typeof tile, CompiledPass>();
   readonly #heads = new Map<1 | typeof headRows, Head>();
-  readonly #together: BatchedDecode;
+  readonly #batched: BatchedDecode;
   /** The batch group of its sequences. */
   readonly group: BatchGroup;
   /** Recent milliseconds per layer, for one row and for a tile. */
@@ -77,30 +76,31 @@ export class FusedPass {
         eight,
       };
     });
-    const together = new BatchedDecode(team, decoder, this.#placing, this.#shapes, (...token) => this.pass(...token));
-    this.#together = together;
-    this.group = { key: this, open: (count) => together.seats(count) };
+    const batched = new BatchedDecode(team, decoder, this.#placing, this.#shapes, (...token) => this.pass(...token));
+    this.#batched = batched;
+    this.group = { key: this, open: (count) => batched.open(count) };
   }
 
   /** Feeds tokens through every layer like `pass`, for policies that neither hide nor freeze anything. */
   async pass(
-    memory: ObservedMemory,
+    caches: HostState,
     ids: readonly number[],
-    { rows, afterLayers, course, eventFollows, ...options }: WholeOptions,
+    { rows, afterLayers, active, eventFollows, ...options }: FusedPassOptions,
   ): Promise<Float32Array[]> {
-    const count = Math.min(rows, ids.length),
-      positions = Uint32Array.from(ids, (_, i) => memory.length + i),
-      desk = this.#desks.pop() ?? new PassBuffers(this.team, this.#eight);
-    for (const id of ids) memory.text.push(id);
-    const run = new PassRun(this.#decoder, desk, memory, positions, this.#pace, {
-      between: () => memory.between(options),
+    const { progress, guard } = caches.context,
+      count = Math.min(rows, ids.length),
+      positions = Uint32Array.from(ids, (_, i) => progress.length + i),
+      buffers = this.#buffers.pop() ?? new PassBuffers(this.team, this.#eight);
+    for (const id of ids) progress.text.push(id);
+    const run = new PassRun(this.#decoder, buffers, caches, positions, this.#pace, {
+      between: () => guard.between(options),
       // what an event reads of the last queries: a token's code counts their weights only
-      ...((eventFollows || afterLayers) && { follows: course.policy, weights: ids.length === 1 && !afterLayers }),
+      ...((eventFollows || afterLayers) && { follows: active.policy, weights: ids.length === 1 && !afterLayers }),
     });
     try {
       const all = this.#shapes.length;
       const free = (layer: number): void => {
-        if (options.phase === 'prefill') memory.freeUnreachable(layer);
+        if (options.phase === 'prefill') caches.slots.freeUnreachable(layer);
       };
       if (ids.length === 1 && !afterLayers) {
         const logits = await this.#token(run, ids, count);
@@ -111,23 +111,23 @@ export class FusedPass {
         lines = this.#code(tile),
         D = this.#decoder.config.hidden;
       // after the last layer's keys and values, earlier rows are not read any more
-      const wanted = memory.hidden ? 0 : ids.length - count;
+      const wanted = caches.hidden ? 0 : ids.length - count;
       const through = async (from: number, to: number): Promise<void> => {
         run.open(from, to);
         for (let at = 0; at < ids.length; at += tile) {
           const m = Math.min(tile, ids.length - at),
             part = x.subarray(at * D, (at + m) * D),
             unread = to === all && at + m <= wanted;
-          copyRows(part, D, this.#rows(desk, lines, from, m), m);
+          copyRows(part, D, this.#rows(buffers, lines, from, m), m);
           await run.layers(lines, from, to, at, m, unread ? lines.appended : undefined);
           if (unread) continue;
-          const { data, stride } = this.#rows(desk, lines, to, m);
+          const { data, stride } = this.#rows(buffers, lines, to, m);
           for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
         }
       };
       if (afterLayers)
         for (let from = 0; from < all; ) {
-          const slots = memory.layers[from].cache.length + ids.length,
+          const slots = caches.layers[from].cache.length + ids.length,
             to = Math.min(all, from + layersTogether(this.#decoder.config, slots));
           const layers = Array.from({ length: to - from }, (_, i) => from + i);
           await through(from, to);
@@ -139,59 +139,59 @@ export class FusedPass {
         await through(0, all);
         for (let l = 0; l < all; l++) free(l);
       }
-      this.#hidden(memory, x);
-      return this.#logits(desk, x.subarray((ids.length - count) * D), count);
+      this.#hidden(caches, x);
+      return this.#logits(buffers, x.subarray((ids.length - count) * D), count);
     } finally {
-      this.#desks.push(desk);
+      this.#buffers.push(buffers);
     }
   }
 
   /** Frees the buffers of passes. */
   destroy(): void {
-    for (const desk of this.#desks.splice(0)) desk.free();
-    this.#together.destroy();
+    for (const buffers of this.#buffers.splice(0)) buffers.free();
+    this.#batched.destroy();
     this.#placing.free();
   }
 
   async #token(run: PassRun, ids: readonly number[], count: number): Promise<Float32Array[]> {
-    const { desk, memory } = run,
+    const { buffers, caches } = run,
       { hidden: D, vocab } = this.#decoder.config,
       lines = this.#code(1),
       all = this.#shapes.length;
     run.open(0, all);
-    copyRows(this.#decoder.embed(ids), D, this.#rows(desk, lines, 0, 1), 1);
+    copyRows(this.#decoder.embed(ids), D, this.#rows(buffers, lines, 0, 1), 1);
     await run.layers(lines, 0, all, 0, 1, count > 0 ? lines.end : undefined);
-    if (memory.hidden) this.#hidden(memory, this.#rows(desk, lines, all, 1).data.slice(0, D));
+    if (caches.hidden) this.#hidden(caches, this.#rows(buffers, lines, all, 1).data.slice(0, D));
     if (count === 0) return [];
     this.#decoder.rows.head++;
-    return [this.#place(desk, lines, lines.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
+    return [this.#place(buffers, lines, lines.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
   }
 
-  #hidden({ hidden }: ObservedMemory, x: Float32Array): void {
+  #hidden({ hidden }: HostState, x: Float32Array): void {
     const { norm, config } = this.#decoder,
       { normEps } = config;
     hidden?.push(rmsNorm(x, norm, normEps));
   }
 
   /** Returns the logits of rows `[count, D]`. */
-  #logits(desk: PassBuffers, x: Float32Array, count: number): Float32Array[] {
+  #logits(buffers: PassBuffers, x: Float32Array, count: number): Float32Array[] {
     const { hidden: D, vocab } = this.#decoder.config,
       out: Float32Array[] = [],
       none = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) };
     for (let at = 0; at < count; at += headRows) {
       const m = Math.min(headRows, count - at),
         head = this.#head(m === 1 ? 1 : headRows);
-      copyRows(x.subarray(at * D), D, this.#place(desk, head, head.x, m), m);
-      this.team.call({ ...desk.command(head, m, none, []), ...nowhere, position: 0 });
-      const { data, stride } = this.#place(desk, head, head.logits, m);
+      copyRows(x.subarray(at * D), D, this.#place(buffers, head, head.x, m), m);
+      this.team.call({ ...buffers.command(head, m, none, []), ...nowhere, position: 0 });
+      const { data, stride } = this.#place(buffers, head, head.logits, m);
       for (let r = 0; r < m; r++) out.push(data.slice(r * stride, r * stride + vocab));
     }
     this.#decoder.rows.head += count;
     return out;
   }
 
-  #rows(desk: PassBuffers, lines: CompiledPass, layer: number, rows: number): ReturnType<typeof rowsAt> {
-    return this.#place(desk, lines, lines.rows[layer], rows);
+  #rows(buffers: PassBuffers, lines: CompiledPass, layer: number, rows: number): ReturnType<typeof rowsAt> {
+    return this.#place(buffers, lines, lines.rows[layer], rows);
   }
 
   #place({ work }: PassBuffers, { layout }: LoadedCode, place: BufferSlice, rows: number): ReturnType<typeof rowsAt> {
@@ -225,7 +225,7 @@ const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0
 /** Statistics of weights, as kernel/attend.ts numbers them. */
 const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 } as const;
 
-type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
+type FusedPassOptions = Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
 
 /** Hooks and options of a pass. */
 interface PassHooks {
@@ -235,52 +235,58 @@ interface PassHooks {
    * The policy of an event that follows and reads statistics of the last queries: with `weights` (a token) their
    * weights only, otherwise any statistic.
    */
-  readonly follows?: PassOptions['course']['policy'];
+  readonly follows?: PassOptions['active']['policy'];
   readonly weights?: boolean;
 }
 
-/** One pass of one memory. */
+/** One pass over the caches of one sequence. */
 class PassRun {
-  readonly desk: PassBuffers;
-  readonly memory: ObservedMemory;
+  readonly buffers: PassBuffers;
+  readonly caches: HostState;
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #team: ThreadPool;
   readonly #positions: Uint32Array;
   readonly #pace: { one: number; tile: number };
-  readonly #minds: PassHooks;
-  readonly #turn: () => Promise<void> = turns();
+  readonly #hooks: PassHooks;
+  readonly #pause: () => Promise<void> = turns();
 
   constructor(
     decoder: Decoder<WasmRunnable>,
-    desk: PassBuffers,
-    memory: ObservedMemory,
+    buffers: PassBuffers,
+    caches: HostState,
     positions: Uint32Array,
     pace: { one: number; tile: number },
-    minds: PassHooks,
+    hooks: PassHooks,
   ) {
-    [this.#decoder, this.desk, this.memory, this.#positions, this.#pace] = [decoder, desk, memory, positions, pace];
-    this.#minds = minds;
-    this.#team = desk.team;
+    [this.#decoder, this.buffers, this.caches, this.#positions, this.#pace] = [
+      decoder,
+      buffers,
+      caches,
+      positions,
+      pace,
+    ];
+    this.#hooks = hooks;
+    this.#team = buffers.team;
   }
 
   /** Makes room in the caches of layers [from, to) for all rows of the pass. */
   open(from: number, to: number): void {
-    const { follows, weights = false } = this.#minds,
+    const { follows, weights = false } = this.#hooks,
       m = this.#positions.length,
-      layers = this.memory.layers.slice(from, to);
-    for (const { cache, block, ring, taken } of layers) {
-      cache.room(m);
+      layers = this.caches.layers.slice(from, to);
+    for (const { cache, block, ring, windowStats } of layers) {
+      cache.grow(m);
       block?.fill(0);
-      taken.drop();
+      windowStats.clear();
       if (follows)
-        taken.ask(follows, ring, m, this.#decoder.config.queryHeads, cache.length + m, {
+        windowStats.allocate(follows, ring, m, this.#decoder.config.queryHeads, cache.length + m, {
           coming: m,
           able: (of) => !weights || of === undefined || of === 'max',
         });
     }
     // one code is for all layers, of which some may have seen fewer queries
-    if (layers.some(({ taken: { asked } }) => !alikeWindows(asked, layers[0].taken.asked)))
-      for (const { taken } of layers) taken.drop();
+    if (layers.some(({ windowStats: { windows } }) => !alikeWindows(windows, layers[0].windowStats.windows)))
+      for (const { windowStats } of layers) windowStats.clear();
   }
 
   /**
@@ -292,7 +298,7 @@ class PassRun {
   async layers(lines: CompiledPass, from: number, to: number, at: number, m: number, end?: number): Promise<void> {
     const kind = m === 1 ? 'one' : 'tile';
     for (let l = from; l < to; ) {
-      await this.#minds.between();
+      await this.#hooks.between();
       const left = to - l,
         some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(HELD / this.#pace[kind])))),
         last = some === left,
@@ -300,51 +306,52 @@ class PassRun {
       this.#call(lines, l, l + some, at, m, last ? end : undefined);
       this.#pace[kind] = (performance.now() - started) / some;
       l += some;
-      await this.#turn();
+      await this.#pause();
     }
   }
 
   #call(lines: CompiledPass, from: number, to: number, at: number, m: number, end = lines.starts[to]): void {
-    const { memory, desk } = this,
+    const { caches, buffers } = this,
+      { progress, counters } = caches.context,
       positions = this.#positions.subarray(at, at + m),
-      layers = memory.layers.slice(from, to),
+      layers = caches.layers.slice(from, to),
       { config, rows } = this.#decoder,
       { queryHeads: H, headDim: d } = config,
-      turning = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
-      angles = this.#decoder.angles(from + Math.max(0, turning), memory.rotations(positions), memory.rotaryLength);
+      rotating = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
+      angles = this.#decoder.angles(from + Math.max(0, rotating), progress.rotations(positions), progress.rotaryLength);
     // queries that later ones push out of every ring need not be kept
     const left = this.#positions.length - at - m,
       widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
       window = left >= widest ? 0 : Math.min(m, widest),
       counted = layers.some(({ accumulated, block }) => accumulated || block),
-      asked = layers[0].taken.asked,
-      windows = asked.map(({ queries }, i) => ({ i, since: this.#positions.length - queries - at })),
+      { windows } = layers[0].windowStats,
+      starts = windows.map(({ queries }, i) => ({ i, since: this.#positions.length - queries - at })),
       // those that look at some of these rows
-      some = windows.filter(({ since }) => since < m),
+      some = starts.filter(({ since }) => since < m),
       token = lines.layout.rows === 1,
       sums: (readonly [since: number, kind: number])[] = [
         ...(counted || (token && some.length > 0) ? [[0, kinds.sum] as const] : []),
-        ...(token ? [] : some.map(({ i, since }) => [Math.max(0, since), kinds[asked[i].of ?? 'sum']] as const)),
+        ...(token ? [] : some.map(({ i, since }) => [Math.max(0, since), kinds[windows[i].of ?? 'sum']] as const)),
       ];
-    const command = desk.command(
+    const command = buffers.command(
       lines,
       m,
       angles,
-      memory.layers.map(({ cache }) => cache),
+      caches.layers.map(({ cache }) => cache),
     );
     for (const { cache } of layers) {
-      cache.extend(positions, memory.shift);
-      memory.mostSlots = Math.max(memory.mostSlots, cache.length);
+      cache.extend(positions, progress.shift);
+      progress.countSlots(cache.length);
     }
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
-      queries = window === 0 ? 0 : desk.queries.at(4 * memory.layers.length * window * H * d),
-      shares = sums.length > 0 ? desk.shares(memory.layers.length * sums.length, H, slots) : nowhere;
+      queries = window === 0 ? 0 : buffers.queries.at(4 * caches.layers.length * window * H * d),
+      shares = sums.length > 0 ? buffers.shares(caches.layers.length * sums.length, H, slots) : nowhere;
     // sums count the weights of all rows, so that none goes unread
     const stop = end === lines.appended && sums.length > 0 ? lines.starts[to] : end,
       unread = stop === lines.appended;
     this.#team.call({
       ...{ ...command, ...nowhere, ...shares, queries, window },
-      sums: sums.length > 0 ? desk.sums(sums) : 0,
+      sums: sums.length > 0 ? buffers.sums(sums) : 0,
       code: lines.starts[from],
       end: stop,
       position: positions[0],
@@ -354,7 +361,7 @@ class PassRun {
       for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;
       const layer = layers[l - from],
         first = shares.shares + 4 * l * sums.length * H * shares.stride;
-      recordObservations(this.#team.heap, layer, config, positions, memory.shift, {
+      recordObservations(this.#team.heap, layer, config, positions, progress.shift, {
         queries: queries + 4 * l * window * H * d,
         window,
         shares: first,
@@ -362,16 +369,16 @@ class PassRun {
       });
       for (const [k, { i }] of some.entries()) {
         const set = token ? 0 : k + Number(counted),
-          { of, columns } = layer.taken.asked[i],
-          to = { stride: layer.taken.stride, [of === 'max' ? 'columnMax' : 'columnSum']: columns };
+          { of, columns } = layer.windowStats.windows[i],
+          to = { stride: layer.windowStats.stride, [of === 'max' ? 'columnMax' : 'columnSum']: columns };
         for (let h = 0; h < H; h++) {
           const from = this.#team.heap.floats(first + 4 * (set * H + h) * shares.stride, layer.cache.length);
           addColumns(to, H, h, from, from);
         }
       }
     }
-    memory.counters.fused += layers.length;
-    if (sums.length > 0) memory.counters.statistics += layers.length;
+    counters.fused += layers.length;
+    if (sums.length > 0) counters.statistics += layers.length;
   }
 }
 

@@ -1,22 +1,7 @@
 import { addColumns, toHeads } from '@kv/engine';
 import type { ModelConfig } from '@kv/checkpoints';
-import type { HostState, LayerMemory } from '@kv/engine';
+import type { LayerMemory } from '@kv/engine';
 import type { Heap } from './heap.ts';
-
-/** The parts of a memory that a pass changes. */
-export type ObservedMemory = Pick<
-  HostState,
-  | 'layers'
-  | 'length'
-  | 'shift'
-  | 'rotaryLength'
-  | 'rotations'
-  | 'hidden'
-  | 'counters'
-  | 'between'
-  | 'freeUnreachable'
-  | 'text'
-> & { mostSlots: number };
 
 /** Addresses of a layer's last `window` queries `[window, H * d]`, and of the sums of its weights `[H, stride]`. */
 interface WindowQueries {

@@ -1,12 +1,12 @@
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { createDecoder, hostDecoder, embeddingsOf, HostMemory } from '@kv/engine';
+import { createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
 import type { Runtime, RunningHostModel } from '@kv/engine';
 import { engineName, wasmEngine } from './engine.ts';
 import type { WasmEngineOptions } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
-import { wholePasses } from './passes.ts';
+import { fusedPasses } from './passes.ts';
 import { FusedPass } from './fused-pass.ts';
 import { heapRowEngine } from './row-engine.ts';
 
@@ -25,18 +25,19 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         { heap } = team,
         placed = heap.live,
         exact = options?.exact === true,
-        whole = new FusedPass(team, prepared, exact),
-        passes = wholePasses(whole),
+        fused = new FusedPass(team, prepared, exact),
+        passes = fusedPasses(fused),
         own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         engine: engineName(fast, exact, team.threads),
         decoder,
-        memory: ({ backend = own, ...rest } = {}) => new HostMemory(decoder, model, backend, { ...rest, passes }),
+        memory: ({ backend = own, ...rest } = {}) =>
+          new Memory(new HostCaches(decoder, model, backend, { ...rest, passes })),
         // what is free in the heap is of the process too
-        scratchBytes: () => scratchBytes() + heap.memory.buffer.byteLength - placed - whole.store.bytes,
+        scratchBytes: () => scratchBytes() + heap.memory.buffer.byteLength - placed - fused.store.bytes,
         destroy() {
-          whole.destroy();
+          fused.destroy();
           decoder.destroy();
         },
       };

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { asksSeen } from '@kv/engine';
+import { countsVisible } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';
@@ -214,7 +214,7 @@ export function encodeColumns(
     [rows = 1, stride = 1] = columns.shape,
     kind = { masked: mask !== undefined };
   const lse = { ...attended.out, shape: [heads, last] },
-    counted = asksSeen(of) ? commands.make([2, heads, last]) : undefined;
+    counted = countsVisible(of) ? commands.make([2, heads, last]) : undefined;
   if (counted)
     dispatch(
       commands,

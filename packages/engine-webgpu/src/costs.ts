@@ -3,13 +3,13 @@ import type { AnySignal, LayerContext, Ops } from '@kv/core';
 import { compile, namedCalls, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost, Recordable } from '@kv/gpu';
-import { createDecoder, waits } from '@kv/engine';
+import { createDecoder, Memory, waits } from '@kv/engine';
 import { shapeWeights } from '@kv/checkpoints';
 import type { ModelConfig, StreamDecoder, Tokenizer } from '@kv/checkpoints';
 import type { ActivePolicy, FeedOptions } from '@kv/engine';
 import { prepareProgram } from './engine.ts';
 import { isBounded, compact, decide, recordOnDevice, type EventContext, type EventSubject } from './sequence/event.ts';
-import { DeviceMemory } from './sequence/memory.ts';
+import { DeviceCaches } from './sequence/device-caches.ts';
 import { reserveMatrix } from './weights/device-matrix.ts';
 
 /** A device or a plan of one, with the operations recorded so far, which only plans count. */
@@ -58,6 +58,12 @@ export interface SumCosts {
   readonly follows: DispatchCost;
 }
 
+/** A sequence whose numbers mean nothing. */
+interface ShapeSequence {
+  readonly caches: DeviceCaches;
+  readonly memory: Memory;
+}
+
 /**
  * Records what sequences do with a model of this shape, with the code that runs them on a device. Weights are 16-bit
  * and uninitialised: results are meaningless, only costs count.
@@ -67,37 +73,41 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
     name: 'shape',
     prepare: async (program) => prepareProgram(gpu, program, reserveMatrix),
   });
-  const memory = (needs: readonly AnySignal[] = []): DeviceMemory => {
-    const made = new DeviceMemory(gpu, decoder, {
+  const sequence = (needs: readonly AnySignal[] = []): ShapeSequence => {
+    const caches = new DeviceCaches(gpu, decoder, {
       config,
       tokenizer: letters(config.vocab),
       sidecar: async () => undefined,
       embeddings: { width: 1, encode: () => [0], rows: (ids) => Float32Array.from(ids) },
     });
-    made.watch(needs.filter(({ provide }) => !provide));
-    return made;
+    caches.observe(needs.filter(({ provide }) => !provide));
+    return { caches, memory: new Memory(caches) };
   };
   const nothing: ActivePolicy = { policy: compile(id) };
   const prefills = new Map<number, Promise<DispatchCost>>();
   const now = (): DispatchCost => ({ operations: 0, ...gpu.counters });
   const since = (before: DispatchCost): DispatchCost => less(now(), before);
-  const feed = async (to: DeviceMemory, n: number, options: Partial<FeedOptions> = {}): Promise<DispatchCost> => {
+  const feed = async (
+    { memory }: ShapeSequence,
+    n: number,
+    options: Partial<FeedOptions> = {},
+  ): Promise<DispatchCost> => {
     const before = now(),
       ids = new Array<number>(n).fill(0);
-    const { output } = await to.feed(ids, { phase: 'prefill', course: nothing, rows: 0, ...options });
+    const { output } = await memory.feed(ids, { phase: 'prefill', active: nothing, rows: 0, ...options });
     output.release();
     return since(before);
   };
-  const using = async <T>(made: DeviceMemory, run: (made: DeviceMemory) => Promise<T>): Promise<T> => {
+  const using = async <T>(made: ShapeSequence, run: (made: ShapeSequence) => Promise<T>): Promise<T> => {
     try {
       return await run(made);
     } finally {
-      made.destroy();
+      made.memory.destroy();
     }
   };
   /** Returns the costs of four tokens after n, the last two as if an event followed each. */
   const steps = (n: number, needs?: readonly AnySignal[]): Promise<DispatchCost[]> =>
-    using(memory(needs), async (made) => {
+    using(sequence(needs), async (made) => {
       const costs: DispatchCost[] = [];
       await feed(made, n);
       for (const eventFollows of [false, false, true, true])
@@ -106,7 +116,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
     });
   return {
     prefill(n) {
-      const cost = prefills.get(n) ?? using(memory(), (made) => feed(made, n));
+      const cost = prefills.get(n) ?? using(sequence(), (made) => feed(made, n));
       prefills.set(n, cost);
       return cost;
     },
@@ -115,12 +125,14 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
       return { waits: less(waiting, plainWaits), follows: less(following, plainFollows) };
     },
     event: (policy, { length, budget, provided }) =>
-      using(memory(policy.needs), async (made) => {
-        made.prompted(length);
+      using(sequence(policy.needs), async (made) => {
+        const { caches } = made,
+          { slots, context, layers: cached } = caches;
+        context.progress.setPrompt(length);
         await feed(made, length);
-        const plan = planBudgets(policy, budget, made.lengths()),
-          course: ActivePolicy = { policy, budget: { slots: budget } },
-          layers = Array.from(made.layers.keys()),
+        const plan = planBudgets(policy, budget, slots.lengths()),
+          active: ActivePolicy = { policy, budget: { slots: budget } },
+          layers = Array.from(cached.keys()),
           together = waits(policy),
           total = { score: NONE, select: NONE, compact: NONE },
           calls: string[] = [];
@@ -134,13 +146,13 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
           await gpu.scope(async (own) => {
             const ops = namedCalls(own.ops, (name) => calls.push(name)),
               times = { score: 0, settle: 0, compact: 0 },
-              stage: EventContext = { scope: { ...own, ops }, shared: made.shared, times, change: (run) => run() };
+              stage: EventContext = { scope: { ...own, ops }, shared: caches.shared, times, change: (run) => run() };
             const subjects = group.map((layer): EventSubject => {
-              const at = made.at(layer, course),
-                read = made.reader(layer, own);
+              const at = slots.layerContext(layer, active),
+                read = caches.reader(layer, own);
               return {
                 at,
-                layer: made.layers[layer],
+                layer: cached[layer],
                 read: (signal) => (signal.provide ? provided(signal, at, own.ops) : read(signal)),
               };
             });

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf } from '@kv/engine';
+import { createDecoder, embeddingsOf, Memory } from '@kv/engine';
 import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
-import { DeviceMemory } from './sequence/memory.ts';
+import { DeviceCaches } from './sequence/device-caches.ts';
 
 /** A model whose sequences live on a device. */
 export interface RunningDeviceModel extends RunningModel {
@@ -31,7 +31,7 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
               'backend',
               `expected none for a model on ${gpu.name}, whose policies run where its caches are, got ${backend.name}: leave it out, or load the model on the CPU`,
             );
-          return new DeviceMemory(gpu, decoder, model, options);
+          return new Memory(new DeviceCaches(gpu, decoder, model, options));
         },
         destroy: () => decoder.destroy(),
       };

@@ -46,15 +46,17 @@ gpuTest('tokens of several sequences in one pass give what each gives alone, wha
       expect(failed).toEqual(together.map(() => undefined));
       for (const [n, sequence] of alone.entries()) {
         await sequence.step(token(n), wayOf(n).every);
-        expect(await together[n].readLogits(), `sequence ${n} at step ${step}`).toEqual(await sequence.readLogits());
+        expect(await together[n].logits(), `sequence ${n} at step ${step}`).toEqual(await sequence.logits());
         expect(await together[n].next()).toBe(await sequence.next());
         expect(together[n].kept()).toEqual(sequence.kept());
       }
     }
-    expect(together.map(({ memory }) => memory.counters.together ?? 0)).toEqual([4, 4, 4, 4, 4, 4, 4, 4, 0]);
+    expect(together.map(({ memory }) => memory.caches.context.counters.batchedPasses ?? 0)).toEqual([
+      4, 4, 4, 4, 4, 4, 4, 4, 0,
+    ]);
     for (const sequence of [...together, ...alone]) {
       sequence.destroy();
-      expect(sequence.ledger.allocated).toBe(0);
+      expect(sequence.memory.ledger.allocated).toBe(0);
     }
   }),
 );
@@ -100,8 +102,8 @@ gpuTest('one that fails, or is cancelled, does not hold the others up', (gpu) =>
     going[0].destroy();
     expect((await half).map((error) => error === undefined)).toEqual([true, false, true]);
     for (const token of [11, 12]) for (const sequence of [own, other]) await sequence.step(token);
-    expect(await a.readLogits()).toEqual(await own.readLogits());
-    expect(await b.readLogits()).toEqual(await other.readLogits());
+    expect(await a.logits()).toEqual(await own.logits());
+    expect(await b.logits()).toEqual(await other.logits());
     for (const sequence of [a, b, own, spare, other]) sequence.destroy();
   }),
 );

@@ -24,7 +24,7 @@ for (const [name, options] of [
         ids = Array.from({ length: 60 }, (_, i) => (i * 37 + 11) % 64),
         events: WeakRef<object>[] = [];
       const note = (): void => {
-        if (sequence.course.last) events.push(new WeakRef(sequence.course.last));
+        if (sequence.active.last) events.push(new WeakRef(sequence.active.last));
       };
       for await (const _ of sequence.prefillParts(ids, { policy, budget: 12, block: 4 })) note();
       for (const id of ids.slice(0, 10)) {

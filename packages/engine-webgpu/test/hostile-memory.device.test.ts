@@ -25,10 +25,10 @@ async function without(at: number): Promise<number> {
     try {
       await sequence.prefill(IDS, { policy, budget: 8, block: 8 });
       await sequence.step(1);
-      await sequence.readLogits();
+      await sequence.logits();
     } finally {
       sequence.destroy();
-      expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+      expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
       model.destroy();
     }
   };

@@ -48,7 +48,7 @@ gpuTest('what two views mark by numbers whose product is none stays visible, as 
     await sequence.prefill(IDS);
     if (policy) sequence.decodeUnder(policy);
     await sequence.step(1);
-    const [row] = await sequence.readLogits();
+    const [row] = await sequence.logits();
     sequence.destroy();
     model.destroy();
     return [...row];

@@ -4,7 +4,7 @@ import type { Policy, Signal, Tensor } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { policy as policyOf } from '@kv/policies';
 import { topK } from '@kv/selectors-top-k';
-import { generate, loadModel, Sequence } from '@kv/models';
+import { generate, loadModel, Sequence, slotScores } from '@kv/models';
 import { Ledger } from '@kv/engine';
 import type { Model, ModelConfig } from '@kv/models';
 import { expect } from 'vitest';
@@ -43,7 +43,7 @@ async function scores(
     all: Float32Array[] = [];
   const look = async (of: Sequence, policies: readonly Policy[] = [h2o, ...others, ...windows]): Promise<void> => {
     for (const policy of policies)
-      for (let l = 0; l < model.config.layers; l++) all.push(...(await of.scores(policy, l)));
+      for (let l = 0; l < model.config.layers; l++) all.push(...(await slotScores(of, policy, l)));
   };
   await sequence.prefill(ids(26), { policy: h2o, budget: 20, block: 13, policies: [...others, ...windows] });
   await look(sequence);
@@ -108,10 +108,12 @@ gpuTest(
       const [byQuery, byKv] = [await counted(() => summed.step(3)), await counted(() => grouped.step(3))];
       expect([byQuery.dispatches, byKv.dispatches]).toEqual([dispatches + layers, dispatches + layers]);
       expect(byQuery.bytes - byKv.bytes).toBe(layers * 2 * 4 * (H - G) * 23);
-      expect(summed.ledger.entry('statistics').live / grouped.ledger.entry('statistics').live).toBe(H / G);
-      const known = await counted(() => windowed.scores(tova, 0));
+      expect(summed.memory.ledger.entry('statistics').live / grouped.memory.ledger.entry('statistics').live).toBe(
+        H / G,
+      );
+      const known = await counted(() => slotScores(windowed, tova, 0));
       await windowed.evict(tova, 21);
-      expect((await counted(() => windowed.scores(tova, 0))).bytes).toBeGreaterThan(known.bytes); // of one slot less
+      expect((await counted(() => slotScores(windowed, tova, 0))).bytes).toBeGreaterThan(known.bytes); // of one slot less
       for (const sequence of [plain, summed, grouped, windowed]) sequence.destroy();
     }),
 );
@@ -130,7 +132,7 @@ gpuTest(
       }),
       k = numbers(1, tokens * G * d),
       q = numbers(2, tokens * H * d);
-    layer.watch({ window: 0, accumulated: 'kv', block: false });
+    layer.observe({ window: 0, accumulated: 'kv', block: false });
     for (let p = 0; p < tokens; p++) {
       const own = (x: Float32Array, heads: number): Tensor =>
           commands.upload(x.slice(p * heads * d, (p + 1) * heads * d), [heads, 1, d]),

@@ -1,5 +1,5 @@
 import { numbers, random } from '@kv/gpu-testing';
-import { createPrefixStore, generate, loadCache, saveCache, Sequence } from '@kv/models';
+import { createPrefixStore, generate, loadCache, saveCache, Sequence, slotScores } from '@kv/models';
 import type { Model } from '@kv/models';
 import { policy as policyOf } from '@kv/policies';
 import fc from 'fast-check';
@@ -106,7 +106,7 @@ async function longer(
   for (let i = 0; i < 13; i++) {
     await sequence.step((7 * i + 5) % 64);
     const fork = sequence.fork(); // reading would end what waits
-    scores.push(...(await fork.scores(policy, 1)));
+    scores.push(...(await slotScores(fork, policy, 1)));
     fork.destroy();
   }
   const fork = sequence.fork(),
@@ -115,9 +115,9 @@ async function longer(
     for (let i = 0; i < 9; i++) await some.step(((await some.next()) + i) % 64, 5);
     ends.push([
       some.kept(),
-      some.length,
+      some.progress.length,
       await some.next(),
-      { ...some.bytes(), peak: 0, meanPrefill: 0, meanDecode: 0 },
+      { ...some.memory.ledger.bytes(), peak: 0, meanPrefill: 0, meanDecode: 0 },
     ]);
     some.destroy();
   }
@@ -158,7 +158,7 @@ gpuTest(
           ...(name !== 'crystalcacheBreath' && { block: 12 }),
         });
         for (let i = 0; i < 6; i++) await sequence.step(await sequence.next(), 4);
-        await sequence.readLogits();
+        await sequence.logits();
         const before = reads(),
           bytes = await saveCache(sequence);
         expect(reads() - before).toBe(from === device ? 1 : 0);
@@ -166,7 +166,7 @@ gpuTest(
         expect(reads() - before).toBe(from === device ? 1 : 0);
         expect(Buffer.from(await saveCache(loaded)).equals(Buffer.from(bytes)), name).toBe(true);
         expect(reads() - before).toBe(1);
-        expect(loaded.bytes().live).toBe(sequence.bytes().live);
+        expect(loaded.memory.ledger.bytes().live).toBe(sequence.memory.ledger.bytes().live);
         for (const some of [sequence, loaded]) for (let i = 0; i < 6; i++) await some.step(await some.next(), 4);
         expect(loaded.kept(), name).toEqual(sequence.kept());
         expect(await loaded.next()).toBe(await sequence.next());
@@ -181,7 +181,7 @@ gpuTest('prompts that begin alike share a prefix that is on the device', (gpu) =
       const store = createPrefixStore(model, { maxBytes: 2 ** 20 });
       await store.add(distinct(12));
       const sequence = await store.sequence([...distinct(9), 3, 4]),
-        out = [{ ...store.counts }, store.bytes, sequence.length, await sequence.next()];
+        out = [{ ...store.counts }, store.bytes, sequence.progress.length, await sequence.next()];
       sequence.destroy();
       store.destroy();
       return out;
@@ -198,7 +198,7 @@ gpuTest('what has no room even so is said before anything is fed', (gpu) =>
     ).rejects.toThrowErrorMatchingInlineSnapshot(
       `[KvError: prompt: must fit the model's context of 20 tokens, got 24]`,
     );
-    expect(sequence.length).toBe(0);
+    expect(sequence.progress.length).toBe(0);
     sequence.destroy();
   }),
 );

@@ -132,7 +132,7 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
           readbacks: gpu.counters.readbacks - readbacks,
           bytes: gpu.counters.bytes - bytes,
           live: gpu.ledger.live,
-          cache: sequence.bytes().allocated,
+          cache: sequence.memory.ledger.bytes().allocated,
         });
       }
       spent.push(steps.slice(6));
@@ -151,7 +151,7 @@ for (const copies of [false, true])
         [host, device].map(async (model) => {
           const sequence = new Sequence(model);
           await sequence.prefill(distinct(30), { policy: frozen, policies: [h2o], block: 14, rows: 20 });
-          const rows = await sequence.readLogits();
+          const rows = await sequence.logits();
           await sequence.evict(h2o, 12);
           const kept = sequence.kept();
           sequence.destroy();
@@ -201,7 +201,7 @@ gpuTest('a fork goes its own way, whole or cut, and a question over what was kep
       await source.prefill(distinct(30), { policy: policyOf('h2o', { recent: 4 }), budget: 12 });
       await plain.prefill(distinct(20));
       const fork = source.fork(),
-        cut = plain.forkAt(9);
+        cut = plain.fork(9);
       await fork.append([3, 4, 5]);
       await cut.append([7, 8]);
       for (const sequence of [fork, source, cut])
@@ -209,8 +209,8 @@ gpuTest('a fork goes its own way, whole or cut, and a question over what was kep
       out.push(
         ...[fork, source, cut, plain].map((sequence) => [
           sequence.kept(),
-          { ...sequence.bytes(), peak: 0 },
-          sequence.length,
+          { ...sequence.memory.ledger.bytes(), peak: 0 },
+          sequence.progress.length,
         ]),
       ); // a cut copies on the host first
       for (const sequence of [fork, source, cut, plain]) sequence.destroy();

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { cpu } from '@kv/cpu';
 import type { Gpu } from '@kv/gpu';
-import { generate, loadModel, Sequence } from '@kv/models';
+import { generate, loadModel, Sequence, slotScores } from '@kv/models';
 import type { GenerateResult, GenerateOptions, HostModel, Model, Report } from '@kv/models';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
@@ -125,7 +125,8 @@ export async function hostScores(
   const sequence = new Sequence(model, cpu);
   await sequence.prefill(ids, { policies: [policy] });
   const scores: number[][][] = [];
-  for (let l = 0; l < model.config.layers; l++) scores.push((await sequence.scores(policy, l)).map((row) => [...row]));
+  for (let l = 0; l < model.config.layers; l++)
+    scores.push((await slotScores(sequence, policy, l)).map((row) => [...row]));
   sequence.destroy();
   return scores;
 }

@@ -1,6 +1,6 @@
 import type { Gpu } from '@kv/gpu';
 import { openGpu } from '@kv/gpu';
-import { decode, generate, loadModel, sampler, Sequence } from '@kv/models';
+import { decode, generate, loadModel, sampler, Sequence, slotScores } from '@kv/models';
 import type { Chunk, DecodeOptions } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
@@ -73,12 +73,12 @@ gpuTest(
 /** What can be seen of a sequence. */
 const seen = (sequence: Sequence): object => ({
   kept: sequence.kept(),
-  bytes: sequence.bytes(),
-  length: sequence.length,
-  text: sequence.tokens.text,
-  mostSlots: sequence.memory.mostSlots,
-  counters: { ...sequence.memory.counters },
-  counts: { ...sequence.counts, rolledBack: 0 },
+  bytes: sequence.memory.ledger.bytes(),
+  length: sequence.progress.length,
+  text: sequence.progress.text.text,
+  mostSlots: sequence.memory.progress.mostSlots,
+  counters: { ...sequence.memory.caches.context.counters },
+  counts: { ...sequence.stats.counts, rolledBack: 0 },
 });
 
 const keydiff = policy('keydiff'),
@@ -93,7 +93,7 @@ const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>
   prefill: (sequence) => sequence.prefill([1, 2, 3]),
   'another draw': (sequence) => sequence.next(draw),
   'another policy': async (sequence) => sequence.decodeUnder(keydiff, 6),
-  scores: (sequence) => sequence.scores(keydiff, 0),
+  scores: (sequence) => slotScores(sequence, keydiff, 0),
   fork: async (sequence) => {
     const fork = sequence.fork();
     await fork.append([8]);
@@ -119,9 +119,9 @@ gpuTest('what ran ahead shows nowhere, and is rolled back by whatever comes inst
           at.push({ token, ...seen(sequence) });
           if (made + 1 < tokens) await sequence.step(token, every);
         }
-        at.push(await act(sequence), await sequence.readLogits(), seen(sequence));
+        at.push(await act(sequence), await sequence.logits(), seen(sequence));
       }
-      const taken = sequence.counts.rolledBack;
+      const taken = sequence.stats.counts.rolledBack;
       sequence.destroy();
       return { at, taken };
     };
@@ -168,7 +168,7 @@ gpuTest(
       for await (const chunk of decode(sequence, { signal: abort.signal, stopAtEos: false }))
         if (chunks.push(chunk) === 5) abort.abort();
       expect(chunks.map(({ token }) => token)).toEqual(whole.tokens.slice(0, 5));
-      expect(sequence.length).toBe(17); // the fifth was fed before the abort was seen
+      expect(sequence.progress.length).toBe(17); // the fifth was fed before the abort was seen
       sequence.destroy();
     }),
 );

@@ -6,12 +6,12 @@ export { plainEngine } from './attention/plain.ts';
 export type { RowEngine } from './attention/row-engine.ts';
 export { hider } from './attention/visible.ts';
 export type { SlotMasker, SlotVisibility } from './attention/visible.ts';
-export { asksSeen } from './attention/window-statistic.ts';
+export { countsVisible } from './attention/window-statistic.ts';
 export { LayerCache } from './cache/layer-cache.ts';
 export type { CacheView } from './cache/layer-cache.ts';
 export { hostStore, moveNumbers } from './cache/storage.ts';
 export type { Storage, Store } from './cache/storage.ts';
-export { turner } from './cache/rotate.ts';
+export { rotator } from './cache/rotate.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
@@ -39,8 +39,8 @@ export { StopText } from './generate/stop-text.ts';
 export { hostDecoder } from './host/decoder.ts';
 export type { HostDecoder, HostEngine, HostRunnable, Projection } from './host/decoder.ts';
 export { HiddenNumbers } from './host/hidden.ts';
-export { HostMemory, layerPasses } from './host/host-memory.ts';
-export type { TokenPasses } from './host/host-memory.ts';
+export { HostCaches, layerPasses } from './host/host-caches.ts';
+export type { TokenPasses } from './host/host-caches.ts';
 export type { HostState } from './host/host-state.ts';
 export { LayerMemory } from './host/layer.ts';
 export { outputNormOf, outputNorms } from './host/output-norms.ts';
@@ -50,29 +50,33 @@ export { hostRunning, hostRuntime } from './host/runtime.ts';
 export type { HostModel, RunningHostModel } from './host/runtime.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export { Ledger } from './ledger.ts';
+export type { Bytes } from './ledger.ts';
 export { joinEvents } from './memory/active-policy.ts';
 export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
 export { layersTogether } from './memory/event-groups.ts';
 export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';
+export { sequenceContext } from './memory/caches.ts';
 export type {
+  EventRequest,
+  LayerEviction,
+  MemoryModel,
+  SequenceCaches,
+  SequenceContext,
   SpeculativeSteps,
-  AttentionCounters,
-  BatchGroup,
-  FeedOptions,
-  FeedResult,
-  Memory,
-  Output,
-} from './memory/memory.ts';
+} from './memory/caches.ts';
+export type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output } from './memory/feed.ts';
 export type { ObservedRow, Observer } from './memory/observer.ts';
 export { makeRoom } from './memory/make-room.ts';
+export { Memory } from './memory/memory.ts';
 export { embeddingsOf } from './memory/runtime.ts';
 export type { MemoryOptions, Model, ModelParts, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
-export { SequenceMemory } from './memory/sequence-memory.ts';
-export type { MemoryModel, LayerSlots } from './memory/sequence-memory.ts';
-export type { LayerSnapshot, Snapshot, StoredState } from './memory/snapshot.ts';
+export { TokenProgress } from './memory/progress.ts';
+export { SlotCounts } from './memory/slot-counts.ts';
+export type { LayerSlots } from './memory/slot-counts.ts';
+export type { CacheSnapshot, LayerSnapshot, StoredState } from './memory/snapshot.ts';
 export { TokenText } from './memory/text.ts';
-export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './memory/watch.ts';
-export type { ObservationPlan } from './memory/watch.ts';
+export { notRemembered, statisticOf, sumRows, observationPlan, windowOf } from './memory/observation-plan.ts';
+export type { ObservationPlan } from './memory/observation-plan.ts';
 export * as schemas from './options.ts';
 export type {
   Chunk,
@@ -92,8 +96,11 @@ export { loadCache } from './saved/load.ts';
 export type { LoadCacheOptions } from './saved/load.ts';
 export { parseManifest } from './saved/manifest.ts';
 export { saveCache } from './saved/save.ts';
+export { freeObservations } from './sequence/free-observations.ts';
 export { waits } from './sequence/policy-schedule.ts';
+export { slotScores } from './sequence/scores.ts';
 export { Sequence } from './sequence/sequence.ts';
-export type { Bytes, SequenceOptions } from './sequence/sequence.ts';
+export type { SequenceOptions } from './sequence/sequence.ts';
+export type { SequenceStats } from './sequence/stats.ts';
 export { stepTogether } from './sequence/step-together.ts';
 export { HELD, turns } from './yield-to-events.ts';

@@ -9,6 +9,15 @@ export interface LedgerEntry {
   readonly live: number;
 }
 
+/** Bytes of everything that a sequence holds: caches, rings, statistics, states. */
+export interface Bytes {
+  readonly allocated: number;
+  readonly live: number;
+  readonly peak: number;
+  readonly meanPrefill: number;
+  readonly meanDecode: number;
+}
+
 /**
  * Counts bytes by name (cache, rings, states): `allocated` is capacity, `live` what is in use. Peaks are kept; means
  * are over samples.
@@ -76,6 +85,17 @@ export class Ledger {
   mean(phase: LedgerPhase, of: 'live' | 'allocated' = 'live'): number {
     const sample = this.#samples[phase];
     return sample.weight === 0 ? 0 : sample[of] / sample.weight;
+  }
+
+  /** Returns the counts of a report. */
+  bytes(): Bytes {
+    return {
+      allocated: this.allocated,
+      live: this.live,
+      peak: this.peak,
+      meanPrefill: this.mean('prefill'),
+      meanDecode: this.mean('decode'),
+    };
   }
 
   #change(name: string, field: 'allocated' | 'live', bytes: number): void {

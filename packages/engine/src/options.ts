@@ -2,9 +2,9 @@ import { count, flag, maybe, number, object, required, text, texts, value, whole
 import { budgetOption, policyOption } from '@kv/core/engine';
 import type { Backend, OptionValues, Policy } from '@kv/core';
 import type { HostEngine } from './host/decoder.ts';
-import type { Memory } from './memory/memory.ts';
 import type { Observer } from './memory/observer.ts';
 import { SAMPLING } from './sampling.ts';
+import type { SequenceStart } from './sequence/sequence.ts';
 
 export { SAMPLING };
 
@@ -137,7 +137,7 @@ export const SEQUENCE = {
     "the model's `maxPositions`",
   ),
   mostOperations: maybe(number(0, 'Most operations of a piece at once, on the host.', { above: 0 }), 'no limit'),
-  memory: object<Memory>('a memory', 'What it goes on from.', 'an empty memory of the model'),
+  start: object<SequenceStart>('a start', 'What a copy or a loaded sequence starts with.', 'an empty sequence'),
 };
 
 /** Options of `hostRuntime`. */

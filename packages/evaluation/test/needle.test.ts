@@ -113,7 +113,7 @@ describe('an experiment', () => {
       });
       if (mode === 'agnostic') await alone.append(prompt.questionIds);
       await greedy(alone, answerRules.cued);
-      const { meanDecode, live, peak: most } = alone.bytes();
+      const { meanDecode, live, peak: most } = alone.memory.ledger.bytes();
       expect(mean / (meanDecode || live), `${policies[policy]}, ${mode}, mean`).toBeCloseTo(1, 2);
       expect(peak / most, `${policies[policy]}, ${mode}, peak`).toBeCloseTo(1, 2);
       alone.destroy();

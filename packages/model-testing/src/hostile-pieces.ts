@@ -11,8 +11,8 @@ interface Sequence {
   step(token: number): Promise<void>;
   fork(): Sequence;
   kept(): number[][][];
-  readLogits(): Promise<readonly Float32Array[]>;
-  bytes(): { readonly allocated: number; readonly live: number };
+  logits(): Promise<readonly Float32Array[]>;
+  readonly memory: { readonly ledger: { readonly allocated: number; readonly live: number } };
   destroy(): void;
 }
 
@@ -31,7 +31,7 @@ export async function hostilePieces(
   await base.prefill(ids);
   const next = async (sequence: Sequence): Promise<readonly number[]> => {
       await sequence.step(1);
-      return (await sequence.readLogits()).flatMap((row) => [...row]);
+      return (await sequence.logits()).flatMap((row) => [...row]);
     },
     other = base.fork(),
     want = await next(other);
@@ -43,7 +43,7 @@ export async function hostilePieces(
     if (when !== 'decode' && when !== 'step') return sequence.evict(policy, 4);
     sequence.decodeUnder(policy, 4);
     await sequence.step(1);
-    await sequence.readLogits(); // on a device, this reads the results that views depend on
+    await sequence.logits(); // on a device, this reads the results that views depend on
   };
   /**
    * Returns the engine's error once the piece fails; a `late` piece first runs in another sequence.
@@ -84,7 +84,7 @@ export async function hostilePieces(
       } finally {
         sequence.destroy();
       }
-      expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+      expect(sequence.memory.ledger).toMatchObject({ allocated: 0, live: 0 });
     },
     async end() {
       try {
@@ -92,7 +92,7 @@ export async function hostilePieces(
       } finally {
         for (const sequence of [calm, base]) sequence.destroy();
       }
-      for (const sequence of [calm, base]) expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+      for (const sequence of [calm, base]) expect(sequence.memory.ledger).toMatchObject({ allocated: 0, live: 0 });
     },
   };
 }

@@ -22,12 +22,14 @@ export {
   Sequence,
   createPrefixStore,
   decode,
+  freeObservations,
   generate,
   greedy,
   hostRuntime,
   loadCache,
   sampler,
   saveCache,
+  slotScores,
 } from '@kv/engine';
 export type {
   Bytes,

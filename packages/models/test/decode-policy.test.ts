@@ -40,7 +40,7 @@ describe('decoding under another policy', () => {
       if (made < 17 && (made + 1) % 5 === 0) await hand.evict(keys, 24);
     }
     expect(tokens).toEqual(said);
-    expect(report.kept).toEqual(hand.course.last?.kept.map((heads) => heads.map((slots) => [...slots])));
+    expect(report.kept).toEqual(hand.active.last?.kept.map((heads) => heads.map((slots) => [...slots])));
     expect(report).toMatchObject({
       policy: 'snapkv(window=8) ∘ topK',
       decodePolicy: 'keydiff ∘ topK',
@@ -61,7 +61,7 @@ describe('decoding under another policy', () => {
     expect(held).toEqual([91, 92, 93, 47, 48, 49, 50, 49, 50, 51, 52, 51]);
     const fork = sequence.fork();
     for (let step = 1; step <= 4; step++) await fork.step(await fork.next(), 4);
-    expect([lengths(fork.kept()), fork.course.prompt?.policy.label]).toEqual([[53], '']);
+    expect([lengths(fork.kept()), fork.active.prompt?.policy.label]).toEqual([[53], '']);
     for (const each of [sequence, fork]) each.destroy();
   });
   test('the same policy may have another budget, and the cadence may be its own', async () => {

@@ -11,11 +11,11 @@ function hosted(policy: Policy, sequence: Sequence): EngineSequence {
   const { kvHeads: G, headDim: d, queryHeads } = model.config;
   return {
     async feed(ids) {
-      await (sequence.length === 0 ? sequence.prefill(ids, { policies: [policy] }) : sequence.append(ids));
+      await (sequence.progress.length === 0 ? sequence.prefill(ids, { policies: [policy] }) : sequence.append(ids));
     },
     evict: (budget) => sequence.evict(policy, budget),
     async cache() {
-      const { layers, ids } = await sequence.memory.saved();
+      const { layers, ids } = await sequence.memory.snapshot();
       return {
         queryHeads,
         length: ids.length,

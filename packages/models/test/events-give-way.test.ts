@@ -118,7 +118,7 @@ describe('a piece that states more operations than may be done at once', () => {
       [6, 7, 8, 9],
     ]) {
       const begun = store.begin(ids, 1); // with a stored prefix, and with none
-      await begun.prefill(ids.slice(begun.length));
+      await begun.prefill(ids.slice(begun.progress.length));
       await expect(begun.evict(policy, 1)).rejects.toThrow('expected at most 9 operations at once, got ');
       begun.destroy();
     }

@@ -40,7 +40,7 @@ for (const [name, policy] of [
       if (ran === before) fork = sequence.fork();
       if (ran === before || ran === before + events) seen.push(await held());
     }
-    expect(sequence.counts.events).toBeGreaterThanOrEqual(before + events);
+    expect(sequence.stats.counts.events).toBeGreaterThanOrEqual(before + events);
     expect(seen[1] - seen[0]).toBeLessThan(most);
     for (const each of [sequence, fork, model]) each?.destroy();
   });
@@ -57,7 +57,7 @@ for (const [name, policy] of [
       await sequence.step((ran * 31) % 50, 1);
       if (ran === before || ran === before + events) seen.push(await held());
     }
-    expect(sequence.counts.events).toBeGreaterThanOrEqual(before + events);
+    expect(sequence.stats.counts.events).toBeGreaterThanOrEqual(before + events);
     expect(seen[1] - seen[0]).toBeLessThan(most);
     for (const each of [sequence, model]) each.destroy();
   });

@@ -13,7 +13,7 @@ import { merge } from '@kv/transforms-merging';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { clipToRange, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { generate, loadModel, Sequence } from '../src/index.ts';
+import { generate, loadModel, Sequence, slotScores } from '../src/index.ts';
 import type { GenerateResult, HostModel } from '../src/index.ts';
 import { twoLevel } from './general/trunks.ts';
 import { reference, referenceJson } from '@kv/model-testing/reference';
@@ -108,10 +108,10 @@ describe('trunks with a two-level selector', () => {
   test('all sentences kept are whole but one', async () => {
     const sequence = new Sequence(model);
     await sequence.prefill(ids, { policy: compose(snapkv({ window: 8 }), sentences(), twoLevel()), budget: 100 });
-    const { text, offsets } = sequence.tokens;
+    const { text, offsets } = sequence.progress.text;
     let s = 0;
     const of = offsets.map(([a, b]) => (/[.!?]\s*$|\n/.test(text.slice(a, b)) ? s++ : s));
-    for (const heads of sequence.course.last!.kept)
+    for (const heads of sequence.active.last!.kept)
       for (const kept of heads) {
         expect(kept).toHaveLength(100);
         const free = kept.filter((p) => p < ids.length - 8);
@@ -144,7 +144,7 @@ describe('trunks with a two-level selector', () => {
     const sequence = new Sequence(model),
       policy = compose(h2o({ recent: 0 }), topK());
     await sequence.prefill(ids, { policies: [policy] });
-    const want = await sequence.scores(policy, 0),
+    const want = await slotScores(sequence, policy, 0),
       { queryHeads: H } = model.config,
       group = H / want.length,
       sums = Array.from({ length: H }, () => new Float64Array(ids.length));
@@ -205,7 +205,7 @@ test('vouchers decay with every generated token, in state that a fork takes alon
     policy = compose(sponsorship(), topK()),
     sequence = new Sequence(model);
   await sequence.prefill(tokens, { policy, policies: [policy] });
-  const total = async (of: Sequence): Promise<number> => (await of.scores(policy, 0))[0].reduce((a, b) => a + b);
+  const total = async (of: Sequence): Promise<number> => (await slotScores(of, policy, 0))[0].reduce((a, b) => a + b);
   const before = await total(sequence),
     fork = sequence.fork();
   for (const token of [5, 6, 7]) await fork.step(token);

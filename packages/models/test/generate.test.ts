@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { decode, generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { StopText, TokenText } from '@kv/engine';
+import { StopText, TokenText, slotScores } from '@kv/engine';
 import { relative } from '@kv/engine-testing/run';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 
@@ -129,7 +129,7 @@ describe('memory', () => {
     expect(late.report.bytes.peak).toBe(slot * (240 + 3 * 32) + 4 * ring);
     const sequence = new Sequence(model);
     await sequence.prefill(ids, { policies: [policy] });
-    expect(sequence.ledger.entry('rings').live).toBe(4 * ring);
+    expect(sequence.memory.ledger.entry('rings').live).toBe(4 * ring);
     await sequence.evict(policy, 32);
     expect(report.kept).toEqual(sequence.kept());
     sequence.destroy();
@@ -140,24 +140,24 @@ describe('memory', () => {
   test('nothing is left when a sequence ends, rings and statistics and states included', async () => {
     const sequence = new Sequence(model);
     await sequence.prefill(ids, { policies: [small, compose(h2o(), topK())] });
-    expect(sequence.ledger.entry('rings').live).toBe(4 * 8 * 4 * (4 * 16 + 1));
+    expect(sequence.memory.ledger.entry('rings').live).toBe(4 * 8 * 4 * (4 * 16 + 1));
     const fork = sequence.fork();
     for (const each of [sequence, fork]) {
       each.destroy();
-      expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]);
+      expect([each.memory.ledger.live, each.memory.ledger.allocated]).toEqual([0, 0]);
     }
   });
   test('accumulated sums of a head add up to the number of queries so far', async () => {
     const sequence = new Sequence(model),
       policy = compose(h2o({ recent: 0 }), topK());
     await sequence.prefill(ids, { policies: [policy] });
-    for (const row of await sequence.scores(policy, 2)) expect(row.reduce((a, b) => a + b)).toBeCloseTo(240, 3);
+    for (const row of await slotScores(sequence, policy, 2)) expect(row.reduce((a, b) => a + b)).toBeCloseTo(240, 3);
     sequence.destroy();
   });
   test('a policy without a scorer has no scores to ask for', async () => {
     const sequence = new Sequence(model);
     await sequence.prefill(ids);
-    await expect(sequence.scores(id, 0)).rejects.toThrow(
+    await expect(slotScores(sequence, id, 0)).rejects.toThrow(
       "scores: expected a policy that scores slots, got 'full', which has no scorer",
     );
     sequence.destroy();
@@ -184,7 +184,7 @@ describe('sequences', () => {
         if (token !== undefined) tokens.push(token);
       const own = await generate(model, { ids, policy, budget: 48, maxNewTokens: 10 });
       expect(tokens).toEqual(own.tokens);
-      expect(fork.course.last?.kept.map((heads) => heads.map((slots) => [...slots]))).toEqual(own.report.kept);
+      expect(fork.active.last?.kept.map((heads) => heads.map((slots) => [...slots]))).toEqual(own.report.kept);
       fork.destroy();
     }
     expect(sequence.kept()).toEqual(before);

@@ -9,7 +9,7 @@ import { wholeUnits } from '@kv/selectors-whole-units';
 import { twoStageScores } from '@kv/transforms-critical';
 import { chunks } from '@kv/units-chunks';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { generate, loadModel, Sequence } from '../src/index.ts';
+import { generate, loadModel, Sequence, slotScores } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { best, cut, oracle64, scores64 } from './llama.oracle.ts';
 import type { Oracle64 } from './llama.oracle.ts';
@@ -109,7 +109,7 @@ test.each(
   const { golden, model, oracle } = all.get(kind)!;
   const sequence = new Sequence(model);
   await sequence.prefill(golden.ids, { policies: [policies[name]] });
-  const ours = await sequence.scores(policies[name], 1);
+  const ours = await slotScores(sequence, policies[name], 1);
   const theirs = golden.policies[`${name}_0.5`].scores_layer1!,
     exact = scores64[name]?.(oracle, 1);
   for (const [g, row] of theirs.entries()) {

@@ -4,7 +4,7 @@ import { streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, expect, test } from 'vitest';
 import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
-import { Ledger, watchLayers, HiddenNumbers } from '@kv/engine';
+import { Ledger, watchLayers, HiddenNumbers, freeObservations } from '@kv/engine';
 import type { HostModel } from '../src/index.ts';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 
@@ -52,7 +52,7 @@ test.each([undefined, 1, 50, 64])(
     const { policy, asked, rows } = probe(),
       sequence = new Sequence(model);
     await sequence.prefill(block === 1 ? ids.slice(0, 20) : ids, { policy, budget: 16, block });
-    expect([asked.length, asked[0].length, sequence.counts.events]).toEqual([1, block === 1 ? 20 : 240, 1]);
+    expect([asked.length, asked[0].length, sequence.stats.counts.events]).toEqual([1, block === 1 ? 20 : 240, 1]);
     near(asked[0], channel.slice(0, asked[0].length));
     // 4 layers asked, each row was passed once
     expect(rows).toHaveLength(block === undefined ? 1 : Math.ceil(asked[0].length / block));
@@ -72,7 +72,7 @@ test('a generated token joins with the state that made its logits, and what is k
   expect(asked.map(({ length }) => length - prompt.length)).toEqual([0, 2, 4]);
   expect(asked[2].subarray(0, asked[1].length)).toEqual(asked[1]);
   expect(rows.map(({ length }) => length / D)).toEqual([prompt.length, 1, 1, 1, 1]);
-  const [newest] = await sequence.readLogits(),
+  const [newest] = await sequence.logits(),
     last = rows.at(-1)!,
     table = own.decoder.embed(Array.from(newest, (_, id) => id)); // the head is the embedding
   for (const id of [0, 1, 40, 500, 1023])
@@ -85,11 +85,11 @@ test('rows are dropped once they were seen, numbers go with forks, and all is gi
     sequence = new Sequence(model),
     D = model.config.hidden;
   await sequence.prefill(ids.slice(0, 100), { policies: [policy] });
-  expect(sequence.ledger.entry('hidden')).toEqual({ allocated: 400 * D, live: 400 * D });
-  expect(sequence.memory.cuttableFrom).toBe(Infinity);
+  expect(sequence.memory.ledger.entry('hidden')).toEqual({ allocated: 400 * D, live: 400 * D });
+  expect(sequence.memory.slots.cuttableFrom).toBe(Infinity);
   const early = sequence.fork();
   await sequence.evict(policy, 10);
-  expect(sequence.ledger.entry('hidden')).toEqual({ allocated: 400, live: 400 });
+  expect(sequence.memory.ledger.entry('hidden')).toEqual({ allocated: 400, live: 400 });
   const late = sequence.fork();
   await late.append(ids.slice(100, 110));
   await late.evict(policy, 10);
@@ -100,7 +100,7 @@ test('rows are dropped once they were seen, numbers go with forks, and all is gi
   expect(asked[1].subarray(0, 100)).toEqual(asked[0]);
   for (const one of [sequence, early, late]) {
     one.destroy();
-    expect([one.ledger.allocated, one.ledger.live]).toEqual([0, 0]);
+    expect([one.memory.ledger.allocated, one.memory.ledger.live]).toEqual([0, 0]);
   }
 });
 
@@ -116,9 +116,9 @@ test('what passed unseen is an error, not a guess', async () => {
   const settled = new Sequence(model);
   await settled.prefill(ids.slice(0, 30), { policy, budget: 20 });
   const saved = await saveCache(settled);
-  settled.settle();
+  freeObservations(settled);
   await settled.append(ids.slice(30, 40));
-  expect(settled.ledger.entry('hidden').allocated).toBe(0);
+  expect(settled.memory.ledger.entry('hidden').allocated).toBe(0);
   await expect(settled.evict(policy, 10)).rejects.toThrow(missing);
   settled.destroy();
   await expect(loadCache(model, saved, { policy, budget: 20 })).rejects.toThrow(missing);

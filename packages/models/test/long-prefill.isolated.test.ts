@@ -98,8 +98,8 @@ async function measure(
       .flat()
       .every((row) => row.length === budget && row.at(-1) === tokens - 1),
   ).toBe(true);
-  expect(sequence.length).toBe(tokens);
-  const { peakAllocated: ledger } = sequence.ledger,
+  expect(sequence.progress.length).toBe(tokens);
+  const { peakAllocated: ledger } = sequence.memory.ledger,
     above = most - before - bytes,
     peak = 1024 * process.resourceUsage().maxRSS - before - bytes;
   sequence.destroy();

@@ -53,14 +53,14 @@ async function ran(model: Model, policy: Policy, { prompt, steps, budget, every,
     fed = ids(prompt + steps, seed);
   await sequence.prefill(fed.slice(0, prompt), { policy, ...(policy !== id && { budget }) });
   const kept = [sequence.kept()],
-    logits = [sequence.logits[0]];
+    logits = [(await sequence.logits())[0]];
   for (const token of fed.slice(prompt)) {
     await sequence.step(token, every);
     kept.push(sequence.kept());
-    logits.push(sequence.logits[0]);
+    logits.push((await sequence.logits())[0]);
   }
   sequence.destroy();
-  expect([sequence.ledger.live, sequence.ledger.allocated]).toEqual([0, 0]);
+  expect([sequence.memory.ledger.live, sequence.memory.ledger.allocated]).toEqual([0, 0]);
   return { fed, kept, logits };
 }
 
@@ -127,7 +127,7 @@ describe.each(names)('%s', (name) => {
         expect(loaded.kept()).toEqual(sequence.kept());
         for (const token of fed.slice(prompt + steps))
           for (const each of [sequence, loaded]) await each.step(token, every);
-        expect(loaded.logits).toEqual(sequence.logits);
+        expect(await loaded.logits()).toEqual(await sequence.logits());
         expect(loaded.kept()).toEqual(sequence.kept());
         for (const each of [sequence, loaded]) each.destroy();
       }),
@@ -184,9 +184,9 @@ test.each(['gemma3', 'smollm3'] as const)(
     await rebuilt.prefill(prompt, { policy, budget: 10 });
     for (const token of ids(9, 7)) await rebuilt.step(token, 5);
     expect(near.kept()).toEqual(rebuilt.kept());
-    expect(near.tokens.ids).toEqual(rebuilt.tokens.ids);
+    expect(near.progress.text.ids).toEqual(rebuilt.progress.text.ids);
     // A layer's scores of neighbours depend on distances only, and streaming keeps neighbours.
-    expect(relative(near.logits[0], rebuilt.logits[0])).toBeLessThan(2e-5);
+    expect(relative((await near.logits())[0], (await rebuilt.logits())[0])).toBeLessThan(2e-5);
     for (const each of [near, rebuilt]) each.destroy();
   },
 );
@@ -201,7 +201,7 @@ describe('early tokens that a layer freezes', () => {
   const logitsOf = async (name: Name, policy: Policy, fed: readonly number[]): Promise<readonly Float32Array[]> => {
     const sequence = new Sequence(models.get(name)!); // of the list above
     await sequence.prefill(fed, { policy, rows: fed.length });
-    const { logits } = sequence;
+    const logits = await sequence.logits();
     sequence.destroy();
     return logits;
   };
@@ -266,7 +266,7 @@ test('a prefix of windows is shared whole, from the last token but one, or not a
       alone = new Sequence(model);
     await alone.prefill(next);
     expect(store.counts.reused - before).toBe(reused);
-    expect(relative(sequence.logits[0], alone.logits[0])).toBeLessThan(1e-5);
+    expect(relative((await sequence.logits())[0], (await alone.logits())[0])).toBeLessThan(1e-5);
     for (const each of [sequence, alone]) each.destroy();
   }
   store.destroy();

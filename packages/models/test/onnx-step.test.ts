@@ -6,7 +6,7 @@ import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
 import { createPrefixStore, loadModel, Sequence, type HostModel } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
-import { hostRunning, type HostDecoder } from '@kv/engine';
+import { hostRunning, type HostDecoder, freeObservations } from '@kv/engine';
 import { families, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
 import { relative } from '@kv/engine-testing/run';
@@ -27,16 +27,18 @@ const open = (name: string): Promise<HostModel> =>
  * Compares tokens after a prompt on either path: logits within 1e-5 of the largest, the same slots, the same counts.
  */
 async function compare(one: Sequence, other: Sequence, tokens: readonly number[]): Promise<void> {
-  const before = [one, other].map(({ memory }) => memory.counters.fused);
+  const before = [one, other].map(({ memory }) => memory.caches.context.counters.fused);
   for (const token of tokens) {
     await one.step(token);
     await other.step(token);
-    expect(relative(one.logits[0], other.logits[0])).toBeLessThan(1e-5);
+    expect(relative((await one.logits())[0], (await other.logits())[0])).toBeLessThan(1e-5);
   }
   expect(one.kept()).toEqual(other.kept());
-  expect(one.bytes().live).toBe(other.bytes().live);
-  expect(one.memory.mostSlots).toBe(other.memory.mostSlots);
-  expect(one.memory.counters.fused - before[0]).toBe(other.memory.counters.fused - before[1]);
+  expect(one.memory.ledger.bytes().live).toBe(other.memory.ledger.bytes().live);
+  expect(one.memory.progress.mostSlots).toBe(other.memory.progress.mostSlots);
+  expect(one.memory.caches.context.counters.fused - before[0]).toBe(
+    other.memory.caches.context.counters.fused - before[1],
+  );
 }
 
 const ragged: Policy = compose(snapkv({ window: 4 }), adaKV(), topK());
@@ -52,7 +54,7 @@ describe.each(families)('%s: attention of a token inside its layer is what both 
     const start = async (of: HostModel): Promise<Sequence> => {
       const sequence = new Sequence(of);
       await sequence.prefill(prompt, { policy, budget, block: 10 });
-      sequence.settle();
+      freeObservations(sequence);
       return sequence;
     };
     const pair = [await start(model), await start(layerwise(model))] as const;
@@ -79,7 +81,7 @@ test('past the window, after a prefix, under a view, and with queries that are r
     { ids } = goldenOutputs('llama', '.')[0];
   const moved = [model, plain].map((of) => new Sequence(of, undefined, { window: 24 })) as [Sequence, Sequence];
   for (const sequence of moved) await sequence.prefill(ids.slice(0, 20), { policy: ragged, budget: 10, block: 10 });
-  for (const sequence of moved) sequence.settle();
+  for (const sequence of moved) freeObservations(sequence);
   await compare(...moved, ids.slice(0, 9)); // 29 tokens: the kept slots were moved together
   const shared = [];
   for (const of of [model, plain]) {
@@ -96,6 +98,6 @@ test('past the window, after a prefix, under a view, and with queries that are r
   await watched.prefill(ids.slice(0, 16), { policies: [ragged] });
   await watched.step(ids[0]);
   await watched.evict(ragged, 8); // with queries that were remembered to the end
-  expect(watched.course.last!.kept.flat().every((slots) => slots.includes(16))).toBe(true);
+  expect(watched.active.last!.kept.flat().every((slots) => slots.includes(16))).toBe(true);
   model.destroy();
 });

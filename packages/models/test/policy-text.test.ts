@@ -7,7 +7,7 @@ import { caote } from '@kv/scorers-caote';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { recorder } from '@kv/engine';
+import { recorder, slotScores } from '@kv/engine';
 import { createPrefixStore, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { reference, referenceJson } from '@kv/model-testing/reference';
@@ -48,13 +48,13 @@ const waiting: Readonly<Record<string, (policy: Policy | string) => Promise<unkn
   scores: (policy) =>
     using(async (sequence) => {
       await sequence.prefill(ids, { policies: [policy] });
-      return sequence.scores(policy, 0);
+      return slotScores(sequence, policy, 0);
     }),
   loadCache: (policy) =>
     using(async (sequence) => {
       await sequence.prefill(ids, { policies: [made] });
       const again = await loadCache(model, await saveCache(sequence), { policy, budget: 20 });
-      const { label } = again.policy;
+      const { label } = again.active.policy;
       again.destroy();
       return label;
     }),

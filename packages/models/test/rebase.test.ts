@@ -5,7 +5,7 @@ import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { turner, attend, LayerCache, Ledger } from '@kv/engine';
+import { rotator, attend, LayerCache, Ledger } from '@kv/engine';
 import { decode, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { best, cut, oracle64, scores64 } from './llama.oracle.ts';
@@ -62,7 +62,7 @@ describe('a rebased cache', () => {
           } else if (now === 'rebase') {
             next = Math.max(...heads.map((h) => h.length));
             const from = [...(cache.rotations ?? cache.positions), ...Array(next + 1).keys()];
-            cache.rebase(next, turner(angles, from));
+            cache.rebase(next, rotator(angles, from));
             for (const head of heads)
               head.forEach((slot, i) => {
                 slot.rotation = next - head.length + i;
@@ -121,10 +121,10 @@ describe('a rebased cache', () => {
         const once = [...cache.keys];
         cache.rebase(
           (next = Math.max(...heads.map((h) => h.length))),
-          turner(angles, [...(cache.rotations ?? cache.positions), ...Array(next + 1).keys()]),
+          rotator(angles, [...(cache.rotations ?? cache.positions), ...Array(next + 1).keys()]),
         );
         const twice = [...cache.keys];
-        cache.rebase(next, turner(angles, cache.rotations!));
+        cache.rebase(next, rotator(angles, cache.rotations!));
         expect([...cache.keys]).toEqual(twice);
         expect(once).toHaveLength(twice.length);
         cache.destroy();
@@ -184,19 +184,19 @@ describe('past the window', () => {
         evict();
       }
       await sequence.prefill(prompt, { policy, budget, block });
-      expect(relative(sequence.logits[0], logits)).toBeLessThan(2e-4);
+      expect(relative((await sequence.logits())[0], logits)).toBeLessThan(2e-4);
       for (const [i, id] of ids.slice(112, 160).entries()) {
         await sequence.step(id, every);
         feed([id]);
         if ((i + 1) % every === 0) evict();
-        expect(relative(sequence.logits[0], logits)).toBeLessThan(2e-4);
+        expect(relative((await sequence.logits())[0], logits)).toBeLessThan(2e-4);
       }
       expect(sequence.kept()).toEqual(
         oracle.cache.map((heads) => heads.map((entries) => entries.map((e) => e.position))),
       );
       expect(rebases).toBeGreaterThan(4);
       sequence.destroy();
-      expect([sequence.ledger.live, sequence.ledger.allocated]).toEqual([0, 0]);
+      expect([sequence.memory.ledger.live, sequence.memory.ledger.allocated]).toEqual([0, 0]);
     },
   );
   test.each([
@@ -214,19 +214,19 @@ describe('past the window', () => {
         if (token !== undefined) runs[i].push(token);
     expect(runs[1]).toEqual(runs[0]);
     expect(runs[0]).toHaveLength(40);
-    expect(fork.logits).toEqual(sequence.logits);
-    expect(sequence.length).toBe(139);
+    expect(await fork.logits()).toEqual(await sequence.logits());
+    expect(sequence.progress.length).toBe(139);
     for (const each of [sequence, fork]) {
       each.destroy();
-      expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]);
+      expect([each.memory.ledger.live, each.memory.ledger.allocated]).toEqual([0, 0]);
     }
   });
   test('a window that is not reached changes nothing', async () => {
     const policy = compose(snapkv({ window: 8 }), topK()),
       [a, b] = [new Sequence(model), new Sequence(model, undefined, { window: 60 })];
     for (const each of [a, b]) await each.prefill(ids.slice(0, 60), { policy, budget: 20, block: 16 });
-    expect(b.logits).toEqual(a.logits);
-    expect(b.bytes().live).toBe(a.bytes().live);
+    expect(await b.logits()).toEqual(await a.logits());
+    expect(b.memory.ledger.bytes().live).toBe(a.memory.ledger.bytes().live);
     for (const each of [a, b]) each.destroy();
   });
 });
@@ -262,7 +262,7 @@ describe('a cache that is full', () => {
     await expect(
       sequence.prefill(ids, { policy: compose(streaming(), topK()), budget: 20, block: 11 }),
     ).rejects.toThrow("must fit the model's context of 30 tokens");
-    expect(sequence.length).toBe(0);
+    expect(sequence.progress.length).toBe(0);
     expect(() => new Sequence(model, undefined, { window: 0 })).toThrow(
       'window: must be a positive whole number of tokens, got 0',
     );

@@ -23,9 +23,9 @@ async function run(policy: ReturnType<typeof compose>, options: { window?: numbe
   await sequence.prefill(ids, { policy: policy as never, budget: BUDGET, block: options.block });
   for (const id of MORE) {
     await sequence.step(id, options.every);
-    logits.push(sequence.logits.at(-1)!);
+    logits.push((await sequence.logits()).at(-1)!);
   }
-  const { layers, shift, ids: all } = await sequence.memory.saved(),
+  const { layers, shift, ids: all } = await sequence.memory.snapshot(),
     rotations = layers.map(({ lengths, slots }) => {
       let at = 0;
       return lengths.map((n) => Array.from((slots.rotations ?? slots.positions).subarray(at, (at += n))));

@@ -11,7 +11,7 @@ import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { readSafetensors, bytesSource } from '@kv/checkpoints';
-import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
+import { loadCache, loadModel, saveCache, Sequence, slotScores } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 
@@ -51,21 +51,21 @@ describe('a saved cache', () => {
           const bytes = await saveCache(sequence),
             loaded = await loadCache(model, bytes, { policy, window });
           expect(await saveCache(loaded)).toEqual(bytes);
-          expect(loaded.ledger.live).toBe(sequence.ledger.live);
+          expect(loaded.memory.ledger.live).toBe(sequence.memory.ledger.live);
           for (const each of [sequence, loaded]) {
             await each.prefill(ids.slice(100, 112));
             for (const id of ids.slice(112, 120)) await each.step(id, 3);
           }
-          expect(loaded.logits).toEqual(sequence.logits);
+          expect(await loaded.logits()).toEqual(await sequence.logits());
           expect(loaded.kept()).toEqual(sequence.kept());
-          expect([loaded.course.last?.kept, loaded.course.last?.budgets, loaded.tokens.text]).toEqual([
-            sequence.course.last?.kept,
-            sequence.course.last?.budgets,
-            sequence.tokens.text,
+          expect([loaded.active.last?.kept, loaded.active.last?.budgets, loaded.progress.text.text]).toEqual([
+            sequence.active.last?.kept,
+            sequence.active.last?.budgets,
+            sequence.progress.text.text,
           ]);
           for (const each of [sequence, loaded]) {
             each.destroy();
-            expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]);
+            expect([each.memory.ledger.live, each.memory.ledger.allocated]).toEqual([0, 0]);
           }
         },
       ),
@@ -78,7 +78,7 @@ describe('a saved cache', () => {
     await sequence.prefill(ids.slice(70, 80), { policy: policies[2], budget: 20 });
     const loaded = await loadCache(model, await saveCache(sequence), { policy: policies[2], window: 48 });
     for (const each of [sequence, loaded]) await each.prefill(ids.slice(80, 120), { block: 16 });
-    expect(loaded.logits).toEqual(sequence.logits);
+    expect(await loaded.logits()).toEqual(await sequence.logits());
     for (const each of [sequence, loaded]) each.destroy();
   });
   test('is a safetensors file that others can read, and loads from disk', async () => {
@@ -127,8 +127,8 @@ describe('is refused in one sentence', () => {
       "the signal attention.accumulated was not remembered while the prompt passed: name the policy in prefill's `policies`",
     );
     const loaded = await loadCache(model, byQuery.bytes, { policy: kv }),
-      want = await byQuery.sequence.scores(query, 1);
-    for (const [g, row] of (await loaded.scores(kv, 1)).entries())
+      want = await slotScores(byQuery.sequence, query, 1);
+    for (const [g, row] of (await slotScores(loaded, kv, 1)).entries())
       row.forEach((x, i) => expect(x).toBeCloseTo(want[g][i], 5));
     for (const each of [byQuery.sequence, byKv.sequence, loaded]) each.destroy();
   });

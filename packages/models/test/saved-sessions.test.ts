@@ -90,12 +90,14 @@ async function act({ sequence, policy }: Session, next: Act, ids: () => number):
 }
 
 /** Returns a sequence's observable state: what it keeps, allows and would generate next. */
-const shown = ({ sequence }: Session): object => {
-  const { memory, course, budget, logits, length, promptLength } = sequence,
-    { share, slots, follows } = course.budget ?? {};
+const shown = async ({ sequence }: Session): Promise<object> => {
+  const { memory, active, progress } = sequence,
+    { share, slots, follows } = active.budget ?? {},
+    { length, promptLength } = progress,
+    { window } = memory.caches.context;
   return {
-    ...{ kept: sequence.kept(), budget, share, slots, follows, logits, length, promptLength, window: memory.window },
-    last: course.last && { kept: course.last.kept, budgets: course.last.budgets },
+    ...{ kept: sequence.kept(), share, slots, follows, logits: await sequence.logits(), length, promptLength, window },
+    last: active.last && { kept: active.last.kept, budgets: active.last.budgets },
   };
 };
 
@@ -124,7 +126,7 @@ test('a session that is saved and loaded after each step keeps from then on what
               sequence: await loadCache(model, await saveCache(one.sequence), { policy: one.policy }),
               policy: one.policy,
             };
-            expect(shown(two)).toEqual(shown(one));
+            expect(await shown(two)).toEqual(await shown(one));
             const seed = ids(),
               [a, b] = [await refusal(one, next, seed), await refusal(two, next, seed)];
             if (typeof a === 'string' || typeof b === 'string') {
@@ -132,7 +134,7 @@ test('a session that is saved and loaded after each step keeps from then on what
               break;
             }
             [one, two] = [a, b];
-            expect(shown(two)).toEqual(shown(one));
+            expect(await shown(two)).toEqual(await shown(one));
           }
         for (const each of [one, two]) each?.sequence.destroy();
       },

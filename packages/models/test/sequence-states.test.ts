@@ -14,7 +14,7 @@ import {
   type Memory,
   type Model,
 } from '../src/index.ts';
-import { hostRunning, type HostDecoder } from '@kv/engine';
+import { hostRunning, type HostDecoder, freeObservations, slotScores } from '@kv/engine';
 import { fixture } from '@kv/model-testing/fixture';
 
 const IDS = Array.from({ length: 24 }, (_, i) => (i * 37 + 11) % 64);
@@ -55,12 +55,12 @@ const calls: readonly (readonly [string, (sequence: Sequence) => unknown])[] = [
   ['next', (s) => s.next()],
   ['evict', (s) => s.evict(compose(knorm(), topK()), 4)],
   ['decodeUnder', (s) => s.decodeUnder(compose(knorm(), topK()), 4)],
-  ['settle', (s) => s.settle()],
+  ['settle', (s) => freeObservations(s)],
   ['fork', (s) => s.fork()],
-  ['forkAt', (s) => s.forkAt(1)],
-  ['scores', (s) => s.scores(compose(knorm(), topK()), 0)],
+  ['fork of a length', (s) => s.fork(1)],
+  ['scores', (s) => slotScores(s, compose(knorm(), topK()), 0)],
   ['kept', (s) => s.kept()],
-  ['readLogits', (s) => s.readLogits()],
+  ['logits', (s) => s.logits()],
   ['saveCache', (s) => saveCache(s)],
   ['decode', (s) => decode(s).next()],
 ];
@@ -97,7 +97,7 @@ describe('an error in the middle of a block', () => {
           /^sequence: .*broke off in the middle of a block.*linear: expected a product, got none/,
         );
       sequence.destroy();
-      expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+      expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
     },
   );
 
@@ -114,7 +114,7 @@ describe('an error in the middle of a block', () => {
     expect(sequence.kept()).toEqual(before);
     await sequence.step(1);
     sequence.destroy();
-    expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
 
   test('before anything changes leaves the sequence as it was', async () => {
@@ -126,12 +126,12 @@ describe('an error in the middle of a block', () => {
     await expect(sequence.prefill([1.5])).rejects.toThrow('a token id must be an integer from 0 to 63, got 1.5');
     for (const each of [sequence, other]) await each.step(3);
     expect(sequence.kept()).toEqual(other.kept());
-    expect([sequence.length, sequence.promptLength, sequence.counts]).toEqual([
-      other.length,
-      other.promptLength,
-      other.counts,
+    expect([sequence.progress.length, sequence.progress.promptLength, sequence.stats.counts]).toEqual([
+      other.progress.length,
+      other.progress.promptLength,
+      other.stats.counts,
     ]);
-    expect([...sequence.logits[0]]).toEqual([...other.logits[0]]);
+    expect([...(await sequence.logits())[0]]).toEqual([...(await other.logits())[0]]);
     for (const each of [sequence, other]) each.destroy();
   });
 });
@@ -144,7 +144,7 @@ describe('after destroy()', () => {
     for (const [name, call] of calls)
       expect(await said(call, sequence), name).toBe('sequence: expected one that was not destroyed, got one that was');
     sequence.destroy();
-    expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
 
   test.each([0, 1])('a block in layer %i of 2 ends there, and frees everything', async (at) => {
@@ -157,7 +157,7 @@ describe('after destroy()', () => {
     await expect(sequence.prefill(IDS)).rejects.toThrow(
       'sequence: expected one that was not destroyed, got one that was',
     );
-    expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
 });
 
@@ -178,7 +178,7 @@ describe('an abort', () => {
     expect(seen).toEqual([0]);
     expect(await said((s) => s.step(1), sequence)).toMatch(/^sequence: .*broke off in the middle of a block/);
     sequence.destroy();
-    expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
 
   test('that a timer gives lets itself in between layers that compute without a pause', async () => {
@@ -202,7 +202,7 @@ describe('an abort', () => {
     abort.abort();
     await expect(sequence.prefill(IDS, { signal: abort.signal })).rejects.toBe(abort.signal.reason);
     await sequence.step(1);
-    expect(sequence.length).toBe(IDS.length + 1);
+    expect(sequence.progress.length).toBe(IDS.length + 1);
     sequence.destroy();
   });
 
@@ -375,7 +375,7 @@ test('an observer that a device does not offer frees everything', async () => {
       ...one,
       memory: (options) => {
         const memory = one.memory(options);
-        Object.defineProperty(memory, 'observing', { value: undefined });
+        Object.defineProperty(memory.caches, 'observers', { value: undefined });
         return memory;
       },
     };

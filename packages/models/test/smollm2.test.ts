@@ -57,7 +57,7 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () =>
     const nats = async (policy: Policy): Promise<number> => {
       const sequence = new Sequence(model);
       await sequence.prefill(ids, { policy, rows: live });
-      const losses = sequence.logits.slice(0, -1).map((row, i) => {
+      const losses = (await sequence.logits()).slice(0, -1).map((row, i) => {
         const top = row.reduce((a, b) => Math.max(a, b), -Infinity),
           sum = row.reduce((a, x) => a + Math.exp(x - top), 0);
         return Math.log(sum) + top - row[ids[live + i + 1]];

@@ -199,13 +199,13 @@ describe.each(small)('a model of %s', (name) => {
           await whole.append(rest);
           await store.add(ids);
           await store.add(before);
-          const all = [begun.fork(), whole.forkAt(cut), await loadCache(own, await saveCache(begun)), fresh];
+          const all = [begun.fork(), whole.fork(cut), await loadCache(own, await saveCache(begun)), fresh];
           for (const each of all) await each.append(each === fresh ? ids : rest);
           all.push(whole, await store.sequence(ids));
           for (const each of all) await each.evict(policy, Math.ceil(ids.length / 2));
           const want = { ...(read(textOf(own.tokenizer, ids)) as object), kept: fresh.kept() };
           for (const each of all) {
-            expect({ ...(read(each.tokens) as object), kept: each.kept() }).toEqual(want);
+            expect({ ...(read(each.progress.text) as object), kept: each.kept() }).toEqual(want);
             each.destroy();
           }
           begun.destroy();
@@ -229,7 +229,7 @@ describe.each(small)('a model of %s', (name) => {
           expect(before + text).toBe(want);
           const sequence = new Sequence(own);
           await sequence.append(ids);
-          let streamed = sequence.tokens.text;
+          let streamed = sequence.progress.text.text;
           for await (const chunk of decode(sequence, { maxNewTokens, stopAtEos: false })) streamed += chunk.text;
           expect(streamed).toBe(want);
           sequence.destroy();

@@ -45,19 +45,21 @@ async function compare(model: HostModel, all: readonly Member[]): Promise<void> 
     const going = all.flatMap(({ tokens, way }, n) =>
       step < tokens.length ? [{ n, token: tokens[step], every: ways[way].every }] : [],
     );
-    const before = together.map(({ memory }) => memory.counters.together ?? 0);
+    const before = together.map(({ memory }) => memory.caches.context.counters.batchedPasses ?? 0);
     const failed = await stepTogether(going.map(({ n, ...rest }) => ({ sequence: together[n], ...rest })));
     expect(failed.filter((error) => error !== undefined)).toEqual([]);
     for (const { n, token, every } of going) {
       await alone[n].step(token, every);
-      expect(together[n].logits[0], `member ${n}, step ${step}`).toEqual(alone[n].logits[0]);
+      expect((await together[n].logits())[0], `member ${n}, step ${step}`).toEqual((await alone[n].logits())[0]);
       expect(together[n].kept()).toEqual(alone[n].kept());
-      expect((together[n].memory.counters.together ?? 0) - before[n]).toBe(going.length > 1 ? 1 : 0);
+      expect((together[n].memory.caches.context.counters.batchedPasses ?? 0) - before[n]).toBe(
+        going.length > 1 ? 1 : 0,
+      );
     }
   }
   for (const sequence of [...alone, ...together]) {
     sequence.destroy();
-    expect(sequence.ledger.allocated).toBe(0);
+    expect(sequence.memory.ledger.allocated).toBe(0);
   }
 }
 
@@ -107,7 +109,7 @@ test('one that fails, and one that was aborted, do not hold the others up', asyn
     start = (n: number): Promise<Sequence> => started(model, { prompt: [n, 9, n], way: 0, tokens: [] });
   const [a, broken, b, own] = await Promise.all([1, 2, 3, 3].map(start)),
     abort = new AbortController(),
-    aborted = new Sequence(model, undefined, { memory: model.memory({ signal: abort.signal }) });
+    aborted = new Sequence(model, undefined, { start: { memory: model.memory({ signal: abort.signal }) } });
   await aborted.prefill([5, 6]);
   abort.abort(new Error('gone'));
   broken.destroy();
@@ -119,7 +121,7 @@ test('one that fails, and one that was aborted, do not hold the others up', asyn
     'gone',
     undefined,
   ]);
-  expect(b.logits[0]).toEqual(own.logits[0]);
+  expect((await b.logits())[0]).toEqual((await own.logits())[0]);
   for (const sequence of [a, b, own, aborted]) sequence.destroy();
   model.destroy();
 });

@@ -17,7 +17,7 @@ import { h2o, meanAttention } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { loadModel, Sequence } from '../src/index.ts';
+import { loadModel, Sequence, slotScores } from '../src/index.ts';
 import { probabilities, windowOracle } from '@kv/engine-testing/attention-oracle';
 import { fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
@@ -66,11 +66,15 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
     /** Number of slots: a windowed layer holds what the newest token sees. */
     const slots = attention.windows.map((window) => Math.min(window, ids.length)),
       all = slots.reduce((a, b) => a + b);
-    expect(runs.map(({ sequence }) => sequence.ledger.entry('statistics').live / (4 * all))).toEqual([2 * H, H + G, G]);
-    await expect(runs[2].sequence.scores(probe(attentionAccumulated), 0)).rejects.toThrow(
+    expect(runs.map(({ sequence }) => sequence.memory.ledger.entry('statistics').live / (4 * all))).toEqual([
+      2 * H,
+      H + G,
+      G,
+    ]);
+    await expect(slotScores(runs[2].sequence, probe(attentionAccumulated), 0)).rejects.toThrow(
       'sequence: the signal attention.accumulated was not remembered',
     );
-    await expect(runs[0].sequence.scores(probe(attentionWindow(4, 'cubes' as never)), 0)).rejects.toThrow(
+    await expect(slotScores(runs[0].sequence, probe(attentionWindow(4, 'cubes' as never)), 0)).rejects.toThrow(
       "sequence: no signal attention.window(of=cubes,w=4): expected 'of' to be one of squares, votes, normalized, entropy, got 'cubes'",
     );
     for (const [l, cache] of caches.entries()) {
@@ -118,7 +122,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
               ),
             ),
           );
-          const got = await sequence.scores(policies[i], l);
+          const got = await slotScores(sequence, policies[i], l);
           for (const [g, row] of want.entries())
             expect(relative(got[g], row), `${signalKey(signal)}, layer ${l}`).toBeLessThan(1e-5);
         }
@@ -145,11 +149,11 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
               kept.push(sequence.kept());
             }
             const fork = sequence.fork(),
-              scores = await fork.scores(policy, 1),
-              [statistics] = [sequence.ledger.entry('statistics').live];
+              scores = await slotScores(fork, policy, 1),
+              [statistics] = [sequence.memory.ledger.entry('statistics').live];
             for (const each of [sequence, fork]) {
               each.destroy();
-              expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]);
+              expect([each.memory.ledger.live, each.memory.ledger.allocated]).toEqual([0, 0]);
             }
             return { kept, scores, statistics };
           }),

@@ -72,7 +72,7 @@ describe('completions', () => {
       { ids } = model.tokenizer.encode(text),
       sequence = new Sequence(model);
     await sequence.prefill(ids, { rows: ids.length });
-    const wanted = sequence.logits.slice(0, -1).map((row, i) => {
+    const wanted = (await sequence.logits()).slice(0, -1).map((row, i) => {
       const sum = row.reduce((all, x) => all + Math.exp(x), 0);
       return row[ids[i + 1]] - Math.log(sum);
     });

@@ -116,7 +116,7 @@ describe('one memory budget', () => {
               part: 16,
             }));
             for (let i = 0; i < more; i++) await sequence.step((i * 17) % 1000, way.every);
-            expect(sequence.ledger.peakAllocated).toBeLessThanOrEqual(promised);
+            expect(sequence.memory.ledger.peakAllocated).toBeLessThanOrEqual(promised);
           } finally {
             sequence.destroy();
           }

@@ -48,7 +48,7 @@ const likeliest = (row: Float32Array): number => row.reduce((best, x, i) => (x >
  */
 const says = (sequence: Sequence, tokens: readonly number[]): Promise<boolean> =>
   using(sequence.fork(), async (copy) => {
-    const before = copy.logits.at(-1)!; // its question was fed
+    const before = (await copy.logits()).at(-1)!; // its question was fed
     await copy.append(tokens, { rows: tokens.length });
-    return [before, ...copy.logits.slice(0, -1)].every((row, i) => likeliest(row) === tokens[i]);
+    return [before, ...(await copy.logits()).slice(0, -1)].every((row, i) => likeliest(row) === tokens[i]);
   });

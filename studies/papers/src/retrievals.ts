@@ -16,9 +16,9 @@ export async function retrievalsOf(
   steps: number,
   slots: number,
 ): Promise<Numbers> {
-  if (seen === undefined || sequence.policy.hooks('view').length === 0) return {};
+  if (seen === undefined || sequence.active.policy.hooks('view').length === 0) return {};
   const { layers, queryHeads } = sequence.model.config,
-    held = await sequence.memory.saved(),
+    held = await sequence.memory.snapshot(),
     counts = held.layers.flatMap(({ states }) => states.flatMap(({ id, data }) => (COUNTED.test(id) ? [...data] : [])));
   if (counts.length === 0) return {};
   const retrievals = sum(counts) / (layers * queryHeads * steps);

@@ -1,4 +1,4 @@
-import { Sequence } from '@kv/models';
+import { Sequence, slotScores } from '@kv/models';
 import { spearman } from '@kv/tasks';
 import { mean, slotsNow, surprise, using } from '@kv/evaluation/shared';
 import { answered } from './answers.ts';
@@ -64,7 +64,7 @@ function continued(
     if (every === undefined) {
       const before = slotsNow(sequence);
       await sequence.append(after, { rows: follow });
-      return { nll: meanSurprise(sequence.logits, after.slice(1)), slots: before + follow / 2 };
+      return { nll: meanSurprise(await sequence.logits(), after.slice(1)), slots: before + follow / 2 };
     }
     let nll = 0;
     const slots: number[] = [];
@@ -72,7 +72,7 @@ function continued(
       await sequence.step(token, arm.budget === undefined ? undefined : every);
       slots.push(slotsNow(sequence));
       // a step leaves the logits of its token
-      if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]);
+      if (i + 1 < follow) nll += surprise((await sequence.logits()).at(-1)!, after[i + 1]);
     }
     return {
       nll: nll / (follow - 1),
@@ -88,7 +88,7 @@ function read(bench: PaperBench, { tokens }: Of<'prompt'>, trial: number, tried:
   return byArm(tried, ({ policy }) =>
     using(new Sequence(bench.model), async (sequence) => {
       await sequence.prefill(ids, { policy, rows: tokens });
-      return { nll: meanSurprise(sequence.logits, ids.slice(1)) };
+      return { nll: meanSurprise(await sequence.logits(), ids.slice(1)) };
     }),
   );
 }
@@ -108,7 +108,7 @@ async function ranked(
     return byArm(tried, async ({ policy }) => {
       const layers: number[] = [];
       for (let l = 0; l < model.config.layers; l++) {
-        const [a, b] = [await sequence.scores(policy, l), await sequence.scores(second, l)];
+        const [a, b] = [await slotScores(sequence, policy, l), await slotScores(sequence, second, l)];
         layers.push(mean(a.map((row, g) => spearman(row, b[g]))));
       }
       return { spearman: mean(layers), spearmanLeast: Math.min(...layers) };
@@ -142,10 +142,10 @@ function spent(
         for (const token of ids.slice(tokens)) await sequence.step(token, every);
         const turnTime = Math.log(performance.now() - turn);
         return {
-          eventShare: event / apart.times.prefill,
-          stepTime: Math.log(sequence.times.decode / follow),
+          eventShare: event / apart.stats.times.prefill,
+          stepTime: Math.log(sequence.stats.times.decode / follow),
           turnTime,
-          peakBytes: Math.log(sequence.bytes().peak),
+          peakBytes: Math.log(sequence.memory.ledger.bytes().peak),
           slots: slotsNow(sequence),
         };
       }),

@@ -56,7 +56,7 @@ async function event(
   const sequence = new Sequence(model);
   try {
     await sequence.prefill(ids, { policy, budget, signal });
-    const { prefill, score, settle, compact } = sequence.times,
+    const { prefill, score, settle, compact } = sequence.stats.times,
       ms = score + settle + compact;
     return { ms, share: ms / (prefill - ms) };
   } finally {

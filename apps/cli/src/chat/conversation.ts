@@ -39,8 +39,8 @@ export function createConversation(
   /** Tokens generated but not fed yet. */
   let pending: readonly number[] = [];
   const textSoFar = (): string => {
-    const decoder = sequence.tokens.decoder();
-    return sequence.tokens.text + pending.map((id) => decoder.push(id)).join('') + decoder.end();
+    const decoder = sequence.progress.text.decoder();
+    return sequence.progress.text.text + pending.map((id) => decoder.push(id)).join('') + decoder.end();
   };
   const evict = async (): Promise<void> => {
     if (budget !== undefined) await sequence.evict(policy, budget);
@@ -49,10 +49,10 @@ export function createConversation(
     sequence,
     async say(said, write, signal, onRead = () => undefined) {
       const fed = [...pending, ...turns.turn(said, textSoFar())];
-      if (budget === undefined && !sequence.fits(fed.length))
+      if (budget === undefined && !sequence.memory.slots.fits(fed.length))
         throw new KvError(
           'chat',
-          `expected a turn that fits the model's context, got ${fed.length} tokens over ${sequence.length}: a policy and a budget keep a conversation going`,
+          `expected a turn that fits the model's context, got ${fed.length} tokens over ${sequence.progress.length}: a policy and a budget keep a conversation going`,
         );
       const made: number[] = [];
       try {
@@ -62,7 +62,7 @@ export function createConversation(
         if (signal.aborted) return 'aborted';
         throw error;
       }
-      const start = sequence.length,
+      const start = sequence.progress.length,
         { maxNewTokens = 64, ...rest } = sampling;
       let blank = true,
         finish: Finish;
@@ -82,7 +82,7 @@ export function createConversation(
           write(next.value.text);
         }
         finish = next.value;
-        pending = made.slice(sequence.length - start);
+        pending = made.slice(sequence.progress.length - start);
       } while (await goesOn());
       await evict();
       return finish;
@@ -92,7 +92,8 @@ export function createConversation(
        * is fed.
        */
       async function goesOn(): Promise<boolean> {
-        const goes = blank && finish === 'stop' && made.length < maxNewTokens && sequence.fits(pending.length + 1);
+        const goes =
+          blank && finish === 'stop' && made.length < maxNewTokens && sequence.memory.slots.fits(pending.length + 1);
         if (goes) await sequence.append(pending);
         return goes;
       }

@@ -1,8 +1,8 @@
 import type { Sequence } from '@kv/models';
 
 /** Renders the conversation with dropped text marked, followed by the counts. */
-export function droppedText(sequence: Pick<Sequence, 'tokens' | 'kept'>, mark: (text: string) => string): string {
-  const { text, offsets } = sequence.tokens,
+export function droppedText(sequence: Pick<Sequence, 'progress' | 'kept'>, mark: (text: string) => string): string {
+  const { text, offsets } = sequence.progress.text,
     shares = heldShares(sequence.kept(), offsets.length);
   let out = '',
     run = '',

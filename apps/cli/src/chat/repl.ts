@@ -73,7 +73,7 @@ export async function repl(
   /** Runs one turn; an error is printed as one sentence, and the conversation goes on. */
   async function answer(line: string, { say, sequence }: Conversation, abort: AbortSignal): Promise<void> {
     const started = performance.now(),
-      before = sequence.counts.steps;
+      before = sequence.stats.counts.steps;
     let read = 0,
       readAt = started;
     const onRead = (fed: number, of: number): void => {
@@ -84,17 +84,17 @@ export async function repl(
       const finish = await say(line, (text) => stdout.write(shownOn(stdout, text)), abort, onRead);
       stdout.write('\n');
       const rate = (tokens: number, ms: number): string => (tokens / Math.max(0.001, ms / 1000)).toFixed(1),
-        wrote = sequence.counts.steps - before;
+        wrote = sequence.stats.counts.steps - before;
       const slots = Math.max(
         ...sequence
           .kept()
           .flat()
           .map((row) => row.length),
       );
-      const of = sequence.budget === undefined ? '' : ` of ${sequence.budget}`,
+      const of = sequence.active.budget?.slots === undefined ? '' : ` of ${sequence.active.budget?.slots}`,
         end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
       stderr.write(
-        `[${sequence.length} tokens, ${slots} slots${of}, ${heldText(sequence)}, read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}]\n`,
+        `[${sequence.progress.length} tokens, ${slots} slots${of}, ${heldText(sequence)}, read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}]\n`,
       );
     } catch (error) {
       if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;
@@ -104,7 +104,7 @@ export async function repl(
 }
 
 /** Describes the bytes of held keys and values, and separately those of the policy's state. */
-function heldText({ ledger }: Conversation['sequence']): string {
+function heldText({ memory: { ledger } }: Conversation['sequence']): string {
   const { live } = ledger.entry('cache'),
     other = ledger.live - live;
   return `${bytesText(live)} of keys and values${other === 0 ? '' : ` and ${bytesText(other)} of other state`}`;
@@ -119,7 +119,7 @@ async function command(
     file = rest.join(' ');
   if (name === '/help') stderr.write(HELP);
   else if (name === '/bytes') {
-    const { ledger } = sequence,
+    const { ledger } = sequence.memory,
       parts = ledger.names().map((part) => `${part} ${bytesText(ledger.entry(part).live)}`);
     stderr.write(`${[...parts, `most so far ${bytesText(ledger.peak)}`].join(', ')}\n`);
   } else if (name === '/dropped')

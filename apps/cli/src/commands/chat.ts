@@ -93,7 +93,7 @@ async function converse(
   const { sequence, policy } = await opened(model, given, options, cwd);
   try {
     const { maxPositions } = model.config,
-      asked = options.budget ?? sequence.budget,
+      asked = options.budget ?? sequence.active.budget?.slots,
       budget = slots(policy, asked, model);
     const block = options.block ?? Math.max(1, Math.min(512, maxPositions - (budget ?? 0)));
     if (budget !== undefined && budget + block > maxPositions)
@@ -119,7 +119,7 @@ async function converse(
         `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${CHAT_MODEL} (98 MB)\n`,
       );
     await repl(conversation, terminal);
-    if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
+    if (save !== undefined && sequence.progress.length > 0) await conversation.save(save, cwd);
   } finally {
     sequence.destroy();
   }

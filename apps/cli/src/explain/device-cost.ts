@@ -3,7 +3,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost } from '@kv/gpu';
 import { sum } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
-import { watchOf } from '@kv/engine';
+import { observationPlan } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { providedZeros } from './zero-inputs.ts';
 
@@ -42,7 +42,7 @@ export function keptSums(
   needs: readonly AnySignal[],
   { queryHeads, kvHeads }: Pick<ModelConfig, 'queryHeads' | 'kvHeads'>,
 ): number {
-  const { accumulated } = watchOf(needs);
+  const { accumulated } = observationPlan(needs);
   return accumulated ? { query: queryHeads, kv: kvHeads }[accumulated] : 0;
 }
 

@@ -30,7 +30,7 @@ export async function answerQuestions(
   const { questions, json, saveCache, decoding } = options,
     base = await documentCache(model, options, cwd, signal);
   try {
-    stderr.write(notesText(base.notes));
+    stderr.write(notesText(base.stats.notes));
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
     const answers: object[] = [];
     for (const question of questions) {
@@ -47,7 +47,7 @@ export async function answerQuestions(
     }
     if (json && !signal.aborted)
       stdout.write(
-        `${JSON.stringify({ answers, kept: base.kept(), bytes: base.bytes(), policy: base.policy.label || 'full' })}\n`,
+        `${JSON.stringify({ answers, kept: base.kept(), bytes: base.memory.ledger.bytes(), policy: base.active.policy.label || 'full' })}\n`,
       );
   } finally {
     base.destroy();

@@ -33,7 +33,7 @@ export async function* answer({
     const started = performance.now();
     await sequence.prefill(before, { policy, budget, signal });
     if (after.length > 0) await sequence.append(after);
-    const pieces = sequence.tokens.decoder(),
+    const pieces = sequence.progress.text.decoder(),
       tokens = decode(sequence, { maxNewTokens, stop: NEEDLE_STOP, signal });
     let text = '',
       next = await tokens.next();
@@ -46,7 +46,7 @@ export async function* answer({
       next = await tokens.next();
       clock.decode += performance.now() - from;
     }
-    yield { policy: label === '' ? 'full' : label, evicts, finish: next.value, notes: sequence.notes };
+    yield { policy: label === '' ? 'full' : label, evicts, finish: next.value, notes: sequence.stats.notes };
   } finally {
     sequence.destroy();
   }
@@ -59,11 +59,12 @@ function frameOf(
   token: string,
   answer: string,
 ): Frame {
-  const { length, promptLength, counts } = sequence,
+  const { length, promptLength } = sequence.progress,
+    { counts } = sequence.stats,
     rows = sequence.kept().flat(),
     kept = new Uint8Array(rows.length * length);
   for (const [row, positions] of rows.entries()) for (const position of positions) kept[row * length + position] = 1;
-  const { live, peak } = sequence.bytes(),
+  const { live, peak } = sequence.memory.ledger.bytes(),
     slots = rows.reduce((sum, row) => sum + row.length, 0) / rows.length;
   return {
     length,

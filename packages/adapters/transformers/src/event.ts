@@ -5,7 +5,7 @@ import type { Backend, Cache, CacheLayer, HostArray, Policy, Rope } from '@kv/co
 import type { Tensor } from '@huggingface/transformers';
 import type { PolicyNeeds } from './demands.ts';
 import type { SessionCache, SessionQueryRing, Record } from './record.ts';
-import { turner } from './rope.ts';
+import { rotator } from './rope.ts';
 import type { SessionShape } from './shape.ts';
 import { floats, gatherSlots, onHost } from './tensors.ts';
 
@@ -130,7 +130,7 @@ function filled(
 function together(layer: SessionCache, sets: readonly Uint32Array[], { shape, rope }: EventPlan): SessionCache {
   if (!shape.fromMask || !rope) return layer;
   const { headDim: d, kvHeads: G, queryHeads: H } = shape,
-    turn = turner(rope),
+    turn = rotator(rope),
     { key, queries } = layer,
     n = sets[0].length,
     data = key.data as Float32Array;

@@ -3,7 +3,7 @@ import type { Rope } from '@kv/core';
 import type { Tensor } from '@huggingface/transformers';
 import type { QueryOutput } from './graph/queries.ts';
 import type { SessionQueryRing } from './record.ts';
-import { turner } from './rope.ts';
+import { rotator } from './rope.ts';
 import type { SessionShape } from './shape.ts';
 import { floats } from './tensors.ts';
 
@@ -40,7 +40,7 @@ export function appendQueries(
     count = old + fresh,
     data = new Float32Array(H * count * d),
     rotations = new Int32Array(H * count),
-    turn = rope && !turned ? turner(rope) : undefined,
+    turn = rope && !turned ? rotator(rope) : undefined,
     by = scale * Math.sqrt(d);
   for (let h = 0; h < H; h++) {
     if (before)

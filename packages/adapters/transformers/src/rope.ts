@@ -73,7 +73,7 @@ function divisors(
 }
 
 /** Returns a function that rotates the `d` numbers at `at` from one position to another, in place. */
-export function turner({ rotary, angles }: Rope): (x: Float32Array, at: number, from: number, to: number) => void {
+export function rotator({ rotary, angles }: Rope): (x: Float32Array, at: number, from: number, to: number) => void {
   const half = rotary / 2,
     known = new Map<number, { readonly cos: Float32Array; readonly sin: Float32Array }>();
   return (x, at, from, to) => {

@@ -1,5 +1,5 @@
 import type { WindowStatistic } from '@kv/core';
-import { asksSeen } from '@kv/engine';
+import { countsVisible } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
@@ -78,7 +78,7 @@ ${products(d, 'first')}
       let r = start + i;
       if (r < stop && j < end && is_seen(r, h, g, j)) {
         let at = params.lse_at + h * params.last + r - (params.m - params.last);
-        let log_weight = scored(products[i]) - lse[at];${asksSeen(of) ? '\n        let count = lse[at + params.heads * params.last];' : ''}
+        let log_weight = scored(products[i]) - lse[at];${countsVisible(of) ? '\n        let count = lse[at + params.heads * params.last];' : ''}
         some = both(some, ${TERM[of]});
       }
     }

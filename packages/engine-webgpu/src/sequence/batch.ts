@@ -13,7 +13,7 @@ import type { ViewChecks } from './hidden-slots.ts';
 
 /** One sequence's token in a batch. */
 interface BatchRequest {
-  readonly memory: DeviceState;
+  readonly caches: DeviceState;
   readonly id: number;
   readonly options: Omit<FeedOptions, 'evict'>;
   done(output: Output): void;
@@ -22,30 +22,23 @@ interface BatchRequest {
 
 /** One sequence's membership in a batch of tokens. */
 export class DeviceBatchSlot extends BatchSlot<BatchRequest> {
-  readonly #meeting: BatchBarrier<BatchRequest>;
-
-  constructor(meeting: BatchBarrier<BatchRequest>) {
-    super(meeting);
-    this.#meeting = meeting;
-  }
-
   /** Records a token through every layer once the others of the batch have been submitted. */
-  pass(memory: DeviceState, id: number, options: BatchRequest['options']): Promise<Output> {
-    return new Promise((done, fail) => this.#meeting.bring({ memory, id, options, done, fail }));
+  pass(caches: DeviceState, id: number, options: BatchRequest['options']): Promise<Output> {
+    return new Promise((done, fail) => this.barrier.submit({ caches, id, options, done, fail }));
   }
 }
 
 const groups = new WeakMap<Decoder<DeviceRunnable>, BatchGroup>();
 
-/** The batch group of all memories over this decoder. */
+/** The batch group of all sequences over this decoder. */
 export function groupOf(decoder: Decoder<DeviceRunnable>): BatchGroup {
   const known = groups.get(decoder);
   if (known) return known;
   const group: BatchGroup = {
     key: decoder,
     open(count) {
-      const meeting = new BatchBarrier<BatchRequest>(count, (riders) => void passAll(riders));
-      return Array.from({ length: count }, () => new DeviceBatchSlot(meeting));
+      const barrier = new BatchBarrier<BatchRequest>(count, (requests) => void passAll(requests));
+      return Array.from({ length: count }, () => new DeviceBatchSlot(barrier));
     },
   };
   groups.set(decoder, group);
@@ -53,15 +46,15 @@ export function groupOf(decoder: Decoder<DeviceRunnable>): BatchGroup {
 }
 
 /** Passes at most `FEW_ROWS` at a time: those rows are computed by the kernel of a single row. */
-async function passAll(riders: readonly BatchRequest[]): Promise<void> {
-  for (let at = 0; at < riders.length; at += FEW_ROWS) {
-    const some = riders.slice(at, at + FEW_ROWS);
+async function passAll(requests: readonly BatchRequest[]): Promise<void> {
+  for (let at = 0; at < requests.length; at += FEW_ROWS) {
+    const some = requests.slice(at, at + FEW_ROWS);
     try {
-      const [{ memory, id, options, done }] = some;
-      if (some.length === 1) done(await devicePass(memory, [id], options));
+      const [{ caches, id, options, done }] = some;
+      if (some.length === 1) done(await devicePass(caches, [id], options));
       else await passTogether(some);
     } catch (cause) {
-      for (const rider of some) rider.fail(cause);
+      for (const request of some) request.fail(cause);
     }
   }
 }
@@ -70,51 +63,53 @@ async function passAll(riders: readonly BatchRequest[]): Promise<void> {
  * Records one token each of several sequences: products take the rows of all of them, and each attends over its own
  * cache, with its own views and sums. One that fails leaves the others.
  */
-async function passTogether(riders: readonly BatchRequest[]): Promise<void> {
-  const [{ memory: first }] = riders,
-    { decoder, model } = first,
-    { config } = model,
-    m = riders.length,
+async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
+  const [{ caches: first }] = requests,
+    { decoder, context } = first,
+    { config } = context.model,
+    m = requests.length,
     width = config.queryHeads * config.headDim,
     scope = first.open(),
     { commands } = scope,
-    going = new Map(riders.map((rider, r) => [rider, r])),
-    checks = riders.map((): ViewChecks[number][] => []);
+    going = new Map(requests.map((request, r) => [request, r])),
+    checks = requests.map((): ViewChecks[number][] => []);
   /** Runs a step for each member that has not failed; one that fails leaves the batch. */
-  const each = async (run: (rider: BatchRequest, r: number) => Promise<void> | void): Promise<void> => {
-    for (const [rider, r] of going)
+  const each = async (run: (request: BatchRequest, r: number) => Promise<void> | void): Promise<void> => {
+    for (const [request, r] of going)
       try {
-        await run(rider, r);
+        await run(request, r);
       } catch (cause) {
-        going.delete(rider);
-        rider.fail(cause);
+        going.delete(request);
+        request.fail(cause);
       }
   };
   try {
     const ids = commands.upload(
-        Uint32Array.from(riders, ({ id }) => id),
+        Uint32Array.from(requests, ({ id }) => id),
         [m],
       ),
       matrix = decoder.head.matrix(decoder.embedding!); // the device's programs give no rows back, so the decoder has it
     let { tensor: x } = encodeEmbedding(commands, ids, m, matrix, config.embeddingScale);
-    const parts = riders.map(({ memory }): TokenChunk => chunkOf(memory, commands, Uint32Array.of(memory.length), x)),
+    const parts = requests.map(
+        ({ caches }): TokenChunk => chunkOf(caches, commands, Uint32Array.of(caches.context.progress.length), x),
+      ),
       angles = anglesOf(
-        riders.map(({ memory }, r) => [memory, parts[r].turned]),
+        requests.map(({ caches }, r) => [caches, parts[r].rotations]),
         commands,
       );
-    for (const { memory, id } of riders) memory.text.push(id);
+    for (const { caches, id } of requests) caches.context.progress.text.push(id);
     for (const [l, { project, finish }] of decoder.layers.entries()) {
       const all = project.encode(commands, [x], m, angles(l)) as [Tensor, Tensor, Tensor],
         attended = commands.make([1, m, width]);
-      await each(async ({ memory, options }, r) => {
-        await memory.between(options);
-        const { cache, ring } = memory.layers[l],
-          { positions, at, turned } = parts[r],
+      await each(async ({ caches, options }, r) => {
+        await caches.context.guard.between(options);
+        const { cache, ring } = caches.layers[l],
+          { positions, at, rotations } = parts[r],
           [q, k, v] = all.map((heads) => rowOf(commands, heads, r));
         cache.grow(1);
-        cache.append(k, v, positions, at, turned);
-        ring?.push(q, at, turned);
-        const own = attentionIn(memory, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
+        cache.append(k, v, positions, at, rotations);
+        ring?.push(q, at, rotations);
+        const own = attentionIn(caches, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
         encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
         for (const spent of [q, k, v, own]) commands.free(spent);
       });
@@ -124,28 +119,29 @@ async function passTogether(riders: readonly BatchRequest[]): Promise<void> {
       const { qkv, output, gateUp, down } = decoder.rows;
       for (const count of [qkv, output, gateUp, down]) count[l] += m;
     }
-    let asked = [...going.keys()].filter(({ options }) => options.rows > 0).length;
+    let held = [...going.keys()].filter(({ options }) => options.rows > 0).length;
     const release = (): void => {
-      if (--asked === 0) scope.end();
+      if (--held === 0) scope.end();
     };
-    const [logits] = asked > 0 ? (decoder.head.encode(commands, [x], m) as [Tensor]) : [];
-    decoder.rows.head += asked;
-    if (asked === 0) scope.end();
-    for (const [{ memory, options, done }, r] of going) {
-      memory.counters.together = (memory.counters.together ?? 0) + 1;
+    const [logits] = held > 0 ? (decoder.head.encode(commands, [x], m) as [Tensor]) : [];
+    decoder.rows.head += held;
+    if (held === 0) scope.end();
+    for (const [{ caches, options, done }, r] of going) {
+      const { counters, progress } = caches.context;
+      counters.batchedPasses = (counters.batchedPasses ?? 0) + 1;
       if (options.rows === 0 || !logits) {
         done(noOutput);
         continue;
       }
-      let held = true;
+      let unreleased = true;
       done(
         outputAt(
-          { memory, scope, checks: checks[r] },
+          { caches, scope, checks: checks[r] },
           { ...logits, shape: [m, config.vocab] },
-          { first: r, count: 1, step: memory.length },
+          { first: r, count: 1, step: progress.length },
           () => {
-            if (held) release();
-            held = false;
+            if (unreleased) release();
+            unreleased = false;
           },
         ),
       );

@@ -25,7 +25,7 @@ export class DeviceCache implements DeviceSlots {
   counts: readonly number[];
   /** Positions of the slots, and those that their keys are rotated by once `rebase` has moved them. */
   #held: SlotTable;
-  #turned: SlotTable | undefined;
+  #rotated: SlotTable | undefined;
   readonly #device: DeviceScope;
 
   constructor(heads: number, headDim: number, device: DeviceScope) {
@@ -44,7 +44,7 @@ export class DeviceCache implements DeviceSlots {
     return Math.max(...this.counts);
   }
   get #slotBytes(): number {
-    return 4 * (2 * this.headDim + (this.#turned ? 2 : 1));
+    return 4 * (2 * this.headDim + (this.#rotated ? 2 : 1));
   }
   get #liveBytes(): number {
     return this.#slotBytes * this.counts.reduce((a, b) => a + b, 0);
@@ -65,10 +65,10 @@ export class DeviceCache implements DeviceSlots {
   }
   /** Returns the positions that the keys are rotated by, `[kvHead]`: the original ones unless rebased. */
   rotations(): number[][] {
-    return (this.#turned ?? this.#held).rows();
+    return (this.#rotated ?? this.#held).rows();
   }
   get rebased(): boolean {
-    return this.#turned !== undefined;
+    return this.#rotated !== undefined;
   }
 
   /** Makes room for m more slots; storage that is too small grows by at least a quarter. */
@@ -79,11 +79,11 @@ export class DeviceCache implements DeviceSlots {
 
   /**
    * Adds the next m slots, which must fit, to every head: keys and values `[G, m, d]` at positions `added [m]`, `at` on
-   * the host, rotated by `turned`.
+   * the host, rotated by `rotations`.
    */
-  append(k: Tensor, v: Tensor, added: Tensor, at: Iterable<number>, turned: Iterable<number>): void {
+  append(k: Tensor, v: Tensor, added: Tensor, at: Iterable<number>, rotations: Iterable<number>): void {
     this.write(k, v, added);
-    this.join(added.shape[0], at, turned);
+    this.join(added.shape[0], at, rotations);
   }
 
   /** Records the slots of `append`; they count once they `join`. */
@@ -93,10 +93,10 @@ export class DeviceCache implements DeviceSlots {
   }
 
   /** Counts the oldest m written slots that do not count yet, at these positions. */
-  join(m: number, at: Iterable<number>, turned: Iterable<number>): void {
+  join(m: number, at: Iterable<number>, rotations: Iterable<number>): void {
     this.counts = this.counts.map((n) => n + m);
     this.#held.join(at);
-    this.#turned?.join(turned);
+    this.#rotated?.join(rotations);
     this.#device.ledger.use('cache', this.#slotBytes * this.heads * m);
   }
 
@@ -129,7 +129,7 @@ export class DeviceCache implements DeviceSlots {
 
   /** Sets the slots that the last `keep` kept, `[kvHead]`. */
   confirm(slots: readonly Uint32Array[]): void {
-    for (const held of [this.#held, this.#turned]) held?.keep(slots);
+    for (const held of [this.#held, this.#rotated]) held?.keep(slots);
     this.#count(slots.map(({ length }) => length));
   }
 
@@ -140,7 +140,7 @@ export class DeviceCache implements DeviceSlots {
   rebase(next: number, turns: Rotations): void {
     const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
     rotateRows(turns, this.keys, this.rotations(), to);
-    this.#turn(to);
+    this.#setRotations(to);
   }
 
   /** Fills an empty cache with saved slots, `lengths[g]` of head g. */
@@ -148,7 +148,7 @@ export class DeviceCache implements DeviceSlots {
     const { commands } = this.#device.scope,
       rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))),
       start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
-    if (rotations) this.#turn(rows(rotations));
+    if (rotations) this.#setRotations(rows(rotations));
     this.#resize(Math.max(...lengths));
     for (const [to, from, width] of [
       [this.keys, keys, this.headDim],
@@ -166,7 +166,7 @@ export class DeviceCache implements DeviceSlots {
   fork(device: DeviceScope, upTo: number = Infinity): DeviceCache {
     const copy = new DeviceCache(this.heads, this.headDim, device),
       counts = this.counts.map((n) => Math.min(n, upTo));
-    if (this.#turned) copy.#turn(this.rotations().map((row, g) => row.slice(0, counts[g])));
+    if (this.#rotated) copy.#setRotations(this.rotations().map((row, g) => row.slice(0, counts[g])));
     copy.#resize(Math.max(...counts));
     this.#copy(copy, copy.capacity);
     copy.counts = counts;
@@ -182,10 +182,10 @@ export class DeviceCache implements DeviceSlots {
   }
 
   /** Sets the slots' own rotations. */
-  #turn(rotations: readonly (readonly number[])[]): void {
+  #setRotations(rotations: readonly (readonly number[])[]): void {
     const { ledger } = this.#device,
       [live, slot] = [this.#liveBytes, this.#slotBytes];
-    this.#turned = new SlotTable(rotations);
+    this.#rotated = new SlotTable(rotations);
     ledger.allocate('cache', (this.#slotBytes - slot) * this.heads * this.capacity);
     ledger.use('cache', this.#liveBytes - live);
   }

@@ -17,15 +17,15 @@ export interface ComputedRows {
  * tokens as the layer's ring holds are never frozen.
  */
 export function computedRows(
-  memory: DeviceState,
-  course: ActivePolicy,
+  caches: DeviceState,
+  active: ActivePolicy,
   l: number,
   { at, m }: TokenChunk,
 ): ComputedRows | undefined {
-  const [hook] = course.policy.hooks('freeze');
+  const [hook] = active.policy.hooks('freeze');
   if (!hook || l === 0 || m === 0) return undefined;
-  const { sinks, below } = runFreeze(hook, memory.at(l, course)),
-    cut = Math.min(below, memory.promptLength - (memory.layers[l].ring?.window ?? 1)),
+  const { sinks, below } = runFreeze(hook, caches.slots.layerContext(l, active)),
+    cut = Math.min(below, caches.context.progress.promptLength - (caches.layers[l].ring?.window ?? 1)),
     first = at[0];
   const before = Math.min(m, Math.max(0, sinks - first)),
     after = Math.min(m, Math.max(0, first + m - cut));
@@ -33,14 +33,14 @@ export function computedRows(
 }
 
 /** Returns these rows of a chunk as a chunk of their own. */
-export function pick(memory: DeviceState, commands: Commands, part: TokenChunk, live: ComputedRows): TokenChunk {
+export function pick(caches: DeviceState, commands: Commands, part: TokenChunk, live: ComputedRows): TokenChunk {
   const { before, after } = live,
     { m, at } = part,
     count = before + after,
-    { hidden } = memory.model.config,
+    { hidden } = caches.context.model.config,
     x = commands.make([1, count, hidden]);
   move(commands, { ...part.x, shape: [1, m, hidden] }, x, live, m, false);
-  return chunkOf(memory, commands, Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]), x);
+  return chunkOf(caches, commands, Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]), x);
 }
 
 /**

@@ -20,20 +20,18 @@ interface ProjectedChunk {
  * by stretch on the device: one read for all of it.
  */
 export async function foldStretches(
-  memory: DeviceState,
+  caches: DeviceState,
   layer: number,
   stretches: readonly QueryRange[],
   strongest: FoldArguments[2],
   record: FoldArguments[3],
 ): Promise<readonly (readonly Float32Array[])[]> {
-  const copy = memory.empty(),
-    scope = memory.open(),
+  const copy = caches.empty(),
+    scope = caches.open(),
     { commands } = scope,
-    {
-      text: { ids },
-      counters,
-    } = memory;
-  copy.rotaryLength = ids.length;
+    { progress, counters } = caches.context,
+    { ids } = progress.text;
+  copy.context.progress.rotaryLength = ids.length;
   try {
     const first = Math.min(ids.length, ...stretches.map(({ from }) => from)),
       ranges = [{ from: 0, end: first }, ...stretches];
@@ -54,7 +52,7 @@ export async function foldStretches(
     let at = 0;
     return wanted.map((some) => some.map(() => read[at++].data as Float32Array));
   } finally {
-    copy.destroy();
+    copy.free();
     scope.end();
   }
 }
@@ -66,7 +64,7 @@ function project({ layers, decoder }: DeviceState, commands: Commands, l: number
     Tensor,
     Tensor,
   ];
-  layers[l].cache.append(k, v, part.positions, part.at, part.turned);
+  layers[l].cache.append(k, v, part.positions, part.at, part.rotations);
   decoder.rows.qkv[l] += part.m;
   for (const spent of [k, v]) commands.free(spent);
   return { part, q };
@@ -75,10 +73,8 @@ function project({ layers, decoder }: DeviceState, commands: Commands, l: number
 /** Records a chunk through a whole layer. */
 function through(copy: DeviceState, commands: Commands, l: number, part: TokenChunk): void {
   const { q } = project(copy, commands, l, part),
-    {
-      decoder,
-      model: { config },
-    } = copy;
+    { decoder, context } = copy,
+    { config } = context.model;
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
     before = part.x;
   [part.x] = decoder.layers[l].finish.encode(commands, [before, attended.out], part.m) as [Tensor];
@@ -98,10 +94,8 @@ function fold(
 ): Tensor[] {
   const { first, from, end, inside } = stretch,
     size = end - first,
-    {
-      layers,
-      model: { config },
-    } = copy,
+    { layers, context } = copy,
+    { config } = context.model,
     layer = layers[l],
     inner = copy.open(),
     { commands, ops } = inner;

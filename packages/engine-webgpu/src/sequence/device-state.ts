@@ -1,12 +1,12 @@
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Scope } from '@kv/gpu';
-import type { Decoder, SequenceMemory } from '@kv/engine';
+import type { Decoder, SequenceCaches, TokenProgress } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
-/** What passes, providers and speculative steps read and change in a memory on a device. */
-export interface DeviceState extends SequenceMemory {
+/** What passes, providers and speculative steps read and change in caches on a device. */
+export interface DeviceState extends Pick<SequenceCaches, 'context' | 'slots' | 'move' | 'free'> {
   readonly decoder: Decoder<DeviceRunnable>;
   readonly layers: readonly DeviceLayer[];
   /** State of rows `model`. */
@@ -15,7 +15,7 @@ export interface DeviceState extends SequenceMemory {
   open(): OpenScope;
   /** Returns a reader of one layer's current signals, recorded in `scope`. */
   reader(layer: number, scope?: Pick<Scope, 'commands' | 'ops'>): (signal: AnySignal) => unknown;
-  /** Returns an empty memory of the same model. */
-  empty(): DeviceState;
+  /** Returns empty caches of the same model. */
+  empty(progress?: TokenProgress): DeviceState;
   fork(): DeviceState;
 }

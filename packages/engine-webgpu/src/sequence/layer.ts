@@ -40,7 +40,7 @@ export class DeviceLayer {
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
-  watch({ window, accumulated, block }: ObservationPlan): void {
+  observe({ window, accumulated, block }: ObservationPlan): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.#config;
     if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#device);
     if (this.cache.rebased) this.ring?.markRotations();
@@ -52,7 +52,7 @@ export class DeviceLayer {
   }
 
   /** Frees the rings and sums that no later event will read. */
-  unwatch(): void {
+  stopObserving(): void {
     for (const each of [this.ring, this.accumulated, this.block]) each?.destroy();
     if (this.waiting) this.#device.scope.commands.free(this.waiting.past);
     delete this.ring;
@@ -92,8 +92,8 @@ export class DeviceLayer {
   /** Restores saved numbers into an empty layer. */
   restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot): void {
     this.cache.restore(lengths, slots);
-    this.watch({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined });
-    if (ring) this.ring!.restore(ring); // made by watch
+    this.observe({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined });
+    if (ring) this.ring!.restore(ring); // made by observe
     for (const [rows, numbers] of [
       [this.accumulated, accumulated?.sums],
       [this.block, block],
@@ -129,7 +129,7 @@ export class DeviceLayer {
   }
 
   destroy(): void {
-    this.unwatch();
+    this.stopObserving();
     this.states.destroy();
     this.cache.destroy();
   }

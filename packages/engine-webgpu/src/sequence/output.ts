@@ -16,9 +16,9 @@ export const noOutput: Output = {
   release: () => {},
 };
 
-/** The memory that logits are of, the scope they are recorded in, and what its views promised. */
+/** The caches that logits were computed over, the scope they are recorded in, and what views promised. */
 interface LogitsSource {
-  readonly memory: DeviceState;
+  readonly caches: DeviceState;
   readonly scope: OpenScope;
   readonly checks?: ViewChecks;
 }
@@ -29,20 +29,25 @@ interface LogitsSource {
  */
 export function outputOf(from: LogitsSource, x: Tensor, count: number, step: number): Output {
   const {
-    memory: { decoder, model },
+    caches: { decoder, context },
     scope,
   } = from;
   decoder.rows.head += count;
   const [logits] = decoder.head.encode(scope.commands, [x], count) as [Tensor];
-  return outputAt(from, { ...logits, shape: [count, model.config.vocab] }, { first: 0, count, step }, scope.end);
+  return outputAt(
+    from,
+    { ...logits, shape: [count, context.model.config.vocab] },
+    { first: 0, count, step },
+    scope.end,
+  );
 }
 
 /**
  * Returns the output for `count` rows of `logits [rows, vocab]` from row `first` on, until it is released. Every read
- * includes the checks of the pass; if one fails, the memory is unusable.
+ * includes the checks of the pass; if one fails, the sequence is unusable.
  */
 export function outputAt(
-  { memory, scope: { commands, read: readAll }, checks = [] }: LogitsSource,
+  { caches, scope: { commands, read: readAll }, checks = [] }: LogitsSource,
   logits: Tensor,
   { first, count, step }: { readonly first: number; readonly count: number; readonly step: number },
   release: () => void,
@@ -51,10 +56,10 @@ export function outputAt(
     newest = { ...rowsOf(logits, vocab), at: (first + count - 1) * vocab };
   const read = async (tensor: Tensor): Promise<Awaited<ReturnType<OpenScope['read']>>[number]> => {
     const [one, ...found] = await readAll([tensor, ...checks.map(({ bad }) => bad)]);
-    if (checks.length > 0) await memory.change('a step', async () => expectPromises(checks, found));
+    if (checks.length > 0) await caches.context.guard.change('a step', async () => expectPromises(checks, found));
     return one;
   };
-  const ask: NonNullable<Output['ask']> = (draw) => {
+  const nextPending: NonNullable<Output['nextPending']> = (draw) => {
     const tensor = draw
         ? encodeSample(commands, newest, 1, {
             temperature: draw.temperature,
@@ -68,8 +73,8 @@ export function outputAt(
     return { tensor, id };
   };
   return {
-    ask,
-    next: async (draw) => ask(draw).id,
+    nextPending,
+    next: async (draw) => nextPending(draw).id,
     async read() {
       const some = rows === count ? logits : commands.make([1, count, vocab]);
       if (some !== logits) encodeSlots(commands, { ...logits, shape: [1, rows, vocab] }, some, count, first);

@@ -35,28 +35,29 @@ interface Projection {
  * nothing back; an event in `afterLayer` has reads of its own.
  */
 export async function devicePass(
-  memory: DeviceState,
+  caches: DeviceState,
   ids: readonly number[],
-  { phase, course, rows, signal, eventFollows = false, afterLayer, largest, over }: PassOptions,
+  { phase, active, rows, signal, eventFollows = false, afterLayer, largest, over }: PassOptions,
 ): Promise<Output> {
-  const { decoder } = memory,
-    { policy } = course,
-    scope = memory.open(),
+  const { decoder, slots, context } = caches,
+    { progress, guard } = context,
+    { policy } = active,
+    scope = caches.open(),
     { commands } = scope;
   try {
-    const parts = recordEmbedding(memory, commands, ids),
+    const parts = recordEmbedding(caches, commands, ids),
       checks: ViewChecks[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
       before = freezing?.copies ? new Map<TokenChunk, KeysValues>() : undefined;
-    for (const id of ids) memory.text.push(id);
-    for (const [l, layer] of memory.layers.entries()) {
-      await memory.between({ phase, signal });
+    for (const id of ids) progress.text.push(id);
+    for (const [l, layer] of caches.layers.entries()) {
+      await guard.between({ phase, signal });
       const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
-      const projected = parts.map((part) => project(memory, commands, l, part, freezing && course, before));
-      const attend = attentionIn(memory, scope, l, {
+      const projected = parts.map((part) => project(caches, commands, l, part, freezing && active, before));
+      const attend = attentionIn(caches, scope, l, {
         phase,
-        course,
+        active,
         eventFollows,
         checks,
         largest: largest?.[l],
@@ -72,10 +73,10 @@ export async function devicePass(
       decoder.rows.qkv[l] += projected.reduce((n, { live, part }) => n + (before ? live : part).m, 0);
       for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
         count[l] += projected.reduce((n, { live }) => n + live.m, 0);
-      if (phase === 'prefill') memory.freeUnreachable(l);
+      if (phase === 'prefill') slots.freeUnreachable(l);
       await afterLayer?.(l);
     }
-    return output({ memory, scope, checks }, parts, Math.min(rows, ids.length));
+    return output({ caches, scope, checks }, parts, Math.min(rows, ids.length));
   } catch (error) {
     scope.end();
     throw error;
@@ -83,7 +84,7 @@ export async function devicePass(
 }
 
 /** Options of a layer's attention in a pass. */
-interface LayerAttentionOptions extends Pick<PassOptions, 'phase' | 'course' | 'eventFollows' | 'over'> {
+interface LayerAttentionOptions extends Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'over'> {
   /** Collects views' checks, to be read with the results of the pass. */
   readonly checks: ViewChecks[number][];
   /** Receives the largest weight of each slot, `[H, n]`. */
@@ -95,21 +96,27 @@ interface LayerAttentionOptions extends Pick<PassOptions, 'phase' | 'course' | '
  * whose cache holds the block's tokens.
  */
 export function attentionIn(
-  memory: DeviceState,
+  caches: DeviceState,
   scope: OpenScope,
   l: number,
-  { phase, course, eventFollows = false, checks, largest, over }: LayerAttentionOptions,
+  { phase, active, eventFollows = false, checks, largest, over }: LayerAttentionOptions,
 ): (live: TokenChunk, q: Tensor, first: boolean) => Tensor {
-  const layer = memory.layers[l],
-    { policy } = course,
+  const layer = caches.layers[l],
+    { progress, counters, model } = caches.context,
+    { policy } = active,
     { commands } = scope;
-  memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
+  progress.countSlots(layer.cache.length);
   layer.accumulated?.grow(layer.cache.length);
   layer.block?.grow(layer.cache.length);
-  memory.counters.fused++;
-  if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
-  const hidden = hiddenSlots(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
-    writeStates(needs, state, layer.states, memory.shared),
+  counters.fused++;
+  if (layer.accumulated || layer.block || largest) counters.statistics++;
+  const hidden = hiddenSlots(
+    policy,
+    phase,
+    caches.slots.layerContext(l, active),
+    caches.reader(l, scope),
+    scope,
+    (needs, state) => writeStates(needs, state, layer.states, caches.shared),
   );
   checks.push(...hidden.checks);
   const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
@@ -120,7 +127,7 @@ export function attentionIn(
       commands,
       layer,
       {
-        ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)),
+        ...attentionOf(layer, model.config, l, q, ...rowsFor(commands, live, hidden)),
         ...(hidden.mask && { mask: hidden.mask }),
       },
       {
@@ -129,7 +136,7 @@ export function attentionIn(
         read: eventFollows || readSums,
         largest: largest && {
           to: largest,
-          over: over && ((lse) => scope.ops.add(lse, logLengths(memory, scope, l, live))),
+          over: over && ((lse) => scope.ops.add(lse, logLengths(caches, scope, l, live))),
         },
       },
     );
@@ -137,14 +144,14 @@ export function attentionIn(
 
 /** Returns ln |h|_2 of what a layer's projections read of a chunk's tokens, `[1, m]`. */
 function logLengths(
-  { decoder, model: { config } }: DeviceState,
+  { decoder, context: { model } }: DeviceState,
   scope: OpenScope,
   l: number,
   { x, m }: TokenChunk,
 ): Tensor {
   const { commands, ops } = scope,
     { norm: gain } = decoder.layers[l],
-    { hidden: D, normEps } = config;
+    { hidden: D, normEps } = model.config;
   const read = gain ? encodeNorm(commands, rowsOf(x, D), m, commands.upload(gain, [D]), normEps).tensor : x;
   return ops.log(ops.max(ops.norm({ ...read, shape: [1, m, D] }), LEAST));
 }
@@ -158,43 +165,37 @@ type KeysValues = readonly [keys: Tensor, values: Tensor];
  * holds keys and values of the previous layer, frozen tokens take those and only live ones are projected.
  */
 function project(
-  memory: DeviceState,
+  caches: DeviceState,
   commands: Commands,
   l: number,
   part: TokenChunk,
   freezing: ActivePolicy | undefined,
   before: Map<TokenChunk, KeysValues> | undefined,
 ): Projection {
-  const { cache, ring } = memory.layers[l],
-    some = freezing && computedRows(memory, freezing, l, part),
-    live = some ? pick(memory, commands, part, some) : part,
+  const { cache, ring } = caches.layers[l],
+    some = freezing && computedRows(caches, freezing, l, part),
+    live = some ? pick(caches, commands, part, some) : part,
     given = before ? live : part,
     old = before?.get(part);
-  const [all, k, v] = memory.decoder.layers[l].project.encode(commands, [given.x], given.m, given.angles(l)) as [
+  const [all, k, v] = caches.decoder.layers[l].project.encode(commands, [given.x], given.m, given.angles(l)) as [
     Tensor,
     Tensor,
     Tensor,
   ];
-  const q = some && !before ? liveQueries(memory, commands, all, part.m, some) : all;
+  const q = some && !before ? liveQueries(caches, commands, all, part.m, some) : all;
   if (q !== all) commands.free(all);
   const own: KeysValues = some && old ? old : [k, v];
   if (some && own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some, part.m, true);
-  cache.append(...own, part.positions, part.at, part.turned);
-  ring?.push(q, live.at, live.turned);
+  cache.append(...own, part.positions, part.at, part.rotations);
+  ring?.push(q, live.at, live.rotations);
   for (const x of own === old ? [k, v] : before ? (old ?? []) : own) commands.free(x);
   before?.set(part, own);
   return { part, some, live, q };
 }
 
 /** Returns the live queries `[H, live, d]` among those `[H, m, d]` of a chunk. */
-function liveQueries(
-  { model: { config } }: DeviceState,
-  commands: Commands,
-  q: Tensor,
-  m: number,
-  some: ComputedRows,
-): Tensor {
-  const { queryHeads: heads, headDim } = config,
+function liveQueries({ context }: DeviceState, commands: Commands, q: Tensor, m: number, some: ComputedRows): Tensor {
+  const { queryHeads: heads, headDim } = context.model.config,
     out = commands.make([heads, some.before + some.after, headDim]);
   move(commands, { ...q, shape: [heads, m, headDim] }, out, some, m, false);
   return out;
@@ -233,12 +234,13 @@ const rowsFor = (
 
 /** Records the logits of the last `count` rows. */
 function output(from: Parameters<typeof outputOf>[0], parts: readonly TokenChunk[], count: number): Output {
-  const { memory, scope } = from;
+  const { caches, scope } = from,
+    { model, progress } = caches.context;
   if (count === 0) {
     scope.end();
     return noOutput;
   }
-  const { hidden } = memory.model.config,
+  const { hidden } = model.config,
     x = scope.commands.make([1, count, hidden]);
   for (let left = count, i = parts.length - 1; left > 0; i--) {
     const { x: from, m } = parts[i],
@@ -246,5 +248,5 @@ function output(from: Parameters<typeof outputOf>[0], parts: readonly TokenChunk
     encodeSlots(scope.commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
     left -= some;
   }
-  return outputOf(from, x, count, memory.length);
+  return outputOf(from, x, count, progress.length);
 }

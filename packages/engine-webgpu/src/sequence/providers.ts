@@ -14,42 +14,42 @@ import { foldStretches } from './contiguous-rows.ts';
  * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.
  */
 export async function runProviders(
-  memory: DeviceState,
+  caches: DeviceState,
   policy: CompiledPolicy,
   layers: readonly number[],
   commands: Commands,
-  onPass: () => void,
+  onPass?: () => void,
 ): Promise<ReadonlyMap<string, unknown>[]> {
   const out = layers.map(() => new Map<string, unknown>());
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
-    const engine = providerEngine(memory, signal, commands, onPass);
+    const engine = providerEngine(caches, signal, commands, onPass);
     for (const [i, l] of layers.entries())
-      out[i].set(signalKey(signal), await runProvider(signal, engine, l, memory.signal));
+      out[i].set(signalKey(signal), await runProvider(signal, engine, l, caches.context.signal));
   }
   return out;
 }
 
 function providerEngine(
-  memory: DeviceState,
+  caches: DeviceState,
   signal: AnySignal,
   commands: Commands,
-  onPass: () => void,
+  onPass?: () => void,
 ): ProviderEngine {
   const passes = new Map<string, Promise<readonly Tensor[]>>(),
-    { model, text, promptLength } = memory,
+    { model, progress } = caches.context,
     { tokenizer, sidecar } = model;
   return {
-    ids: text.ids,
-    promptLength,
-    encode: (said) => tokenizer.encode(said, { special: false }).ids,
+    ids: progress.text.ids,
+    promptLength: progress.promptLength,
+    encode: (text) => tokenizer.encode(text, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer, over) {
       const key = `${over ?? ''} ${ids.join(',')}`;
       let pass = passes.get(key);
       if (!pass) {
-        onPass();
-        pass = observe(memory, ids, commands, over);
+        onPass?.();
+        pass = observe(caches, ids, commands, over);
         passes.set(key, pass);
       }
       return (await pass)[layer];
@@ -57,8 +57,8 @@ function providerEngine(
     artifact: (name) => sidecar(name),
     hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
     attentionStretches(layer, stretches, strongest, record) {
-      onPass();
-      return foldStretches(memory, layer, stretches, strongest, record);
+      onPass?.();
+      return foldStretches(caches, layer, stretches, strongest, record);
     },
     attentionRows: () =>
       Promise.reject(
@@ -76,21 +76,21 @@ function providerEngine(
  * of its token.
  */
 async function observe(
-  memory: DeviceState,
+  caches: DeviceState,
   ids: readonly number[],
   commands: Commands,
   over: 'hidden' | undefined,
 ): Promise<readonly Tensor[]> {
-  const copy = memory.fork(),
+  const copy = caches.fork(),
     before = copy.layers.map(({ cache }) => cache.length),
-    { queryHeads } = memory.model.config;
+    { queryHeads } = caches.context.model.config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
     const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));
     (
-      await devicePass(copy, ids, { phase: 'prefill', course: { policy: compile(id) }, rows: 0, largest, over })
+      await devicePass(copy, ids, { phase: 'prefill', active: { policy: compile(id) }, rows: 0, largest, over })
     ).release();
-    for (const name of ['fused', 'statistics'] as const) memory.counters[name] += copy.counters[name];
+    for (const name of ['fused', 'statistics'] as const) caches.context.counters[name] += copy.context.counters[name];
     return largest.map((all, l) => {
       const present = commands.make([queryHeads, before[l]]);
       encodeSlots(commands, all, present, before[l]);
@@ -98,6 +98,6 @@ async function observe(
       return present;
     });
   } finally {
-    copy.destroy();
+    copy.free();
   }
 }

@@ -39,8 +39,8 @@ export class DeviceRing {
     return this.#tensor.shape[0];
   }
 
-  /** Adds queries `[H, m, d]` at their positions, rotated by `turned`. Only the last w are copied. */
-  push(q: Tensor, positions: Uint32Array, turned: Uint32Array): void {
+  /** Adds queries `[H, m, d]` at their positions, rotated by `rotations`. Only the last w are copied. */
+  push(q: Tensor, positions: Uint32Array, rotations: Uint32Array): void {
     const m = positions.length,
       count = Math.min(m, this.window),
       from = m - count;
@@ -48,7 +48,7 @@ export class DeviceRing {
     for (let i = from; i < m; i++) {
       const slot = (this.#seen + i) % this.window;
       this.#positions[slot] = positions[i];
-      this.#rotations?.fill(turned[i], slot * this.#heads, (slot + 1) * this.#heads);
+      this.#rotations?.fill(rotations[i], slot * this.#heads, (slot + 1) * this.#heads);
     }
     this.#seen += m;
   }

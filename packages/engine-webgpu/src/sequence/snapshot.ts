@@ -1,19 +1,16 @@
 import type { Tensor } from '@kv/core';
-import type { LayerSnapshot, Snapshot, StoredState } from '@kv/engine';
+import type { CacheSnapshot, LayerSnapshot, StoredState } from '@kv/engine';
 import type { DeviceCache } from './cache.ts';
 import type { DeviceState } from './device-state.ts';
 import { settleSums } from './signals.ts';
 import type { DeviceStates } from './states.ts';
 
 /** Reads all that a sequence on the device holds to the host, in one read. */
-export async function snapshot(memory: DeviceState): Promise<Pick<Snapshot, 'layers' | 'states'>> {
-  const scope = memory.open(),
+export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
+  const scope = caches.open(),
     { commands } = scope,
-    {
-      layers,
-      shared,
-      model: { config },
-    } = memory;
+    { layers, shared, context } = caches,
+    { config } = context.model;
   try {
     const wanted: Tensor[] = [],
       numbers = (x: Tensor): (() => Float32Array) => {

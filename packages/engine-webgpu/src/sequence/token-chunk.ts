@@ -14,27 +14,35 @@ export interface TokenChunk {
   /** Their positions, on the host and on the device. */
   readonly at: Uint32Array;
   /** Positions that they are rotated by: the same until kept slots move together. */
-  readonly turned: Uint32Array;
+  readonly rotations: Uint32Array;
   readonly positions: Tensor;
   /** Returns a layer's rotary angles, if it has any: uploaded once for all layers with equal rotary settings. */
   angles(layer: number): DeviceAngles | undefined;
   x: Tensor;
 }
 
-/** Uploads the layers' rotary angles, each rope once: positions of one memory, then those of the next. */
+/** Uploads the layers' rotary angles, each rope once: positions of one caches, then those of the next. */
 export function anglesOf(
-  rows: readonly (readonly [memory: DeviceState, positions: Uint32Array])[],
+  rows: readonly (readonly [caches: DeviceState, positions: Uint32Array])[],
   commands: Commands,
 ): TokenChunk['angles'] {
   const known = new Map<unknown, DeviceAngles>(),
-    [[{ model }]] = rows,
+    [[{ context }]] = rows,
     count = rows.reduce((sum, [, { length }]) => sum + length, 0);
   return (layer) => {
-    const rope = model.config.ropes[layer];
+    const rope = context.model.config.ropes[layer];
     if (rope.rotary === 0) return undefined;
     const found = known.get(rope);
     if (found !== undefined) return found;
-    const own = rows.map(([{ decoder, rotaryLength }, positions]) => decoder.angles(layer, positions, rotaryLength)),
+    const own = rows.map(
+        ([
+          {
+            decoder,
+            context: { progress },
+          },
+          positions,
+        ]) => decoder.angles(layer, positions, progress.rotaryLength),
+      ),
       [{ rotary }] = own,
       upload = (of: 'cos' | 'sin'): Tensor =>
         commands.upload(concatArrays(own.map((angles) => angles[of])), [count, rotary / 2]);
@@ -45,30 +53,32 @@ export function anglesOf(
 }
 
 /** Returns tokens at positions, with all data to upload. */
-export function chunkOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): TokenChunk {
+export function chunkOf(caches: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): TokenChunk {
   const m = at.length,
-    turned = memory.rotations(at);
+    rotations = caches.context.progress.rotations(at);
   return {
     m,
     at,
-    turned,
+    rotations,
     x,
     positions: commands.upload(at, [m]),
-    angles: anglesOf([[memory, turned]], commands),
+    angles: anglesOf([[caches, rotations]], commands),
   };
 }
 
 /** Records the embedding of ids, of the tokens from position `first` on, in chunks of `TOGETHER`. */
 export function embedFrom(
-  memory: DeviceState,
+  caches: DeviceState,
   commands: Commands,
   ids: readonly number[],
   first: number,
 ): TokenChunk[] {
   const {
       decoder: { head, embedding },
-      model: { config },
-    } = memory,
+      context: {
+        model: { config },
+      },
+    } = caches,
     matrix = head.matrix(embedding!); // the device's programs give no rows back, so the decoder has it
   return Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => {
     const some = Uint32Array.from(ids.slice(i * TOGETHER, (i + 1) * TOGETHER)),
@@ -76,7 +86,7 @@ export function embedFrom(
       { tensor } = encodeEmbedding(commands, tokens, some.length, matrix, config.embeddingScale);
     commands.free(tokens);
     return chunkOf(
-      memory,
+      caches,
       commands,
       some.map((_, j) => first + i * TOGETHER + j),
       tensor,
@@ -85,7 +95,7 @@ export function embedFrom(
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for an invalid id */
-export function recordEmbedding(memory: DeviceState, commands: Commands, ids: readonly number[]): TokenChunk[] {
-  expectIds(ids, memory.model.config.vocab);
-  return embedFrom(memory, commands, ids, memory.length);
+export function recordEmbedding(caches: DeviceState, commands: Commands, ids: readonly number[]): TokenChunk[] {
+  expectIds(ids, caches.context.model.config.vocab);
+  return embedFrom(caches, commands, ids, caches.context.progress.length);
 }

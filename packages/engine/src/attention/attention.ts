@@ -5,9 +5,9 @@ import type { RowEngine, ScoreRows } from './row-engine.ts';
 import { hider } from './visible.ts';
 import type { SlotVisibility } from './visible.ts';
 import { countBelow } from '@kv/core/shared';
-import { asksSeen, weighs } from './window-statistic.ts';
+import { countsVisible, weighs } from './window-statistic.ts';
 import type { CacheView } from '../cache/layer-cache.ts';
-import type { AttentionCounters } from '../memory/memory.ts';
+import type { AttentionCounters } from '../memory/feed.ts';
 import { plainEngine } from './plain.ts';
 
 /** Column statistics to update, each `[H, stride]`: slot j of query head h at h * stride + j. */
@@ -165,7 +165,7 @@ function rows(
         const inside = windows.filter(({ queries }) => first >= m - queries),
           maxima = stats?.columnMax !== undefined || inside.some(({ of }) => of === 'max'),
           asking = weighed.filter((one) => first >= one.first),
-          counting = asking.some(({ of }) => asksSeen(of));
+          counting = asking.some(({ of }) => countsVisible(of));
         for (let b = first; b < last; b += blockRows) {
           const count = Math.min(blockRows, last - b);
           const end = seen.subarray(b, b + count).reduce((x, y) => Math.max(x, y), 0);

@@ -12,7 +12,7 @@ export type WeightAccumulator = (
 ) => void;
 
 /** Returns whether the statistic depends on how many slots a query sees. */
-export const asksSeen = (of: string | undefined): boolean => of === 'votes' || of === 'normalized';
+export const countsVisible = (of: string | undefined): boolean => of === 'votes' || of === 'normalized';
 
 /** What a weight adds, by statistic. */
 export const weighs: Readonly<Record<WindowStatistic, WeightAccumulator>> = {

@@ -116,7 +116,7 @@ export class LayerCache implements CacheView {
   }
 
   /** Makes room for m more slots. Capacity grows to what is needed, or by a quarter if that is more. */
-  room(m: number): void {
+  grow(m: number): void {
     const need = this.length + m;
     if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
   }
@@ -125,7 +125,7 @@ export class LayerCache implements CacheView {
   extend(positions: Uint32Array, shift = 0): void {
     this.#checkPositions(positions);
     const m = positions.length;
-    this.room(m);
+    this.grow(m);
     for (let g = 0; g < this.heads; g++) {
       const at = g * this.capacity + this.lengths[g];
       this.positions.set(positions, at);
@@ -161,13 +161,13 @@ export class LayerCache implements CacheView {
    * Moves every head's slots together: their rotations become consecutive and end before `next`, and their keys are
    * rotated accordingly (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
-  rebase(next: number, turn: RotateVector): void {
+  rebase(next: number, rotate: RotateVector): void {
     const rotations = this.#markRotations();
     for (let g = 0; g < this.heads; g++)
       for (let i = 0, n = this.lengths[g]; i < n; i++) {
         const slot = g * this.capacity + i,
           to = next - n + i;
-        turn(this.keys, slot * this.headDim, rotations[slot], to);
+        rotate(this.keys, slot * this.headDim, rotations[slot], to);
         rotations[slot] = to;
       }
   }

@@ -10,7 +10,7 @@ export type RotateVector = (x: Float32Array, at: number, from: number, to: numbe
  *
  * @param positions every position that vectors will be rotated from or to
  */
-export function turner(angles: (positions: Uint32Array) => Angles, positions: Iterable<number>): RotateVector {
+export function rotator(angles: (positions: Uint32Array) => Angles, positions: Iterable<number>): RotateVector {
   const known = Uint32Array.from(new Set(positions)),
     row = new Map(Array.from(known, (position, i) => [position, i]));
   const { rotary, cos, sin } = angles(known),

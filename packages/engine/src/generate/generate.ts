@@ -9,6 +9,7 @@ import { decodingPolicy, everyOf } from './policies.ts';
 import type { Policies } from './policies.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
+import { freeObservations } from '../sequence/free-observations.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { DECODE, GENERATE } from '../options.ts';
 import type { Chunk, DecodeOptions, Finish, GenerateOptions } from '../options.ts';
@@ -53,7 +54,7 @@ export const generate = (model: Model, options: GenerateOptions): Generation => 
 function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation {
   const chunks: Chunk[] = [];
   let generator: AsyncGenerator<Chunk, GenerateResult> | undefined,
-    asked: Promise<void> | undefined,
+    advancing: Promise<void> | undefined,
     end: { readonly generated: Promise<GenerateResult> } | undefined,
     readers = 0;
   const finish = (generated: Promise<GenerateResult>): void => {
@@ -70,7 +71,7 @@ function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation 
     } catch (error) {
       finish(Promise.reject(error));
     } finally {
-      asked = undefined;
+      advancing = undefined;
     }
   };
   async function* read(): AsyncGenerator<Chunk, GenerateResult> {
@@ -79,7 +80,7 @@ function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation 
       for (let at = 0; ; ) {
         if (at < chunks.length) yield chunks[at++];
         else if (end) return await end.generated;
-        else await (asked ??= advance());
+        else await (advancing ??= advance());
       }
     } finally {
       if (--readers === 0 && !end) await leave();
@@ -132,7 +133,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
       });
       if (decodePolicy) sequence.decodeUnder(decodePolicy, decodeBudget);
       const remember = async (): Promise<void> => {
-        if (logits > 0) rows.push(...(await sequence.readLogits()));
+        if (logits > 0) rows.push(...(await sequence.logits()));
       };
       await remember();
       finish = yield* decodeWith(
@@ -153,9 +154,9 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
       finish = 'aborted';
     }
     const last = tokens.at(-1);
-    if (logits > 0 && last !== undefined && sequence.fits(1)) {
+    if (logits > 0 && last !== undefined && sequence.memory.slots.fits(1)) {
       await sequence.step(last);
-      rows.push(...(await sequence.readLogits()));
+      rows.push(...(await sequence.logits()));
     }
     return {
       text,
@@ -199,12 +200,12 @@ async function* decodeWith(
   onStep: () => Promise<void>,
 ): AsyncGenerator<Chunk, Finish> {
   const { maxNewTokens, stop = [], signal, temperature, topP, seed, stopAtEos = true, inFlight = 2 } = options;
-  const every = options.every ?? everyOf(sequence.policy);
-  if (every === undefined && options.remember !== true) sequence.settle();
+  const every = options.every ?? everyOf(sequence.active.policy);
+  if (every === undefined && options.remember !== true) freeObservations(sequence);
   const { config } = sequence.model;
   const drawing = { temperature, topP, seed },
     draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
-  const stream = sequence.tokens.decoder(),
+  const stream = sequence.progress.text.decoder(),
     stops = new StopText(stop);
   let finish: Finish = 'length';
   try {
@@ -224,7 +225,7 @@ async function* decodeWith(
       yield chunk;
       if (stops.stopped) return 'stop';
       if (made + 1 === maxNewTokens) break;
-      if (!sequence.fits(1)) {
+      if (!sequence.memory.slots.fits(1)) {
         finish = 'context';
         break;
       }

@@ -63,7 +63,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   /** Least recently used first. */
   let kept: Sequence[] = [];
   const counts = { fed: 0, reused: 0, dropped: 0 },
-    bytes = (): number => kept.reduce((sum, { ledger }) => sum + ledger.allocated, 0);
+    bytes = (): number => kept.reduce((sum, { memory }) => sum + memory.ledger.allocated, 0);
 
   /**
    * Prompt length beyond which LongRoPE uses its long divisors. Keys rotated with one set do not fit a prompt rotated
@@ -75,10 +75,10 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
-      if (isLong(sequence.memory.rotaryLength) !== isLong(ids.length)) continue;
-      const all = common(sequence.tokens.ids, ids),
+      if (isLong(sequence.progress.rotaryLength) !== isLong(ids.length)) continue;
+      const all = common(sequence.progress.text.ids, ids),
         cut = Math.min(all, most),
-        shared = cut >= sequence.memory.cuttableFrom || cut === sequence.length ? cut : 0;
+        shared = cut >= sequence.memory.slots.cuttableFrom || cut === sequence.progress.length ? cut : 0;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
     if (best) touch(best.sequence);
@@ -86,9 +86,11 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   };
   /** Returns how many tokens of a stored prompt, in whole parts, these ids begin with, if a copy may end there. */
   const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number => {
-    const same = Math.min(common(sequence.tokens.ids, ids), sequence.promptLength, most),
+    const same = Math.min(common(sequence.progress.text.ids, ids), sequence.progress.promptLength, most),
       cut = part * Math.floor(same / part);
-    return isLong(sequence.memory.rotaryLength) === isLong(ids.length) && cut >= sequence.memory.cuttableFrom ? cut : 0;
+    return isLong(sequence.progress.rotaryLength) === isLong(ids.length) && cut >= sequence.memory.slots.cuttableFrom
+      ? cut
+      : 0;
   };
   const touch = (sequence: Sequence): void => {
     kept = [...kept.filter((each) => each !== sequence), sequence];
@@ -102,7 +104,8 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   const start = (found: Found | undefined): Sequence => {
     counts.reused += found?.shared ?? 0;
     if (!found) return new Sequence(model, backend, { mostOperations });
-    return found.shared < found.sequence.length ? found.sequence.forkAt(found.shared) : found.sequence.fork();
+    const { shared, sequence } = found;
+    return sequence.fork(shared < sequence.progress.length ? shared : undefined);
   };
 
   return {
@@ -140,11 +143,11 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
       return start(best);
     },
     keep(sequence, part) {
-      const ids = sequence.tokens.ids.slice(0, sequence.promptLength),
+      const ids = sequence.progress.text.ids.slice(0, sequence.progress.promptLength),
         whole = part * Math.floor(ids.length / part);
       const same = kept.find((other) => begun(other, ids, ids.length, part) === whole);
       if (same) touch(same);
-      if (same || whole === 0 || sequence.memory.cuttableFrom > whole) return sequence.destroy();
+      if (same || whole === 0 || sequence.memory.slots.cuttableFrom > whole) return sequence.destroy();
       kept.push(sequence);
       shrink(maxBytes);
     },

@@ -4,7 +4,8 @@ import { evicts, mostOf } from '../memory/active-policy.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { DecodeOptions, Finish } from '../options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
-import type { Bytes, Sequence } from '../sequence/sequence.ts';
+import type { Bytes } from '../ledger.ts';
+import type { Sequence } from '../sequence/sequence.ts';
 import type { Observer } from '../memory/observer.ts';
 
 /** What one run kept, its memory and its times. */
@@ -47,30 +48,32 @@ export function report(
   finish: Finish,
   options: DecodeOptions & { readonly block?: number | undefined },
 ): Report {
-  const { course, memory, notes, counts, times } = sequence,
-    { budget, last, prompt } = course,
-    { observing } = sequence.memory;
+  const { active, memory, observer } = sequence,
+    { notes, counts, times } = sequence.stats,
+    { mostSlots, unreachable } = memory.progress,
+    { context, observers } = memory.caches,
+    { budget, last, prompt } = active;
   return {
-    policy: named(prompt ?? course),
-    ...(prompt && { decodePolicy: named(course) }),
+    policy: named(prompt ?? active),
+    ...(prompt && { decodePolicy: named(active) }),
     ...(budget && { budget: budget.slots }),
     budgets: last?.budgets ?? [],
-    kept: last?.kept.map(numbersOf) ?? sequence.memory.kept(),
-    bytes: sequence.bytes(),
-    counts: { ...memory.counters, ...counts, unreachable: memory.unreachable },
+    kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),
+    bytes: memory.ledger.bytes(),
+    counts: { ...context.counters, ...counts, unreachable },
     times: { ...times },
     bound: bound(sequence, options),
-    mostSlots: memory.mostSlots,
+    mostSlots,
     notes: [...notes],
     finish,
-    ...(sequence.observer &&
-      observing && {
-        certificates: concluded(sequence.observer, {
+    ...(observer &&
+      observers && {
+        certificates: concluded(observer, {
           heads: sequence.model.config.queryHeads,
           layers: sequence.model.config.layers,
           steps: counts.steps,
           frozen: frozen(sequence),
-          total: (id) => observing.total(id),
+          total: (id) => observers.total(id),
         }),
       }),
   };
@@ -78,37 +81,37 @@ export function report(
 
 /** @throws KvError for an observer that fails, or concludes no object. */
 function concluded(observer: Observer, run: Parameters<Observer['conclude']>[0]): object {
-  const said: unknown = runGuarded('observer', undefined, () => observer.conclude(run));
-  expectObject({ name: 'observer' }, 'an object as its conclusion', said);
-  return said;
+  const conclusion: unknown = runGuarded('observer', undefined, () => observer.conclude(run));
+  expectObject({ name: 'observer' }, 'an object as its conclusion', conclusion);
+  return conclusion;
 }
 
 const named = ({ policy: { label } }: ActivePolicy): string => (label === '' ? 'full' : label);
 
 /** Returns the positions of the prompt whose keys each layer took from the one below. */
 function frozen(sequence: Sequence): number[] {
-  const { promptLength } = sequence,
-    { prompt = sequence.course } = sequence.course,
-    { layers } = sequence.model.config,
-    hook = prompt.policy.hooks('freeze')[0],
-    { memory } = sequence;
+  const { memory, active, model } = sequence,
+    { promptLength } = memory.progress,
+    { prompt = active } = active,
+    { layers } = model.config,
+    hook = prompt.policy.hooks('freeze')[0];
   return Array.from({ length: layers }, (_, layer) => {
-    const { sinks, below } = hook ? runFreeze(hook, memory.at(layer, prompt)) : { sinks: 0, below: 0 };
+    const { sinks, below } = hook ? runFreeze(hook, memory.slots.layerContext(layer, prompt)) : { sinks: 0, below: 0 };
     return layer === 0 || !hook?.copies ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);
   });
 }
 
 function bound(
-  { course, promptLength }: Sequence,
+  { active, progress: { promptLength } }: Sequence,
   { maxNewTokens = 64, block, every }: Parameters<typeof report>[2],
 ): Report['bound'] {
-  const { prompt: read = course, policy } = course,
-    [evictsRead, evictsNow] = [evicts(read), evicts(course)];
+  const { prompt: read = active, policy } = active,
+    [evictsRead, evictsNow] = [evicts(read), evicts(active)];
   if (!evictsRead && !evictsNow) return { slots: promptLength + maxNewTokens, because: 'nothing is evicted' };
   const c = evictsNow ? (every ?? policy.hooks('cadence')[0]?.every) : undefined,
     m = evictsRead && !waits(read.policy) ? (block ?? read.policy.hooks('cadence')[0]?.block) : undefined;
   const held = evictsRead ? mostOf(read) : promptLength,
-    above = Math.max(held, evictsNow ? mostOf(course) : 0);
+    above = Math.max(held, evictsNow ? mostOf(active) : 0);
   const prefill = m === undefined ? promptLength : Math.min(promptLength, held + m);
   const decoding = c === undefined ? held + maxNewTokens : above + c;
   return prefill >= decoding
@@ -124,6 +127,6 @@ function bound(
         because:
           c === undefined
             ? `evicted once, at the end of prefill, and up to ${maxNewTokens} tokens follow`
-            : `an event every ${c} tokens over ${evictsRead || !course.prompt ? 'a budget' : 'a prompt or a budget'} of ${above}`,
+            : `an event every ${c} tokens over ${evictsRead || !active.prompt ? 'a budget' : 'a prompt or a budget'} of ${above}`,
       };
 }

@@ -10,26 +10,23 @@ const BLOCK = 128;
  * layer, `[H, query + 1]`, to the caller in order, from query `first` on.
  */
 export async function attentionRows(
-  memory: HostState,
+  caches: HostState,
   layer: number,
   visit: (query: number, rows: Float32Array) => void,
   first = 0,
 ): Promise<void> {
-  const {
-      decoder,
-      model: { config },
-      text: { ids },
-      counters,
-    } = memory,
-    copy = memory.empty(),
-    { queryHeads: H, headDim: d } = config;
-  copy.rotaryLength = ids.length;
+  const { decoder, context } = caches,
+    { model, counters, guard } = context,
+    { ids } = context.progress.text,
+    { config } = model,
+    { queryHeads: H, headDim: d } = config,
+    copy = caches.empty();
   try {
     const positions = Uint32Array.from(ids, (_, i) => i);
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.slice(0, layer + 1).entries()) {
-      await memory.between({ phase: 'prefill' });
-      const { q, k, v } = await decoder.project(l, x, positions, copy.rotaryLength),
+      await guard.between({ phase: 'prefill' });
+      const { q, k, v } = await decoder.project(l, x, positions, ids.length),
         how = layerAttention(config, l),
         m = ids.length;
       if (l < layer) {
@@ -38,7 +35,7 @@ export async function attentionRows(
         continue;
       }
       for (let from = 0; from < m; from += BLOCK) {
-        await memory.turn();
+        await guard.pause();
         const to = Math.min(m, from + BLOCK),
           part = (all: Float32Array): Float32Array => rowsOf(all, all.length / (m * d), m, d, from, to);
         cache.append(part(k), part(v), positions.subarray(from, to), 0);
@@ -57,7 +54,7 @@ export async function attentionRows(
       }
     }
   } finally {
-    copy.destroy();
+    copy.free();
   }
 }
 

@@ -1,12 +1,12 @@
 import type { AnySignal } from '@kv/core';
-import type { SequenceMemory } from '../memory/sequence-memory.ts';
+import type { SequenceCaches } from '../memory/caches.ts';
 import type { HostDecoder } from './decoder.ts';
 import type { HiddenNumbers } from './hidden.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';
 
-/** What passes, providers and step hooks read and change in a memory on the host. */
-export interface HostState extends SequenceMemory {
+/** What passes, providers and step hooks read and change in caches on the host. */
+export interface HostState extends Pick<SequenceCaches, 'context' | 'slots' | 'move' | 'free'> {
   readonly decoder: HostDecoder;
   readonly layers: readonly LayerMemory[];
   /** State of rows `model`. */
@@ -15,7 +15,7 @@ export interface HostState extends SequenceMemory {
   readonly hidden: HiddenNumbers | undefined;
   /** Returns a reader of one layer's current signals; `provided`: results of providers, by signal key. */
   reader(layer: number, provided?: ReadonlyMap<string, unknown>): (signal: AnySignal) => unknown;
-  /** Returns an empty memory of the same model. */
+  /** Returns empty caches of the same model. */
   empty(): HostState;
   fork(): HostState;
 }

@@ -8,7 +8,7 @@ import type { LayerSnapshot } from '../memory/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
 import { StateStore } from './store.ts';
 import { WindowStatsCache } from './window-columns.ts';
-import type { ObservationPlan } from '../memory/watch.ts';
+import type { ObservationPlan } from '../memory/observation-plan.ts';
 
 /** One layer of one sequence: its cache and what events want recorded about it. */
 export class LayerMemory {
@@ -18,7 +18,7 @@ export class LayerMemory {
   accumulated?: SlotRows;
   block?: SlotRows;
   /** Statistics of the last queries over the current cache. */
-  readonly taken: WindowStatsCache;
+  readonly windowStats: WindowStatsCache;
   states: StateStore;
   /** Whether every head holds the same positions. */
   aligned = true;
@@ -30,11 +30,11 @@ export class LayerMemory {
   ) {
     this.cache = cache ?? new LayerCache(config.kvHeads, config.headDim, ledger, 'cache', store);
     this.states = new StateStore(config, ledger);
-    this.taken = new WindowStatsCache(ledger);
+    this.windowStats = new WindowStatsCache(ledger);
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
-  watch(
+  observe(
     { window, accumulated, block }: ObservationPlan,
     { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig,
     ledger: Ledger,
@@ -52,8 +52,8 @@ export class LayerMemory {
   }
 
   /** Frees the rings and sums that no later event will read. */
-  unwatch(): void {
-    this.taken.drop();
+  stopObserving(): void {
+    this.windowStats.clear();
     this.ring?.destroy();
     this.accumulated?.destroy();
     this.block?.destroy();
@@ -65,7 +65,7 @@ export class LayerMemory {
   /** Compacts the cache and all per-slot arrays to these slots of each KV head. */
   keep(kept: readonly Uint32Array[], room: number): void {
     const same = this.aligned && kept.every((slots) => slots === kept[0] || equal(slots, kept[0]));
-    this.taken.drop();
+    this.windowStats.clear();
     this.cache.keep(kept, room);
     this.accumulated?.keep(kept);
     this.block?.keep(kept);
@@ -107,12 +107,12 @@ export class LayerMemory {
     ledger: Ledger,
   ): void {
     this.cache.restore(lengths, slots);
-    this.watch(
+    this.observe(
       { window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined },
       config,
       ledger,
     );
-    if (ring) this.ring!.restore(ring); // made by watch
+    if (ring) this.ring!.restore(ring); // made by observe
     for (const [rows, numbers] of [
       [this.accumulated, accumulated?.sums],
       [this.block, block],
@@ -125,7 +125,7 @@ export class LayerMemory {
   }
 
   destroy(): void {
-    this.unwatch();
+    this.stopObserving();
     this.states.destroy();
     this.cache.destroy();
   }

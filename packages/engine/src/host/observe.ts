@@ -7,57 +7,54 @@ import { layerAttention } from '../attention/layer-attention.ts';
 import { makeRoom } from '../memory/make-room.ts';
 import { attentionRows, rowsOf } from './attention-rows.ts';
 import type { HostState } from './host-state.ts';
-import { notRemembered } from '../memory/watch.ts';
+import { notRemembered } from '../memory/observation-plan.ts';
 
 /**
  * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.
  */
 export async function runProviders(
-  memory: HostState,
+  caches: HostState,
   policy: CompiledPolicy,
   layers: readonly number[],
-  onPass: () => void,
+  onPass?: () => void,
 ): Promise<Map<string, unknown>[]> {
   const out = layers.map(() => new Map<string, unknown>());
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
-    const engine = providerEngine(memory, signal, onPass);
+    const engine = providerEngine(caches, signal, onPass);
     for (const [i, l] of layers.entries())
-      out[i].set(signalKey(signal), await runProvider(signal, engine, l, memory.signal));
+      out[i].set(signalKey(signal), await runProvider(signal, engine, l, caches.context.signal));
   }
-  if (policy.needs.some((signal) => signal.hidden)) memory.hidden?.seen();
+  if (policy.needs.some((signal) => signal.hidden)) caches.hidden?.seen();
   return out;
 }
 
-function providerEngine(memory: HostState, signal: AnySignal, onPass: () => void): ProviderEngine {
+function providerEngine(caches: HostState, signal: AnySignal, onPass?: () => void): ProviderEngine {
   const passes = new Map<string, Promise<readonly Observed[]>>();
-  const {
-    model: { tokenizer, sidecar },
-    backend,
-    text,
-  } = memory;
+  const { model, backend, progress } = caches.context,
+    { tokenizer, sidecar } = model;
   return {
-    ids: text.ids,
-    promptLength: memory.promptLength,
-    encode: (said) => tokenizer.encode(said, { special: false }).ids,
+    ids: progress.text.ids,
+    promptLength: progress.promptLength,
+    encode: (text) => tokenizer.encode(text, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer, over): Promise<Tensor> {
       const key = `${over ?? ''} ${ids.join(',')}`;
       let pass = passes.get(key);
       if (!pass) {
-        onPass();
-        pass = observe(memory, ids, over);
+        onPass?.();
+        pass = observe(caches, ids, over);
         passes.set(key, pass);
       }
       return backend.ops.from((await pass)[layer]);
     },
     artifact: (name) => sidecar(name),
     attentionRows(layer, visit, from) {
-      onPass();
-      return attentionRows(memory, layer, visit, from);
+      onPass?.();
+      return attentionRows(caches, layer, visit, from);
     },
     async hiddenNumbers(key, fold) {
-      const numbers = memory.hidden?.numbers(key, fold);
+      const numbers = caches.hidden?.numbers(key, fold);
       if (!numbers) throw notRemembered(signal);
       return numbers;
     },
@@ -74,26 +71,25 @@ interface Observed {
  * asked for, each query's weights are divided by the length of what the layer's projections read of its token.
  */
 async function observe(
-  memory: HostState,
+  caches: HostState,
   ids: readonly number[],
   over: 'hidden' | undefined,
 ): Promise<readonly Observed[]> {
-  const copy = memory.fork(),
-    {
-      decoder,
-      model: { config },
-    } = memory,
+  const copy = caches.fork(),
+    { decoder, context } = caches,
+    { progress } = copy.context,
+    { config } = context.model,
     { queryHeads: H } = config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
-    const positions = Uint32Array.from(ids, (_, i) => memory.length + i),
+    const positions = Uint32Array.from(ids, (_, i) => progress.length + i),
       out: Observed[] = [];
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.entries()) {
-      await memory.between({ phase: 'prefill' });
+      await context.guard.between({ phase: 'prefill' });
       const n = cache.length,
-        { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
-      cache.append(k, v, positions, copy.shift);
+        { q, k, v } = await decoder.project(l, x, progress.rotations(positions), progress.rotaryLength);
+      cache.append(k, v, positions, progress.shift);
       const stride = cache.length,
         columnMax = new Float32Array(H * stride),
         attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
@@ -103,7 +99,7 @@ async function observe(
         x,
         await decoder.attend({
           ...attention,
-          counters: memory.counters,
+          counters: context.counters,
           ...(!over && { stats: { stride, columnMax } }),
         }),
       );
@@ -113,7 +109,7 @@ async function observe(
     }
     return out;
   } finally {
-    copy.destroy();
+    copy.free();
   }
 }
 

@@ -1,8 +1,8 @@
 import type { AttentionStats } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
-import type { BatchMembership } from '../memory/memory.ts';
-import type { HostDecoder, Projection } from './decoder.ts';
+import type { BatchMembership } from '../memory/feed.ts';
+import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
@@ -16,7 +16,7 @@ export interface PassOptions {
   /** Whether the tokens are of the prompt or generated. */
   readonly phase: 'prefill' | 'decode';
   /** The active policy, whose views and freezing apply. */
-  readonly course: ActivePolicy;
+  readonly active: ActivePolicy;
   /** Number of last rows to compute logits for. */
   readonly rows: number;
   /**
@@ -26,8 +26,8 @@ export interface PassOptions {
   readonly eventFollows?: boolean;
   /** Aborts the pass within a layer, which makes the memory unusable. */
   readonly signal?: AbortSignal | undefined;
-  /** Membership in a batch of memories of one group that are fed at the same time. @defaultValue none */
-  readonly place?: BatchMembership | undefined;
+  /** Membership in a batch of memories of one group that are fed at the same time. */
+  readonly batch?: BatchMembership | undefined;
   /** Called for all layers in turn, at most `layersTogether` at once. A layer-wise event evicts here. */
   afterLayers?(layers: readonly number[]): Promise<void>;
   /** Called with what views leave visible in a layer. */
@@ -39,24 +39,24 @@ const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v:
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Returns the logits of the last rows. */
 export async function pass(
-  memory: HostState,
+  caches: HostState,
   ids: readonly number[],
-  { phase, course, rows, signal, eventFollows = false, afterLayers, seen }: PassOptions,
+  { phase, active, rows, signal, eventFollows = false, afterLayers, seen }: PassOptions,
 ): Promise<Float32Array[]> {
-  const { decoder } = memory,
-    { hidden, vocab } = memory.model.config,
-    m = ids.length;
-  const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
-  const copies = course.policy.hooks('freeze')[0]?.copies ?? false,
-    { headDim } = memory.model.config;
+  const { decoder, context, slots } = caches,
+    { progress, guard } = context,
+    { hidden, vocab, headDim } = context.model.config,
+    m = ids.length,
+    positions = Uint32Array.from(ids, (_, i) => progress.length + i),
+    copies = active.policy.hooks('freeze')[0]?.copies ?? false;
   let x = decoder.embed(ids),
     previous: Pick<Projection, 'k' | 'v'> | undefined;
-  for (const id of ids) memory.text.push(id);
-  for (const l of memory.layers.keys()) {
-    await memory.between({ phase, signal });
+  for (const id of ids) progress.text.push(id);
+  for (const l of caches.layers.keys()) {
+    await guard.between({ phase, signal });
     const live =
       phase === 'prefill' && previous
-        ? liveRows(course.policy, memory.at(l, course), positions, memory.layers[l].ring?.window ?? 1)
+        ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)
         : undefined;
     const frozen = live !== undefined && live.length < m;
     const at = frozen ? pickPositions(positions, live) : positions,
@@ -64,23 +64,22 @@ export async function pass(
     // frozen rows are projected as they are, unless their keys and values come along with them
     const [some, given] = frozen && !copies ? [positions, x] : [at, rowsIn],
       projected =
-        some.length === 0 ? NOTHING : await decoder.project(l, given, memory.rotations(some), memory.rotaryLength);
+        some.length === 0 ? NOTHING : await decoder.project(l, given, progress.rotations(some), progress.rotaryLength);
     // `live` is only set together with it
     previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const out = await attendLayer(
-      memory,
-      decoder,
+      caches,
       l,
       rowsIn,
       { ...previous, q: frozen && !copies ? pickQueries(projected.q, live, m, headDim) : projected.q, at, positions },
-      { phase, course, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
+      { phase, active, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
-    if (phase === 'prefill') memory.freeUnreachable(l);
+    if (phase === 'prefill') slots.freeUnreachable(l);
     await afterLayers?.([l]);
   }
-  memory.hidden?.push(decoder.hiddenNorm(x));
+  caches.hidden?.push(decoder.hiddenNorm(x));
   const count = Math.min(rows, m);
   if (count === 0) return [];
   const all = await decoder.logits(x.slice((m - count) * hidden));
@@ -89,40 +88,37 @@ export async function pass(
 
 /** Appends keys and values, records what is observed, attends under the policy's views, and finishes the layer. */
 async function attendLayer(
-  memory: HostState,
-  decoder: HostDecoder,
+  caches: HostState,
   l: number,
   x: Float32Array,
   { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
-  { phase, course, eventFollows, seen }: Pick<PassOptions, 'phase' | 'course' | 'eventFollows' | 'seen'>,
+  { phase, active, eventFollows, seen }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'>,
 ): Promise<Float32Array> {
-  const layer = memory.layers[l],
-    { cache } = layer,
-    {
-      backend,
-      counters,
-      model: { config },
-    } = memory;
-  if (decoder.fused && (phase === 'decode' || !course.policy.evicts)) cache.fit(positions.length);
-  cache.append(k, v, positions, memory.shift);
-  layer.taken.drop();
-  layer.ring?.push(q, at, memory.shift);
-  memory.mostSlots = Math.max(memory.mostSlots, cache.length);
+  const { decoder, shared } = caches,
+    { backend, counters, progress, model } = caches.context,
+    { config } = model,
+    layer = caches.layers[l],
+    { cache, windowStats } = layer;
+  if (decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
+  cache.append(k, v, positions, progress.shift);
+  windowStats.clear();
+  layer.ring?.push(q, at, progress.shift);
+  progress.countSlots(cache.length);
   const sums = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(
-    course.policy,
+    active.policy,
     phase,
-    memory.at(l, course),
-    memory.reader(l),
+    caches.slots.layerContext(l, active),
+    caches.reader(l),
     backend,
-    (needs, state) => writeState(needs, state, layer.states, memory.shared, backend),
+    (needs, state) => writeState(needs, state, layer.states, shared, backend),
     seen !== undefined,
   );
   if (visible.length > 0) seen?.(l, visible);
   // an event looks at attention that no view hides anything from
   const windows =
     eventFollows && visible.length === 0 && decoder.attendsWindows
-      ? layer.taken.ask(course.policy, layer.ring, at.length, config.queryHeads, sums?.stride ?? cache.length)
+      ? windowStats.allocate(active.policy, layer.ring, at.length, config.queryHeads, sums?.stride ?? cache.length)
       : [];
   const stats = windows.length === 0 ? sums : { ...sums, stride: sums?.stride ?? cache.length, windows };
   const out =

@@ -3,11 +3,11 @@ import { isState, StepCache, signalKey } from '@kv/core/engine';
 import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention/attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
-import type { AttentionCounters } from '../memory/memory.ts';
+import type { AttentionCounters } from '../memory/feed.ts';
 import type { LayerMemory } from './layer.ts';
 import { outputNormOf, outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';
-import { notRemembered, statisticOf, sumRows, windowOf } from '../memory/watch.ts';
+import { notRemembered, statisticOf, sumRows, windowOf } from '../memory/observation-plan.ts';
 import type { RowEngine } from '../attention/row-engine.ts';
 
 /** The data that signals are computed from. */
@@ -93,8 +93,8 @@ function compute(
   }
   if (windowOf(signal) > 0) {
     if (!ring || ring.window < windowOf(signal)) return missing();
-    const taken = memory.taken.of(signal);
-    if (taken) return perQueryHead(taken, memory.taken.stride);
+    const columns = memory.windowStats.of(signal);
+    if (columns) return perQueryHead(columns, memory.windowStats.stride);
     const { queries, positions, count } = ring.last(windowOf(signal));
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
     const of = statisticOf(signal);

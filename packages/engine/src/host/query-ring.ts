@@ -112,7 +112,7 @@ export class QueryRing {
   }
 
   /** Follows a rebased cache: in each head a query takes the position of the last slot that it may see. */
-  rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: RotateVector): void {
+  rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, rotate: RotateVector): void {
     const H = this.#heads,
       d = this.#dim;
     const rotations = this.markRotations(),
@@ -126,7 +126,7 @@ export class QueryRing {
           0,
           next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot] + 1),
         );
-        turn(this.#data, (h * room + slot) * d, rotations[at], to);
+        rotate(this.#data, (h * room + slot) * d, rotations[at], to);
         rotations[at] = to;
       }
   }

@@ -7,7 +7,8 @@ import { embeddingsOf } from '../memory/runtime.ts';
 import type { Model, ModelParts, RunningModel, Runtime } from '../memory/runtime.ts';
 import { hostDecoder } from './decoder.ts';
 import type { HostDecoder } from './decoder.ts';
-import { HostMemory } from './host-memory.ts';
+import { Memory } from '../memory/memory.ts';
+import { HostCaches } from './host-caches.ts';
 import { HOST, type HostOptions } from '../options.ts';
 
 /** A model whose caches are on the host. */
@@ -30,7 +31,7 @@ export function hostRuntime(options: HostOptions): Runtime<RunningHostModel> {
   };
 }
 
-/** Returns a model with memories on the host over an existing decoder. */
+/** Returns a model with caches on the host over an existing decoder. */
 export function hostRunning(
   decoder: HostDecoder,
   { config, tokenizer, sidecar }: ModelParts,
@@ -39,7 +40,7 @@ export function hostRunning(
   const model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
   return {
     decoder,
-    memory: ({ backend: own = backend, ...options } = {}) => new HostMemory(decoder, model, own, options),
+    memory: ({ backend: own = backend, ...options } = {}) => new Memory(new HostCaches(decoder, model, own, options)),
     scratchBytes,
     destroy: () => decoder.destroy(),
   };

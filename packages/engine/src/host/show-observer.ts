@@ -1,27 +1,23 @@
 import { attentionLast, keys, queries } from '@kv/core';
 import { runGuarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
-import type { SequenceMemory } from '../memory/sequence-memory.ts';
 import type { Observer, ObservedRow } from '../memory/observer.ts';
+import type { HostState } from './host-state.ts';
 import type { ViewSelection } from './visibility.ts';
 
 type Positions = readonly (readonly number[])[];
-/** A memory whose states can be read. */
-interface Looked extends SequenceMemory {
-  stateOf(layer: number, id: string, row: number): number | undefined;
-}
 /**
  * A layer's current values: the newest query's weights `[H, slots]`, the queries `[H, d]`, and the norm of each KV
  * head's largest key.
  */
-interface Now {
+interface LayerValues {
   readonly data: Float32Array;
   readonly slots: number;
   readonly vectors: Float32Array;
   readonly largest: Float32Array;
 }
 
-async function now(memory: SequenceMemory, layers: readonly number[]): Promise<readonly Now[]> {
+async function valuesOf(caches: HostState, layers: readonly number[]): Promise<readonly LayerValues[]> {
   const {
       backend,
       model: {
@@ -30,16 +26,16 @@ async function now(memory: SequenceMemory, layers: readonly number[]): Promise<r
           attention: { scale },
         },
       },
-    } = memory,
-    asked = layers.flatMap((l) => {
-      const read = memory.reader(l);
+    } = caches.context,
+    tensors = layers.flatMap((l) => {
+      const read = caches.reader(l);
       return [
         read(attentionLast) as Tensor,
         read(queries(1)) as Tensor,
         backend.ops.reduce('max', backend.ops.norm(read(keys) as Tensor), 'slots'),
       ];
     });
-  const read = await backend.read(asked),
+  const read = await backend.read(tensors),
     by = scale * Math.sqrt(d);
   return layers.map((_, i) => {
     const [weights, newest, largest] = read.slice(3 * i, 3 * i + 3),
@@ -61,20 +57,20 @@ async function now(memory: SequenceMemory, layers: readonly number[]): Promise<r
  */
 export async function beforeEvent(
   observer: Observer,
-  memory: Looked,
+  caches: HostState,
   layers: readonly number[],
 ): Promise<(kept: readonly Positions[]) => void> {
-  const held = memory.kept(),
-    were = await now(memory, layers),
-    { decoded: step, length } = memory;
+  const positions = caches.slots.kept(),
+    before = await valuesOf(caches, layers),
+    { decoded: step, length } = caches.context.progress;
   return (kept) =>
     layers.forEach((layer, i) =>
       show(
         observer,
-        memory,
+        caches,
         { at: 'event', layer, step, query: length - 1 },
-        were[i],
-        held[layer],
+        before[i],
+        positions[layer],
         (positions, _head, g) => {
           const left = new Set(kept[i][g]);
           return positions.flatMap((p, slot) => (left.has(p) ? [slot] : []));
@@ -86,22 +82,22 @@ export async function beforeEvent(
 /** Shows what views left visible to the newest token. */
 export async function showViews(
   observer: Observer,
-  memory: Looked,
+  caches: HostState,
   seen: ReadonlyMap<number, readonly ViewSelection[]>,
 ): Promise<void> {
-  const held = memory.kept(),
-    are = await now(memory, [...seen.keys()]),
-    { decoded: step, length } = memory,
+  const held = caches.slots.kept(),
+    now = await valuesOf(caches, [...seen.keys()]),
+    { decoded: step, length } = caches.context.progress,
     query = length - 1;
   [...seen].forEach(([layer, chosen], i) => {
-    const { data, slots } = are[i],
+    const { data, slots } = now[i],
       heads = slots === 0 ? 0 : data.length / slots,
       [view] = chosen.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
     show(
       observer,
-      memory,
+      caches,
       { at: 'view', layer, step, query, ...(view && { window: view }) },
-      are[i],
+      now[i],
       held[layer],
       (positions, head, g, groups) =>
         positions.flatMap((p, slot) => {
@@ -119,15 +115,15 @@ export async function showViews(
 
 function show(
   observer: Observer,
-  memory: Looked,
+  caches: HostState,
   place: Pick<ObservedRow, 'at' | 'layer' | 'step' | 'query' | 'window'>,
-  { data, slots, vectors, largest }: Now,
+  { data, slots, vectors, largest }: LayerValues,
   held: Positions,
   left: (positions: readonly number[], head: number, g: number, groups: number) => readonly number[],
   chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
 ): void {
   const heads = slots === 0 ? 0 : data.length / slots,
-    d = memory.model.config.headDim;
+    d = caches.context.model.config.headDim;
   for (let head = 0; head < heads; head++) {
     const g = Math.floor((head * held.length) / heads),
       positions = held[g],
@@ -140,7 +136,7 @@ function show(
       kept: left(positions, head, g, held.length),
       vector: vectors.slice(head * d, (head + 1) * d),
       keyNorm: largest[g],
-      state: (id) => memory.stateOf(place.layer, id, head),
+      state: (id) => caches.layers[place.layer].states.first(id, head),
       ...(by && { by }),
     };
     runGuarded('observer', place.layer, () => observer.row(row));

@@ -4,15 +4,17 @@ import { writeState } from './event.ts';
 import type { HostState } from './host-state.ts';
 
 /** Runs the policy's step hooks after a decoded token: in each layer, or once for hooks that span the model. */
-export async function runStepHooks(memory: HostState, course: ActivePolicy): Promise<void> {
-  const { ops } = memory.backend;
-  for (const hook of course.policy.hooks('step')) {
-    const layers = hook.reach === 'model' ? [0] : [...memory.layers.keys()];
+export async function runStepHooks(caches: HostState, active: ActivePolicy): Promise<void> {
+  const { layers, slots, shared, context } = caches,
+    { backend } = context,
+    { ops } = backend;
+  for (const hook of active.policy.hooks('step')) {
+    const hooked = hook.reach === 'model' ? [0] : [...layers.keys()];
     const states = runStepHook(
       hook,
-      layers.map((l) => ({ at: memory.at(l, course), ops, read: memory.reader(l) })),
+      hooked.map((l) => ({ at: slots.layerContext(l, active), ops, read: caches.reader(l) })),
     );
     for (const [i, state] of states.entries())
-      await writeState(hook.needs, state, memory.layers[layers[i]].states, memory.shared, memory.backend);
+      await writeState(hook.needs, state, layers[hooked[i]].states, shared, backend);
   }
 }

@@ -4,7 +4,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import type { WindowColumns } from '../attention/attention.ts';
 import type { Ledger } from '../ledger.ts';
 import type { QueryRing } from './query-ring.ts';
-import { statisticOf, windowOf } from '../memory/watch.ts';
+import { statisticOf, windowOf } from '../memory/observation-plan.ts';
 
 /**
  * Statistics of the last queries that an event reads, computed while the queries attend. Valid until the cache changes.
@@ -25,7 +25,7 @@ export class WindowStatsCache {
    * Allocates `[heads, stride]` for every such signal whose queries are among the newest m, and returns the windows as
    * options of attention: only statistics that `able` accepts. `coming` of the m are not in the ring yet.
    */
-  ask(
+  allocate(
     { needs }: CompiledPolicy,
     ring: QueryRing | undefined,
     m: number,
@@ -33,7 +33,7 @@ export class WindowStatsCache {
     stride: number,
     { coming = 0, able = () => true }: { readonly coming?: number; able?(of: WindowColumns['of']): boolean } = {},
   ): readonly WindowColumns[] {
-    this.drop();
+    this.clear();
     this.#stride = stride;
     const wanted: [key: string, Omit<WindowColumns, 'columns'>][] = [];
     for (const signal of needs) {
@@ -49,11 +49,11 @@ export class WindowStatsCache {
     this.#ledger.use('statistics', bytes);
     this.#bytes = bytes;
     for (const [key, rest] of wanted) this.#columns.set(key, { ...rest, columns: new Float32Array(size) });
-    return this.asked;
+    return this.windows;
   }
 
   /** The allocated windows. */
-  get asked(): readonly WindowColumns[] {
+  get windows(): readonly WindowColumns[] {
     return [...this.#columns.values()];
   }
   /** Distance between rows. */
@@ -62,13 +62,13 @@ export class WindowStatsCache {
   }
 
   /**
-   * Returns what was computed for a signal, if it was asked for: the largest, or the mean of what was added. Nothing
+   * Returns what was computed for a signal, if it was allocated: the largest, or the mean of what was added. Nothing
    * more may be added after that.
    */
   of(signal: AnySignal): Float32Array | undefined {
-    const taken = this.#columns.get(signalKey(signal));
-    if (!taken) return undefined;
-    const { columns, queries, of } = taken;
+    const window = this.#columns.get(signalKey(signal));
+    if (!window) return undefined;
+    const { columns, queries, of } = window;
     if (of === 'max' || queries === 1 || this.#means.has(columns)) return columns;
     for (let i = 0; i < columns.length; i++) columns[i] = columns[i] / queries;
     this.#means.add(columns);
@@ -76,7 +76,7 @@ export class WindowStatsCache {
   }
 
   /** Drops everything, because the cache has changed. */
-  drop(): void {
+  clear(): void {
     this.#ledger.release('statistics', this.#bytes);
     this.#ledger.free('statistics', this.#bytes);
     this.#columns.clear();

@@ -50,7 +50,7 @@ export interface ActivePolicy {
 }
 
 /** Returns the active policy for this policy and budget, with the last event of the one before. */
-export const courseOf = (
+export const activePolicyOf = (
   policy: CompiledPolicy,
   budget: EventBudget | undefined,
   { last }: Pick<ActivePolicy, 'last'> = {},
@@ -63,15 +63,15 @@ export const decodingBy = (next: ActivePolicy, { prompt: _, ...read }: ActivePol
 });
 
 /** Returns the active policy for an event at this number of tokens. */
-export const atLength = (course: ActivePolicy, tokens: number): ActivePolicy =>
-  course.budget?.follows === true && course.budget.share !== undefined
-    ? { ...course, budget: { ...allowanceOf(course.policy, course.budget.share, tokens), follows: true } }
-    : course;
+export const atLength = (active: ActivePolicy, tokens: number): ActivePolicy =>
+  active.budget?.follows === true && active.budget.share !== undefined
+    ? { ...active, budget: { ...allowanceOf(active.policy, active.budget.share, tokens), follows: true } }
+    : active;
 
 /** Returns the most slots that a head may hold: those asked for, or what the last event gave one. */
 export const mostOf = ({ budget, last }: ActivePolicy): number =>
   Math.max(budget?.slots ?? 0, ...(last?.budgets ?? []).flat());
 
 /** Returns whether events evict under this policy. */
-export const evicts = (course: ActivePolicy): course is ActivePolicy & { readonly budget: EventBudget } =>
-  course.policy.evicts && course.budget !== undefined;
+export const evicts = (active: ActivePolicy): active is ActivePolicy & { readonly budget: EventBudget } =>
+  active.policy.evicts && active.budget !== undefined;

@@ -1,42 +1,42 @@
-import type { BatchMembership } from './memory.ts';
+import type { BatchMembership } from './feed.ts';
 
 /** A barrier: `take` runs when every remaining participant has submitted a request. */
-export class BatchBarrier<A> {
-  readonly #take: (asks: readonly A[]) => void;
-  #waiting: A[] = [];
+export class BatchBarrier<Request> {
+  readonly #take: (requests: readonly Request[]) => void;
+  #waiting: Request[] = [];
   #present: number;
 
-  constructor(count: number, take: (asks: readonly A[]) => void) {
+  constructor(count: number, take: (requests: readonly Request[]) => void) {
     [this.#present, this.#take] = [count, take];
   }
 
-  bring(ask: A): void {
-    this.#waiting.push(ask);
-    this.#meet();
+  submit(request: Request): void {
+    this.#waiting.push(request);
+    this.#takeIfComplete();
   }
 
   leave(): void {
     this.#present--;
-    this.#meet();
+    this.#takeIfComplete();
   }
 
-  #meet(): void {
+  #takeIfComplete(): void {
     if (this.#waiting.length >= this.#present && this.#waiting.length > 0) this.#take(this.#waiting.splice(0));
   }
 }
 
 /** One participant of a barrier. `leave` counts once. */
-export class BatchSlot<A> implements BatchMembership {
-  readonly #meeting: BatchBarrier<A>;
+export class BatchSlot<Request> implements BatchMembership {
+  protected readonly barrier: BatchBarrier<Request>;
   #left = false;
 
-  constructor(meeting: BatchBarrier<A>) {
-    this.#meeting = meeting;
+  constructor(barrier: BatchBarrier<Request>) {
+    this.barrier = barrier;
   }
 
   leave(): void {
     if (this.#left) return;
     this.#left = true;
-    this.#meeting.leave();
+    this.barrier.leave();
   }
 }

@@ -1,24 +1,16 @@
 import { KvError } from '@kv/core';
-
-/** A memory with a limited number of rotary positions. */
-interface Windowed {
-  /** Number of rotary positions available. */
-  readonly window: number;
-  /** Slots of the longest head of any layer. */
-  readonly longest: number;
-  /** Tokens fed so far, evicted ones included. */
-  readonly length: number;
-}
-/** A memory whose kept slots can be moved together. */
-interface Movable extends Windowed {
-  /** How far new tokens' rotations lie below their positions. */
-  readonly shift: number;
-  rebase(): void;
-}
+import type { SequenceCaches } from './caches.ts';
 
 /** Checks that `more` tokens fit in the window after the kept slots. @throws KvError if not */
-export function expectRoom({ window, longest, length }: Windowed, more: number, where: string): void {
-  if (longest + more <= window) return;
+export function expectRoom(
+  { slots, context }: Pick<SequenceCaches, 'slots' | 'context'>,
+  more: number,
+  where: string,
+): void {
+  if (slots.fits(more)) return;
+  const { longest } = slots,
+    { window, progress } = context,
+    { length } = progress;
   throw new KvError(
     where,
     `must fit the model's context of ${window} tokens, got ${longest === length ? length + more : `${longest} kept slots and ${more} more`}`,
@@ -30,8 +22,28 @@ export function expectRoom({ window, longest, length }: Windowed, more: number, 
  * since.
  * @throws KvError, before anything changes, if the tokens do not fit even then
  */
-export function makeRoom(memory: Movable, more: number, where: string, together = false): void {
-  expectRoom(memory, more, where);
-  const next = memory.length - memory.shift;
-  if (next + more > memory.window || (together && memory.longest < next)) memory.rebase();
+export function makeRoom(
+  caches: Pick<SequenceCaches, 'slots' | 'context' | 'move'>,
+  more: number,
+  where: string,
+  together = false,
+): void {
+  expectRoom(caches, more, where);
+  const { window, progress } = caches.context,
+    next = progress.length - progress.shift;
+  if (next + more > window || (together && caches.slots.longest < next)) rebase(caches);
+}
+
+/**
+ * Gives the kept slots of every KV head consecutive rotations from 0 on, aligned so that all heads end where the
+ * longest head ends. The next token comes after them, at the same rotation in all layers. Policies and views still see
+ * original positions.
+ */
+function rebase(caches: Pick<SequenceCaches, 'slots' | 'context' | 'move'>): void {
+  const { slots, context } = caches,
+    { model, progress } = context;
+  for (let l = 0; l < model.config.layers; l++) slots.freeUnreachable(l);
+  const next = slots.longest;
+  caches.move(next);
+  progress.shift = progress.length - next;
 }

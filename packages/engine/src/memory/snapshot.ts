@@ -41,8 +41,15 @@ export interface LayerSnapshot {
   readonly states: readonly StoredState[];
 }
 
+/** The contents of a sequence's caches, and of what is recorded with them. */
+export interface CacheSnapshot {
+  readonly layers: readonly LayerSnapshot[];
+  /** States of rows `model`. */
+  readonly states: readonly StoredState[];
+}
+
 /** All that a memory holds, on the host. */
-export interface Snapshot {
+export interface Snapshot extends CacheSnapshot {
   readonly ids: readonly number[];
   readonly promptLength: number;
   readonly rotaryLength: number;
@@ -50,7 +57,4 @@ export interface Snapshot {
   readonly mostSlots: number;
   /** How far new tokens' rotations lie below their positions. */
   readonly shift: number;
-  readonly layers: readonly LayerSnapshot[];
-  /** States of rows `model`. */
-  readonly states: readonly StoredState[];
 }

@@ -5,9 +5,10 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed } from '@kv/checkpoints';
 import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
+import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
-import { notRemembered, watchOf, type ObservationPlan } from '../memory/watch.ts';
-import { courseOf, type EventBudget, type EventResult } from '../memory/active-policy.ts';
+import { notRemembered, observationPlan, type ObservationPlan } from '../memory/observation-plan.ts';
+import { activePolicyOf, type EventBudget, type EventResult } from '../memory/active-policy.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { LayerSnapshot, Snapshot, StoredState } from '../memory/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
@@ -40,7 +41,7 @@ export async function loadCache(
     found = given === undefined ? undefined : await policyOf(given),
     compiled = found ? remembered(compile(found), manifest) : compile(id),
     last = lastEvent(manifest, arrays),
-    course = courseOf(
+    active = activePolicyOf(
       compiled,
       budget === undefined ? savedBudget(manifest) : allowanceOf(compiled, budget, manifest.tokens),
       { ...(last && { last }) },
@@ -48,12 +49,12 @@ export async function loadCache(
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
-  const sequence = new Sequence(model, backend, { window: window ?? manifest.window });
+  const memory = model.memory({ backend, window: window ?? manifest.window });
   try {
-    sequence.resume(snapshotOf(manifest, arrays), course, logits);
-    return sequence;
+    memory.restore(snapshotOf(manifest, arrays));
+    return new Sequence(model, undefined, { start: { memory, active, outputs: new Outputs(logits) } });
   } catch (error) {
-    sequence.destroy();
+    memory.destroy();
     throw error;
   }
 }
@@ -134,7 +135,7 @@ function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPo
     const spec = isState(signal) ? saved.get(signal.id) : undefined;
     const other =
       isState(signal) && spec !== undefined && (spec.kind !== signal.state.kind || spec.rows !== signal.state.rows);
-    if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, watchOf([signal]))))
+    if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, observationPlan([signal]))))
       throw notRemembered(signal);
   }
   return policy;

@@ -13,16 +13,16 @@ import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   const {
       memory,
-      course: { policy, budget, last },
+      active: { policy, budget, last },
       model: { config, fingerprint },
     } = sequence,
     arrays = new Map<string, Float32Array | Uint32Array>();
-  memory.expectWhole();
-  if (memory.length === 0)
+  memory.expectUsable();
+  if (memory.progress.length === 0)
     throw new KvError('saveCache', 'expected a sequence with at least one token, got an empty one');
   await sequence.halt(); // steps ahead of their tokens are not part of it
-  const logits = await sequence.readLogits(),
-    saved = await memory.saved();
+  const logits = await sequence.logits(),
+    saved = await memory.snapshot();
   const put = (name: string, numbers: Float32Array | Uint32Array | undefined): void => {
     if (numbers) arrays.set(name, numbers);
   };
@@ -77,7 +77,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     ...(budget?.share !== undefined && {
       share: { of: budget.share, asked: budget.requested ?? budget.slots, follows: budget.follows === true },
     }),
-    window: memory.window,
+    window: memory.caches.context.window,
     tokens: saved.ids.length,
     promptLength: saved.promptLength,
     rotaryLength: saved.rotaryLength,

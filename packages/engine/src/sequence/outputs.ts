@@ -1,4 +1,4 @@
-import type { Output } from '../memory/memory.ts';
+import type { Output } from '../memory/feed.ts';
 
 /** How many more sequences share an output: forks, until they are fed. */
 const shared = new WeakMap<Output, number>();
@@ -9,8 +9,17 @@ const shared = new WeakMap<Output, number>();
  */
 export class Outputs {
   #all: readonly Output[] = [];
+  #logits: readonly Float32Array[];
+
+  /** @param logits of a sequence that was loaded */
+  constructor(logits: readonly Float32Array[] = []) {
+    this.#logits = logits;
+  }
+
   /** Rows that are on the host, newest last. */
-  logits: readonly Float32Array[] = [];
+  get logits(): readonly Float32Array[] {
+    return this.#logits;
+  }
 
   get newest(): Output | undefined {
     return this.#all.at(-1);
@@ -23,27 +32,27 @@ export class Outputs {
       if (others > 0) shared.set(before, others - 1);
       else before.release();
     }
-    [this.#all, this.logits] = [[], []];
+    [this.#all, this.#logits] = [[], []];
     if (output) this.append(output);
   }
 
   /** Appends the output of later rows. */
   append(output: Output): void {
     this.#all = [...this.#all, output];
-    if (output.logits) this.logits = [...this.logits, ...output.logits];
+    if (output.logits) this.#logits = [...this.#logits, ...output.logits];
   }
 
   /** Returns the same outputs for a fork. */
   share(): Outputs {
-    const copy = new Outputs();
+    const copy = new Outputs(this.#logits);
     for (const output of this.#all) shared.set(output, (shared.get(output) ?? 0) + 1);
-    [copy.#all, copy.logits] = [this.#all, this.logits];
+    copy.#all = this.#all;
     return copy;
   }
 
   /** Returns `logits`, read from the device if they are there. */
   async read(): Promise<readonly Float32Array[]> {
-    if (this.logits.length === 0) this.logits = (await Promise.all(this.#all.map((output) => output.read()))).flat();
-    return this.logits;
+    if (this.#logits.length === 0) this.#logits = (await Promise.all(this.#all.map((output) => output.read()))).flat();
+    return this.#logits;
   }
 }

@@ -3,35 +3,28 @@ import { allowanceOf, compile, expectBudget, planBudgets, raisedNote } from '@kv
 import type { Budget, BudgetPlan, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
-  courseOf,
+  activePolicyOf,
   decodingBy,
   type ActivePolicy,
   type EventBudget,
   type EventResult,
-  type EventTimes,
 } from '../memory/active-policy.ts';
 import type { Memory } from '../memory/memory.ts';
-import { watchOf } from '../memory/watch.ts';
-
-interface EventCounts {
-  events: number;
-  providerPasses: number;
-}
+import { observationPlan } from '../memory/observation-plan.ts';
+import type { SequenceStats } from './stats.ts';
 
 /** Runs a sequence's events under its policy and budgets. */
 export class PolicySchedule {
-  course: ActivePolicy = courseOf(compile(id), undefined);
-  readonly notes: string[] = [];
+  active: ActivePolicy;
   readonly #memory: Memory;
-  readonly #counts: EventCounts;
-  readonly #times: EventTimes;
+  readonly #stats: SequenceStats;
 
   /**
-   * @param counts receives the number of events, and of passes of their providers
-   * @param times receives the time of each stage of events
+   * @param stats receives the counts, times and notes of events
+   * @param active @defaultValue a policy that keeps everything
    */
-  constructor(memory: Memory, counts: EventCounts, times: EventTimes) {
-    [this.#memory, this.#counts, this.#times] = [memory, counts, times];
+  constructor(memory: Memory, stats: SequenceStats, active: ActivePolicy = activePolicyOf(compile(id), undefined)) {
+    [this.#memory, this.#stats, this.active] = [memory, stats, active];
   }
 
   /**
@@ -45,7 +38,7 @@ export class PolicySchedule {
     at: 'budget' | 'decodeBudget' = 'budget',
   ): EventBudget | undefined {
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, at);
-    const before = this.course.budget;
+    const before = this.active.budget;
     if (before === undefined) return policy.choosesBudget ? { slots: tokens } : undefined;
     if (before.share === undefined) expectBudget(policy, before.slots, at);
     return before.share === undefined ? before : { ...before, slots: policy.least(tokens, before.slots) };
@@ -58,66 +51,72 @@ export class PolicySchedule {
    */
   decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
     const next = compile(policy),
-      allowance = this.allowance(next, budget, this.#memory.length, 'decodeBudget');
+      allowance = this.allowance(next, budget, this.#memory.progress.length, 'decodeBudget');
     const moves = ({ hooks }: CompiledPolicy): boolean =>
       hooks('compact').some(({ movesTogether: together }) => together);
     if (allowance === undefined) expectBudget(next, undefined, 'decodeBudget');
-    if (moves(this.course.policy) && !moves(next))
+    if (moves(this.active.policy) && !moves(next))
       throw new KvError(
         'decodePolicy',
-        `'${this.course.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
+        `'${this.active.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
-    const course = courseOf(
+    const active = activePolicyOf(
       next,
       allowance && { ...allowance, ...(typeof budget === 'string' && { follows: true }) },
-      this.course,
+      this.active,
     );
-    return decodingBy(course, this.course);
-  }
-
-  /** Whether only events read what is recorded. */
-  settles(observed: boolean): boolean {
-    const { policy } = this.course;
-    if (observed && policy.hooks('view').length > 0) return false;
-    const { window, accumulated, block } = watchOf(
-      [...policy.hooks('view'), ...policy.hooks('step')].flatMap((hook) => hook.needs),
-    );
-    return window === 0 && !accumulated && !block;
+    return decodingBy(active, this.active);
   }
 
   /** Returns an event's budgets, or undefined if every head already fits. */
   plan(lengths: readonly (readonly number[])[]): BudgetPlan | undefined {
-    const budget = this.course.budget!, // there where the course evicts
-      plan = planBudgets(this.course.policy, budget, lengths);
-    if (this.course.policy.choosesBudget || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
+    const budget = this.active.budget!, // there where the active evicts
+      plan = planBudgets(this.active.policy, budget, lengths);
+    if (this.active.policy.choosesBudget || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
       return plan;
-    this.note(raisedNote(this.course.policy, budget));
+    this.note(raisedNote(this.active.policy, budget));
     return undefined;
   }
 
   /** Runs an event over all layers: all of them pass their checks before the first is compacted. */
   async event(): Promise<void> {
-    const plan = this.plan(this.#memory.lengths());
+    const plan = this.plan(this.#memory.slots.lengths());
     if (!plan) return;
     const layers = plan.budgets.map((_, l) => l);
     this.done(
       plan,
-      await this.#memory.event(this.course, layers, plan, this.#times, () => {
-        this.#counts.providerPasses++;
+      await this.#memory.event({
+        active: this.active,
+        layers,
+        plan,
+        times: this.#stats.times,
+        onPass: () => {
+          this.#stats.counts.providerPasses++;
+        },
       }),
     );
   }
 
   done({ notes }: BudgetPlan, last: EventResult): void {
-    this.#counts.events++;
-    this.course = { ...this.course, last };
+    this.#stats.counts.events++;
+    this.active = { ...this.active, last };
     this.note(...notes, ...last.notes);
   }
 
   /** Adds notes to the report, each once. */
   note(...notes: readonly (string | undefined)[]): void {
-    for (const note of notes) if (note !== undefined && !this.notes.includes(note)) this.notes.push(note);
+    const { notes: noted } = this.#stats;
+    for (const note of notes) if (note !== undefined && !noted.includes(note)) noted.push(note);
   }
+}
+
+/** Returns whether only events read what is recorded under a policy. @param observed whether an observer is set */
+export function onlyEventsRead(policy: CompiledPolicy, observed: boolean): boolean {
+  if (observed && policy.hooks('view').length > 0) return false;
+  const { window, accumulated, block } = observationPlan(
+    [...policy.hooks('view'), ...policy.hooks('step')].flatMap((hook) => hook.needs),
+  );
+  return window === 0 && !accumulated && !block;
 }
 
 /**

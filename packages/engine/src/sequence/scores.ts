@@ -1,25 +1,29 @@
 import { KvError } from '@kv/core';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import type { ActivePolicy } from '../memory/active-policy.ts';
-import type { Memory } from '../memory/memory.ts';
+import { policyOf } from '../policy-text.ts';
+import type { Sequence } from './sequence.ts';
 
 /**
- * Returns the scores that a policy's scorers and transforms give the slots of one layer, on KV rows.
+ * Returns the scores that a policy's scorers and transforms give the slots of one layer now, on KV rows. Nothing is
+ * evicted.
  *
  * @throws KvError for a policy without a scorer
  */
-export async function scoresOf(
-  memory: Memory,
-  course: ActivePolicy,
-  policy: Policy,
+export async function slotScores(
+  sequence: Sequence,
+  policy: Policy | string,
   layer: number,
 ): Promise<readonly Float32Array[]> {
-  const { label, steps } = compile(policy),
-    { backend } = memory,
+  const { label, steps } = compile(await policyOf(policy)),
+    { memory, active } = sequence,
+    { caches, slots } = memory,
+    { backend } = caches.context,
     { ops } = backend;
-  const at = memory.at(layer, course),
-    place = { at, read: memory.reader(layer), budgets: [] };
+  memory.expectUsable();
+  await sequence.halt();
+  const at = slots.layerContext(layer, active),
+    place = { at, read: caches.reader(layer), budgets: [] };
   const { scores } = runSteps(
     steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'),
     [place],
@@ -31,10 +35,10 @@ export async function scoresOf(
   const rows = ops.reduceRows('mean', scores, at.kvHeads);
   const {
     data,
-    shape: [count = 1, slots = 0],
+    shape: [count = 1, width = 0],
   } = (await backend.read([rows]))[0];
   return Array.from({ length: at.kvHeads }, (_, g) => {
     const row = Math.floor((g * count) / at.kvHeads);
-    return data.slice(row * slots, (row + 1) * slots) as Float32Array;
+    return data.slice(row * width, (row + 1) * width) as Float32Array;
   });
 }

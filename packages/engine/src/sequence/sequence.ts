@@ -1,119 +1,86 @@
-import { KvError } from '@kv/core';
+import { id, KvError } from '@kv/core';
 import { allowanceOf, compile, settleOwn } from '@kv/core/engine';
 import type { Backend, Budget, OptionValues, Policy } from '@kv/core';
-import type { CompiledPolicy } from '@kv/core/engine';
-import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
 import type { SamplingRule } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectIds } from '../decoder/decoder.ts';
-import { courseOf, evicts, atLength } from '../memory/active-policy.ts';
-import type { ActivePolicy, EventTimes } from '../memory/active-policy.ts';
-import type { BatchMembership, Memory } from '../memory/memory.ts';
+import { activePolicyOf, evicts, atLength } from '../memory/active-policy.ts';
+import type { ActivePolicy } from '../memory/active-policy.ts';
+import type { BatchMembership } from '../memory/feed.ts';
 import { expectRoom } from '../memory/make-room.ts';
+import type { Memory } from '../memory/memory.ts';
+import type { TokenProgress } from '../memory/progress.ts';
 import type { Model } from '../memory/runtime.ts';
-import type { Snapshot } from '../memory/snapshot.ts';
-import type { TokenText } from '../memory/text.ts';
 import type { Observer } from '../memory/observer.ts';
 import { APPEND, SEQUENCE } from '../options.ts';
 import type { PrefillPartsOptions, PrefillOptions } from '../options.ts';
 import { Outputs } from './outputs.ts';
 import { PolicySchedule } from './policy-schedule.ts';
-import { feed, prefill, type FeedOutcome } from './prefill.ts';
-import { scoresOf } from './scores.ts';
-import { Speculation } from './speculation.ts';
+import { feed, prefill, type SequenceParts } from './prefill.ts';
+import { isOnDevice, Speculation } from './speculation.ts';
+import { emptyStats, type SequenceStats } from './stats.ts';
 
 /** Options of a sequence. */
 export interface SequenceOptions extends OptionValues<typeof SEQUENCE> {}
-/** Bytes of everything that a sequence holds: caches, rings, statistics, states. */
-export interface Bytes {
-  readonly allocated: number;
-  readonly live: number;
-  readonly peak: number;
-  readonly meanPrefill: number;
-  readonly meanDecode: number;
+
+/** What a copy, or a loaded sequence, starts with. */
+export interface SequenceStart {
+  readonly memory: Memory;
+  /** @defaultValue a policy that keeps everything */
+  readonly active?: ActivePolicy;
+  readonly outputs?: Outputs;
+  readonly notes?: readonly string[];
 }
 
 /**
  * One sequence over a model's shared weights: its caches and what its policy records. After an error in the middle of a
- * block, and after `destroy()`, every method but `bytes()` and `destroy()` throws.
+ * block, and after `destroy()`, every method but `destroy()` throws. It has more than 15 members because each is one
+ * step of a session: read it (`progress`, `active`, `stats`, `memory`), feed it, evict from it, draw from it, copy it.
  */
 export class Sequence {
-  readonly counts = { events: 0, blocks: 0, steps: 0, rolledBack: 0, providerPasses: 0 };
-  readonly times: EventTimes & { prefill: number; decode: number } = {
-    prefill: 0,
-    decode: 0,
-    score: 0,
-    settle: 0,
-    compact: 0,
-  };
   readonly model: Model;
-  /** Its memory, for code that saves and restores it. */
+  /** Its caches, and the bytes and slots that they hold. */
   readonly memory: Memory;
-  #outputs = new Outputs();
+  /** Counts, times and notes of what it has done. */
+  readonly stats: SequenceStats;
+  #outputs: Outputs;
   readonly #schedule: PolicySchedule;
-  readonly #speculation: Speculation;
+  readonly #speculation: Speculation | undefined;
   #observer: Observer | undefined;
 
   /**
    * @param backend runs the policy when the cache is on the host. @defaultValue where the model's runtime keeps caches
    */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
-    const { window, mostOperations, memory } = settleOwn('sequence', SEQUENCE, options);
+    const { window, mostOperations, start } = settleOwn('sequence', SEQUENCE, options);
     this.model = model;
-    this.memory = memory ?? model.memory({ backend, window, mostOperations });
-    this.#schedule = new PolicySchedule(this.memory, this.counts, this.times);
-    this.#speculation = new Speculation(this.memory, this.counts);
+    this.memory = start?.memory ?? model.memory({ backend, window, mostOperations });
+    this.stats = emptyStats(start?.notes);
+    this.#outputs = start?.outputs ?? new Outputs();
+    this.#schedule = new PolicySchedule(this.memory, this.stats, start?.active);
+    const { speculation } = this.memory.caches;
+    this.#speculation = speculation && new Speculation(speculation, this.stats.counts);
   }
 
+  /** Its text, its length, and how many of its tokens are its prompt's. */
+  get progress(): TokenProgress {
+    return this.memory.progress;
+  }
+  /** The active policy and budget, and the last event. */
+  get active(): ActivePolicy {
+    return this.#schedule.active;
+  }
   /** Observer of evictions and hidden slots. Set before the prompt. @throws KvError where the cache is on a device */
   get observer(): Observer | undefined {
     return this.#observer;
   }
   set observer(observer: Observer | undefined) {
-    const { observing, backend } = this.memory;
-    if (observer && !observing)
-      throw new KvError('certify', `expected a cache on the host, got one on ${backend.name}`);
-    observing?.show(observer);
+    const { observers, context } = this.memory.caches;
+    if (observer && !observers)
+      throw new KvError('certify', `expected a cache on the host, got one on ${context.backend.name}`);
+    observers?.show(observer);
     this.#observer = observer;
-  }
-  /** Logits of the last rows fed, newest last. If the sequence is on a device, available after `readLogits`. */
-  get logits(): readonly Float32Array[] {
-    return this.#outputs.logits;
-  }
-  /** Notes for the report, without duplicates. */
-  get notes(): string[] {
-    return this.#schedule.notes;
-  }
-  /** The active policy and budget. */
-  get course(): ActivePolicy {
-    return this.#schedule.course;
-  }
-  /** The compiled policy of its events, views and step hooks. */
-  get policy(): CompiledPolicy {
-    return this.course.policy;
-  }
-  get ledger(): Ledger {
-    return this.memory.ledger;
-  }
-  get tokens(): TokenText {
-    return this.memory.text;
-  }
-  /** Tokens fed so far, evicted ones included. */
-  get length(): number {
-    return this.memory.length;
-  }
-  get promptLength(): number {
-    return this.memory.promptLength;
-  }
-  /** Slots per KV head asked for; absent where nothing evicts. */
-  get budget(): number | undefined {
-    return this.course.budget?.slots;
-  }
-
-  /** Returns whether `more` tokens fit in the model's context after the kept slots. */
-  fits(more: number): boolean {
-    return this.memory.longest + more <= this.memory.window;
   }
 
   /**
@@ -124,29 +91,30 @@ export class Sequence {
    * the middle of one
    */
   async prefill(ids: readonly number[], options: PrefillOptions = {}): Promise<void> {
-    for await (const _ of prefill(this.#fed, ids, options, true));
+    for await (const _ of prefill(this.#parts, ids, options, true));
   }
 
   /**
-   * Like `prefill`, part by part: yields how many of the tokens were fed, with the logits of the part's rows that are
-   * among the last `rows` in `logits`. If you stop iterating, the sequence holds the tokens fed so far.
+   * Like `prefill`, part by part: yields how many of the tokens were fed, with those rows of the part that are among
+   * the last `rows` in `logits`. If you stop iterating, the sequence holds the tokens fed so far.
    */
   prefillParts(ids: readonly number[], options: PrefillPartsOptions = {}): AsyncGenerator<number, void> {
-    return prefill(this.#fed, ids, options, false);
+    return prefill(this.#parts, ids, options, false);
   }
 
   /** Feeds more tokens over the current cache, without an event: for example a question about a compacted document. */
   async append(ids: readonly number[], options: OptionValues<typeof APPEND> = {}): Promise<void> {
-    const { rows } = settleOwn('append', APPEND, options);
-    const started = performance.now();
-    this.memory.expectWhole();
+    const { rows } = settleOwn('append', APPEND, options),
+      { caches, progress, ledger } = this.memory,
+      started = performance.now();
+    this.memory.expectUsable();
     expectIds(ids, this.model.config.vocab);
-    expectRoom(this.memory, ids.length, 'prompt');
-    this.#speculation.rollback();
-    this.memory.prompted(ids.length);
-    this.#outputs.replace(await feed(this.#fed, ids, rows));
-    this.ledger.sample('prefill', ids.length);
-    this.times.prefill += performance.now() - started;
+    expectRoom(caches, ids.length, 'prompt');
+    this.#speculation?.rollback();
+    progress.setPrompt(ids.length);
+    this.#outputs.replace(await feed(this.#parts, ids, rows));
+    ledger.sample('prefill', ids.length);
+    this.stats.times.prefill += performance.now() - started;
   }
 
   /**
@@ -156,10 +124,10 @@ export class Sequence {
    */
   async evict(policy: Policy | string, budget: Budget): Promise<void> {
     const compiled = compile(await policyOf(policy));
-    this.memory.expectWhole();
-    this.#speculation.rollback();
-    this.#schedule.course = courseOf(compiled, allowanceOf(compiled, budget, this.length), this.course);
-    if (this.policy.evicts) await this.#schedule.event();
+    this.memory.expectUsable();
+    this.#speculation?.rollback();
+    this.#schedule.active = activePolicyOf(compiled, allowanceOf(compiled, budget, this.progress.length), this.active);
+    if (compiled.evicts) await this.#schedule.event();
   }
 
   /**
@@ -169,101 +137,71 @@ export class Sequence {
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
-    this.memory.expectWhole();
-    const course = this.#schedule.decoding(policy, budget);
-    this.#speculation.rollback();
-    this.#schedule.course = course;
+    this.memory.expectUsable();
+    const active = this.#schedule.decoding(policy, budget);
+    this.#speculation?.rollback();
+    this.#schedule.active = active;
   }
 
   /**
    * Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event.
-   * @param place membership in a batch of sequences fed at the same time, see `stepTogether`
+   * @param batch membership in a batch of sequences fed at the same time, see `stepTogether`
    */
-  async step(token: number, every?: number, place?: BatchMembership): Promise<void> {
-    const memory = this.memory,
+  async step(token: number, every?: number, batch?: BatchMembership): Promise<void> {
+    const { memory, stats } = this,
+      { caches, progress } = memory,
       started = performance.now();
-    memory.expectWhole();
+    memory.expectUsable();
     expectIds([token], this.model.config.vocab);
-    expectRoom(memory, 1, 'generation');
-    this.counts.steps++;
-    const eventFollows = every !== undefined && evicts(this.course) && (memory.decoded + 1) % every === 0;
-    if (eventFollows) this.#schedule.course = atLength(this.course, this.length + 1);
-    const committed = eventFollows ? undefined : this.#speculation.commit(token);
-    if (!committed) this.#speculation.rollback();
+    expectRoom(caches, 1, 'generation');
+    stats.counts.steps++;
+    const eventFollows = every !== undefined && evicts(this.active) && (progress.decoded + 1) % every === 0;
+    if (eventFollows) this.#schedule.active = atLength(this.active, progress.length + 1);
+    const committed = eventFollows ? undefined : this.#speculation?.commit(token);
+    if (!committed) this.#speculation?.rollback();
     this.#outputs.replace(
       committed ??
-        (await memory.feed([token], { phase: 'decode', course: this.course, rows: 1, eventFollows, place })).output,
+        (await memory.feed([token], { phase: 'decode', active: this.active, rows: 1, eventFollows, batch })).output,
     );
-    if (!committed) await memory.afterStep(this.course);
+    if (!committed) await memory.afterStep(this.active);
     if (eventFollows) await this.#schedule.event();
     memory.ledger.sample('decode');
-    this.times.decode += performance.now() - started;
-  }
-
-  /** Stops recording what only events read. Call it when no more evictions will follow. */
-  settle(): void {
-    this.memory.expectWhole();
-    if (this.#schedule.settles(this.observer !== undefined)) this.memory.unwatch();
+    stats.times.decode += performance.now() - started;
   }
 
   /**
-   * Returns a copy of the first `length` tokens. Feed it before reading its logits. @throws KvError for a length below
-   * `memory.cuttableFrom`
-   */
-  forkAt(length: number): Sequence {
-    this.memory.expectWhole();
-    const from = Math.max(1, this.memory.cuttableFrom);
-    if (!(Number.isInteger(length) && length >= from && length <= this.length))
-      throw new KvError(
-        'forkAt',
-        from > this.length
-          ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
-          : `expected a length from ${from} to ${this.length}, got ${length}`,
-      );
-    const copy = new Sequence(this.model, undefined, { memory: this.memory.fork(length) });
-    copy.#schedule.course = courseOf(copy.policy, this.course.budget);
-    return copy;
-  }
-
-  /** Returns an independent copy over the same weights. */
-  fork(): Sequence {
-    this.memory.expectWhole();
-    const copy = new Sequence(this.model, undefined, { memory: this.memory.fork() });
-    copy.#schedule.course = this.course;
-    copy.#outputs = this.#outputs.share();
-    copy.notes.push(...this.notes);
-    copy.ledger.sample('prefill', this.length);
-    return copy;
-  }
-
-  /**
-   * Returns the scores that a policy's scorers and transforms give the slots of one layer now, on KV rows. Nothing is
-   * evicted.
+   * Returns an independent copy over the same weights.
    *
-   * @throws KvError for a policy without a scorer
+   * @param length copies only the first `length` tokens: feed it before reading its logits. @defaultValue all
+   * @throws KvError for a length below `memory.slots.cuttableFrom`
    */
-  async scores(policy: Policy | string, layer: number): Promise<readonly Float32Array[]> {
-    const scored = await policyOf(policy);
-    this.memory.expectWhole();
-    this.#speculation.rollback();
-    return scoresOf(this.memory, this.course, scored, layer);
+  fork(length?: number): Sequence {
+    const { memory, active, progress } = this;
+    memory.expectUsable();
+    if (length === undefined) {
+      const copy = new Sequence(this.model, undefined, {
+        start: { memory: memory.fork(), active, outputs: this.#outputs.share(), notes: this.stats.notes },
+      });
+      copy.memory.ledger.sample('prefill', progress.length);
+      return copy;
+    }
+    const from = Math.max(1, memory.slots.cuttableFrom);
+    if (!(Number.isInteger(length) && length >= from && length <= progress.length))
+      throw new KvError(
+        'fork',
+        from > progress.length
+          ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
+          : `expected a length from ${from} to ${progress.length}, got ${length}`,
+      );
+    return new Sequence(this.model, undefined, {
+      start: { memory: memory.fork(length), active: activePolicyOf(compile(id), active.budget) },
+    });
   }
 
   /** Returns the positions in the cache now, `[layer][kvHead]`, ascending. */
   kept(): number[][][] {
-    this.memory.expectWhole();
-    return this.memory.kept();
-  }
-
-  bytes(): Bytes {
-    const { ledger } = this;
-    return {
-      allocated: ledger.allocated,
-      live: ledger.live,
-      peak: ledger.peak,
-      meanPrefill: ledger.mean('prefill'),
-      meanDecode: ledger.mean('decode'),
-    };
+    this.memory.expectUsable();
+    return this.memory.slots.kept();
   }
 
   /**
@@ -275,51 +213,44 @@ export class Sequence {
     draw?: SamplingRule,
     { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {},
   ): Promise<number> {
-    this.memory.expectWhole();
-    const { newest } = this.#outputs,
-      row = this.logits.at(-1);
+    this.memory.expectUsable();
+    const { newest, logits } = this.#outputs,
+      row = logits.at(-1);
     if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
     if (newest === undefined) throw new KvError('next', 'expected a sequence that was fed, got one that was not');
-    const { ahead: device, decoded } = this.memory,
-      { ask } = newest;
-    if (device === undefined || ask === undefined) return newest.next(draw);
-    const untilEvent = every !== undefined && evicts(this.course) ? every - (decoded % every) - 1 : Infinity;
-    return this.#speculation.next({ ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
+    const { speculation } = this.memory.caches;
+    if (!speculation || !this.#speculation || !isOnDevice(newest)) return newest.next(draw);
+    const untilEvent =
+        every !== undefined && evicts(this.active) ? every - (this.progress.decoded % every) - 1 : Infinity,
+      most = Math.min(ahead, untilEvent, speculation.capacity(this.active.policy));
+    return this.#speculation.next(newest, draw, most);
   }
 
   /** Discards the steps that `next` started, and waits until the device has finished them. */
   async halt(): Promise<void> {
-    this.#speculation.rollback();
-    await this.#speculation.settled;
+    this.#speculation?.rollback();
+    await this.#speculation?.settled;
   }
 
-  /** Returns `logits`, read from the device if they are there. */
-  async readLogits(): Promise<readonly Float32Array[]> {
-    this.memory.expectWhole();
+  /** Returns the logits of the last rows fed, newest last; from a device they are read now. */
+  async logits(): Promise<readonly Float32Array[]> {
+    this.memory.expectUsable();
     return this.#outputs.read();
   }
 
-  /** Restores a saved sequence into one that was not fed. */
-  resume(saved: Snapshot, course: ActivePolicy, logits: readonly Float32Array[]): void {
-    this.memory.expectWhole();
-    this.memory.restore(saved);
-    this.#schedule.course = course;
-    this.#outputs.logits = logits;
-  }
-
+  /** Frees everything. Idempotent. */
   destroy(): void {
-    this.#speculation.rollback();
+    this.#speculation?.rollback();
     this.#outputs.replace();
     this.memory.destroy();
   }
 
   /** The parts that a prompt is fed to. */
-  get #fed(): FeedOutcome {
-    const { model, memory, counts, times } = this;
+  get #parts(): SequenceParts {
+    const { model, memory, stats, observer } = this;
     return {
-      ...{ model, memory, counts, times, schedule: this.#schedule, outputs: this.#outputs },
-      observer: () => this.#observer,
-      rollback: () => this.#speculation.rollback(),
+      ...{ model, memory, stats, observer, schedule: this.#schedule, outputs: this.#outputs },
+      rollback: () => this.#speculation?.rollback(),
     };
   }
 }

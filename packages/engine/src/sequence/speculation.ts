@@ -1,56 +1,58 @@
 import type { SamplingRule } from '../sampling.ts';
-import type { Memory, PendingId, Output } from '../memory/memory.ts';
+import type { SpeculativeSteps } from '../memory/caches.ts';
+import type { Output, PendingId } from '../memory/feed.ts';
+
+/** An output on a device, on whose next id a step may start. */
+type DeviceOutput = Output & Required<Pick<Output, 'nextPending'>>;
+
+/** Whether a step may start on an output's next id before the host knows it. */
+export const isOnDevice = (output: Output): output is DeviceOutput => output.nextPending !== undefined;
 
 /**
  * Speculative steps of a sequence, in flight before the host knows their tokens: each is fed the id that the one before
  * gives, on the device.
  */
 export class Speculation {
-  readonly #memory: Pick<Memory, 'ahead'>;
+  readonly #steps: SpeculativeSteps;
   readonly #counts: { rolledBack: number };
   /** Resolves when every read of a rolled-back step has ended. */
   settled: Promise<unknown> = Promise.resolve();
   /** The output of each step. */
   readonly #outputs: Output[] = [];
   /** The id that each step is fed, and the one that the last gives. */
-  #asked: PendingId[] = [];
+  #ids: PendingId[] = [];
   #draw: SamplingRule | undefined;
   /** The first of these ids, once known. */
   #token: number | undefined;
 
   /** @param counts `rolledBack` counts the steps that were rolled back */
-  constructor(memory: Pick<Memory, 'ahead'>, counts: { rolledBack: number }) {
-    [this.#memory, this.#counts] = [memory, counts];
+  constructor(steps: SpeculativeSteps, counts: { rolledBack: number }) {
+    [this.#steps, this.#counts] = [steps, counts];
   }
 
   /** Returns the id that follows `newest`. Before waiting for it, keeps up to `most` later steps in flight. */
-  async next(
-    newest: Output & Required<Pick<Output, 'ask'>>,
-    draw: SamplingRule | undefined,
-    most: number,
-  ): Promise<number> {
+  async next(newest: DeviceOutput, draw: SamplingRule | undefined, most: number): Promise<number> {
     if (!this.#draws(draw)) this.rollback();
     this.#draw = draw;
-    const ahead = this.#memory.ahead!; // an output that can be asked is of a memory that can start steps
     try {
-      if (this.#asked.length === 0) this.#asked.push(newest.ask(draw));
+      if (this.#ids.length === 0) this.#ids.push(newest.nextPending(draw));
       while (this.#outputs.length < most) {
-        const output = ahead.start(this.#asked.at(-1)!, this.#outputs.length); // asked above
+        const output = this.#steps.start(this.#ids.at(-1)!, this.#outputs.length); // never empty here
         this.#outputs.push(output);
-        this.#asked.push(output.ask!(draw)); // an output of a memory that starts steps can be asked
+        this.#ids.push(output.nextPending!(draw)); // a started step's output is on the device
       }
     } catch (error) {
       this.rollback();
-      ahead.rollback(); // what a step had written before it failed
+      this.#steps.rollback(); // what a step had written before it failed
       throw error;
     }
-    return (this.#token = await this.#asked[0].id);
+    return (this.#token = await this.#ids[0].id);
   }
 
   /** Returns whether the ids of steps in flight are drawn by these options. */
   #draws({ temperature, topP, seed }: Partial<SamplingRule> = {}): boolean {
     return (
-      this.#asked.length > 0 &&
+      this.#ids.length > 0 &&
       this.#draw?.temperature === temperature &&
       this.#draw?.topP === topP &&
       this.#draw?.seed === seed
@@ -60,19 +62,19 @@ export class Speculation {
   /** Commits the oldest step and returns its output, if it was fed this token. */
   commit(token: number): Output | undefined {
     if (this.#outputs.length === 0 || this.#token !== token) return undefined;
-    this.#memory.ahead!.commit(token); // it started the step
+    this.#steps.commit(token);
     this.#token = undefined;
-    this.#asked.shift();
+    this.#ids.shift();
     return this.#outputs.shift();
   }
 
   /** Drops the ids and rolls the steps back. */
   rollback(): void {
     const count = this.#outputs.length;
-    if (this.#asked.length > 0) this.settled = Promise.allSettled(this.#asked.map(({ id }) => id));
-    [this.#asked, this.#token] = [[], undefined];
+    if (this.#ids.length > 0) this.settled = Promise.allSettled(this.#ids.map(({ id }) => id));
+    [this.#ids, this.#token] = [[], undefined];
     for (const output of this.#outputs.splice(0)) output.release();
-    if (count > 0) this.#memory.ahead!.rollback(); // it started the steps
+    if (count > 0) this.#steps.rollback();
     this.#counts.rolledBack += count;
   }
 }

@@ -1,4 +1,4 @@
-import type { BatchGroup } from '../memory/memory.ts';
+import type { BatchGroup } from '../memory/feed.ts';
 import type { Sequence } from './sequence.ts';
 
 /** One sequence's step: the token to feed, and the number of tokens between events. */
@@ -18,24 +18,24 @@ export async function stepTogether(steps: readonly SequenceStep[]): Promise<read
   const failures: (Error | undefined)[] = steps.map(() => undefined);
   const groups = new Map<object, { readonly group: BatchGroup | undefined; readonly at: number[] }>();
   for (const [i, { sequence }] of steps.entries()) {
-    const { group } = sequence.memory,
+    const { batchGroup: group } = sequence.memory.caches,
       key = group?.key ?? sequence,
       known = groups.get(key) ?? { group, at: [] };
     known.at.push(i);
     groups.set(key, known);
   }
   for (const { group, at } of groups.values()) {
-    const places = at.length > 1 && group ? group.open(at.length) : [];
+    const members = at.length > 1 && group ? group.open(at.length) : [];
     await Promise.all(
       at.map(async (i, n) => {
         const { sequence, token, every } = steps[i],
-          place = places[n];
+          batch = members[n];
         try {
-          await sequence.step(token, every, place);
+          await sequence.step(token, every, batch);
         } catch (cause) {
           failures[i] = cause instanceof Error ? cause : new Error(String(cause));
         } finally {
-          place?.leave();
+          batch?.leave();
         }
       }),
     );

@@ -47,7 +47,7 @@ export function answerTokens(
  */
 export function watch(sequence: Sequence): () => Pick<Evidence, 'dropped' | 'least' | 'overlap'> {
   const found = { event: [], view: [] } as Record<'event' | 'view', ReturnType<typeof certificate>[]>;
-  if (sequence.memory.observing)
+  if (sequence.memory.caches.observers)
     sequence.observer = {
       row: ({ at, weights, kept }) => {
         found[at].push(certificate(weights, kept));

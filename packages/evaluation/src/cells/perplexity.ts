@@ -44,14 +44,14 @@ export async function readPerplexity(
   const { hooks } = compile(policy),
     cadence = every ?? hooks('cadence')[0]?.every,
     slots = [slotsNow(sequence)],
-    nats = [surprise((await sequence.readLogits()).at(-1)!, next[0])]; // the last row of the prompt's logits
+    nats = [surprise((await sequence.logits()).at(-1)!, next[0])]; // the last row of the prompt's logits
   // if no event or hook runs between two tokens, they are read in blocks
   const size = cadence === undefined && hooks('view').length + hooks('step').length === 0 ? ROWS : 1;
   for (let at = 0; at + 1 < next.length; at += size) {
     const fed = next.slice(at, Math.min(at + size, next.length - 1));
     if (size === 1) await sequence.step(fed[0], cadence);
     else await sequence.append(fed, { rows: fed.length });
-    for (const [i, row] of (await sequence.readLogits()).entries()) nats.push(surprise(row, next[at + 1 + i]));
+    for (const [i, row] of (await sequence.logits()).entries()) nats.push(surprise(row, next[at + 1 + i]));
     const now = slotsNow(sequence);
     slots.push(...fed.map((_, i) => now - (fed.length - 1 - i)));
   }

@@ -93,10 +93,10 @@ export async function runCell(
     sequence: Sequence,
     { slots, ...came }: Pick<CellResult, 'answer' | 'tokens' | 'evidence'> & { readonly slots: readonly number[] },
   ): CellResult {
-    const { meanDecode, live, peak } = sequence.bytes();
+    const { meanDecode, live, peak } = sequence.memory.ledger.bytes();
     return cellResult(cell, problem, {
       ...came,
-      slots: { mean: mean(slots), peak: sequence.memory.mostSlots },
+      slots: { mean: mean(slots), peak: sequence.memory.progress.mostSlots },
       bytes: { mean: meanDecode || live, peak },
     });
   }

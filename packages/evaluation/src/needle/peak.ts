@@ -1,5 +1,5 @@
 import type { CompiledPolicy } from '@kv/core/engine';
-import { layersTogether, waits, watchOf, windowOf } from '@kv/engine';
+import { layersTogether, waits, observationPlan, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 
 /** Slots of each KV head, `[layer][kvHead]`. */
@@ -18,7 +18,7 @@ export function peakOf(
 ): number {
   const { queryHeads: H, kvHeads: G, headDim: d } = config,
     bytes = (heads: readonly number[]): number => slotBytes * heads.reduce((a, b) => a + b, 0),
-    { window, accumulated, block } = watchOf(policy.evicts ? policy.needs : []),
+    { window, accumulated, block } = observationPlan(policy.evicts ? policy.needs : []),
     queries = 4 * Math.min(window, length) * (H * d + 1),
     sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0)),
     columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,

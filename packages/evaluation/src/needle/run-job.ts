@@ -1,7 +1,7 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { Sequence } from '@kv/models';
+import { Sequence, freeObservations } from '@kv/models';
 import { answerRules, needle } from '@kv/tasks';
 import type { Needle } from '@kv/tasks';
 import { policyOf } from '../policies.ts';
@@ -65,7 +65,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
             if (block === undefined) await fork.evict(policies[policy], budget ?? '100%');
             else await fork.prefill(ids, blockwise(policies[policy], budget, block));
             const held = retainedShare(fork.kept(), valueTokens),
-              peak = block === undefined ? peakOfFork(whole, fork, compiled[policy]) : fork.bytes().peak;
+              peak = block === undefined ? peakOfFork(whole, fork, compiled[policy]) : fork.memory.ledger.bytes().peak;
             if (mode === 'agnostic') await fork.append(questionIds);
             if (example) kept[arm] = countsOf(fork.kept(), documentIds.length + questionIds.length);
             outcomes.push({ arm, ...(await answer(fork, prompt, settings)), retained: held, ...bytesOf(fork, peak) });
@@ -97,7 +97,7 @@ async function answer(
   { asking }: NeedleSettings,
 ): Promise<Pick<NeedleAnswer, 'answer' | 'hit' | 'tokens' | 'ms'>> {
   // frees observations that only events read, as `kv run` does
-  if ((sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0) sequence.settle();
+  if ((sequence.active.policy.hooks('cadence')[0]?.every ?? 0) === 0) freeObservations(sequence);
   const rule = answerRules[asking],
     started = performance.now();
   const { text, tokens } = await greedy(sequence, rule);
@@ -110,12 +110,12 @@ const slotsOf = (sequence: Sequence): number[][] => sequence.kept().map((heads) 
 /** @see peakOf */
 function peakOfFork(whole: Sequence, fork: Sequence, policy: CompiledPolicy): number {
   const slots = slotsOf(whole),
-    slotBytes = whole.ledger.entry('cache').live / slots.flat().reduce((a, b) => a + b, 0);
-  return peakOf(policy, whole.model.config, whole.length, { whole: slots, cut: slotsOf(fork), slotBytes });
+    slotBytes = whole.memory.ledger.entry('cache').live / slots.flat().reduce((a, b) => a + b, 0);
+  return peakOf(policy, whole.model.config, whole.progress.length, { whole: slots, cut: slotsOf(fork), slotBytes });
 }
 /** Returns the mean while answering, and the peak at any time, since a long answer may exceed the prompt's. */
 function bytesOf(fork: Sequence, peak: number): Pick<NeedleAnswer, 'mean' | 'peak'> {
-  const { meanDecode, live } = fork.bytes();
+  const { meanDecode, live } = fork.memory.ledger.bytes();
   return { mean: meanDecode || live, peak: Math.max(peak, live) };
 }
 

@@ -14,7 +14,7 @@ const run = async (sequence: Sequence): Promise<readonly number[]> => {
   await sequence.prefill(IDS, { policy, budget: 8, block: 8 });
   await sequence.step(1);
   await sequence.step(2);
-  const [row] = await sequence.readLogits();
+  const [row] = await sequence.logits();
   return [...row];
 };
 const KINDS = ['Float32Array', 'Float64Array', 'Uint8Array', 'Uint32Array', 'Int32Array'] as const,
@@ -79,7 +79,7 @@ test.each([
       else expect(again).toEqual(want);
     }
     sequence.destroy();
-    expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   }
   expect(refused).toBeGreaterThan(5);
 });

@@ -155,7 +155,7 @@ test(
         for (const row of loaded.kept().flat())
           expect(row.every((position, i) => position >= 0 && position > (row[i - 1] ?? -1))).toBe(true);
         loaded.destroy();
-        expect([loaded.ledger.live, loaded.ledger.allocated]).toEqual([0, 0]);
+        expect([loaded.memory.ledger.live, loaded.memory.ledger.allocated]).toEqual([0, 0]);
         return true;
       },
       inputs(0.04, 200),

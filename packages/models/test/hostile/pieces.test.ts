@@ -31,7 +31,7 @@ test('tokens that a piece takes away or adds are missed at the next call', async
     await sequence.evict(compose(hostile(), topK()), 4).catch(() => {});
     await expect(sequence.step(1)).rejects.toThrow(/^tokens: a piece changed the ids of the 12 tokens that were fed$/);
     sequence.destroy();
-    expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   }
 });
 

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { cadence, compose } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { generate, loadModel, Sequence } from '../../src/index.ts';
-import { watchLayers } from '@kv/engine';
+import { watchLayers, slotScores } from '@kv/engine';
 import type { HostModel } from '../../src/index.ts';
 import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';
@@ -206,11 +206,11 @@ test.each(['taFast', 'fullTa'])(
       const note = async (): Promise<void> => {
         const kept = sequence.kept();
         most.push(Math.max(...kept.flat().map((set) => set.length)));
-        const [row] = await sequence.scores(compose(sponsorship(), topK()), 0);
+        const [row] = await slotScores(sequence, compose(sponsorship(), topK()), 0);
         worth.push(new Map(kept[0][0].map((position, i) => [position, row[i]])));
       };
       await sequence.prefill(ids, { policy: parsePolicy(policy), budget: 16 });
-      const { every } = sequence.policy.hooks('cadence')[0] ?? {};
+      const { every } = sequence.active.policy.hooks('cadence')[0] ?? {};
       await note();
       for (let t = 0; t < 20; t++) {
         await sequence.step(await sequence.next(), every);

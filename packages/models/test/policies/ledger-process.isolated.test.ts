@@ -35,7 +35,7 @@ test('what a process holds is what ledgers and scratch say, whatever policy, pro
     const { heapUsed, arrayBuffers } = process.memoryUsage(),
       probe = new Sequence(model);
     await probe.prefill([1]);
-    const { data } = probe.memory.reader(0)(keys) as { readonly data: Float32Array };
+    const { data } = probe.memory.caches.reader(0)(keys) as { readonly data: Float32Array };
     probe.destroy();
     return heapUsed + arrayBuffers + data.buffer.byteLength;
   };
@@ -58,7 +58,7 @@ test('what a process holds is what ledgers and scratch say, whatever policy, pro
           for (let i = 0; i < 8; i++) await sequence.step(i, 4);
         }
         sequences.push(sequences[0].fork());
-        const ledgers = sequences.reduce((sum, { ledger }) => sum + ledger.allocated, 0),
+        const ledgers = sequences.reduce((sum, { memory }) => sum + memory.ledger.allocated, 0),
           grown = (await held()) - before - (scratch() - worked);
         for (const sequence of sequences) sequence.destroy();
         expect(Math.abs(grown - ledgers), `${ledgers} bytes by ledgers, ${grown} by the process`).toBeLessThan(

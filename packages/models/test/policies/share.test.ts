@@ -117,7 +117,7 @@ test('events while tokens are generated and blocks follow the same rule', async 
         await sequence.prefill(ids.slice(0, n), { policy: policyOf('snapkv(window=12)'), budget: share, block });
         sequence.decodeUnder(policyOf('snapkv(window=12)'), later);
         for (const id of ids.slice(200, 206)) await sequence.step(id, 2);
-        const last = sequence.length - 1;
+        const last = sequence.progress.length - 1;
         for (const positions of sequence.kept().flat()) expect(positions).toContain(last);
       } finally {
         sequence.destroy();
@@ -148,7 +148,7 @@ test('what is saved goes on as the session does, a share as a share, after every
     budgets.map(
       (budget): Run =>
         (s) =>
-          s.decodeUnder(s.policy.evicts ? policyOf(s.policy.label) : policyOf('knorm'), budget),
+          s.decodeUnder(s.active.policy.evicts ? policyOf(s.active.policy.label) : policyOf('knorm'), budget),
     ),
     budgets.map(
       (budget): Run =>
@@ -168,14 +168,14 @@ test('what is saved goes on as the session does, a share as a share, after every
         let live = new Sequence(model, undefined, { window });
         await live.prefill(ids.slice(0, n), { policy: text, budget, block, policies: [policyOf('knorm')] });
         for (const step of run) {
-          const loaded = await loadCache(model, await saveCache(live), { policy: live.policy.label });
-          expect(loaded.memory.window).toBe(live.memory.window);
+          const loaded = await loadCache(model, await saveCache(live), { policy: live.active.policy.label });
+          expect(loaded.memory.caches.context.window).toBe(live.memory.caches.context.window);
           const each = await Promise.allSettled([live, loaded].map(async (s) => step(s)));
           expect(String((each[1] as { reason?: unknown }).reason)).toBe(
             String((each[0] as { reason?: unknown }).reason),
           );
           expect(loaded.kept()).toEqual(live.kept());
-          expect(loaded.course.budget).toEqual(live.course.budget);
+          expect(loaded.active.budget).toEqual(live.active.budget);
           if (each.some(({ status }) => status === 'rejected')) break;
           live.destroy();
           live = loaded;

@@ -48,7 +48,7 @@ export class AnswerChoice {
     const { temperature, topP } = limits,
       drawing = { temperature, topP, seed: limits.seed + index };
     this.#draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
-    this.#stream = sequence.tokens.decoder();
+    this.#stream = sequence.progress.text.decoder();
     this.#stops = new StopText(limits.stop);
   }
 
@@ -68,13 +68,13 @@ export class AnswerChoice {
     this.#offset += piece.length;
     const event = { choice: this.index, text, tokens: 1, ...(scored && { scored }) };
     if (this.#stops.stopped) return { ...event, finish: 'stop' };
-    if (this.#made < maxNewTokens && this.sequence.fits(1)) return event;
+    if (this.#made < maxNewTokens && this.sequence.memory.slots.fits(1)) return event;
     const end = this.#end('length');
     return { ...event, text: text + end.text, finish: 'length' };
   }
 
   async #row(): Promise<Float32Array> {
-    return (await this.sequence.readLogits()).at(-1)!; // it was fed
+    return (await this.sequence.logits()).at(-1)!; // it was fed
   }
 
   #end(finish: StopReason): TokenEvent {

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { createPrefixStore, Sequence } from '@kv/models';
+import { createPrefixStore, freeObservations, Sequence } from '@kv/models';
 import type { Model, PrefixStore } from '@kv/models';
 import { Refusal } from '../protocol/refusal.ts';
 import { AnswerChoice } from './answer-choice.ts';
@@ -79,14 +79,14 @@ export class CacheMemory {
    */
   fork(job: Job, sequence: Sequence): void {
     const { ids, sequencePolicy, limits, n, offset } = job.request;
-    if (sequencePolicy.every === undefined && (sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0)
-      sequence.settle();
-    const slots = sequence.memory.lengths().map((heads) => {
+    if (sequencePolicy.every === undefined && (sequence.active.policy.hooks('cadence')[0]?.every ?? 0) === 0)
+      freeObservations(sequence);
+    const slots = sequence.memory.slots.lengths().map((heads) => {
         const longest = Math.max(...heads);
         return longest + decodeSlots(sequencePolicy, longest, ids.length, limits.maxNewTokens);
       }),
       each = sequenceBytes(this.#model.config, slots, ids.length + limits.maxNewTokens, sequencePolicy),
-      promised = Math.max(sequence.ledger.allocated, each),
+      promised = Math.max(sequence.memory.ledger.allocated, each),
       more = n * promised - job.need;
     if (more > 0 && !this.pool.take(more)) throw noMemory();
     if (more < 0) this.pool.give(-more);
@@ -108,7 +108,7 @@ export class CacheMemory {
   /** Releases an answer's reservation; its cache becomes a prefix for later prompts if `keep` and it fits. */
   releaseAnswer({ sequence, promised }: AnswerChoice, keep: boolean): void {
     this.pool.give(promised);
-    if (!keep || sequence.ledger.allocated > this.pool.free) {
+    if (!keep || sequence.memory.ledger.allocated > this.pool.free) {
       sequence.destroy();
       return;
     }

@@ -1,7 +1,7 @@
 import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { waits, watchOf } from '@kv/engine';
+import { waits, observationPlan } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
@@ -21,7 +21,7 @@ const even = ({ steps, choosesBudget }: CompiledPolicy): boolean =>
 /** Whether a prompt may start from a cached prefix, because the policy needs nothing of the prefix but its cache. */
 export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): boolean {
   const needs = recordedSignals(sequencePolicy),
-    { window, accumulated, block } = watchOf(needs);
+    { window, accumulated, block } = observationPlan(needs);
   const hooks = sequencePolicy.policy && [
     ...sequencePolicy.policy.hooks('view'),
     ...sequencePolicy.policy.hooks('step'),
@@ -68,7 +68,7 @@ export function sequenceBytes(
   sequencePolicy: SequencePolicy,
 ): number {
   const needs = recordedSignals(sequencePolicy),
-    { window, accumulated, block } = watchOf(needs),
+    { window, accumulated, block } = observationPlan(needs),
     hidden = needs.some((signal) => signal.hidden);
   const rows =
     (accumulated === 'kv' ? G : accumulated ? H : 0) +

@@ -41,7 +41,7 @@ export class Scheduler {
   get sequenceBytes(): number {
     const { reading, choices } = this.#jobs;
     return [...reading.flatMap(({ sequence }) => sequence ?? []), ...choices.map(({ sequence }) => sequence)].reduce(
-      (sum, { ledger }) => sum + ledger.allocated,
+      (sum, { memory }) => sum + memory.ledger.allocated,
       0,
     );
   }
@@ -166,7 +166,7 @@ export class Scheduler {
     const { ids, policy, sequencePolicy, scorePrompt } = job.request,
       { block, budget } = sequencePolicy,
       sequence = this.caches.open(job.request),
-      cached = sequence.length;
+      cached = sequence.progress.length;
     job.sequence = sequence;
     job.usage = {
       promptTokens: ids.length,
@@ -193,17 +193,17 @@ export class Scheduler {
       started = performance.now();
     if (!sequence || !reading || !usage) return;
     try {
-      const before = sequence.length,
-        evicted = sequence.counts.events > 0;
+      const before = sequence.progress.length,
+        evicted = sequence.stats.counts.events > 0;
       const { done } = await reading.next();
-      job.need += this.caches.reserve(sequence.ledger.peakAllocated, job.need);
+      job.need += this.caches.reserve(sequence.memory.ledger.peakAllocated, job.need);
       if (!done && request.scorePrompt !== undefined) {
         if (evicted) usage.scoredEvicted = true;
-        const scored = promptScores(request.ids, before, await sequence.readLogits(), request.scorePrompt);
+        const scored = promptScores(request.ids, before, await sequence.logits(), request.scorePrompt);
         job.events.push({ job: job.index, what: 'prompt', scored });
       }
-      this.#observed.part?.(sequence.length - before, performance.now() - started);
-      if (sequence.length < request.ids.length) {
+      this.#observed.part?.(sequence.progress.length - before, performance.now() - started);
+      if (sequence.progress.length < request.ids.length) {
         this.#jobs.reading.push(job);
         return;
       }
@@ -236,14 +236,14 @@ export class Scheduler {
       alive.map(({ job, choice: { sequence, token } }) => ({
         sequence,
         token,
-        every: job.request.sequencePolicy.every ?? sequence.policy.hooks('cadence')[0]?.every,
+        every: job.request.sequencePolicy.every ?? sequence.active.policy.hooks('cadence')[0]?.every,
       })),
     );
     for (const [i, failure] of failures.entries()) {
       const { job, choice } = alive[i];
       try {
         if (failure) throw failure;
-        choice.promised += this.caches.reserve(choice.sequence.ledger.allocated, choice.promised);
+        choice.promised += this.caches.reserve(choice.sequence.memory.ledger.allocated, choice.promised);
       } catch (cause) {
         this.#fail(job, cause);
       }
@@ -268,15 +268,15 @@ export class Scheduler {
   #finish(job: Job, choice: AnswerChoice, keep: boolean): void {
     const { sequence } = choice,
       { usage } = job,
-      kept = sequence.memory
+      kept = sequence.memory.slots
         .lengths()
         .flat()
         .reduce((sum, n) => sum + n, 0),
       { layers, kvHeads } = this.#model.config;
     if (usage) {
       usage.keptSlots += kept;
-      for (const note of sequence.notes) usage.notes.add(note);
-      usage.droppedSlots += sequence.length * layers * kvHeads - kept;
+      for (const note of sequence.stats.notes) usage.notes.add(note);
+      usage.droppedSlots += sequence.progress.length * layers * kvHeads - kept;
     }
     job.choices = job.choices.filter((other) => other !== choice);
     this.caches.releaseAnswer(choice, keep && !this.#closing);

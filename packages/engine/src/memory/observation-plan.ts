@@ -40,7 +40,7 @@ export function statisticOf(signal: AnySignal): 'max' | WindowStatistic | undefi
 }
 
 /** Returns the smallest plan that serves all these signals. */
-export const watchOf = (needs: readonly AnySignal[]): ObservationPlan => ({
+export const observationPlan = (needs: readonly AnySignal[]): ObservationPlan => ({
   window: Math.max(0, ...needs.map(windowOf)),
   accumulated: needs.reduce<SumRows | undefined>(
     (rows, s) => (s.id !== 'attention.accumulated' || rows === 'query' ? rows : sumRows(s)),

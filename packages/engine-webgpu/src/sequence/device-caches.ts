@@ -1,21 +1,26 @@
 import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
-import type { AnySignal, BudgetPlan } from '@kv/core';
+import type { AnySignal } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { joinEvents, SequenceMemory, watchOf } from '@kv/engine';
+import { joinEvents, observationPlan, sequenceContext, SlotCounts } from '@kv/engine';
 import type {
-  EventResult,
-  MemoryOptions,
-  SpeculativeSteps,
-  BatchGroup,
   ActivePolicy,
+  BatchGroup,
+  CacheSnapshot,
   Decoder,
+  EventRequest,
+  EventResult,
   EventTimes,
-  FeedResult,
   FeedOptions,
-  MemoryModel,
+  FeedResult,
+  LayerEviction,
   LayerSlots,
-  Snapshot,
+  MemoryModel,
+  MemoryOptions,
+  SequenceCaches,
+  SequenceContext,
+  SpeculativeSteps,
+  TokenProgress,
 } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { speculativeSteps } from './speculative-steps.ts';
@@ -41,37 +46,48 @@ import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 import { DeviceBatchSlot, groupOf } from './batch.ts';
 
-/** The memory of one sequence, on the device. */
-export class DeviceMemory extends SequenceMemory implements DeviceState {
+/** The caches of one sequence, on the device. */
+export class DeviceCaches implements SequenceCaches, DeviceState {
+  readonly context: SequenceContext;
+  readonly slots: SlotCounts;
   layers: readonly DeviceLayer[];
   /** State of rows `model`. */
   shared: DeviceStates;
   readonly decoder: Decoder<DeviceRunnable>;
-  readonly ahead: SpeculativeSteps = speculativeSteps(this);
+  readonly speculation: SpeculativeSteps = speculativeSteps(this);
   readonly #gpu: Recordable;
   readonly #scope: OpenScope;
 
-  /** @param decoder prepared on the same device */
+  /**
+   * @param decoder prepared on the same device
+   * @param progress of the sequence that is copied @defaultValue that of an empty sequence
+   */
   constructor(
     gpu: Recordable,
     decoder: Decoder<DeviceRunnable>,
     model: MemoryModel,
     options?: Pick<MemoryOptions, 'window' | 'signal'>,
+    progress?: TokenProgress,
   ) {
     const scope = gpu.open(),
       { config } = model;
-    super(model, scope, options);
+    this.context = sequenceContext(model, scope, options, progress);
     [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
     this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.device));
     this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.device);
+    this.slots = new SlotCounts(this.context, {
+      of: (layer) => slotsOf(this.layers[layer]),
+      dropFirst: (layer, count) => this.#dropFirst(layer, count),
+      plain: () => this.shared.empty && this.layers.every(({ plain }) => plain),
+    });
   }
 
-  get group(): BatchGroup {
+  get batchGroup(): BatchGroup {
     return groupOf(this.decoder);
   }
 
   get device(): DeviceScope {
-    return { scope: this.#scope, ledger: this.ledger };
+    return { scope: this.#scope, ledger: this.context.ledger };
   }
 
   /** Opens a scope: what is recorded in it is freed together. */
@@ -79,31 +95,32 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     return this.#gpu.open();
   }
 
-  watch(needs: readonly AnySignal[]): void {
-    expectOffered(needs);
-    for (const layer of this.layers) layer.watch(watchOf(needs));
+  observe(signals: readonly AnySignal[]): void {
+    expectOffered(signals);
+    for (const layer of this.layers) layer.observe(observationPlan(signals));
   }
 
-  unwatch(): void {
-    for (const layer of this.layers) layer.unwatch();
+  stopObserving(): void {
+    for (const layer of this.layers) layer.stopObserving();
   }
 
   reader(
     layer: number,
     { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope,
   ): (signal: AnySignal) => unknown {
-    const { shared, text: tokens, counters, decoder } = this,
-      { config, embeddings } = this.model;
+    const { shared, decoder, context } = this,
+      { counters, progress, model } = context,
+      { config, embeddings } = model;
     const rope = {
       rotary: config.ropes[layer].rotary,
-      angles: (positions: Uint32Array) => decoder.angles(layer, this.rotations(positions), this.rotaryLength),
+      angles: (positions: Uint32Array) => decoder.angles(layer, progress.rotations(positions), progress.rotaryLength),
     };
     return deviceReader({
       layer: this.layers[layer],
       index: layer,
       config,
       shared,
-      tokens,
+      tokens: progress.text,
       rope,
       embeddings,
       counters,
@@ -113,50 +130,15 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     });
   }
 
-  protected place(layer: number): LayerSlots {
-    const { cache, aligned } = this.layers[layer];
-    return {
-      slots: cache.length,
-      aligned,
-      lengths: cache.counts,
-      before: (position) => cache.before(position),
-      kept: () => cache.kept(),
-    };
-  }
-
-  protected dropFirst(index: number, first: readonly number[]): void {
-    const layer = this.layers[index],
-      slots = first.map((gone, g) => range(gone, layer.cache.counts[g] - gone)),
-      counts = slots.map(({ length }) => length),
-      most = Math.max(1, ...counts),
-      kept = new Uint32Array(slots.length * most);
-    for (const [g, list] of slots.entries()) kept.set(list, g * most);
-    const scope = this.open(),
-      { commands } = scope;
-    try {
-      settleSums({ layer, config: this.model.config, index, commands }); // what waits saw these slots
-      layer.keep(
-        {
-          kept: commands.upload(kept, [slots.length, most]),
-          counts: commands.upload(Uint32Array.from(counts), [slots.length]),
-        },
-        counts,
-      );
-      layer.confirm(slots);
-    } finally {
-      scope.end();
-    }
-  }
-
-  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
-    const { place, phase } = options;
-    if (!evict && phase === 'decode' && ids.length === 1 && place instanceof DeviceBatchSlot)
-      return { output: await place.pass(this, ids[0], options) };
+  async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
+    const { batch, phase } = options;
+    if (!evict && phase === 'decode' && ids.length === 1 && batch instanceof DeviceBatchSlot)
+      return { output: await batch.pass(this, ids[0], options) };
     // the others need not wait for a pass that is not batched
-    place?.leave();
+    batch?.leave();
     if (!evict) return { output: await devicePass(this, ids, options) };
-    const { course } = options,
-      { policy } = course,
+    const { active } = options,
+      { policy } = active,
       { plan, times } = evict,
       waiting: RecordedLayer[] = [],
       read: EventResult[] = [];
@@ -168,15 +150,15 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
           if (isBounded(policy, plan))
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
-                const [given] = await runProviders(this, policy, [l], own.commands, () => {});
-                const subject = this.#subject(course, l, own, given),
+                const [given] = await runProviders(this, policy, [l], own.commands);
+                const subject = this.#subject(active, l, own, given),
                   stage = this.#stage(own, times);
                 waiting.push(
                   recordOnDevice(policy, subject, decide(policy, [subject], plan, stage), stage, scope.commands),
                 );
               }),
             );
-          else read.push(await this.event(course, [l], plan, times, () => {}));
+          else read.push(await evict.run([l]));
         },
       });
       try {
@@ -189,14 +171,14 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     });
   }
 
-  protected async runStepHooks(course: ActivePolicy): Promise<void> {
-    const hooks = course.policy.hooks('step');
+  async runStepHooks(active: ActivePolicy): Promise<void> {
+    const hooks = active.policy.hooks('step');
     await this.#gpu.scope((scope) => {
       for (const hook of hooks) {
         const layers = hook.reach === 'model' ? [0] : [...this.layers.keys()];
         const states = runStepHook(
           hook,
-          layers.map((l) => ({ at: this.at(l, course), ops: scope.ops, read: this.reader(l, scope) })),
+          layers.map((l) => ({ at: this.slots.layerContext(l, active), ops: scope.ops, read: this.reader(l, scope) })),
         );
         for (const [i, state] of states.entries())
           writeStates(hook.needs, state, this.layers[layers[i]].states, this.shared);
@@ -204,19 +186,13 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     });
   }
 
-  protected runEvent(
-    course: ActivePolicy,
-    layers: readonly number[],
-    plan: BudgetPlan,
-    times: EventTimes,
-    onPass: () => void,
-  ): Promise<EventResult> {
+  runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
-        const given = await runProviders(this, course.policy, layers, scope.commands, onPass);
+        const given = await runProviders(this, active.policy, layers, scope.commands, onPass);
         return runOnDevice(
-          course.policy,
-          layers.map((l, i) => this.#subject(course, l, scope, given[i])),
+          active.policy,
+          layers.map((l, i) => this.#subject(active, l, scope, given[i])),
           plan,
           this.#stage(scope, times),
         );
@@ -224,17 +200,11 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     );
   }
 
-  protected get plain(): boolean {
-    return this.shared.empty && this.layers.every(({ plain }) => plain);
-  }
-
-  protected move(next: number): void {
+  move(next: number): void {
     const scope = this.open(),
       { commands } = scope,
-      {
-        model: { config },
-        layers,
-      } = this;
+      { layers, context } = this,
+      { config } = context.model;
     try {
       const used = new Set(Array.from({ length: next }, (_, i) => i));
       for (const [index, layer] of layers.entries()) {
@@ -251,43 +221,71 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     }
   }
 
-  protected numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>> {
+  snapshot(): Promise<CacheSnapshot> {
     return snapshot(this);
   }
 
-  protected take({ layers, states }: Pick<Snapshot, 'layers' | 'states'>): void {
+  restore({ layers, states }: CacheSnapshot): void {
     for (const [l, layer] of layers.entries()) this.layers[l].restore(layer);
     for (const state of states) this.shared.restore(state);
   }
 
-  /** Returns an empty memory of the same model. */
-  empty(): DeviceMemory {
-    const { decoder, model, window, signal } = this;
-    return new DeviceMemory(this.#gpu, decoder, model, { window, signal });
+  empty(progress?: TokenProgress): DeviceCaches {
+    const { decoder, context } = this;
+    return new DeviceCaches(this.#gpu, decoder, context.model, context, progress);
   }
 
-  fork(upTo: number = this.length): DeviceMemory {
+  fork(upTo: number = this.context.progress.length): DeviceCaches {
     const { layers, shared } = this,
-      copy = this.empty();
+      { progress } = this.context,
+      copy = this.empty(progress.fork(upTo));
     for (const layer of copy.layers) layer.destroy();
     copy.layers = layers.map((layer) =>
-      layer.fork(copy.device, upTo < this.length ? layer.cache.before(upTo)[0] : undefined),
+      layer.fork(copy.device, upTo < progress.length ? layer.cache.before(upTo)[0] : undefined),
     );
     copy.shared = shared.fork(copy.device);
-    return this.counted(copy, upTo);
+    return copy;
   }
 
-  protected free(): void {
+  free(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
     this.#scope.end();
   }
 
-  #subject(course: ActivePolicy, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): EventSubject {
+  #dropFirst(index: number, first: readonly number[]): void {
+    const layer = this.layers[index],
+      slots = first.map((from, g) => range(from, layer.cache.counts[g] - from)),
+      counts = slots.map(({ length }) => length),
+      most = Math.max(1, ...counts),
+      kept = new Uint32Array(slots.length * most);
+    for (const [g, list] of slots.entries()) kept.set(list, g * most);
+    const scope = this.open(),
+      { commands } = scope;
+    try {
+      settleSums({ layer, config: this.context.model.config, index, commands }); // what waits saw these slots
+      layer.keep(
+        {
+          kept: commands.upload(kept, [slots.length, most]),
+          counts: commands.upload(Uint32Array.from(counts), [slots.length]),
+        },
+        counts,
+      );
+      layer.confirm(slots);
+    } finally {
+      scope.end();
+    }
+  }
+
+  #subject(active: ActivePolicy, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): EventSubject {
     const read = this.reader(l, scope),
       layer = this.layers[l];
-    settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys
-    return { at: this.at(l, course), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
+    settleSums({ layer, config: this.context.model.config, index: l, commands: scope.commands }); // an event may change keys
+    return {
+      at: this.slots.layerContext(l, active),
+      layer,
+      read: (signal) => given?.get(signalKey(signal)) ?? read(signal),
+    };
   }
 
   /** Labels what an event records, on a device with timestamps. */
@@ -301,6 +299,15 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   }
 
   #stage(scope: Scope, times: EventTimes): EventContext {
-    return { scope, shared: this.shared, times, change: (run) => this.change('an event', run) };
+    return { scope, shared: this.shared, times, change: (run) => this.context.guard.change('an event', run) };
   }
 }
+
+/** Returns the slots of a layer. */
+const slotsOf = ({ cache, aligned }: DeviceLayer): LayerSlots => ({
+  slots: cache.length,
+  aligned,
+  lengths: cache.counts,
+  before: (position) => cache.before(position),
+  kept: () => cache.kept(),
+});

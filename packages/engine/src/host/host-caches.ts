@@ -1,0 +1,304 @@
+import { KvError } from '@kv/core';
+import { limitOperations } from '@kv/core/engine';
+import { range } from '@kv/core/shared';
+import type { AnySignal, Backend } from '@kv/core';
+import { layerAttention } from '../attention/layer-attention.ts';
+import type { Store } from '../cache/storage.ts';
+import { rotator } from '../cache/rotate.ts';
+import { greedy } from '../sampling.ts';
+import { joinEvents } from '../memory/active-policy.ts';
+import type { ActivePolicy, EventResult } from '../memory/active-policy.ts';
+import { sequenceContext } from '../memory/caches.ts';
+import type {
+  EventRequest,
+  LayerEviction,
+  MemoryModel,
+  ObserverAccess,
+  SequenceCaches,
+  SequenceContext,
+} from '../memory/caches.ts';
+import type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output } from '../memory/feed.ts';
+import type { TokenProgress } from '../memory/progress.ts';
+import type { MemoryOptions } from '../memory/runtime.ts';
+import { SlotCounts } from '../memory/slot-counts.ts';
+import type { LayerSlots } from '../memory/slot-counts.ts';
+import type { CacheSnapshot } from '../memory/snapshot.ts';
+import type { Observer } from '../memory/observer.ts';
+import { observationPlan } from '../memory/observation-plan.ts';
+import type { HostDecoder } from './decoder.ts';
+import { keptPositions, numbersOf, runSubjects } from './event.ts';
+import { HiddenNumbers } from './hidden.ts';
+import type { HostState } from './host-state.ts';
+import { LayerMemory } from './layer.ts';
+import { runProviders } from './observe.ts';
+import { pass } from './pass.ts';
+import type { PassOptions } from './pass.ts';
+import { commonOf, reader } from './provide.ts';
+import type { EventSignals } from './provide.ts';
+import { beforeEvent, showViews } from './show-observer.ts';
+import { runStepHooks } from './step-hooks.ts';
+import { StateStore } from './store.ts';
+import type { ViewSelection } from './visibility.ts';
+
+/** Feeds tokens through the layers of caches on the host. */
+export interface TokenPasses {
+  /** The caches' storage allocator. @defaultValue arrays of their own */
+  readonly store?: Store;
+  /** Initial counters of these passes. */
+  readonly counters?: Partial<AttentionCounters>;
+  readonly group?: BatchGroup | undefined;
+  /** Feeds tokens through every layer, and returns the logits of the last rows. */
+  pass(caches: HostState, ids: readonly number[], options: PassOptions): Promise<Float32Array[]>;
+}
+
+interface HostCachesOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations'> {
+  /** @defaultValue layer by layer, through the decoder: `layerPasses` */
+  readonly passes?: TokenPasses;
+}
+
+/** Feeds tokens layer by layer through the caches' decoder. */
+export const layerPasses: TokenPasses = { pass };
+
+/** The caches of one sequence, on the host. */
+export class HostCaches implements SequenceCaches, HostState {
+  readonly context: SequenceContext;
+  readonly slots: SlotCounts;
+  readonly decoder: HostDecoder;
+  readonly #passes: TokenPasses;
+  layers: readonly LayerMemory[];
+  /** State of rows `model`. */
+  shared: StateStore;
+  /** What providers compute from hidden states, if one does. */
+  hidden: HiddenNumbers | undefined;
+  readonly observers: ObserverAccess = {
+    show: (observer) => {
+      this.#observer = observer;
+    },
+    total: (id) => this.#total(id),
+  };
+  #observer: Observer | undefined;
+  /** Signals shared by the layers of the current block, if events follow its layers. */
+  #common: EventSignals | undefined;
+
+  /** @param progress of the sequence that is copied @defaultValue that of an empty sequence */
+  constructor(
+    decoder: HostDecoder,
+    model: MemoryModel,
+    backend: Backend,
+    { passes = layerPasses, mostOperations, ...options }: HostCachesOptions = {},
+    progress?: TokenProgress,
+  ) {
+    const { config } = model,
+      { store, counters } = passes;
+    this.context = sequenceContext(
+      model,
+      mostOperations === undefined ? backend : limitOperations(backend, mostOperations),
+      options,
+      progress,
+    );
+    const { ledger } = this.context;
+    Object.assign(this.context.counters, counters);
+    [this.decoder, this.#passes] = [decoder, passes];
+    this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, ledger, { store }));
+    this.shared = new StateStore(config, ledger);
+    this.slots = new SlotCounts(this.context, {
+      of: (layer) => slotsOf(this.layers[layer]),
+      dropFirst: (layer, count) => dropFirst(this.layers[layer], count),
+      plain: () => this.shared.empty && !this.hidden && this.layers.every(({ plain }) => plain),
+    });
+  }
+
+  observe(signals: readonly AnySignal[]): void {
+    const {
+      model: { config },
+      ledger,
+      progress,
+    } = this.context;
+    for (const layer of this.layers) layer.observe(observationPlan(signals), config, ledger);
+    if (signals.some((signal) => signal.hidden))
+      this.hidden ??= new HiddenNumbers(progress.length, config.hidden, ledger);
+  }
+
+  stopObserving(): void {
+    for (const layer of this.layers) layer.stopObserving();
+    this.hidden?.destroy();
+    this.hidden = undefined;
+  }
+
+  reader(
+    layer: number,
+    provided: ReadonlyMap<string, unknown> = new Map(),
+    common?: EventSignals,
+  ): (signal: AnySignal) => unknown {
+    const { shared, decoder, context } = this,
+      { progress, counters, backend, model } = context,
+      { config, embeddings } = model;
+    return reader({
+      memory: this.layers[layer],
+      shared,
+      tokens: progress.text,
+      ops: backend.ops,
+      counters,
+      provided,
+      ...(common && { common }),
+      attention: layerAttention(config, layer),
+      rowEngine: decoder.rowEngine,
+      queryHeads: config.queryHeads,
+      embeddings,
+      outputWeight: () => decoder.outputWeight(layer),
+      rope: {
+        rotary: config.ropes[layer].rotary,
+        angles: (p) => decoder.angles(layer, progress.rotations(p), progress.rotaryLength),
+      },
+    });
+  }
+
+  move(next: number): void {
+    const { decoder, layers, context } = this,
+      { rotaryLength } = context.progress;
+    for (const [l, { cache, ring }] of layers.entries()) {
+      const before = cache.rotations ?? cache.positions,
+        used = Array.from({ length: next }, (_, i) => i);
+      cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
+      const rotate = rotator(
+        (positions) => decoder.angles(l, positions, rotaryLength),
+        [...used, ...(ring?.rotations() ?? [])],
+      );
+      cache.rebase(next, rotate);
+      ring?.rebase(cache, next, rotate);
+    }
+  }
+
+  async snapshot(): Promise<CacheSnapshot> {
+    const { config } = this.context.model;
+    return { layers: this.layers.map((layer) => layer.saved(config)), states: this.shared.saved() };
+  }
+
+  restore({ layers, states }: CacheSnapshot): void {
+    const { model, ledger } = this.context;
+    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, model.config, ledger);
+    for (const state of states) this.shared.restore(state);
+  }
+
+  get batchGroup(): BatchGroup | undefined {
+    return this.#passes.group;
+  }
+
+  async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
+    const events: EventResult[] = [],
+      seen = new Map<number, readonly ViewSelection[]>(),
+      { backend } = this.context,
+      { batch } = options;
+    if (evict && backend.lasting) this.#common = commonOf(backend);
+    const logits = await this.#passes
+      .pass(this, ids, {
+        ...options,
+        ...(this.#observer &&
+          options.phase === 'decode' && {
+            seen: (l: number, visible: readonly ViewSelection[]) => {
+              seen.set(l, visible);
+            },
+          }),
+        ...(evict && {
+          afterLayers: async (layers: readonly number[]) => {
+            events.push(await evict.run(layers));
+            if (evict.freeObservations) for (const l of layers) this.layers[l].stopObserving();
+          },
+        }),
+      })
+      .finally(() => {
+        this.#common = undefined;
+      });
+    batch?.leave();
+    if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
+    const output = hostOutput(logits);
+    return evict ? { output, event: joinEvents(events) } : { output };
+  }
+
+  runStepHooks(active: ActivePolicy): Promise<void> {
+    return runStepHooks(this, active);
+  }
+
+  async runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
+    const { shared, slots, context } = this,
+      { backend, guard } = context,
+      given = await runProviders(this, active.policy, layers, onPass),
+      common = this.#common ?? commonOf(backend);
+    const subjects = layers.map((l, i) => ({
+      at: slots.layerContext(l, active),
+      memory: this.layers[l],
+      read: this.reader(l, given[i], common),
+    }));
+    const show = this.#observer && (await beforeEvent(this.#observer, this, layers));
+    const result = await runSubjects(active.policy, subjects, plan, {
+      backend,
+      shared,
+      common,
+      room: 0,
+      times,
+      change: (run) => guard.change('an event', run),
+    });
+    show?.(result.kept.map(numbersOf));
+    return result;
+  }
+
+  empty(progress?: TokenProgress): HostCaches {
+    const { decoder, context } = this,
+      { model, backend } = context;
+    return new HostCaches(decoder, model, backend, { ...context, passes: this.#passes }, progress);
+  }
+
+  fork(upTo: number = this.context.progress.length): HostCaches {
+    const { layers, shared, context } = this,
+      copy = this.empty(context.progress.fork(upTo)),
+      { ledger } = copy.context;
+    copy.layers = layers.map((layer) => layer.fork(context.model.config, ledger, upTo));
+    copy.shared = shared.fork(ledger);
+    copy.hidden = this.hidden?.fork(ledger);
+    return copy;
+  }
+
+  free(): void {
+    for (const layer of this.layers) layer.destroy();
+    this.shared.destroy();
+    this.hidden?.destroy();
+  }
+
+  #total(id: string): number | undefined {
+    const all = this.layers.flatMap(({ states }) => states.saved().filter((state) => state.id === id));
+    return all.length === 0 ? undefined : all.reduce((sum, { data }) => sum + data.reduce((a, b) => a + b, 0), 0);
+  }
+}
+
+/** Returns the slots of a layer. */
+function slotsOf(layer: LayerMemory): LayerSlots {
+  const { cache, aligned } = layer;
+  return {
+    slots: cache.length,
+    aligned,
+    lengths: cache.lengths,
+    before: (position) => cache.before(position),
+    kept: () => numbersOf(keptPositions(layer)),
+  };
+}
+
+/** Drops the first slots of each head of a layer. */
+function dropFirst(layer: LayerMemory, count: readonly number[]): void {
+  const { lengths } = layer.cache;
+  layer.keep(
+    count.map((first, g) => range(first, lengths[g] - first)),
+    0,
+  );
+}
+
+/** Returns logits on the host as an output. */
+const hostOutput = (logits: readonly Float32Array[]): Output => ({
+  logits,
+  read: async () => logits,
+  next: async (draw) => {
+    const row = logits.at(-1);
+    if (!row) throw new KvError('next', 'expected logits of the last token fed, got none: rows was 0');
+    return (draw?.pick ?? greedy)(row);
+  },
+  release: () => {},
+});

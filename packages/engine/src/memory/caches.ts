@@ -1,0 +1,128 @@
+import type { AnySignal, Backend, BudgetPlan, Embeddings } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
+import { Ledger } from '../ledger.ts';
+import type { ActivePolicy, EventResult, EventTimes } from './active-policy.ts';
+import type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output, PendingId } from './feed.ts';
+import type { Observer } from './observer.ts';
+import { TokenProgress } from './progress.ts';
+import type { MemoryOptions, ModelParts } from './runtime.ts';
+import type { SlotCounts } from './slot-counts.ts';
+import type { CacheSnapshot } from './snapshot.ts';
+import { TokenText } from './text.ts';
+import { UsageGuard } from './usage-guard.ts';
+
+/** What caches read of their model, in addition to its decoder. */
+export interface MemoryModel extends ModelParts {
+  readonly embeddings: Embeddings;
+}
+
+/** What a sequence has wherever its caches live. */
+export interface SequenceContext {
+  readonly model: MemoryModel;
+  /** The backend that pieces run on. */
+  readonly backend: Backend;
+  /** Number of rotary positions available. */
+  readonly window: number;
+  /** Once aborted, passes end within a layer. */
+  readonly signal: AbortSignal | undefined;
+  readonly ledger: Ledger;
+  readonly counters: AttentionCounters;
+  readonly progress: TokenProgress;
+  readonly guard: UsageGuard;
+}
+
+/** Returns the context of a sequence with this progress. @param progress @defaultValue that of an empty sequence */
+export const sequenceContext = (
+  model: MemoryModel,
+  backend: Backend,
+  { window = model.config.maxPositions, signal }: Pick<MemoryOptions, 'window' | 'signal'> = {},
+  progress: TokenProgress = new TokenProgress(new TokenText(model.tokenizer)),
+): SequenceContext => ({
+  model,
+  backend,
+  window,
+  signal,
+  ledger: new Ledger(),
+  counters: { fused: 0, statistics: 0 },
+  progress,
+  guard: new UsageGuard(signal),
+});
+
+/** Eviction of each layer right after a block has passed it. */
+export interface LayerEviction extends NonNullable<FeedOptions['evict']> {
+  /** Runs the event of these layers. */
+  run(layers: readonly number[]): Promise<EventResult>;
+}
+
+/** One event over some layers. */
+export interface EventRequest {
+  readonly active: ActivePolicy;
+  readonly layers: readonly number[];
+  readonly plan: BudgetPlan;
+  /** Receives the time of each stage. */
+  readonly times: EventTimes;
+  /** Called for every pass of a provider. */
+  onPass?(): void;
+}
+
+/**
+ * The caches of one sequence, in the place where they live: what differs between the host and a device. `Memory`
+ * decides when each method may run and whether a failure leaves the sequence usable. It has more than 15 members, of which the last
+ * three are optional capabilities.
+ */
+export interface SequenceCaches {
+  readonly context: SequenceContext;
+  /** The slots of all layers, counted on the host. */
+  readonly slots: SlotCounts;
+  /** Starts recording what these signals read; what is recorded already goes on. */
+  observe(signals: readonly AnySignal[]): void;
+  /** Stops recording, and frees what only events read. */
+  stopObserving(): void;
+  /** Returns a reader of one layer's current signals. */
+  reader(layer: number): (signal: AnySignal) => unknown;
+  /** Feeds tokens, which fit, through every layer; with `evict`, an event follows each layer. */
+  pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult>;
+  /** Runs the policy's step hooks. */
+  runStepHooks(active: ActivePolicy): Promise<void>;
+  /** Runs an event; every change is made within `context.guard.change`. */
+  runEvent(request: EventRequest): Promise<EventResult>;
+  /** Rotates kept keys, and recorded queries, so that every head's slots end before rotation `next`. */
+  move(next: number): void;
+  /** Returns the contents of the caches and of what is recorded with them, as arrays on the host. */
+  snapshot(): Promise<CacheSnapshot>;
+  /** Restores such contents into empty caches. */
+  restore(snapshot: CacheSnapshot): void;
+  /** Returns a copy of the first `upTo` tokens. @defaultValue all */
+  fork(upTo?: number): SequenceCaches;
+  /** Frees everything; called once. */
+  free(): void;
+  /** Speculative steps; absent where none can start before the host knows a token. */
+  readonly speculation?: SpeculativeSteps;
+  /** Access for an observer of evictions; absent where what it reads is not on the host. */
+  readonly observers?: ObserverAccess;
+  /** The batching group; present where a row's result does not depend on the other rows of a product, to the bit. */
+  readonly batchGroup?: BatchGroup | undefined;
+}
+
+/** Speculative steps: started before the host knows their tokens, and visible on the host once committed. */
+export interface SpeculativeSteps {
+  /**
+   * Returns how many steps may be in flight. The host takes no part in them: no hook runs, nothing but the cache is
+   * recorded, and the cache's storage has room.
+   */
+  capacity(policy: CompiledPolicy): number;
+  /** Starts one more step on this id, the one that follows the `inFlight` steps that have started before. */
+  start(id: PendingId, inFlight: number): Output;
+  /** Commits the oldest step, which was fed this token. */
+  commit(token: number): void;
+  /** Discards all steps in flight. */
+  rollback(): void;
+}
+
+/** Shows an observer what events drop and views hide. */
+export interface ObserverAccess {
+  /** Sets the observer; undefined removes it. */
+  show(observer: Observer | undefined): void;
+  /** Returns the sum of a state over all layers, or undefined where no piece keeps it. */
+  total(state: string): number | undefined;
+}

@@ -1,0 +1,69 @@
+import type { Snapshot } from './snapshot.ts';
+import type { TokenText } from './text.ts';
+
+/** The text of a sequence and the counts that go with it, wherever its caches live. */
+export class TokenProgress {
+  readonly text: TokenText;
+  promptLength = 0;
+  /**
+   * Sequence length that rotary scaling goes by, fixed for the sequence's life: that of its first prompt, whatever is
+   * appended or generated.
+   */
+  rotaryLength = 0;
+  /** Number of tokens generated. */
+  decoded = 0;
+  /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
+  shift = 0;
+  /** The most slots that a head of any layer has held. */
+  mostSlots = 0;
+  /** Slots freed because a sliding window had made them unreachable, over layers and KV heads. */
+  unreachable = 0;
+
+  constructor(text: TokenText) {
+    this.text = text;
+  }
+
+  /** Tokens fed so far, evicted ones included. */
+  get length(): number {
+    return this.text.ids.length;
+  }
+
+  /** Sets how many of the tokens to come belong to the prompt. */
+  setPrompt(more: number): void {
+    this.promptLength = this.length + more;
+    if (this.length === 0) this.rotaryLength = more;
+  }
+
+  /** Notes that a layer's longest head holds this many slots. */
+  countSlots(slots: number): void {
+    this.mostSlots = Math.max(this.mostSlots, slots);
+  }
+
+  /** Returns the rotary positions of tokens at these original positions. */
+  rotations(positions: Uint32Array): Uint32Array {
+    return this.shift === 0 ? positions : positions.map((p) => p - this.shift);
+  }
+
+  /** Returns a copy for the first `upTo` tokens. */
+  fork(upTo: number): TokenProgress {
+    const { promptLength, rotaryLength, decoded, shift, mostSlots, unreachable } = this;
+    return Object.assign(new TokenProgress(this.text.fork(upTo)), {
+      promptLength: Math.min(promptLength, upTo),
+      ...{ rotaryLength, decoded, shift, mostSlots, unreachable },
+    });
+  }
+
+  /** Returns what a snapshot holds of it. */
+  snapshot(): ProgressSnapshot {
+    const { promptLength, rotaryLength, decoded, mostSlots, shift } = this;
+    return { ids: [...this.text.ids], promptLength, rotaryLength, decoded, mostSlots, shift };
+  }
+
+  /** Restores a snapshot's text and counts into an empty one. */
+  restore({ ids, promptLength, rotaryLength, decoded, mostSlots, shift }: ProgressSnapshot): void {
+    for (const id of ids) this.text.push(id);
+    Object.assign(this, { promptLength, rotaryLength, decoded, mostSlots, shift });
+  }
+}
+
+type ProgressSnapshot = Omit<Snapshot, 'layers' | 'states'>;

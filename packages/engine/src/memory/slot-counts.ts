@@ -1,0 +1,160 @@
+import type { LayerContext } from '@kv/core';
+import type { ModelConfig } from '@kv/checkpoints';
+import type { ActivePolicy } from './active-policy.ts';
+import type { SequenceContext } from './caches.ts';
+import type { TokenProgress } from './progress.ts';
+
+/** Unreachable slots that a window may leave before they are freed. */
+const spareOf = (window: number): number => Math.floor(window / 8);
+
+/** The slots that a layer holds. */
+export interface LayerSlots {
+  /** Slots of the longest head. */
+  readonly slots: number;
+  /** Whether every head holds the same positions. */
+  readonly aligned: boolean;
+  /** Slots in use, `[kvHead]`. */
+  readonly lengths: ArrayLike<number>;
+  /** Returns how many slots of each head, its first ones, come before this position, `[kvHead]`. */
+  before(position: number): number[];
+  /** Returns the positions, `[kvHead][slot]`. */
+  kept(): number[][];
+}
+
+/** The layers whose slots are counted. */
+export interface CountedLayers {
+  of(layer: number): LayerSlots;
+  /** Drops the first `count` slots of each head of a layer, `[kvHead]`. */
+  dropFirst(layer: number, count: readonly number[]): void;
+  /** Whether every layer holds its cache and nothing else. */
+  plain(): boolean;
+}
+
+/** What is computed from the slots of a sequence's layers and the windows that its model's layers see. */
+export class SlotCounts {
+  readonly #config: ModelConfig;
+  readonly #window: number;
+  readonly #progress: TokenProgress;
+  readonly #layers: CountedLayers;
+
+  constructor({ model, window, progress }: SequenceContext, layers: CountedLayers) {
+    [this.#config, this.#window, this.#progress, this.#layers] = [model.config, window, progress, layers];
+  }
+
+  /** Slots of the longest head of any layer that the newest token sees. */
+  get longest(): number {
+    let most = 0;
+    for (let l = 0; l < this.#config.layers; l++) {
+      const { slots, lengths, before } = this.#layers.of(l),
+        unseen = this.#firstSeen(l) === 0 ? undefined : before(this.#firstSeen(l));
+      most = Math.max(most, unseen ? Math.max(...unseen.map((n, g) => lengths[g] - n)) : slots);
+    }
+    return most;
+  }
+
+  /** Returns whether `more` tokens fit in the model's context after the kept slots. */
+  fits(more: number): boolean {
+    return this.longest + more <= this.#window;
+  }
+
+  /**
+   * Returns the slots that the newest token sees, `[layer][kvHead]`, once `more` have joined every layer: the
+   * candidates to keep.
+   */
+  lengths(more = 0): number[][] {
+    const length = this.#progress.length + more;
+    return this.#all().map(({ lengths, before }, l) => {
+      const from = this.#firstSeen(l, length),
+        unseen = from === 0 ? undefined : before(from),
+        joined = Math.min(more, length - from);
+      return Array.from(lengths, (n, g) => n - (unseen?.[g] ?? 0) + joined);
+    });
+  }
+
+  /** Returns the positions in the cache, `[layer][kvHead]`, ascending. */
+  kept(): number[][][] {
+    return this.#all().map(({ kept }) => kept());
+  }
+
+  /** Returns what pieces may know of a layer. */
+  layerContext(layer: number, { budget }: ActivePolicy): LayerContext {
+    const { layers, queryHeads, kvHeads, headDim } = this.#config,
+      { slots, aligned } = this.#layers.of(layer),
+      { decoded: step, promptLength, length } = this.#progress;
+    return {
+      layer,
+      layers,
+      queryHeads,
+      kvHeads,
+      headDim,
+      step,
+      promptLength,
+      length,
+      slots,
+      aligned,
+      budget: budget?.slots ?? slots,
+      selectRows: kvHeads,
+    };
+  }
+
+  /**
+   * The fewest tokens that a copy may be cut to: nothing that they see was evicted, and nothing is recorded of single
+   * queries. Infinity if no copy may be cut.
+   */
+  get cuttableFrom(): number {
+    if (!this.#layers.plain() || this.#progress.shift > 0) return Infinity;
+    return Math.max(
+      ...this.#all().map(({ lengths, before }, l) => {
+        const first = this.#progress.length - lengths[0];
+        if (Array.prototype.some.call(lengths, (n) => n !== lengths[0]) || before(first).some((n) => n > 0))
+          return Infinity; // not all of the last ones
+        return first === 0 ? 0 : first + this.#windowOf(l) - 1;
+      }),
+    );
+  }
+
+  /**
+   * Frees a layer's slots that neither the newest token nor a later one can see, decided by original positions: in all
+   * heads, once one head has more than `spare` of them.
+   */
+  freeUnreachable(layer: number, spare = 0): void {
+    const unseen = this.#unseen(layer);
+    if (Math.max(0, ...unseen) <= spare) return;
+    this.#layers.dropFirst(layer, unseen);
+    this.#progress.unreachable += unseen.reduce((a, b) => a + b);
+  }
+
+  /** Frees unreachable slots before a generated token: once they are an eighth of a window, not at every token. */
+  freeBeforeToken(): void {
+    for (const [l, window] of this.#config.attention.windows.entries())
+      if (window !== Infinity) this.freeUnreachable(l, spareOf(window));
+  }
+
+  /** Tokens that may still be generated before `freeBeforeToken` frees slots. */
+  get tokensUntilFreed(): number {
+    return Math.min(
+      ...this.#config.attention.windows.map((window, l) =>
+        window === Infinity ? Infinity : spareOf(window) + 1 - Math.max(0, ...this.#unseen(l)),
+      ),
+    );
+  }
+
+  /** Returns how many slots of each head of a layer the newest token cannot see. */
+  #unseen(layer: number): number[] {
+    const from = this.#firstSeen(layer);
+    return from === 0 ? [] : this.#layers.of(layer).before(from);
+  }
+
+  /** Returns the first position that the newest of `length` tokens sees in a layer. */
+  #firstSeen(layer: number, length: number = this.#progress.length): number {
+    return Math.max(0, length - this.#windowOf(layer));
+  }
+
+  #windowOf(layer: number): number {
+    return this.#config.attention.windows[layer] ?? Infinity;
+  }
+
+  #all(): readonly LayerSlots[] {
+    return Array.from({ length: this.#config.layers }, (_, l) => this.#layers.of(l));
+  }
+}
