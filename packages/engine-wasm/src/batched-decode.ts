@@ -1,6 +1,6 @@
 import type { Decoder, Angles, HostState, LayerCache, PassOptions } from '@kv/engine';
 import { BatchBarrier, BatchSlot, HELD, rmsNorm } from '@kv/engine';
-import type { AttentionShape } from './code.ts';
+import type { AttentionShape } from './attention-code.ts';
 import { PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { alike, compilePass } from './compiled-pass.ts';

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Instruction, Program, RowsValue } from '@kv/engine';
-import type { BytecodeWriter, WeightPanels } from './code.ts';
+import type { BytecodeWriter } from './bytecode-writer.ts';
+import type { WeightPanels } from './instructions.ts';
 import type { BufferSlice } from './layout.ts';
 import { UnsupportedModelError } from './unsupported-model.ts';
 

@@ -1,5 +1,6 @@
 import type { Decoder } from '@kv/engine';
-import { BytecodeWriter, type AttentionShape } from './code.ts';
+import type { AttentionShape } from './attention-code.ts';
+import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf, type LoadedCode } from './install.ts';
@@ -36,20 +37,21 @@ export function compilePass(
   { rows, apart, head: withHead }: PassShape,
 ): CompiledPass {
   const code = new BytecodeWriter(sizesOf(team), rows, apart),
+    { stream } = code,
     offsets: number[] = [],
-    places: BufferSlice[] = [code.value(config.hidden, true)];
+    places: BufferSlice[] = [stream.value(config.hidden, true)];
   for (const [l, { project, finish }] of layers.entries()) {
-    offsets.push(code.length);
+    offsets.push(stream.length);
     const x = places[l],
       [q, k, v] = writeProgram(code, project.program, project.placed, [x]),
       attended = code.attention(q, k, v, shapes[l]);
-    for (const room of new Set([q, k, v].map((place) => place.room))) code.layout.give(room);
+    for (const room of new Set([q, k, v].map((place) => place.room))) stream.layout.give(room);
     const [y] = writeProgram(code, finish.program, finish.placed, [x, attended]);
     code.free(x);
     code.free(attended);
     places.push(y);
   }
-  offsets.push(code.length);
+  offsets.push(stream.length);
   const [logits] = withHead ? writeProgram(code, head.program, head.placed, [places[layers.length]]) : [],
     installed = install(team, placing, code);
   return {

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Matrix } from '@kv/checkpoints';
 import type { Angles, Engine, Instruction, Program, Runnable } from '@kv/engine';
 import { toHeads } from '@kv/engine';
-import { BytecodeWriter } from './code.ts';
+import { BytecodeWriter } from './bytecode-writer.ts';
 import { expectKnown, onlyUser, writeProgram } from './compile.ts';
 import type { ProgramConstants } from './compile.ts';
 import { install, sizesOf } from './install.ts';
@@ -102,7 +102,7 @@ function runnable(team: ThreadPool, whole: Program, placing: WeightArena, releas
     const known = written.get(rows);
     if (known !== undefined) return known;
     const code = new BytecodeWriter(sizesOf(team), rows),
-      inputs = program.inputs.map(({ width }) => code.value(width, true)),
+      inputs = program.inputs.map(({ width }) => code.stream.value(width, true)),
       outputs = writeProgram(code, program, placed, inputs),
       all = { ...install(team, placing, code), inputs, outputs };
     written.set(rows, all);

@@ -1,7 +1,7 @@
 import type { Decoder, HostState, PassOptions, BatchGroup, WindowColumns } from '@kv/engine';
 import { addColumns, rmsNorm, HELD, turns, layersTogether } from '@kv/engine';
-import { BytecodeWriter } from './code.ts';
-import type { AttentionShape } from './code.ts';
+import { BytecodeWriter } from './bytecode-writer.ts';
+import type { AttentionShape } from './attention-code.ts';
 import { writeProgram } from './compile.ts';
 import { cacheBytes, PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -211,7 +211,7 @@ export class FusedPass {
     if (known) return known;
     const { head, config } = this.#decoder,
       code = new BytecodeWriter(sizesOf(this.team), rows),
-      x = code.value(config.hidden, true),
+      x = code.stream.value(config.hidden, true),
       [logits] = writeProgram(code, head.program, head.placed, [x]),
       made = { ...install(this.team, this.#placing, code), x, logits };
     this.#heads.set(rows, made);

@@ -1,6 +1,6 @@
 import type { Kernel } from '@kv/core';
 import { gram, quadratic } from '@kv/core/shared';
-import { matrixWords } from './code.ts';
+import { matrixWords } from './host-words.ts';
 import { callsOf, WORTH } from './host-calls.ts';
 import type { ThreadPool } from './thread-pool.ts';
 

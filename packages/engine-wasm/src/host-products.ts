@@ -1,6 +1,6 @@
 import type { Products } from '@kv/core';
 import { blockProducts, folds, rowsHeld, TOGETHER } from '@kv/cpu/engine';
-import { blockWords, mixWords } from './code.ts';
+import { blockWords, mixWords } from './host-words.ts';
 import { callsOf, upTo, WORTH } from './host-calls.ts';
 import type { Calls } from './host-calls.ts';
 import { kinds } from './kinds.ts';

@@ -1,4 +1,6 @@
-import type { BytecodeWriter, Sizes } from './code.ts';
+import type { BytecodeWriter } from './bytecode-writer.ts';
+import type { Sizes } from './code-stream.ts';
+import type { Layout } from './layout.ts';
 import { activationBytes } from './kernels.ts';
 import type { WeightArena } from './weight-arena.ts';
 import type { ThreadPool } from './thread-pool.ts';
@@ -7,7 +9,7 @@ import type { ThreadPool } from './thread-pool.ts';
 export interface LoadedCode {
   readonly code: number;
   readonly end: number;
-  readonly layout: BytecodeWriter['layout'];
+  readonly layout: Layout;
 }
 
 /** Returns what code needs to know of a pool. */
@@ -22,12 +24,9 @@ export const sizesOf = ({ kernels, threads, fast }: ThreadPool): Sizes => ({
 });
 
 /** Copies code into a pool's memory. */
-export function install(
-  { heap }: ThreadPool,
-  placing: WeightArena,
-  { words, length, layout }: BytecodeWriter,
-): LoadedCode {
-  const code = placing.take(length + 64);
+export function install({ heap }: ThreadPool, placing: WeightArena, { stream }: BytecodeWriter): LoadedCode {
+  const { words, length, layout } = stream,
+    code = placing.take(length + 64);
   heap.words(code, words.length).set(words);
   return { code, end: code + length, layout };
 }

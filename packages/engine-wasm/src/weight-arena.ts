@@ -1,5 +1,5 @@
 import type { Matrix, MatrixPart } from '@kv/checkpoints';
-import type { WeightPanels } from './code.ts';
+import type { WeightPanels } from './instructions.ts';
 import { kindOf } from './kinds.ts';
 import type { ThreadPool } from './thread-pool.ts';
 import { tensorTypes } from '@kv/checkpoints';

@@ -1,4 +1,4 @@
-import type { BytecodeWriter } from './code.ts';
+import type { Layout } from './layout.ts';
 import type { Heap } from './heap.ts';
 
 /** The owner of a heap and of threads that share it. */
@@ -50,7 +50,7 @@ export class ScratchSpace {
   }
 
   /** Returns scratch for code of this layout. */
-  for({ shared, own }: BytecodeWriter['layout']): {
+  for({ shared, own }: Layout): {
     readonly shared: number;
     readonly own: number;
     readonly ownBytes: number;

@@ -1,0 +1,116 @@
+import type { CodeStream } from './code-stream.ts';
+import { addressOf as at, modes, ops, real } from './instructions.ts';
+import type { BufferSlice } from './layout.ts';
+
+/** A layer's attention. */
+export interface AttentionShape {
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly scale: number;
+  readonly softcap?: number | undefined;
+  /** Positions that a query sees, its own included; 0 for all. */
+  readonly window: number;
+  /** The layer's number, and bytes from the first cache to this layer's words. */
+  readonly layer: number;
+  readonly cache: number;
+  /** Whether blocks attend in 8 bits: keys, queries, weights and values. */
+  readonly eight: boolean;
+}
+
+/** Rows of queries, keys and values. */
+interface Projected {
+  readonly q: BufferSlice;
+  readonly k: BufferSlice;
+  readonly v: BufferSlice;
+}
+
+/** Writes attention of one row, whose keys and values are appended to the cache. */
+export function attendToken(code: CodeStream, { q, k, v }: Projected, shape: AttentionShape): BufferSlice {
+  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+    { layout, sizes } = code;
+  keepQueries(code, q, shape);
+  const parts = layout.take(1, sizes.partBytes(H, d)),
+    scratch = layout.take(2, sizes.tokenScratch(H / G)),
+    held = { base: 1, at: parts.at, stride: 0, room: parts } as const;
+  code.use(
+    [q, k, v].map((rows) => [rows, 'all']),
+    [[held, 'pieces']],
+    true,
+  );
+  code.put(ops.token, cache, H, G, d, at(q), at(k), at(v), real(scale), real(softcap), window);
+  code.put(at(held), scratch.at + 2, layer);
+  const out = code.value(H * d);
+  code.use([[held, 'all']], [[out, 'all']]);
+  code.put(ops.join, cache, H, G, d, window, at(held), at(out), layer);
+  layout.give(parts);
+  layout.give(scratch);
+  return out;
+}
+
+/** Writes attention of each row, a token of a sequence of its own, over its own caches. */
+export function attendTokens(code: CodeStream, { q, k, v }: Projected, shape: AttentionShape): BufferSlice {
+  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+    { layout, sizes } = code,
+    bytes = sizes.partBytes(H, d);
+  keepQueries(code, q, shape);
+  const parts = layout.take(1, code.rows * bytes),
+    scratch = layout.take(2, sizes.tokenScratch(H / G)),
+    held = { base: 1, at: parts.at, stride: bytes, room: parts } as const;
+  code.use(
+    [q, k, v].map((rows) => [rows, 'all']),
+    [[held, 'pieces']],
+    true,
+  );
+  code.put(ops.tokens, cache, H, G, d, at(q), q.stride, at(k), k.stride, at(v), v.stride, real(scale), real(softcap));
+  code.put(window, at(held), bytes, scratch.at + 2, layer);
+  const out = code.value(H * d);
+  code.use([[held, 'all']], [[out, 'rows']]);
+  code.put(ops.joins, cache, H, G, d, window, at(held), bytes, at(out), out.stride, layer);
+  layout.give(parts);
+  layout.give(scratch);
+  return out;
+}
+
+/**
+ * Writes attention of a block of rows of one sequence.
+ * @param appended called after the append of their keys and values to the cache
+ */
+export function attendBlock(
+  code: CodeStream,
+  { q, k, v }: Projected,
+  shape: AttentionShape,
+  appended: () => void,
+): BufferSlice {
+  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+    { layout, sizes } = code,
+    eight = Number(shape.eight);
+  keepQueries(code, q, shape);
+  const scratch = layout.take(2, sizes.rowsScratch(d)),
+    out = code.value(H * d);
+  code.use(
+    [
+      [k, 'rows'],
+      [v, 'rows'],
+    ],
+    [],
+  );
+  code.put(ops.append, cache, G, d, at(k), k.stride, at(v), v.stride);
+  appended();
+  code.barrier(true);
+  const mean = layout.take(2, sizes.packScratch(d));
+  code.put(ops.pack, eight, cache, G, d, real(softcap), mean.at + 2);
+  layout.give(mean);
+  code.barrier();
+  code.use([[q, 'all']], [[out, 'pieces']], true);
+  code.put(ops.attend, cache, H, G, d, at(q), q.stride, real(scale), real(softcap), window);
+  code.put(at(out), out.stride, scratch.at + 2, layer, eight);
+  layout.give(scratch);
+  return out;
+}
+
+/** Writes the copy of queries that events read. */
+function keepQueries(code: CodeStream, q: BufferSlice, { queryHeads, headDim, layer }: AttentionShape): void {
+  code.use([[q, code.share]], []);
+  code.put(ops.queries, at(q), q.stride, queryHeads * headDim, layer, modes[code.share]);
+}

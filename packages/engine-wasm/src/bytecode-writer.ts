@@ -1,0 +1,179 @@
+import { attendBlock, attendToken, attendTokens, type AttentionShape } from './attention-code.ts';
+import { CodeStream, type Sizes } from './code-stream.ts';
+import { addressOf as at, modes, ops, real, type WeightPanels } from './instructions.ts';
+import type { BufferSlice } from './layout.ts';
+import { RoundedActivations } from './rounded-activations.ts';
+
+/**
+ * Flags added to a weight's kind: activations stay f32; each of a few rows gets the result that it would have alone.
+ */
+const exactly = 256,
+  few = 512;
+
+/**
+ * Writes operations for one row, or for up to `rows`. For one row every thread computes cheap operations itself, so
+ * that threads synchronise only around products and attention; for many rows each thread takes a share of the rows.
+ */
+export class BytecodeWriter {
+  readonly stream: CodeStream;
+  /** Code offset after the last append of a block's keys and values to the cache. */
+  appended = 0;
+  readonly #apart: boolean;
+  readonly #rounded: RoundedActivations;
+
+  /**
+   * @param apart whether rows are tokens of several sequences, each with the result, to the bit, that it would have
+   * alone
+   */
+  constructor(sizes: Sizes, rows: number, apart: boolean = false) {
+    this.stream = new CodeStream(sizes, rows);
+    this.#rounded = new RoundedActivations(this.stream);
+    this.#apart = apart;
+  }
+
+  free({ room }: BufferSlice): void {
+    this.#rounded.forget(room);
+    this.stream.layout.give(room);
+  }
+
+  columns(x: BufferSlice, from: number): BufferSlice {
+    return { ...x, at: x.at + 4 * from };
+  }
+
+  norm(x: BufferSlice, width: number, gain: number, run: number, eps: number): BufferSlice {
+    const out = this.#out(width, x);
+    this.stream.put(
+      ops.norm,
+      at(x),
+      x.stride,
+      at(out),
+      out.stride,
+      width,
+      run,
+      gain,
+      real(eps),
+      modes[this.stream.share],
+    );
+    return out;
+  }
+
+  add(x: BufferSlice, y: BufferSlice, width: number): BufferSlice {
+    const out = this.#out(width, x, y),
+      { stride } = out;
+    this.stream.put(ops.add, at(x), x.stride, at(y), y.stride, at(out), stride, width, modes[this.stream.share]);
+    return out;
+  }
+
+  rope(x: BufferSlice, heads: number, headDim: number, rotary: number): BufferSlice {
+    const out = this.#out(heads * headDim, x);
+    this.stream.put(ops.rope, at(x), x.stride, at(out), out.stride, heads, headDim, rotary, modes[this.stream.share]);
+    return out;
+  }
+
+  /** Writes cap * tanh(x / cap). */
+  softcap(x: BufferSlice, width: number, cap: number): BufferSlice {
+    return this.#bend(x, width, cap, 0);
+  }
+
+  /** Writes x * by. */
+  scale(x: BufferSlice, width: number, by: number): BufferSlice {
+    return this.#bend(x, width, by, 1);
+  }
+
+  /** Writes an elementwise operation; a shared single row is divided by columns. */
+  #bend(x: BufferSlice, width: number, by: number, how: 0 | 1): BufferSlice {
+    const { stream } = this,
+      out = stream.value(width, true),
+      mode = stream.rows === 1 && x.base === 1 ? 'columns' : stream.share;
+    stream.use([[x, mode]], [[out, mode]]);
+    stream.put(ops.bend, at(x), x.stride, at(out), out.stride, width, real(by), modes[mode], how);
+    return out;
+  }
+
+  /** Writes x times the parts of a weight, concatenated by rows. */
+  product(x: BufferSlice, parts: readonly WeightPanels[], bias: number): BufferSlice {
+    const { stream } = this,
+      width = parts.reduce((sum, { rows }) => sum + rows, 0),
+      out = stream.value(width, true);
+    let from = 0;
+    for (const part of parts) {
+      const { kind, word, inputs } = this.#weight(part),
+        to = this.columns(out, from);
+      stream.use(this.#rounded.read(x, [part]), [[out, 'pieces']], true);
+      const { codes, meta } = this.#rounded.of(x) ?? { codes: x, meta: x };
+      stream.put(ops.product, kind, word, inputs, at(codes), at(meta), at(x), x.stride);
+      stream.put(at(to), out.stride, part.rows, bias === 0 ? 0 : bias + 4 * from, this.#piece(part.rows));
+      from += part.rows;
+    }
+    return out;
+  }
+
+  /** Writes activation(x times gate) * (x times up). */
+  gated(x: BufferSlice, gate: WeightPanels, up: WeightPanels, bias: number, how: number): BufferSlice {
+    const { stream } = this,
+      out = stream.value(gate.rows, true),
+      ups = stream.layout.take(2, 64 * stream.rows);
+    stream.use(this.#rounded.read(x, [gate, up]), [[out, 'pieces']], true);
+    const { codes, meta } = this.#rounded.of(x) ?? { codes: x, meta: x },
+      [a, b] = [this.#weight(gate), this.#weight(up)];
+    stream.put(ops.gated, how, a.kind, a.word, b.kind, b.word, a.inputs, at(codes), at(meta), at(x), x.stride);
+    stream.put(at(out), out.stride, gate.rows, this.#piece(gate.rows), ups.at + 2);
+    stream.put(bias, bias === 0 ? 0 : bias + 4 * gate.rows, up.size);
+    stream.layout.give(ups);
+    return out;
+  }
+
+  /** Writes activation(gates) * ups of rows `[gates | ups]`. */
+  gate(x: BufferSlice, width: number, how: number): BufferSlice {
+    const out = this.#out(width, x),
+      ups = this.columns(x, width),
+      { stride } = out;
+    this.stream.put(
+      ops.gate,
+      how,
+      at(x),
+      x.stride,
+      at(ups),
+      x.stride,
+      at(out),
+      stride,
+      width,
+      modes[this.stream.share],
+    );
+    return out;
+  }
+
+  /** Writes attention of the rows, whose keys and values are appended to the cache. */
+  attention(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
+    const { stream } = this,
+      rows = { q, k, v };
+    if (stream.rows === 1) return attendToken(stream, rows, shape);
+    if (this.#apart) return attendTokens(stream, rows, shape);
+    return attendBlock(stream, rows, shape, () => {
+      this.appended = stream.length;
+    });
+  }
+
+  /** Allocates the result of a cheap operation on these values. */
+  #out(width: number, ...inputs: readonly BufferSlice[]): BufferSlice {
+    const { stream } = this,
+      { share } = stream,
+      out = stream.value(width);
+    stream.use(
+      inputs.map((x) => [x, share]),
+      [[out, share]],
+    );
+    return out;
+  }
+
+  /** Returns the number of panels that a thread claims at a time. */
+  #piece(outputs: number): number {
+    const { threads } = this.stream.sizes;
+    return Math.max(1, Math.ceil(outputs / 16 / (threads === 1 ? 1 : 6 * threads)));
+  }
+
+  /** Returns the words of a weight. */
+  #weight({ kind, at: word, inputs, exact }: WeightPanels): { kind: number; word: number; inputs: number } {
+    return { kind: kind + (exact ? exactly : 0) + (this.#apart ? few : 0), word, inputs };
+  }
+}
