@@ -1,5 +1,5 @@
 import type { Decoder, Angles, HostState, LayerCache, PassOptions } from '@kv/engine';
-import { BatchBarrier, BatchSlot, HELD, rmsNorm } from '@kv/engine';
+import { BatchBarrier, BatchSlot, YIELD_AFTER, rmsNorm } from '@kv/engine';
 import type { AttentionShape } from './attention-code.ts';
 import { PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -54,12 +54,12 @@ export class DecodeSlot extends BatchSlot<BatchRequest> {
  * caches. A row's numbers are, to the bit, those of a pass by itself.
  */
 export class BatchedDecode {
-  readonly #team: ThreadPool;
+  readonly #pool: ThreadPool;
   readonly #decoder: Decoder<WasmRunnable>;
-  readonly #placing: WeightArena;
+  readonly #arena: WeightArena;
   readonly #shapes: readonly AttentionShape[];
   readonly #buffers: PassBuffers[] = [];
-  readonly #lines = new Map<number, CompiledPass>();
+  readonly #compiled = new Map<number, CompiledPass>();
   /** Recent milliseconds per layer. */
   #pace = 0;
 
@@ -67,13 +67,13 @@ export class BatchedDecode {
 
   /** @param alone runs a token that no other is batched with */
   constructor(
-    team: ThreadPool,
+    pool: ThreadPool,
     decoder: Decoder<WasmRunnable>,
-    placing: WeightArena,
+    arena: WeightArena,
     shapes: readonly AttentionShape[],
     alone: Alone,
   ) {
-    [this.#team, this.#decoder, this.#placing, this.#shapes] = [team, decoder, placing, shapes];
+    [this.#pool, this.#decoder, this.#arena, this.#shapes] = [pool, decoder, arena, shapes];
     this.#alone = alone;
   }
 
@@ -117,30 +117,30 @@ export class BatchedDecode {
     const { hidden: D, vocab, ropes, normEps } = this.#decoder.config,
       all = this.#shapes.length,
       m = requests.length,
-      lines = this.#code(m),
+      compiled = this.#code(m),
       head = requests.some(({ scored }) => scored),
-      buffers = this.#buffers.pop() ?? new PassBuffers(this.#team, false),
+      buffers = this.#buffers.pop() ?? new PassBuffers(this.#pool, false),
       positions = Uint32Array.from(requests, ({ caches }) => caches.context.progress.length),
       at = (place: CompiledPass['rows'][number]): ReturnType<typeof rowsAt> =>
-        rowsAt(this.#team.heap, buffers.work.for(lines.layout), place, m);
+        rowsAt(this.#pool.heap, buffers.work.for(compiled.layout), place, m);
     for (const { caches, id } of requests) caches.context.progress.text.push(id);
     try {
-      copyRows(this.#decoder.embed(requests.map(({ id }) => id)), D, at(lines.rows[0]), m);
+      copyRows(this.#decoder.embed(requests.map(({ id }) => id)), D, at(compiled.rows[0]), m);
       let since = performance.now();
       for (let l = 0; l < all; ) {
-        const some = alike(ropes, l, Math.min(all - l, Math.max(1, Math.floor(HELD / this.#pace)))),
+        const some = alike(ropes, l, Math.min(all - l, Math.max(1, Math.floor(YIELD_AFTER / this.#pace)))),
           started = performance.now();
-        this.#call(buffers, lines, requests, positions, l, l + some, head && l + some === all);
+        this.#call(buffers, compiled, requests, positions, l, l + some, head && l + some === all);
         const now = performance.now();
         this.#pace = (now - started) / some;
         l += some;
-        if (now - since > HELD && l < all) {
+        if (now - since > YIELD_AFTER && l < all) {
           await new Promise<void>((resume) => (typeof setImmediate === 'function' ? setImmediate : setTimeout)(resume));
           since = performance.now();
         }
       }
-      const last = at(lines.rows[all]),
-        logits = head && lines.logits ? at(lines.logits) : undefined;
+      const last = at(compiled.rows[all]),
+        logits = head && compiled.logits ? at(compiled.logits) : undefined;
       for (const [r, { caches, scored, done }] of requests.entries()) {
         const row = last.data.subarray(r * last.stride, r * last.stride + D);
         caches.hidden?.push(rmsNorm(row, this.#decoder.norm, normEps));
@@ -156,7 +156,7 @@ export class BatchedDecode {
 
   #call(
     buffers: PassBuffers,
-    lines: CompiledPass,
+    compiled: CompiledPass,
     requests: readonly BatchRequest[],
     positions: Uint32Array,
     from: number,
@@ -165,7 +165,7 @@ export class BatchedDecode {
   ): void {
     const { config, rows } = this.#decoder,
       { queryHeads: H, headDim: d } = config,
-      { heap } = this.#team,
+      { heap } = this.#pool,
       m = requests.length,
       count = this.#shapes.length,
       all = requests.map(({ caches }) => caches),
@@ -179,7 +179,7 @@ export class BatchedDecode {
       );
     const counted = layers.some(({ accumulated, block }) => accumulated || block),
       window = layers.some(({ ring }) => ring) ? m : 0;
-    const command = { ...buffers.command(lines, m, angles, []), ...buffers.rows(all.map(layerCaches), positions) };
+    const command = { ...buffers.command(compiled, m, angles, []), ...buffers.rows(all.map(layerCaches), positions) };
     for (const [r, { layers, context }] of all.entries())
       for (const { cache, windowStats } of layers.slice(from, to)) {
         cache.extend(own[r], context.progress.shift);
@@ -189,10 +189,10 @@ export class BatchedDecode {
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * count * m * H * d),
       { shares, stride } = counted ? buffers.shares(count * m, H, slots) : { shares: 0, stride: 0 };
-    this.#team.call({
+    this.#pool.call({
       ...{ ...command, queries, window, shares, stride, sums: 0, position: 0 },
-      code: lines.starts[from],
-      end: head ? lines.end : lines.starts[to],
+      code: compiled.starts[from],
+      end: head ? compiled.end : compiled.starts[to],
     });
     for (let l = from; l < to; l++) {
       for (const counts of [rows.qkv, rows.output, rows.gateUp, rows.down]) counts[l] = counts[l] + m;
@@ -214,15 +214,15 @@ export class BatchedDecode {
 
   #code(rows: number): CompiledPass {
     const room = passRows.find((most) => most >= rows) ?? mostRows,
-      known = this.#lines.get(room);
+      known = this.#compiled.get(room);
     if (known) return known;
-    const lines = compilePass(this.#team, this.#placing, this.#decoder, this.#shapes, {
+    const compiled = compilePass(this.#pool, this.#arena, this.#decoder, this.#shapes, {
       rows: room,
       apart: true,
       head: true,
     });
-    this.#lines.set(room, lines);
-    return lines;
+    this.#compiled.set(room, compiled);
+    return compiled;
   }
 }
 

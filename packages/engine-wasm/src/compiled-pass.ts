@@ -30,13 +30,13 @@ interface PassShape {
 
 /** Compiles a pass through all layers into the pool's memory. */
 export function compilePass(
-  team: ThreadPool,
-  placing: WeightArena,
+  pool: ThreadPool,
+  arena: WeightArena,
   { layers, head, config }: Decoder<WasmRunnable>,
   shapes: readonly AttentionShape[],
   { rows, apart, head: withHead }: PassShape,
 ): CompiledPass {
-  const code = new BytecodeWriter(sizesOf(team), rows, apart),
+  const code = new BytecodeWriter(sizesOf(pool), rows, apart),
     { stream } = code,
     offsets: number[] = [],
     places: BufferSlice[] = [stream.value(config.hidden, true)];
@@ -53,7 +53,7 @@ export function compilePass(
   }
   offsets.push(stream.length);
   const [logits] = withHead ? writeProgram(code, head.program, head.placed, [places[layers.length]]) : [],
-    installed = install(team, placing, code);
+    installed = install(pool, arena, code);
   return {
     ...installed,
     starts: offsets.map((at) => installed.code + at),

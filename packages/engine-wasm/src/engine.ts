@@ -34,7 +34,7 @@ const tile = 256;
 export interface WasmRunnable extends Runnable {
   readonly program: Program;
   readonly placed: ReadonlyMap<Instruction, ProgramConstants>;
-  readonly team: ThreadPool;
+  readonly pool: ThreadPool;
 }
 
 /**
@@ -46,7 +46,7 @@ export function wasmEngine(
   fast: FastModule,
   { threads = 1, exact = false, warn = console.warn }: WasmEngineOptions = {},
 ): Engine<WasmRunnable> {
-  let team: Promise<ThreadPool> | undefined,
+  let pool: Promise<ThreadPool> | undefined,
     users = 0;
   const alone = (why: string): void =>
     warn(new KvError('wasm', `${threads} threads are not available, so one is used: ${why}`).message);
@@ -59,18 +59,18 @@ export function wasmEngine(
     name: engineName(fast, exact, threads),
     async prepare(program) {
       expectKnown(program);
-      team ??= start();
+      pool ??= start();
       users++;
-      const own = await team,
-        placing = new WeightArena(own, exact);
+      const own = await pool,
+        arena = new WeightArena(own, exact);
       const release = (): void => {
-        placing.free();
+        arena.free();
         if (--users > 0) return;
         own.destroy();
-        team = undefined;
+        pool = undefined;
       };
       try {
-        return runnable(own, program, placing, release);
+        return runnable(own, program, arena, release);
       } catch (error) {
         release();
         throw error;
@@ -90,9 +90,9 @@ interface Written extends LoadedCode {
 }
 
 /** Returns a program to run. Its closure holds no weight of the checkpoint, so that the caller may drop those bytes. */
-function runnable(team: ThreadPool, whole: Program, placing: WeightArena, release: () => void): WasmRunnable {
-  const { heap, kernels } = team,
-    { program, placed } = place(whole, placing),
+function runnable(pool: ThreadPool, whole: Program, arena: WeightArena, release: () => void): WasmRunnable {
+  const { heap, kernels } = pool,
+    { program, placed } = place(whole, arena),
     written = new Map<number, Written>();
   const rope = program.instructions.find((instruction) => instruction.op === 'rope'),
     rotary = rope === undefined ? 0 : (rope.rotary ?? rope.headDim),
@@ -101,10 +101,10 @@ function runnable(team: ThreadPool, whole: Program, placing: WeightArena, releas
   const codeFor = (rows: number): Written => {
     const known = written.get(rows);
     if (known !== undefined) return known;
-    const code = new BytecodeWriter(sizesOf(team), rows),
+    const code = new BytecodeWriter(sizesOf(pool), rows),
       inputs = program.inputs.map(({ width }) => code.stream.value(width, true)),
       outputs = writeProgram(code, program, placed, inputs),
-      all = { ...install(team, placing, code), inputs, outputs };
+      all = { ...install(pool, arena, code), inputs, outputs };
     written.set(rows, all);
     return all;
   };
@@ -117,16 +117,16 @@ function runnable(team: ThreadPool, whole: Program, placing: WeightArena, releas
     angles: Angles | undefined,
   ): void => {
     const code = codeFor(rows === 1 ? 1 : tile),
-      rooms = team.bench.for(code.layout);
+      rooms = pool.bench.for(code.layout);
     for (const [i, { width }] of program.inputs.entries())
       copyRows(inputs[i].subarray(from * width), width, rowsAt(heap, rooms, code.inputs[i], rows), rows);
-    const turns = heap.floats(team.angles.at(8 * half * rows + 64), 2 * half * rows);
+    const angleRows = heap.floats(pool.angles.at(8 * half * rows + 64), 2 * half * rows);
     if (angles && half > 0) {
-      turns.set(angles.cos.subarray(from * half, (from + rows) * half));
-      turns.set(angles.sin.subarray(from * half, (from + rows) * half), half * rows);
+      angleRows.set(angles.cos.subarray(from * half, (from + rows) * half));
+      angleRows.set(angles.sin.subarray(from * half, (from + rows) * half), half * rows);
     }
-    const cos = turns.byteOffset;
-    team.call({ ...nothing, ...code, ...rooms, rows, cos, sin: cos + 4 * half * rows });
+    const cos = angleRows.byteOffset;
+    pool.call({ ...nothing, ...code, ...rooms, rows, cos, sin: cos + 4 * half * rows });
     for (const [i, { width }] of program.outputs.entries()) {
       const { data, stride } = rowsAt(heap, rooms, code.outputs[i], rows);
       for (let r = 0; r < rows; r++) outputs[i].set(data.subarray(r * stride, r * stride + width), (from + r) * width);
@@ -135,7 +135,7 @@ function runnable(team: ThreadPool, whole: Program, placing: WeightArena, releas
   return {
     program,
     placed,
-    team,
+    pool,
     async run(inputs, m, angles) {
       if (!alive) throw new KvError(program.name, 'the program was destroyed');
       if (half > 0 && (angles?.rotary !== rotary || angles.cos.length !== m * half))
@@ -161,7 +161,7 @@ function runnable(team: ThreadPool, whole: Program, placing: WeightArena, releas
       return (from, count) => {
         const inputs = parts[0]?.inputs ?? 0,
           out = new Float32Array(count * inputs),
-          at = team.angles.at(4 * inputs + 64);
+          at = pool.angles.at(4 * inputs + 64);
         for (let r = 0; r < count; r++) {
           let row = from + r;
           const part = parts.find(({ rows }) => {
@@ -200,15 +200,15 @@ export const nothing = {
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 
 /** Places a program's weights, gains and biases, and returns the program without them. */
-function place(program: Program, placing: WeightArena): Pick<WasmRunnable, 'program' | 'placed'> {
+function place(program: Program, arena: WeightArena): Pick<WasmRunnable, 'program' | 'placed'> {
   const placed = new Map<Instruction, ProgramConstants>();
   const instructions = program.instructions.map((instruction) => {
-    if (instruction.op === 'rmsNorm') placed.set(instruction, { parts: [], array: placing.array(instruction.gain) });
+    if (instruction.op === 'rmsNorm') placed.set(instruction, { parts: [], array: arena.array(instruction.gain) });
     if (instruction.op !== 'linear') return instruction;
     const { weight, bias, out } = instruction,
       gates = onlyUser(program, out)?.op === 'gated',
-      parts = placing.weight(weight, gates ? out.width / 2 : 0),
-      array = bias === undefined ? 0 : placing.array(bias),
+      parts = arena.weight(weight, gates ? out.width / 2 : 0),
+      array = bias === undefined ? 0 : arena.array(bias),
       bare = { ...instruction, weight: none };
     placed.set(bare, { parts, gate: gates && parts.length === 2, array });
     return bare;

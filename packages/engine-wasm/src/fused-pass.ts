@@ -1,5 +1,5 @@
-import type { Decoder, HostState, PassOptions, BatchGroup, WindowColumns } from '@kv/engine';
-import { addColumns, rmsNorm, HELD, turns, layersTogether } from '@kv/engine';
+import type { Decoder, HostState, PassOptions, BatchGroup } from '@kv/engine';
+import { rmsNorm, YIELD_AFTER, layersTogether } from '@kv/engine';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import type { AttentionShape } from './attention-code.ts';
 import { writeProgram } from './compile.ts';
@@ -8,10 +8,10 @@ import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf } from './install.ts';
 import type { LoadedCode } from './install.ts';
 import type { BufferSlice } from './layout.ts';
-import { alike, compilePass } from './compiled-pass.ts';
+import { compilePass } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import { WeightArena } from './weight-arena.ts';
-import { recordObservations } from './record-observations.ts';
+import { nowhere, PassRun } from './pass-run.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import { heapStore } from './store.ts';
 import type { HeapStore } from './store.ts';
@@ -33,32 +33,32 @@ interface Head extends LoadedCode {
  * between layers or after the last.
  */
 export class FusedPass {
-  readonly team: ThreadPool;
+  readonly pool: ThreadPool;
   /** The storage of the caches that it reads and writes. */
   readonly store: HeapStore;
   readonly #decoder: Decoder<WasmRunnable>;
-  readonly #placing: WeightArena;
+  readonly #arena: WeightArena;
   readonly #shapes: readonly AttentionShape[];
   readonly #buffers: PassBuffers[] = [];
-  readonly #lines = new Map<1 | typeof tile, CompiledPass>();
+  readonly #compiled = new Map<1 | typeof tile, CompiledPass>();
   readonly #heads = new Map<1 | typeof headRows, Head>();
   readonly #batched: BatchedDecode;
   /** The batch group of its sequences. */
   readonly group: BatchGroup;
   /** Recent milliseconds per layer, for one row and for a tile. */
-  readonly #pace = { one: 0, tile: HELD };
+  readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
   /** Whether the module's attention supports heads of this width. */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
-  constructor(team: ThreadPool, decoder: Decoder<WasmRunnable>, exact: boolean) {
-    [this.team, this.#decoder, this.#placing] = [team, decoder, new WeightArena(team, false)];
-    this.store = heapStore(team);
+  constructor(pool: ThreadPool, decoder: Decoder<WasmRunnable>, exact: boolean) {
+    [this.pool, this.#decoder, this.#arena] = [pool, decoder, new WeightArena(pool, false)];
+    this.store = heapStore(pool);
     const { layers, queryHeads, kvHeads, headDim, attention } = decoder.config,
       { scale, softcap, windows } = attention;
-    const eight = !exact && team.kernels.eights(headDim) !== 0;
+    const eight = !exact && pool.kernels.eights(headDim) !== 0;
     this.#eight = eight;
     this.attends = headDim % 4 === 0;
     this.#shapes = Array.from({ length: layers }, (_, layer) => {
@@ -76,7 +76,7 @@ export class FusedPass {
         eight,
       };
     });
-    const batched = new BatchedDecode(team, decoder, this.#placing, this.#shapes, (...token) => this.pass(...token));
+    const batched = new BatchedDecode(pool, decoder, this.#arena, this.#shapes, (...token) => this.pass(...token));
     this.#batched = batched;
     this.group = { key: this, open: (count) => batched.open(count) };
   }
@@ -90,7 +90,7 @@ export class FusedPass {
     const { progress, guard } = caches.context,
       count = Math.min(rows, ids.length),
       positions = Uint32Array.from(ids, (_, i) => progress.length + i),
-      buffers = this.#buffers.pop() ?? new PassBuffers(this.team, this.#eight);
+      buffers = this.#buffers.pop() ?? new PassBuffers(this.pool, this.#eight);
     for (const id of ids) progress.text.push(id);
     const run = new PassRun(this.#decoder, buffers, caches, positions, this.#pace, {
       between: () => guard.between(options),
@@ -108,7 +108,7 @@ export class FusedPass {
         return logits;
       }
       const x = this.#decoder.embed(ids),
-        lines = this.#code(tile),
+        compiled = this.#code(tile),
         D = this.#decoder.config.hidden;
       // after the last layer's keys and values, earlier rows are not read any more
       const wanted = caches.hidden ? 0 : ids.length - count;
@@ -118,10 +118,10 @@ export class FusedPass {
           const m = Math.min(tile, ids.length - at),
             part = x.subarray(at * D, (at + m) * D),
             unread = to === all && at + m <= wanted;
-          copyRows(part, D, this.#rows(buffers, lines, from, m), m);
-          await run.layers(lines, from, to, at, m, unread ? lines.appended : undefined);
+          copyRows(part, D, this.#rows(buffers, compiled, from, m), m);
+          await run.layers(compiled, from, to, at, m, unread ? compiled.appended : undefined);
           if (unread) continue;
-          const { data, stride } = this.#rows(buffers, lines, to, m);
+          const { data, stride } = this.#rows(buffers, compiled, to, m);
           for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
         }
       };
@@ -150,21 +150,21 @@ export class FusedPass {
   destroy(): void {
     for (const buffers of this.#buffers.splice(0)) buffers.free();
     this.#batched.destroy();
-    this.#placing.free();
+    this.#arena.free();
   }
 
   async #token(run: PassRun, ids: readonly number[], count: number): Promise<Float32Array[]> {
     const { buffers, caches } = run,
       { hidden: D, vocab } = this.#decoder.config,
-      lines = this.#code(1),
+      compiled = this.#code(1),
       all = this.#shapes.length;
     run.open(0, all);
-    copyRows(this.#decoder.embed(ids), D, this.#rows(buffers, lines, 0, 1), 1);
-    await run.layers(lines, 0, all, 0, 1, count > 0 ? lines.end : undefined);
-    if (caches.hidden) this.#hidden(caches, this.#rows(buffers, lines, all, 1).data.slice(0, D));
+    copyRows(this.#decoder.embed(ids), D, this.#rows(buffers, compiled, 0, 1), 1);
+    await run.layers(compiled, 0, all, 0, 1, count > 0 ? compiled.end : undefined);
+    if (caches.hidden) this.#hidden(caches, this.#rows(buffers, compiled, all, 1).data.slice(0, D));
     if (count === 0) return [];
     this.#decoder.rows.head++;
-    return [this.#place(buffers, lines, lines.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
+    return [this.#place(buffers, compiled, compiled.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
   }
 
   #hidden({ hidden }: HostState, x: Float32Array): void {
@@ -182,7 +182,7 @@ export class FusedPass {
       const m = Math.min(headRows, count - at),
         head = this.#head(m === 1 ? 1 : headRows);
       copyRows(x.subarray(at * D), D, this.#place(buffers, head, head.x, m), m);
-      this.team.call({ ...buffers.command(head, m, none, []), ...nowhere, position: 0 });
+      this.pool.call({ ...buffers.command(head, m, none, []), ...nowhere, position: 0 });
       const { data, stride } = this.#place(buffers, head, head.logits, m);
       for (let r = 0; r < m; r++) out.push(data.slice(r * stride, r * stride + vocab));
     }
@@ -190,197 +190,33 @@ export class FusedPass {
     return out;
   }
 
-  #rows(buffers: PassBuffers, lines: CompiledPass, layer: number, rows: number): ReturnType<typeof rowsAt> {
-    return this.#place(buffers, lines, lines.rows[layer], rows);
+  #rows(buffers: PassBuffers, compiled: CompiledPass, layer: number, rows: number): ReturnType<typeof rowsAt> {
+    return this.#place(buffers, compiled, compiled.rows[layer], rows);
   }
 
   #place({ work }: PassBuffers, { layout }: LoadedCode, place: BufferSlice, rows: number): ReturnType<typeof rowsAt> {
-    return rowsAt(this.team.heap, work.for(layout), place, rows);
+    return rowsAt(this.pool.heap, work.for(layout), place, rows);
   }
 
   #code(rows: 1 | typeof tile): CompiledPass {
-    const known = this.#lines.get(rows);
+    const known = this.#compiled.get(rows);
     if (known) return known;
-    const lines = compilePass(this.team, this.#placing, this.#decoder, this.#shapes, { rows, head: rows === 1 });
-    this.#lines.set(rows, lines);
-    return lines;
+    const compiled = compilePass(this.pool, this.#arena, this.#decoder, this.#shapes, { rows, head: rows === 1 });
+    this.#compiled.set(rows, compiled);
+    return compiled;
   }
 
   #head(rows: 1 | typeof headRows): Head {
     const known = this.#heads.get(rows);
     if (known) return known;
     const { head, config } = this.#decoder,
-      code = new BytecodeWriter(sizesOf(this.team), rows),
+      code = new BytecodeWriter(sizesOf(this.pool), rows),
       x = code.stream.value(config.hidden, true),
       [logits] = writeProgram(code, head.program, head.placed, [x]),
-      made = { ...install(this.team, this.#placing, code), x, logits };
+      made = { ...install(this.pool, this.#arena, code), x, logits };
     this.#heads.set(rows, made);
     return made;
   }
 }
 
-/** The part of a command that records no observations. */
-const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0 };
-
-/** Statistics of weights, as kernel/attend.ts numbers them. */
-const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 } as const;
-
 type FusedPassOptions = Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
-
-/** Hooks and options of a pass. */
-interface PassHooks {
-  /** Called between layers; aborts the pass by throwing. */
-  between(): Promise<void>;
-  /**
-   * The policy of an event that follows and reads statistics of the last queries: with `weights` (a token) their
-   * weights only, otherwise any statistic.
-   */
-  readonly follows?: PassOptions['active']['policy'];
-  readonly weights?: boolean;
-}
-
-/** One pass over the caches of one sequence. */
-class PassRun {
-  readonly buffers: PassBuffers;
-  readonly caches: HostState;
-  readonly #decoder: Decoder<WasmRunnable>;
-  readonly #team: ThreadPool;
-  readonly #positions: Uint32Array;
-  readonly #pace: { one: number; tile: number };
-  readonly #hooks: PassHooks;
-  readonly #pause: () => Promise<void> = turns();
-
-  constructor(
-    decoder: Decoder<WasmRunnable>,
-    buffers: PassBuffers,
-    caches: HostState,
-    positions: Uint32Array,
-    pace: { one: number; tile: number },
-    hooks: PassHooks,
-  ) {
-    [this.#decoder, this.buffers, this.caches, this.#positions, this.#pace] = [
-      decoder,
-      buffers,
-      caches,
-      positions,
-      pace,
-    ];
-    this.#hooks = hooks;
-    this.#team = buffers.team;
-  }
-
-  /** Makes room in the caches of layers [from, to) for all rows of the pass. */
-  open(from: number, to: number): void {
-    const { follows, weights = false } = this.#hooks,
-      m = this.#positions.length,
-      layers = this.caches.layers.slice(from, to);
-    for (const { cache, block, ring, windowStats } of layers) {
-      cache.grow(m);
-      block?.fill(0);
-      windowStats.clear();
-      if (follows)
-        windowStats.allocate(follows, ring, m, this.#decoder.config.queryHeads, cache.length + m, {
-          coming: m,
-          able: (of) => !weights || of === undefined || of === 'max',
-        });
-    }
-    // one code is for all layers, of which some may have seen fewer queries
-    if (layers.some(({ windowStats: { windows } }) => !alikeWindows(windows, layers[0].windowStats.windows)))
-      for (const { windowStats } of layers) windowStats.clear();
-  }
-
-  /**
-   * Runs m rows, from row `at` of the pass on, which lie where the first of these layers reads them, through layers
-   * [from, to).
-   *
-   * @param end where the code of the last layer ends, if not at the next layer
-   */
-  async layers(lines: CompiledPass, from: number, to: number, at: number, m: number, end?: number): Promise<void> {
-    const kind = m === 1 ? 'one' : 'tile';
-    for (let l = from; l < to; ) {
-      await this.#hooks.between();
-      const left = to - l,
-        some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(HELD / this.#pace[kind])))),
-        last = some === left,
-        started = performance.now();
-      this.#call(lines, l, l + some, at, m, last ? end : undefined);
-      this.#pace[kind] = (performance.now() - started) / some;
-      l += some;
-      await this.#pause();
-    }
-  }
-
-  #call(lines: CompiledPass, from: number, to: number, at: number, m: number, end = lines.starts[to]): void {
-    const { caches, buffers } = this,
-      { progress, counters } = caches.context,
-      positions = this.#positions.subarray(at, at + m),
-      layers = caches.layers.slice(from, to),
-      { config, rows } = this.#decoder,
-      { queryHeads: H, headDim: d } = config,
-      rotating = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
-      angles = this.#decoder.angles(from + Math.max(0, rotating), progress.rotations(positions), progress.rotaryLength);
-    // queries that later ones push out of every ring need not be kept
-    const left = this.#positions.length - at - m,
-      widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
-      window = left >= widest ? 0 : Math.min(m, widest),
-      counted = layers.some(({ accumulated, block }) => accumulated || block),
-      { windows } = layers[0].windowStats,
-      starts = windows.map(({ queries }, i) => ({ i, since: this.#positions.length - queries - at })),
-      // those that look at some of these rows
-      some = starts.filter(({ since }) => since < m),
-      token = lines.layout.rows === 1,
-      sums: (readonly [since: number, kind: number])[] = [
-        ...(counted || (token && some.length > 0) ? [[0, kinds.sum] as const] : []),
-        ...(token ? [] : some.map(({ i, since }) => [Math.max(0, since), kinds[windows[i].of ?? 'sum']] as const)),
-      ];
-    const command = buffers.command(
-      lines,
-      m,
-      angles,
-      caches.layers.map(({ cache }) => cache),
-    );
-    for (const { cache } of layers) {
-      cache.extend(positions, progress.shift);
-      progress.countSlots(cache.length);
-    }
-    const slots = Math.max(...layers.map(({ cache }) => cache.length)),
-      queries = window === 0 ? 0 : buffers.queries.at(4 * caches.layers.length * window * H * d),
-      shares = sums.length > 0 ? buffers.shares(caches.layers.length * sums.length, H, slots) : nowhere;
-    // sums count the weights of all rows, so that none goes unread
-    const stop = end === lines.appended && sums.length > 0 ? lines.starts[to] : end,
-      unread = stop === lines.appended;
-    this.#team.call({
-      ...{ ...command, ...nowhere, ...shares, queries, window },
-      sums: sums.length > 0 ? buffers.sums(sums) : 0,
-      code: lines.starts[from],
-      end: stop,
-      position: positions[0],
-    });
-    for (let l = from; l < to; l++) {
-      const { qkv, output, gateUp, down } = rows;
-      for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;
-      const layer = layers[l - from],
-        first = shares.shares + 4 * l * sums.length * H * shares.stride;
-      recordObservations(this.#team.heap, layer, config, positions, progress.shift, {
-        queries: queries + 4 * l * window * H * d,
-        window,
-        shares: first,
-        stride: shares.stride,
-      });
-      for (const [k, { i }] of some.entries()) {
-        const set = token ? 0 : k + Number(counted),
-          { of, columns } = layer.windowStats.windows[i],
-          to = { stride: layer.windowStats.stride, [of === 'max' ? 'columnMax' : 'columnSum']: columns };
-        for (let h = 0; h < H; h++) {
-          const from = this.#team.heap.floats(first + 4 * (set * H + h) * shares.stride, layer.cache.length);
-          addColumns(to, H, h, from, from);
-        }
-      }
-    }
-    counters.fused += layers.length;
-    if (sums.length > 0) counters.statistics += layers.length;
-  }
-}
-
-const alikeWindows = (a: readonly WindowColumns[], b: readonly WindowColumns[]): boolean =>
-  a.length === b.length && a.every(({ queries, of }, i) => queries === b[i].queries && of === b[i].of);

@@ -16,9 +16,9 @@ export interface Calls {
   run(words: readonly number[], rows?: number, more?: number): void;
 }
 
-export function callsOf(team: ThreadPool): Calls {
-  const { heap, kernels, threads } = team,
-    [space, code, own] = [new GrowableBuffer(team), new GrowableBuffer(team), new GrowableBuffer(team)];
+export function callsOf(pool: ThreadPool): Calls {
+  const { heap, kernels, threads } = pool,
+    [space, code, own] = [new GrowableBuffer(pool), new GrowableBuffer(pool), new GrowableBuffer(pool)];
   return {
     place(...bytes) {
       const ends = bytes.map((_, i) => bytes.slice(0, i).reduce((sum, size) => sum + upTo(size, line), 0)),
@@ -30,7 +30,7 @@ export function callsOf(team: ThreadPool): Calls {
         ownBytes = kernels.ownBytes() + upTo(more, line);
       heap.words(at, words.length).set(words);
       const rooms = { shared: 0, own: own.at(ownBytes * threads), ownBytes };
-      team.call({ ...nothing, ...rooms, code: at, end: at + 4 * words.length, rows, cos: 0, sin: 0 });
+      pool.call({ ...nothing, ...rooms, code: at, end: at + 4 * words.length, rows, cos: 0, sin: 0 });
     },
   };
 }

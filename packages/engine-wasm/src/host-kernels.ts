@@ -13,9 +13,9 @@ const SOME = 128,
  * Returns @kv/core's matrix kernels on all threads of a pool, with the same bits as on one thread: for vectors of whole
  * tiles, where it is faster.
  */
-export function heapKernels(team: ThreadPool): (kernel: Kernel, apart: Ref) => Ref {
-  const { heap } = team,
-    { place, run } = callsOf(team);
+export function heapKernels(pool: ThreadPool): (kernel: Kernel, apart: Ref) => Ref {
+  const { heap } = pool,
+    { place, run } = callsOf(pool);
   const shared =
     (kind: 'gram' | 'quadratic', apart: Ref): Ref =>
     (inputs, params, out, lengths, products) => {

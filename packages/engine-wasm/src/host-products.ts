@@ -60,10 +60,10 @@ function shared(
  * Returns products over a pool's memory. Vectors that lie there, such as keys and values, are read in place, with the
  * same bits. Others, and many queries, go to `apart`; sums in f32 are divided between the threads.
  */
-export function heapProducts(team: ThreadPool, apart: Products): Products {
-  const { heap, kernels } = team,
-    room = new GrowableBuffer(team),
-    together = shared(team, callsOf(team)),
+export function heapProducts(pool: ThreadPool, apart: Products): Products {
+  const { heap, kernels } = pool,
+    room = new GrowableBuffer(pool),
+    together = shared(pool, callsOf(pool)),
     by = (q: Float32Array, x: Float32Array, d: number) => (q.length * (x.length / d) < WORTH ? apart : together);
   const nearBy =
     (kind: 'dots' | 'distances'): Products['dots'] =>

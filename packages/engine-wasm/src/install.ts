@@ -24,9 +24,9 @@ export const sizesOf = ({ kernels, threads, fast }: ThreadPool): Sizes => ({
 });
 
 /** Copies code into a pool's memory. */
-export function install({ heap }: ThreadPool, placing: WeightArena, { stream }: BytecodeWriter): LoadedCode {
+export function install({ heap }: ThreadPool, arena: WeightArena, { stream }: BytecodeWriter): LoadedCode {
   const { words, length, layout } = stream,
-    code = placing.take(length + 64);
+    code = arena.take(length + 64);
   heap.words(code, words.length).set(words);
   return { code, end: code + length, layout };
 }

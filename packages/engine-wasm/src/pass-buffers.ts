@@ -12,7 +12,7 @@ export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
 /** The buffers of one pass. Several passes may be in progress, since they pause between layers. */
 export class PassBuffers {
   readonly work: ScratchSpace;
-  readonly team: ThreadPool;
+  readonly pool: ThreadPool;
   readonly #eight: boolean;
   readonly #angles: GrowableBuffer;
   readonly #caches: GrowableBuffer;
@@ -22,18 +22,18 @@ export class PassBuffers {
   readonly #sums: GrowableBuffer;
 
   /** @param eight whether blocks attend in 8 bits */
-  constructor(team: ThreadPool, eight: boolean) {
-    [this.team, this.#eight] = [team, eight];
-    this.work = new ScratchSpace(team);
+  constructor(pool: ThreadPool, eight: boolean) {
+    [this.pool, this.#eight] = [pool, eight];
+    this.work = new ScratchSpace(pool);
     [this.#angles, this.#caches, this.#packed] = [
-      new GrowableBuffer(team),
-      new GrowableBuffer(team),
-      new GrowableBuffer(team),
+      new GrowableBuffer(pool),
+      new GrowableBuffer(pool),
+      new GrowableBuffer(pool),
     ];
     [this.queries, this.#shares, this.#sums] = [
-      new GrowableBuffer(team),
-      new GrowableBuffer(team),
-      new GrowableBuffer(team),
+      new GrowableBuffer(pool),
+      new GrowableBuffer(pool),
+      new GrowableBuffer(pool),
     ];
   }
 
@@ -44,7 +44,7 @@ export class PassBuffers {
     { rotary, cos, sin }: Angles,
     caches: readonly LayerCache[],
   ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart' | 'sums'> {
-    const { heap } = this.team,
+    const { heap } = this.pool,
       half = rows * (rotary / 2),
       angles = heap.floats(this.#angles.at(8 * half + 64), 2 * half);
     angles.set(cos);
@@ -74,14 +74,14 @@ export class PassBuffers {
   /** Returns the address of the words that define what sums count: the first row, and the statistic of a weight. */
   sums(counted: readonly (readonly [since: number, kind: number])[]): number {
     const at = this.#sums.at(4 + 8 * counted.length);
-    this.team.heap.words(at, 1 + 2 * counted.length).set([counted.length, ...counted.flat()]);
+    this.pool.heap.words(at, 1 + 2 * counted.length).set([counted.length, ...counted.flat()]);
     return at;
   }
 
   #describe(caches: readonly LayerCache[]): number {
     const bytes = cacheBytes(caches[0].heads) * caches.length,
       at = this.#caches.at(bytes);
-    describe(caches, this.team.heap.words(at, bytes / 4));
+    describe(caches, this.pool.heap.words(at, bytes / 4));
     return at;
   }
 
@@ -89,7 +89,7 @@ export class PassBuffers {
   rows(rows: readonly (readonly LayerCache[])[], positions: Uint32Array): Pick<Command, 'caches' | 'apart'> {
     const each = (cacheBytes(rows[0][0].heads) * rows[0].length) / 4 + 1,
       caches = this.#caches.at(4 * each * rows.length),
-      words = this.team.heap.words(caches, each * rows.length);
+      words = this.pool.heap.words(caches, each * rows.length);
     for (const [r, row] of rows.entries()) {
       describe(row, words.subarray(r * each));
       words[(r + 1) * each - 1] = positions[r];
@@ -99,7 +99,7 @@ export class PassBuffers {
 
   /** Returns the bytes of a layer's cache in the form that blocks attend to, once m more have joined. */
   #packedBytes({ lengths, headDim }: LayerCache, m: number): number {
-    const { packedBytes } = this.team.kernels;
+    const { packedBytes } = this.pool.kernels;
     return lengths.reduce((sum, n) => sum + packedBytes(Number(this.#eight), headDim, n + m), 0);
   }
 

@@ -13,9 +13,9 @@ const packFrom = 4;
  * Returns attention's row arithmetic in the module, on the calling thread: products in f32, softmax sums and column
  * sums in f64. Keys and values in the pool's memory are read in place, others are copied.
  */
-export function heapRowEngine(team: Pick<ThreadPool, 'heap' | 'kernels' | 'threads'>): RowEngine {
-  const { heap, kernels } = team,
-    room = new GrowableBuffer(team);
+export function heapRowEngine(pool: Pick<ThreadPool, 'heap' | 'kernels' | 'threads'>): RowEngine {
+  const { heap, kernels } = pool,
+    room = new GrowableBuffer(pool);
   // Numbers of the room, and byte offsets of its regions. Vectors of d are padded to `deep`, a multiple of 4; score rows
   // to `wide`, which is no multiple of a page for any usual n: rows a page apart would share cache sets.
   let memory: Float32Array = new Float32Array(0),

@@ -20,17 +20,17 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar }) {
       const prepared = await createDecoder(config, weights, engine),
-        { team } = prepared.head,
-        decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(team) }),
-        { heap } = team,
+        { pool } = prepared.head,
+        decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(pool) }),
+        { heap } = pool,
         placed = heap.live,
         exact = options?.exact === true,
-        fused = new FusedPass(team, prepared, exact),
+        fused = new FusedPass(pool, prepared, exact),
         passes = fusedPasses(fused),
-        own = cpuWith((products) => heapProducts(team, products), heapKernels(team)),
+        own = cpuWith((products) => heapProducts(pool, products), heapKernels(pool)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
-        engine: engineName(fast, exact, team.threads),
+        engine: engineName(fast, exact, pool.threads),
         decoder,
         memory: ({ backend = own, ...rest } = {}) =>
           new Memory(new HostCaches(decoder, model, backend, { ...rest, passes })),

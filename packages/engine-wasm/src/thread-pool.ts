@@ -49,7 +49,7 @@ onmessage = ({ data }) => {
 };`;
 
 /** Milliseconds that a thread spins for work before it sleeps. */
-const patience = 1;
+const spinMs = 1;
 
 /** A pool of threads over one memory: the caller's and the workers. */
 export class ThreadPool {
@@ -71,30 +71,30 @@ export class ThreadPool {
   }
 
   /**
-   * Starts a pool of `threads` threads, or of one where workers cannot share memory; `said` is then called with the
+   * Starts a pool of `threads` threads, or of one where workers cannot share memory; `warn` is then called with the
    * reason.
    * @throws KvError without shared WebAssembly memory.
    */
-  static async start(fast: FastModule, threads: number, said: (why: string) => void): Promise<ThreadPool> {
+  static async start(fast: FastModule, threads: number, warn: (why: string) => void): Promise<ThreadPool> {
     if (threads > 1)
       try {
-        const team = new ThreadPool(fast, threads);
-        await team.#hire();
-        return team;
+        const pool = new ThreadPool(fast, threads);
+        await pool.#spawn();
+        return pool;
       } catch (error) {
-        said(error instanceof Error ? error.message : String(error));
+        warn(error instanceof Error ? error.message : String(error));
       }
-    const team = new ThreadPool(fast, 1);
-    team.kernels.join(team.#control, 0, 1, 0);
-    return team;
+    const pool = new ThreadPool(fast, 1);
+    pool.kernels.join(pool.#control, 0, 1, 0);
+    return pool;
   }
 
-  async #hire(): Promise<void> {
+  async #spawn(): Promise<void> {
     const { kernels, fast, threads, heap } = this;
     kernels.join(this.#control, 0, threads, 0);
     const spins = spinsOf(kernels),
       shared = { ...fast, memory: heap.memory, control: this.#control, threads, spins };
-    const up = Array.from({ length: threads - 1 }, (_, i) => hire({ ...shared, me: i + 1 }));
+    const up = Array.from({ length: threads - 1 }, (_, i) => spawnWorker({ ...shared, me: i + 1 }));
     try {
       await Promise.all(up);
     } catch (error) {
@@ -124,7 +124,7 @@ export class ThreadPool {
   }
 }
 
-/** Returns how many iterations of the spin loop take `patience`. */
+/** Returns how many iterations of the spin loop take `spinMs`. */
 function spinsOf(kernels: Kernels): number {
   let best = Infinity;
   for (let i = 0; i < 5; i++) {
@@ -132,7 +132,7 @@ function spinsOf(kernels: Kernels): number {
     kernels.spin(20_000);
     best = Math.min(best, performance.now() - started);
   }
-  return Math.round(20_000 * (patience / Math.max(best, 0.001)));
+  return Math.round(20_000 * (spinMs / Math.max(best, 0.001)));
 }
 
 /** Returns whether this thread may block: the main thread of a page may not. */
@@ -146,7 +146,7 @@ function mayWait(): boolean {
 }
 
 /** Starts a worker, and resolves when it is ready. */
-async function hire(data: object): Promise<void> {
+async function spawnWorker(data: object): Promise<void> {
   if (typeof process === 'object' && process.versions?.node !== undefined) {
     const { Worker } = builtin('node:worker_threads'),
       worker = new Worker(inNode, { eval: true, workerData: data });

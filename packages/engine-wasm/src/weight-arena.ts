@@ -11,17 +11,17 @@ const panel = 16;
 
 /** The memory of a pool that one program holds. */
 export class WeightArena {
-  readonly #team: ThreadPool;
+  readonly #pool: ThreadPool;
   readonly #exact: boolean;
   readonly #held: { readonly at: number; readonly bytes: number }[] = [];
 
   /** @param exact whether activations of products stay f32 */
-  constructor(team: ThreadPool, exact: boolean) {
-    [this.#team, this.#exact] = [team, exact];
+  constructor(pool: ThreadPool, exact: boolean) {
+    [this.#pool, this.#exact] = [pool, exact];
   }
 
   take(bytes: number): number {
-    const at = this.#team.heap.allocate(bytes);
+    const at = this.#pool.heap.allocate(bytes);
     this.#held.push({ at, bytes });
     return at;
   }
@@ -29,8 +29,8 @@ export class WeightArena {
   /** Copies an array that kernels read in whole vectors, padded with zeros. */
   array(numbers: Float32Array): number {
     const at = this.take(4 * numbers.length + 64);
-    this.#team.heap.floats(at, numbers.length + 16).fill(0);
-    this.#team.heap.floats(at, numbers.length).set(numbers);
+    this.#pool.heap.floats(at, numbers.length + 16).fill(0);
+    this.#pool.heap.floats(at, numbers.length).set(numbers);
     return at;
   }
 
@@ -40,7 +40,7 @@ export class WeightArena {
   }
 
   #panels(pieces: readonly Piece[], inputs: number): WeightPanels {
-    const { heap, kernels } = this.#team,
+    const { heap, kernels } = this.#pool,
       { type } = pieces[0].as,
       kind = kindOf(type),
       rows = pieces.reduce((sum, piece) => sum + piece.rows, 0),
@@ -66,7 +66,7 @@ export class WeightArena {
   }
 
   free(): void {
-    for (const { at, bytes } of this.#held.splice(0)) this.#team.heap.free(at, bytes);
+    for (const { at, bytes } of this.#held.splice(0)) this.#pool.heap.free(at, bytes);
   }
 }
 

@@ -9,12 +9,12 @@ interface HeapOwner {
 
 /** A buffer in a heap that grows on demand; growing loses its contents. */
 export class GrowableBuffer {
-  readonly #team: HeapOwner;
+  readonly #pool: HeapOwner;
   #at = 0;
   #bytes = 0;
 
-  constructor(team: HeapOwner) {
-    this.#team = team;
+  constructor(pool: HeapOwner) {
+    this.#pool = pool;
   }
 
   /**
@@ -23,7 +23,7 @@ export class GrowableBuffer {
    */
   at(bytes: number): number {
     if (bytes <= this.#bytes) return this.#at;
-    const { heap } = this.#team;
+    const { heap } = this.#pool;
     this.free();
     this.#at = heap.allocate(bytes);
     this.#bytes = bytes;
@@ -32,21 +32,21 @@ export class GrowableBuffer {
   }
 
   free(): void {
-    if (this.#bytes > 0) this.#team.heap.free(this.#at, this.#bytes);
+    if (this.#bytes > 0) this.#pool.heap.free(this.#at, this.#bytes);
     this.#bytes = 0;
   }
 }
 
 /** Scratch of code: memory that its threads share, and each thread's own. */
 export class ScratchSpace {
-  readonly #team: HeapOwner;
+  readonly #pool: HeapOwner;
   readonly #shared: GrowableBuffer;
   readonly #own: GrowableBuffer;
 
-  constructor(team: HeapOwner) {
-    this.#team = team;
-    this.#shared = new GrowableBuffer(team);
-    this.#own = new GrowableBuffer(team);
+  constructor(pool: HeapOwner) {
+    this.#pool = pool;
+    this.#shared = new GrowableBuffer(pool);
+    this.#own = new GrowableBuffer(pool);
   }
 
   /** Returns scratch for code of this layout. */
@@ -55,7 +55,7 @@ export class ScratchSpace {
     readonly own: number;
     readonly ownBytes: number;
   } {
-    return { shared: this.#shared.at(shared), own: this.#own.at(own * this.#team.threads), ownBytes: own };
+    return { shared: this.#shared.at(shared), own: this.#own.at(own * this.#pool.threads), ownBytes: own };
   }
 
   free(): void {

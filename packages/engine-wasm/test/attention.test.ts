@@ -13,8 +13,8 @@ import { ThreadPool } from '../src/thread-pool.ts';
 const rowEngines: readonly (readonly [name: string, engine: RowEngine, store: Store])[] = [
   ...(await Promise.all(
     modules.map(async ([name, fast]) => {
-      const team = await ThreadPool.start(fast, 1, () => {});
-      return [`module, ${name}`, heapRowEngine(team), heapStore(team)] as const;
+      const pool = await ThreadPool.start(fast, 1, () => {});
+      return [`module, ${name}`, heapRowEngine(pool), heapStore(pool)] as const;
     }),
   )),
   ['plain loops', plainEngine(), hostStore],

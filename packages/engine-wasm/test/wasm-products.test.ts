@@ -300,8 +300,8 @@ test.each([
   ['MXFP4', 'Q8_0', (rows: number, inputs: number, seed: number) => mxRows(rows, inputs, [104, 120, 127, 143], seed)],
   ['MXFP4', 'BF16', (rows: number, inputs: number, seed: number) => mxRows(rows, inputs, [0, 103, 144, 252], seed)],
 ] as const)('%s is held as %s, which gives back the numbers of the file, bit for bit', async (type, as, stored) => {
-  const team = await ThreadPool.start(modules[0][1], 1, () => {}),
-    { heap, kernels } = team,
+  const pool = await ThreadPool.start(modules[0][1], 1, () => {}),
+    { heap, kernels } = pool,
     inputs = 64,
     to = heap.allocate(4 * inputs);
   fc.assert(
@@ -311,8 +311,8 @@ test.each([
       (all, seed) => {
         const parts = all.map((rows, i): MatrixPart => ({ type, rows, bytes: stored(rows, inputs, seed + i) })),
           outputs = all.reduce((sum, rows) => sum + rows, 0),
-          placing = new WeightArena(team, true),
-          held = placing.weight({ outputs, inputs, parts });
+          arena = new WeightArena(pool, true),
+          held = arena.weight({ outputs, inputs, parts });
         const kind = kindOf(as);
         expect(held.every((part) => part.kind === kind || outputs < 4)).toBe(true); // few blocks may all be zeros
         let row = 0;
@@ -322,12 +322,12 @@ test.each([
             expect(heap.floats(to, inputs).slice()).toEqual(denseRows({ outputs, inputs, parts }, row, 1));
           }
         expect(row).toBe(outputs);
-        placing.free();
+        arena.free();
       },
     ),
     { numRuns: 20 },
   );
-  team.destroy();
+  pool.destroy();
 });
 
 test('forms give the same numbers: the relaxed ones bit for bit', () => {

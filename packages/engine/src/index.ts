@@ -103,4 +103,4 @@ export { Sequence } from './sequence/sequence.ts';
 export type { SequenceOptions } from './sequence/sequence.ts';
 export type { SequenceStats } from './sequence/stats.ts';
 export { stepTogether } from './sequence/step-together.ts';
-export { HELD, turns } from './yield-to-events.ts';
+export { YIELD_AFTER, pauser } from './yield-to-events.ts';

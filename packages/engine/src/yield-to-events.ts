@@ -1,7 +1,7 @@
 import type { PacedSteps } from '@kv/core/engine';
 
 /** Milliseconds after which long work yields to the event loop, as soon as it can. */
-export const HELD = 30;
+export const YIELD_AFTER = 30;
 
 const eventLoop = (): Promise<void> =>
   new Promise((resolve) => {
@@ -14,10 +14,10 @@ export async function yieldToEvents(signal: AbortSignal | undefined): Promise<vo
 }
 
 /** Returns a function to await where work can pause: it yields to the event loop if that was held for 30 ms. */
-export function turns(): () => Promise<void> {
+export function pauser(): () => Promise<void> {
   let since = performance.now();
   return async () => {
-    if (performance.now() - since < HELD) return;
+    if (performance.now() - since < YIELD_AFTER) return;
     await eventLoop();
     since = performance.now();
   };
@@ -32,7 +32,7 @@ export async function inTurns<T>(work: PacedSteps<T>, spent: (ms: number) => voi
   for (let since = performance.now(); ; ) {
     const { done, value } = work.next(),
       held = performance.now() - since;
-    if (!done && held < HELD) continue;
+    if (!done && held < YIELD_AFTER) continue;
     spent(held);
     if (done) return value;
     await eventLoop();

@@ -68,9 +68,9 @@ test('one layer where its cache is large, a sixth of the layers at most', () => 
 });
 
 test('products where numbers lie have the bits of those elsewhere, before and after the memory grew', async () => {
-  const team = await ThreadPool.start((await fastModule())!, 1, () => {}), // tests run only where there is one
+  const pool = await ThreadPool.start((await fastModule())!, 1, () => {}), // tests run only where there is one
     counted = { inPlace: 0 },
-    { ops } = cpuWith((apart) => heapProducts(team, apart));
+    { ops } = cpuWith((apart) => heapProducts(pool, apart));
   fc.assert(
     fc.property(
       fc.record({
@@ -85,12 +85,12 @@ test('products where numbers lie have the bits of those elsewhere, before and af
         const numbers = (length: number, by: number): Float32Array =>
             Float32Array.from({ length }, (_, i) => Math.fround(Math.sin(by * (i + seed)))),
           x = numbers(heads * n * d, 1.1),
-          at = team.heap.allocate(x.byteLength),
-          here = team.heap.floats(at, x.length);
+          at = pool.heap.allocate(x.byteLength),
+          here = pool.heap.floats(at, x.length);
         here.set(x);
-        if (grow) team.heap.allocate(70_000);
-        counted.inPlace += Number(team.heap.holds(here));
-        expect(team.heap.holds(x)).toBe(false);
+        if (grow) pool.heap.allocate(70_000);
+        counted.inPlace += Number(pool.heap.holds(here));
+        expect(pool.heap.holds(x)).toBe(false);
         const shape = [heads, n, d],
           rows = heads * group,
           q = { data: numbers(rows * d, 0.7), shape: [rows, d] },
@@ -110,17 +110,17 @@ test('products where numbers lie have the bits of those elsewhere, before and af
     ),
   );
   expect(counted.inPlace).toBeGreaterThan(0);
-  team.destroy();
+  pool.destroy();
 });
 
 test('products of a few vectors at the end of memory read and write no more than those', async () => {
-  const team = await ThreadPool.start((await fastModule())!, 1, () => {}),
-    by = heapProducts(team, plainProducts);
+  const pool = await ThreadPool.start((await fastModule())!, 1, () => {}),
+    by = heapProducts(pool, plainProducts);
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 16 }), fc.nat(300), (n, d, more) => {
       const length = 4 * n * d,
-        at = team.heap.allocate(length),
-        here = team.heap.floats(at, n * d).fill(0.5),
+        at = pool.heap.allocate(length),
+        here = pool.heap.floats(at, n * d).fill(0.5),
         q = new Float32Array(d).fill(0.25);
       const made = [by, plainProducts].map((products) =>
         (['norms', 'dots', 'distances'] as const).map((name) => {
@@ -130,25 +130,25 @@ test('products of a few vectors at the end of memory read and write no more than
           return out;
         }),
       );
-      team.heap.free(at, length);
+      pool.heap.free(at, length);
       expect(made[0]).toEqual(made[1]);
       for (const out of made[0]) expect(out.subarray(n).every((x) => x === 7)).toBe(true);
     }),
   );
-  const end = team.heap.memory.buffer.byteLength - 4 * 4,
+  const end = pool.heap.memory.buffer.byteLength - 4 * 4,
     out = new Float32Array(1000);
-  by.norms(team.heap.floats(end, 4), 2, out);
+  by.norms(pool.heap.floats(end, 4), 2, out);
   expect(out.subarray(2).every((x) => x === 0)).toBe(true);
-  team.destroy();
+  pool.destroy();
 });
 
 test('products in f32 are as those of one thread on several, and within rounding those of the host', async () => {
   const fast = (await fastModule())!, // tests run only where there is one
-    teams = await Promise.all([1, 3].map((threads) => ThreadPool.start(fast, threads, () => {}))),
+    pools = await Promise.all([1, 3].map((threads) => ThreadPool.start(fast, threads, () => {}))),
     host = plainProducts,
     hosts: Products[] = [];
   cpuWith((products) => hosts[hosts.push(products) - 1]);
-  const [one, three] = teams.map((team) => heapProducts(team, host));
+  const [one, three] = pools.map((pool) => heapProducts(pool, host));
   const random = (length: number): Float32Array =>
     Float32Array.from({ length }, (_, i) => Math.fround(Math.sin(1.7 * i * i + length)));
   for (const [heads, each, n, d] of [
@@ -184,12 +184,12 @@ test('products in f32 are as those of one thread on several, and within rounding
     for (const of of places) expect(of).toEqual(places[0]);
     for (const p of [1, 2] as const) agree(heads * each, (by, out) => by.reach(q, x, d, p, out));
   }
-  for (const team of teams) team.destroy();
+  for (const pool of pools) pool.destroy();
 });
 
 test('matrices of vectors, and what they make of vectors, are to the bit those of one thread', async () => {
-  const team = await ThreadPool.start((await fastModule())!, 3, () => {}),
-    { ops } = cpuWith((apart) => heapProducts(team, apart), heapKernels(team));
+  const pool = await ThreadPool.start((await fastModule())!, 3, () => {}),
+    { ops } = cpuWith((apart) => heapProducts(pool, apart), heapKernels(pool));
   const random = (...shape: number[]) => ({
     data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(1.7 * i * i + shape[0])),
     shape,
@@ -207,5 +207,5 @@ test('matrices of vectors, and what they make of vectors, are to the bit those o
     };
     expect(all(ops)).toEqual(all(cpu.ops));
   }
-  team.destroy();
+  pool.destroy();
 });

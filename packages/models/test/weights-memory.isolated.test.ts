@@ -47,12 +47,12 @@ test('loading takes at most 1.2 times the weights as held, and one tensor; runni
     before = outside();
   /** Bytes of a tile of 256 rows in a pass: about 16 values of D numbers. */
   const room = 4 * 256 * 16 * D;
-  let team: ThreadPool | undefined;
+  let pool: ThreadPool | undefined;
   /**
    * Returns the bytes outside the JavaScript heap since then, and those of the module's memory, which the process does
    * not count.
    */
-  const taken = (): number => outside() - before + (team?.heap.memory.buffer.byteLength ?? 0);
+  const taken = (): number => outside() - before + (pool?.heap.memory.buffer.byteLength ?? 0);
   const look = (): void => {
     counted.peak = Math.max(counted.peak, taken());
   };
@@ -86,7 +86,7 @@ test('loading takes at most 1.2 times the weights as held, and one tensor; runni
         ...engine,
         async prepare(program) {
           const prepared = await engine.prepare(program);
-          ({ team } = prepared);
+          ({ pool } = prepared);
           look();
           return prepared;
         },
@@ -94,7 +94,7 @@ test('loading takes at most 1.2 times the weights as held, and one tensor; runni
     ),
     decoder = hostDecoder(prepared);
   look();
-  const { live } = prepared.head.team.heap;
+  const { live } = prepared.head.pool.heap;
   expect(live).toBeGreaterThan(held);
   expect(live).toBeLessThan(1.02 * held);
   expect(counted.peak).toBeGreaterThan(held);

@@ -52,9 +52,9 @@ function flat(rows: readonly Uint32Array[], n: number): Uint32Array {
 }
 
 /** Returns the record after the policy's step hooks. */
-export async function afterStep(record: Record, course: EventPlan): Promise<Record> {
-  if (course.demands.compiled.hooks('step').length === 0) return record;
-  const state = await advanceOn(backendOf(course), course.policy, cacheOf(await hosted(record), course));
+export async function afterStep(record: Record, plan: EventPlan): Promise<Record> {
+  if (plan.demands.compiled.hooks('step').length === 0) return record;
+  const state = await advanceOn(backendOf(plan), plan.policy, cacheOf(await hosted(record), plan));
   return { ...record, state };
 }
 
@@ -70,9 +70,9 @@ async function hosted(record: Record): Promise<Record> {
 }
 
 /** Returns the record after an event: only the kept slots, equally many in every head. */
-export async function afterEvent(before: Record, course: EventPlan): Promise<Record> {
-  const { layers, kvHeads } = course.shape,
-    { compiled } = course.demands,
+export async function afterEvent(before: Record, plan: EventPlan): Promise<Record> {
+  const { layers, kvHeads } = plan.shape,
+    { compiled } = plan.demands,
     lengths = Array.from({ length: layers }, () => new Array<number>(kvHeads).fill(before.slots));
   if (
     planBudgets(compiled, before.budget, lengths)
@@ -81,7 +81,7 @@ export async function afterEvent(before: Record, course: EventPlan): Promise<Rec
   )
     return before;
   const record = await hosted(before),
-    { slots, state, notes } = await retainOn(backendOf(course), course.policy, cacheOf(record, course), {
+    { slots, state, notes } = await retainOn(backendOf(plan), plan.policy, cacheOf(record, plan), {
       budget: before.budget,
     });
   const kept = filled(slots, record.layers),
@@ -90,7 +90,7 @@ export async function afterEvent(before: Record, course: EventPlan): Promise<Rec
     const sets = kept.sets[l],
       positions = sets.map((set, g) => set.map((slot) => layer.positions[g][slot])),
       moved = { key: gatherSlots(layer.key, sets), value: gatherSlots(layer.value, sets), positions };
-    return together({ ...moved, ...(layer.queries && { queries: layer.queries }) }, sets, course);
+    return together({ ...moved, ...(layer.queries && { queries: layer.queries }) }, sets, plan);
   };
   const compacted = record.layers.map(compact);
   return {

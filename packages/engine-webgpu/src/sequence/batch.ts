@@ -119,13 +119,13 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
       const { qkv, output, gateUp, down } = decoder.rows;
       for (const count of [qkv, output, gateUp, down]) count[l] += m;
     }
-    let held = [...going.keys()].filter(({ options }) => options.rows > 0).length;
+    let readers = [...going.keys()].filter(({ options }) => options.rows > 0).length;
     const release = (): void => {
-      if (--held === 0) scope.end();
+      if (--readers === 0) scope.end();
     };
-    const [logits] = held > 0 ? (decoder.head.encode(commands, [x], m) as [Tensor]) : [];
-    decoder.rows.head += held;
-    if (held === 0) scope.end();
+    const [logits] = readers > 0 ? (decoder.head.encode(commands, [x], m) as [Tensor]) : [];
+    decoder.rows.head += readers;
+    if (readers === 0) scope.end();
     for (const [{ caches, options, done }, r] of going) {
       const { counters, progress } = caches.context;
       counters.batchedPasses = (counters.batchedPasses ?? 0) + 1;
@@ -133,15 +133,15 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
         done(noOutput);
         continue;
       }
-      let unreleased = true;
+      let released = false;
       done(
         outputAt(
           { caches, scope, checks: checks[r] },
           { ...logits, shape: [m, config.vocab] },
           { first: r, count: 1, step: progress.length },
           () => {
-            if (unreleased) release();
-            unreleased = false;
+            if (!released) release();
+            released = true;
           },
         ),
       );

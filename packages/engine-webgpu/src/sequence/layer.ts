@@ -68,7 +68,7 @@ export class DeviceLayer {
 
   /** Records the compaction of the cache and all per-slot rows to these slots of each head: at most `counts`. */
   keep(selection: SlotSelection, counts: readonly number[]): void {
-    for (const each of [this.cache, ...this.#beside]) each.keep(selection, counts);
+    for (const each of [this.cache, ...this.#perSlot]) each.keep(selection, counts);
     this.ring?.changed();
   }
 
@@ -77,7 +77,7 @@ export class DeviceLayer {
     const [first] = slots;
     this.aligned &&= slots.every((list) => list.length === first.length && list.every((slot, i) => slot === first[i]));
     this.cache.confirm(slots);
-    for (const rows of this.#beside) rows.confirm(this.cache.counts);
+    for (const rows of this.#perSlot) rows.confirm(this.cache.counts);
   }
 
   /**
@@ -110,7 +110,7 @@ export class DeviceLayer {
   }
 
   /** The arrays with one entry per slot. */
-  get #beside(): readonly DeviceSlotRows[] {
+  get #perSlot(): readonly DeviceSlotRows[] {
     return [...(this.accumulated ? [this.accumulated] : []), ...(this.block ? [this.block] : []), ...this.states.slots];
   }
 

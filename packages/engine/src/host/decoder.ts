@@ -88,10 +88,10 @@ export function hostDecoder(
     angles,
   } = decoder;
   /** Positions of the last projection, most likely those of the next one too. */
-  let stood: Uint32Array | undefined, over: number | undefined;
+  let lastPositions: Uint32Array | undefined, lastLength: number | undefined;
   /** The angles that the next layer most likely rotates by. */
   const ahead = (layer: number): Angles | undefined =>
-    stood !== undefined && layer + 1 < layers.length ? angles(layer + 1, stood, over) : undefined;
+    lastPositions !== undefined && layer + 1 < layers.length ? angles(layer + 1, lastPositions, lastLength) : undefined;
   const at = (layer: number): DecoderLayer<HostRunnable> => {
     const found = layers[layer];
     if (found === undefined)
@@ -121,11 +121,11 @@ export function hostDecoder(
     ...(rowEngine && { rowEngine }),
     async project(layer, x, positions, length) {
       at(layer);
-      [stood, over] = [positions, length];
+      [lastPositions, lastLength] = [positions, length];
       return projected(layer, x, angles(layer, positions, length));
     },
     async projectBy(layer, x, by) {
-      stood = undefined;
+      lastPositions = undefined;
       return projected(layer, x, by);
     },
     finish,

@@ -67,8 +67,8 @@ export interface EventRequest {
 
 /**
  * The caches of one sequence, in the place where they live: what differs between the host and a device. `Memory`
- * decides when each method may run and whether a failure leaves the sequence usable. It has more than 15 members, of which the last
- * three are optional capabilities.
+ * decides when each method may run and whether a failure leaves the sequence usable. It has 16 members, one for each
+ * thing that depends on the place; the last three are optional capabilities.
  */
 export interface SequenceCaches {
   readonly context: SequenceContext;

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { isOverwritten, outOfMemory } from '@kv/core/engine';
-import { turns, yieldToEvents } from '../yield-to-events.ts';
+import { pauser, yieldToEvents } from '../yield-to-events.ts';
 import type { FeedOptions } from './feed.ts';
 
 /**
@@ -9,7 +9,7 @@ import type { FeedOptions } from './feed.ts';
  */
 export class UsageGuard {
   /** Yields to the event loop, if it was held for long. */
-  readonly pause: () => Promise<void> = turns();
+  readonly pause: () => Promise<void> = pauser();
   readonly #signal: AbortSignal | undefined;
   /** The change that failed halfway, and why. */
   #broken: string | undefined;
