@@ -55,21 +55,21 @@ export { joinEvents } from './memory/active-policy.ts';
 export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
 export { layersTogether } from './memory/event-groups.ts';
 export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';
-export { sequenceContext } from './memory/caches.ts';
 export type {
   EventRequest,
   LayerEviction,
-  MemoryModel,
   SequenceCaches,
-  SequenceContext,
   SpeculativeSteps,
 } from './memory/caches.ts';
+export { sequenceContext } from './memory/context.ts';
+export type { SequenceContext } from './memory/context.ts';
 export type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output } from './memory/feed.ts';
 export type { ObservedRow, Observer } from './memory/observer.ts';
 export { makeRoom } from './memory/make-room.ts';
 export { Memory } from './memory/memory.ts';
 export { embeddingsOf } from './memory/runtime.ts';
-export type { MemoryOptions, Model, ModelParts, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
+export type { MemoryModel, MemoryOptions, ModelParts } from './memory/model-parts.ts';
+export type { Model, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
 export { TokenProgress } from './memory/progress.ts';
 export { SlotCounts } from './memory/slot-counts.ts';
 export type { LayerSlots } from './memory/slot-counts.ts';

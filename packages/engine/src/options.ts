@@ -4,7 +4,7 @@ import type { Backend, OptionValues, Policy } from '@kv/core';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import { SAMPLING } from './sampling.ts';
-import type { SequenceStart } from './sequence/sequence.ts';
+import type { SequenceStart } from './sequence/start.ts';
 
 export { SAMPLING };
 

@@ -8,18 +8,12 @@ import { rotator } from '../cache/rotate.ts';
 import { greedy } from '../sampling.ts';
 import { joinEvents } from '../memory/active-policy.ts';
 import type { ActivePolicy, EventResult } from '../memory/active-policy.ts';
-import { sequenceContext } from '../memory/caches.ts';
-import type {
-  EventRequest,
-  LayerEviction,
-  MemoryModel,
-  ObserverAccess,
-  SequenceCaches,
-  SequenceContext,
-} from '../memory/caches.ts';
+import type { EventRequest, LayerEviction, ObserverAccess, SequenceCaches } from '../memory/caches.ts';
+import { sequenceContext } from '../memory/context.ts';
+import type { SequenceContext } from '../memory/context.ts';
 import type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output } from '../memory/feed.ts';
 import type { TokenProgress } from '../memory/progress.ts';
-import type { MemoryOptions } from '../memory/runtime.ts';
+import type { MemoryModel, MemoryOptions } from '../memory/model-parts.ts';
 import { SlotCounts } from '../memory/slot-counts.ts';
 import type { LayerSlots } from '../memory/slot-counts.ts';
 import type { CacheSnapshot } from '../memory/snapshot.ts';

@@ -1,52 +1,11 @@
-import type { AnySignal, Backend, BudgetPlan, Embeddings } from '@kv/core';
+import type { AnySignal, BudgetPlan } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { Ledger } from '../ledger.ts';
 import type { ActivePolicy, EventResult, EventTimes } from './active-policy.ts';
-import type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output, PendingId } from './feed.ts';
+import type { SequenceContext } from './context.ts';
+import type { BatchGroup, FeedOptions, FeedResult, Output, PendingId } from './feed.ts';
 import type { Observer } from './observer.ts';
-import { TokenProgress } from './progress.ts';
-import type { MemoryOptions, ModelParts } from './runtime.ts';
 import type { SlotCounts } from './slot-counts.ts';
 import type { CacheSnapshot } from './snapshot.ts';
-import { TokenText } from './text.ts';
-import { UsageGuard } from './usage-guard.ts';
-
-/** What caches read of their model, in addition to its decoder. */
-export interface MemoryModel extends ModelParts {
-  readonly embeddings: Embeddings;
-}
-
-/** What a sequence has wherever its caches live. */
-export interface SequenceContext {
-  readonly model: MemoryModel;
-  /** The backend that pieces run on. */
-  readonly backend: Backend;
-  /** Number of rotary positions available. */
-  readonly window: number;
-  /** Once aborted, passes end within a layer. */
-  readonly signal: AbortSignal | undefined;
-  readonly ledger: Ledger;
-  readonly counters: AttentionCounters;
-  readonly progress: TokenProgress;
-  readonly guard: UsageGuard;
-}
-
-/** Returns the context of a sequence with this progress. @param progress @defaultValue that of an empty sequence */
-export const sequenceContext = (
-  model: MemoryModel,
-  backend: Backend,
-  { window = model.config.maxPositions, signal }: Pick<MemoryOptions, 'window' | 'signal'> = {},
-  progress: TokenProgress = new TokenProgress(new TokenText(model.tokenizer)),
-): SequenceContext => ({
-  model,
-  backend,
-  window,
-  signal,
-  ledger: new Ledger(),
-  counters: { fused: 0, statistics: 0 },
-  progress,
-  guard: new UsageGuard(signal),
-});
 
 /** Eviction of each layer right after a block has passed it. */
 export interface LayerEviction extends NonNullable<FeedOptions['evict']> {

@@ -1,15 +1,8 @@
-import type { Backend, Embeddings } from '@kv/core';
-import type { ChatTemplate, ModelConfig, CheckpointSize, Weights, FileIdentity, Tokenizer } from '@kv/checkpoints';
+import type { Embeddings } from '@kv/core';
+import type { ChatTemplate, CheckpointSize, Weights, FileIdentity, Tokenizer } from '@kv/checkpoints';
 import type { Decoder } from '../decoder/decoder.ts';
 import type { Memory } from './memory.ts';
-
-/** The parts of a checkpoint other than its weights. */
-export interface ModelParts {
-  readonly config: ModelConfig;
-  readonly tokenizer: Tokenizer;
-  /** Reads a file of the model's folder, or undefined if there is none. @throws KvError for one that cannot be read */
-  sidecar(name: string): Promise<Uint8Array | undefined>;
-}
+import type { MemoryOptions, ModelParts } from './model-parts.ts';
 
 /** What a runtime starts from. Weights are read only while it starts. */
 export interface ModelSource extends ModelParts {
@@ -17,24 +10,6 @@ export interface ModelSource extends ModelParts {
   readonly weights: Weights;
   /** Size of the file's tensors, if there is a file. */
   readonly stored?: CheckpointSize;
-}
-
-/** Options of the memory of one sequence. */
-export interface MemoryOptions {
-  /** Rotary positions to use. @defaultValue the model's `maxPositions` */
-  readonly window?: number | undefined;
-  /** The backend that pieces run on when the cache is on the host. @defaultValue where the runtime keeps caches */
-  readonly backend?: Backend | undefined;
-  /** Once aborted, any pass over the memory ends within a layer. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * The most operations of a piece in one step, where pieces run on the host: the event loop gets a turn between two of
-   * its steps, not within one. A piece that declares more is refused before it runs and before the event changes
-   * anything.
-   *
-   * @defaultValue no limit
-   */
-  readonly mostOperations?: number | undefined;
 }
 
 /** A model that is ready to be fed. */

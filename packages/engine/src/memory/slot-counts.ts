@@ -1,7 +1,7 @@
 import type { LayerContext } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
 import type { ActivePolicy } from './active-policy.ts';
-import type { SequenceContext } from './caches.ts';
+import type { SequenceContext } from './context.ts';
 import type { TokenProgress } from './progress.ts';
 
 /** Unreachable slots that a window may leave before they are freed. */

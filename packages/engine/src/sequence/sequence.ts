@@ -24,15 +24,6 @@ import { emptyStats, type SequenceStats } from './stats.ts';
 /** Options of a sequence. */
 export interface SequenceOptions extends OptionValues<typeof SEQUENCE> {}
 
-/** What a copy, or a loaded sequence, starts with. */
-export interface SequenceStart {
-  readonly memory: Memory;
-  /** @defaultValue a policy that keeps everything */
-  readonly active?: ActivePolicy;
-  readonly outputs?: Outputs;
-  readonly notes?: readonly string[];
-}
-
 /**
  * One sequence over a model's shared weights: its caches and what its policy records. After an error in the middle of a
  * block, and after `destroy()`, every method but `destroy()` throws. It has more than 15 members because each is one

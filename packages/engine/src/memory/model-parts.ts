@@ -1,0 +1,32 @@
+import type { Backend, Embeddings } from '@kv/core';
+import type { ModelConfig, Tokenizer } from '@kv/checkpoints';
+
+/** The parts of a checkpoint other than its weights. */
+export interface ModelParts {
+  readonly config: ModelConfig;
+  readonly tokenizer: Tokenizer;
+  /** Reads a file of the model's folder, or undefined if there is none. @throws KvError for one that cannot be read */
+  sidecar(name: string): Promise<Uint8Array | undefined>;
+}
+
+/** What caches read of their model, in addition to its decoder. */
+export interface MemoryModel extends ModelParts {
+  readonly embeddings: Embeddings;
+}
+
+export interface MemoryOptions {
+  /** Rotary positions to use. @defaultValue the model's `maxPositions` */
+  readonly window?: number | undefined;
+  /** The backend that pieces run on when the cache is on the host. @defaultValue where the runtime keeps caches */
+  readonly backend?: Backend | undefined;
+  /** Once aborted, any pass over the memory ends within a layer. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * The most operations of a piece in one step, where pieces run on the host: the event loop gets a turn between two of
+   * its steps, not within one. A piece that declares more is refused before it runs and before the event changes
+   * anything.
+   *
+   * @defaultValue no limit
+   */
+  readonly mostOperations?: number | undefined;
+}
