@@ -47,11 +47,20 @@ const small: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   crystalcache: { sinks: 1, recent: 4, maxSize: 6 },
   crystalcacheBreath: { sinks: 1, recent: 4, maxSize: 6, interval: 3 },
   finch: { question: 6 },
+  questionAttention: { question: 6 },
   dropkv: { window: 6 },
   entropyChunkkv: { size: 4, low: 2, window: 8 },
 };
 /** Policies not compared: keys of one token, generated again, score the same; or the policy needs a sidecar file. */
-const NOT = ['knorm', 'leverage', 'triattention', 'alphaTriattention', 'expectedAttentionStats', 'qfilter'];
+const NOT = [
+  'knorm',
+  'leverage',
+  'triattention',
+  'futureQueryScores',
+  'alphaTriattention',
+  'expectedAttentionStats',
+  'qfilter',
+];
 const offered = FULL
   ? policyNames.filter((name) => !NOT.includes(name))
   : ['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'];

@@ -79,6 +79,7 @@ const OPTIONS: Readonly<Record<string, object>> = {
     ].map((name) => [name, { window: 8 }]),
   ),
   finch: { question: 8 },
+  questionAttention: { question: 8 },
 };
 /** A policy that reads a file made by training. */
 const TRAINED = 'learnRank';
