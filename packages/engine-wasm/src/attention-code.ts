@@ -25,36 +25,17 @@ interface Projected {
   readonly v: BufferSlice;
 }
 
-/** Writes attention of one row, whose keys and values are appended to the cache. */
-export function attendToken(code: CodeStream, { q, k, v }: Projected, shape: AttentionShape): BufferSlice {
-  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
-    { layout, sizes } = code;
-  keepQueries(code, q, shape);
-  const parts = layout.take(1, sizes.partBytes(H, d)),
-    scratch = layout.take(2, sizes.tokenScratch(H / G)),
-    held = { base: 1, at: parts.at, stride: 0, room: parts } as const;
-  code.use(
-    [q, k, v].map((rows) => [rows, 'all']),
-    [[held, 'pieces']],
-    true,
-  );
-  code.put(ops.token, cache, H, G, d, at(q), at(k), at(v), real(scale), real(softcap), window);
-  code.put(at(held), scratch.at + 2, layer);
-  const out = code.value(H * d);
-  code.use([[held, 'all']], [[out, 'all']]);
-  code.put(ops.join, cache, H, G, d, window, at(held), at(out), layer);
-  layout.give(parts);
-  layout.give(scratch);
-  return out;
-}
-
-/** Writes attention of each row, a token of a sequence of its own, over its own caches. */
+/**
+ * Writes attention of one row, or of rows that are tokens of sequences of their own, each over its own caches, to which
+ * its keys and values are appended.
+ */
 export function attendTokens(code: CodeStream, { q, k, v }: Projected, shape: AttentionShape): BufferSlice {
   const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
-    { layout, sizes } = code,
-    bytes = sizes.partBytes(H, d);
+    { layout, sizes, rows, share } = code,
+    bytes = sizes.partBytes(H, d),
+    heads = [cache, H, G, d];
   keepQueries(code, q, shape);
-  const parts = layout.take(1, code.rows * bytes),
+  const parts = layout.take(1, rows * bytes),
     scratch = layout.take(2, sizes.tokenScratch(H / G)),
     held = { base: 1, at: parts.at, stride: bytes, room: parts } as const;
   code.use(
@@ -62,11 +43,16 @@ export function attendTokens(code: CodeStream, { q, k, v }: Projected, shape: At
     [[held, 'pieces']],
     true,
   );
-  code.put(ops.tokens, cache, H, G, d, at(q), q.stride, at(k), k.stride, at(v), v.stride, real(scale), real(softcap));
-  code.put(window, at(held), bytes, scratch.at + 2, layer);
+  if (rows === 1) code.put(ops.token, ...heads, at(q), at(k), at(v), real(scale), real(softcap), window, at(held));
+  else {
+    code.put(ops.tokens, ...heads, at(q), q.stride, at(k), k.stride, at(v), v.stride, real(scale), real(softcap));
+    code.put(window, at(held), bytes);
+  }
+  code.put(scratch.at + 2, layer);
   const out = code.value(H * d);
-  code.use([[held, 'all']], [[out, 'rows']]);
-  code.put(ops.joins, cache, H, G, d, window, at(held), bytes, at(out), out.stride, layer);
+  code.use([[held, 'all']], [[out, share]]);
+  if (rows === 1) code.put(ops.join, ...heads, window, at(held), at(out), layer);
+  else code.put(ops.joins, ...heads, window, at(held), bytes, at(out), out.stride, layer);
   layout.give(parts);
   layout.give(scratch);
   return out;

@@ -1,4 +1,4 @@
-import { attendBlock, attendToken, attendTokens, type AttentionShape } from './attention-code.ts';
+import { attendBlock, attendTokens, type AttentionShape } from './attention-code.ts';
 import { CodeStream, type Sizes } from './code-stream.ts';
 import { addressOf as at, modes, ops, real, type WeightPanels } from './instructions.ts';
 import type { BufferSlice } from './layout.ts';
@@ -147,8 +147,7 @@ export class BytecodeWriter {
   attention(q: BufferSlice, k: BufferSlice, v: BufferSlice, shape: AttentionShape): BufferSlice {
     const { stream } = this,
       rows = { q, k, v };
-    if (stream.rows === 1) return attendToken(stream, rows, shape);
-    if (this.#apart) return attendTokens(stream, rows, shape);
+    if (stream.rows === 1 || this.#apart) return attendTokens(stream, rows, shape);
     return attendBlock(stream, rows, shape, () => {
       this.appended = stream.length;
     });

@@ -71,6 +71,7 @@ export { embeddingsOf } from './memory/runtime.ts';
 export type { MemoryModel, MemoryOptions, ModelParts } from './memory/model-parts.ts';
 export type { Model, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
 export { TokenProgress } from './memory/progress.ts';
+export { runProviders } from './memory/providers.ts';
 export { SlotCounts } from './memory/slot-counts.ts';
 export type { LayerSlots } from './memory/slot-counts.ts';
 export type { CacheSnapshot, LayerSnapshot, StoredState } from './memory/snapshot.ts';

@@ -38,7 +38,7 @@ import {
 import type { DeviceState } from './device-state.ts';
 import type { DeviceScope } from './device-scope.ts';
 import { DeviceLayer } from './layer.ts';
-import { runProviders } from './providers.ts';
+import { runDeviceProviders } from './providers.ts';
 import { anglesOf } from './token-chunk.ts';
 import { devicePass } from './pass.ts';
 import { deviceReader, expectOffered, settleSums } from './signals.ts';
@@ -150,7 +150,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
           if (isBounded(policy, plan))
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
-                const [given] = await runProviders(this, policy, [l], own.commands);
+                const [given] = await runDeviceProviders(this, policy, [l], own.commands);
                 const subject = this.#subject(active, l, own, given),
                   stage = this.#stage(own, times);
                 waiting.push(
@@ -189,7 +189,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
-        const given = await runProviders(this, active.policy, layers, scope.commands, onPass);
+        const given = await runDeviceProviders(this, active.policy, layers, scope.commands, onPass);
         return runOnDevice(
           active.policy,
           layers.map((l, i) => this.#subject(active, l, scope, given[i])),

@@ -1,74 +1,47 @@
 import { id, KvError } from '@kv/core';
-import { compile, runProvider, signalKey } from '@kv/core/engine';
-import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
+import { compile, signalKey } from '@kv/core/engine';
+import type { Tensor } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { Commands } from '@kv/gpu';
-import { makeRoom } from '@kv/engine';
+import { makeRoom, runProviders } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';
 import { hiddenRefused } from './signals.ts';
 import { foldStretches } from './contiguous-rows.ts';
 
-/**
- * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.
- */
-export async function runProviders(
+/** Runs the providers of a policy's signals for these layers. @param onPass called for every pass of a provider */
+export const runDeviceProviders = (
   caches: DeviceState,
   policy: CompiledPolicy,
   layers: readonly number[],
   commands: Commands,
   onPass?: () => void,
-): Promise<ReadonlyMap<string, unknown>[]> {
-  const out = layers.map(() => new Map<string, unknown>());
-  for (const signal of policy.needs) {
-    if (!signal.provide) continue;
-    const engine = providerEngine(caches, signal, commands, onPass);
-    for (const [i, l] of layers.entries())
-      out[i].set(signalKey(signal), await runProvider(signal, engine, l, caches.context.signal));
-  }
-  return out;
-}
-
-function providerEngine(
-  caches: DeviceState,
-  signal: AnySignal,
-  commands: Commands,
-  onPass?: () => void,
-): ProviderEngine {
-  const passes = new Map<string, Promise<readonly Tensor[]>>(),
-    { model, progress } = caches.context,
-    { tokenizer, sidecar } = model;
-  return {
-    ids: progress.text.ids,
-    promptLength: progress.promptLength,
-    encode: (text) => tokenizer.encode(text, { special: false }).ids,
-    decode: (ids) => tokenizer.decode(ids),
-    async observeMax(ids, layer, over) {
-      const key = `${over ?? ''} ${ids.join(',')}`;
-      let pass = passes.get(key);
-      if (!pass) {
-        onPass?.();
-        pass = observe(caches, ids, commands, over);
-        passes.set(key, pass);
-      }
-      return (await pass)[layer];
-    },
-    artifact: (name) => sidecar(name),
-    hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
-    attentionStretches(layer, stretches, strongest, record) {
+): Promise<ReadonlyMap<string, unknown>[]> =>
+  runProviders(
+    caches.context,
+    policy,
+    layers,
+    async (ids, over) => {
       onPass?.();
-      return foldStretches(caches, layer, stretches, strongest, record);
+      const observed = await observe(caches, ids, commands, over);
+      return (layer) => observed[layer];
     },
-    attentionRows: () =>
-      Promise.reject(
-        new KvError(
-          'gpu',
-          `sequences on a device fold attention where it is and bring no whole rows to the host: expected the signal ${signalKey(signal)} to ask for attentionStretches, or a model on the CPU, got attentionRows`,
+    (signal) => ({
+      hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
+      attentionStretches(layer, stretches, strongest, record) {
+        onPass?.();
+        return foldStretches(caches, layer, stretches, strongest, record);
+      },
+      attentionRows: () =>
+        Promise.reject(
+          new KvError(
+            'gpu',
+            `sequences on a device fold attention where it is and bring no whole rows to the host: expected the signal ${signalKey(signal)} to ask for attentionStretches, or a model on the CPU, got attentionRows`,
+          ),
         ),
-      ),
-  };
-}
+    }),
+  );
 
 /**
  * Records ids through a copy of the sequence, and returns the largest weight that each earlier slot received from them,

@@ -24,7 +24,7 @@ import { keptPositions, numbersOf, runSubjects } from './event.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
-import { runProviders } from './observe.ts';
+import { runHostProviders } from './observe.ts';
 import { pass } from './pass.ts';
 import type { PassOptions } from './pass.ts';
 import { commonOf, reader } from './provide.ts';
@@ -216,7 +216,7 @@ export class HostCaches implements SequenceCaches, HostState {
   async runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
     const { shared, slots, context } = this,
       { backend, guard } = context,
-      given = await runProviders(this, active.policy, layers, onPass),
+      given = await runHostProviders(this, active.policy, layers, onPass),
       common = this.#common ?? commonOf(backend);
     const subjects = layers.map((l, i) => ({
       at: slots.layerContext(l, active),

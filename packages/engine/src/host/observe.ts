@@ -1,64 +1,44 @@
-import { runProvider, signalKey } from '@kv/core/engine';
-import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { attentionWeights } from '../attention/attention.ts';
 import type { AttendOptions } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { makeRoom } from '../memory/make-room.ts';
+import { runProviders } from '../memory/providers.ts';
 import { attentionRows, rowsOf } from './attention-rows.ts';
 import type { HostState } from './host-state.ts';
 import { notRemembered } from '../memory/observation-plan.ts';
 
-/**
- * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.
- */
-export async function runProviders(
+/** Runs the providers of a policy's signals for these layers. @param onPass called for every pass of a provider */
+export async function runHostProviders(
   caches: HostState,
   policy: CompiledPolicy,
   layers: readonly number[],
   onPass?: () => void,
-): Promise<Map<string, unknown>[]> {
-  const out = layers.map(() => new Map<string, unknown>());
-  for (const signal of policy.needs) {
-    if (!signal.provide) continue;
-    const engine = providerEngine(caches, signal, onPass);
-    for (const [i, l] of layers.entries())
-      out[i].set(signalKey(signal), await runProvider(signal, engine, l, caches.context.signal));
-  }
+): Promise<ReadonlyMap<string, unknown>[]> {
+  const { ops } = caches.context.backend;
+  const out = await runProviders(
+    caches.context,
+    policy,
+    layers,
+    async (ids, over) => {
+      onPass?.();
+      const observed = await observe(caches, ids, over);
+      return (layer) => ops.from(observed[layer]);
+    },
+    (signal) => ({
+      attentionRows(layer, visit, from) {
+        onPass?.();
+        return attentionRows(caches, layer, visit, from);
+      },
+      async hiddenNumbers(key, fold) {
+        const numbers = caches.hidden?.numbers(key, fold);
+        if (!numbers) throw notRemembered(signal);
+        return numbers;
+      },
+    }),
+  );
   if (policy.needs.some((signal) => signal.hidden)) caches.hidden?.seen();
   return out;
-}
-
-function providerEngine(caches: HostState, signal: AnySignal, onPass?: () => void): ProviderEngine {
-  const passes = new Map<string, Promise<readonly Observed[]>>();
-  const { model, backend, progress } = caches.context,
-    { tokenizer, sidecar } = model;
-  return {
-    ids: progress.text.ids,
-    promptLength: progress.promptLength,
-    encode: (text) => tokenizer.encode(text, { special: false }).ids,
-    decode: (ids) => tokenizer.decode(ids),
-    async observeMax(ids, layer, over): Promise<Tensor> {
-      const key = `${over ?? ''} ${ids.join(',')}`;
-      let pass = passes.get(key);
-      if (!pass) {
-        onPass?.();
-        pass = observe(caches, ids, over);
-        passes.set(key, pass);
-      }
-      return backend.ops.from((await pass)[layer]);
-    },
-    artifact: (name) => sidecar(name),
-    attentionRows(layer, visit, from) {
-      onPass?.();
-      return attentionRows(caches, layer, visit, from);
-    },
-    async hiddenNumbers(key, fold) {
-      const numbers = caches.hidden?.numbers(key, fold);
-      if (!numbers) throw notRemembered(signal);
-      return numbers;
-    },
-  };
 }
 
 interface Observed {

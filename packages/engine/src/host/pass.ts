@@ -1,7 +1,6 @@
 import type { AttentionStats } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import type { ActivePolicy } from '../memory/active-policy.ts';
-import type { BatchMembership } from '../memory/feed.ts';
+import type { FeedOptions } from '../memory/feed.ts';
 import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
@@ -12,22 +11,7 @@ import { visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 
 /** Options of `pass`. */
-export interface PassOptions {
-  /** Whether the tokens are of the prompt or generated. */
-  readonly phase: 'prefill' | 'decode';
-  /** The active policy, whose views and freezing apply. */
-  readonly active: ActivePolicy;
-  /** Number of last rows to compute logits for. */
-  readonly rows: number;
-  /**
-   * Whether an event follows immediately, so that its statistics of the last queries are computed while they attend.
-   * @defaultValue false
-   */
-  readonly eventFollows?: boolean;
-  /** Aborts the pass within a layer, which makes the memory unusable. */
-  readonly signal?: AbortSignal | undefined;
-  /** Membership in a batch of memories of one group that are fed at the same time. */
-  readonly batch?: BatchMembership | undefined;
+export interface PassOptions extends Omit<FeedOptions, 'evict'> {
   /** Called for all layers in turn, at most `layersTogether` at once. A layer-wise event evicts here. */
   afterLayers?(layers: readonly number[]): Promise<void>;
   /** Called with what views leave visible in a layer. */

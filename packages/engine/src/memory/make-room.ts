@@ -19,7 +19,9 @@ export function expectRoom(
 
 /**
  * Moves the kept slots together if `more` tokens would exceed the window, or, with `together`, if any slot was evicted
- * since.
+ * since: the kept slots of every KV head get consecutive rotations from 0 on, aligned so that all heads end where the
+ * longest head ends. The next token comes after them, at the same rotation in all layers. Policies and views still see
+ * original positions.
  * @throws KvError, before anything changes, if the tokens do not fit even then
  */
 export function makeRoom(
@@ -29,21 +31,12 @@ export function makeRoom(
   together = false,
 ): void {
   expectRoom(caches, more, where);
-  const { window, progress } = caches.context,
-    next = progress.length - progress.shift;
-  if (next + more > window || (together && caches.slots.longest < next)) rebase(caches);
-}
-
-/**
- * Gives the kept slots of every KV head consecutive rotations from 0 on, aligned so that all heads end where the
- * longest head ends. The next token comes after them, at the same rotation in all layers. Policies and views still see
- * original positions.
- */
-function rebase(caches: Pick<SequenceCaches, 'slots' | 'context' | 'move'>): void {
   const { slots, context } = caches,
-    { model, progress } = context;
+    { window, progress, model } = context,
+    next = progress.length - progress.shift;
+  if (next + more <= window && !(together && slots.longest < next)) return;
   for (let l = 0; l < model.config.layers; l++) slots.freeUnreachable(l);
-  const next = slots.longest;
-  caches.move(next);
-  progress.shift = progress.length - next;
+  const { longest } = slots;
+  caches.move(longest);
+  progress.shift = progress.length - longest;
 }
