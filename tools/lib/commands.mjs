@@ -91,6 +91,7 @@ export function namedBy([program, ...args], folder) {
     flags = flagsOf(args),
     near = (file) => [file, `${folder}/${file}`],
     programOf = (files) => [{ files }, { flags, of: files }];
+  if (program === 'kv' && first === 'help') return namedBy(['kv', ...args.slice(1)], folder);
   if (program === 'kv') return [{ flags, helpOf: ['kv', ...words.slice(0, first === 'protocol' ? 2 : 1)].join(' ') }];
   if (program === 'npx' && (first === 'kv' || first === '@kv/cli'))
     return namedBy(['kv', ...args.slice(args.indexOf(first) + 1)], folder);
