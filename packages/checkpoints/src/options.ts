@@ -4,7 +4,6 @@ import { DOWNLOAD } from './read/download.ts';
 import type { FileBlob } from './read/source.ts';
 
 type Files = readonly string[] | ReadonlyMap<string, FileBlob>;
-/** Options of `openCheckpoint`. With the files themselves, the model's name is that of the .gguf file, or any other. */
 export const OPEN = {
   files: {
     ...value(
@@ -16,4 +15,5 @@ export const OPEN = {
   },
   ...DOWNLOAD,
 };
+/** Options of `openCheckpoint`. With the files themselves, the model's name is that of the .gguf file, or any other. */
 export interface OpenOptions extends OptionValues<typeof OPEN> {}

@@ -10,7 +10,6 @@ import { programGraph, rotaryOf } from './program-graph.ts';
 import { sessionOptions, type Onnx, type OnnxTensor } from './runtime.ts';
 import { angleTensors, expectAngles, sessionOf, type Session } from './session.ts';
 
-/** Options of `onnxEngine`. */
 export const ONNX_ENGINE = {
   threads: count(1, 'threads', 'Threads of every session.'),
   weights: oneOf<WeightForm>(
@@ -19,6 +18,7 @@ export const ONNX_ENGINE = {
     "'f32' computes every product in f32. 'stored' keeps 4- and 8-bit weights as they are and rounds the activations that meet them to 8 bits in blocks of 16 or 32: a product is off by less than 1 % of its largest number.",
   ),
 };
+/** Options of `onnxEngine`. */
 export interface OnnxEngineOptions extends OptionValues<typeof ONNX_ENGINE> {}
 
 /**

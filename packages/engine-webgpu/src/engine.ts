@@ -18,7 +18,6 @@ import { plan, type PlannedStep } from './plan.ts';
 import { columns, isWhole, rowsOf, type DeviceRowView } from './rows.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
-/** Options of `gpuRuntime`. */
 export const GPU_RUNTIME = {
   bindingBytes: maybe(count(1, 'bytes', 'Most bytes of one binding of weights.'), "the device's limit"),
   half: flag(
@@ -26,6 +25,7 @@ export const GPU_RUNTIME = {
     'Multiply products of more than 8 rows in f16 and accumulate in f32: less exact, for adapters with `shader-f16`.',
   ),
 };
+/** Options of `gpuRuntime`. */
 export interface GpuRuntimeOptions extends OptionValues<typeof GPU_RUNTIME> {}
 
 /** A program on the device. */

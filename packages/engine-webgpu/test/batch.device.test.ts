@@ -93,7 +93,7 @@ gpuTest('one that fails, or is cancelled, does not hold the others up', (gpu) =>
     const failed = await stepTogether([a, broken, b].map((sequence) => ({ sequence, token: 11 })));
     expect(failed.map((error) => error?.message)).toEqual([
       undefined,
-      'sequence: expected one that was not destroyed, got one that was',
+      'sequence: was destroyed: start a new one',
       undefined,
     ]);
     // one whose cache is given back while its token is on its way

@@ -140,8 +140,8 @@ export const SEQUENCE = {
   start: object<SequenceStart>('a start', 'What a copy or a loaded sequence starts with.', 'an empty sequence'),
 };
 
-/** Options of `hostRuntime`. */
 export const HOST = { engine: required(object<HostEngine>('an engine', 'What runs programs.')), backend };
+/** Options of `hostRuntime`. */
 export interface HostOptions extends OptionValues<typeof HOST> {}
 
 type Found = Policy | string | ((label: string) => Policy | string | Promise<Policy | string>);

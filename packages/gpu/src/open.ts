@@ -5,7 +5,6 @@ import { createGpu } from './gpu.ts';
 import type { Gpu } from './gpu.ts';
 import type { TimingMode } from './timer.ts';
 
-/** Options of `openGpu`. */
 const OPEN_GPU = {
   instance: object<GPU>('a GPU', 'Source of adapters.', '`navigator.gpu`, in Node the npm package `webgpu`'),
   adapter: object<GPUAdapter>('a GPUAdapter', 'The adapter to open.', 'that of `instance`'),
@@ -20,6 +19,7 @@ const OPEN_GPU = {
     'nothing is timed',
   ),
 };
+/** Options of `openGpu`. */
 export interface GpuOptions extends OptionValues<typeof OPEN_GPU> {}
 
 const MISSING =

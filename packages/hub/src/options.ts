@@ -16,7 +16,6 @@ export const FETCH_IN_BROWSER = {
 };
 export interface BrowserFetchOptions extends OptionValues<typeof FETCH_IN_BROWSER> {}
 
-/** Options of `fetchModel` in Node. */
 export const FETCH = {
   ...FETCH_IN_BROWSER,
   offline: maybe(flag(false, 'Use only what is in the cache.'), 'what `HF_HUB_OFFLINE` says'),
@@ -29,4 +28,5 @@ export const FETCH = {
   backoffMs: whole(500, 'milliseconds', 'Wait before the second attempt, doubled for every further one.'),
   timeoutMs: count(30_000, 'milliseconds', 'Time without a byte after which an attempt fails.'),
 };
+/** Options of `fetchModel` in Node. */
 export interface FetchOptions extends OptionValues<typeof FETCH> {}

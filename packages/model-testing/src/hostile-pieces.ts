@@ -74,7 +74,7 @@ export async function hostilePieces(
         judgeHostile(one, await said(sequence, one));
         if (harmless === undefined)
           await expect(sequence.step(1)).rejects.toThrow(
-            /^sequence: .*broke off in the middle of an? (?:block|step|event): /,
+            /^sequence: is unusable: it failed during an? (?:block|step|event): /,
           );
         else {
           for (const heads of sequence.kept())

@@ -9,7 +9,6 @@ export const LOAD = {
   ...OPEN,
 };
 
-/** Options of `cpuRuntime`. */
 export const CPU = {
   exact: maybe(
     flag(
@@ -31,6 +30,7 @@ export const CPU = {
     'console.warn',
   ),
 };
+/** Options of `cpuRuntime`. */
 export interface CpuOptions extends OptionValues<typeof CPU> {}
 
 /** Options of `onnxRuntime`. */

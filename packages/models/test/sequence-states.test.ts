@@ -94,7 +94,7 @@ describe('an error in the middle of a block', () => {
       failing = false;
       for (const [name, call] of calls)
         expect(await said(call, sequence), name).toMatch(
-          /^sequence: .*broke off in the middle of a block.*linear: expected a product, got none/,
+          /^sequence: is unusable: it failed during a block.*linear: expected a product, got none/,
         );
       sequence.destroy();
       expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
@@ -142,7 +142,7 @@ describe('after destroy()', () => {
     await sequence.prefill(IDS, { policies: [compose(knorm(), topK())] });
     sequence.destroy();
     for (const [name, call] of calls)
-      expect(await said(call, sequence), name).toBe('sequence: expected one that was not destroyed, got one that was');
+      expect(await said(call, sequence), name).toBe('sequence: was destroyed: start a new one');
     sequence.destroy();
     expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
@@ -154,9 +154,7 @@ describe('after destroy()', () => {
       }),
     );
     expect(sequence.model.config.layers).toBe(2);
-    await expect(sequence.prefill(IDS)).rejects.toThrow(
-      'sequence: expected one that was not destroyed, got one that was',
-    );
+    await expect(sequence.prefill(IDS)).rejects.toThrow('sequence: was destroyed: start a new one');
     expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
 });
@@ -176,7 +174,7 @@ describe('an abort', () => {
     );
     await expect(sequence.prefill(IDS, { signal: abort.signal })).rejects.toThrow('This operation was aborted');
     expect(seen).toEqual([0]);
-    expect(await said((s) => s.step(1), sequence)).toMatch(/^sequence: .*broke off in the middle of a block/);
+    expect(await said((s) => s.step(1), sequence)).toMatch(/^sequence: is unusable: it failed during a block/);
     sequence.destroy();
     expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });

@@ -29,7 +29,7 @@ test('one that fails does not hold the others up', async () => {
   await own.step(11);
   expect(failed.map((error) => error?.message)).toEqual([
     undefined,
-    'sequence: expected one that was not destroyed, got one that was',
+    'sequence: was destroyed: start a new one',
     undefined,
   ]);
   expect((await b.logits())[0]).toEqual((await own.logits())[0]);

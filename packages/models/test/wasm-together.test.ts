@@ -117,7 +117,7 @@ test('one that fails, and one that was aborted, do not hold the others up', asyn
   await own.step(11);
   expect(failed.map((error) => error?.message)).toEqual([
     undefined,
-    'sequence: expected one that was not destroyed, got one that was',
+    'sequence: was destroyed: start a new one',
     'gone',
     undefined,
   ]);

@@ -17,8 +17,8 @@ const CHECK_MS = 5000;
 /** Maximum starts of a job that throws an unexpected error. */
 const ATTEMPTS = 3;
 
-/** Options of `openQueue`. */
 const QUEUE = { ...ADDRESS, onNoWorker: callback<() => void>('Called once if jobs wait and no worker is connected.') };
+/** Options of `openQueue`. */
 export interface QueueOptions extends OptionValues<typeof QUEUE> {}
 
 /** A result, which stays in Redis until it is forgotten: a caller that stops before that gets it again. */

@@ -8,7 +8,6 @@ import { ADDRESS, connect } from './redis.ts';
 /** Number of workers that may end during a job before the job is blamed and fails. */
 const MOST_ENDED = 20;
 
-/** Options of `work`. */
 const WORK = {
   ...ADDRESS,
   concurrency: required(count(1, 'jobs', 'Jobs run at once.')),
@@ -21,6 +20,7 @@ const WORK = {
   signal: required(object<AbortSignal>('an AbortSignal', 'Ends the work; running jobs go back to the queue.')),
   onReady: callback<() => void>('Called when the worker is ready for jobs.'),
 };
+/** Options of `work`. */
 export interface WorkOptions extends OptionValues<typeof WORK> {}
 
 /** Runs jobs until the signal. @throws KvError in one sentence if Redis does not answer, or goes and stays away */

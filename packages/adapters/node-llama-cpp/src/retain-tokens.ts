@@ -6,11 +6,11 @@ import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer }
 import { textual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
 
-/** Options of `retainTokens`. */
 const RETAIN_TOKENS = {
   policy: required(policyOption<Policy | string>("A policy, or its text, such as 'taFast'.")),
   budget: required(budgetOption('Tokens to keep, or a share of those seen.')),
 };
+/** Options of `retainTokens`. */
 export interface RetainTokensOptions extends OptionValues<typeof RETAIN_TOKENS> {}
 
 /** The state of a sequence before or after an event. */

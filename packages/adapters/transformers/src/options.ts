@@ -4,7 +4,6 @@ import type { Backend, OptionValues, Policy } from '@kv/core';
 import type { GraphSource } from './source.ts';
 import type { Decodes } from './text.ts';
 
-/** Options of `withPolicy`. */
 export const WITH_POLICY = {
   policy: required(policyOption<Policy | string>("A policy, or its text, such as 'snapkv | caote | topK'.")),
   budget: budgetOption('Slots per layer and KV head, or a share of the prompt such as 25%.'),
@@ -31,4 +30,5 @@ export const WITH_POLICY = {
   ),
   backend: object<Backend>('a backend', 'Backend that runs the pieces.', 'the CPU'),
 };
+/** Options of `withPolicy`. */
 export interface WithPolicyOptions extends OptionValues<typeof WITH_POLICY> {}

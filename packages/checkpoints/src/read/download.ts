@@ -2,12 +2,12 @@ import { KvError, number, object } from '@kv/core';
 import type { OptionValues } from '@kv/core';
 import { joinedBytes } from './join-bytes.ts';
 
-/** Options of fetching a model's files. */
 export const DOWNLOAD = {
   signal: object<AbortSignal>('an AbortSignal', 'Ends it early.'),
   maxBytes: number(2 ** 32, 'Most bytes of a file.'),
   timeoutMs: number(30_000, 'Milliseconds without a byte after which a server has stopped answering.'),
 };
+/** Options of fetching a model's files. */
 export interface DownloadOptions extends OptionValues<typeof DOWNLOAD> {}
 
 /**

@@ -19,16 +19,22 @@ export type SignalReaders<S, U = Named<S>> = { readonly [K in keyof U]: U[K] } &
 };
 /** Operations, and where the step runs. */
 export interface StepContext {
+  /** Operations; their results are handles, which a piece never reads. */
   readonly ops: Ops;
+  /** Layer, head counts, lengths and budget. */
   readonly at: LayerContext;
   /** Rows inside a view that need scores, f32 `[rows, 1]`; absent: all. Scores of other rows are ignored. */
   readonly active?: Tensor | undefined;
 }
 /** Scores `[H | G | 1, n]`, budgets `[selectRows, 1]` and masks left by the pieces before. */
 export interface WithScores {
+  /** f32 `[H | G | 1, n]`, higher stays. */
   readonly scores: Tensor;
+  /** Slots to keep per row, whole numbers in f32, `[selectRows, 1]`. */
   readonly budgets: Tensor;
+  /** Slots that must stay, counted inside the budget. */
   readonly forced: Mask;
+  /** Slots that must go. */
   readonly banned: Mask;
 }
 /** The same on selection rows: means of scores and unions of masks over each GQA group. */
@@ -36,13 +42,18 @@ export interface WithRows extends WithScores {
   /** Scores before their rows were reduced; at least as many rows as `scores`. */
   readonly rawScores: Tensor;
 }
+/** Input of a unit transform: the partition, and a score for each unit. */
 export interface WithUnits extends WithScores {
+  /** The partition of the slots. */
   readonly units: Units;
+  /** f32 `[rows, units.count]`. */
   readonly unitScores: Tensor;
 }
 /** Input of a selector. Unit scores are reduced to the same rows. */
 export interface SelectorContext extends WithRows {
+  /** The partition of the slots, if a unit has cut one. */
   readonly units: Units | undefined;
+  /** f32 `[rows, units.count]`, reduced to the rows of the selection. */
   readonly unitScores: Tensor | undefined;
 }
 
@@ -50,8 +61,11 @@ export interface SelectorContext extends WithRows {
 
 export type NewState = { readonly state?: Readonly<Record<string, Tensor>> | undefined };
 export type NewMasks = { readonly forced?: Mask | undefined; readonly banned?: Mask | undefined };
+/** Result of a scorer or transform: scores `[H | G | 1, n]`, alone or with masks and new state. */
 export type Scores = Tensor | ({ readonly scores: Tensor } & NewMasks & NewState);
+/** Result of a unit: the partition, and the scores of the slots. */
 export type UnitCut = { readonly units: Units; readonly scores: Tensor };
+/** Result of a unit transform: a score for each unit, `[rows, units.count]`, alone or with new state. */
 export type UnitScores =
   | Tensor
   | ({
@@ -59,6 +73,7 @@ export type UnitScores =
       /** Releases all forced slots. @defaultValue false */
       readonly release?: boolean;
     } & NewState);
+/** Result of an allocator that reads scores: budgets `[selectRows, 1]`, masks and new state. What is absent stays. */
 export type AllocatorOutput = { readonly budgets?: Tensor } & NewMasks & NewState;
 
 // Fields of a declaration.

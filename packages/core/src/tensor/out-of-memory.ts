@@ -9,9 +9,6 @@ export function outOfMemory(error: unknown): unknown {
   const { name, message, code } = error as Error & { readonly code?: unknown }, // all that arrives of a thread's
     full = name === 'RangeError' && /allocation failed|could not allocate memory/.test(message);
   return full || code === 'ERR_WORKER_OUT_OF_MEMORY'
-    ? new KvError(
-        'memory',
-        'not enough: take a smaller model, prompt or budget, fewer workers, or end other programs',
-      )
+    ? new KvError('memory', 'not enough: take a smaller model, prompt or budget, fewer workers, or end other programs')
     : error;
 }

@@ -9,7 +9,6 @@ import { decoderGraph } from './decoder-graph.ts';
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
 export type ExportForm = 'f32' | 'q4';
 
-/** Options of `exportOnnx`. */
 export const EXPORT = {
   weights: list(
     oneOf<ExportForm>(['f32', 'q4'], 'f32', 'A form of weights.'),
@@ -30,6 +29,7 @@ export const EXPORT = {
     least: 0,
   }),
 };
+/** Options of `exportOnnx`. */
 export interface ExportOptions extends OptionValues<typeof EXPORT> {}
 
 const FILES: Readonly<Record<ExportForm, string>> = { f32: 'model.onnx', q4: 'model_q4.onnx' };

@@ -15,22 +15,30 @@ export interface AttentionCounters {
 
 /** Options of feeding a block of tokens. */
 export interface FeedOptions {
+  /** Whether the tokens are of the prompt or generated. */
   readonly phase: 'prefill' | 'decode';
+  /** The active policy. */
   readonly active: ActivePolicy;
   /** Number of last rows to compute logits for. */
   readonly rows: number;
-  /** Evicts layer by layer: every layer is back at its budget before the next one starts. */
+  /**
+   * Evicts layer by layer: every layer is back at its budget before the next one starts.
+   * @defaultValue nothing is evicted
+   */
   readonly evict?: {
     readonly plan: BudgetPlan;
     readonly times: EventTimes;
     /** Frees a layer's observations after its event. */
     readonly freeObservations?: boolean;
   };
-  /** Whether an event follows immediately, so that what it reads need not outlast the next token. */
+  /**
+   * Whether an event follows immediately, so that what it reads need not outlast the next token.
+   * @defaultValue false
+   */
   readonly eventFollows?: boolean;
   /** Aborts the block within a layer, which makes the memory unusable. */
   readonly signal?: AbortSignal | undefined;
-  /** Membership in a batch of memories of one group that are fed at the same time. */
+  /** Membership in a batch of memories of one group that are fed at the same time. @defaultValue none */
   readonly batch?: BatchMembership | undefined;
 }
 
@@ -50,7 +58,9 @@ export interface BatchGroup {
 
 /** The result of a block: its logits, and what was kept if `evict` was given. */
 export interface FeedResult {
+  /** Logits of the last rows. */
   readonly output: Output;
+  /** What the layer-wise event kept. */
   readonly event?: EventResult;
 }
 

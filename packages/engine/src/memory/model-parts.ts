@@ -14,6 +14,7 @@ export interface MemoryModel extends ModelParts {
   readonly embeddings: Embeddings;
 }
 
+/** Options of the memory of one sequence. */
 export interface MemoryOptions {
   /** Rotary positions to use. @defaultValue the model's `maxPositions` */
   readonly window?: number | undefined;

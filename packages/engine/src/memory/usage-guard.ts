@@ -32,15 +32,12 @@ export class UsageGuard {
   expectUsable(): void {
     this.expectAlive();
     if (this.#broken !== undefined)
-      throw new KvError(
-        'sequence',
-        `expected one that can go on, got one that broke off in the middle of ${this.#broken}`,
-      );
+      throw new KvError('sequence', `is unusable: it failed during ${this.#broken}; start a new one`);
   }
 
   /** @throws KvError once it was destroyed */
   expectAlive(): void {
-    if (this.destroyed) throw new KvError('sequence', 'expected one that was not destroyed, got one that was');
+    if (this.destroyed) throw new KvError('sequence', 'was destroyed: start a new one');
   }
 
   /** Runs a change that must complete: if it throws, what is guarded is unusable. */

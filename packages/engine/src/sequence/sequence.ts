@@ -181,7 +181,7 @@ export class Sequence {
       throw new KvError(
         'fork',
         from > progress.length
-          ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
+          ? 'expected a sequence that has evicted nothing and keeps no statistics, got one that has evicted tokens or keeps statistics of them'
           : `expected a length from ${from} to ${progress.length}, got ${length}`,
       );
     return new Sequence(this.model, undefined, {
@@ -208,7 +208,7 @@ export class Sequence {
     const { newest, logits } = this.#outputs,
       row = logits.at(-1);
     if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
-    if (newest === undefined) throw new KvError('next', 'expected a sequence that was fed, got one that was not');
+    if (newest === undefined) throw new KvError('next', 'has no tokens yet: call prefill first');
     const { speculation } = this.memory.caches;
     if (!speculation || !this.#speculation || !isOnDevice(newest)) return newest.next(draw);
     const untilEvent =
