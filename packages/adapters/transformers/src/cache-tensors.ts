@@ -1,10 +1,10 @@
 import { Tensor } from '@huggingface/transformers';
-import type { Outputs } from './inputs.ts';
+import type { ModelOutputs } from './inputs.ts';
 import type { SessionCache } from './record.ts';
 import type { SessionShape } from './shape.ts';
 
 /** Names tensors as the graph does. */
-export const entries = (layers: readonly SessionCache[], prefix: 'present' | 'past_key_values'): Outputs =>
+export const entries = (layers: readonly SessionCache[], prefix: 'present' | 'past_key_values'): ModelOutputs =>
   Object.fromEntries(
     layers.flatMap(({ key, value }, l) => [
       [`${prefix}.${l}.key`, key],

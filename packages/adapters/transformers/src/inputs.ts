@@ -3,17 +3,17 @@ import { Tensor } from '@huggingface/transformers';
 import type { DynamicCache } from '@huggingface/transformers';
 import type { TransformersModel } from './shape.ts';
 
-export type Inputs = {
+export type ModelInputs = {
   input_ids?: Tensor;
   attention_mask?: Tensor;
   position_ids?: Tensor | null;
   past_key_values?: DynamicCache | null;
 } & { [name: string]: unknown };
-export type Outputs = { [name: string]: Tensor };
+export type ModelOutputs = { [name: string]: Tensor };
 /** Internal members of a transformers.js model that are used. */
-export interface Inner extends TransformersModel {
-  _forward(self: unknown, inputs: Inputs): Promise<Outputs>;
-  prepare_inputs_for_generation(ids: unknown, inputs: Inputs, config: unknown): Inputs;
+export interface InnerModel extends TransformersModel {
+  _forward(self: unknown, inputs: ModelInputs): Promise<ModelOutputs>;
+  prepare_inputs_for_generation(ids: unknown, inputs: ModelInputs, config: unknown): ModelInputs;
 }
 
 export const idsTensor = (ids: readonly number[]): Tensor =>
@@ -23,7 +23,7 @@ export const onesTensor = (n: number): Tensor => new Tensor('int64', new BigInt6
 /**
  * Returns the ids of the input. @throws KvError for more than one sequence, for padding, and for inputs without ids.
  */
-export function idsOf({ input_ids: ids, attention_mask: mask }: Inputs): number[] {
+export function idsOf({ input_ids: ids, attention_mask: mask }: ModelInputs): number[] {
   if (!ids) throw new KvError('generate', 'expected input_ids, got none');
   const [batch, length] = ids.dims;
   if (ids.dims.length !== 2 || batch !== 1)

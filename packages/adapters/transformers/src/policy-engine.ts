@@ -7,13 +7,13 @@ import { afterEvent, afterStep, type EventPlan } from './event.ts';
 import { appendQueries, takeOutput } from './feed.ts';
 import type { QueryOutputs } from './graph/queries.ts';
 import { idsOf, idsTensor, onesTensor } from './inputs.ts';
-import type { Inner, Inputs, Outputs } from './inputs.ts';
+import type { InnerModel, ModelInputs, ModelOutputs } from './inputs.ts';
 import type { SessionCache, Record as Sequence } from './record.ts';
 import { SequenceText, type Decodes } from './text.ts';
 import type { Stats } from './policy-model.ts';
 
 /** Options of a policy engine. */
-interface EngineOptions {
+interface PolicyEngineOptions {
   readonly budget: Budget;
   readonly block: number | undefined;
   readonly every: number | undefined;
@@ -23,30 +23,30 @@ interface EngineOptions {
 
 interface Fed {
   readonly sequence: Sequence;
-  readonly outputs: Outputs;
+  readonly outputs: ModelOutputs;
 }
 
 /** Runs a wrapped model: feeds the graph over kept slots, and runs events on its caches. */
 export class PolicyEngine {
   readonly model: object;
-  readonly #inner: Inner;
+  readonly #inner: InnerModel;
   readonly #plan: EventPlan;
-  readonly #options: EngineOptions;
+  readonly #options: PolicyEngineOptions;
   readonly #sequences = new WeakMap<object, Sequence>();
-  /** Inputs whose generation has fed the prompt: what follows are generated tokens. */
+  /** ModelInputs whose generation has fed the prompt: what follows are generated tokens. */
   readonly #begun = new WeakSet<object>();
-  /** Inputs that `generate` prepared. */
+  /** ModelInputs that `generate` prepared. */
   readonly #prepared = new WeakSet<object>();
   #last: Sequence | undefined;
   readonly #holders = new TensorHolders();
 
-  constructor(inner: Inner, plan: EventPlan, options: EngineOptions) {
+  constructor(inner: InnerModel, plan: EventPlan, options: PolicyEngineOptions) {
     this.#inner = inner;
     this.#plan = plan;
     this.#options = options;
     const own: { readonly [name: PropertyKey]: unknown } = {
-      forward: (inputs: Inputs) => this.#forward(inputs),
-      prepare_inputs_for_generation: (ids: unknown, inputs: Inputs, config: unknown) =>
+      forward: (inputs: ModelInputs) => this.#forward(inputs),
+      prepare_inputs_for_generation: (ids: unknown, inputs: ModelInputs, config: unknown) =>
         this.#prepare(ids, inputs, config),
       stats: (cache?: object) => this.#stats(cache),
       fork: (cache: object) => this.#fork(cache),
@@ -55,13 +55,13 @@ export class PolicyEngine {
     };
     const wrapped: object = new Proxy(inner, {
       get: (target, name) => (Object.hasOwn(own, name) ? own[name] : Reflect.get(target, name)),
-      apply: (_, __, [inputs]: [Inputs]) => this.#forward(inputs),
+      apply: (_, __, [inputs]: [ModelInputs]) => this.#forward(inputs),
     });
     this.model = wrapped;
   }
 
   /** Removes from the input what this cache has already seen. */
-  #prepare(ids: unknown, inputs: Inputs, config: unknown): Inputs {
+  #prepare(ids: unknown, inputs: ModelInputs, config: unknown): ModelInputs {
     const { past_key_values: cache, input_ids: all } = inputs,
       seen = cache && this.#sequences.get(cache);
     this.#prepared.add(inputs);
@@ -83,7 +83,7 @@ export class PolicyEngine {
     return prepared;
   }
 
-  async #forward(inputs: Inputs): Promise<Outputs> {
+  async #forward(inputs: ModelInputs): Promise<ModelOutputs> {
     const ids = idsOf(inputs),
       cache = inputs.past_key_values ?? new DynamicCache(),
       before = this.#sequences.get(cache) ?? (await this.#empty(cache)),
@@ -120,7 +120,7 @@ export class PolicyEngine {
     this.#hold(cache, await afterEvent({ ...sequence, budget }, this.#plan));
   }
 
-  async #prompt(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
+  async #prompt(before: Sequence, ids: readonly number[], inputs: ModelInputs): Promise<Fed> {
     const { demands } = this.#plan,
       { compiled } = demands,
       total = before.ids.length + ids.length,
@@ -135,7 +135,7 @@ export class PolicyEngine {
             ? [...before.notes, `${compiled.label} looks at the whole prompt: it evicts once, at its end`]
             : before.notes,
       },
-      outputs: Outputs = {};
+      outputs: ModelOutputs = {};
     for (let from = 0; from < ids.length; from += size) {
       const last = from + size >= ids.length;
       const fed = await this.#feed(sequence, ids.slice(from, from + size), inputs);
@@ -146,7 +146,7 @@ export class PolicyEngine {
     return { sequence, outputs };
   }
 
-  async #token(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
+  async #token(before: Sequence, ids: readonly number[], inputs: ModelInputs): Promise<Fed> {
     const { every } = this.#options,
       fed = await this.#feed({ ...before, step: before.step + 1 }, ids, inputs);
     let sequence = await afterStep(fed.sequence, this.#plan);
@@ -156,7 +156,7 @@ export class PolicyEngine {
   }
 
   /** Runs the graph over the kept slots. */
-  async #feed(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
+  async #feed(before: Sequence, ids: readonly number[], inputs: ModelInputs): Promise<Fed> {
     const { shape, demands, rope } = this.#plan,
       { graph } = this.#options,
       first = before.ids.length,

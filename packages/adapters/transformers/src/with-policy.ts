@@ -5,7 +5,7 @@ import { AutoTokenizer } from '@huggingface/transformers';
 import type { PreTrainedModel } from '@huggingface/transformers';
 import { demandsOf } from './demands.ts';
 import type { EventPlan } from './event.ts';
-import type { Inner } from './inputs.ts';
+import type { InnerModel } from './inputs.ts';
 import { WITH_POLICY, type WithPolicyOptions } from './options.ts';
 import { PolicyEngine } from './policy-engine.ts';
 import type { PolicyModel } from './policy-model.ts';
@@ -33,7 +33,7 @@ export async function withPolicy<M extends object = PreTrainedModel>(
 ): Promise<PolicyModel<M>> {
   const { budget, block, every, tokenizer, source, backend, ...given } = settleOwn('withPolicy', WITH_POLICY, options),
     policy = await policyOf(given.policy);
-  const inner = model as unknown as Inner,
+  const inner = model as unknown as InnerModel,
     shape = shapeOf(inner),
     demands = demandsOf(policy, budget, shape, {
       queries: source !== undefined,
