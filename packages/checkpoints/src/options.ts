@@ -4,6 +4,7 @@ import { DOWNLOAD } from './read/download.ts';
 import type { FileBlob } from './read/source.ts';
 
 type Files = readonly string[] | ReadonlyMap<string, FileBlob>;
+/** The options of `openCheckpoint`, declared. */
 export const OPEN = {
   files: {
     ...value(

@@ -140,6 +140,7 @@ export const SEQUENCE = {
   start: object<SequenceStart>('a start', 'What a copy or a loaded sequence starts with.', 'an empty sequence'),
 };
 
+/** The options of `hostRuntime`, declared. */
 export const HOST = { engine: required(object<HostEngine>('an engine', 'What runs programs.')), backend };
 /** Options of `hostRuntime`. */
 export interface HostOptions extends OptionValues<typeof HOST> {}

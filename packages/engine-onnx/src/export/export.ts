@@ -9,6 +9,7 @@ import { decoderGraph } from './decoder-graph.ts';
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
 export type ExportForm = 'f32' | 'q4';
 
+/** The options of `exportOnnx`, declared. */
 export const EXPORT = {
   weights: list(
     oneOf<ExportForm>(['f32', 'q4'], 'f32', 'A form of weights.'),

@@ -59,6 +59,7 @@ export const NEEDLE = {
   distractors: whole(0, 'facts', 'Other facts of the same form in the text.', { most: 16 }),
   block: maybe(count(1, 'tokens', 'Prefill in blocks of this many tokens, an event after each.'), 'one block'),
 };
+/** Settings of the needle table. */
 export interface NeedleTableOptions extends ResolvedOptions<typeof NEEDLE> {}
 
 /** Everything that a result depends on. */
