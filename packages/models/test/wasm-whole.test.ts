@@ -178,10 +178,10 @@ test('sequences in turns do not see each other', async () => {
   model.destroy();
 });
 
-test('passes are whole but where a word is wanted between layers, and reports count both', async () => {
+test('passes are fused except where the host acts between layers, and reports count both', async () => {
   const model = await loadModel(kinds.llama, { runtime: wasmRuntime(newest) });
   const { report } = await generate(model, { ids, block: 100, maxNewTokens: 5 });
-  expect(report.counts).toMatchObject({ whole: 3 + 4, layered: 0 });
+  expect(report.counts).toMatchObject({ fusedPasses: 3 + 4, layeredPasses: 0 });
   model.destroy();
 });
 
@@ -279,7 +279,7 @@ test('heads of a width that the module does not attend to go layer by layer, and
     await open(hostRuntime({ engine: referenceEngine() })),
   ];
   const { report } = await generate(model, { ids: ids.slice(0, 40), maxNewTokens: 5 });
-  expect(report.counts).toMatchObject({ whole: 0, layered: 1 + 4 });
+  expect(report.counts).toMatchObject({ fusedPasses: 0, layeredPasses: 1 + 4 });
   const [want, got] = [await answers(reference), await answers(model)];
   for (const [name, one] of Object.entries(want)) {
     expect(got[name].tokens, name).toEqual(one.tokens);
