@@ -118,7 +118,7 @@ describe('a queue', () => {
       ['worker', '--queue', 'redis://:hush@127.0.0.1:1', '--model', 'embedded', ...ON],
       'redis://127.0.0.1:1: expected a Redis server that answers, got ECONNREFUSED',
     ],
-    [['worker', '--queue', 'redis://127.0.0.1:1', '--lease', '0'], '--lease: must be a whole number'],
+    [['worker', '--queue', 'redis://127.0.0.1:1', '--lease', '0'], '--lease: must be a positive whole number'],
     [
       ['worker', '--queue', 'redis://127.0.0.1:1', '--pieces', 'none'],
       'none: expected an installed package whose manifest',
