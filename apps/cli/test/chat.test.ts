@@ -1,11 +1,9 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bytesText } from '@kv/evaluation';
-import { generate, loadModel, type ChatTemplate, type Model, type Tokenizer } from '@kv/models';
-import fc from 'fast-check';
+import { generate, loadModel, type Model } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { droppedText, heldShares } from '../src/chat/evicted-text.ts';
-import { lineTurns, templateTurns } from '../src/chat/turns.ts';
 import { folder, kv, type Run } from './terminal.ts';
 import { CONTEXT, writeTinyModel } from '@kv/model-testing';
 
@@ -26,10 +24,6 @@ function withTemplate(at: string, template = PLAIN): string {
   const own = writeTinyModel(at);
   writeFileSync(join(own, 'chat_template.jinja'), template);
   return own;
-}
-async function templateOf(source: string): Promise<{ tokenizer: Tokenizer; template: ChatTemplate }> {
-  const { tokenizer, chatTemplate } = await loadModel(withTemplate(join(folder(), 'own'), source));
-  return { tokenizer, template: chatTemplate!()! };
 }
 /** A turn after which the model would write a line break first. */
 async function firstBlank(of: Model): Promise<string> {
@@ -125,9 +119,23 @@ describe('kv chat', () => {
       /\d+ tokens: \d+ % are still held by half of the layers and KV heads or more, \d+ % by none; a token is held by \d+ % of them on average\n$/,
     );
     expect(stderr).toMatch(/^cache [\d.]+ KiB.*most so far/m);
-    expect(stderr).toContain('/save FILE   write the cache');
-    expect(stderr).toContain('expected /help, /dropped, /bytes, /save FILE or /quit, got "/what"');
+    expect(stderr).toMatch(/^\/save FILE +write the cache/m);
+    expect(stderr).toMatch(/^expected \/policy TEXT BUDGET, .* or \/quit, got "\/what"$/m);
     expect(turnsOf(stderr)).toHaveLength(2);
+  });
+  it('goes on under another policy, says where a text stands, and starts over', async () => {
+    const { code, stdout, stderr } = await chat(
+      ['--max-new-tokens', '4'],
+      [TURN, '/why clocks', '/policy streaming 24', '/why clocks', '/why', '/policy nosuch 8', '/clear', '/why clocks'],
+    );
+    expect(code).toBe(0);
+    const [before, after, cleared] = stdout.split('\n').filter((line) => line.includes('"clocks"'));
+    expect(before).toMatch(/^"clocks": \d+ tokens, 100 % still in the cache/);
+    expect(after).toMatch(/^"clocks": \d+ tokens, \d?\d % still in the cache/);
+    expect(cleared).toBe('"clocks" is not in the conversation');
+    expect(stderr).toMatch(/^streaming\(.*\) ∘ .*, 24 slots$|^streaming.*, 24 slots$/m);
+    expect(stderr).toMatch(/nosuch/);
+    expect(stderr).toMatch(/or \/quit, got "\/why"$/m);
   });
   it('Ctrl-C ends an answer, twice within a second the conversation, and at the prompt it leaves', async () => {
     let pressed = 0;
@@ -167,7 +175,7 @@ describe('kv chat', () => {
     const { code, stderr } = await chat(['--max-new-tokens', '4'], ['x'.repeat(CONTEXT - 20), 'y'.repeat(40), 'z']);
     expect(code).toBe(0);
     expect(stderr).toMatch(
-      /chat: expected a turn that fits the model's context, got \d+ tokens over \d+: a policy and a budget keep a conversation going\n\[/,
+      /chat: expected a message that fits the model's context, got \d+ tokens after \d+: a policy and a budget keep a conversation going\n\[/,
     );
   });
   it.each([
@@ -182,7 +190,7 @@ describe('kv chat', () => {
     ],
     [
       ['--policy', 'knorm', '--budget', '200', '--block', '100'],
-      /^--block: expected at most 56 tokens in addition to a budget of 200, got 100$/,
+      /^--block: expected at most 56 tokens with a budget of 200, got 100$/,
     ],
     [['--system', 'x', '--load', 'y'], /^--system: expected none with --load/],
     [['--load', 'nothing.safetensors'], /nothing\.safetensors: cannot be read \(ENOENT\)$/],
@@ -196,62 +204,6 @@ describe('kv chat', () => {
     expect(stderr.trim()).toMatch(sentence);
   });
 });
-
-describe('turns', () => {
-  it('lines: the system text first, then a line a turn', async () => {
-    const { tokenizer } = await loadModel(model),
-      turns = lineTurns(tokenizer, 'S'),
-      text = (said: string, before: string): string => tokenizer.decode(turns.turn(said, before));
-    expect([text('a', ''), text('b', 'S\na x'), text('c', 'S\na x\n')]).toEqual(['S\na', '\nb', 'c']);
-    expect(turns.turn('a', '')[0]).toBe(0);
-    expect(turns.turn('b', 'a')[0]).not.toBe(0);
-  });
-  it("templates: turn after turn makes the template's text of the whole conversation", async () => {
-    const { tokenizer, template } = await templateOf(
-      "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{{ '\\n' }}{% endfor %}<assistant>",
-    );
-    fc.assert(
-      fc.property(
-        fc.option(fc.string({ unit: fc.constantFrom('a', 'é', '<', ' x') }), { nil: undefined }),
-        fc.array(
-          fc.tuple(fc.string({ unit: fc.constantFrom('b', '>', 'ü', 'c ') }), fc.constantFrom('yes', 'no', 'maybe so')),
-          { minLength: 1, maxLength: 4 },
-        ),
-        (system, said) => {
-          const turns = templateTurns(tokenizer, template, system),
-            messages = system === undefined ? [] : [{ role: 'system', content: system }];
-          let text = '';
-          for (const [user, answer] of said) {
-            text += tokenizer.decode(turns.turn(user, text));
-            messages.push({ role: 'user', content: user });
-            expect(text).toBe(template(messages));
-            text += answer;
-            messages.push({ role: 'assistant', content: answer });
-          }
-        },
-      ),
-    );
-  });
-});
-
-it.each(['<s>', 'x<s> x</s>', '</s>a', 's>', '<', '<s>'.repeat(99)])(
-  'templates: the special tokens in %j, which a person wrote, are text in the first turn and in later ones',
-  async (said) => {
-    const { tokenizer, template } = await templateOf(
-        "{% for m in messages %}<s>{{ m.role }}: {{ m.content | replace('x', 'y') }}</s>{% endfor %}",
-      ),
-      special = new Set(tokenizer.specials.values()),
-      [begin, end] = ['<s>', '</s>'].map((name) => tokenizer.specials.get(name));
-    const turns = templateTurns(tokenizer, template, undefined);
-    for (const [before, ids, wanted] of [
-      ['', turns.turn(said, ''), [begin, end]],
-      ['x', turns.turn(said, 'x'), [end, begin, end]],
-    ] as const) {
-      expect([before, ids.filter((id) => special.has(id))]).toEqual([before, wanted]);
-      expect(tokenizer.decode(ids)).toBe(`user: ${said.replaceAll('x', 'y')}`);
-    }
-  },
-);
 
 describe('what was dropped', () => {
   it('counts layers and heads by position, and shows each character once', () => {

@@ -12,6 +12,10 @@ export type { CacheView } from './cache/layer-cache.ts';
 export { hostStore, moveNumbers } from './cache/storage.ts';
 export type { Storage, Store } from './cache/storage.ts';
 export { rotator } from './cache/rotate.ts';
+export { Chat } from './chat/chat.ts';
+export type { ChatAnswer, ChatRetention } from './chat/chat.ts';
+export { lineTurns, templateTurns } from './chat/turns.ts';
+export type { ChatTurns } from './chat/turns.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
@@ -30,7 +34,8 @@ export type {
 export { finishProgram, headProgram, projectProgram } from './decoder/programs.ts';
 export { rmsNorm } from './decoder/rows.ts';
 export { decode, generate } from './generate/generate.ts';
-export type { GenerateResult, Generation } from './generate/generate.ts';
+export type { GenerateResult } from './generate/generate.ts';
+export type { Generation } from './generate/generation.ts';
 export { decodingPolicy } from './generate/policies.ts';
 export { createPrefixStore } from './generate/prefix.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix.ts';
@@ -80,6 +85,7 @@ export { notRemembered, statisticOf, sumRows, observationPlan, windowOf } from '
 export type { ObservationPlan } from './memory/observation-plan.ts';
 export * as schemas from './options.ts';
 export type {
+  ChatSettings,
   Chunk,
   DecodeOptions,
   HostOptions,
@@ -87,6 +93,7 @@ export type {
   GenerateOptions,
   PrefillOptions,
   PrefillPartsOptions,
+  SendOptions,
 } from './options.ts';
 export { fateText, fates, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent } from './recorder.ts';

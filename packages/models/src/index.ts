@@ -19,6 +19,7 @@ export type {
   Weights,
 } from '@kv/checkpoints';
 export {
+  Chat,
   Sequence,
   createPrefixStore,
   decode,
@@ -33,6 +34,9 @@ export {
 } from '@kv/engine';
 export type {
   Bytes,
+  ChatAnswer,
+  ChatRetention,
+  ChatSettings,
   Chunk,
   DecodeOptions,
   SamplingRule,
@@ -61,6 +65,7 @@ export type {
   RunningModel,
   Runtime,
   SamplerOptions,
+  SendOptions,
   SequenceOptions,
 } from '@kv/engine';
 export { slotsOf } from '@kv/core';

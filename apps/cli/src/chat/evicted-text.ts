@@ -30,6 +30,24 @@ export function droppedText(sequence: Pick<Sequence, 'progress' | 'kept'>, mark:
   return `${out}\n${shares.length} tokens: ${percent(half)} are still held by half of the layers and KV heads or more, ${percent(none)} by none; a token is held by ${percent(shares.reduce((a, b) => a + b, 0))} of them on average\n`;
 }
 
+/** Says how much of a text, where it occurs last in the conversation, the layers still hold. */
+export function whereText(sequence: Pick<Sequence, 'progress' | 'kept'>, text: string): string {
+  const { text: all, offsets } = sequence.progress.text,
+    start = all.lastIndexOf(text),
+    name = JSON.stringify(text.slice(0, 80));
+  if (text === '' || start < 0) return `${name} is not in the conversation\n`;
+  const tokens = [...offsets.keys()].filter((i) => offsets[i][1] > start && offsets[i][0] < start + text.length),
+    layers = sequence.kept().map((rows) => {
+      const shares = heldShares([rows], offsets.length);
+      return tokens.reduce((sum, i) => sum + shares[i], 0) / tokens.length;
+    });
+  const percent = (share: number): string => `${Math.round(100 * share)} %`,
+    mean = layers.reduce((a, b) => a + b, 0) / layers.length,
+    best = layers.indexOf(Math.max(...layers)),
+    worst = layers.indexOf(Math.min(...layers));
+  return `${name}: ${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'}, ${percent(mean)} still in the cache, from ${percent(layers[worst])} in layer ${worst} to ${percent(layers[best])} in layer ${best}; kv trace --why tells the scores\n`;
+}
+
 /** Returns, for each token, the share of layers and KV heads that still hold it. */
 export function heldShares(kept: readonly (readonly (readonly number[])[])[], tokens: number): readonly number[] {
   const rows = kept.flat(),

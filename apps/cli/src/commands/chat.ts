@@ -1,50 +1,33 @@
 import { resolve } from 'node:path';
-import { count, KvError, maybe, text } from '@kv/core';
-import { allowanceOf, compile, excerpt, expectBudget } from '@kv/core/engine';
+import { KvError, maybe, text } from '@kv/core';
+import { compile, excerpt, expectBudget } from '@kv/core/engine';
 import type { Policy, ResolvedOptions } from '@kv/core';
-import { loadCache, Sequence } from '@kv/models';
+import { Chat, loadCache, Sequence } from '@kv/models';
 import { schemas } from '@kv/engine';
-import type { Budget, Model } from '@kv/models';
+import type { Model } from '@kv/models';
 import { Command } from 'commander';
-import { createConversation } from '../chat/conversation.ts';
+import { saveChat } from '../chat/commands.ts';
 import { repl } from '../chat/repl.ts';
-import { lineTurns, templateTurns, type ChatTurns } from '../chat/turns.ts';
 import { hostOnly } from '../engine.ts';
+import { withFlagNames } from '../experiment.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { CHAT_MODEL } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { machineOptions, sampled } from '../shared-options.ts';
+import { machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
-const { GENERATE } = schemas;
-
+const { sequence: _, ...CHAT_OPTIONS } = schemas.CHAT;
 /** Flags of `kv chat`. */
 export const CHAT = {
   ...machineOptions('fast'),
+  ...CHAT_OPTIONS,
   policy: maybe(text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."), 'full'),
-  budget: {
-    ...GENERATE.budget,
-    says: "Slots per layer and KV head, or a share of the model's context, such as 25%.",
-  },
-  block: {
-    ...GENERATE.block,
-    says: 'Feed a long turn in blocks of this many tokens, each followed by an eviction.',
-    otherwise: 'what fits the context, at most 512',
-  },
-  every: {
-    ...GENERATE.every,
-    says: 'Evict after this many generated tokens too, not only after each turn.',
-    otherwise: 'only where a long answer needs the room',
-  },
-  system: maybe(text('', 'a text', 'What stands before the first turn.')),
   load: maybe(text('', 'a file', 'Go on with a saved conversation.')),
   save: maybe(text('', 'a file', 'Save the conversation at the end.')),
-  maxNewTokens: count(256, 'tokens', GENERATE.maxNewTokens.says),
-  ...sampled,
 };
 type ChatOptions = ResolvedOptions<typeof CHAT>;
 
@@ -78,7 +61,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
   if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, '--budget');
   await withModel(command, terminal, given && hostOnly([compile(given)]), (model) =>
-    converse(model, given, options, { ...terminal, input }),
+    withFlagNames(command, () => converse(model, given, options, { ...terminal, input })),
   );
 }
 
@@ -89,39 +72,24 @@ async function converse(
   terminal: Terminal & Required<Pick<Terminal, 'input'>>,
 ): Promise<void> {
   const { stderr, cwd } = terminal,
-    { system, save, maxNewTokens, temperature, topP, seed, every } = options;
+    { save, system, block, every, maxNewTokens, temperature, topP, seed } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
+  const budget = options.budget ?? sequence.active.budget?.slots,
+    reading = { system, policy, budget, block, every, sequence },
+    chat = new Chat(model, { ...reading, maxNewTokens, temperature, topP, seed });
   try {
-    const { maxPositions } = model.config,
-      asked = options.budget ?? sequence.active.budget?.slots,
-      budget = slots(policy, asked, model);
-    const block = options.block ?? Math.max(1, Math.min(512, maxPositions - (budget ?? 0)));
-    if (budget !== undefined && budget + block > maxPositions)
-      throw new KvError(
-        '--block',
-        `expected at most ${maxPositions - budget} tokens in addition to a budget of ${budget}, got ${block}`,
-      );
-    const conversation = createConversation(sequence, turnsOf(model, system), {
-      policy,
-      budget,
-      block,
-      every: every ?? roomy(budget, maxPositions),
-      maxNewTokens,
-      temperature,
-      topP,
-      seed,
-    });
+    const { slots } = await chat.retention();
     stderr.write(
-      `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
+      `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${slots === undefined ? '' : `, ${slots} slots`}; /help lists what else can be typed\n`,
     );
     if (model.chatTemplate?.() === undefined)
       stderr.write(
         `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${CHAT_MODEL} (98 MB)\n`,
       );
-    await repl(conversation, terminal);
-    if (save !== undefined && sequence.progress.length > 0) await conversation.save(save, cwd);
+    await repl(chat, terminal);
+    if (save !== undefined && chat.sequence.progress.length > 0) await saveChat(chat, save, cwd);
   } finally {
-    sequence.destroy();
+    chat.destroy();
   }
 }
 
@@ -153,33 +121,4 @@ function policyOfCache(file: string, label: string): Policy {
       `expected a conversation whose policy kv brings along, or --policy to name another one's, got ${excerpt(label)}`,
     );
   }
-}
-
-/** Returns turns in the model's chat template, if its checkpoint has one. */
-function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined): ChatTurns {
-  const render = chatTemplate?.();
-  return render ? templateTurns(tokenizer, render, system) : lineTurns(tokenizer, system);
-}
-
-/**
- * Returns the default number of tokens between two evictions: half of the context outside the budget, so that long
- * answers have room.
- */
-const roomy = (budget: number | undefined, context: number): number | undefined =>
-  budget === undefined ? undefined : Math.max(1, Math.floor((context - budget) / 2));
-
-/** Returns the budget in slots if the policy evicts. @throws KvError for a budget that it cannot keep */
-function slots(
-  policy: Policy,
-  asked: Budget | undefined,
-  { name, config: { maxPositions } }: Model,
-): number | undefined {
-  const compiled = compile(policy);
-  if (!compiled.evicts) return undefined;
-  // turns need room in addition to the budget, so a policy that chooses its own size needs one too
-  expectBudget({ ...compiled, choosesBudget: false }, asked, '--budget');
-  const { slots: budget } = allowanceOf(compiled, asked!, maxPositions, '--budget');
-  if (budget >= maxPositions)
-    throw new KvError('--budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${budget}`);
-  return budget;
 }

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { chatIds } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
@@ -7,6 +8,8 @@ import type { Model } from '../memory/runtime.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
 import { decodingPolicy, everyOf } from './policies.ts';
 import type { Policies } from './policies.ts';
+import { generation } from './generation.ts';
+import type { Generation } from './generation.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { freeObservations } from '../sequence/free-observations.ts';
@@ -29,9 +32,6 @@ export interface GenerateResult {
   /** Logits `[vocab]` of the last positions, if the option `logits` asked for them. */
   readonly logits?: readonly Float32Array[];
 }
-/** A generation in progress: await it for the result, or iterate over it for the tokens as they come. */
-export interface Generation extends PromiseLike<GenerateResult>, AsyncIterable<Chunk> {}
-
 /**
  * Generates an answer to a prompt, with a cache that the policy keeps within its budget.
  *
@@ -45,66 +45,8 @@ export interface Generation extends PromiseLike<GenerateResult>, AsyncIterable<C
  * for await (const { text } of generate(model, { prompt })) process.stdout.write(text);
  * ```
  */
-export const generate = (model: Model, options: GenerateOptions): Generation => shared(() => run(model, options));
-
-/**
- * Returns a generation that several readers may await or iterate over at once. The reader furthest ahead requests the
- * next token; generation ends when no reader is left.
- */
-function shared(begin: () => AsyncGenerator<Chunk, GenerateResult>): Generation {
-  const chunks: Chunk[] = [];
-  let generator: AsyncGenerator<Chunk, GenerateResult> | undefined,
-    advancing: Promise<void> | undefined,
-    end: { readonly generated: Promise<GenerateResult> } | undefined,
-    readers = 0;
-  const finish = (generated: Promise<GenerateResult>): void => {
-    generated.catch(() => {}); // readers get the error themselves
-    end ??= { generated };
-  };
-  /** Produces the next chunk, or the end, for every waiting reader. */
-  const advance = async (): Promise<void> => {
-    generator ??= begin();
-    try {
-      const next = await generator.next();
-      if (next.done) finish(Promise.resolve(next.value));
-      else chunks.push(next.value);
-    } catch (error) {
-      finish(Promise.reject(error));
-    } finally {
-      advancing = undefined;
-    }
-  };
-  async function* read(): AsyncGenerator<Chunk, GenerateResult> {
-    readers++;
-    try {
-      for (let at = 0; ; ) {
-        if (at < chunks.length) yield chunks[at++];
-        else if (end) return await end.generated;
-        else await (advancing ??= advance());
-      }
-    } finally {
-      if (--readers === 0 && !end) await leave();
-    }
-  }
-  const leave = async (): Promise<void> => {
-    const tokens = chunks.filter(({ token }) => token !== undefined).length,
-      left = `${tokens} token${tokens === 1 ? '' : 's'}`;
-    finish(Promise.reject(new KvError('generate', `has no result: its reader stopped after ${left}`)));
-    await generator?.return(undefined as never); // its end is known already
-  };
-  let result: Promise<GenerateResult> | undefined;
-  const drained = async (): Promise<GenerateResult> => {
-    const all = read();
-    for (;;) {
-      const next = await all.next();
-      if (next.done) return next.value;
-    }
-  };
-  return {
-    then: (resolve, reject) => (result ??= drained()).then(resolve, reject),
-    [Symbol.asyncIterator]: read,
-  };
-}
+export const generate = (model: Model, options: GenerateOptions): Generation<GenerateResult> =>
+  generation(() => run(model, options));
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
   const options = await withPolicies(settleOwn('generate', GENERATE, given)),
@@ -140,7 +82,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
         sequence,
         {
           ...options,
-          stopAtEos: options.stopAtEos ?? options.prompt !== undefined,
+          stopAtEos: options.stopAtEos ?? options.ids === undefined,
           ...(logits > 0 && { inFlight: 1 }),
         },
         ({ token, text: more }) => {
@@ -244,14 +186,18 @@ async function* decodeWith(
   return finish;
 }
 
-function promptIds(model: Model, { prompt, ids }: Pick<GenerateOptions, 'prompt' | 'ids'>): readonly number[] {
-  if ((prompt === undefined) === (ids === undefined))
-    throw new KvError('prompt', 'expected either prompt (text) or ids, and not both');
+function promptIds(
+  model: Model,
+  { prompt, ids, messages }: Pick<GenerateOptions, 'prompt' | 'ids' | 'messages'>,
+): readonly number[] {
+  if ([prompt, ids, messages].filter((given) => given !== undefined).length !== 1)
+    throw new KvError('prompt', 'expected exactly one of prompt (text), messages (a conversation) and ids');
+  if (messages !== undefined) return chatIds(model, messages);
   if (ids !== undefined) {
     for (const id of ids)
       if (!(Number.isInteger(id) && id >= 0 && id < model.config.vocab))
         throw new KvError('ids', `must be whole numbers below ${model.config.vocab}, got ${id}`);
     return ids;
   }
-  return model.tokenizer.encode(prompt!).ids; // one of the two is there
+  return model.tokenizer.encode(prompt!).ids; // one of the three is there
 }

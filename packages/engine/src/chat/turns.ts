@@ -1,13 +1,19 @@
-import { randomUUID } from 'node:crypto';
 import { KvError } from '@kv/core';
-import { renderedAfter, renderedIds, type ChatTemplate, type Tokenizer } from '@kv/models';
+import { renderedAfter, renderedIds, type ChatTemplate, type Tokenizer } from '@kv/checkpoints';
+import type { Model } from '../memory/runtime.ts';
 
-/** Converts turns to tokens, and defines where an answer ends. */
+/** Converts messages to tokens, and defines where an answer ends. */
 export interface ChatTurns {
-  /** Returns the tokens of one turn; `before` is the text so far, empty at the start. */
-  turn(said: string, before: string): readonly number[];
-  /** Text that ends an answer. */
+  /** Returns the tokens of one message; `before` is the text so far, empty at the start. */
+  turn(message: string, before: string): readonly number[];
+  /** Texts that end an answer. */
   readonly stop: readonly string[];
+}
+
+/** Returns turns in the model's chat template if it has one, else lines that the model goes on from. */
+export function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined): ChatTurns {
+  const template = chatTemplate?.();
+  return template ? templateTurns(tokenizer, template, system) : lineTurns(tokenizer, system);
 }
 
 /**
@@ -16,11 +22,11 @@ export interface ChatTurns {
  */
 export function lineTurns(tokenizer: Tokenizer, system: string | undefined): ChatTurns {
   return {
-    turn(said, before) {
+    turn(message, before) {
       const ids = (text: string, special: boolean): readonly number[] =>
         tokenizer.encode(text, { special, untrusted: [[0, text.length]] }).ids;
-      if (before === '') return ids(system === undefined ? said : `${system}\n${said}`, true);
-      return ids(before.endsWith('\n') ? said : `\n${said}`, false);
+      if (before === '') return ids(system === undefined ? message : `${system}\n${message}`, true);
+      return ids(before.endsWith('\n') ? message : `\n${message}`, false);
     },
     stop: ['\n'],
   };
@@ -33,11 +39,10 @@ export function lineTurns(tokenizer: Tokenizer, system: string | undefined): Cha
 export function templateTurns(tokenizer: Tokenizer, template: ChatTemplate, system: string | undefined): ChatTurns {
   const start = system === undefined ? [] : [{ role: 'system', content: system }];
   return {
-    turn(said, before) {
-      const user = { role: 'user', content: said };
+    turn(message, before) {
+      const user = { role: 'user', content: message };
       if (before === '') return renderedIds(tokenizer, template.render([...start, user]));
-      // Placeholder for an answer that is in the cache already; no user can guess it.
-      const answer = randomUUID(),
+      const answer = unguessable(), // stands for the answer that is in the cache already
         earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: answer }],
         rest = renderedAfter(template.render([...earlier, user]), answer);
       if (!rest)
@@ -50,3 +55,7 @@ export function templateTurns(tokenizer: Tokenizer, template: ChatTemplate, syst
     stop: [],
   };
 }
+
+/** Returns 32 random hexadecimal digits. `randomUUID` is missing in pages without https. */
+const unguessable = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

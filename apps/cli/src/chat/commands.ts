@@ -1,0 +1,112 @@
+import { KvError } from '@kv/core';
+import { bytesText } from '@kv/evaluation';
+import type { Budget, Chat } from '@kv/models';
+import pc from 'picocolors';
+import { oneSentence } from '../one-sentence.ts';
+import { plain } from '../plain.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { saveCacheFile } from '../save-cache.ts';
+import type { Terminal } from '../terminal.ts';
+import { droppedText, whereText } from './evicted-text.ts';
+import { progress } from './progress.ts';
+
+/** A line that starts with `/`. */
+interface ChatCommand {
+  readonly argument?: string;
+  readonly says: string;
+  run(chat: Chat, argument: string, terminal: Terminal): unknown;
+}
+
+const COMMANDS: Readonly<Record<string, ChatCommand>> = {
+  '/policy': {
+    argument: 'TEXT BUDGET',
+    says: 'go on under another policy, such as /policy snapkv 25%; the conversation is read again',
+    async run(chat, argument, { cwd, stderr, signal }) {
+      const [, text = argument, budget] = /^(.*\S)\s+(\d+%?)$/.exec(argument) ?? [],
+        policy = await resolvePolicy(text, { cwd }),
+        onRead = (read: number, of: number): void => progress(stderr, read, of);
+      const { slots } = await chat.retain(policy, budget === undefined ? undefined : budgetOf(budget), {
+        signal,
+        onRead,
+      });
+      stderr.write(`${plain(policy.label || 'full')}${slots === undefined ? '' : `, ${slots} slots`}\n`);
+    },
+  },
+  '/why': {
+    argument: 'TEXT',
+    says: 'how much of this text is still in the cache, by layer',
+    run: ({ sequence }, text, { stdout }) => stdout.write(whereText(sequence, text)),
+  },
+  '/dropped': {
+    says: 'the conversation; what the policy has dropped is dim, or in [brackets] where there is no terminal',
+    run: ({ sequence }, _, { stdout }) =>
+      stdout.write(droppedText(sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`)),
+  },
+  '/bytes': {
+    says: 'what is held, by part: keys, values and positions; queries, sums and states that a policy reads',
+    run(
+      {
+        sequence: {
+          memory: { ledger },
+        },
+      },
+      _,
+      { stderr },
+    ) {
+      const parts = ledger.names().map((part) => `${part} ${bytesText(ledger.entry(part).live)}`);
+      stderr.write(`${[...parts, `most so far ${bytesText(ledger.peak)}`].join(', ')}\n`);
+    },
+  },
+  '/clear': {
+    says: 'forget the conversation and start a new one',
+    run(chat, _, { stderr }) {
+      chat.clear();
+      stderr.write('forgotten\n');
+    },
+  },
+  '/save': {
+    argument: 'FILE',
+    says: 'write the cache; kv chat --load FILE goes on',
+    async run(chat, file, { cwd, stderr }) {
+      await saveChat(chat, file, cwd);
+      stderr.write(`saved to ${plain(file)}\n`);
+    },
+  },
+};
+
+/** What can be typed, each with its argument. */
+const USAGE = Object.entries(COMMANDS).map(([name, { argument, says }]) => ({
+  usage: argument === undefined ? name : `${name} ${argument}`,
+  says,
+}));
+const QUIT = 'leave; so does Ctrl-D, Ctrl-C at an empty prompt, or Ctrl-C twice within a second';
+const HELP = [...USAGE, { usage: '/quit', says: QUIT }]
+  .map(({ usage, says }) => `${usage.padEnd(21)}${says}\n`)
+  .join('');
+
+/** Runs a line that starts with `/`; an error is printed as one sentence, and the conversation goes on. */
+export async function runCommand(line: string, chat: Chat, terminal: Terminal): Promise<void> {
+  const [name = ''] = line.split(/\s/, 1),
+    argument = line.slice(name.length).trim(),
+    command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (name === '/help') terminal.stderr.write(HELP);
+  else if (command === undefined || (command.argument !== undefined && argument === ''))
+    terminal.stderr.write(
+      `expected ${USAGE.map(({ usage }) => usage).join(', ')}, /help or /quit, got ${JSON.stringify(line)}\n`,
+    );
+  else
+    try {
+      await command.run(chat, argument, terminal);
+    } catch (error) {
+      if (!KvError.is(error)) throw error;
+      terminal.stderr.write(`${oneSentence(error)}\n`);
+    }
+}
+
+/** Writes the cache of a conversation to a file. */
+export async function saveChat(chat: Chat, file: string, cwd: string): Promise<void> {
+  await chat.flush();
+  await saveCacheFile(chat.sequence, file, cwd);
+}
+
+const budgetOf = (text: string): Budget => (text.endsWith('%') ? (text as Budget) : Number(text));

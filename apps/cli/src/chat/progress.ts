@@ -1,0 +1,6 @@
+import type { Terminal } from '../terminal.ts';
+
+/** Shows on a terminal how much of a text has been read. */
+export function progress(stderr: Terminal['stderr'], read: number, of: number): void {
+  if (stderr.isTTY) stderr.write(read < of ? `\rreading: ${read} of ${of} tokens` : '\r\x1b[K');
+}

@@ -1,0 +1,286 @@
+import { KvError } from '@kv/core';
+import type { Budget, Policy, ResolvedOptions } from '@kv/core';
+import { allowanceOf, compile, expectBudget, settleOwn } from '@kv/core/engine';
+import type { ChatMessage } from '@kv/checkpoints';
+import { decode } from '../generate/generate.ts';
+import { generation } from '../generate/generation.ts';
+import type { Generation } from '../generate/generation.ts';
+import type { Model } from '../memory/runtime.ts';
+import { CHAT, SEND } from '../options.ts';
+import type { ChatSettings, Chunk, Finish, SendOptions } from '../options.ts';
+import { policyOf } from '../policy-text.ts';
+import { Sequence } from '../sequence/sequence.ts';
+import { turnsOf } from './turns.ts';
+import type { ChatTurns } from './turns.ts';
+
+/** One answer of a chat. */
+export interface ChatAnswer {
+  readonly text: string;
+  readonly tokens: readonly number[];
+  readonly finish: Finish;
+}
+
+/** What keeps a chat's cache at its budget. */
+export interface ChatRetention {
+  /** Absent if none was given. */
+  readonly policy?: Policy;
+  /** Slots per layer and KV head after each message and each answer; absent if nothing is evicted. */
+  readonly slots?: number;
+  /** Tokens of a message that are read between two events. */
+  readonly block: number;
+  /** Generated tokens between two events. */
+  readonly every?: number;
+}
+
+/** Tokens of a message read at once where no event runs between them. */
+const PART = 256;
+
+/**
+ * A conversation with a model over one cache: only what is new is read, and a policy keeps the cache at its budget, past
+ * the model's context too. Needs a model with a chat template; without one, each message is a line that the model goes
+ * on from.
+ *
+ * @example
+ *   const chat = new Chat(model, { policy: 'snapkv', budget: 512 });
+ *   for await (const { text } of chat.send('Hello!')) process.stdout.write(text);
+ *   const { text } = await chat.send('And now?');
+ */
+export class Chat {
+  readonly model: Model;
+  /** What was sent and answered so far, without the system text. */
+  readonly messages: ChatMessage[] = [];
+  readonly #options: ResolvedOptions<typeof CHAT>;
+  readonly #turns: ChatTurns;
+  #sequence: Sequence;
+  /** Tokens of the conversation that the cache does not hold yet. */
+  #unread: readonly number[] = [];
+  #retention: Promise<ChatRetention> | undefined;
+  #busy = false;
+
+  /** Creates a chat; nothing is read before the first message, which also reports an invalid policy or budget. */
+  constructor(model: Model, options: ChatSettings = {}) {
+    this.#options = settleOwn('chat', CHAT, options);
+    this.model = model;
+    this.#turns = turnsOf(model, this.#options.system);
+    this.#sequence = this.#options.sequence ?? new Sequence(model);
+  }
+
+  /** The cache of the conversation, for its counts, bytes and kept positions. `clear` and `retain` replace it. */
+  get sequence(): Sequence {
+    return this.#sequence;
+  }
+
+  /**
+   * Sends a message and generates the answer: await it for the whole answer, or iterate over it for the tokens as they
+   * come. If you stop iterating, what was generated stays in the conversation.
+   * @throws KvError, with the conversation unchanged, for an invalid policy or budget, while another answer is being
+   * generated, or if nothing evicts and the message does not fit the model's context
+   */
+  send(message: string, options: SendOptions = {}): Generation<ChatAnswer> {
+    const settled = settleOwn('send', SEND, options);
+    return generation(() => this.#answerAlone(message, settled));
+  }
+
+  /** Returns the policy, budget and schedule. @throws KvError for an invalid policy, or a budget that it cannot keep */
+  retention(): Promise<ChatRetention> {
+    const { policy, budget } = this.#options;
+    return (this.#retention ??= retentionOf(this.model, policy, budget, this.#options));
+  }
+
+  /**
+   * Goes on under another policy or budget: the conversation so far is read again, under it.
+   * @throws KvError, with the conversation unchanged, for an invalid policy, or a budget that it cannot keep
+   */
+  async retain(policy: Policy | string, budget?: Budget, options: SendOptions = {}): Promise<ChatRetention> {
+    const settled = settleOwn('retain', SEND, options),
+      retention = await retentionOf(this.model, policy, budget);
+    this.#expectIdle();
+    this.#busy = true;
+    try {
+      await this.#reread(retention, settled);
+    } finally {
+      this.#busy = false;
+    }
+    return retention;
+  }
+
+  /** Forgets the conversation. The system text, policy and budget stay. @throws KvError while an answer is generated */
+  clear(): void {
+    this.#expectIdle();
+    this.#sequence.destroy();
+    [this.#sequence, this.#unread] = [new Sequence(this.model), []];
+    this.messages.length = 0;
+  }
+
+  /** Reads what was generated last and evicts to the budget, so that `sequence` can be saved. */
+  async flush(): Promise<void> {
+    this.#expectIdle();
+    if (this.#unread.length > 0) await this.#sequence.append(this.#unread);
+    this.#unread = [];
+    await this.#evict(await this.retention());
+  }
+
+  /** Frees the cache. */
+  destroy(): void {
+    this.#sequence.destroy();
+  }
+
+  async *#answer(message: string, { signal, onRead }: ResolvedOptions<typeof SEND>): AsyncGenerator<Chunk, ChatAnswer> {
+    const retention = await this.retention(),
+      { maxNewTokens, temperature, topP, seed } = this.#options,
+      sequence = this.#sequence,
+      ids = [...this.#unread, ...this.#turns.turn(message, this.#text())];
+    if (retention.slots === undefined && !sequence.memory.slots.fits(ids.length))
+      throw new KvError(
+        'chat',
+        `expected a message that fits the model's context, got ${ids.length} tokens after ${sequence.progress.length}: a policy and a budget keep a conversation going`,
+      );
+    const tokens: number[] = [];
+    let text = '',
+      finish: Finish = 'aborted';
+    this.messages.push({ role: 'user', content: message });
+    try {
+      if (!(await this.#read(ids, retention, signal, onRead))) return { text, tokens, finish };
+      do {
+        const [from, start] = [tokens.length, sequence.progress.length];
+        const answer = decode(sequence, {
+          ...{ temperature, topP, seed, signal },
+          maxNewTokens: maxNewTokens - from,
+          every: retention.every,
+          remember: true,
+          stop: this.#turns.stop,
+        });
+        try {
+          for (;;) {
+            const { done, value } = await answer.next();
+            if (done) {
+              finish = value;
+              break;
+            }
+            if (value.token !== undefined) tokens.push(value.token);
+            text += value.text;
+            yield value;
+          }
+        } finally {
+          await answer.return('aborted');
+          this.#unread = tokens.slice(from + sequence.progress.length - start);
+        }
+      } while (await this.#goesOn(text, finish, maxNewTokens - tokens.length));
+      await this.#evict(retention);
+    } finally {
+      this.messages.push({ role: 'assistant', content: text });
+    }
+    return { text, tokens, finish };
+  }
+
+  /** Reads tokens under a policy, and returns whether all of them were read before the signal aborted. */
+  async #read(
+    ids: readonly number[],
+    { policy, slots, block }: ChatRetention,
+    signal: AbortSignal | undefined,
+    onRead: ((read: number, of: number) => void) | undefined,
+  ): Promise<boolean> {
+    const sequence = this.#sequence,
+      start = sequence.progress.length,
+      size = slots === undefined ? { part: PART } : { budget: slots, block };
+    try {
+      for await (const read of sequence.prefillParts(ids, { policy, ...size, signal })) onRead?.(read, ids.length);
+      return true;
+    } catch (error) {
+      if (signal?.aborted && error === signal.reason) return false;
+      throw error;
+    } finally {
+      this.#unread = ids.slice(sequence.progress.length - start);
+    }
+  }
+
+  /**
+   * Returns whether to go on after a stop before the first word, having read the stop text: an answer must not end
+   * before it begins.
+   */
+  async #goesOn(text: string, finish: Finish, left: number): Promise<boolean> {
+    if (
+      text.trim() !== '' ||
+      finish !== 'stop' ||
+      left <= 0 ||
+      !this.#sequence.memory.slots.fits(this.#unread.length + 1)
+    )
+      return false;
+    await this.#sequence.append(this.#unread);
+    this.#unread = [];
+    return true;
+  }
+
+  async #evict({ policy, slots }: ChatRetention): Promise<void> {
+    if (policy && slots !== undefined) await this.#sequence.evict(policy, slots);
+  }
+
+  /** Reads the conversation again, under another policy, and then goes on under that. */
+  async #reread(retention: ChatRetention, { signal, onRead }: ResolvedOptions<typeof SEND>): Promise<void> {
+    const ids = [...this.#sequence.progress.text.ids, ...this.#unread],
+      earlier = { sequence: this.#sequence, unread: this.#unread };
+    this.#sequence = new Sequence(this.model);
+    try {
+      if (ids.length > 0 && !(await this.#read(ids, retention, signal, onRead))) throw signal?.reason;
+    } catch (error) {
+      this.#sequence.destroy();
+      [this.#sequence, this.#unread] = [earlier.sequence, earlier.unread];
+      throw error;
+    }
+    earlier.sequence.destroy();
+    this.#retention = Promise.resolve(retention);
+  }
+
+  /** Returns the text of the conversation as the model sees it. */
+  #text(): string {
+    const { text } = this.#sequence.progress,
+      decoder = text.decoder();
+    return text.text + this.#unread.map((id) => decoder.push(id)).join('') + decoder.end();
+  }
+
+  async *#answerAlone(message: string, options: ResolvedOptions<typeof SEND>): AsyncGenerator<Chunk, ChatAnswer> {
+    this.#expectIdle();
+    this.#busy = true;
+    try {
+      return yield* this.#answer(message, options);
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  #expectIdle(): void {
+    if (this.#busy)
+      throw new KvError(
+        'chat',
+        'expected the answer before to be complete, got a call while it is generated: await it, or stop iterating',
+      );
+  }
+}
+
+/** Returns a chat's policy, budget and schedule. @throws KvError for a policy or budget that cannot be kept */
+async function retentionOf(
+  { name, config: { maxPositions } }: Model,
+  given: Policy | string | undefined,
+  budget: Budget | undefined,
+  { block, every }: { readonly block?: number | undefined; readonly every?: number | undefined } = {},
+): Promise<ChatRetention> {
+  const policy = given === undefined ? undefined : await policyOf(given),
+    compiled = policy && compile(policy),
+    longest = Math.min(512, maxPositions);
+  if (!policy || !compiled?.evicts)
+    return { ...(policy && { policy }), block: block ?? longest, ...(every !== undefined && { every }) };
+  // messages need room in addition to the budget, so a policy that chooses its own size needs one too
+  expectBudget({ ...compiled, choosesBudget: false }, budget);
+  const { slots } = allowanceOf(compiled, budget!, maxPositions);
+  if (slots >= maxPositions)
+    throw new KvError('budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${slots}`);
+  const most = maxPositions - slots;
+  if (block !== undefined && block > most)
+    throw new KvError('block', `expected at most ${most} tokens with a budget of ${slots}, got ${block}`);
+  return {
+    policy,
+    slots,
+    block: block ?? Math.min(longest, most),
+    every: every ?? Math.max(1, Math.floor(most / 2)), // room for long answers
+  };
+}

@@ -1,0 +1,208 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { lineTurns, templateTurns } from '@kv/engine';
+import { Chat, generate, loadModel, type ChatTemplate, type Model, type Tokenizer } from '@kv/models';
+import { writeTinyModel } from '@kv/model-testing';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const folder = (): string => mkdtempSync(join(tmpdir(), 'kv-chat-'));
+const PLAIN =
+  '{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}';
+function withTemplate(at: string, template = PLAIN): string {
+  const own = writeTinyModel(at);
+  writeFileSync(join(own, 'chat_template.jinja'), template);
+  return own;
+}
+async function templateOf(source: string): Promise<{ tokenizer: Tokenizer; template: ChatTemplate }> {
+  const { tokenizer, chatTemplate } = await loadModel(withTemplate(join(folder(), 'own'), source));
+  return { tokenizer, template: chatTemplate!()! };
+}
+
+let model: Model;
+beforeAll(async () => {
+  model = await loadModel(withTemplate(join(folder(), 'own')));
+});
+afterAll(() => model.destroy?.());
+
+describe('Chat', () => {
+  it('answers every message as a model that reads the whole conversation does', async () => {
+    const message = fc.string({ unit: fc.constantFrom('a', 'é', '<', ' x', '</>'), minLength: 1, maxLength: 6 });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(message, { minLength: 1, maxLength: 3 }),
+        fc.integer({ min: 1, max: 6 }),
+        async (all, n) => {
+          const chat = new Chat(model, { maxNewTokens: n });
+          try {
+            for (const [i, text] of all.entries()) {
+              const { text: answer, tokens } = await chat.send(text);
+              expect(chat.messages.slice(2 * i)).toEqual([
+                { role: 'user', content: text },
+                { role: 'assistant', content: answer },
+              ]);
+              const ids = chat.sequence.progress.text.ids.slice(0, chat.sequence.progress.promptLength);
+              const once = await generate(model, { ids, maxNewTokens: n, stopAtEos: true });
+              expect([tokens, answer]).toEqual([once.tokens, once.text]);
+            }
+          } finally {
+            chat.destroy();
+          }
+        },
+      ),
+      { numRuns: 15 },
+    );
+  });
+
+  it('streams what it answers, and holds its budget past the context', async () => {
+    const chat = new Chat(model, { policy: 'streaming', budget: 48, maxNewTokens: 12 });
+    for (let i = 0; i < 12; i++) {
+      const answer = chat.send('Say what you know of the clocks, and then of April.');
+      let streamed = '';
+      for await (const { text } of answer) streamed += text;
+      expect(streamed).toBe((await answer).text);
+      expect(
+        Math.max(
+          ...chat.sequence
+            .kept()
+            .flat()
+            .map((row) => row.length),
+        ),
+      ).toBe(48);
+    }
+    expect(chat.sequence.progress.length).toBeGreaterThan(model.config.maxPositions);
+    chat.destroy();
+  });
+
+  it('goes on after an answer that was left, and after a message whose reading was aborted', async () => {
+    const chat = new Chat(model, { maxNewTokens: 8 });
+    for await (const _ of chat.send('one')) break;
+    expect(chat.messages).toHaveLength(2);
+    const aborted = new AbortController();
+    aborted.abort();
+    expect((await chat.send('two', { signal: aborted.signal })).finish).toBe('aborted');
+    expect(chat.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+    const { tokens } = await chat.send('three');
+    const ids = chat.sequence.progress.text.ids.slice(0, chat.sequence.progress.promptLength);
+    expect(model.tokenizer.decode(ids)).toMatch(
+      /^<user>one<\/><assistant>.+<\/><user>two<\/><assistant><\/><user>three/s,
+    );
+    expect(tokens).toEqual((await generate(model, { ids, maxNewTokens: 8, stopAtEos: true })).tokens);
+    chat.destroy();
+  });
+
+  it('refuses a second call while an answer is generated, and a bad policy or budget with nothing done', async () => {
+    const chat = new Chat(model, { policy: 'nosuch', budget: 8 });
+    await expect(chat.send('x')).rejects.toThrow('nosuch');
+    expect(chat.messages).toEqual([]);
+    chat.destroy();
+    const two = new Chat(model, { maxNewTokens: 8 });
+    const first = two.send('x'),
+      reading = first[Symbol.asyncIterator]().next();
+    await expect(two.send('y')).rejects.toThrow(/^chat: /);
+    expect(() => two.clear()).toThrow(/^chat: /);
+    await reading;
+    await first;
+    await expect(two.retain('knorm')).rejects.toThrow(/^budget: /);
+    await expect(two.retain('knorm', model.config.maxPositions)).rejects.toThrow(/^budget: /);
+    expect((await two.send('z')).finish).toBeDefined();
+    two.destroy();
+  });
+
+  it('goes on under another policy, having read the conversation under it, and starts over', async () => {
+    const chat = new Chat(model, { maxNewTokens: 4 });
+    await chat.send('one two three four five six seven eight nine ten');
+    const tokens = chat.sequence.progress.length;
+    expect((await chat.retain('streaming', 24)).slots).toBe(24);
+    expect(chat.sequence.progress.length).toBeGreaterThanOrEqual(tokens);
+    expect(
+      Math.max(
+        ...chat.sequence
+          .kept()
+          .flat()
+          .map((row) => row.length),
+      ),
+    ).toBeLessThanOrEqual(24);
+    await chat.send('more');
+    expect(
+      Math.max(
+        ...chat.sequence
+          .kept()
+          .flat()
+          .map((row) => row.length),
+      ),
+    ).toBe(24);
+    chat.clear();
+    expect([chat.messages.length, chat.sequence.progress.length]).toEqual([0, 0]);
+    const again = new Chat(model, { policy: 'streaming', budget: 24, maxNewTokens: 4 });
+    expect((await chat.send('x')).text).toBe((await again.send('x')).text);
+    for (const one of [chat, again]) one.destroy();
+  });
+
+  it('answers messages in one call', async () => {
+    const messages = [{ role: 'user', content: 'one' }];
+    const { text } = await generate(model, { messages, maxNewTokens: 4 });
+    const chat = new Chat(model, { maxNewTokens: 4 });
+    expect((await chat.send('one')).text).toBe(text);
+    chat.destroy();
+    await expect(generate(model, { messages, prompt: 'x' })).rejects.toThrow(/^prompt: expected exactly one/);
+    await expect(generate(model, { messages: [] })).rejects.toThrow(/messages/);
+  });
+});
+
+describe('turns', () => {
+  it('lines: the system text first, then a line a turn', async () => {
+    const { tokenizer } = model,
+      turns = lineTurns(tokenizer, 'S'),
+      text = (said: string, before: string): string => tokenizer.decode(turns.turn(said, before));
+    expect([text('a', ''), text('b', 'S\na x'), text('c', 'S\na x\n')]).toEqual(['S\na', '\nb', 'c']);
+    expect(turns.turn('a', '')[0]).toBe(0);
+    expect(turns.turn('b', 'a')[0]).not.toBe(0);
+  });
+  it("templates: turn after turn makes the template's text of the whole conversation", async () => {
+    const { tokenizer, template } = await templateOf(
+      "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{{ '\\n' }}{% endfor %}<assistant>",
+    );
+    fc.assert(
+      fc.property(
+        fc.option(fc.string({ unit: fc.constantFrom('a', 'é', '<', ' x') }), { nil: undefined }),
+        fc.array(
+          fc.tuple(fc.string({ unit: fc.constantFrom('b', '>', 'ü', 'c ') }), fc.constantFrom('yes', 'no', 'maybe so')),
+          { minLength: 1, maxLength: 4 },
+        ),
+        (system, said) => {
+          const turns = templateTurns(tokenizer, template, system),
+            messages = system === undefined ? [] : [{ role: 'system', content: system }];
+          let text = '';
+          for (const [user, answer] of said) {
+            text += tokenizer.decode(turns.turn(user, text));
+            messages.push({ role: 'user', content: user });
+            expect(text).toBe(template(messages));
+            text += answer;
+            messages.push({ role: 'assistant', content: answer });
+          }
+        },
+      ),
+    );
+  });
+});
+
+it.each(['<s>', 'x<s> x</s>', '</s>a', 's>', '<', '<s>'.repeat(99)])(
+  'templates: the special tokens in %j, which a person wrote, are text in the first turn and in later ones',
+  async (said) => {
+    const { tokenizer, template } = await templateOf(
+        "{% for m in messages %}<s>{{ m.role }}: {{ m.content | replace('x', 'y') }}</s>{% endfor %}",
+      ),
+      special = new Set(tokenizer.specials.values()),
+      [begin, end] = ['<s>', '</s>'].map((name) => tokenizer.specials.get(name));
+    const turns = templateTurns(tokenizer, template, undefined);
+    for (const [before, ids, wanted] of [
+      ['', turns.turn(said, ''), [begin, end]],
+      ['x', turns.turn(said, 'x'), [end, begin, end]],
+    ] as const) {
+      expect([before, ids.filter((id) => special.has(id))]).toEqual([before, wanted]);
+      expect(tokenizer.decode(ids)).toBe(`user: ${said.replaceAll('x', 'y')}`);
+    }
+  },
+);
