@@ -12,21 +12,26 @@ const TIE = 1e-5;
 const numbersOf = (seed: number): (() => number) => random(seed * 7919 + 1);
 
 /**
- * Raises every score by up to `TIE` of the row's largest, and keeps weights weights: sets that change under this depend
- * on a tie.
+ * Moves every score by up to `TIE` of the row's largest: sets that change under this depend on a tie. Weights are raised,
+ * so that they stay weights; other scores move either way, as they may pass a threshold.
  */
 export function shaken(seed: number): (before: Piece) => readonly Piece[] {
   const next = numbersOf(seed);
-  const shake = (ops: Ops, x: Tensor): Tensor => {
+  const shake = (ops: Ops, x: Tensor, move = next): Tensor => {
     const [rows = 0, n = 0] = x.shape,
-      noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
+      noise = ops.from({ data: Float32Array.from({ length: rows * n }, move), shape: [rows, n] });
     return ops.add(x, ops.mul(noise, ops.mul(ops.reduce('max', ops.map('abs', x), 'slots'), TIE)));
   };
   const slots = scoreTransform('shaken', {}, ({ ops, scores }) => shake(ops, scores))();
+  const either = scoreTransform('shaken', {}, ({ ops, scores }) => shake(ops, scores, () => 2 * next() - 1))();
   const units = unitTransform('shaken', {}, ({ ops, unitScores }) => shake(ops, unitScores))();
   return ({ to, atoms }) => {
     const kind = atoms[0]?.at === 'event' ? atoms[0].kind : undefined;
-    return kind === 'scorer' || kind === 'transform' ? [slots] : kind === 'unit' && to === 'units' ? [units] : [];
+    return kind === 'scorer' || kind === 'transform'
+      ? [to === 'scores' ? either : slots]
+      : kind === 'unit' && to === 'units'
+        ? [units]
+        : [];
   };
 }
 /**
