@@ -33,7 +33,7 @@ export { StepCache } from './event/step-cache.ts';
 export { compile, expectPiece, planBudgets, runEvent, union } from './event/run.ts';
 export { expectPromises, readDecisions } from './event/read-decisions.ts';
 export type { CompiledPolicy } from './event/run.ts';
-export type { EventDecision as SettledEvent } from './event/read-decisions.ts';
+export type { EventDecision } from './event/read-decisions.ts';
 export { emptyDraft, finish, runSteps } from './event/steps.ts';
 export type { EventLayer, PacedSteps } from './event/steps.ts';
 export { signalKey } from './piece/signals.ts';

@@ -25,7 +25,7 @@ const block = maybe(
 const signal = object<AbortSignal>('an AbortSignal', 'Ends it early.');
 const backend = object<Backend>(
   'a backend',
-  'Where pieces run, of a cache on the host.',
+  'Backend that runs pieces when the cache is on the host.',
   'where the model keeps caches, else the CPU',
 );
 
@@ -215,7 +215,7 @@ export const PREFIX_STORE = {
     'whole caches, which may be shared up to any token',
     'a policy',
   ),
-  budget,
+  budget: { ...budget, otherwise: 'none; a policy that evicts needs one' },
   block,
   backend,
   mostOperations: SEQUENCE.mostOperations,

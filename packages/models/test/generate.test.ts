@@ -255,7 +255,11 @@ describe('errors, before anything is evicted', () => {
     ],
     ['empty', () => ({ ids: [] }), 'must have at least one token, got none'],
     ['an id outside', () => ({ ids: [3, 512] }), 'must be whole numbers below 512, got 512'],
-    ['both kinds of prompt', () => ({ prompt: 'x' }), 'expected exactly one of prompt (text), messages (a conversation) and ids'],
+    [
+      'both kinds of prompt',
+      () => ({ prompt: 'x' }),
+      'expected exactly one of prompt (text), messages (a conversation) and ids',
+    ],
     ['a block of nothing', () => ({ block: 0 }), 'must be a positive whole number of tokens, got 0'],
   ])('%s', async (_, options, message) => {
     await expect(generate(model, { ids, ...options() })).rejects.toThrow(message);

@@ -213,7 +213,7 @@ export function runStep(step: Step, cells: readonly StepInput[]): readonly Draft
   return cells.flatMap((cell) =>
     runGuarded(step.name, layerOf(cell.at), () => {
       const run = (one: StepInput): readonly DraftSelection[] => runTogether(step, [one]);
-      return cell.stepCache?.left(step, cell, run) ?? run(cell);
+      return cell.stepCache?.reuse(step, cell, run) ?? run(cell);
     }),
   );
 }

@@ -53,7 +53,7 @@ export function compile(policy: Piece | Policy): CompiledPolicy {
   const known = compiled.get(policy);
   if (known) return known;
   expectPiece(policy);
-  const made = takeApart(policy);
+  const made = compileUncached(policy);
   compiled.set(policy, made);
   return made;
 }
@@ -71,7 +71,7 @@ export function expectPiece(policy: unknown): asserts policy is Piece {
     );
 }
 
-function takeApart(policy: Piece): CompiledPolicy {
+function compileUncached(policy: Piece): CompiledPolicy {
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
     minSlots = (slots: number, budget: number): number => minSlotsOf(steps, slots, budget),

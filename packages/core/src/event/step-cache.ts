@@ -1,4 +1,4 @@
-import type { LayerContext, StepInput, DraftSelection, Recall, Step } from '../piece/atoms.ts';
+import type { LayerContext, StepInput, DraftSelection, StepResults, Step } from '../piece/atoms.ts';
 
 /** Stop caching a step after this many consecutive misses. */
 const MISSES = 3;
@@ -57,7 +57,7 @@ const sameDraft = (a: DraftSelection, b: DraftSelection): boolean =>
  * @remarks Reads of the layer's number are detected, so that no piece has to declare them: a third-party piece that
  * depends on the layer is never given another layer's result.
  */
-export class StepCache implements Recall {
+export class StepCache implements StepResults {
   /** Number of consecutive misses per step. */
   readonly #misses = new Map<Step, number>();
   readonly #drafts = new Map<string, DraftSelection>();
@@ -80,7 +80,7 @@ export class StepCache implements Recall {
     return made;
   }
 
-  left(step: Step, cell: StepInput, run: (cell: StepInput) => readonly DraftSelection[]): readonly DraftSelection[] {
+  reuse(step: Step, cell: StepInput, run: (cell: StepInput) => readonly DraftSelection[]): readonly DraftSelection[] {
     const misses = this.#misses.get(step) ?? 0;
     if (misses > MISSES) return run(cell);
     const values = step.needs.map((signal) => cell.read(signal)),

@@ -105,14 +105,14 @@ export interface StepInput {
   /** What the steps before it have decided for this layer. */
   readonly draft: DraftSelection;
   /** Results of earlier layers, for steps whose input is the same in several. */
-  readonly stepCache?: Recall | undefined;
+  readonly stepCache?: StepResults | undefined;
   /** Object whose getters report signals that a piece reads undeclared. */
   readonly undeclared?: object;
 }
 /** Results of earlier runs of steps. */
-export interface Recall {
+export interface StepResults {
   /** Returns the earlier result of a step if the cell gives it the same input, else calls `run`. */
-  left(step: Step, cell: StepInput, run: (cell: StepInput) => readonly DraftSelection[]): readonly DraftSelection[];
+  reuse(step: Step, cell: StepInput, run: (cell: StepInput) => readonly DraftSelection[]): readonly DraftSelection[];
 }
 
 /** Budgets of all layers and KV heads, on the host, before the scores are known. */
@@ -246,12 +246,14 @@ export interface FreezeHook extends AtomBase {
   run(at: LayerContext): { readonly sinks: number; readonly below: number };
 }
 /**
- * Gives new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it. `together`: the
- * kept slots take consecutive rotary positions from 0 on, and the next token follows them; pieces still see the
- * original positions.
+ * Gives new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it.
  */
 export interface CompactHook extends AtomBase {
   readonly at: 'compact';
+  /**
+   * The kept slots take consecutive rotary positions from 0 on, and the next token follows them; pieces still see the
+   * original positions. @defaultValue false
+   */
   readonly movesTogether?: boolean;
   run(cell: StepInput & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
 }

@@ -8,7 +8,7 @@ import type { EventLayer } from '@kv/core/engine';
 import { topK } from './pieces.ts';
 import { at, ops } from './engine.ts';
 
-type Step = Parameters<StepCache['left']>[0];
+type Step = Parameters<StepCache['reuse']>[0];
 const SLOTS = 8;
 let runs = 0;
 const placed = scorer('placed', { needs: [positions] }, ({ ops: o, positions: p }) => {
@@ -79,7 +79,7 @@ class Careless extends StepCache {
     super();
     this.#same = same;
   }
-  override left(
+  override reuse(
     step: Step,
     cell: StepInput,
     run: (cell: StepInput) => readonly DraftSelection[],

@@ -1,7 +1,7 @@
 import { cpu } from '@kv/cpu';
 import { compile, runEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Ops, Piece, Tensor } from '@kv/core';
-import type { EventLayer, SettledEvent } from '@kv/core/engine';
+import type { EventLayer, EventDecision } from '@kv/core/engine';
 
 export const ops: Ops = cpu.ops;
 export const at = (more: Partial<LayerContext> = {}): LayerContext => ({
@@ -44,6 +44,6 @@ export function layer(
   };
 }
 /** Runs a whole event on the CPU and reads its decisions. */
-export async function event(policy: Piece, ...layers: readonly EventLayer[]): Promise<SettledEvent> {
+export async function event(policy: Piece, ...layers: readonly EventLayer[]): Promise<EventDecision> {
   return readDecisions(cpu, layers, runEvent(compile(policy), layers, ops));
 }

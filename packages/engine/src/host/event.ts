@@ -31,7 +31,7 @@ interface Stage {
  *
  * @param room slots per head that will be wanted soon; storage keeps that much free
  */
-export async function runSubjects(
+export async function runHostEvent(
   policy: CompiledPolicy,
   subjects: readonly HostEventLayer[],
   plan: BudgetPlan,

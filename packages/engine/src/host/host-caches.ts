@@ -20,7 +20,7 @@ import type { CacheSnapshot } from '../memory/snapshot.ts';
 import type { Observer } from '../memory/observer.ts';
 import { observationPlan } from '../memory/observation-plan.ts';
 import type { HostDecoder } from './decoder.ts';
-import { keptPositions, numbersOf, runSubjects } from './event.ts';
+import { keptPositions, numbersOf, runHostEvent } from './event.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
@@ -224,7 +224,7 @@ export class HostCaches implements SequenceCaches, HostState {
       read: this.reader(l, given[i], common),
     }));
     const show = this.#observer && (await beforeEvent(this.#observer, this, layers));
-    const result = await runSubjects(active.policy, subjects, plan, {
+    const result = await runHostEvent(active.policy, subjects, plan, {
       backend,
       shared,
       common,

@@ -20,15 +20,15 @@ export class Scheduler {
   readonly requests: RequestMemory;
   readonly #model: Model;
   readonly #options: SchedulerOptions;
-  readonly #observed: SchedulerObserver;
+  readonly #observer: SchedulerObserver;
   readonly #jobs = new JobQueues();
   #loop: Promise<void> | undefined;
   #resume: (() => void) | undefined;
   #closing = false;
-  #cut = false;
+  #graceOver = false;
 
   constructor(model: Model, options: SchedulerOptions, observed: SchedulerObserver = {}) {
-    [this.#model, this.#options, this.#observed] = [model, options, observed];
+    [this.#model, this.#options, this.#observer] = [model, options, observed];
     this.caches = new CacheMemory(model, options, observed.exceeded);
     this.requests = new RequestMemory(this.caches.pool);
   }
@@ -65,6 +65,7 @@ export class Scheduler {
         throw new Refusal(`'n' must be at most ${running} here, got ${request.n}`, { param: 'n' });
       return { request, index, events, ended: false, since: performance.now(), need, unreadBytes, choices: [] };
     });
+    // a request with more prompts than the queue holds is taken where nothing waits
     const room = queue + (waiting.length === 0 ? jobs.length : 0);
     if (waiting.length + jobs.length > room) throw queueFull(waiting.length, retryAfter);
     events.onRead = () => this.#wake();
@@ -97,7 +98,7 @@ export class Scheduler {
     this.#closing = this.requests.closing = true;
     for (const job of [...this.#jobs.waiting]) this.#fail(job, closing());
     const cut = setTimeout(() => {
-      this.#cut = true;
+      this.#graceOver = true;
       this.#wake();
     }, graceMs);
     await this.#loop;
@@ -117,7 +118,7 @@ export class Scheduler {
         await this.#sleep();
         continue;
       }
-      if (job) await this.#read(job);
+      if (job) await this.#prefillPart(job);
       if (ready.length > 0) await this.#step(ready);
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
@@ -143,7 +144,7 @@ export class Scheduler {
     const { requestMs } = this.#options,
       now = performance.now();
     for (const job of this.#jobs.all)
-      if (this.#cut) this.#fail(job, closing());
+      if (this.#graceOver) this.#fail(job, closing());
       else if (job.events.ended || job.request.signal.aborted) this.#fail(job, cancelledRefusal());
       else if (now - job.since > requestMs) this.#fail(job, timedOut(requestMs));
   }
@@ -157,7 +158,7 @@ export class Scheduler {
       if (job.need > pool.free || !this.requests.keep(job)) return;
       pool.take(job.need);
       waiting.shift();
-      this.#observed.waited?.(performance.now() - job.since);
+      this.#observer.waited?.(performance.now() - job.since);
       this.#begin(job);
     }
   }
@@ -188,7 +189,7 @@ export class Scheduler {
   }
 
   /** Prefills one part of a prompt. */
-  async #read(job: Job): Promise<void> {
+  async #prefillPart(job: Job): Promise<void> {
     const { sequence, reading, usage, request } = job,
       started = performance.now();
     if (!sequence || !reading || !usage) return;
@@ -202,7 +203,7 @@ export class Scheduler {
         const scored = promptScores(request.ids, before, await sequence.logits(), request.scorePrompt);
         job.events.push({ job: job.index, what: 'prompt', scored });
       }
-      this.#observed.part?.(sequence.progress.length - before, performance.now() - started);
+      this.#observer.part?.(sequence.progress.length - before, performance.now() - started);
       if (sequence.progress.length < request.ids.length) {
         this.#jobs.reading.push(job);
         return;
@@ -248,7 +249,7 @@ export class Scheduler {
         this.#fail(job, cause);
       }
     }
-    if (alive.length > 0) this.#observed.step?.(alive.length, performance.now() - started);
+    if (alive.length > 0) this.#observer.step?.(alive.length, performance.now() - started);
   }
 
   #emit(job: Job, choice: AnswerChoice, event: TokenEvent): void {
@@ -260,7 +261,7 @@ export class Scheduler {
     if (job.choices.length > 0) return;
     this.#jobs.remove(job);
     job.ended = true;
-    this.#observed.ended?.(usage);
+    this.#observer.ended?.(usage);
     job.events.push({ job: job.index, what: 'end', usage });
   }
 
@@ -303,7 +304,7 @@ export class Scheduler {
     if (job.ended) return;
     job.ended = true;
     const refusal = refusalOf(cause);
-    if (refusal.status === 500) this.#observed.failed?.(cause);
+    if (refusal.status === 500) this.#observer.failed?.(cause);
     this.#jobs.remove(job);
     this.caches.releasePrompt(job);
     for (const choice of [...job.choices]) this.#finish(job, choice, false);
