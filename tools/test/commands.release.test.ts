@@ -14,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), 'kv-commands-')),
 const SMOLLM2 = join(root, '.kv/models/SmolLM2-135M-Instruct.Q4_1.gguf'),
   hasSmolLM2 = existsSync(SMOLLM2);
 /** A needle experiment that takes seconds. */
-const SHORT = '--prompts 1 --tokens 96 --policies streaming --mode aware';
+const SHORT = '--prompts 1 --tokens 96 --policies streaming --modes aware';
 
 /** Commands that run with less work, or on what is here: the text that is replaced, and by what. */
 const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[] = [
