@@ -14,6 +14,7 @@ export type { Storage, Store } from './cache/storage.ts';
 export { rotator } from './cache/rotate.ts';
 export { Chat } from './chat/chat.ts';
 export type { ChatAnswer, ChatRetention } from './chat/chat.ts';
+export type { ChatSettings, SendOptions } from './chat/chat-options.ts';
 export { lineTurns, templateTurns } from './chat/turns.ts';
 export type { ChatTurns } from './chat/turns.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
@@ -83,9 +84,8 @@ export type { CacheSnapshot, LayerSnapshot, StoredState } from './memory/snapsho
 export { TokenText } from './memory/text.ts';
 export { notRemembered, statisticOf, sumRows, observationPlan, windowOf } from './memory/observation-plan.ts';
 export type { ObservationPlan } from './memory/observation-plan.ts';
-export * as schemas from './options.ts';
+export * as schemas from './schemas.ts';
 export type {
-  ChatSettings,
   Chunk,
   DecodeOptions,
   HostOptions,
@@ -93,7 +93,6 @@ export type {
   GenerateOptions,
   PrefillOptions,
   PrefillPartsOptions,
-  SendOptions,
 } from './options.ts';
 export { fateText, fates, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent } from './recorder.ts';

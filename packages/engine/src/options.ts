@@ -1,11 +1,10 @@
-import { callback, count, flag, maybe, number, object, required, text, texts, value, whole } from '@kv/core';
+import { count, flag, maybe, number, object, required, text, texts, value, whole } from '@kv/core';
 import { budgetOption, policyOption } from '@kv/core/engine';
 import type { Backend, OptionValues, Policy } from '@kv/core';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import type { ChatMessage } from '@kv/checkpoints';
 import { SAMPLING } from './sampling.ts';
-import type { Sequence } from './sequence/sequence.ts';
 import type { SequenceStart } from './sequence/start.ts';
 
 export { SAMPLING };
@@ -153,39 +152,6 @@ export const SEQUENCE = {
 export const HOST = { engine: required(object<HostEngine>('an engine', 'What runs programs.')), backend };
 /** Options of `hostRuntime`. */
 export interface HostOptions extends OptionValues<typeof HOST> {}
-
-export const CHAT = {
-  system: maybe(text('', 'a text', 'What stands before the first message.')),
-  policy: policyOption(
-    'What keeps the cache at its budget: a name, a text such as streaming(sinks=4), or pieces.',
-    'nothing is evicted, and the conversation ends with the context',
-  ),
-  budget: {
-    ...budget,
-    says: "Slots per layer and KV head, or a share of the model's context, such as 25%.",
-  },
-  block: maybe(
-    count(1, 'tokens', 'Read a long message in blocks of this many tokens, each followed by an eviction.'),
-    'what fits the context, at most 512',
-  ),
-  every: maybe(
-    count(1, 'tokens', 'Evict after this many generated tokens too, not only after each answer.'),
-    'only where a long answer needs the room',
-  ),
-  maxNewTokens: whole(256, 'tokens', 'The longest answer.'),
-  ...SAMPLING,
-  sequence: object<Sequence>('a sequence', 'A saved conversation to go on from.', 'an empty one'),
-};
-/** Options of `Chat`. */
-export interface ChatSettings extends OptionValues<typeof CHAT> {}
-
-type OnRead = (read: number, of: number) => void;
-export const SEND = {
-  signal,
-  onRead: callback<OnRead>('Is called while a long message is read, with the tokens read so far and their total.'),
-};
-/** Options of `Chat.send`. */
-export interface SendOptions extends OptionValues<typeof SEND> {}
 
 type Found = Policy | string | ((label: string) => Policy | string | Promise<Policy | string>);
 /** Options of `loadCache`. */

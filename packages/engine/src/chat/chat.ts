@@ -6,10 +6,11 @@ import { decode } from '../generate/generate.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
 import type { Model } from '../memory/runtime.ts';
-import { CHAT, SEND } from '../options.ts';
-import type { ChatSettings, Chunk, Finish, SendOptions } from '../options.ts';
+import type { Chunk, Finish } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
 import { Sequence } from '../sequence/sequence.ts';
+import { CHAT, SEND } from './chat-options.ts';
+import type { ChatSettings, SendOptions } from './chat-options.ts';
 import { turnsOf } from './turns.ts';
 import type { ChatTurns } from './turns.ts';
 

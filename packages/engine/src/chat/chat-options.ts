@@ -1,0 +1,40 @@
+import { callback, count, maybe, object, text, whole } from '@kv/core';
+import { policyOption } from '@kv/core/engine';
+import type { OptionValues } from '@kv/core';
+import { DECODE, GENERATE, SAMPLING } from '../options.ts';
+import type { Sequence } from '../sequence/sequence.ts';
+
+/** The options of `Chat`, declared. */
+export const CHAT = {
+  system: maybe(text('', 'a text', 'What stands before the first message.')),
+  policy: policyOption(
+    'What keeps the cache at its budget: a name, a text such as streaming(sinks=4), or pieces.',
+    'nothing is evicted, and the conversation ends with the context',
+  ),
+  budget: {
+    ...GENERATE.budget,
+    says: "Slots per layer and KV head, or a share of the model's context, such as 25%.",
+  },
+  block: maybe(
+    count(1, 'tokens', 'Read a long message in blocks of this many tokens, each followed by an eviction.'),
+    'what fits the context, at most 512',
+  ),
+  every: maybe(
+    count(1, 'tokens', 'Evict after this many generated tokens too, not only after each answer.'),
+    'only where a long answer needs the room',
+  ),
+  maxNewTokens: whole(256, 'tokens', 'The longest answer.'),
+  ...SAMPLING,
+  sequence: object<Sequence>('a sequence', 'A saved conversation to go on from.', 'an empty one'),
+};
+/** Options of `Chat`. */
+export interface ChatSettings extends OptionValues<typeof CHAT> {}
+
+type OnRead = (read: number, of: number) => void;
+/** The options of `Chat.send`, declared. */
+export const SEND = {
+  signal: DECODE.signal,
+  onRead: callback<OnRead>('Is called while a long message is read, with the tokens read so far and their total.'),
+};
+/** Options of `Chat.send`. */
+export interface SendOptions extends OptionValues<typeof SEND> {}

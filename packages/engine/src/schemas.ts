@@ -1,0 +1,3 @@
+/** The options of each function, declared. */
+export * from './chat/chat-options.ts';
+export * from './options.ts';
