@@ -83,6 +83,7 @@ const env: NodeJS.ProcessEnv = {
     ),
   ),
   PATH: [join(folder, 'bin'), process.env['PATH']].join(delimiter),
+  TURBO_CACHE_DIR: join(root, '.turbo/cache'), // the same sources were built for this suite
 };
 /** Runs a command line; a chat is given one turn. */
 const shell = (text: string, cwd: string) =>
