@@ -9,8 +9,8 @@ test.each([
   [['--policy', 'snapkv(window=2) | topK', '--budget', '50%'], 1],
   [['--policy', 'snapkv(window=2)', '--budget', '4', '--decode-policy', 'keydiff', '--every', '2'], 2],
 ])('kv run reads and compiles each policy once: %j', async (flags, policies) => {
-  const counted = await countCalls(['policyCalls', 'takeApart'], async () => {
+  const counted = await countCalls(['policyCalls', 'compileUncached'], async () => {
     expect(await run(...flags)).toMatchObject({ code: 0 });
   });
-  expect(counted).toEqual({ policyCalls: policies, takeApart: policies });
+  expect(counted).toEqual({ policyCalls: policies, compileUncached: policies });
 });

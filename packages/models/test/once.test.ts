@@ -17,8 +17,8 @@ test.each<[GenerateOptions, number]>([
   [{ policy: 'snapkv(window=2) | topK', budget: 8, block: 6, every: 2 }, 1],
   [{ policy: 'h2o(recent=2)', budget: 8, decodePolicy: 'keydiff', decodeBudget: 10, every: 2 }, 2],
 ])('generate reads and compiles each policy once: %j', async (options, policies) => {
-  const counted = await countCalls(['policyCalls', 'takeApart'], () =>
+  const counted = await countCalls(['policyCalls', 'compileUncached'], () =>
     generate(model, { ids, maxNewTokens: 5, ...options }),
   );
-  expect(counted).toEqual({ policyCalls: policies, takeApart: policies });
+  expect(counted).toEqual({ policyCalls: policies, compileUncached: policies });
 });
