@@ -17,6 +17,18 @@ import { runProgram } from './program.ts';
 import type { CommandProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
 
+/** What a beginner needs. */
+const START = `kv runs language models in bounded memory: a policy decides which tokens stay in the KV cache.
+
+  kv chat                 talk with a model; the cache stays at its budget
+  kv run "TEXT"           one answer
+  kv needle               which policy still answers at which budget: a table and a report
+  kv pieces               the policies, and the pieces that they are made of
+  kv serve --model MODEL  an OpenAI server
+
+kv --help lists all commands, kv help COMMAND the options and examples of one.
+`;
+
 /** The program `kv`. */
 export const KV: CommandProgram = {
   shell: 'kv',
@@ -27,6 +39,7 @@ export const KV: CommandProgram = {
     ['kv pieces snapkv', 'all about one piece or method'],
     ['kv doctor', 'what is here, and how fast it is'],
   ],
+  start: START,
   commands: [
     needleCommand,
     runCommand,

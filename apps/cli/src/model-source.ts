@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KvError, text } from '@kv/core';
 import type { Option } from '@kv/core';
-import { fetchModel, parseModelName } from '@kv/hub';
+import { cachedModels, fetchModel, parseModelName } from '@kv/hub';
 import { startDownload } from './download-progress.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -13,6 +14,21 @@ export const MODEL_HELP =
 
 /** The option `--model`. */
 export const modelOption: Option<string> = text('embedded', 'a name', MODEL_HELP);
+
+/** Share of this machine's memory that the weights of a model chosen for the user may take. */
+const MEMORY_SHARE = 1 / 4;
+
+/**
+ * Returns the largest chat model in the Hugging Face cache whose weights take at most a quarter of the memory, else
+ * `CHAT_MODEL`. A chat model is one that its name says to be: Instruct, Chat or it.
+ */
+export async function chatModel(env: typeof process.env = process.env): Promise<string> {
+  const { models } = await cachedModels(env),
+    fit = models.filter(
+      ({ name, bytes }) => /\b(?:instruct|chat|it)\b/i.test(name) && bytes <= MEMORY_SHARE * totalmem(),
+    );
+  return fit.sort((a, b) => b.bytes - a.bytes)[0]?.name ?? CHAT_MODEL;
+}
 
 /** A small chat model to suggest. */
 export const CHAT_MODEL = 'HuggingFaceTB/SmolLM2-135M-Instruct';

@@ -21,6 +21,8 @@ export interface CommandProgram {
   /** Purpose, at the top of its help. */
   readonly says: string;
   readonly examples: readonly HelpExample[];
+  /** What is printed where no command is named. @defaultValue the help */
+  readonly start?: string;
   /** Creates each command; a command calls `onStop` if a signal stops it as intended. */
   readonly commands: readonly ((terminal: Terminal, onStop: () => void) => Command)[];
 }
@@ -49,7 +51,8 @@ export async function runProgram(what: CommandProgram, argv: readonly string[], 
   const asked = helpAsked(argv, program);
   try {
     if (argv.length === 0) {
-      program.outputHelp();
+      if (what.start === undefined) program.outputHelp();
+      else outside.stdout.write(what.start);
       return EXIT.ok;
     }
     await program.parseAsync(asked, { from: 'user' });

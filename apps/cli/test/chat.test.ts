@@ -1,9 +1,10 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bytesText } from '@kv/evaluation';
 import { generate, loadModel, type Model } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { droppedText, heldShares } from '../src/chat/evicted-text.ts';
+import { CHAT_MODEL, chatModel } from '../src/model-source.ts';
 import { folder, kv, type Run } from './terminal.ts';
 import { CONTEXT, writeTinyModel } from '@kv/model-testing';
 
@@ -15,7 +16,16 @@ beforeAll(() => {
 const KEEP = ['--policy', 'streaming', '--budget', '48', '--max-new-tokens', '12'];
 const TURN = 'Say what you know of the clocks, and then of April.';
 const chat = (args: readonly string[], lines: readonly string[], more: Run = {}): ReturnType<typeof kv> =>
-  kv(['chat', '--model', model, ...args], { cwd, lines, ...more });
+  kv(
+    [
+      'chat',
+      '--model',
+      model,
+      ...(args.some((arg) => /^--(policy|load)$/.test(arg)) ? [] : ['--policy', 'full']),
+      ...args,
+    ],
+    { cwd, lines, ...more },
+  );
 /** A turn that the tiny model answers without an end. */
 const ENDLESS = 'one two three';
 const PLAIN =
@@ -60,6 +70,30 @@ describe('kv chat', () => {
     const [first, second] = turnsOf(stderr);
     expect([code, first.tokens > 400, second.tokens > first.tokens + 2 * CONTEXT]).toEqual([0, true, true]);
     expect(stderr).not.toContain('full');
+  });
+  it('has a policy and a budget where none is named, and says which', async () => {
+    const { code, stderr } = await kv(['chat', '--model', model, '--max-new-tokens', '4'], {
+      cwd,
+      lines: Array<string>(6).fill(TURN),
+    });
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/, .*sentences.*, 64 slots; \/help/)]);
+    const slots = [...stderr.matchAll(/ (\d+) slots of 64, /g)].map(([, count]) => Number(count));
+    expect([slots.length, Math.max(...slots)]).toEqual([6, 64]);
+  });
+  it('takes the largest chat model of the cache that fits, else a small one of the hub', async () => {
+    const home = join(cwd, 'hub-home');
+    const cached = (name: string, bytes: number): void => {
+      const at = join(home, 'hub', `models--org--${name}`, 'snapshots/abc');
+      mkdirSync(at, { recursive: true });
+      writeFileSync(join(at, 'model.gguf'), '');
+      truncateSync(join(at, 'model.gguf'), bytes);
+    };
+    expect(await chatModel({ HF_HOME: home })).toBe(CHAT_MODEL);
+    cached('Small-Instruct', 1000);
+    cached('Other-it', 2000);
+    cached('Base', 3000);
+    cached('Huge-Chat', 2 ** 50 / 2 ** 8);
+    expect(await chatModel({ HF_HOME: home })).toBe('org/Other-it/model.gguf');
   });
   it('answers every line of an input that has ended', async () => {
     const { code, stderr } = await chat(KEEP, [TURN, TURN, TURN], { piped: true });

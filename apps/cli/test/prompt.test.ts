@@ -72,7 +72,7 @@ describe('a line on stderr', () => {
   const run = (...args: string[]): Promise<Ran> => kv(['run', ...args], { cwd });
   it('says that the embedded model finds codes alone, where its answer has none of the prompt', async () => {
     const line =
-      'the embedded model is trained only to find codes that stand in a prompt; for language: --model HuggingFaceTB/SmolLM2-135M-Instruct (98 MB)';
+      'the embedded model is trained only to find codes that stand in a prompt; for language: --model HuggingFaceTB/SmolLM2-135M-Instruct (269 MB)';
     expect((await run('What is the capital of France?', '--max-new-tokens', '8')).stderr).toContain(line);
     expect((await run(CODE, '--stop', '.')).stderr).not.toContain('trained');
     expect((await run('hello', '--max-new-tokens', '4', '--quiet')).stderr).toBe('');

@@ -12,7 +12,7 @@ import { hostOnly } from '../engine.ts';
 import { withFlagNames } from '../experiment.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { CHAT_MODEL } from '../model-source.ts';
+import { CHAT_MODEL, chatModel, modelOption } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
@@ -20,12 +20,22 @@ import { machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
+/**
+ * What keeps a conversation without `--policy` and `--budget`: the best that was measured where the question comes after
+ * the eviction, as in a conversation (docs/evidence.md).
+ */
+const DEFAULT = { policy: 'outstandingSentences', budget: '25%' } as const;
+
 const { sequence: _, ...CHAT_OPTIONS } = schemas.CHAT;
 /** Flags of `kv chat`. */
 export const CHAT = {
   ...machineOptions('fast'),
+  model: maybe(modelOption, `the largest chat model in the Hugging Face cache, else ${CHAT_MODEL} (269 MB)`),
   ...CHAT_OPTIONS,
-  policy: maybe(text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."), 'full'),
+  policy: maybe(
+    text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."),
+    `${DEFAULT.policy} at ${DEFAULT.budget} of the context where no budget is given either, else full`,
+  ),
   load: maybe(text('', 'a file', 'Go on with a saved conversation.')),
   save: maybe(text('', 'a file', 'Save the conversation at the end.')),
 };
@@ -40,9 +50,10 @@ export const chatCommand = (terminal: Terminal): Command =>
       ),
       CHAT,
     ).action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
+    ['kv chat', 'a conversation in bounded memory, past the context of the model'],
     [
-      `kv chat --model ${CHAT_MODEL} --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 512`,
-      'a conversation past the context of the model, in 512 slots',
+      'kv chat --model model.gguf --policy outstandingSentences --budget 512',
+      'with a model, a policy and a budget of yours',
     ],
     [
       'kv chat --policy streaming --budget 64 --save talk.safetensors',
@@ -58,10 +69,13 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
     throw new KvError('--system', 'expected none with --load, since a saved conversation has begun already');
   if (load === undefined) checkPolicyNamed(command);
   checkCacheFile(options.save, cwd);
-  const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
-  if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, '--budget');
+  if (options.model === undefined) command.setOptionValue('model', await chatModel());
+  const unasked = options.policy === undefined && options.budget === undefined && load === undefined,
+    { policy: named, budget } = unasked ? DEFAULT : options,
+    given = named === undefined ? undefined : await resolvePolicy(named, { cwd });
+  if (given && budget !== undefined) expectBudget(compile(given), budget, '--budget');
   await withModel(command, terminal, given && hostOnly([compile(given)]), (model) =>
-    withFlagNames(command, () => converse(model, given, options, { ...terminal, input })),
+    withFlagNames(command, () => converse(model, given, { ...options, budget }, { ...terminal, input })),
   );
 }
 
@@ -84,7 +98,7 @@ async function converse(
     );
     if (model.chatTemplate?.() === undefined)
       stderr.write(
-        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${CHAT_MODEL} (98 MB)\n`,
+        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${CHAT_MODEL} (269 MB)\n`,
       );
     await repl(chat, terminal);
     if (save !== undefined && chat.sequence.progress.length > 0) await saveChat(chat, save, cwd);

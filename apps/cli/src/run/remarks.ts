@@ -14,7 +14,7 @@ export function remarks(
   if (text.trim() === '' && report.finish !== 'length' && report.finish !== 'aborted')
     return `the answer is empty: ${ENDS[report.finish]} after ${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'}${raw && chatTemplate?.() ? `; the model is trained to chat: leave --raw out` : ''}\n`;
   if (model === 'embedded' && ![...text.matchAll(CODE)].some(([code]) => prompt.includes(code)))
-    return `the embedded model is trained only to find codes that stand in a prompt; for language: --model ${CHAT_MODEL} (98 MB)\n`;
+    return `the embedded model is trained only to find codes that stand in a prompt; for language: --model ${CHAT_MODEL} (269 MB)\n`;
   return '';
 }
 const ENDS = {
