@@ -10,6 +10,8 @@ type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 /**
  * Keys, values and positions of one layer on the device, each head at its own length. Storage is replaced, never
  * resized, when the host's would be. Lengths and positions are also known on the host, which chose them.
+ *
+ * More than 15 members: each is a step on the one storage, whose lengths all of them must keep.
  */
 export class DeviceCache implements DeviceSlots {
   readonly heads: number;

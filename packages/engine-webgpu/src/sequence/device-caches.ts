@@ -46,7 +46,11 @@ import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 import { DeviceBatchSlot, groupOf } from './batch.ts';
 
-/** The caches of one sequence, on the device. */
+/**
+ * The caches of one sequence, on the device.
+ *
+ * More than 15 members: `SequenceCaches`, and what passes and events read (`DeviceState`).
+ */
 export class DeviceCaches implements SequenceCaches, DeviceState {
   readonly context: SequenceContext;
   readonly slots: SlotCounts;

@@ -10,7 +10,11 @@ import { DeviceSlotRows } from './slot-rows.ts';
 import { DeviceStates } from './states.ts';
 import type { Rotations } from './rotate-rows.ts';
 
-/** One layer of one sequence on the device: its cache and the observations that events read. */
+/**
+ * One layer of one sequence on the device: its cache and the observations that events read.
+ *
+ * More than 15 members: each changes the cache and all observations together.
+ */
 export class DeviceLayer {
   readonly cache: DeviceCache;
   ring?: DeviceRing;

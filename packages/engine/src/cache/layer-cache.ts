@@ -17,6 +17,8 @@ export interface CacheView extends Storage {
 /**
  * The keys and values of one layer of one sequence. Storage is replaced, never resized: when it grows or shrinks the
  * old arrays are dropped, and the ledger counts both while both exist.
+ *
+ * More than 15 members: each is a step on the one storage, whose lengths all of them must keep.
  */
 export class LayerCache implements CacheView {
   readonly heads: number;

@@ -53,7 +53,11 @@ interface HostCachesOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'm
 /** Feeds tokens layer by layer through the caches' decoder. */
 export const layerPasses: TokenPasses = { pass };
 
-/** The caches of one sequence, on the host. */
+/**
+ * The caches of one sequence, on the host.
+ *
+ * More than 15 members: `SequenceCaches`, and what passes and events read (`HostState`).
+ */
 export class HostCaches implements SequenceCaches, HostState {
   readonly context: SequenceContext;
   readonly slots: SlotCounts;
