@@ -52,7 +52,7 @@ export async function runProgram(what: CommandProgram, argv: readonly string[], 
   try {
     if (argv.length === 0) {
       if (what.start === undefined) program.outputHelp();
-      else outside.stdout.write(what.start);
+      else outside.stdout.write(fittedHelp(what.start, lineWidth(outside.stdout)));
       return EXIT.ok;
     }
     await program.parseAsync(asked, { from: 'user' });

@@ -134,7 +134,12 @@ test('those that run on the embedded model alone, in seconds, do what they say',
         : words[0] === 'chat'
           ? ['The river was']
           : undefined,
-      { code, stdout, stderr } = await kv(words, { cwd, ...(lines && { lines }), piped });
+      // without a model a chat fetches one
+      { code, stdout, stderr } = await kv([...words, ...(words[0] === 'chat' ? ['--model', 'embedded'] : [])], {
+        cwd,
+        ...(lines && { lines }),
+        piped,
+      });
     expect(code, `${words.join(' ')}: ${stderr}`).toBe(0);
     if (words[0] === 'run' && words.some((word) => word.includes('XK7M9P2Q.')) && !words.includes('--json'))
       expect(stdout).toBe(' XK7M9P2Q\n');

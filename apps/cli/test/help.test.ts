@@ -73,11 +73,18 @@ it('help of every command fits any width, and loses no word', async () => {
   );
 });
 
+it('kv alone names the five commands of a beginner, which there are', async () => {
+  const { code, stdout } = await kv([]),
+    named = [...stdout.matchAll(/^ {2}kv (\w+)/gm)].map(([, name = '']) => name);
+  expect([code, named.length]).toEqual([0, 5]);
+  for (const name of named) expect((await kv(['help', name])).code, name).toBe(0);
+});
+
 it('a group of commands without one of them prints its help, and so does kv help', async () => {
   for (const path of await all) {
     const asked = await kv(['help', ...path], { columns: 90 });
     expect(asked, path.join(' ')).toEqual({ code: 0, stdout: await help(path, 90), stderr: '' });
-    if (/\nCommands:\n/.test(asked.stdout)) expect(await kv(path, { columns: 90 })).toEqual(asked);
+    if (path.length > 0 && /\nCommands:\n/.test(asked.stdout)) expect(await kv(path, { columns: 90 })).toEqual(asked);
   }
 });
 
