@@ -20,7 +20,7 @@ const SHORT = '--prompts 1 --tokens 96 --policies streaming --modes aware';
 const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[] = [
   [/^npm start$/, /$/, ` -- ${SHORT}`],
   [/^kv needle$/, /$/, ` ${SHORT}`],
-  [/^(?:echo .*\| )?kv chat(?! --model)/, /kv chat/, 'kv chat --model model.gguf'],
+  [/^(?:echo .*\| )?kv chat(?=$| --policy)/, /kv chat/, 'kv chat --model model.gguf'],
   [/^kv serve --policy/, /$/, ' --port 0'],
   [/^source /, /$/, ' && complete -p kv'],
   [/^npm run playground$/, /$/, ' -- --port 0'],
