@@ -5,7 +5,7 @@
 import { posix } from 'node:path';
 import ts from 'typescript';
 import { onTrial, published } from './manifests.mjs';
-import { isDocument, isSource } from './names.mjs';
+import { isDocument, isExported, isSource } from './names.mjs';
 import { tracked } from './tracked.mjs';
 
 const parsed = () =>
@@ -16,7 +16,6 @@ const parsed = () =>
     ]),
   );
 
-const isExported = (node) => node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
 const hasDoc = (node) => ts.getJSDocCommentsAndTags(node).some(ts.isJSDoc);
 const hasDefault = (node) => ts.getJSDocTags(node).some(({ tagName }) => tagName.text === 'defaultValue');
 const namesOf = (node) =>

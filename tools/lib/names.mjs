@@ -18,7 +18,8 @@ const isType = (node) =>
   ts.isTypeAliasDeclaration(node) ||
   ts.isClassDeclaration(node) ||
   ts.isEnumDeclaration(node);
-const isExported = (node) => node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
+/** Whether a declaration is exported where it stands. */
+export const isExported = (node) => node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false;
 
 /** Returns the names declared at the top level of a source: `{ name, type, call, exported }`; `call` of a function. */
 function declared(file) {

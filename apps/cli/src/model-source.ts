@@ -32,6 +32,8 @@ export async function chatModel(env: typeof process.env = process.env): Promise<
 
 /** A small chat model to suggest. */
 export const CHAT_MODEL = 'HuggingFaceTB/SmolLM2-135M-Instruct';
+/** The same with the size of its download, for sentences. */
+export const SUGGESTED = `${CHAT_MODEL} (269 MB)`;
 
 /**
  * Returns the argument of `loadModel` for a name; downloads a repository of the hub into the Hugging Face cache unless

@@ -26,6 +26,15 @@ beforeAll(async () => {
 });
 afterAll(() => model.destroy?.());
 
+/** Slots of the longest head of any layer. */
+const longest = ({ sequence }: Chat): number =>
+  Math.max(
+    ...sequence
+      .kept()
+      .flat()
+      .map((row) => row.length),
+  );
+
 describe('Chat', () => {
   it('answers every message as a model that reads the whole conversation does', async () => {
     const message = fc.string({ unit: fc.constantFrom('a', 'é', '<', ' x', '</>'), minLength: 1, maxLength: 6 });
@@ -62,14 +71,7 @@ describe('Chat', () => {
       let streamed = '';
       for await (const { text } of answer) streamed += text;
       expect(streamed).toBe((await answer).text);
-      expect(
-        Math.max(
-          ...chat.sequence
-            .kept()
-            .flat()
-            .map((row) => row.length),
-        ),
-      ).toBe(48);
+      expect(longest(chat)).toBe(48);
     }
     expect(chat.sequence.progress.length).toBeGreaterThan(model.config.maxPositions);
     chat.destroy();
@@ -107,6 +109,7 @@ describe('Chat', () => {
     await expect(two.retain('knorm')).rejects.toThrow(/^budget: /);
     await expect(two.retain('knorm', model.config.maxPositions)).rejects.toThrow(/^budget: /);
     expect((await two.send('z')).finish).toBeDefined();
+    expect(two.messages.map(({ content }) => content).filter((_, i) => i % 2 === 0)).toEqual(['x', 'z']);
     two.destroy();
   });
 
@@ -116,28 +119,26 @@ describe('Chat', () => {
     const tokens = chat.sequence.progress.length;
     expect((await chat.retain('streaming', 24)).slots).toBe(24);
     expect(chat.sequence.progress.length).toBeGreaterThanOrEqual(tokens);
-    expect(
-      Math.max(
-        ...chat.sequence
-          .kept()
-          .flat()
-          .map((row) => row.length),
-      ),
-    ).toBeLessThanOrEqual(24);
+    expect(longest(chat)).toBeLessThanOrEqual(24);
     await chat.send('more');
-    expect(
-      Math.max(
-        ...chat.sequence
-          .kept()
-          .flat()
-          .map((row) => row.length),
-      ),
-    ).toBe(24);
+    expect(longest(chat)).toBe(24);
     chat.clear();
     expect([chat.messages.length, chat.sequence.progress.length]).toEqual([0, 0]);
     const again = new Chat(model, { policy: 'streaming', budget: 24, maxNewTokens: 4 });
     expect((await chat.send('x')).text).toBe((await again.send('x')).text);
     for (const one of [chat, again]) one.destroy();
+  });
+
+  it('keeps its block and cadence under another policy, and refuses calls while it is flushed', async () => {
+    const chat = new Chat(model, { policy: 'streaming', budget: 48, block: 16, every: 5, maxNewTokens: 4 });
+    await chat.send('one');
+    expect(await chat.retain('streaming', 24)).toMatchObject({ slots: 24, block: 16, every: 5 });
+    await chat.send('two');
+    const flushing = chat.flush();
+    await expect(chat.send('three')).rejects.toThrow(/^chat: /);
+    await flushing;
+    expect(longest(chat)).toBe(24);
+    chat.destroy();
   });
 
   it('answers messages in one call', async () => {

@@ -12,7 +12,7 @@ import { hostOnly } from '../engine.ts';
 import { withFlagNames } from '../experiment.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { CHAT_MODEL, chatModel, modelOption } from '../model-source.ts';
+import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
@@ -21,7 +21,7 @@ import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
 /**
- * What keeps a conversation without `--policy` and `--budget`: the best that was measured where the question comes after
+ * What keeps a conversation without `--policy`: the best that was measured where the question comes after
  * the eviction, as in a conversation (docs/evidence.md).
  */
 const DEFAULT = { policy: 'outstandingSentences', budget: '25%' } as const;
@@ -30,11 +30,11 @@ const { sequence: _, ...CHAT_OPTIONS } = schemas.CHAT;
 /** Flags of `kv chat`. */
 export const CHAT = {
   ...machineOptions('fast'),
-  model: maybe(modelOption, `the largest chat model in the Hugging Face cache, else ${CHAT_MODEL} (269 MB)`),
+  model: maybe(modelOption, `the largest chat model in the Hugging Face cache, else ${SUGGESTED}`),
   ...CHAT_OPTIONS,
   policy: maybe(
     text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."),
-    `${DEFAULT.policy} at ${DEFAULT.budget} of the context where no budget is given either, else full`,
+    `${DEFAULT.policy} at ${DEFAULT.budget} of the context`,
   ),
   load: maybe(text('', 'a file', 'Go on with a saved conversation.')),
   save: maybe(text('', 'a file', 'Save the conversation at the end.')),
@@ -70,8 +70,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (load === undefined) checkPolicyNamed(command);
   checkCacheFile(options.save, cwd);
   if (options.model === undefined) command.setOptionValue('model', await chatModel());
-  const unasked = options.policy === undefined && options.budget === undefined && load === undefined,
-    { policy: named, budget } = unasked ? DEFAULT : options,
+  const { policy: named, budget } = options.policy === undefined && load === undefined ? DEFAULT : options,
     given = named === undefined ? undefined : await resolvePolicy(named, { cwd });
   if (given && budget !== undefined) expectBudget(compile(given), budget, '--budget');
   await withModel(command, terminal, given && hostOnly([compile(given)]), (model) =>
@@ -98,7 +97,7 @@ async function converse(
     );
     if (model.chatTemplate?.() === undefined)
       stderr.write(
-        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${CHAT_MODEL} (269 MB)\n`,
+        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${SUGGESTED}\n`,
       );
     await repl(chat, terminal);
     if (save !== undefined && chat.sequence.progress.length > 0) await saveChat(chat, save, cwd);
@@ -113,12 +112,12 @@ async function opened(
   { load }: ChatOptions,
   cwd: string,
 ): Promise<{ sequence: Sequence; policy: Policy }> {
-  if (load === undefined) return { sequence: new Sequence(model), policy: given ?? policyOfFile('full') };
   let policy = given;
-  const sequence = await loadCache(model, resolve(cwd, load), {
-    policy: (label) => (policy ??= policyOfCache(load, label)),
-  });
-  return { sequence, policy: policy! }; // required by loadCache
+  const sequence =
+    load === undefined
+      ? new Sequence(model)
+      : await loadCache(model, resolve(cwd, load), { policy: (label) => (policy ??= policyOfCache(load, label)) });
+  return { sequence, policy: policy! }; // given, or asked for by loadCache
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { GenerateResult, Model } from '@kv/models';
-import { CHAT_MODEL } from '../model-source.ts';
+import { SUGGESTED } from '../model-source.ts';
 
 /** Codes as the embedded model was trained to find them. */
 const CODE = /[A-Z0-9]{6,10}/g;
@@ -14,7 +14,7 @@ export function remarks(
   if (text.trim() === '' && report.finish !== 'length' && report.finish !== 'aborted')
     return `the answer is empty: ${ENDS[report.finish]} after ${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'}${raw && chatTemplate?.() ? `; the model is trained to chat: leave --raw out` : ''}\n`;
   if (model === 'embedded' && ![...text.matchAll(CODE)].some(([code]) => prompt.includes(code)))
-    return `the embedded model is trained only to find codes that stand in a prompt; for language: --model ${CHAT_MODEL} (269 MB)\n`;
+    return `the embedded model is trained only to find codes that stand in a prompt; for language: --model ${SUGGESTED}\n`;
   return '';
 }
 const ENDS = {

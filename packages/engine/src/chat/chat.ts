@@ -89,19 +89,13 @@ export class Chat {
   }
 
   /**
-   * Goes on under another policy or budget: the conversation so far is read again, under it.
+   * Goes on under another policy or budget: the conversation so far is read again, under it. `block` and `every` stay.
    * @throws KvError, with the conversation unchanged, for an invalid policy, or a budget that it cannot keep
    */
   async retain(policy: Policy | string, budget?: Budget, options: SendOptions = {}): Promise<ChatRetention> {
     const settled = settleOwn('retain', SEND, options),
-      retention = await retentionOf(this.model, policy, budget);
-    this.#expectIdle();
-    this.#busy = true;
-    try {
-      await this.#reread(retention, settled);
-    } finally {
-      this.#busy = false;
-    }
+      retention = await retentionOf(this.model, policy, budget, this.#options);
+    await this.#alone(() => this.#reread(retention, settled));
     return retention;
   }
 
@@ -115,10 +109,11 @@ export class Chat {
 
   /** Reads what was generated last and evicts to the budget, so that `sequence` can be saved. */
   async flush(): Promise<void> {
-    this.#expectIdle();
-    if (this.#unread.length > 0) await this.#sequence.append(this.#unread);
-    this.#unread = [];
-    await this.#evict(await this.retention());
+    await this.#alone(async () => {
+      if (this.#unread.length > 0) await this.#sequence.append(this.#unread);
+      this.#unread = [];
+      await this.#evict(await this.retention());
+    });
   }
 
   /** Frees the cache. */
@@ -249,6 +244,17 @@ export class Chat {
     }
   }
 
+  /** Runs a change of the conversation; other calls meanwhile are refused. */
+  async #alone(change: () => Promise<void>): Promise<void> {
+    this.#expectIdle();
+    this.#busy = true;
+    try {
+      await change();
+    } finally {
+      this.#busy = false;
+    }
+  }
+
   #expectIdle(): void {
     if (this.#busy)
       throw new KvError(
@@ -263,7 +269,7 @@ async function retentionOf(
   { name, config: { maxPositions } }: Model,
   given: Policy | string | undefined,
   budget: Budget | undefined,
-  { block, every }: { readonly block?: number | undefined; readonly every?: number | undefined } = {},
+  { block, every }: Pick<ChatSettings, 'block' | 'every'>,
 ): Promise<ChatRetention> {
   const policy = given === undefined ? undefined : await policyOf(given),
     compiled = policy && compile(policy),
