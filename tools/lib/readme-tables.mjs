@@ -39,6 +39,12 @@ const blocks = {
   /** Methods of papers. */
   methods: (all) =>
     table(['policy', 'composition', 'what it does', 'source'], factoriesOf(all, '@kv/policies').map(methodRow)),
+  /** Policies to try first. */
+  recommended: (all) =>
+    table(
+      ['when', 'policy'],
+      all['@kv/policies'].recommendedPolicies.map(({ when, policy }) => [when, code(policy)]),
+    ),
   /** Scorers of the catalogue that need nothing else, by package. */
   scorers: (all) =>
     catalogued(all, undefined, ({ kind, takes }) => kind === 'scorer' && takes === 'nothing').map(
