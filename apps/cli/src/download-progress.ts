@@ -1,5 +1,5 @@
 import { bytesText } from '@kv/evaluation';
-import type { Progress } from '@kv/hub';
+import type { DownloadPlan, Progress } from '@kv/hub';
 import cliProgress from 'cli-progress';
 import { plain } from './plain.ts';
 import { duration } from './progress.ts';
@@ -7,6 +7,8 @@ import type { Stream } from './terminal.ts';
 
 /** Reports the progress of a download. */
 interface Download {
+  /** Says what is about to be downloaded. */
+  plan(plan: DownloadPlan): void;
   step(progress: Progress): void;
   /** Call if another process is downloading the same file. */
   wait(): void;
@@ -22,11 +24,17 @@ const EVERY_S = 10;
  */
 export function startDownload(stderr: Stream, model: string, now: () => number = () => performance.now()): Download {
   const name = plain(model);
-  const wait = (): void => void stderr.write(`model: another process is downloading ${name}, waits for it\n`);
-  return stderr.isTTY ? { ...bar(stderr), wait } : { ...lines(stderr, name, now), wait };
+  const wait = (): void => void stderr.write(`model: another process is downloading ${name}, waits for it\n`),
+    plan = ({ total, here, license }: DownloadPlan): void => {
+      const rest = here === 0 ? '' : ` (${bytesText(here)} are here already)`;
+      stderr.write(
+        `model: downloading ${name}, ${bytesText(total)}${rest}, ${license === undefined ? 'which names no licence' : `licence ${license}`}, once, into the Hugging Face cache\n`,
+      );
+    };
+  return { ...(stderr.isTTY ? bar(stderr) : lines(stderr, name, now)), plan, wait };
 }
 
-function bar(stderr: Stream): Omit<Download, 'wait'> {
+function bar(stderr: Stream): Pick<Download, 'step' | 'stop'> {
   let shown: InstanceType<typeof cliProgress.SingleBar> | undefined;
   return {
     step(progress) {
@@ -51,17 +59,15 @@ function bar(stderr: Stream): Omit<Download, 'wait'> {
   };
 }
 
-function lines(stderr: Stream, name: string, now: () => number): Omit<Download, 'wait'> {
-  let said: number | undefined,
+function lines(stderr: Stream, name: string, now: () => number): Pick<Download, 'step' | 'stop'> {
+  let told = now(),
     whole = false;
   return {
     step(progress) {
       whole ||= progress.done === progress.total;
-      if (said !== undefined && now() - said < 1000 * EVERY_S) return;
-      stderr.write(
-        said === undefined ? `model: downloading ${name}, ${bytesText(progress.total)}\n` : `model: ${far(progress)}\n`,
-      );
-      said = now();
+      if (now() - told < 1000 * EVERY_S) return;
+      stderr.write(`model: ${far(progress)}\n`);
+      told = now();
     },
     stop() {
       if (whole) stderr.write(`model: ${name} is in the Hugging Face cache\n`);

@@ -6,12 +6,16 @@ import type { Command } from 'commander';
 /** Returns the flag of an option: `--max-new-tokens` for `maxNewTokens`. */
 export const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`;
 
+/** Short forms of flags. */
+const SHORT: Readonly<Record<string, string>> = { model: '-m' };
+
 /** Adds a flag for each of these options to a command, with the option's help, default and check. */
 export function withFlags(command: Command, options: Options): Command {
   for (const [name, option] of Object.entries(options)) {
     const flag = flagOf(name),
       isFlag = option.form.sort === 'flag',
-      made = new Flag(isFlag ? flag : `${flag} <${placeholder(option)}>`, helpOf(option, options)),
+      long = Object.hasOwn(SHORT, name) ? `${SHORT[name]}, ${flag}` : flag,
+      made = new Flag(isFlag ? long : `${long} <${placeholder(option)}>`, helpOf(option, options)),
       mandatory = option.required === true;
     if (!isFlag)
       made.argParser((text, before: unknown) => parsed(flag, option, text, before === option.default ? [] : before));

@@ -35,7 +35,10 @@ export const KV: CommandProgram = {
   says: 'Ask a language model which KV-cache retention policy still answers at which budget.',
   examples: [
     ['kv needle', 'which policy still lets the embedded model answer, at which budget: a table and a report'],
-    ["kv run --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 25%", 'one answer'],
+    [
+      "kv run --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25%",
+      'one answer',
+    ],
     ['kv pieces snapkv', 'all about one piece or method'],
     ['kv doctor', 'what is here, and how fast it is'],
   ],

@@ -10,7 +10,7 @@ import type { Terminal } from './terminal.ts';
 
 /** Help of `--model`. */
 export const MODEL_HELP =
-  "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf";
+  "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf (-hf org/name does the same)";
 
 /** The option `--model`. */
 export const modelOption: Option<string> = text('embedded', 'a name', MODEL_HELP);
@@ -45,7 +45,7 @@ export async function resolveModel(name: string, { stderr, signal, cwd }: Termin
     throw new KvError('model', `expected ${MODEL_HELP}; there is no ${JSON.stringify(name)}`);
   if (kind !== 'repo') return name;
   const download = startDownload(stderr, name);
-  return fetchModel(name, { signal, onProgress: download.step, onWait: download.wait })
+  return fetchModel(name, { signal, onPlan: download.plan, onProgress: download.step, onWait: download.wait })
     .catch((error: unknown) => {
       throw withoutHub(error);
     })

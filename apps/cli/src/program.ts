@@ -48,7 +48,7 @@ export async function runProgram(what: CommandProgram, argv: readonly string[], 
       stopped = true;
     },
   });
-  const asked = helpAsked(argv, program);
+  const asked = helpAsked(withHubFlag(argv), program);
   try {
     if (argv.length === 0) {
       if (what.start === undefined) program.outputHelp();
@@ -116,6 +116,12 @@ export function createProgram(
 function commandOf(program: Command, words: readonly string[]): readonly [Command, readonly string[]] {
   const next = program.commands.find((command) => command.name() === words[0]);
   return next ? commandOf(next, words.slice(1)) : [program, words];
+}
+
+/** Rewrites `-hf org/name`, as llama.cpp writes a model of the hub, to `--model org/name`. */
+export function withHubFlag(argv: readonly string[]): readonly string[] {
+  const end = argv.indexOf('--');
+  return argv.map((word, i) => (word === '-hf' && (end < 0 || i < end) ? '--model' : word));
 }
 
 /** Rewrites `kv help COMMAND` to `kv COMMAND --help`, also in a group of commands. */

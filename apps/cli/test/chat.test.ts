@@ -2,8 +2,10 @@ import { existsSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bytesText } from '@kv/evaluation';
 import { generate, loadModel, type Model } from '@kv/models';
+import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { droppedText, heldShares } from '../src/chat/evicted-text.ts';
+import { defaultBudget } from '../src/commands/chat.ts';
 import { CHAT_MODEL, chatModel } from '../src/model-source.ts';
 import { folder, kv, type Run } from './terminal.ts';
 import { CONTEXT, writeTinyModel } from '@kv/model-testing';
@@ -47,9 +49,9 @@ async function firstBlank(of: Model): Promise<string> {
 const turnsOf = (stderr: string): { tokens: number; slots: number }[] =>
   [
     ...stderr.matchAll(
-      /^\[(\d+) tokens, (\d+) slots of 48, [\d.]+ KiB of keys and values(?: and [\d.]+ KiB of other state)?, /gm,
+      /^\[#{1,12}\.*\] (\d+) of 48 slots, [\d.]+ KiB of keys and values(?: and [\d.]+ KiB of other state)?; (\d+) tokens so far; /gm,
     ),
-  ].map(([, tokens, slots]) => ({
+  ].map(([, slots, tokens]) => ({
     tokens: Number(tokens),
     slots: Number(slots),
   }));
@@ -76,9 +78,32 @@ describe('kv chat', () => {
       cwd,
       lines: Array<string>(6).fill(TURN),
     });
-    expect([code, stderr]).toEqual([0, expect.stringMatching(/, .*sentences.*, 64 slots; \/help/)]);
-    const slots = [...stderr.matchAll(/ (\d+) slots of 64, /g)].map(([, count]) => Number(count));
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringMatching(/: outstandingSentences keeps 64 slots, 25 % of its context; \/help/),
+    ]);
+    const slots = [...stderr.matchAll(/ (\d+) of 64 slots, /g)].map(([, count]) => Number(count));
     expect([slots.length, Math.max(...slots)]).toEqual([6, 64]);
+  });
+  it('keeps a budget under its own policy where only a budget is given', async () => {
+    const { code, stderr } = await kv(['chat', '-m', model, '--budget', '40', '--max-new-tokens', '4'], {
+      cwd,
+      lines: [TURN],
+    });
+    expect([code, stderr]).toEqual([0, expect.stringContaining('outstandingSentences keeps 40 slots')]);
+  });
+  it('takes a quarter of the context, or what fits an eighth of the memory', () => {
+    const config = { layers: 16, kvHeads: 8, headDim: 64, maxPositions: 131_072 },
+      slot = 16 * 8 * (2 * 64 + 1) * 4;
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 64 }), (gib) => {
+        const budget = defaultBudget(config as Model['config'], gib * 2 ** 30),
+          slots = budget === '25%' ? 131_072 / 4 : Number(budget);
+        expect(slots).toBeLessThanOrEqual(131_072 / 4);
+        expect(slots * slot).toBeLessThanOrEqual((gib * 2 ** 30) / 8);
+        if (budget !== '25%') expect((slots + 1) * slot).toBeGreaterThan((gib * 2 ** 30) / 8);
+      }),
+    );
   });
   it('takes the largest chat model of the cache that fits, else a small one of the hub', async () => {
     const home = join(cwd, 'hub-home');
@@ -112,8 +137,8 @@ describe('kv chat', () => {
   it('counts keys and values as kv explain does, and apart from them what a policy remembers', async () => {
     const policy = 'snapkv(window=8)',
       { stderr } = await chat(['--policy', policy, '--budget', '200', '--max-new-tokens', '1'], [ENDLESS]),
-      [, tokens, keys, other] =
-        /^\[(\d+) tokens, .* slots of 200, (.*) of keys and values and (.*) of other state,/m.exec(stderr)!; // or the test fails
+      [, keys, other, tokens] =
+        / of 200 slots, (.*) of keys and values and (.*) of other state; (\d+) tokens so far/m.exec(stderr)!; // or the test fails
     const explained = await kv(['explain', policy, '--model', model, '--length', tokens, '--budget', '200', '--json'], {
       cwd,
     });
@@ -138,7 +163,7 @@ describe('kv chat', () => {
     expect(long.stderr).toContain('saved to middle.safetensors');
     const rest = await chat(['--load', 'middle.safetensors', '--max-new-tokens', '12'], [three]);
     expect(rest.stderr).toContain('streaming ∘');
-    expect(rest.stderr).toContain('48 slots; /help');
+    expect(rest.stderr).toContain('keeps 48 slots, ');
     expect(long.stdout.endsWith(rest.stdout)).toBe(true);
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));
     expect(existsSync(join(cwd, 'end.safetensors'))).toBe(true);
@@ -179,7 +204,7 @@ describe('kv chat', () => {
       },
     });
     expect(once.code).toBe(0);
-    expect(once.stderr).toMatch(/, stopped\]/);
+    expect(once.stderr).toMatch(/, stopped$/m);
     expect(turnsOf(once.stderr)).toHaveLength(2);
     pressed = 0;
     const twice = await chat(KEEP, [TURN, TURN, TURN], {

@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { recommendedPolicies } from '@kv/policies';
 import { beforeAll, expect, it, test } from 'vitest';
 import { KV } from '../src/main.ts';
-import { createProgram } from '../src/program.ts';
+import { createProgram, withHubFlag } from '../src/program.ts';
 import { resolvePolicy } from '../src/policy/resolve-policy.ts';
 import { folder, kv } from './terminal.ts';
 
@@ -78,7 +79,11 @@ it('finds commands in lines of a shell', () => {
   expect(commandsIn('kv completion zsh > ~/.zfunc/_kv')[0]?.words).toEqual(['completion', 'zsh']);
 });
 
-test('every example of help, docs/command-line.md and the README is a command with options that are taken', async () => {
+/** Commands whose default policies are a comparison of many. */
+const OWN: ReadonlySet<string> = new Set(['needle', 'bench']);
+const RECOMMENDED = recommendedPolicies.map(({ policy }) => policy);
+
+test('every example of help, docs/command-line.md and the README names a recommended policy, and is a command with options that are taken', async () => {
   expect(examples.length).toBeGreaterThan(70);
   for (const { words } of examples) {
     const parsed: Record<string, unknown>[] = [],
@@ -99,10 +104,14 @@ test('every example of help, docs/command-line.md and the README is a command wi
       expect((await kv(words)).code, words.join(' ')).toBe(0);
       continue;
     }
-    await expect(program.parseAsync(words, { from: 'user' }), words.join(' ')).resolves.toBeDefined();
+    await expect(program.parseAsync(withHubFlag(words), { from: 'user' }), words.join(' ')).resolves.toBeDefined();
     expect(parsed, words.join(' ')).toHaveLength(1);
     for (const key of ['policy', 'decodePolicy', 'policies'])
-      for (const text of [parsed[0]![key] ?? []].flat()) await resolvePolicy(text as string, { cwd });
+      for (const text of [parsed[0]![key] ?? []].flat() as string[]) {
+        await resolvePolicy(text, { cwd });
+        if (!OWN.has(words[0] ?? '') && !/^\.|full$/.test(text) && !words.includes('--constants'))
+          expect(RECOMMENDED, words.join(' ')).toContain(text);
+      }
   }
 });
 
@@ -121,7 +130,7 @@ test('those that run on the embedded model alone, in seconds, do what they say',
   const cheap = examples.filter(
       ({ words }) =>
         CHEAP.has(words[0] ?? '') &&
-        !words.includes('--model') &&
+        !words.some((word) => /^(--model|-m|-hf)$/.test(word)) &&
         !words.includes('./mine.mjs') &&
         words.join(' ') !== 'explain all --shape llama-3.2-1b',
     ),

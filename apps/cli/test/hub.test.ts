@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { main } from '../src/main.ts';
+import { CHAT_MODEL } from '../src/model-source.ts';
 import { startHub } from './hub.ts';
 import { folder, kv } from './terminal.ts';
 import { writeTinyModel } from '@kv/model-testing';
@@ -34,13 +35,34 @@ it('kv run takes a repository of the hub, reports its download on stderr, and us
   expect(first).toMatchObject({
     code: 0,
     stderr: expect.stringMatching(
-      /^model: downloading org\/tiny, [\d.]+ KiB\nmodel: org\/tiny is in the Hugging Face cache\n$/,
+      /^model: downloading org\/tiny, [\d.]+ KiB, licence mit, once, into the Hugging Face cache\nmodel: org\/tiny is in the Hugging Face cache\n$/,
     ) as string,
   });
   expect(tokens(first.stdout)).toEqual(tokens((await kv(['run', '--model', model, ...RUN], { cwd })).stdout));
   hub.asked.length = 0;
   const second = await kv(['run', '--model', 'org/tiny', ...RUN], { cwd });
   expect([second.stderr, tokens(second.stdout), hub.asked]).toEqual(['', tokens(first.stdout), []]);
+});
+it('kv chat without options talks with the suggested model, which it fetches once with size and licence', async () => {
+  await hub.close();
+  hub = await startHub(model, 1, CHAT_MODEL);
+  vi.stubEnv('HF_ENDPOINT', hub.url);
+  const talk = (): ReturnType<typeof kv> => kv(['chat', '--max-new-tokens', '4'], { cwd, lines: ['Hello'] });
+  const first = await talk();
+  expect([first.code, first.stderr]).toEqual([
+    0,
+    expect.stringMatching(
+      new RegExp(`^model: downloading ${CHAT_MODEL}, [\\d.]+ KiB, licence mit,[^]*outstandingSentences keeps 64 slots`),
+    ),
+  ]);
+  expect(first.stdout.trim()).not.toBe('');
+  hub.asked.length = 0;
+  expect([(await talk()).stdout, hub.asked]).toEqual([first.stdout, []]);
+});
+it("takes llama.cpp's flag for a model of the hub, and a word like it after --", async () => {
+  const named = await kv(['run', '-hf', 'org/tiny', 'Hello', '--max-new-tokens', '4', '--json'], { cwd });
+  expect(tokens(named.stdout)).toEqual(tokens((await kv(['run', '-m', model, ...RUN], { cwd })).stdout));
+  expect((await kv(['run', '-m', model, '--max-new-tokens', '1', '--', '-hf'], { cwd })).code).toBe(0);
 });
 it('kv explain and the checks of kv needle take it too', async () => {
   expect(await kv(['explain', 'knorm', '--model', 'org/tiny', '--length', '200'], { cwd })).toMatchObject({

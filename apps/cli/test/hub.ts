@@ -5,22 +5,23 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 
 /**
- * A hub on the loopback that offers a folder as `org/tiny`, and breaks its first `breaks` downloads of the weights
- * half-way.
+ * A hub on the loopback that offers a folder as `repo`, under the MIT licence, and breaks its first `breaks` downloads
+ * of the weights half-way.
  */
 export async function startHub(
   folder: string,
   breaks = 0,
+  repo = 'org/tiny',
 ): Promise<{ readonly url: string; readonly asked: string[]; close(): Promise<void> }> {
   const commit = 'a'.repeat(40),
     asked: string[] = [];
   let broken = 0;
   const server = createServer(({ url = '', headers: { range } }, response) => {
     asked.push(url);
-    const file = /^\/org\/tiny\/resolve\/a+\/(.*)$/.exec(url)?.[1];
-    if (url.startsWith('/api/models/org/tiny/revision/main'))
-      return void response.end(JSON.stringify({ id: 'org/tiny', sha: commit }));
-    if (url.startsWith(`/api/models/org/tiny/tree/${commit}`)) {
+    const file = url.startsWith(`/${repo}/resolve/${commit}/`) ? url.split('/').at(-1) : undefined;
+    if (url.startsWith(`/api/models/${repo}/revision/main`))
+      return void response.end(JSON.stringify({ id: repo, sha: commit, tags: ['license:mit'] }));
+    if (url.startsWith(`/api/models/${repo}/tree/${commit}`)) {
       return void response.end(
         JSON.stringify(
           readdirSync(folder).map((path) => {

@@ -222,14 +222,14 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       stderr:
         "kv: unknown command 'ruun' (Did you mean run?); the commands are needle, run, chat, serve, pieces, explain, trace, bench, protocol, eval, worker, calibrate, export, doctor, completion\n",
     }));
-  it.each(['run', 'chat', 'serve'])('for a budget of kv %s that no policy was named to keep', async (command) => {
+  it.each(['run', 'serve'])('for a budget of kv %s that no policy was named to keep', async (command) => {
     const prompt = command === 'run' ? ['--prompt', TEXT] : [],
       asked = [command, '--model', model, ...prompt, '--budget', '32'];
     expect(await kv(asked, { cwd, lines: [] })).toEqual({
       code: 2,
       stdout: '',
       stderr:
-        "--policy: expected the policy that keeps a budget of 32, such as --policy 'snapkv(window=16,kernel=17,pooling=max)' ('kv pieces' lists them), got none\n",
+        "--policy: expected the policy that keeps a budget of 32, such as --policy outstandingSentences ('kv pieces' lists them), got none\n",
     });
   });
 });

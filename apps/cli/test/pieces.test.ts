@@ -1,3 +1,4 @@
+import { recommendedPolicies } from '@kv/policies';
 import { expect, it, test } from 'vitest';
 import { kv } from './terminal.ts';
 
@@ -31,6 +32,15 @@ it.each([
   const { code, stdout, stderr } = await kv(['pieces', ...args]);
   expect([code, stdout]).toEqual([2, '']);
   expect(stderr).toMatch(sentence);
+});
+
+test('the recommended policies come first, each with when to use it, in the whole list alone', async () => {
+  const { stdout } = await kv(['pieces']),
+    lines = stdout.split('\n');
+  expect(lines[0]).toBe('Try these first');
+  for (const [i, { policy, when }] of recommendedPolicies.entries())
+    expect(lines.slice(1 + 2 * i, 3 + 2 * i).map((line) => line.trim())).toEqual([policy, when]);
+  expect((await kv(['pieces', '--kind', 'scorer'])).stdout).not.toContain('Try these first');
 });
 
 it('a name that is cut short is guessed, the shortest first', async () =>

@@ -16,6 +16,7 @@ import { Mismatch, transfer } from './transfer.ts';
 import type { StartHash } from './transfer.ts';
 
 export type { Progress } from './meter.ts';
+export type { DownloadPlan } from './options.ts';
 
 /** A model of the hub stored by a browser, as `loadModel(name, { files })` of @kv/models takes it. */
 export interface OfflineModel {
@@ -112,14 +113,14 @@ async function download(
   manifest: string,
   name: RepoName,
   revision: string,
-  { onProgress, signal, attempts }: ResolvedOptions<typeof FETCH_IN_BROWSER>,
+  { onPlan, onProgress, signal, attempts }: ResolvedOptions<typeof FETCH_IN_BROWSER>,
 ): Promise<void> {
   const hub: Hub = {
     ...{ endpoint: ENDPOINT, token: undefined, signal, attempts, backoffMs: 500, timeoutMs: 30_000 },
     tokenAdvice: 'download its files yourself, since a page sends no token',
     fetch: following,
   };
-  const { commit, files: all } = await listing(hub, name.repo, revision),
+  const { commit, license, files: all } = await listing(hub, name.repo, revision),
     { files, index, gguf } = choose(name, all);
   const bring = async (wanted: readonly RepoFile[], report: typeof onProgress): Promise<void> => {
     const meter = startMeter(
@@ -155,7 +156,9 @@ async function download(
       ? await shardsOf(name.repo, index, async () => (await fileIn(folder, index.etag))?.text() ?? '', all)
       : [],
     wanted = [...new Map([...files, ...shards].map((file) => [file.path, file])).values()];
-  await expectRoom(folder, wanted, name.repo);
+  const total = wanted.reduce((sum, { size }) => sum + size, 0),
+    missing = await expectRoom(folder, wanted, name.repo);
+  await onPlan?.({ repo: name.repo, commit, license, total, here: total - missing });
   await bring(wanted, onProgress);
   const handle = await open(folder, { etag: manifest, path: manifest, size: 0 }, name.repo);
   try {
@@ -206,7 +209,12 @@ function written(handle: SyncHandle, bytes: Uint8Array, at: number, { path }: Re
   if (count < bytes.length) throw new KvError(path, `expected room in this browser, got a full one at ${at + count}`);
 }
 
-async function expectRoom(folder: FileSystemDirectoryHandle, wanted: readonly RepoFile[], repo: string): Promise<void> {
+/** Returns the bytes that are still to come. @throws KvError if the browser grants less */
+async function expectRoom(
+  folder: FileSystemDirectoryHandle,
+  wanted: readonly RepoFile[],
+  repo: string,
+): Promise<number> {
   const { quota, usage = 0 } = await navigator.storage.estimate();
   let missing = 0;
   for (const { etag, size } of wanted) missing += size - ((await fileIn(folder, etag))?.size ?? 0);
@@ -215,6 +223,7 @@ async function expectRoom(folder: FileSystemDirectoryHandle, wanted: readonly Re
       repo,
       `expected room for ${missing} bytes, got ${quota - usage} that this browser grants the page`,
     );
+  return missing;
 }
 
 function fail(at: string, message: string): never {

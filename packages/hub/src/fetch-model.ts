@@ -8,7 +8,7 @@ import type { BlobRequest } from './blob.ts';
 import { choose, shardsOf } from './choose.ts';
 import { cacheFolder, endpointOf, isOffline, tokenOf } from './environment.ts';
 import type { Environment } from './environment.ts';
-import { FETCH, type FetchOptions } from './options.ts';
+import { FETCH, type DownloadPlan, type FetchOptions } from './options.ts';
 import type { Hub } from './http.ts';
 import { listing } from './listing.ts';
 import type { Listing, RepoFile } from './listing.ts';
@@ -84,7 +84,7 @@ async function download(
   name: RepoName,
   revision: string,
   folder: RepoFolder,
-  { onProgress }: FetchOptions,
+  { onPlan, onProgress }: FetchOptions,
 ): Promise<string> {
   const found = await listing(hub, name.repo, revision);
   const { files, index, gguf } = choose(name, found.files);
@@ -95,7 +95,10 @@ async function download(
     hub,
     all.map((file) => wantedOf(name.repo, folder, found, file)),
     folder,
-    onProgress,
+    {
+      onProgress,
+      onPlan: (size) => onPlan?.({ repo: name.repo, commit: found.commit, license: found.license, ...size }),
+    },
   );
   await enter(folder, revision, found, all);
   const snapshot = folder.snapshot(found.commit);
@@ -114,7 +117,7 @@ async function indexed(
     repo,
     index,
     async () => {
-      await bring(hub, [wantedOf(repo, folder, found, index)], folder, undefined);
+      await bring(hub, [wantedOf(repo, folder, found, index)], folder);
       return readFile(folder.blob(index.etag), 'utf8');
     },
     found.files,
@@ -132,7 +135,12 @@ async function bring(
   hub: Hub,
   wanted: readonly BlobRequest[],
   folder: RepoFolder,
-  onProgress: FetchOptions['onProgress'],
+  {
+    onPlan,
+    onProgress,
+  }: Pick<FetchOptions, 'onProgress'> & {
+    readonly onPlan?: (size: Pick<DownloadPlan, 'total' | 'here'>) => void | Promise<void>;
+  } = {},
 ): Promise<void> {
   // Two files with the same bytes share a blob.
   const files = [...new Map(wanted.map((file) => [file.etag, file])).values()];
@@ -144,6 +152,7 @@ async function bring(
     free = bavail * bsize;
   if (blocks > 0 && total - here > free)
     throw new KvError(folder.path, `expected room for ${total - here} bytes, got ${free} on this disk`);
+  await onPlan?.({ total, here });
   meter.had(here);
   for (const file of files) await downloadBlob(hub, file, meter);
 }

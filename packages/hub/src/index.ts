@@ -1,5 +1,5 @@
 export { fetchModel } from './fetch-model.ts';
-export type { FetchOptions } from './options.ts';
+export type { DownloadPlan, FetchOptions } from './options.ts';
 export { parseModelName } from './model-name.ts';
 export type { ModelName } from './model-name.ts';
 export type { RepoName } from './repo-name.ts';

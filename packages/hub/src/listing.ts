@@ -16,6 +16,8 @@ export interface RepoFile {
 /** A commit of a repository and its files. */
 export interface Listing {
   readonly commit: string;
+  /** Identifier of its licence, such as `apache-2.0`, if the repository names one. */
+  readonly license: string | undefined;
   readonly files: readonly RepoFile[];
 }
 
@@ -33,7 +35,12 @@ export async function listing(hub: Hub, repo: string, revision: string): Promise
   const { listFiles, modelInfo } = await import('@huggingface/hub');
   const options = { hubUrl: hub.endpoint, fetch: apiFetch(hub, repo, revision) };
   try {
-    const { sha: commit } = await modelInfo({ ...options, name: repo, revision, additionalFields: ['sha'] });
+    const { sha: commit, tags } = await modelInfo({
+      ...options,
+      name: repo,
+      revision,
+      additionalFields: ['sha', 'tags'],
+    });
     if (typeof commit !== 'string' || !COMMIT.test(commit))
       throw new KvError(hub.endpoint, `expected the commit of ${repo}, got ${JSON.stringify(commit)}`);
     const files: RepoFile[] = [];
@@ -47,7 +54,7 @@ export async function listing(hub: Hub, repo: string, revision: string): Promise
       if (++entries > MAX_FILES) throw new KvError(repo, `expected at most ${MAX_FILES} files, got more`);
       if (entry.type === 'file') files.push(checkedFile(entry, repo));
     }
-    return { commit, files };
+    return { commit, files, license: licenseIn(tags) };
   } catch (error) {
     // How the library reports a response that is not JSON, or JSON of another shape.
     if (error instanceof SyntaxError || error instanceof TypeError)
@@ -55,6 +62,12 @@ export async function listing(hub: Hub, repo: string, revision: string): Promise
     throw error;
   }
 }
+
+/** Returns the licence that a repository's tags name, if its identifier is a short word. */
+const licenseIn = (tags: unknown): string | undefined =>
+  (Array.isArray(tags) ? tags : [])
+    .map((tag) => /^license:([\w.+-]{1,60})$/.exec(String(tag))?.[1])
+    .find((license) => license !== undefined);
 
 function checkedFile(
   {

@@ -3,10 +3,26 @@ import type { OptionValues } from '@kv/core';
 import type { Environment } from './environment.ts';
 import type { Progress } from './meter.ts';
 
+/** What a download will bring. */
+export interface DownloadPlan {
+  /** The repository, `org/name`. */
+  readonly repo: string;
+  readonly commit: string;
+  /** Identifier of its licence, such as `apache-2.0`, if the repository names one. */
+  readonly license: string | undefined;
+  /** Bytes of all files. */
+  readonly total: number;
+  /** Bytes of an earlier attempt that are here already. */
+  readonly here: number;
+}
+
 /** Options of `fetchModel` in a browser. */
 export const FETCH_IN_BROWSER = {
   revision: text('main', 'a branch, tag or commit', 'Branch, tag or commit.'),
   offline: flag(false, 'Use only what is stored already.'),
+  onPlan: callback<(plan: DownloadPlan) => void | Promise<void>>(
+    'Called with what a download will bring, before it begins; the download waits for a promise, and does not begin if it rejects.',
+  ),
   onProgress: callback<(progress: Progress) => void>('Called as bytes come.'),
   signal: object<AbortSignal>(
     'an AbortSignal',

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Progress } from '../src/index.ts';
+import type { DownloadPlan, Progress } from '../src/index.ts';
 import { below, bytes, cache, CHECKPOINT, COMMIT, fetchFrom, holds, quantised, sharded, single } from './model.ts';
 import { startHub } from './server.ts';
 import type { FakeHub } from './server.ts';
@@ -74,6 +74,38 @@ describe('a checkpoint', () => {
     expect(seen.at(-1)).toMatchObject({ file: 'model.safetensors', done: total, total, secondsLeft: 0 });
     expect(seen.at(-1)!.bytesPerSecond).toBeGreaterThan(0);
     expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b));
+  });
+});
+
+describe('the plan of a download', () => {
+  const total = CHECKPOINT.reduce((sum, path) => sum + single().files[path].length, 0);
+  it.each([
+    [['en', 'license:apache-2.0'], 'apache-2.0'],
+    [['license:a\u001b[31m', 7, null, 'license:mit'], 'mit'],
+    ['license:mit', undefined],
+    [undefined, undefined],
+  ])('of tags %j: bytes and licence, before the first byte', async (tags, license) => {
+    hub.repos['org/tagged'] = { ...single(), tags: tags as readonly unknown[] };
+    const plans: DownloadPlan[] = [];
+    await fetchFrom(hub, home, 'org/tagged', {
+      onPlan(plan) {
+        plans.push(plan);
+        expect(hub.seen.filter(({ path }) => path.includes('/resolve/'))).toEqual([]);
+      },
+    });
+    expect(plans).toEqual([{ repo: 'org/tagged', commit: COMMIT, license, total, here: 0 }]);
+  });
+  it('may be refused, and then nothing comes', async () => {
+    const no = new Error('too large');
+    await expect(
+      fetchFrom(hub, home, 'org/tiny', {
+        async onPlan() {
+          await Promise.resolve();
+          throw no;
+        },
+      }),
+    ).rejects.toBe(no);
+    expect(hub.seen.filter(({ path }) => path.includes('/resolve/'))).toEqual([]);
   });
 });
 

@@ -7,6 +7,8 @@ import type { AddressInfo } from 'node:net';
 export interface Repo {
   readonly commit: string;
   readonly files: Readonly<Record<string, Buffer>>;
+  /** Tags, such as `license:mit`. */
+  readonly tags?: readonly unknown[];
   /** Token that it requires. */
   readonly gated?: string;
   /** Listing sent instead of the real tree. */
@@ -146,7 +148,7 @@ function refuse(response: ServerResponse, status: number, code: string): void {
     .end(JSON.stringify({ error: code }));
 }
 
-function sendInfo(response: ServerResponse, name: string, { commit, files }: Repo): void {
+function sendInfo(response: ServerResponse, name: string, { commit, files, tags }: Repo): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(
     JSON.stringify({
       _id: '1',
@@ -154,6 +156,7 @@ function sendInfo(response: ServerResponse, name: string, { commit, files }: Rep
       modelId: name,
       sha: commit,
       private: false,
+      ...(tags && { tags }),
       lastModified: '2026-01-01T00:00:00.000Z',
       siblings: Object.keys(files).map((rfilename) => ({ rfilename })),
     }),

@@ -6,7 +6,7 @@ import * as packages from './packages.ts';
 export const catalogue: Registry = registry(packages);
 
 /**
- * Parses policy text such as `snapkv(window=16) | caote | topK`, with the names of the catalogue or of `known`.
+ * Parses policy text such as `snapkv(window=16,kernel=17,pooling=max) | caote | topK`, with the names of the catalogue or of `known`.
  *
  * @throws KvError that says what was expected: a known name, an option that the name has, or a selector at the end.
  */
@@ -26,7 +26,7 @@ export const policyNames: readonly string[] = [
 ];
 
 /**
- * Returns the policy of a text, `policy('snapkv(window=16) | caote | topK')`, or of one name with its options as an
+ * Returns the policy of a text, `policy('snapkv(window=16,kernel=17,pooling=max) | caote | topK')`, or of one name with its options as an
  * object, `policy('snapkv', { window: 16 })`. Appends `topK` to a policy that ends in scores.
  * @param text a name with options, or a composition such as `snapkv(window=32) | caote | topK`
  * @throws KvError as `parsePolicy` does; for an option that a name does not have.

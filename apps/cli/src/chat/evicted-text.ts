@@ -45,7 +45,7 @@ export function whereText(sequence: Pick<Sequence, 'progress' | 'kept'>, text: s
     mean = layers.reduce((a, b) => a + b, 0) / layers.length,
     best = layers.indexOf(Math.max(...layers)),
     worst = layers.indexOf(Math.min(...layers));
-  return `${name}: ${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'}, ${percent(mean)} still in the cache, from ${percent(layers[worst])} in layer ${worst} to ${percent(layers[best])} in layer ${best}; kv trace --why tells the scores\n`;
+  return `${name}: ${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'}, ${percent(mean)} still in the cache${layers[best] === layers[worst] ? ', in every layer alike' : `, from ${percent(layers[worst])} in layer ${worst} to ${percent(layers[best])} in layer ${best}`}; kv trace --why tells the scores\n`;
 }
 
 /** Returns, for each token, the share of layers and KV heads that still hold it. */

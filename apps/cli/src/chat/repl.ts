@@ -84,10 +84,11 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
           .flat()
           .map((row) => row.length),
       );
-      const of = sequence.active.budget?.slots === undefined ? '' : ` of ${sequence.active.budget?.slots}`,
+      const most = sequence.active.budget?.slots,
+        room = most ?? chat.model.config.maxPositions,
         end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
       stderr.write(
-        `[${sequence.progress.length} tokens, ${slots} slots${of}, ${bytesHeld(sequence)}, read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}]\n`,
+        `${meter(slots / room)} ${slots} of ${room} slots${most === undefined ? ' of the context' : ''}, ${bytesHeld(sequence)}; ${sequence.progress.length} tokens so far; read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}\n`,
       );
     } catch (error) {
       if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;
@@ -95,6 +96,13 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
     }
   }
 }
+
+/** Draws a share of the memory as a bar. */
+function meter(share: number): string {
+  const full = Math.min(WIDTH, Math.ceil(WIDTH * share));
+  return `[${'#'.repeat(full)}${'.'.repeat(WIDTH - full)}]`;
+}
+const WIDTH = 12;
 
 /** Describes the bytes of held keys and values, and separately those of the policy's state. */
 function bytesHeld({ memory: { ledger } }: Sequence): string {

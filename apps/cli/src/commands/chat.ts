@@ -1,7 +1,8 @@
+import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { KvError, maybe, text } from '@kv/core';
 import { compile, excerpt, expectBudget } from '@kv/core/engine';
-import type { Policy, ResolvedOptions } from '@kv/core';
+import type { Budget, Policy, ResolvedOptions } from '@kv/core';
 import { Chat, loadCache, Sequence } from '@kv/models';
 import { schemas } from '@kv/engine';
 import type { Model } from '@kv/models';
@@ -14,17 +15,29 @@ import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
-import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
+import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import { machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
 /**
- * What keeps a conversation without `--policy`: the best that was measured where the question comes after
- * the eviction, as in a conversation (docs/evidence.md).
+ * What keeps a conversation without `--policy`: the best that was measured where the question comes after the eviction,
+ * as in a conversation, at the budget at which it answered as the full cache did (docs/evidence.md).
  */
 const DEFAULT = { policy: 'outstandingSentences', budget: '25%' } as const;
+/** Share of this machine's memory that the cache of a conversation may take by default. */
+const CACHE_SHARE = 1 / 8;
+
+/** Returns the default budget: that of `DEFAULT`, or what fits `CACHE_SHARE` of the memory where that is less. */
+export function defaultBudget(
+  { layers, kvHeads, headDim, maxPositions }: Model['config'],
+  memory: number = totalmem(),
+): Budget {
+  const slot = layers * kvHeads * 4 * (2 * headDim + 1), // keys, values and a position
+    fit = Math.floor((CACHE_SHARE * memory) / slot);
+  return fit < maxPositions / 4 ? Math.max(1, fit) : DEFAULT.budget;
+}
 
 const { sequence: _, ...CHAT_OPTIONS } = schemas.CHAT;
 /** Flags of `kv chat`. */
@@ -34,7 +47,7 @@ export const CHAT = {
   ...CHAT_OPTIONS,
   policy: maybe(
     text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."),
-    `${DEFAULT.policy} at ${DEFAULT.budget} of the context`,
+    `${DEFAULT.policy} at ${DEFAULT.budget} of the context, or what fits an eighth of the memory`,
   ),
   load: maybe(text('', 'a file', 'Go on with a saved conversation.')),
   save: maybe(text('', 'a file', 'Save the conversation at the end.')),
@@ -52,9 +65,10 @@ export const chatCommand = (terminal: Terminal): Command =>
     ).action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
     ['kv chat', 'a conversation in bounded memory, past the context of the model'],
     [
-      'kv chat --model model.gguf --policy outstandingSentences --budget 512',
+      'kv chat -m model.gguf --policy outstandingSentences --budget 512',
       'with a model, a policy and a budget of yours',
     ],
+    ['kv chat -hf Qwen/Qwen3-0.6B', 'with a model of the Hugging Face hub'],
     [
       'kv chat --policy streaming --budget 64 --save talk.safetensors',
       "keeps it for 'kv chat --load talk.safetensors'",
@@ -67,15 +81,18 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined)
     throw new KvError('--system', 'expected none with --load, since a saved conversation has begun already');
-  if (load === undefined) checkPolicyNamed(command);
   checkCacheFile(options.save, cwd);
   if (options.model === undefined) command.setOptionValue('model', await chatModel());
-  const { policy: named, budget } = options.policy === undefined && load === undefined ? DEFAULT : options,
+  const chosen = options.policy === undefined && load === undefined,
+    named = chosen ? DEFAULT.policy : options.policy,
     given = named === undefined ? undefined : await resolvePolicy(named, { cwd });
-  if (given && budget !== undefined) expectBudget(compile(given), budget, '--budget');
-  await withModel(command, terminal, given && hostOnly([compile(given)]), (model) =>
-    withFlagNames(command, () => converse(model, given, { ...options, budget }, { ...terminal, input })),
-  );
+  if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, '--budget');
+  await withModel(command, terminal, given && hostOnly([compile(given)]), (model) => {
+    const budget = options.budget ?? (chosen ? defaultBudget(model.config) : undefined);
+    return withFlagNames(command, () =>
+      converse(model, given, { ...options, policy: named, budget }, { ...terminal, input }),
+    );
+  });
 }
 
 async function converse(
@@ -91,9 +108,14 @@ async function converse(
     reading = { system, policy, budget, block, every, sequence },
     chat = new Chat(model, { ...reading, maxNewTokens, temperature, topP, seed });
   try {
-    const { slots } = await chat.retention();
+    const { slots } = await chat.retention(),
+      context = model.config.maxPositions,
+      keeps =
+        slots === undefined
+          ? `keeps all until the context of ${context} tokens is full`
+          : `keeps ${slots} slots, ${Math.round((100 * slots) / context)} % of its context`;
     stderr.write(
-      `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${slots === undefined ? '' : `, ${slots} slots`}; /help lists what else can be typed\n`,
+      `${plain(`${model.name}: ${options.policy ?? (policy.label || 'full')} ${keeps}`)}; /help lists what else can be typed\n`,
     );
     if (model.chatTemplate?.() === undefined)
       stderr.write(

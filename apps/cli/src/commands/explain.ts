@@ -63,7 +63,7 @@ export const explainCommand = (terminal: Terminal): Command =>
             : `${sheet(prediction, options.length, lineWidth(terminal.stdout))}\n`,
         );
       }),
-    ['kv explain h2o --length 4096 --budget 25%', 'what h2o reads, keeps and costs'],
+    ['kv explain attendedSentences --length 4096 --budget 25%', 'what it reads, keeps and costs'],
     ['kv explain all --shape llama-3.2-1b', 'every policy on a GPU, without a model'],
   );
 

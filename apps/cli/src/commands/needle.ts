@@ -50,7 +50,7 @@ export const needleCommand = (terminal: Terminal): Command => {
     ).action((flags: Flags, command: Command) => withFlagNames(command, () => needle(flags, command))),
     ['kv needle', 'policies x budgets x depths on the embedded model; Ctrl-C and go on later'],
     [
-      "kv needle --policy 'snapkv(window=16,kernel=17,pooling=max)' --policy tova --budgets 32,25% --prompts 10",
+      "kv needle --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --policy attendedSentences --budgets 32,25% --prompts 10",
       'two policies, compared with the full cache',
     ],
     ['kv needle --model model.gguf --tokens 1024 --modes aware', 'a checkpoint of yours'],

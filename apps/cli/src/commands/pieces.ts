@@ -1,10 +1,11 @@
 import { entries, KvError, lookUp, maybe, text } from '@kv/core';
 import type { Description, RegistryEntry, Option, ResolvedOptions } from '@kv/core';
+import { recommendedPolicies } from '@kv/policies';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { wrap, wrapColumns } from '../columns.ts';
 import { withFlags } from '../flags.ts';
-import { withExamples } from '../help.ts';
+import { fittedLine, withExamples } from '../help.ts';
 import { installedPieces } from '../policy/installed.ts';
 import type { InstalledPieces } from '../policy/installed.ts';
 import { on } from '../shared-options.ts';
@@ -45,7 +46,10 @@ export const piecesCommand = (terminal: Terminal): Command =>
             )}\n`,
           );
         else if (one) stdout.write(`${listed.map((entry) => details(entry, all, width)).join('\n\n')}\n`);
-        else stdout.write(`${list(listed, all, width)}\n`);
+        else
+          stdout.write(
+            `${name === undefined && kind === undefined ? firstOf(width) : ''}${list(listed, all, width)}\n`,
+          );
       }),
     ['kv pieces', 'everything that is installed'],
     ['kv pieces snapkv', 'its options with defaults and meaning'],
@@ -102,6 +106,10 @@ const record = ({ factory: { description }, package: from }: RegistryEntry, { ve
 /** Returns a default as policy texts write it. */
 const standard = ({ default: value, as }: Option<unknown>): unknown =>
   as ?? (typeof value === 'object' && value !== null && 'label' in value ? value.label : value);
+
+/** Returns the policies to try first. */
+const firstOf = (width: number): string =>
+  `${pc.bold('Try these first')}\n${recommendedPolicies.map(({ policy, when }) => `${fittedLine(`  ${policy}`, width)}\n${fittedLine(`      ${when}`, width)}`).join('\n')}\n\n`;
 
 const ours = (from: string): boolean => from.startsWith('@kv/');
 function list(all: readonly RegistryEntry[], { versions }: InstalledPieces, width: number): string {

@@ -54,12 +54,18 @@ export const traceCommand = (terminal: Terminal): Command =>
     ).action(async (prompt: string | undefined, flags: Flags, command: Command) =>
       trace(await withPrompt(prompt, flags, false, PROMPT, terminal), command, terminal),
     ),
-    ['kv trace --prompt-file book.txt --policy snapkvCaote --budget 25%', 'what every layer kept, and of which part'],
     [
-      "kv trace --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max)' --budget 25% --out trace.safetensors",
+      'kv trace --prompt-file book.txt --policy attendedSentences --budget 25%',
+      'what every layer kept, and of which part',
+    ],
+    [
+      "kv trace --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25% --out trace.safetensors",
       'scores, masks and kept sets of every step',
     ],
-    ["kv trace --prompt-file book.txt --policy h2o --budget 64 --why 'XK7M9P2Q'", 'why this text was evicted'],
+    [
+      "kv trace --prompt-file book.txt --policy outstandingSentences --budget 64 --why 'XK7M9P2Q'",
+      'why this text was evicted',
+    ],
   );
 
 async function trace(flags: Flags, command: Command, terminal: Terminal): Promise<void> {

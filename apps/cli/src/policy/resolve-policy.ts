@@ -25,7 +25,7 @@ export function checkPolicyNamed(command: Command): void {
   if (budget === undefined || loadCache !== undefined || command.getOptionValueSource('policy') === 'cli') return;
   throw new KvError(
     '--policy',
-    `expected the policy that keeps a budget of ${budget}, such as --policy 'snapkv(window=16,kernel=17,pooling=max)' ('kv pieces' lists them), got none`,
+    `expected the policy that keeps a budget of ${budget}, such as --policy outstandingSentences ('kv pieces' lists them), got none`,
   );
 }
 

@@ -28,7 +28,9 @@ export function startLines(
     `  try   curl ${address}/v1/${chats ? 'chat/completions' : 'completions'} ${headers.map((header) => `-H ${quoted(header)}`).join(' ')} -d ${quoted(JSON.stringify(body))}`,
     ...(fixedPolicy
       ? []
-      : [`  a request names its own policy in its field "policy", such as "policy": "h2o", "budget": 128`]),
+      : [
+          `  a request names its own policy in its field "policy", such as "policy": "outstandingSentences", "budget": 128`,
+        ]),
   );
 }
 const plainLines = (...lines: readonly string[]): string => lines.map((line) => `${plain(line)}\n`).join('');

@@ -40,7 +40,7 @@ export function policyCalls(text: string): readonly PolicyCall[] {
   const nothing = (depth: number): KvError => {
     const before = text.slice(0, at).trimEnd().at(-1) ?? '|',
       after = text.slice(at).trimStart()[0] ?? '|';
-    if (text.trim() === '') return refuse("a policy such as 'snapkv(window=16) | topK'");
+    if (text.trim() === '') return refuse("a policy such as 'snapkv(window=16,kernel=17,pooling=max) | caote | topK'");
     if (depth > 0 && after === '|' && at >= text.trimEnd().length) return refuse("as many '(' as ')'");
     if (before === '=') return refuse(`a value ${place()}`);
     if (after === '=') return refuse(`the name of an option ${place()}`);

@@ -103,7 +103,7 @@ describe('policyCalls', () => {
     expect(policyCalls('a(x="p|q") | sum(b | c)')).toEqual(policyCalls('a(x="p|q") ∘ sum(b ∘ c)'));
   });
   test.each([
-    ['', "policy: expected a policy such as 'snapkv(window=16) | topK', got ''"],
+    ['', "policy: expected a policy such as 'snapkv(window=16,kernel=17,pooling=max) | caote | topK', got ''"],
     ['a ∘', "policy: expected a piece after 'a ∘', got 'a ∘'"],
     ['snapkv | caote |', "policy: expected a piece after 'snapkv | caote |', got 'snapkv | caote |'"],
     ['| topK', "policy: expected a piece before '| topK', got '| topK'"],

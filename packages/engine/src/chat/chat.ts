@@ -42,7 +42,7 @@ const PART = 256;
  * on from.
  *
  * @example
- *   const chat = new Chat(model, { policy: 'snapkv', budget: 512 });
+ *   const chat = new Chat(model, { policy: 'outstandingSentences', budget: 512 });
  *   for await (const { text } of chat.send('Hello!')) process.stdout.write(text);
  *   const { text } = await chat.send('And now?');
  */

@@ -43,7 +43,7 @@ const HTML = `<!doctype html>
 <label for="prompt">Message</label>
 <textarea id="prompt" rows="4" required></textarea>
 <label for="policy">Policy (empty: the server's)</label>
-<input id="policy" placeholder="snapkv(window=16)" autocomplete="off" spellcheck="false">
+<input id="policy" placeholder="outstandingSentences" autocomplete="off" spellcheck="false">
 <label for="budget">Budget</label>
 <input id="budget" placeholder="25%" autocomplete="off">
 <p><button type="submit">Send</button> <button type="button" id="stop" disabled>Stop</button></p>

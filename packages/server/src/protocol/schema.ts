@@ -111,7 +111,7 @@ const common = {
     ),
   ),
   policy: Type.Optional(
-    Type.String({ maxLength: LIMITS.policy, description: 'pieces of the catalogue such as snapkv(window=16)' }),
+    Type.String({ maxLength: LIMITS.policy, description: 'pieces of the catalogue such as outstandingSentences' }),
   ),
   budget: field(POLICY.budget),
   block: field(POLICY.block),
