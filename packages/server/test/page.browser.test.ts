@@ -29,7 +29,7 @@ test.skipIf(missing)(
       });
       const loaded = await page.goto(on.url);
       expect(loaded?.headers()['content-security-policy']).toContain("default-src 'none'");
-      await page.waitForSelector('#state dd');
+      await page.waitForSelector('#state dd', { state: 'attached' });
       const state = await page.textContent('#state');
       expect(state).toContain('embedded');
       expect(state).toMatch(/Weights[\d.]+ MB/);
@@ -40,10 +40,28 @@ test.skipIf(missing)(
       };
       await page.fill('#prompt', 'The river was wide.');
       expect(await send()).toMatch(/^\d+ \+ \d+ tokens, \d+ slots kept, 0 dropped$/);
-      expect((await page.textContent('#answer'))?.length).toBeGreaterThan(0);
+      expect((await page.textContent('#talk .assistant'))?.length).toBeGreaterThan(0);
+      // the next message goes on from the answer
+      const [next] = await Promise.all([
+        page.waitForRequest('**/v1/**'),
+        page.fill('#prompt', 'It was deep.').then(() => page.press('#prompt', 'Enter')),
+      ]);
+      expect((next.postDataJSON() as { messages: { role: string }[] }).messages.map(({ role }) => role)).toEqual([
+        'user',
+        'assistant',
+        'user',
+      ]);
+      await page.waitForSelector('#stop[disabled]', { timeout: 60_000 });
+      expect(await page.locator('#talk p').count()).toBe(4);
       // a refusal is a sentence on the page; markup in an answer would be text
+      await page.click('summary');
       await page.fill('#policy', 'no-such-policy');
+      await page.fill('#prompt', 'And <b>wide</b>.');
       expect(await send()).toContain('no-such-policy');
+      expect([await page.locator('#talk p').count(), await page.inputValue('#prompt')]).toEqual([
+        4,
+        'And <b>wide</b>.',
+      ]);
       expect(complaints.filter((text) => !text.includes('400 (Bad Request)'))).toEqual([]);
     } finally {
       await browser.close();

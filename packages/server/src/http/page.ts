@@ -33,41 +33,63 @@ const HTML = `<!doctype html>
 </head>
 <body>
 <main>
-<h1>kv serve</h1>
-<dl id="state" aria-live="polite"></dl>
-<label for="memory">Memory promised</label>
-<meter id="memory" min="0" max="1" value="0"></meter>
+<header>
+<h1 id="model">kv serve</h1>
+<p><label for="memory">Memory</label> <meter id="memory" min="0" max="1" value="0"></meter> <span id="promised"></span></p>
+</header>
+<section id="talk" aria-label="Conversation" aria-live="polite"></section>
+<p id="usage" role="status"></p>
 <form id="try">
-<label for="key">API key, if the server has keys</label>
-<input id="key" type="password" autocomplete="off">
 <label for="prompt">Message</label>
-<textarea id="prompt" rows="4" required></textarea>
+<textarea id="prompt" rows="2" required placeholder="Write a message; Enter sends it"></textarea>
+<p><button type="submit">Send</button> <button type="button" id="stop" disabled>Stop</button> <button type="button" id="clear">Clear</button></p>
+<details>
+<summary>Policy, budget, key, server</summary>
 <label for="policy">Policy (empty: the server's)</label>
 <input id="policy" placeholder="outstandingSentences" autocomplete="off" spellcheck="false">
-<label for="budget">Budget</label>
+<label for="budget">Budget (empty: the server's)</label>
 <input id="budget" placeholder="25%" autocomplete="off">
-<p><button type="submit">Send</button> <button type="button" id="stop" disabled>Stop</button></p>
+<label for="key">API key, if the server has keys</label>
+<input id="key" type="password" autocomplete="off">
+<dl id="state"></dl>
+</details>
 </form>
-<output id="answer" for="prompt"></output>
-<p id="usage" role="status"></p>
 </main>
 </body>
 </html>
 `;
 
-const CSS = `body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 }
-main { max-width: 44rem; margin: 0 auto; padding: 1rem }
+const CSS = `:root { color-scheme: light dark; --line: color-mix(in srgb, CanvasText 22%, Canvas); --own: color-mix(in srgb, Highlight 14%, Canvas) }
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 0 }
+main { max-width: 46rem; min-height: 100vh; margin: 0 auto; padding: 1rem; box-sizing: border-box; display: flex; flex-direction: column }
+header { display: flex; flex-wrap: wrap; gap: 0 1.5rem; align-items: baseline; justify-content: space-between; border-bottom: 1px solid var(--line) }
+h1 { font-size: 1.15rem; margin: 0; overflow-wrap: anywhere }
+header p { margin: 0; font-size: .9rem }
+meter { width: 8rem; vertical-align: middle }
+#talk { flex: 1; padding: 1rem 0 }
+#talk p { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0 0 .75rem; padding: .5rem .8rem; border: 1px solid var(--line); border-radius: .6rem; min-height: 1.5em }
+#talk .user { background: var(--own); margin-left: 15% }
+#usage { margin: 0; min-height: 1.5em; font-size: .9rem }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem }
-dd { margin: 0; font-variant-numeric: tabular-nums }
-label { display: block; margin-top: .5rem }
-input, textarea, meter { width: 100%; box-sizing: border-box; font: inherit }
-#answer { display: block; white-space: pre-wrap; margin-top: 1rem; min-height: 3rem }
+dd { margin: 0; font-variant-numeric: tabular-nums; overflow-wrap: anywhere }
+label { font-size: .9rem }
+input, textarea { width: 100%; box-sizing: border-box; font: inherit; padding: .4rem .6rem }
+button { font: inherit; padding: .3rem .9rem }
+form > p { margin: .5rem 0 }
+details label { display: block; margin-top: .5rem }
 `;
 
 const JS = `const at = (id) => document.getElementById(id);
 const key = () => (at('key').value === '' ? {} : { authorization: 'Bearer ' + at('key').value });
 const bytes = (n) => (n / 1e6).toFixed(1) + ' MB';
-let sent;
+let sent, messages = [];
+
+function say(role, content) {
+  const line = document.createElement('p');
+  [line.className, line.textContent] = [role, content];
+  at('talk').append(line);
+  return line;
+}
 
 async function show() {
   try {
@@ -85,7 +107,9 @@ async function show() {
       [dt.textContent, dd.textContent] = [name, value];
       return [dt, dd];
     }));
+    at('model').textContent = model;
     at('memory').value = memory.promised / memory.limit;
+    at('promised').textContent = bytes(memory.promised) + ' of ' + bytes(memory.limit);
   } catch {
     at('usage').textContent = 'The server does not answer.';
   }
@@ -93,12 +117,17 @@ async function show() {
 
 async function send(event) {
   event.preventDefault();
+  const content = at('prompt').value;
+  if (sent || content.trim() === '') return;
   sent = new AbortController();
   at('stop').disabled = false;
-  at('answer').textContent = at('usage').textContent = '';
+  at('prompt').value = at('usage').textContent = '';
+  const asked = [...messages, { role: 'user', content }], lines = [say('user', content), say('assistant', '')], line = lines[1];
+  let failed = false;
+  line.scrollIntoView({ block: 'nearest' });
   const budget = at('budget').value.trim();
   const body = {
-    messages: [{ role: 'user', content: at('prompt').value }],
+    messages: asked,
     stream: true, stream_options: { include_usage: true },
     ...(at('policy').value.trim() === '' ? {} : { policy: at('policy').value.trim() }),
     ...(budget === '' ? {} : { budget: budget.endsWith('%') ? budget : Number(budget) }),
@@ -117,18 +146,35 @@ async function send(event) {
       for (const frame of frames.map((line) => line.slice('data: '.length)).filter((line) => line !== '[DONE]')) {
         const { choices, usage, error } = JSON.parse(frame);
         if (error) throw new Error(error.message);
-        at('answer').textContent += choices[0]?.delta.content ?? '';
+        line.textContent += choices[0]?.delta.content ?? '';
         if (usage) at('usage').textContent = usage.prompt_tokens + ' + ' + usage.completion_tokens + ' tokens, ' + usage.kept_slots + ' slots kept, ' + usage.dropped_slots + ' dropped';
       }
     }
   } catch (error) {
-    if (error.name !== 'AbortError') at('usage').textContent = error.message;
-  } finally {
-    at('stop').disabled = true;
+    failed = error.name !== 'AbortError';
+    if (failed) at('usage').textContent = error.message;
   }
+  // a message that was refused is not part of the conversation, and may be sent again
+  if (failed) {
+    for (const gone of lines) gone.remove();
+    at('prompt').value ||= content;
+  } else messages = [...asked, { role: 'assistant', content: line.textContent }];
+  sent = undefined;
+  at('stop').disabled = true;
 }
 
 at('try').addEventListener('submit', send);
+at('prompt').addEventListener('keydown', (event) => {
+  if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  at('try').requestSubmit();
+});
+at('clear').addEventListener('click', () => {
+  sent?.abort();
+  messages = [];
+  at('talk').replaceChildren();
+  at('usage').textContent = '';
+});
 at('stop').addEventListener('click', () => sent?.abort());
 show();
 setInterval(show, 1000);
