@@ -21,6 +21,7 @@ const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[]
   [/^npm start$/, /$/, ` -- ${SHORT}`],
   [/^kv needle$/, /$/, ` ${SHORT}`],
   [/^(?:echo .*\| )?kv chat(?=$| --policy)/, /kv chat/, 'kv chat --model model.gguf'],
+  [/^npm run -s kv -- chat$/, /$/, ' --model packages/model-testing/fixtures/llama/model.gguf'],
   [/^kv serve --policy/, /$/, ' --port 0'],
   [/^source /, /$/, ' && complete -p kv'],
   [/^npm run playground$/, /$/, ' -- --port 0'],
