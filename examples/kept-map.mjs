@@ -2,7 +2,7 @@
 import { generate, loadModel } from '@kv/models';
 
 const prompt = `${'The boys walked on in silence. '.repeat(12)}The secret code is: XK7M9P2Q. ${'The river was wide. '.repeat(12)}The secret code is:`;
-const policies = ['streaming', 'snapkv(window=16,kernel=17,pooling=max) | topK'];
+const policies = ['streaming', 'snapkv(window=16,kernel=17,pooling=max) | caote | topK'];
 const [cell, perLine, high, left] = [4, 105, 18, 6];
 
 const model = await loadModel('embedded');

@@ -7,7 +7,7 @@ const server = createServer({
   model: await loadModel('embedded'),
   name: 'embedded',
   memory: 256 * 2 ** 20,
-  policy: 'snapkv(window=16,kernel=17,pooling=max)',
+  policy: 'snapkv(window=16,kernel=17,pooling=max) | caote | topK',
   budget: 48,
   registry: catalogue,
   log: { write: () => {} },
@@ -27,5 +27,5 @@ for (const own of [{}, { policy: 'streaming', budget: 48 }]) {
 await server.close();
 
 // prints:
-// snapkv(window=16,kernel=17,pooling=max) ∘ topK: XK7M9P2Q
+// snapkv(window=16,kernel=17,pooling=max) ∘ caote ∘ topK: XK7M9P2Q
 // streaming ∘ topK: XXXXX

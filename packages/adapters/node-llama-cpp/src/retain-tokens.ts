@@ -7,7 +7,7 @@ import { textual } from './demands.ts';
 import { tokensOf } from './tokens.ts';
 
 const RETAIN_TOKENS = {
-  policy: required(policyOption<Policy | string>("A policy, or its text, such as 'taFast'.")),
+  policy: required(policyOption<Policy | string>("A policy, or its text, such as 'taFast(reach=12,slots=24)'.")),
   budget: required(budgetOption('Tokens to keep, or a share of those seen.')),
 };
 /** Options of `retainTokens`. */

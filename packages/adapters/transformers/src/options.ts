@@ -5,7 +5,7 @@ import type { GraphSource } from './source.ts';
 import type { Decodes } from './text.ts';
 
 export const WITH_POLICY = {
-  policy: required(policyOption<Policy | string>("A policy, or its text, such as 'snapkv | caote | topK'.")),
+  policy: required(policyOption<Policy | string>("A policy, or its text, such as 'attendedSentences'.")),
   budget: budgetOption('Slots per layer and KV head, or a share of the prompt such as 25%.'),
   block: maybe(
     count(1, 'tokens', 'Prefill in blocks of this many tokens, each followed by an event.'),

@@ -23,7 +23,7 @@ import type { Decodes } from './text.ts';
  * provide.
  * @example
  * ```ts
- * const bounded = await withPolicy(model, { policy: 'taFast', budget: 1024, tokenizer });
+ * const bounded = await withPolicy(model, { policy: 'taFast(reach=12,slots=24)', budget: 1024, tokenizer });
  * await bounded.generate(inputs); // as `model.generate`
  * ```
  */

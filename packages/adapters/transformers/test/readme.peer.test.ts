@@ -17,7 +17,7 @@ test('its first lines install what they import, and run', async () => {
     [code] = blocksOf(readme),
     small = code
       .replace(/'HuggingFaceTB\/[^']+'/, JSON.stringify(folder))
-      .replace("'snapkv'", "'snapkv(window=8)'")
+      .replace("'attendedSentences'", "'snapkv(window=8)'")
       .replace('budget: 1024', 'budget: 40')
       .replace('block: 512', 'block: 24')
       .replace(/'Once[^']*'/, JSON.stringify(TEXT))

@@ -41,7 +41,7 @@ export interface GenerateResult {
  * @throws KvError for an invalid prompt, budget or option, before anything is evicted.
  * @example
  * ```ts
- * const { text, report } = await generate(model, { prompt, policy: 'snapkv | caote | topK', budget: 64 });
+ * const { text, report } = await generate(model, { prompt, policy: 'outstandingSentences', budget: 64 });
  * for await (const { text } of generate(model, { prompt })) process.stdout.write(text);
  * ```
  */
