@@ -18,7 +18,8 @@ export default {
   target: 'es2022',
   outDir: 'dist',
   sourcemap: true,
-  splitting: false,
+  clean: bin !== undefined, // names of its chunks change
+  splitting: bin !== undefined, // a command line loads the command that is named
   silent: true,
   external: Object.keys(optionalDependencies),
   // what a command line bundles finds its imports here: an install for it alone links no other package's

@@ -1,4 +1,4 @@
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import type { DownloadPlan, Progress } from '@kv/hub';
 import cliProgress from 'cli-progress';
 import { plain } from './plain.ts';

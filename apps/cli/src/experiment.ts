@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
-import { count, KvError } from '@kv/core';
+import { count } from '@kv/core';
 import type { Option } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
 import type { Experiment, PolicyNaming, OwnWork, RunOptions, Subject, ExperimentWork } from '@kv/evaluation';
@@ -60,17 +60,6 @@ export async function subjectOf(name: string, { engine }: Machine, terminal: Ter
     path,
     subject: { name, engine: runtime.name, fingerprint: await weightsDigest(path), config, tokenizer, sidecar },
   };
-}
-
-/** Calls a library and renames options in its errors to the command's flags. */
-export async function withFlagNames<T>({ options }: Command, ask: () => T | Promise<T>): Promise<T> {
-  try {
-    return await ask();
-  } catch (cause) {
-    const flag = KvError.is(cause) && options.find((option) => option.attributeName() === cause.at)?.long;
-    if (!KvError.is(cause) || !flag) throw cause;
-    throw new KvError(flag, cause.message.slice(cause.at.length + 2));
-  }
 }
 
 /**

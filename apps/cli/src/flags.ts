@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import { fitValue } from '@kv/core/engine';
 import type { Option, Options } from '@kv/core';
 import { Option as Flag } from 'commander';
@@ -24,6 +25,17 @@ export function withFlags(command: Command, options: Options): Command {
     command.addOption(made.makeOptionMandatory(mandatory));
   }
   return command;
+}
+
+/** Calls a library and renames options in its errors to the command's flags. */
+export async function withFlagNames<T>({ options }: Command, ask: () => T | Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (cause) {
+    const flag = KvError.is(cause) && options.find((option) => option.attributeName() === cause.at)?.long;
+    if (!KvError.is(cause) || !flag) throw cause;
+    throw new KvError(flag, cause.message.slice(cause.at.length + 2));
+  }
 }
 
 /** Returns the placeholder of a value: its unit, else the noun of what it must be. */

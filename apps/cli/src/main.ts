@@ -1,18 +1,3 @@
-import { benchCommand } from './commands/bench.ts';
-import { calibrateCommand } from './commands/calibrate.ts';
-import { chatCommand } from './commands/chat.ts';
-import { evalCommand } from './commands/eval.ts';
-import { completionCommand } from './commands/completion.ts';
-import { doctorCommand } from './commands/doctor.ts';
-import { explainCommand } from './commands/explain.ts';
-import { exportCommand } from './commands/export.ts';
-import { needleCommand } from './commands/needle.ts';
-import { piecesCommand } from './commands/pieces.ts';
-import { protocolCommand } from './commands/protocol.ts';
-import { runCommand } from './commands/run.ts';
-import { serveCommand } from './commands/serve.ts';
-import { workerCommand } from './commands/worker.ts';
-import { traceCommand } from './commands/trace.ts';
 import { runProgram } from './program.ts';
 import type { CommandProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
@@ -35,31 +20,29 @@ export const KV: CommandProgram = {
   says: 'Ask a language model which KV-cache retention policy still answers at which budget.',
   examples: [
     ['kv needle', 'which policy still lets the embedded model answer, at which budget: a table and a report'],
-    [
-      "kv run --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25%",
-      'one answer',
-    ],
+    ['kv run --prompt-file book.txt --policy attendedSentences --budget 25%', 'one answer'],
     ['kv pieces snapkv', 'all about one piece or method'],
     ['kv doctor', 'what is here, and how fast it is'],
   ],
   start: START,
-  commands: [
-    needleCommand,
-    runCommand,
-    chatCommand,
-    serveCommand,
-    piecesCommand,
-    explainCommand,
-    traceCommand,
-    benchCommand,
-    protocolCommand,
-    evalCommand,
-    workerCommand,
-    calibrateCommand,
-    exportCommand,
-    doctorCommand,
-    completionCommand,
-  ],
+  commands: {
+    needle: async () => (await import('./commands/needle.ts')).needleCommand,
+    run: async () => (await import('./commands/run.ts')).runCommand,
+    chat: async () => (await import('./commands/chat.ts')).chatCommand,
+    serve: async () => (await import('./commands/serve.ts')).serveCommand,
+    pieces: async () => (await import('./commands/pieces.ts')).piecesCommand,
+    explain: async () => (await import('./commands/explain.ts')).explainCommand,
+    trace: async () => (await import('./commands/trace.ts')).traceCommand,
+    bench: async () => (await import('./commands/bench.ts')).benchCommand,
+    protocol: async () => (await import('./commands/protocol.ts')).protocolCommand,
+    eval: async () => (await import('./commands/eval.ts')).evalCommand,
+    worker: async () => (await import('./commands/worker.ts')).workerCommand,
+    calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand,
+    export: async () => (await import('./commands/export.ts')).exportCommand,
+    doctor: async () => (await import('./commands/doctor.ts')).doctorCommand,
+    completion: async () => (await import('./commands/completion.ts')).completionCommand,
+  },
+  overview: ['completion'],
 };
 
 /** Runs one command of `kv` and returns its exit code. */

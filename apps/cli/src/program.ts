@@ -23,9 +23,13 @@ export interface CommandProgram {
   readonly examples: readonly HelpExample[];
   /** What is printed where no command is named. @defaultValue the help */
   readonly start?: string;
-  /** Creates each command; a command calls `onStop` if a signal stops it as intended. */
-  readonly commands: readonly ((terminal: Terminal, onStop: () => void) => Command)[];
+  /** Loads what creates each command, by its name: only the command that is named is loaded. */
+  readonly commands: Readonly<Record<string, () => Promise<CreateCommand>>>;
+  /** Names of commands that look at all others. */
+  readonly overview?: readonly string[];
 }
+/** Creates a command, which calls `onStop` if a signal stops it as intended. */
+export type CreateCommand = (terminal: Terminal, onStop: () => void) => Command;
 
 /** Runs one command and returns its exit code; an error in the input is one sentence on stderr. */
 export async function runProgram(what: CommandProgram, argv: readonly string[], outside: Terminal): Promise<number> {
@@ -40,7 +44,12 @@ export async function runProgram(what: CommandProgram, argv: readonly string[], 
       return flags.unredacted === true;
     },
   };
-  const program = createProgram(what, terminal, {
+  if (argv.length === 0 && what.start !== undefined) {
+    outside.stdout.write(fittedHelp(what.start, lineWidth(outside.stdout)));
+    return EXIT.ok;
+  }
+  const program = await createProgram(what, terminal, {
+    named: namedIn(argv, what),
     onFlags: (given) => {
       flags = given;
     },
@@ -51,8 +60,7 @@ export async function runProgram(what: CommandProgram, argv: readonly string[], 
   const asked = helpAsked(withHubFlag(argv), program);
   try {
     if (argv.length === 0) {
-      if (what.start === undefined) program.outputHelp();
-      else outside.stdout.write(fittedHelp(what.start, lineWidth(outside.stdout)));
+      program.outputHelp();
       return EXIT.ok;
     }
     await program.parseAsync(asked, { from: 'user' });
@@ -68,15 +76,28 @@ interface Flags {
   readonly unredacted?: true;
 }
 
-/**
- * Creates the program with all commands; `onFlags` gets the flags of the command that runs, `onStop` is called if a
- * signal stops it as intended.
- */
-export function createProgram(
+/** Returns the commands that arguments need: the one that they name, none for the version, else all. */
+function namedIn(argv: readonly string[], { commands, overview = [] }: CommandProgram): readonly string[] | undefined {
+  const name = argv[0] === 'help' ? argv[1] : argv[0];
+  if (argv.length === 1 && (name === '--version' || name === '-V')) return [];
+  return name !== undefined && Object.hasOwn(commands, name) && !overview.includes(name) ? [name] : undefined;
+}
+
+interface ProgramOptions {
+  /** Names of the commands to create. @defaultValue all */
+  readonly named?: readonly string[] | undefined;
+  /** Gets the flags of the command that runs. */
+  readonly onFlags: (flags: Flags) => void;
+  /** Called if a signal stops a command as intended. */
+  readonly onStop: () => void;
+}
+
+/** Creates the program. */
+export async function createProgram(
   { shell, says, examples, commands }: CommandProgram,
   terminal: Terminal,
-  { onFlags, onStop }: { readonly onFlags: (flags: Flags) => void; readonly onStop: () => void },
-): Command {
+  { named = Object.keys(commands), onFlags, onStop }: ProgramOptions,
+): Promise<Command> {
   const program = withExamples(
     new Command(shell).description(says).version(VERSION).helpCommand('help [command]', 'the help of one command'),
     ...examples,
@@ -85,9 +106,9 @@ export function createProgram(
     .hook('preAction', (_, command) => {
       onFlags(command.opts<Flags>());
     });
-  for (const command of commands)
+  for (const create of await Promise.all(named.map((name) => commands[name]())))
     program.addCommand(
-      command(terminal, onStop)
+      create(terminal, onStop)
         .option('-q, --quiet', 'nothing but errors on stderr')
         .option('--unredacted', "reports, logs and errors show the values after keys such as 'password:'"),
     );

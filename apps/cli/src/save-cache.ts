@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { checkWritable, writeWhole } from '@kv/evaluation';
+import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import { saveCache } from '@kv/models';
 import type { Sequence } from '@kv/models';
 

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import { generate, loadModel, type Model } from '@kv/models';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';

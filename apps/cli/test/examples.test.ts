@@ -31,7 +31,7 @@ function commandsIn(line: string): readonly Asked[] {
 
 /** Every example of every help, of docs/command-line.md and of the README. */
 async function all(): Promise<readonly Asked[]> {
-  const program = createProgram(
+  const program = await createProgram(
       KV,
       {
         stdout: { write: () => {} },
@@ -87,7 +87,7 @@ test('every example of help, docs/command-line.md and the README names a recomme
   expect(examples.length).toBeGreaterThan(70);
   for (const { words } of examples) {
     const parsed: Record<string, unknown>[] = [],
-      program = createProgram(
+      program = await createProgram(
         KV,
         {
           stdout: { write: () => {} },

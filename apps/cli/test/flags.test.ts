@@ -33,7 +33,7 @@ const terminal = {
   debug: false,
   input: { stream: Readable.from([]), interrupt: () => {}, takeInterrupts: () => () => {} },
 };
-const program = createProgram(KV, terminal as never, { onFlags: () => {}, onStop: () => {} });
+const program = await createProgram(KV, terminal as never, { onFlags: () => {}, onStop: () => {} });
 
 describe.each<[string, Options, Options]>([
   ['run', RUN, schemas.GENERATE],

@@ -1,6 +1,7 @@
 /** Parts of references and WGSL that kernels of several pieces share. */
 
 export { apportion } from './tensor/apportion.ts';
+export { bytesText } from './text/bytes-text.ts';
 export { countBelow } from './tensor/count-below.ts';
 export { extents } from './tensor/extents.ts';
 export { sumOf } from './tensor/sum-of.ts';

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { KvError } from '@kv/core';
 import { calm, FAULTS, strike } from '@kv/model-testing/faulty-disk';
 import { afterEach, describe, expect, test } from 'vitest';
-import { runExperiment, writeWhole } from '../src/index.ts';
+import { writeWhole } from '../src/files.ts';
+import { runExperiment } from '../src/index.ts';
 import type { Experiment, OwnWork, RunOptions, ExperimentWork } from '../src/index.ts';
 import { folder } from './folder.ts';
 

@@ -2,21 +2,13 @@ import { basename, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { count, list, maybe, oneOf, text, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
-import { checkWritable, writeWhole } from '@kv/evaluation';
+import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import { Command } from 'commander';
 import { colors as pc } from '../../../apps/cli/src/colors.ts';
 import { fitColumns, reflow } from '../../../apps/cli/src/columns.ts';
 import { chooseEngine } from '../../../apps/cli/src/engine.ts';
-import {
-  withFlagNames,
-  here,
-  machineOf,
-  namingOf,
-  run,
-  subjectOf,
-  workersOption,
-} from '../../../apps/cli/src/experiment.ts';
-import { withFlags } from '../../../apps/cli/src/flags.ts';
+import { here, machineOf, namingOf, run, subjectOf, workersOption } from '../../../apps/cli/src/experiment.ts';
+import { withFlagNames, withFlags } from '../../../apps/cli/src/flags.ts';
 import { withExamples } from '../../../apps/cli/src/help.ts';
 import { codeOf } from '../../../apps/cli/src/policy/package-code.ts';
 import type { CommandProgram } from '../../../apps/cli/src/program.ts';
@@ -117,7 +109,7 @@ export const PAPERS: CommandProgram = {
   shell: SHELL,
   says: 'Studies of KV-cache retention.',
   examples: [],
-  commands: [papersCommand],
+  commands: { papers: async () => papersCommand },
 };
 
 /** Returns the flags on which results depend. */

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import type { Budget, Chat } from '@kv/models';
 import pc from 'picocolors';
 import { oneSentence } from '../one-sentence.ts';

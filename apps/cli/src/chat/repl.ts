@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import { KvError } from '@kv/core';
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import { oneSentence } from '../one-sentence.ts';
 import { shownOn, type TerminalInput, type Terminal } from '../terminal.ts';
 import type { Chat, Sequence } from '@kv/models';

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { count, KvError, list, maybe, oneOf, text } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { budgetOption } from '@kv/core/engine';
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
 import type { Budget } from '@kv/models';
 import { Command } from 'commander';

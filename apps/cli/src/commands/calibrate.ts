@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { fitConstants } from '@kv/certificates';
 import { count, KvError, maybe, required, text, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
-import { checkWritable, writeWhole } from '@kv/evaluation';
+import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import { watchLayers } from '@kv/engine';
 import { Command } from 'commander';
 import { withFlags } from '../flags.ts';

@@ -2,7 +2,7 @@ import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ResolvedOptions } from '@kv/core';
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import { cachedModels, modelsIn } from '@kv/hub';
 import { loadModel } from '@kv/models';
 import { Command } from 'commander';

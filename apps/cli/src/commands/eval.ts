@@ -5,7 +5,6 @@ import {
   answersParquet,
   checkAsked,
   checkPolicies,
-  checkWritable,
   comparedLegend,
   confirmNote,
   contrastText,
@@ -27,8 +26,8 @@ import {
   sweepParquet,
   sweepReport,
   sweepTasks,
-  writeWhole,
 } from '@kv/evaluation';
+import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import type { Cell, CellResult, OtherRow, ResultFile, SweepContrast, SweepCost, SweepRow } from '@kv/evaluation';
 import { count, KvError, maybe, text } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';

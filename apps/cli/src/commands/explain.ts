@@ -1,7 +1,7 @@
 import { count, KvError, maybe, oneOf } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { budgetOption, compile } from '@kv/core/engine';
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';

@@ -3,7 +3,6 @@ import { maybe, text } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import {
-  checkWritable,
   modeTitles,
   NEEDLE,
   needleColumns,
@@ -11,15 +10,15 @@ import {
   needleLegend,
   needleReport,
   needleTable,
-  writeWhole,
 } from '@kv/evaluation';
+import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import type { NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { fitColumns, reflow } from '../columns.ts';
 import { chooseEngine, hostOnly } from '../engine.ts';
-import { withFlagNames, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
-import { withFlags } from '../flags.ts';
+import { here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { withFlags, withFlagNames } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
@@ -50,7 +49,7 @@ export const needleCommand = (terminal: Terminal): Command => {
     ).action((flags: Flags, command: Command) => withFlagNames(command, () => needle(flags, command))),
     ['kv needle', 'policies x budgets x depths on the embedded model; Ctrl-C and go on later'],
     [
-      "kv needle --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --policy attendedSentences --budgets 32,25% --prompts 10",
+      "kv needle --policy 'taFast(reach=12,slots=24)' --policy attendedSentences --budgets 32,25% --prompts 10",
       'two policies, compared with the full cache',
     ],
     ['kv needle --model model.gguf --tokens 1024 --modes aware', 'a checkpoint of yours'],

@@ -56,7 +56,7 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
       SERVE,
     ).action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop)),
     [
-      "kv serve --model model.gguf --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25% --memory 2GB",
+      'kv serve --model model.gguf --policy outstandingSentences --budget 25% --memory 2GB',
       'the OpenAI protocol at http://127.0.0.1:8080/v1',
     ],
     ['kv serve --host 0.0.0.0 --api-key-file keys.txt --fixed-policy', 'for others, with a key a line'],

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { KvError, maybe, required, text, texts, withDefault } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
-import { checkWritable, writeWhole } from '@kv/evaluation';
+import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import { generate } from '@kv/models';
 import { recorder, schemas, traceFile } from '@kv/engine';
 import { Command } from 'commander';
@@ -59,7 +59,7 @@ export const traceCommand = (terminal: Terminal): Command =>
       'what every layer kept, and of which part',
     ],
     [
-      "kv trace --prompt-file book.txt --policy 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' --budget 25% --out trace.safetensors",
+      'kv trace --prompt-file book.txt --policy attendedSentences --budget 25% --out trace.safetensors',
       'scores, masks and kept sets of every step',
     ],
     [

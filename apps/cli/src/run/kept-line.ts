@@ -1,4 +1,4 @@
-import { bytesText } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import type { Report } from '@kv/models';
 
 /**

@@ -1,3 +1,4 @@
+import { bytesText } from '@kv/core/shared';
 import { percent } from '../numbers.ts';
 import type { Mode } from './settings.ts';
 import type { Accuracy, NeedleRow } from './summary.ts';
@@ -34,11 +35,3 @@ export const needleColumns: readonly (readonly [title: string, cell: (row: Needl
 export const needleLegend = `value kept: layers and KV heads that still hold every token of the value, mean over prompts; somewhere: prompts where at least one does.
 cache: bytes of keys, values, positions and what the policy remembers: mean while answering, over prompts, and peak, with what its event reads of a prompt that passes layer by layer.
 tokens/s: against the full cache on the same prompts.`;
-
-/** Formats bytes: 12,345,678 as 11.8 MiB. */
-export function bytesText(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB'];
-  const step = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
-  const value = bytes / 1024 ** step;
-  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[step]}`;
-}

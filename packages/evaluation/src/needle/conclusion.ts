@@ -1,6 +1,7 @@
 import { percent } from '../numbers.ts';
 import { evidenceLevel } from '../evidence-level.ts';
-import { bytesText, intervalText } from './columns.ts';
+import { bytesText } from '@kv/core/shared';
+import { intervalText } from './columns.ts';
 import type { Mode } from './settings.ts';
 import type { NeedleRow } from './summary.ts';
 

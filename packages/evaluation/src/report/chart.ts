@@ -1,4 +1,4 @@
-import { bytesText } from '../needle/columns.ts';
+import { bytesText } from '@kv/core/shared';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { groupBy } from '../grouped.ts';
 import type { SweepGroup } from './groups.ts';

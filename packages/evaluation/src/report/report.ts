@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { mean, percent } from '../numbers.ts';
-import { bytesText } from '../needle/columns.ts';
+import { bytesText } from '@kv/core/shared';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { shownSweep, sweepJson } from '../sweep/write.ts';
 import type { SweepOutcome } from '../sweep/write.ts';

@@ -1,5 +1,5 @@
 import { bonferroni } from '@kv/tasks';
-import { bytesText } from '../needle/columns.ts';
+import { bytesText } from '@kv/core/shared';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { screeningLegend, evidenceLevel } from '../evidence-level.ts';
 import { contrastText } from '../sweep/contrasts.ts';

@@ -1,0 +1,3 @@
+/** Files that are written whole or not at all. */
+
+export { checkWritable, writeWhole } from './jobs/whole-file.ts';
