@@ -49,13 +49,17 @@ export async function suite(names, args = []) {
   if (chosen.some(({ adapter }) => adapter)) await setUpAdapter(env);
   await install(names.every((name) => name === 'unit') ? 'unit' : 'all');
   const count = { passed: 0, failed: 0, skipped: 0, aside: 0 };
-  for (const [name, command, ...rest] of new Set(chosen.flatMap(({ checks = [] }) => checks))) {
-    const start = performance.now();
-    const { code, output } = await run(command, rest);
-    count[code === 0 ? 'passed' : 'failed']++;
-    console.log(`${code === 0 ? ' ok ' : 'FAIL'} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
-    if (code !== 0) console.log(output);
-  }
+  const start = performance.now(),
+    checks = new Set(chosen.flatMap(({ checks = [] }) => checks));
+  // together: none reads what another writes
+  await Promise.all(
+    Array.from(checks, async ([name, command, ...rest]) => {
+      const { code, output } = await run(command, rest);
+      count[code === 0 ? 'passed' : 'failed']++;
+      console.log(`${code === 0 ? ' ok ' : 'FAIL'} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
+      if (code !== 0) console.log(output);
+    }),
+  );
   const projects = chosen.flatMap(({ projects }) => projects);
   await vitest([...projects.map((name) => `--project=${name}`), ...args], count);
   if (count.aside > 0)

@@ -65,7 +65,7 @@ const piece = fc.oneof(
 const idsFor = ({ encode, size }: Tokenizer): fc.Arbitrary<readonly number[]> =>
   fc
     .array(fc.oneof({ weight: 2, arbitrary: piece }, { weight: 1, arbitrary: fc.nat({ max: size - 1 }) }), {
-      maxLength: 12,
+      maxLength: 8,
     })
     .map((parts) => parts.flatMap((part) => (typeof part === 'number' ? [part] : [...encode(part).ids])));
 const textOf = (tokenizer: Tokenizer, ids: readonly number[]): TokenText => {
