@@ -1,4 +1,5 @@
 import type { Budget } from '@kv/models';
+import { recommendedPolicies } from '@kv/policies';
 import type { NeedleForm } from '@kv/tasks';
 
 /** A fact hidden in a book, from `needle` of @kv/tasks. */
@@ -60,7 +61,7 @@ export const DEFAULT: RunChoice = {
   model: { kind: 'embedded', name: '' },
   source: { kind: 'needle', form: 'code', tokens: 512, depth: 50, seed: 1 },
   late: false,
-  policies: ['snapkv(window=16,kernel=17,pooling=max)', 'streaming'],
+  policies: ['streaming', recommendedPolicies[0].policy], // one loses the fact, the other finds it
   budget: '25%',
   maxNewTokens: 12,
   device: 'auto',

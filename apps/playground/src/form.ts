@@ -12,7 +12,7 @@ import {
 } from './choice.ts';
 import { element, make } from './element.ts';
 import { policyField, type PolicyField } from './policy-field.ts';
-import { COMMON } from './presets.ts';
+import { firstPresets } from './presets.ts';
 
 export interface ChoiceForm {
   read(): RunChoice;
@@ -21,7 +21,7 @@ export interface ChoiceForm {
   write(choice: RunChoice): void;
   /** Whether the choice can be run; if not, fields show why, and the first of them gets the focus. */
   check(): boolean;
-  /** Turns to the next example. */
+  /** Turns to the next example, also from the user's own text. */
   another(): void;
   /** Puts a text into the user's own text field unless the user has written there. */
   suggest(text: string): void;
@@ -33,7 +33,6 @@ interface Field {
   checked: boolean;
   append(...options: readonly Node[]): void;
   setAttribute(name: string, value: string): void;
-  focus(): void;
 }
 
 /** Creates the form, which converts to a choice and back. */
@@ -44,21 +43,34 @@ export function choiceForm(): ChoiceForm {
   const field = (name: string): Field => form.elements.namedItem(name) as unknown as Field;
   const policies: PolicyField[] = [],
     add = element('add', HTMLButtonElement),
+    more = element('more', HTMLDetailsElement),
     files = element('file', HTMLInputElement);
   let suggested = '',
     /** The file that the link names, until the user chooses another. */
-    named = '';
+    named = '',
+    /** Whether the prompt is the user's own text. */
+    isOwn = false;
   const place = (): void => {
     for (const [side, each] of policies.entries()) each.place(side, policies.length <= 2);
     add.disabled = policies.length >= LIMITS.policies;
   };
+  const remove = (field: PolicyField | undefined): void => {
+    field?.list.remove();
+    field?.text.remove();
+  };
+  /** Moves the focus to a field, which may lie under "More". */
+  const reveal = (target: HTMLElement): void => {
+    if (more.contains(target)) more.open = true;
+    target.focus();
+  };
   const setPolicies = (texts: readonly string[]): void => {
-    while (policies.length > texts.length) policies.pop()?.root.remove();
+    while (policies.length > texts.length) remove(policies.pop());
     for (const [side, text] of texts.entries()) {
-      const each = policies[side] ?? policyField(() => drop(each));
+      const each = policies[side] ?? policyField(() => drop(each), reveal);
       if (!policies[side]) {
         policies.push(each);
-        element('policies', HTMLDivElement).append(each.root);
+        element('policies', HTMLDivElement).append(each.list);
+        element('texts', HTMLDivElement).append(each.text);
       }
       each.set(text);
     }
@@ -72,7 +84,7 @@ export function choiceForm(): ChoiceForm {
   };
   add.addEventListener('click', () => {
     const there = policies.map(({ input }) => input.value);
-    setPolicies([...there, COMMON.find(([text]) => !there.includes(text))?.[0] ?? 'random']);
+    setPolicies([...there, firstPresets.find(([text]) => !there.includes(text))?.[0] ?? 'random']);
     policies.at(-1)?.input.focus();
     changed();
   });
@@ -84,10 +96,8 @@ export function choiceForm(): ChoiceForm {
   field('tokens').append(...LENGTHS.map((length) => make('option', { value: String(length) }, String(length))));
 
   const show = (): void => {
-    const isOwn = field('source').value === 'text';
     element('example', HTMLDivElement).hidden = isOwn;
     element('own', HTMLDivElement).hidden = !isOwn;
-    element('another', HTMLButtonElement).hidden = isOwn;
     const { kind } = readModel();
     element('model-file', HTMLDivElement).hidden = kind !== 'file';
     element('model-hub', HTMLDivElement).hidden = kind !== 'hub';
@@ -116,6 +126,11 @@ export function choiceForm(): ChoiceForm {
     show();
     checkBudget();
   });
+  element('write', HTMLButtonElement).addEventListener('click', () => {
+    isOwn = true;
+    changed();
+    own.select();
+  });
 
   const checkModel = (): boolean => {
     const { kind, name } = readModel(),
@@ -134,7 +149,7 @@ export function choiceForm(): ChoiceForm {
     files: () => [...(files.files ?? [])],
     read: () => ({
       model: readModel(),
-      source: field('source').value === 'text' ? { kind: 'text', text: own.value } : example(),
+      source: isOwn ? { kind: 'text', text: own.value } : example(),
       late: field('late').checked,
       policies: policies.map(({ input }) => input.value.trim()),
       budget: readBudget(field('budget').value) ?? DEFAULT.budget,
@@ -146,7 +161,6 @@ export function choiceForm(): ChoiceForm {
       for (const [name, value] of Object.entries({
         model: model.kind,
         hub: model.kind === 'hub' ? model.name : '',
-        source: source.kind,
         form,
         tokens,
         depth,
@@ -156,6 +170,7 @@ export function choiceForm(): ChoiceForm {
         device,
       }))
         field(name).value = String(value);
+      isOwn = source.kind === 'text';
       if (source.kind === 'text') own.value = source.text;
       field('late').checked = late;
       named = model.kind === 'file' ? model.name : '';
@@ -170,10 +185,12 @@ export function choiceForm(): ChoiceForm {
         [checkModel(), field('model').value] as const,
       ];
       const first = fields.find(([right]) => !right);
-      if (first) field(first[1]).focus();
+      if (first) reveal(form.elements.namedItem(first[1]) as HTMLElement);
       return first === undefined && form.reportValidity();
     },
     another() {
+      isOwn = false;
+      show();
       field('seed').value = String(((whole(field('seed').value, 0, LIMITS.seed) ?? 0) + 1) % (LIMITS.seed + 1));
     },
     suggest(text) {

@@ -20,14 +20,19 @@ type Colors = Readonly<Record<(typeof INK)[number], string>>;
 export function heatCanvas(
   canvas: HTMLCanvasElement,
   point: (place: CachePosition) => void,
-  ask: (place: CachePosition) => void,
+  ask: (place: CachePosition, box: DOMRect) => void,
 ): { draw(shown: HeatMapInput): void } {
   let layout: HeatMapLayout | undefined, last: HeatMapInput | undefined;
   const draw = (shown: HeatMapInput): void => {
     last = shown;
-    const width = canvas.parentElement!.clientWidth, // the panel holds it
+    const frame = canvas.parentElement!, // the panel holds it
       scale = devicePixelRatio,
-      next = layoutOf(width, Math.max(shown.frame.length, shown.prompt.offsets.length), shown.layers * shown.kvHeads);
+      next = layoutOf(
+        frame.clientWidth - 6, // room for the outline of the focus
+        Math.max(shown.frame.length, shown.prompt.offsets.length),
+        shown.layers * shown.kvHeads,
+        Number.parseFloat(getComputedStyle(frame).maxHeight) - 6,
+      );
     layout = next;
     canvas.width = Math.round(next.width * scale);
     canvas.height = Math.round(next.height * scale);
@@ -48,16 +53,22 @@ export function heatCanvas(
       const place = layout && placeAt(layout, offsetX, offsetY);
       if (place) told(place);
     };
+  const askAt = (place: CachePosition): void => {
+    if (!layout) return;
+    const { x, y } = canvas.getBoundingClientRect(),
+      [left, top] = cornerOf(layout, place);
+    ask(place, new DOMRect(x + left, y + top, layout.cell, layout.tall));
+  };
   canvas.addEventListener('pointermove', at(point));
   canvas.addEventListener('pointerdown', at(point));
-  canvas.addEventListener('click', at(ask));
+  canvas.addEventListener('click', at(askAt));
   canvas.addEventListener('focus', () => {
     if (last && !last.place) point({ position: 0, row: 0 });
   });
   canvas.addEventListener('keydown', (event) => {
     if (last?.place && (event.key === 'Enter' || event.key === ' ')) {
       event.preventDefault();
-      ask(last.place);
+      askAt(last.place);
     }
     const place = layout && last?.place && moveBy(layout, last.place, event.key);
     if (!place) return;
@@ -101,6 +112,12 @@ function paint(
     context.fillStyle = colors[mark];
     context.fillRect(x, y - 4, cell, 3);
   }
+  context.strokeStyle = colors['--value'];
+  context.lineWidth = 1.5;
+  for (const [from, to] of runsOf(prompt.valueTokens, perLine)) {
+    const [x, y] = cornerOf(layout, { position: from, row: 0 });
+    context.strokeRect(x - 1, y - 2, (to - from) * cell + 2, rows * tall + 3);
+  }
   context.fillStyle = colors['--soft'];
   context.font = '9px system-ui, sans-serif';
   context.textAlign = 'right';
@@ -113,6 +130,17 @@ function paint(
         cornerOf(layout, { position: line * perLine, row: layer * kvHeads })[1] + (kvHeads * tall) / 2,
       );
   if (place && place.position < positions) outline(context, layout, place, colors['--ink']);
+}
+
+/** Returns the runs of consecutive positions, from and to, that lie in one line. */
+function runsOf(positions: readonly number[], perLine: number): readonly (readonly [from: number, to: number])[] {
+  const runs: [number, number][] = [];
+  for (const position of positions) {
+    const last = runs.at(-1);
+    if (last?.[1] === position && position % perLine > 0) last[1]++;
+    else runs.push([position, position + 1]);
+  }
+  return runs;
 }
 
 /** A frame around a token's column, and a heavier one around the cell. */

@@ -26,16 +26,30 @@ export interface HeatMapLayout {
 
 const LEFT = 22,
   TOP = 5,
-  BOTTOM = 9,
+  BOTTOM = 7,
+  /** Sizes of a cell in pixels. */
+  CELLS = [5, 4, 3, 2, 1],
   /** Maximum height of a line's rows in pixels, unless a row would get less than one. */
   MOST = 320;
 
-/** Breaks `positions` positions into lines that fit the width. */
-export function layoutOf(width: number, positions: number, rows: number): HeatMapLayout {
-  const cell = width < 420 ? 4 : 5,
-    perLine = Math.max(8, Math.floor((width - LEFT) / cell)),
+/**
+ * Breaks `positions` positions into lines that fit the width, with the largest cells that also fit the height; where
+ * none do, with the smallest.
+ */
+export function layoutOf(width: number, positions: number, rows: number, height = Infinity): HeatMapLayout {
+  const layouts = CELLS.map((cell) => withCells(cell, width, positions, rows, height)),
+    size = ({ cell, tall }: HeatMapLayout): number => 100 * Math.min(cell, tall) + cell * tall;
+  return (
+    layouts.filter((each) => each.height <= height).toSorted((a, b) => size(b) - size(a))[0] ??
+    layouts.toSorted((a, b) => a.height - b.height)[0]
+  );
+}
+
+function withCells(cell: number, width: number, positions: number, rows: number, height: number): HeatMapLayout {
+  const perLine = Math.max(8, Math.floor((width - LEFT) / cell)),
     lines = Math.max(1, Math.ceil(positions / perLine)),
-    tall = Math.max(1, Math.min(cell, Math.floor(MOST / rows))); // a large model has hundreds of rows
+    // a large model has hundreds of rows
+    tall = Math.max(1, Math.floor(Math.min(5 * rows, MOST, height / lines - TOP - BOTTOM) / rows));
   return {
     positions,
     rows,

@@ -1,5 +1,6 @@
 import './trusted.ts';
 import { readAddress, writeAddress } from './address.ts';
+import type { RunChoice } from './choice.ts';
 import { element, make } from './element.ts';
 import { choiceForm } from './form.ts';
 import type { FromWorker, DeviceInfo, ToWorker } from './messages.ts';
@@ -22,7 +23,8 @@ const model = { url: new URL(__MODEL__.folder, document.baseURI).href, files: __
 const send = (message: ToWorker): void => worker.postMessage(message);
 const hash = (): string => `#${writeAddress(form.read())}`;
 let run = 0,
-  policies: readonly string[] = [];
+  /** The choice of the last run. */
+  choice: RunChoice;
 
 /**
  * Starts a run. @param download whether a model of the hub may be downloaded: yes after a button was pressed, no for a
@@ -35,8 +37,7 @@ function start(download: boolean): void {
     fail('Not run: a field above says why.');
     return;
   }
-  const choice = form.read();
-  policies = choice.policies;
+  choice = form.read();
   stop.disabled = false;
   document.body.dataset.state = 'running';
   say(`Loading ${choice.model.name || 'the model'} …`);
@@ -46,7 +47,7 @@ function start(download: boolean): void {
 }
 
 function said({ device: kind, name, because }: DeviceInfo): string {
-  return kind === 'webgpu' ? `Runs on WebGPU: ${name}.` : `Runs on the CPU (${name}), not on WebGPU: ${because}.`;
+  return kind === 'webgpu' ? `Runs on WebGPU: ${name}.` : `Runs on the CPU (${name}): ${because}.`;
 }
 
 worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
@@ -64,7 +65,7 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
   if (data.run !== run) return;
   switch (data.type) {
     case 'prompt':
-      view.start(data, policies);
+      view.start(data, choice);
       form.suggest(data.prompt.text);
       break;
     case 'progress': {
@@ -118,6 +119,10 @@ stop.addEventListener('click', () => send({ type: 'stop' }));
 element('another', HTMLButtonElement).addEventListener('click', () => {
   form.another();
   start(true);
+});
+// a policy picked from the list runs at once, where a run takes a second
+element('policies', HTMLDivElement).addEventListener('change', () => {
+  if (form.read().model.kind === 'embedded') start(true);
 });
 element('file', HTMLInputElement).addEventListener('change', ({ target }) => {
   if ((target as HTMLInputElement).files?.length) start(true);

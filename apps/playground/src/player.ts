@@ -1,14 +1,17 @@
-import { letterOf } from './choice.ts';
-import { element, make } from './element.ts';
-import { compare, type CachePosition } from './heat-map.ts';
+import { letterOf, type RunChoice } from './choice.ts';
+import { element } from './element.ts';
+import type { CachePosition } from './heat-map.ts';
 import type { Frame, FromWorker, PromptSummary, Side } from './messages.ts';
+import { numbers } from './numbers.ts';
 import { panel, type Panel } from './panel.ts';
 import { picture } from './picture.ts';
+import { reasons } from './reasons.ts';
+import { leadText } from './words.ts';
 
 type Message<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
 
 export interface Player {
-  start(message: Message<'prompt'>, policies: readonly string[]): void;
+  start(message: Message<'prompt'>, choice: RunChoice): void;
   frame(message: Message<'frame'>): void;
   end(message: Message<'end'>): void;
   fail(side: Side, message: string): void;
@@ -27,19 +30,26 @@ export function player(ask: (side: Side, position: number) => void): Player {
   const result = element('result', HTMLElement),
     slider = element('step', HTMLInputElement),
     value = element('step-value', HTMLOutputElement),
-    overlap = element('overlap', HTMLDivElement);
-  const point = (place: CachePosition): void => {
+    table = numbers(element('numbers', HTMLDivElement)),
+    why = reasons();
+  const point = (place: CachePosition | undefined): void => {
     for (const side of sides) side.point(place);
   };
-  const askAll = (position: number): void => {
-    for (const [side, each] of sides.entries()) {
-      each.why(position);
-      ask(side, position);
-    }
+  /** Asks about a token: first the clicked side, then the others. */
+  const askAll = (side: Side, { position, row }: CachePosition, box: DOMRect): void => {
+    why.open(
+      { side, position, row, box },
+      sides[side].root,
+      sides.map(({ tokenAt }) => tokenAt(position)),
+    );
+    ask(side, position);
+    for (const other of sides.keys()) if (other !== side) ask(other, position);
   };
   const sides: Panel[] = [];
   let frames: readonly Frame[][] = [],
-    shownPolicies: readonly string[] = [],
+    policies: readonly string[] = [],
+    /** Sides whose last frame ends their answer. */
+    answered = new Set<Side>(),
     about: { readonly prompt: PromptSummary; readonly kvHeads: number } | undefined,
     following = true;
 
@@ -48,30 +58,35 @@ export function player(ask: (side: Side, position: number) => void): Player {
   const show = (step: number, only?: Side): void => {
     const at = shown(step);
     for (const [side, frame] of at.entries())
-      if (frame && (only === undefined || only === side))
+      if (frame && (only === undefined || only === side)) {
         sides[side].show(
           frame,
           frames[side].slice(0, step).map(({ token }) => token),
+          answered.has(side) && step >= frames[side].length,
         );
+        table.show(side, frame);
+      }
     value.value = `${step} of ${slider.max}`;
-    if (sides.length === 2 || only === undefined) overlap.replaceChildren(...overlapOf(at));
+    if (sides.length === 2 || only === undefined) table.compare(at);
   };
   slider.addEventListener('input', () => {
     following = slider.value === slider.max;
     show(Number(slider.value));
   });
   return {
-    start({ prompt, layers, kvHeads }, policies) {
-      [frames, following] = [policies.map(() => []), true];
-      [shownPolicies, about] = [policies, { prompt, kvHeads }];
+    start({ prompt, layers, kvHeads }, choice) {
+      why.close();
+      ({ policies } = choice);
+      [frames, answered, following] = [policies.map(() => []), new Set(), true];
+      about = { prompt, kvHeads };
       [slider.max, slider.value, value.value] = ['1', '1', ''];
-      overlap.replaceChildren();
+      table.start(policies.length);
       result.hidden = false;
-      element('prompt-line', HTMLParagraphElement).textContent =
-        `${prompt.offsets.length} tokens${prompt.value === undefined ? '' : `; the fact to be found is ${prompt.value}`}${prompt.questionFrom === undefined ? '' : `; the last ${prompt.offsets.length - prompt.questionFrom} come after the eviction`}.`;
+      element('lead', HTMLParagraphElement).textContent = leadText(prompt, choice.budget);
       while (sides.length > policies.length) sides.pop()?.root.remove();
       while (sides.length < policies.length) {
-        const made = panel(sides.length, point, askAll);
+        const side = sides.length,
+          made = panel(side, point, (place, box) => askAll(side, place, box));
         sides.push(made);
         element('panels', HTMLDivElement).append(made.root);
       }
@@ -85,51 +100,24 @@ export function player(ask: (side: Side, position: number) => void): Player {
     },
     end({ side, end }) {
       sides[side].end(end);
+      if (end.finish !== 'aborted') answered.add(side);
+      show(Number(slider.value), side);
+      table.end(side, end.finish);
     },
     fail(side, message) {
       sides[side].fail(message);
     },
     why({ side, position, fates, failed }) {
-      sides[side]?.why(position, fates, failed);
+      why.tell(side, position, fates, failed);
     },
     done() {
-      if (about) overlap.replaceChildren(...overlapOf(shown()));
+      if (about) table.compare(shown());
     },
     picture() {
       const drawn = shown().flatMap((frame, side) =>
-        frame ? [{ title: `${letterOf(side)}: ${shownPolicies[side]}`, frame }] : [],
+        frame ? [{ title: `${letterOf(side)}: ${policies[side]}`, frame }] : [],
       );
       return about && drawn.length > 0 ? picture(drawn, about.prompt, about.kvHeads) : undefined;
     },
   };
-}
-
-/** Describes the overlap of caches: a sentence for two, a table for more. */
-function overlapOf(frames: readonly (Frame | undefined)[]): readonly HTMLElement[] {
-  const share = (a: Frame, b: Frame): string => {
-    const { both, onlyA, onlyB } = compare(a, b);
-    return `${((100 * both) / (both + onlyA + onlyB)).toFixed(0)} %`;
-  };
-  const [a, b] = frames;
-  if (frames.length === 2) {
-    if (!a || !b) return [];
-    const { both, onlyA, onlyB } = compare(a, b);
-    return [make('p', {}, `In both caches: ${both} slots (${share(a, b)}); only A: ${onlyA}; only B: ${onlyB}.`)];
-  }
-  const row = (one: Frame | undefined, i: number): HTMLElement =>
-    make(
-      'tr',
-      {},
-      make('th', { scope: 'row' }, letterOf(i)),
-      ...frames.map((other, j) => make('td', {}, j >= i || !one || !other ? '' : share(one, other))),
-    );
-  return [
-    make(
-      'table',
-      {},
-      make('caption', {}, 'Slots in both caches, of those in either'),
-      make('thead', {}, make('tr', {}, make('td'), ...frames.map((_, i) => make('th', { scope: 'col' }, letterOf(i))))),
-      make('tbody', {}, ...frames.map(row)),
-    ),
-  ];
 }

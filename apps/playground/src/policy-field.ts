@@ -4,7 +4,10 @@ import { make } from './element.ts';
 import { presetGroups } from './presets.ts';
 
 export interface PolicyField {
-  readonly root: HTMLElement;
+  /** The list of presets. */
+  readonly list: HTMLElement;
+  /** The policy as text, which counts. */
+  readonly text: HTMLElement;
   readonly input: HTMLInputElement;
   set(text: string): void;
   /** Labels the field by its position in the list. */
@@ -14,21 +17,26 @@ export interface PolicyField {
 }
 
 /**
- * Creates a list of presets above a text field, whose text counts. @param remove called when the field is to be removed
+ * Creates a list of presets, and a text field for any policy. @param remove called when the field is to be removed
+ * @param write called when the user wants to write a policy as text
  */
-export function policyField(remove: () => void): PolicyField {
-  const list = make('select'),
+export function policyField(remove: () => void, write: (input: HTMLInputElement) => void): PolicyField {
+  const select = make('select'),
+    written = make('option'),
     input = make('input', { spellcheck: false, autocomplete: 'off', maxLength: LIMITS.policy }),
     wrong = make('p', { className: 'wrong' }),
-    label = make('label'),
-    name = make('label', { className: 'unseen' }),
+    letter = make('span'),
+    label = make('label', {}, make('span', { className: 'unseen' }, 'Policy '), letter),
+    name = make('label'),
     away = make('button', { type: 'button', className: 'away' }, '×');
   input.setAttribute('autocapitalize', 'off');
   wrong.setAttribute('role', 'alert');
   away.addEventListener('click', remove);
-  for (const { label: said, presets } of presetGroups)
-    list.append(make('optgroup', { label: said }, ...presets.map(([value, text]) => make('option', { value }, text))));
-  list.append(make('option', { value: '' }, 'as written below'));
+  for (const { label: heading, presets } of presetGroups)
+    select.append(
+      make('optgroup', { label: heading }, ...presets.map(([value, text]) => make('option', { value }, text))),
+    );
+  select.append(make('option', { value: '' }, 'Write one …'));
   const check = (): boolean => {
     const sentence = refusal(input.value);
     wrong.textContent = sentence;
@@ -36,41 +44,38 @@ export function policyField(remove: () => void): PolicyField {
     return sentence === '';
   };
   const show = (): void => {
-    list.value = input.value;
-    if (list.selectedIndex < 0) list.value = '';
+    written.remove();
+    select.value = input.value;
+    if (select.value === '') {
+      written.value = written.textContent = input.value;
+      select.prepend(written);
+      select.selectedIndex = 0;
+    }
     check();
   };
-  list.addEventListener('input', () => {
-    if (list.value === '') input.focus();
-    else input.value = list.value;
-    check();
+  select.addEventListener('input', () => {
+    if (select.value === '') write(input);
+    else input.value = select.value;
+    show();
   });
   input.addEventListener('input', show);
   return {
-    root: make(
-      'div',
-      { className: 'field' },
-      make('div', { className: 'head' }, label, away),
-      list,
-      name,
-      input,
-      wrong,
-    ),
+    list: make('div', { className: 'pick' }, label, select),
+    text: make('div', { className: 'field' }, make('div', { className: 'head' }, name, away), input, wrong),
     input,
     set: (text) => {
       input.value = text;
       show();
     },
     place(side, alone) {
-      const letter = letterOf(side);
-      label.textContent = `Policy ${letter}`;
-      name.textContent = `Policy ${letter} as text`;
-      list.id = label.htmlFor = `preset-${side}`;
+      letter.textContent = letterOf(side);
+      name.textContent = `Policy ${letterOf(side)} as text`;
+      select.id = label.htmlFor = `preset-${side}`;
       input.id = name.htmlFor = `policy-${side}`;
       wrong.id = `wrong-${side}`;
       input.setAttribute('aria-describedby', wrong.id);
       away.hidden = alone;
-      away.title = `Remove policy ${letter}`;
+      away.title = `Remove policy ${letterOf(side)}`;
       away.setAttribute('aria-label', away.title);
     },
     check,

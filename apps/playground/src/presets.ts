@@ -1,27 +1,36 @@
 import { entries } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { catalogue, policy, policyNames } from '@kv/policies';
-
-/** Policies worth comparing first on the embedded model, with options for short prompts. */
-export const COMMON: readonly (readonly [text: string, label: string])[] = [
-  ['full', 'full: evicts nothing'],
-  ['streaming', 'streaming: sinks and the most recent'],
-  ['snapkv(window=16,kernel=17,pooling=max)', 'SnapKV: what the last 16 tokens look at'],
-  ['snapkv(window=16,kernel=17,pooling=max) ∘ caote ∘ topK', 'SnapKV, then CAOTE'],
-  ['pyramidal(window=16,kernel=17)', 'PyramidKV: fewer slots in later layers'],
-  ['h2o', 'H2O: attention of all queries'],
-  ['tova', "TOVA: the newest query's attention"],
-  ['taFast(reach=12,slots=24)', 'TA-Fast: vouchers for what follows an anchor'],
-  ['keydiff', 'KeyDiff: keys unlike the others'],
-  ['chunkkv(window=16)', 'ChunkKV: whole chunks'],
-  ['adakv(window=16)', 'Ada-KV: budgets by head'],
-  ['random', 'random'],
-];
+import { catalogue, policy, policyNames, recommendedPolicies } from '@kv/policies';
 
 export interface PresetGroup {
   readonly label: string;
   readonly presets: readonly (readonly [text: string, label: string])[];
 }
+
+/** Policies worth comparing next on the embedded model, with options for short prompts. */
+const COMMON: PresetGroup = {
+  label: 'Common',
+  presets: [
+    ['full', 'full: evicts nothing'],
+    ['snapkv(window=16,kernel=17,pooling=max)', 'SnapKV: what the last 16 tokens look at'],
+    ['pyramidal(window=16,kernel=17)', 'PyramidKV: fewer slots in later layers'],
+    ['h2o', 'H2O: attention of all queries'],
+    ['tova', "TOVA: the newest query's attention"],
+    ['keydiff', 'KeyDiff: keys unlike the others'],
+    ['random', 'random'],
+  ],
+};
+
+/** Returns a policy's pieces without options, for a label. */
+const outline = (text: string): string => text.replaceAll(/\([^)]*\)/g, '').replace(/ \| topK$/, '');
+
+const RECOMMENDED: PresetGroup = {
+  label: 'Recommended',
+  presets: recommendedPolicies.map(({ when, policy: text }) => [text, `${outline(text)}: ${when}`]),
+};
+
+/** The twelve policies to try first. */
+export const firstPresets: PresetGroup['presets'] = [...RECOMMENDED.presets, ...COMMON.presets];
 
 /** Returns the description of the method of this name, or else of the piece. */
 function saying(name: string): string {
@@ -39,16 +48,16 @@ function basisOf(name: string): string {
   if (reads(/^(?:attention|queries|state)/)) return 'By attention';
   return reads(/^(?:keys|values)/) ? 'By keys and values' : 'By text and positions';
 }
-const others = policyNames
-  .filter((name) => !COMMON.some(([text]) => text === name))
-  .toSorted((a, b) => a.localeCompare(b));
+const first = new Set(firstPresets.map(([text]) => /^\w+/.exec(text)?.[0]));
+const others = policyNames.filter((name) => !first.has(name)).toSorted((a, b) => a.localeCompare(b));
 
 /**
- * Policies to pick from: common ones, then the whole catalogue with its defaults, grouped by what they base their
- * choice on.
+ * Policies to pick from: recommended and common ones, twelve in all, then the rest of the catalogue with its defaults,
+ * grouped by what they base their choice on.
  */
 export const presetGroups: readonly PresetGroup[] = [
-  { label: 'Common', presets: COMMON },
+  RECOMMENDED,
+  COMMON,
   ...[...new Set(others.map(basisOf))].toSorted().map((label) => ({
     label,
     presets: others

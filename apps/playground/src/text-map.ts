@@ -2,11 +2,14 @@ import { make } from './element.ts';
 import { countsOf } from './heat-map.ts';
 import type { Frame, PromptSummary } from './messages.ts';
 
-/** Creates a view of the text, each token shaded by the number of rows that hold it. */
+/**
+ * Creates a view of the text, each token shaded by the number of rows that hold it. It scrolls to the fact, or without
+ * one to the end.
+ */
 export function textMap(
   root: HTMLElement,
   point: (position: number) => void,
-  ask: (position: number) => void,
+  ask: (position: number, box: DOMRect) => void,
 ): {
   start(prompt: PromptSummary, rows: number): void;
   show(frame: Frame, tokens: readonly string[]): void;
@@ -17,7 +20,7 @@ export function textMap(
     prompted = 0,
     marked: HTMLElement | undefined,
     following = true;
-  // after the user scrolls away, stop following until the end is in view again
+  // follows the end; after the user scrolls away, stop following until the end is in view again
   root.addEventListener('scroll', () => {
     following = root.scrollTop + root.clientHeight >= root.scrollHeight - 8;
   });
@@ -36,12 +39,12 @@ export function textMap(
     ['click', ask],
   ] as const)
     root.addEventListener(event, ({ target }) => {
-      const position = target instanceof HTMLElement ? target.dataset.position : undefined;
-      if (position !== undefined) told(Number(position));
+      const word = target instanceof HTMLElement && target.closest<HTMLElement>('[data-position]');
+      if (word) told(Number(word.dataset.position), word.getBoundingClientRect());
     });
   return {
     start({ text, offsets, valueTokens, questionFrom = Infinity }, count) {
-      [spans, rows, prompted, marked, following] = [[], count, offsets.length, undefined, true];
+      [spans, rows, prompted, marked, following] = [[], count, offsets.length, undefined, valueTokens.length === 0];
       root.replaceChildren();
       const value = new Set(valueTokens);
       let from = 0; // tokens may share a character: the first of them shows it
@@ -52,12 +55,17 @@ export function textMap(
         );
         from = Math.max(from, end);
       }
+      const fact = spans[valueTokens[0]]?.getBoundingClientRect();
+      if (fact) {
+        const { top, height } = root.getBoundingClientRect();
+        root.scrollTop += fact.top + fact.height / 2 - top - height / 2;
+      }
     },
     /** @param tokens texts of the answer's tokens so far; the last of them is not in the cache yet */
     show(frame, tokens) {
       for (const span of spans.splice(prompted + tokens.length)) span.remove();
       for (const token of tokens.slice(spans.length - prompted)) add(token, 'new');
-      if (following) root.scrollTop = root.scrollHeight; // the answer is at the end
+      if (following) root.scrollTop = root.scrollHeight;
       const counts = countsOf(frame);
       for (const [position, span] of spans.entries()) {
         const count = counts[position],

@@ -1,6 +1,14 @@
 import { fateText, type Fate } from '@kv/engine';
+import type { Budget } from '@kv/models';
 import { countsOf, holds, type CachePosition } from './heat-map.ts';
-import type { Frame } from './messages.ts';
+import type { Frame, PromptSummary } from './messages.ts';
+
+/** Describes a run in a sentence: `A model reads 512 tokens …`. */
+export function leadText({ offsets, value, questionFrom }: PromptSummary, budget: Budget): string {
+  const kept = typeof budget === 'number' ? `${budget} slots a head` : budget.replace('%', ' %'),
+    late = questionFrom === undefined ? '' : `, before it reads the last ${offsets.length - questionFrom}`;
+  return `A model reads ${offsets.length} tokens${value === undefined ? '' : `, ${value} among them`}; each policy keeps ${kept} of its KV cache${late}; then the model ${value === undefined ? 'goes on' : `has to say ${value}`}.`;
+}
 
 const number = (digits: number): Intl.NumberFormat => new Intl.NumberFormat('en', { maximumFractionDigits: digits });
 
@@ -20,7 +28,7 @@ export const speedText = (tokensPerSecond: number | undefined): string =>
 export const countText = (count: number): string => number(1).format(count);
 
 /** Returns a token's text on one line, quoted. */
-const tokenText = (text: string): string => `“${text.replaceAll('\n', '⏎')}”`;
+export const tokenText = (text: string): string => `“${text.replaceAll('\n', '⏎')}”`;
 
 /** Describes one cell of a map: `Token 137 “X”, layer 3, KV head 1: kept; 12 of 16 rows keep it`. */
 export function placeText(frame: Frame, { position, row }: CachePosition, text: string, kvHeads: number): string {
@@ -32,15 +40,14 @@ export function placeText(frame: Frame, { position, row }: CachePosition, text: 
 }
 
 /** Describes what became of a token, over all rows. @param fates absent until they are computed */
-export function leftText(position: number, text: string, fates: readonly Fate[] | undefined, failed?: string): string {
-  const token = `Token ${position} ${tokenText(text)}`;
-  if (failed !== undefined) return `${token}: ${failed}`;
-  if (!fates) return `${token}: working out why …`;
-  if (fates.length === 0) return `${token}: nothing was evicted under this policy.`;
+export function leftText(fates: readonly Fate[] | undefined, failed?: string): string {
+  if (failed !== undefined) return failed;
+  if (!fates) return 'working out why …';
+  if (fates.length === 0) return 'nothing was evicted under this policy.';
   const left = fates.filter((fate) => fate.left !== undefined).length;
   return fates.some(({ why }) => why)
-    ? `${token}: left ${left} of ${fates.length} KV heads, stays in ${fates.length - left}.`
-    : `${token}: no eviction has judged it yet.`;
+    ? `left ${left} of ${fates.length} KV heads, stays in ${fates.length - left}.`
+    : 'no eviction has judged it yet.';
 }
 
 /** Returns a sentence on why one row dropped or kept the token. */

@@ -1,7 +1,6 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { decode, Sequence, type Budget, type Model } from '@kv/models';
-import { NEEDLE_STOP } from '@kv/tasks';
 import type { End, Frame } from '../messages.ts';
 import type { PromptParts } from './prompt.ts';
 
@@ -22,6 +21,7 @@ export async function* answer({
   policy,
   budget,
   maxNewTokens,
+  stop,
   signal,
   before,
   after,
@@ -34,7 +34,7 @@ export async function* answer({
     await sequence.prefill(before, { policy, budget, signal });
     if (after.length > 0) await sequence.append(after);
     const pieces = sequence.progress.text.decoder(),
-      tokens = decode(sequence, { maxNewTokens, stop: NEEDLE_STOP, signal });
+      tokens = decode(sequence, { maxNewTokens, stop, signal });
     let text = '',
       next = await tokens.next();
     // a device works asynchronously: prefill ends when the first token is there

@@ -24,7 +24,7 @@ export async function openComputer(wish: DeviceChoice): Promise<Computer> {
   if (gpu === undefined)
     return onCpu(isSecureContext ? 'this browser has no WebGPU' : 'browsers offer WebGPU to https and localhost only');
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' }).catch(() => null);
-  if (adapter === null) return onCpu('WebGPU found no adapter: there is no GPU, or this browser does not use it');
+  if (adapter === null) return onCpu('this browser offers no WebGPU adapter');
   const { description, vendor, architecture, isFallbackAdapter } = adapter.info,
     name = description || [vendor, architecture].filter(Boolean).join(' ') || 'unnamed adapter';
   const software = isFallbackAdapter || /swiftshader|llvmpipe|basic render/i.test(`${name} ${vendor} ${architecture}`);

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
+import { heldOutBook, needle, NEEDLE_STOP, sentencesOf } from '@kv/tasks';
 import type { RunChoice, NeedlePrompt } from '../choice.ts';
 import type { PromptSummary } from '../messages.ts';
 
@@ -9,6 +9,8 @@ export interface PromptParts {
   readonly prompt: PromptSummary;
   readonly before: readonly number[];
   readonly after: readonly number[];
+  /** Texts that end the answer. */
+  readonly stop: readonly string[];
 }
 
 type Encoded = ReturnType<Model['tokenizer']['encode']>;
@@ -28,14 +30,15 @@ export async function promptOf({ tokenizer }: Model, { source, late }: RunChoice
       { value, valueTokens },
     );
   }
-  const { text } = source,
-    cut = text.trimEnd().lastIndexOf('\n');
-  if (text.trim() === '') throw new KvError('prompt', 'expected text, got none');
+  const text = source.text.trimEnd(), // a model goes on from a word better than from a space or line break
+    cut = text.lastIndexOf('\n');
+  if (text === '') throw new KvError('prompt', 'expected text, got none');
   if (!late)
     return {
       prompt: { text, offsets: tokenizer.encode(text).offsets, valueTokens: [] },
       before: tokenizer.encode(text).ids,
       after: [],
+      stop: [],
     };
   if (cut < 1)
     throw new KvError(
@@ -62,9 +65,10 @@ function joined(
     ...question.offsets.map(([from, to]) => [text.length + from, text.length + to] as const),
   ];
   const prompt = { ...found, text: text + asked, offsets, ...(late && { questionFrom: document.ids.length }) };
+  const stop = found.value === undefined ? [] : NEEDLE_STOP; // one's own text goes on: a model may begin with a line break
   return late
-    ? { prompt, before: document.ids, after: question.ids }
-    : { prompt, before: [...document.ids, ...question.ids], after: [] };
+    ? { prompt, before: document.ids, after: question.ids, stop }
+    : { prompt, before: [...document.ids, ...question.ids], after: [], stop };
 }
 
 let book: Promise<readonly string[]> | undefined;
