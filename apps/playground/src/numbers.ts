@@ -15,8 +15,8 @@ export interface Numbers {
 
 const COLUMNS = ['Cache', 'Peak', 'Slots per head', 'Prefill', 'Decoding', 'Ended'] as const;
 const FINISHES: Readonly<Record<string, string>> = {
-  length: 'at its new tokens',
-  stop: 'at a stop',
+  length: 'at the limit of new tokens',
+  stop: 'at a full stop or line break',
   eos: 'by itself',
   context: "at the model's context",
   aborted: 'stopped',

@@ -20,7 +20,27 @@ export interface Panel {
   tokenAt(position: number): string | undefined;
 }
 
-const CAPTION = 'A strip is a stretch of the text: a column is a token, a row a KV head of the layer at its left.';
+/** Says what the map shows, under it. */
+function captionOf({ value, questionFrom }: PromptSummary): HTMLElement {
+  const marks = [
+    ['kept', 'kept'],
+    ['dropped', 'dropped'],
+    ...(value === undefined ? [] : [['value', 'the fact']]),
+    ...(questionFrom === undefined ? [] : [['asked', 'the question']]),
+    ['new', 'the answer'],
+  ];
+  return make(
+    'span',
+    { className: 'caption' },
+    make('span', {}, 'A strip is a stretch of the text: a column is a token, a row a KV head of a layer.'),
+    make(
+      'span',
+      {},
+      ...marks.flatMap(([kind, name]) => [make('span', { className: `swatch ${kind}` }), ` ${name} `]),
+      make('span', { className: 'invitation' }, '– click for the reason'),
+    ),
+  );
+}
 
 /**
  * Creates a panel. @param point called with the cell under the pointer, for all sides @param ask called with the cell
@@ -62,7 +82,8 @@ export function panel(
   let run: { prompt: PromptSummary; layers: number; kvHeads: number } | undefined,
     shown: Frame | undefined,
     written: readonly string[] = [],
-    place: CachePosition | undefined;
+    place: CachePosition | undefined,
+    caption: HTMLElement;
   const map = heatCanvas(canvas, point, ask),
     words = textMap(
       text,
@@ -84,7 +105,7 @@ export function panel(
     map.draw({ frame: shown, ...run, place });
     const token = place && tokenAt(place.position),
       pointed = place && token !== undefined ? placeText(shown, place, token, run.kvHeads) : undefined;
-    readout.textContent = pointed ?? CAPTION;
+    readout.replaceChildren(pointed ?? caption);
     canvas.setAttribute('aria-valuemax', String(shown.length - 1));
     canvas.setAttribute('aria-valuenow', String(Math.min(place?.position ?? 0, shown.length - 1)));
     canvas.setAttribute('aria-valuetext', pointed ?? 'no token');
@@ -94,6 +115,7 @@ export function panel(
     root,
     start(policy, prompt, layers, kvHeads) {
       [run, shown, written, place] = [{ prompt, layers, kvHeads }, undefined, [], undefined];
+      caption = captionOf(prompt);
       composition.textContent = policy;
       answer.className = 'answer';
       answer.replaceChildren('…');

@@ -28,7 +28,9 @@ const GAP = 8;
 export function reasons(): Reasons {
   const root = make('div', { className: 'why', popover: 'auto' }),
     all: HTMLElement[] = [];
-  let asked: Question | undefined;
+  let asked: Question | undefined,
+    /** How far the page was scrolled then, since the box scrolls with what was clicked. */
+    scrolled: readonly [x: number, y: number] = [0, 0];
   root.setAttribute('aria-live', 'polite');
   root.setAttribute('role', 'group');
   root.setAttribute('aria-label', 'Why the token left or stayed');
@@ -40,18 +42,16 @@ export function reasons(): Reasons {
       { left, top, bottom, width: wide } = asked.box;
     const x = Math.max(GAP, Math.min(left + wide / 2 - width / 2, clientWidth - width - GAP)),
       y = bottom + GAP + height <= clientHeight ? bottom + GAP : Math.max(GAP, top - GAP - height);
-    root.style.left = `${x}px`;
-    root.style.top = `${y}px`;
+    root.style.left = `${x + scrolled[0]}px`;
+    root.style.top = `${y + scrolled[1]}px`;
   };
   new ResizeObserver(place).observe(root);
   root.addEventListener('toggle', () => {
     if (!root.matches(':popover-open')) asked = undefined;
   });
-  // it would stand next to something else
-  addEventListener('scroll', () => root.hidePopover(), { passive: true });
 
-  const fill = (side: Side, row: number, fates?: readonly Fate[], failed?: string): void => {
-    const own = fates?.[row];
+  const fill = (side: Side, { side: clicked, row }: Question, fates?: readonly Fate[], failed?: string): void => {
+    const own = side === clicked ? fates?.[row] : undefined;
     all[side].replaceChildren(
       make('p', {}, make('strong', {}, `${letterOf(side)}: `), leftText(fates, failed)),
       ...(own ? [make('p', {}, whyText(own))] : []),
@@ -70,12 +70,12 @@ export function reasons(): Reasons {
   return {
     open(question, home, tokens) {
       root.hidePopover();
-      asked = question;
-      const { side, position, row } = question;
+      [asked, scrolled] = [question, [scrollX, scrollY]];
+      const { side, position } = question;
       all.splice(0, all.length, ...tokens.map(() => make('section')));
-      for (const each of all.keys()) fill(each, row);
+      for (const each of all.keys()) fill(each, question);
       root.replaceChildren(
-        make('p', { className: 'token' }, `Token ${position} ${tokenText(tokens[side] ?? '')}`),
+        make('h4', {}, `Token ${position} ${tokenText(tokens[side] ?? '')}`),
         all[side],
         ...all.filter((_, other) => other !== side),
       );
@@ -84,7 +84,9 @@ export function reasons(): Reasons {
       place();
     },
     tell(side, position, fates, failed) {
-      if (asked?.position === position) fill(side, asked.row, fates, failed);
+      if (asked?.position !== position) return;
+      fill(side, asked, fates, failed);
+      place();
     },
     close: () => root.hidePopover(),
   };

@@ -38,9 +38,11 @@ export function textMap(
     ['pointerover', point],
     ['click', ask],
   ] as const)
-    root.addEventListener(event, ({ target }) => {
-      const word = target instanceof HTMLElement && target.closest<HTMLElement>('[data-position]');
-      if (word) told(Number(word.dataset.position), word.getBoundingClientRect());
+    root.addEventListener(event, ({ target, clientY }) => {
+      if (!(target instanceof HTMLElement) || target.dataset.position === undefined) return;
+      // of a word that a line break divides, the part under the pointer
+      const box = [...target.getClientRects()].findLast(({ top }) => top <= clientY);
+      told(Number(target.dataset.position), box ?? target.getBoundingClientRect());
     });
   return {
     start({ text, offsets, valueTokens, questionFrom = Infinity }, count) {

@@ -6,8 +6,10 @@ import type { Frame, PromptSummary } from './messages.ts';
 /** Describes a run in a sentence: `A model reads 512 tokens …`. */
 export function leadText({ offsets, value, questionFrom }: PromptSummary, budget: Budget): string {
   const kept = typeof budget === 'number' ? `${budget} slots a head` : budget.replace('%', ' %'),
-    late = questionFrom === undefined ? '' : `, before it reads the last ${offsets.length - questionFrom}`;
-  return `A model reads ${offsets.length} tokens${value === undefined ? '' : `, ${value} among them`}; each policy keeps ${kept} of its KV cache${late}; then the model ${value === undefined ? 'goes on' : `has to say ${value}`}.`;
+    late = questionFrom === undefined ? '' : ` before the last ${offsets.length - questionFrom}`;
+  return value === undefined
+    ? `A model reads ${offsets.length} tokens, then its KV cache is cut to ${kept}${late}. How does it go on?`
+    : `A model reads ${value} among ${offsets.length} tokens, then its KV cache is cut to ${kept}${late}. Does it still know the fact?`;
 }
 
 const number = (digits: number): Intl.NumberFormat => new Intl.NumberFormat('en', { maximumFractionDigits: digits });

@@ -61,6 +61,16 @@ describe('the layout', () => {
     );
   });
 
+  test('it fits a height wherever the smallest cells do', () => {
+    fc.assert(
+      fc.property(layout, fc.integer({ min: 10, max: 1000 }), ({ width, positions, rows }, height) => {
+        const smallest = layoutOf(width, positions, rows, 1),
+          made = layoutOf(width, positions, rows, height);
+        expect([smallest.tall, made.height <= height]).toEqual([1, smallest.height <= height]);
+      }),
+    );
+  });
+
   test('keys stay inside, and lead back', () => {
     const back = { ArrowLeft: 'ArrowRight', ArrowUp: 'ArrowDown', PageUp: 'PageDown' } as const;
     fc.assert(

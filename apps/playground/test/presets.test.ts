@@ -1,5 +1,5 @@
 import { compile } from '@kv/core/engine';
-import { parsePolicy, policyNames } from '@kv/policies';
+import { parsePolicy, policyNames, recommendedPolicies } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { DEFAULT } from '../src/choice.ts';
 import { presetGroups } from '../src/presets.ts';
@@ -20,9 +20,12 @@ test('the page starts with two of them', () => {
   expect(DEFAULT.policies.every((text) => presets.includes(text))).toBe(true);
 });
 
-test('the list begins with twelve common ones; the others are in groups by what they go by, in order', () => {
-  const [common, ...groups] = presetGroups;
-  expect([common.label, common.presets.length]).toEqual(['Common', 12]);
+test('the list begins with the recommended and common ones, twelve in all; the others are in groups by what they go by, in order', () => {
+  const [recommended, common, ...groups] = presetGroups;
+  expect(recommended.label).toBe('Recommended');
+  expect(recommended.presets.map(([text]) => text)).toEqual(recommendedPolicies.map(({ policy }) => policy));
+  for (const [i, { when }] of recommendedPolicies.entries()) expect(recommended.presets[i][1]).toContain(when);
+  expect([common.label, recommended.presets.length + common.presets.length]).toEqual(['Common', 12]);
   expect(groups.length).toBeGreaterThan(3);
   for (const { label, presets: own } of groups) {
     expect(label).toMatch(/^By |^Hide /);

@@ -75,6 +75,12 @@ export async function open(
 export const ended = (page: Page): Promise<unknown> =>
   page.waitForSelector('body[data-state=done]', { timeout: 100_000 });
 
+/** Opens what lies under "More". */
+export const more = (page: Page): Promise<void> =>
+  page.$eval('#more', (details) => {
+    (details as HTMLDetailsElement).open = true;
+  });
+
 /** Returns what both sides show: policies, answers, and the number of rows that hold each token of the text. */
 export async function sides(
   page: Page,
