@@ -20,8 +20,8 @@ export interface Panel {
   tokenAt(position: number): string | undefined;
 }
 
-/** Says what the map shows, under it. */
-function captionOf({ value, questionFrom }: PromptSummary): HTMLElement {
+/** Returns what the map shows, to be said under it. */
+function captionOf({ value, questionFrom }: PromptSummary): readonly HTMLElement[] {
   const marks = [
     ['kept', 'kept'],
     ['dropped', 'dropped'],
@@ -29,9 +29,7 @@ function captionOf({ value, questionFrom }: PromptSummary): HTMLElement {
     ...(questionFrom === undefined ? [] : [['asked', 'the question']]),
     ['new', 'the answer'],
   ];
-  return make(
-    'span',
-    { className: 'caption' },
+  return [
     make('span', {}, 'A strip is a stretch of the text: a column is a token, a row a KV head of a layer.'),
     make(
       'span',
@@ -39,7 +37,7 @@ function captionOf({ value, questionFrom }: PromptSummary): HTMLElement {
       ...marks.flatMap(([kind, name]) => [make('span', { className: `swatch ${kind}` }), ` ${name} `]),
       make('span', { className: 'invitation' }, '– click for the reason'),
     ),
-  );
+  ];
 }
 
 /**
@@ -55,6 +53,7 @@ export function panel(
     title = make('h3', { id: `title-${side}` }, make('b', {}, letterOf(side)), ' ', composition),
     answer = make('p', { className: 'answer' }),
     notes = make('p', { className: 'notes' }),
+    caption = make('p', { className: 'caption' }),
     readout = make('p', { className: 'readout', id: `readout-${side}` });
   const canvas = make('canvas', { tabIndex: 0 }),
     text = make('div', { className: 'text', tabIndex: 0 });
@@ -74,7 +73,7 @@ export function panel(
     title,
     answer,
     make('div', { className: 'map' }, canvas),
-    readout,
+    make('div', { className: 'reading' }, caption, readout),
     text,
     notes,
   );
@@ -82,8 +81,7 @@ export function panel(
   let run: { prompt: PromptSummary; layers: number; kvHeads: number } | undefined,
     shown: Frame | undefined,
     written: readonly string[] = [],
-    place: CachePosition | undefined,
-    caption: HTMLElement;
+    place: CachePosition | undefined;
   const map = heatCanvas(canvas, point, ask),
     words = textMap(
       text,
@@ -104,19 +102,19 @@ export function panel(
     if (!run || !shown) return;
     map.draw({ frame: shown, ...run, place });
     const token = place && tokenAt(place.position),
-      pointed = place && token !== undefined ? placeText(shown, place, token, run.kvHeads) : undefined;
-    readout.replaceChildren(pointed ?? caption);
+      pointed = place && token !== undefined ? placeText(shown, place, token, run.kvHeads) : '';
+    readout.textContent = pointed;
     canvas.setAttribute('aria-valuemax', String(shown.length - 1));
     canvas.setAttribute('aria-valuenow', String(Math.min(place?.position ?? 0, shown.length - 1)));
-    canvas.setAttribute('aria-valuetext', pointed ?? 'no token');
+    canvas.setAttribute('aria-valuetext', pointed || 'no token');
     words.mark(place?.position);
   };
   return {
     root,
     start(policy, prompt, layers, kvHeads) {
       [run, shown, written, place] = [{ prompt, layers, kvHeads }, undefined, [], undefined];
-      caption = captionOf(prompt);
-      composition.textContent = policy;
+      caption.replaceChildren(...captionOf(prompt));
+      composition.textContent = title.title = policy;
       answer.className = 'answer';
       answer.replaceChildren('…');
       notes.textContent = readout.textContent = '';
@@ -139,7 +137,7 @@ export function panel(
       draw();
     },
     end({ policy, evicts, notes: told }) {
-      composition.textContent = policy;
+      composition.textContent = title.title = policy;
       if (!shown) answer.replaceChildren('Stopped before the first token.');
       notes.textContent = [
         ...(evicts ? [] : ['This policy evicts nothing; what it hides from a query stays in the cache.']),

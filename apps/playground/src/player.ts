@@ -1,5 +1,5 @@
 import { letterOf, type RunChoice } from './choice.ts';
-import { element } from './element.ts';
+import { element, make } from './element.ts';
 import type { CachePosition } from './heat-map.ts';
 import type { Frame, FromWorker, PromptSummary, Side } from './messages.ts';
 import { numbers } from './numbers.ts';
@@ -82,7 +82,12 @@ export function player(ask: (side: Side, position: number) => void): Player {
       [slider.max, slider.value, value.value] = ['1', '1', ''];
       table.start(policies.length);
       result.hidden = false;
-      element('lead', HTMLParagraphElement).textContent = leadText(prompt, choice.budget);
+      const [before, after] = leadText(prompt, choice.budget);
+      element('lead', HTMLParagraphElement).replaceChildren(
+        before,
+        make('strong', { className: 'fact' }, prompt.value ?? ''),
+        after,
+      );
       while (sides.length > policies.length) sides.pop()?.root.remove();
       while (sides.length < policies.length) {
         const side = sides.length,

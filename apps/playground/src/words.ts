@@ -3,13 +3,17 @@ import type { Budget } from '@kv/models';
 import { countsOf, holds, type CachePosition } from './heat-map.ts';
 import type { Frame, PromptSummary } from './messages.ts';
 
-/** Describes a run in a sentence: `A model reads 512 tokens …`. */
-export function leadText({ offsets, value, questionFrom }: PromptSummary, budget: Budget): string {
+/** Describes a run, before and after its fact: `A model reads `, ` among 512 tokens …`. */
+export function leadText(
+  { offsets, value, questionFrom }: PromptSummary,
+  budget: Budget,
+): readonly [before: string, after: string] {
   const kept = typeof budget === 'number' ? `${budget} slots a head` : budget.replace('%', ' %'),
-    late = questionFrom === undefined ? '' : ` before the last ${offsets.length - questionFrom}`;
+    late = questionFrom === undefined ? '' : ` before the last ${offsets.length - questionFrom} are read`,
+    cut = `${offsets.length} tokens, then its KV cache is cut to ${kept}${late}.`;
   return value === undefined
-    ? `A model reads ${offsets.length} tokens, then its KV cache is cut to ${kept}${late}. How does it go on?`
-    : `A model reads ${value} among ${offsets.length} tokens, then its KV cache is cut to ${kept}${late}. Does it still know the fact?`;
+    ? [`A model reads ${cut} How does it go on?`, '']
+    : ['A model reads ', ` among ${cut} Does it still know the fact?`];
 }
 
 const number = (digits: number): Intl.NumberFormat => new Intl.NumberFormat('en', { maximumFractionDigits: digits });

@@ -212,6 +212,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
       /^Token 2 “.*”, layer 1, KV head 1: (kept|dropped); \d+ of 16 rows keep it$/s,
     );
     await page.keyboard.press('Enter');
+    await page.waitForSelector('.why details');
     await focus('.why summary');
     await page.keyboard.press('Enter');
     await page.getByText('Layer 7, KV head 1: ').waitFor();
