@@ -2,10 +2,10 @@ import { letterOf, type RunChoice } from './choice.ts';
 import { element, make } from './element.ts';
 import type { CachePosition } from './heat-map.ts';
 import type { Frame, FromWorker, PromptSummary, Side } from './messages.ts';
-import { numbers } from './numbers.ts';
+import { numbersTable } from './numbers-table.ts';
 import { panel, type Panel } from './panel.ts';
 import { picture } from './picture.ts';
-import { reasons } from './reasons.ts';
+import { reasonsBox } from './reasons-box.ts';
 import { leadText } from './words.ts';
 
 type Message<T extends FromWorker['type']> = Extract<FromWorker, { type: T }>;
@@ -30,8 +30,8 @@ export function player(ask: (side: Side, position: number) => void): Player {
   const result = element('result', HTMLElement),
     slider = element('step', HTMLInputElement),
     value = element('step-value', HTMLOutputElement),
-    table = numbers(element('numbers', HTMLDivElement)),
-    why = reasons();
+    table = numbersTable(element('numbers', HTMLDivElement)),
+    why = reasonsBox();
   const point = (place: CachePosition | undefined): void => {
     for (const side of sides) side.point(place);
   };

@@ -5,7 +5,7 @@ import type { Side } from './messages.ts';
 import { leftText, tokenText, whyText } from './words.ts';
 
 /** The token that a user asks about. */
-export interface Question {
+interface Question {
   readonly side: Side;
   readonly position: number;
   /** Layer and KV head, as an index of rows. */
@@ -15,7 +15,7 @@ export interface Question {
 }
 
 /** A box near what was clicked that tells why each side dropped or kept one token. */
-export interface Reasons {
+export interface ReasonsBox {
   /** @param home the clicked side, which the box follows in the order of Tab @param tokens the token's text, by side */
   open(question: Question, home: HTMLElement, tokens: readonly (string | undefined)[]): void;
   /** Shows a side's reasons, unless another token was asked about since. */
@@ -25,7 +25,7 @@ export interface Reasons {
 
 const GAP = 8;
 
-export function reasons(): Reasons {
+export function reasonsBox(): ReasonsBox {
   const root = make('div', { className: 'why', popover: 'auto' }),
     all: HTMLElement[] = [];
   let asked: Question | undefined,

@@ -5,7 +5,7 @@ import type { Frame, Side } from './messages.ts';
 import { bytesText, countText, speedText } from './words.ts';
 
 /** A table of what each side's cache holds and how fast it is, and of how much the caches have in common. */
-export interface Numbers {
+export interface NumbersTable {
   start(sides: number): void;
   show(side: Side, frame: Frame): void;
   end(side: Side, finish: string): void;
@@ -22,7 +22,7 @@ const FINISHES: Readonly<Record<string, string>> = {
   aborted: 'stopped',
 };
 
-export function numbers(root: HTMLElement): Numbers {
+export function numbersTable(root: HTMLElement): NumbersTable {
   const overlap = make('div', { id: 'overlap' });
   let cells: readonly (readonly HTMLTableCellElement[])[] = [];
   return {
