@@ -10,10 +10,10 @@ export function leadText(
 ): readonly [before: string, after: string] {
   const kept = typeof budget === 'number' ? `${budget} slots a head` : budget.replace('%', ' %'),
     late = questionFrom === undefined ? '' : ` before the last ${offsets.length - questionFrom} are read`,
-    cut = `${offsets.length} tokens, then its KV cache is cut to ${kept}${late}.`;
+    cut = `${offsets.length} tokens; its KV cache is cut to ${kept}${late}.`;
   return value === undefined
     ? [`A model reads ${cut} How does it go on?`, '']
-    : ['A model reads ', ` among ${cut} Does it still know the fact?`];
+    : ['A model reads ', ` among ${cut} Does it still know it?`];
 }
 
 const number = (digits: number): Intl.NumberFormat => new Intl.NumberFormat('en', { maximumFractionDigits: digits });
