@@ -77,6 +77,15 @@ describe('Chat', () => {
     chat.destroy();
   });
 
+  it('reads a message longer than the context in blocks, also under a policy that looks at all layers at once', async () => {
+    const chat = new Chat(model, { policy: 'knorm | perModel | topK', budget: 32, block: 16, maxNewTokens: 4 }),
+      read: number[] = [];
+    await chat.send('All of the clocks in April. '.repeat(20), { onRead: (tokens) => read.push(tokens) });
+    expect(chat.sequence.progress.length).toBeGreaterThan(model.config.maxPositions);
+    expect(read.slice(0, 3)).toEqual([16, 32, 48]);
+    chat.destroy();
+  });
+
   it('goes on after an answer that was left, and after a message whose reading was aborted', async () => {
     const chat = new Chat(model, { maxNewTokens: 8 });
     for await (const _ of chat.send('one')) break;

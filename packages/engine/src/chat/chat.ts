@@ -178,9 +178,13 @@ export class Chat {
   ): Promise<boolean> {
     const sequence = this.#sequence,
       start = sequence.progress.length,
-      size = slots === undefined ? { part: PART } : { budget: slots, block };
+      // block by block, since a policy that looks at the whole model evicts once for all that it is given
+      size = slots === undefined ? ids.length : block,
+      options = slots === undefined ? { policy, part: PART, signal } : { policy, budget: slots, signal };
     try {
-      for await (const read of sequence.prefillParts(ids, { policy, ...size, signal })) onRead?.(read, ids.length);
+      for (let from = 0; from < ids.length; from += size)
+        for await (const read of sequence.prefillParts(ids.slice(from, from + size), options))
+          onRead?.(from + read, ids.length);
       return true;
     } catch (error) {
       if (signal?.aborted && error === signal.reason) return false;
