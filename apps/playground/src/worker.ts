@@ -3,11 +3,14 @@ import type { Model } from '@kv/models';
 import { fates, recorder, type RecordedEvent } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
 import type { RunChoice, DeviceChoice } from './choice.ts';
+import { serveChat } from './chat/serve.ts';
+import { serveMachine } from './machine/serve.ts';
 import type { End, Frame, FromWorker, Side, ToWorker } from './messages.ts';
 import { answer } from './worker/answer.ts';
 import { onCpu, openComputer, type Computer } from './worker/device.ts';
 import { forgetModels, keyOf, modelOf } from './worker/model.ts';
 import { promptOf, type PromptParts } from './worker/prompt.ts';
+import { sentenceOf } from './worker/sentence.ts';
 
 type Run = Extract<ToWorker, { type: 'run' }>;
 type Why = Extract<ToWorker, { type: 'why' }>;
@@ -19,7 +22,6 @@ interface Loaded {
 }
 
 const send = (message: FromWorker): void => self.postMessage(message);
-const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 let loaded: Loaded | undefined;
 /** The model on the CPU, for explanations when the run used a GPU: they need scores on the host. */
@@ -33,7 +35,12 @@ let current = new AbortController();
 let spoilt = false;
 let last: Promise<void> = Promise.resolve();
 
-self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
+// one file for all pages, so that the engine is downloaded and kept for use offline once
+if (self.name === 'chat') serveChat();
+else if (self.name === 'machine') serveMachine();
+else self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => listen(data));
+
+function listen(data: ToWorker): void {
   if (data.type === 'why') {
     const { signal } = current;
     last = last.then(() => explain(data, signal));
@@ -44,7 +51,7 @@ self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
   const { signal } = (current = new AbortController());
   // one at a time: the run before ends soon, since it was aborted
   last = last.then(() => (data.type === 'forget' ? clear() : perform(data, signal)));
-});
+}
 
 async function clear(): Promise<void> {
   forget();
@@ -72,7 +79,7 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
       for (const [side, tokens] of open) if (!(await forward(run, side, tokens, signal))) open.delete(side);
   } catch (error) {
     spoilt = true;
-    send({ type: 'failed', run, message: signal.aborted ? 'Stopped.' : sentence(error) });
+    send({ type: 'failed', run, message: signal.aborted ? 'Stopped.' : sentenceOf(error) });
   }
   if (spoilt) forget();
   send({ type: 'done', run });
@@ -96,7 +103,7 @@ async function forward(
       return false;
     }
     if (!KvError.is(error) || error.at === 'gpu') spoilt = true;
-    send({ type: 'failed', run, side, message: sentence(error) });
+    send({ type: 'failed', run, side, message: sentenceOf(error) });
     return false;
   }
 }
@@ -111,7 +118,7 @@ async function explain({ run, side, position }: Why, signal: AbortSignal): Promi
     recorded.set(side, events);
     send({ type: 'why', run, side, position, fates: events.length === 0 ? [] : fates(events, position) });
   } catch (error) {
-    if (!signal.aborted) send({ type: 'why', run, side, position, fates: [], failed: sentence(error) });
+    if (!signal.aborted) send({ type: 'why', run, side, position, fates: [], failed: sentenceOf(error) });
   }
 }
 
@@ -141,7 +148,7 @@ function hostModel(asked: Run, signal: AbortSignal): Promise<Model> | Model {
 /** Loads the model on a device; kept until another device or model is asked for. */
 async function load(asked: Run, signal: AbortSignal): Promise<Loaded> {
   const wish = asked.choice.device,
-    key = keyOf(asked);
+    key = keyOf({ model: asked.choice.model, chosen: asked.chosen });
   if (loaded?.wish !== wish || loaded.key !== key) {
     forget();
     const computer = await openComputer(wish);

@@ -30,6 +30,7 @@ export async function inPlaceOfHub(
       return json({
         ...{ _id: '1', id: 'org/tiny', modelId: 'org/tiny', sha: COMMIT, private: false, siblings: [] },
         lastModified: '2026-01-01T00:00:00.000Z',
+        tags: ['license:apache-2.0'],
       });
     if (pathname.includes('/tree/'))
       return json(

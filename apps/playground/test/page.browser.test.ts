@@ -6,10 +6,12 @@ import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
 import { generate, loadModel } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
 import { heldOutBook, needle, NEEDLE_STOP, sentencesOf } from '@kv/tasks';
-import axe from 'axe-core';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { Browser, BrowserContext } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { serious } from './accessibility.ts';
+import { testChat } from './chat-page.ts';
 import { inPlaceOfHub } from './hub.ts';
+import { testMachine } from './machine-page.ts';
 import { ended, launch, more, noBrowser, open, serve, sides, SWIFTSHADER, type Site } from './site.ts';
 
 const strict = process.env.KV_REQUIRE_GPU === '1';
@@ -59,7 +61,8 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     const scripts = readdirSync(site.folder, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.js'))
       .map((file) => readFileSync(join(site.folder, file), 'utf8'));
-    expect(scripts).toHaveLength(5); // page, worker, what lists a repository, the engine on ONNX Runtime, service worker
+    // three pages and what two or three of them share, worker, what lists a repository, the engine on ONNX Runtime, service worker
+    expect(scripts).toHaveLength(9);
     expect(scripts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(1_500_000); // WebAssembly is within them
     expect(
       readdirSync(site.folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.wasm')),
@@ -224,17 +227,6 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.close();
   });
 
-  /** What axe finds in the page as it is, but for moderate and minor findings. */
-  const serious = async (page: Page): Promise<readonly string[]> => {
-    await page.evaluate(axe.source);
-    const { violations } = await page.evaluate(() =>
-      (globalThis as unknown as { axe: typeof axe }).axe.run({ resultTypes: ['violations'] }),
-    );
-    return violations.flatMap(({ impact, id, nodes }) =>
-      impact === 'serious' || impact === 'critical' ? [`${id}: ${nodes.map(({ html }) => html).join(' ')}`] : [],
-    );
-  };
-
   test('opens with a result, compares four policies, says why a token left, and draws what is kept; axe finds nothing serious, in light and dark', async () => {
     const own = await browser.newContext({ acceptDownloads: true });
     own.setDefaultTimeout(100_000);
@@ -373,6 +365,9 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
       await at.close();
     });
   });
+
+  testChat(() => ({ site, browser }));
+  testMachine(() => ({ site, browser }));
 
   test('fits a phone', async () => {
     const { page } = await open(context, `${site.url}#${SHORT}&device=cpu&c=h2o`);
@@ -524,6 +519,10 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.reload();
     await ended(page);
     expect(await sides(page)).toEqual(said);
+    await page.goto(`${site.url}machine.html`);
+    await page.waitForSelector('#measure:enabled');
+    await page.goto(`${site.url}chat.html`);
+    await page.getByText('Works without a network from now on.').waitFor();
     expect(complaints).toEqual([]);
     await page.close();
   });

@@ -9,6 +9,8 @@ import type { DeviceInfo } from '../messages.ts';
 /** A device that runs a model and the pieces of its policies. */
 export interface Computer {
   readonly opened: DeviceInfo;
+  /** What WebGPU tells of the adapter; absent on the CPU. */
+  readonly adapter?: Pick<GPUAdapterInfo, 'vendor' | 'architecture' | 'description'>;
   /** Creates a runtime. @param exact in f32 throughout */
   readonly runtime: (exact: boolean) => Runtime;
   destroy(): void;
@@ -38,8 +40,10 @@ export async function openComputer(wish: DeviceChoice): Promise<Computer> {
 
 async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<Computer> {
   const gpu = await openGpu({ instance, adapter });
+  const { vendor, architecture, description } = adapter.info;
   return {
     opened: { device: 'webgpu', name },
+    adapter: { vendor, architecture, description },
     runtime: () => gpuRuntime(gpu),
     destroy: () => gpu.destroy(),
   };
