@@ -1,6 +1,6 @@
 /**
  * `npm run site`: generates the site of apps/docs from the sources, builds it and serves it on this machine; with
- * `-- --build` only builds it, into apps/docs/dist.
+ * `-- --build` only builds it, into apps/docs/dist, which any static host serves as it is.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -11,9 +11,10 @@ import { packageFolders, published } from './lib/manifests.mjs';
 import { fail, root, run } from './lib/process.mjs';
 import { repository } from './lib/release.mjs';
 
-const USAGE = `npm run -s site -- [--build] [--port NUMBER] [--host ADDRESS]
+const USAGE = `npm run -s site -- [--build] [--base PATH] [--port NUMBER] [--host ADDRESS]
 
-  --build          only build it, into apps/docs/dist
+  --build          only build it, into apps/docs/dist: a folder for any static host
+  --base PATH      the path that it lies below (/), such as /kv/
   --port NUMBER    where it is served (4173)
   --host ADDRESS   for whom: 127.0.0.1 for this machine alone (the default), 0.0.0.0 for all that reach it`;
 let asked;
@@ -21,6 +22,7 @@ try {
   asked = parseArgs({
     options: {
       build: { type: 'boolean', default: false },
+      base: { type: 'string', default: '/' },
       port: { type: 'string', default: '4173' },
       host: { type: 'string', default: '127.0.0.1' },
       help: { type: 'boolean', short: 'h', default: false },
@@ -37,10 +39,15 @@ const port = Number(asked.port);
 if (!(Number.isInteger(port) && port >= 0 && port < 65_536))
   fail(`site: --port must be a port from 0 to 65535, got ${asked.port}`, 2);
 
+const base = `/${asked.base}/`.replace(/\/+/g, '/');
+if (!/^\/(?:[\w.~-]+\/)*$/.test(base)) fail(`site: --base must be a path such as /kv/, got ${asked.base}`, 2);
+
 await install('all');
 const { runExample } = await import('./lib/readme.mjs'),
   { asPage } = await import('./site/links.mjs'),
-  { leadingTo, overview, pageOf, piecePage, programPage } = await import('./site/pages.mjs');
+  { overview, pageOf, piecePage, programPage } = await import('./site/pages.mjs'),
+  { addGuessable, deadAddresses } = await import('./site/addresses.mjs'),
+  { landingPage, measured, panelsOf } = await import('./site/landing.mjs');
 
 const app = join(root, 'apps/docs'),
   generated = join(app, '.generated'),
@@ -127,12 +134,6 @@ const isMethod = ({ kind }) => kind === 'method',
   byName = [...facts.pieces].sort((a, b) => a.name.localeCompare(b.name)),
   methods = byName.filter(isMethod),
   pieces = byName.filter((piece) => !isMethod(piece));
-// a piece that is a policy by itself may be looked up among the methods
-for (const piece of facts.pieces) {
-  const other = isMethod(piece) ? `pieces/${piece.name}` : `methods/${piece.name}`;
-  if (!paths.includes(other.toLowerCase()) && (isMethod(piece) || piece.kind === 'scorer'))
-    write(`${other}.md`, leadingTo(pageOf(piece)));
-}
 write(
   'methods/index.md',
   overview('Methods of papers', 'Each is a composition under a name; `--policy NAME` runs it.', methods),
@@ -187,7 +188,10 @@ await step(
   ...documented.flatMap((name) => ['--entryPoints', join(root, `packages/${name}/src/index.ts`)]),
 );
 
-for (const file of ['index', ...documented.map((name) => `${name}/src`)].map((name) => `api/${name}.md`))
+/** Returns the page of a package in the API; a module with a namespace is a folder. */
+const apiPage = (name) =>
+  [`api/${name}/src`, `api/${name}/src/index`].find((page) => existsSync(join(generated, `${page}.md`)));
+for (const file of ['api/index', ...documented.map(apiPage)].map((page) => `${page}.md`))
   write(
     file,
     readFileSync(join(generated, file), 'utf8')
@@ -264,53 +268,54 @@ const sidebar = [
   {
     text: 'API',
     collapsed: true,
-    items: [item('All', '/api/'), ...documented.map((name) => item(`@kv/${name}`, `/api/${name}/src`))],
+    items: [item('All', '/api/'), ...documented.map((name) => item(`@kv/${name}`, `/${apiPage(name)}`))],
   },
 ];
 for (const { text, link } of sidebar.flatMap(({ items }) => items))
   if (!existsSync(join(generated, `${link.replace(/\/$/, '/index')}.md`)))
     fail(`site: the menu's '${text}' must lead to a page, but ${link} is none`);
-write('site.json', JSON.stringify({ sidebar }));
+write('site.json', JSON.stringify({ sidebar, base }));
+
+// The first page: its program runs here, and its number is a study's
+console.error('site: the first page');
+const landing = 'apps/docs/landing',
+  program = read(`${landing}/kept-over-time.mjs`),
+  { fact, question, tokens } = JSON.parse(
+    await runExample(
+      landing,
+      `import { loadModel } from '@kv/models';
+       import { conversation, fact, question } from './conversation.mjs';
+       const { offsets } = (await loadModel('embedded')).tokenizer.encode(conversation);
+       const tokens = offsets.map(([start, end]) => conversation.slice(start, end));
+       console.log(JSON.stringify({ fact, question, tokens }));`,
+    ),
+  ),
+  panels = panelsOf(await runExample(landing, program), tokens, fact),
+  study = 'studies/hard-half/results-3-SmolLM2-135M-Instruct-4096.json';
+if (panels.map(({ isRight }) => isRight).join() !== 'false,true')
+  fail(`site: the second policy of ${landing}/kept-over-time.mjs must find ${fact}, and only that one`);
 write(
-  'index.md',
-  `---
-layout: home
-hero:
-  name: kv
-  text: The same answer from a part of the cache
-  tagline: A language model's KV cache grows with every token. Choose in one line of text which tokens stay, in Node, in browsers and behind the OpenAI protocol, and see what each choice costs.
-  image: { src: /docs/kept.svg, alt: 'Which of 306 tokens two policies keep: StreamingLLM loses the secret, SnapKV keeps it and answers it' }
-  actions:
-    - { theme: brand, text: Start in five minutes, link: /start }
-    - { theme: alt, text: Playground, link: /playground/index.html, target: _self }
-features:
-  - { title: ${pieces.length} pieces, details: 'Scorers, transforms, allocators and selectors, each with laws and a float64 oracle.', link: /pieces/ }
-  - { title: ${methods.length} methods of papers, details: 'Each is a composition of a few lines, with what it keeps and what it costs.', link: /methods/ }
-  - { title: Evidence, details: 'What papers promised, and what came of it here.', link: /docs/evidence }
----
-
-## In a program
-
-\`\`\`js
-import { generate, loadModel } from '@kv/models';
-
-const model = await loadModel('embedded'); // or a GGUF file, or a checkpoint's folder
-const { text } = await generate(model, {
-  prompt, // 720 tokens, with a secret in their middle, that end in: The secret code is:
-  policy: 'snapkv(window=16,kernel=17,pooling=max) | caote | topK',
-  budget: 64, // slots that stay, of 720
-  stop: ['.'],
-});
-console.log(text.trim()); // XK7M9P2Q
-\`\`\`
-
-A policy is a composition of small pieces, read from left to right: a scorer, what changes its scores, a selector. Each has laws, and an oracle in float64. [Start in five minutes](/start) has the whole program, [the algebra](/docs/algebra) how pieces compose.
-`,
+  'landing.json',
+  JSON.stringify({
+    ...{ panels, question, policy: panels[1].policy, pieces: pieces.length, methods: methods.length },
+    asks: question.split('\n').at(-1),
+    measured: measured(JSON.parse(read(study)), 'outstandingSentences(kind=mean)', '10%'),
+    command: `npm run -s example -- ${landing}/kept-over-time.mjs`,
+  }),
 );
+write('index.md', landingPage(program));
 
 process.chdir(app);
 const { build, serve } = await import(pathToFileURL(join(app, 'node_modules/vitepress/dist/node/index.js')).href);
 console.error(`site: ${facts.pieces.length} pieces and methods, ${pages.size} pages of the repository`);
 await build(app).catch((error) => fail(`site: ${error.message ?? error}`));
+const dist = join(app, 'dist'),
+  others = new Map(
+    facts.pieces.map((piece) => [`${isMethod(piece) ? 'pieces' : 'methods'}/${piece.name}`, `${pageOf(piece)}.html`]),
+  );
+for (const name of documented) others.set(`api/${name}`, `${apiPage(name)}.html`);
+addGuessable(dist, base, others);
+const dead = deadAddresses(dist, base);
+if (dead.length > 0) fail(`site: every address must lead to a file, but these do not:\n${dead.join('\n')}`);
 // VitePress passes its port argument on to listen(), so it may include a host, and prints it
 if (!asked.build) await serve({ root: app, port: { port, host: asked.host, toString: () => String(port) } });

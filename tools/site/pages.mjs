@@ -10,16 +10,6 @@ const table = (head, rows) =>
 /** Returns the path of a piece's page: a name belongs to one piece, one method, or one of each. */
 export const pageOf = ({ name, kind }) => `${kind === 'method' ? 'methods' : 'pieces'}/${name}`;
 
-/** Makes a page that redirects, from a scorer's name among the methods, or a method's among the pieces. */
-export const leadingTo = (page) => `---
-search: false
-head: [[meta, { http-equiv: refresh, content: '0; url=/${page}.html' }]]
----
-
-# ${page.split('/')[1]}
-
-[${code(page)}](/${page}) has it.`;
-
 /** Shows how to run a policy: in the playground, on prompts next to others, in a program. */
 const runIt = (policy) => [
   '## Run it',

@@ -3,13 +3,15 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
 
 const generated = fileURLToPath(new URL('../.generated/', import.meta.url));
-const { sidebar } = JSON.parse(readFileSync(`${generated}site.json`, 'utf8'));
+const { base, sidebar } = JSON.parse(readFileSync(`${generated}site.json`, 'utf8'));
 
 export default defineConfig({
   title: 'kv',
-  description: 'KV-cache retention as an algebra: compose, prove, run and compare policies.',
+  description:
+    'Long conversations with a language model in fixed memory: choose which tokens its cache keeps, and see what each choice costs.',
+  base,
   lang: 'en',
-  head: [['link', { rel: 'icon', type: 'image/svg+xml', href: '/icon.svg' }]],
+  head: [['link', { rel: 'icon', type: 'image/svg+xml', href: `${base}icon.svg` }]],
   srcDir: '.generated',
   outDir: 'dist',
   cleanUrls: false,

@@ -1,5 +1,7 @@
 import DefaultTheme from 'vitepress/theme-without-fonts';
+import Landing from './Landing.vue';
 import './style.css';
+import './landing.css';
 
 /**
  * A group of the menu is one control; the theme puts a second into it, which does the same. The key that is drawn on the
@@ -14,7 +16,8 @@ function tidy() {
 
 export default {
   extends: DefaultTheme,
-  enhanceApp() {
+  enhanceApp({ app }) {
+    app.component('Landing', Landing);
     if (typeof document === 'undefined') return; // while pages are rendered
     tidy();
     new MutationObserver(tidy).observe(document.body, { childList: true, subtree: true });
