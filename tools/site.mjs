@@ -45,7 +45,7 @@ if (!/^\/(?:[\w.~-]+\/)*$/.test(base)) fail(`site: --base must be a path such as
 await install('all');
 const { runExample } = await import('./lib/readme.mjs'),
   { asPage } = await import('./site/links.mjs'),
-  { overview, pageOf, piecePage, programPage } = await import('./site/pages.mjs'),
+  { methodsOverview, pageOf, piecePage, piecesOverview, programPage } = await import('./site/pages.mjs'),
   { addGuessable, deadAddresses } = await import('./site/addresses.mjs'),
   { landingPage, measured, panelsOf } = await import('./site/landing.mjs');
 
@@ -54,7 +54,8 @@ const app = join(root, 'apps/docs'),
   read = (file) => readFileSync(join(root, file), 'utf8');
 const write = (file, text) => {
   mkdirSync(dirname(join(generated, file)), { recursive: true });
-  writeFileSync(join(generated, file), text);
+  // VitePress puts the base before links to its own pages
+  writeFileSync(join(generated, file), text.replaceAll('](/playground/', `](${base}playground/`));
 };
 async function step(says, command, ...args) {
   console.error(`site: ${says}`);
@@ -134,14 +135,8 @@ const isMethod = ({ kind }) => kind === 'method',
   byName = [...facts.pieces].sort((a, b) => a.name.localeCompare(b.name)),
   methods = byName.filter(isMethod),
   pieces = byName.filter((piece) => !isMethod(piece));
-write(
-  'methods/index.md',
-  overview('Methods of papers', 'Each is a composition under a name; `--policy NAME` runs it.', methods),
-);
-write(
-  'pieces/index.md',
-  overview('Pieces', 'Joined by `|` or `∘` they are a policy, such as `snapkv(window=16) | caote | topK`.', pieces),
-);
+write('methods/index.md', methodsOverview(byName, facts.recommended));
+write('pieces/index.md', piecesOverview(pieces));
 
 // Programs
 const titles = {
@@ -246,7 +241,7 @@ const sidebar = [
     items: [item('All', '/examples/'), ...programs.map((name) => item(name, `/examples/${name.replace('.mjs', '')}`))],
   },
   {
-    text: 'Methods of papers',
+    text: 'Methods',
     collapsed: true,
     items: [item('All', '/methods/'), ...methods.map((piece) => item(piece.name, `/${pageOf(piece)}`))],
   },

@@ -8,7 +8,8 @@ import { compile } from '../../packages/core/src/engine.ts';
 import { entries, parsePolicy } from '../../packages/core/src/index.ts';
 import type { Description, Policy } from '../../packages/core/src/index.ts';
 import { generate, loadModel } from '../../packages/models/src/index.ts';
-import { catalogue } from '../../packages/policies/src/index.ts';
+import { catalogue, recommendedPolicies } from '../../packages/policies/src/index.ts';
+import { uses } from './uses.ts';
 
 const prompt = `${'The boys walked on in silence. '.repeat(12)}The secret code is: XK7M9P2Q. ${'The river was wide. '.repeat(12)}The secret code is:`;
 const BUDGET = 48;
@@ -22,16 +23,26 @@ const isSecret = offsets.map(([start, end]) => start < from + 8 && end > from);
 const all = entries(catalogue).map(({ factory, package: at }) => ({ ...factory.description, package: at }));
 const ofKind = (kind: string): readonly Description[] => all.filter((piece) => piece.kind === kind);
 
-/** Returns a call whose windows leave room within a small budget. */
+/** What the line that runs a method asks; it runs here too. */
+const ASKED = 'The secret code is: XK7M9P2Q. The river was wide. The secret code is:';
+const SNAPKV = 'snapkv(window=16,kernel=17,pooling=max)';
+const ASKED_SHARE = '75%';
+
+/** Returns a call with options that suit the model and a small budget. */
 function call({ name, takes, options }: Description): string {
   const args = {
     nothing: [],
     scorer: ['knorm'],
     scorers: ['knorm', 'recency'],
     terms: ['0.5*knorm', '0.5*recency'],
-    policy: ['snapkv(window=16)'],
+    policy: [SNAPKV],
   }[takes];
-  const all = [...args, ...('window' in options ? ['window=16'] : [])];
+  const all = [
+    ...args,
+    ...('window' in options ? ['window=16'] : []),
+    ...('kernel' in options ? ['kernel=17'] : []),
+    ...('pooling' in options ? ['pooling=max'] : []),
+  ];
   return all.length === 0 ? name : `${name}(${all.join(',')})`;
 }
 
@@ -45,15 +56,10 @@ const parsed = (text: string): Policy | undefined => {
   }
 };
 const examples = (piece: Description): readonly string[] => {
-  const own = call(piece);
+  const own = uses[piece.name]?.policy ?? call(piece);
   return piece.kind === 'method'
     ? [own]
-    : [
-        `${own} | topK`,
-        `snapkv(window=16) | ${own} | topK`,
-        `snapkv(window=16) | ${own}`,
-        `snapkv(window=16) | topK | ${own}`,
-      ];
+    : [`${own} | topK`, `${SNAPKV} | ${own} | topK`, `${SNAPKV} | ${own}`, `${SNAPKV} | topK | ${own}`];
 };
 
 /** Returns the names that compose with a piece, by kind. */
@@ -94,11 +100,21 @@ async function facts(piece: (typeof all)[number]): Promise<object> {
       says: meaning,
     })),
     beside: beside(piece),
+    use: uses[name],
   };
   const example = examples(piece).find(parsed),
     policy = example === undefined ? undefined : parsed(example);
   if (example === undefined || policy === undefined) return told;
-  return { ...told, example, cost: await costOf(policy), ...(await kept(policy)) };
+  return {
+    ...{ ...told, example, cost: await costOf(policy), ...(await kept(policy)) },
+    ...(uses[name] && { line: await lineOf(example) }),
+  };
+}
+
+/** Returns the line that runs a method; the same runs here, so that it works. */
+async function lineOf(policy: string): Promise<string> {
+  await generate(model, { prompt: ASKED, policy, budget: ASKED_SHARE, maxNewTokens: 1 });
+  return `run "${ASKED}" --policy '${policy}' --budget ${ASKED_SHARE} --stop .`;
 }
 
 async function costOf(policy: Policy): Promise<object | undefined> {
@@ -163,5 +179,11 @@ const pieces: object[] = [];
 for (const piece of all) pieces.push(await facts(piece));
 writeFileSync(
   process.env.KV_FACTS ?? 'facts.json',
-  JSON.stringify({ tokens: ids.length, layers: model.config.layers, heads: model.config.kvHeads, pieces }),
+  JSON.stringify({
+    tokens: ids.length,
+    layers: model.config.layers,
+    heads: model.config.kvHeads,
+    recommended: recommendedPolicies,
+    pieces,
+  }),
 );

@@ -10,10 +10,27 @@ const table = (head, rows) =>
 /** Returns the path of a piece's page: a name belongs to one piece, one method, or one of each. */
 export const pageOf = ({ name, kind }) => `${kind === 'method' ? 'methods' : 'pieces'}/${name}`;
 
-/** Shows how to run a policy: in the playground, on prompts next to others, in a program. */
-const runIt = (policy) => [
+/** Says when to use a piece, and what to take instead. */
+const whenToUse = ({ when, instead, measured }, link) => [
+  '## When to use it',
+  when,
+  ...(measured ? [`${measured} [The evidence](/docs/evidence) has the conditions.`] : []),
+  table(
+    ['rather take', 'where'],
+    Object.entries(instead).map(([name, where]) => [link(name), where]),
+  ),
+];
+
+/** Shows how to run a policy: once, in the playground, and on many prompts. */
+const runIt = (policy, line) => [
   '## Run it',
-  `[In the playground, beside the full cache](/playground/index.html#a=${encodeURIComponent(policy)}&b=full){: target="_self"}, or in a clone, on 60 prompts beside it:`,
+  ...(line
+    ? [
+        `In a clone; elsewhere \`npx @kv/cli\` takes the place of \`npm run -s kv --\` ([how](/start)):`,
+        `\`\`\`sh\nnpm run -s kv -- ${line}\n\`\`\``,
+      ]
+    : []),
+  `[In the playground, next to the full cache](/playground/index.html#a=${encodeURIComponent(policy)}&b=full){: target="_self"}, or on 60 prompts, compared with it:`,
   `\`\`\`sh\nnpm run -s kv -- needle --budgets 25% --prompts 20 --policy '${policy}'\n\`\`\``,
 ];
 
@@ -28,9 +45,11 @@ const KINDS = {
 
 /** @param equation the README's text about the piece, without headings */
 export function piecePage(piece, { tokens, layers, heads, pieces, readme, equation }) {
-  const { name, kind, says, source, signals, takes, after, leaves, options, beside, example, cost, svg } = piece;
+  const { name, kind, says, source, signals, takes, after, leaves, options, beside, example, cost, svg, use, line } =
+    piece;
   const link = (other) => {
-    const found = pieces.find((one) => one.name === other && one.kind !== 'method');
+    const named = pieces.filter((one) => one.name === other),
+      found = named.find((one) => one.kind !== 'method') ?? named[0];
     return found ? `[${code(other)}](/${pageOf(found)})` : code(other);
   };
   const facts = [
@@ -51,6 +70,9 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
   return [
     `# ${name}`,
     says,
+    ...(use ? whenToUse(use, link) : []),
+    ...(svg || line ? runIt(example, line) : []),
+    ...(use ? ['## What it is'] : []),
     table(['', ''], facts),
     ...(equation ? ['## Equation', equation] : []),
     ...(options.length > 0
@@ -73,7 +95,6 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
           `![Tokens that ${name} keeps, by layer](/kept/${name}-${kind}.svg)`,
         ]
       : []),
-    ...(svg ? runIt(example) : []),
     ...(cost
       ? [
           '## Cost',
@@ -90,7 +111,7 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
                 `${kib(cost.bytes.before)} before, ${kib(cost.bytes.after)} after, at most ${kib(cost.bytes.peak)} on the way`,
               ],
               [
-                'beside it',
+                'besides',
                 `rings ${kib(cost.bytes.rings)}, statistics ${kib(cost.bytes.statistics)}, states ${kib(cost.bytes.states)}`,
               ],
             ],
@@ -106,22 +127,47 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
   ].join('\n\n');
 }
 
-/** Lists all of them, by kind. */
-export function overview(title, lead, pieces) {
+const rows = (pieces) =>
+  table(
+    ['name', 'what it does', ...(pieces.some(({ use }) => use) ? ['when to use it'] : ['source'])],
+    pieces.map((piece) => [`[${code(piece.name)}](/${pageOf(piece)})`, piece.says, piece.use?.when ?? piece.source]),
+  );
+const WIDE = '---\npageClass: wide\naside: false\n---';
+
+/** Lists all pieces, by kind. */
+export function piecesOverview(pieces) {
   const kinds = [...new Set(pieces.map(({ kind }) => kind))].sort();
   return [
-    '---\npageClass: wide\naside: false\n---',
-    `# ${title}`,
-    lead,
+    WIDE,
+    '# Pieces',
+    'Joined by `|` or `∘` they are a policy, such as `snapkv(window=16,kernel=17,pooling=max) | caote | topK`.',
     ...kinds.flatMap((kind) => [
-      ...(kinds.length > 1 ? [`## ${kind[0].toUpperCase()}${kind.slice(1)}s`] : []),
-      table(
-        ['name', 'what it does', 'source'],
-        pieces
-          .filter((piece) => piece.kind === kind)
-          .map((piece) => [`[${code(piece.name)}](/${pageOf(piece)})`, piece.says, piece.source]),
-      ),
+      `## ${kind[0].toUpperCase()}${kind.slice(1)}s`,
+      rows(pieces.filter((piece) => piece.kind === kind)),
     ]),
+  ].join('\n\n');
+}
+
+/** Lists all methods: those to try first, compositions under a name, and scorers that are a method by themselves. */
+export function methodsOverview(pieces, recommended) {
+  const link = (policy) => {
+    const name = /^\w+/.exec(policy)[0];
+    return `[${code(policy)}](/${pageOf(pieces.find((piece) => piece.name === name))})`;
+  };
+  return [
+    WIDE,
+    '# Methods',
+    '`--policy NAME` runs one, and so does `policy` of `generate` and `Chat`.',
+    '## Try these first',
+    table(
+      ['when', 'policy'],
+      recommended.map(({ when, policy }) => [when, link(policy)]),
+    ),
+    '## Compositions under a name',
+    rows(pieces.filter(({ kind }) => kind === 'method')),
+    '## A scorer alone',
+    'Without a selector, `topK` follows.',
+    rows(pieces.filter(({ kind, use }) => kind !== 'method' && use)),
   ].join('\n\n');
 }
 

@@ -25,7 +25,7 @@ export default defineConfig({
     config: (markdown) => void markdown.use(noTemplates).use(scrolled),
   },
   // a build of its own, copied next to the pages
-  ignoreDeadLinks: [/^\/playground\//],
+  ignoreDeadLinks: [/\/playground\//],
   vite: { build: { chunkSizeWarningLimit: 5000 } },
   themeConfig: {
     nav: [
