@@ -45,7 +45,9 @@ if (!/^\/(?:[\w.~-]+\/)*$/.test(base)) fail(`site: --base must be a path such as
 await install('all');
 const { runExample } = await import('./lib/readme.mjs'),
   { asPage } = await import('./site/links.mjs'),
-  { methodsOverview, pageOf, piecePage, piecesOverview, programPage } = await import('./site/pages.mjs'),
+  { methodsOverview, pageOf, piecePage, piecesOverview, programOf, programPage, shownProgram } = await import(
+    './site/pages.mjs'
+  ),
   { addGuessable, deadAddresses } = await import('./site/addresses.mjs'),
   { landingPage, measured, panelsOf } = await import('./site/landing.mjs');
 
@@ -86,7 +88,7 @@ const pages = new Map([
 ]);
 for (const name of readdirSync(join(root, 'docs'), { recursive: true }))
   if (name.endsWith('.md')) pages.set(`docs/${name}`, `docs/${name}`);
-for (const name of readdirSync(join(app, 'guides')))
+for (const name of readdirSync(join(app, 'guides')).filter((file) => file.endsWith('.md')))
   pages.set(`apps/docs/guides/${name}`, name === 'start.md' ? name : `guides/${name}`);
 for (const folder of packageFolders().map((path) => relative(root, path)))
   if (folder !== '' && existsSync(join(root, folder, 'README.md')))
@@ -103,8 +105,7 @@ const places = new Map([
 const address = (repository() ?? 'ADDRESS').replace(/^git\+/, '');
 const hasFile = (file) => existsSync(join(generated, 'public', file));
 /** Replaces `<<< FILE` in a guide by the program and its output. */
-const withPrograms = (text) =>
-  text.replace(/^<<< (\S+)$/gm, (_, file) => programPage('', '', file, read(file)).split('\n\n').slice(2).join('\n\n'));
+const withPrograms = (text) => text.replace(/^<<< (\S+)$/gm, (_, file) => shownProgram(file, read(file)));
 for (const [file, page] of pages) {
   const text = asPage(withPrograms(read(file)), file, page, places, hasFile).replaceAll('CLONE_ADDRESS', address);
   write(page, file === 'README.md' ? text.replace(/^# .*$/m, '# Overview') : text);
@@ -270,6 +271,12 @@ for (const { text, link } of sidebar.flatMap(({ items }) => items))
   if (!existsSync(join(generated, `${link.replace(/\/$/, '/index')}.md`)))
     fail(`site: the menu's '${text}' must lead to a page, but ${link} is none`);
 write('site.json', JSON.stringify({ sidebar, base }));
+
+// Examples are tested; the program that beginners save is run here
+const first = 'apps/docs/guides/first.mjs',
+  { output } = programOf(read(first));
+if ((await runExample('apps/docs/guides', read(first))).trimEnd() !== output)
+  fail(`site: ${first} must print what it says that it prints`);
 
 // The first page: its program runs here, and its number is a study's
 console.error('site: the first page');

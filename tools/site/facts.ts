@@ -114,7 +114,7 @@ async function facts(piece: (typeof all)[number]): Promise<object> {
 /** Returns the line that runs a method; the same runs here, so that it works. */
 async function lineOf(policy: string): Promise<string> {
   await generate(model, { prompt: ASKED, policy, budget: ASKED_SHARE, maxNewTokens: 1 });
-  return `run "${ASKED}" --policy '${policy}' --budget ${ASKED_SHARE} --stop .`;
+  return `run "${ASKED}" \\\n  --policy '${policy}' --budget ${ASKED_SHARE} --stop .`;
 }
 
 async function costOf(policy: Policy): Promise<object | undefined> {

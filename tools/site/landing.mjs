@@ -23,7 +23,7 @@ export function panelsOf(printed, tokens, fact) {
   }));
 }
 
-/** `from` is the frame in which a run is read, `to` the one in which the last head drops it, if any does. */
+/** A run is in memory after more than `from` frames, and has left after more than `to`. */
 function runsOf(frames, tokens, fact) {
   const [start, runs] = [tokens.join('').indexOf(fact), []];
   let at = 0;
@@ -33,8 +33,8 @@ function runsOf(frames, tokens, fact) {
       isFact = at < start + fact.length && at + text.length > start,
       last = runs.at(-1);
     at += text.length;
-    // a frame is a pass with the event that ends it: what leaves at once is seen for one frame
-    const to = left < 0 ? undefined : Math.max(left, from + 1);
+    // what leaves in the event after its own block is shown for a moment, but not in the end
+    const to = left < 0 ? undefined : left === from && from < frames.length - 1 ? from + 1 : left;
     if (last && last.from === from && last.to === to && last.isFact === isFact) last.text += text;
     else runs.push({ text, from, to, isFact });
   }

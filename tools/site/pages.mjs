@@ -16,7 +16,7 @@ const whenToUse = ({ when, instead, measured }, link) => [
   when,
   ...(measured ? [`${measured} [The evidence](/docs/evidence) has the conditions.`] : []),
   table(
-    ['rather take', 'where'],
+    ['take instead', 'when'],
     Object.entries(instead).map(([name, where]) => [link(name), where]),
   ),
 ];
@@ -171,17 +171,23 @@ export function methodsOverview(pieces, recommended) {
   ].join('\n\n');
 }
 
-/** Shows a program and its output; `tools/test/examples.test.ts` compares them. */
-export const programPage = (title, lead, file, source) => {
+/** Splits a program from what it says that it prints. */
+export function programOf(source) {
   const [whole, said = ''] = /^\/\/ prints:\n((?:\/\/ .*\n)+)/m.exec(source) ?? [''];
-  const printed = said.replace(/^\/\/ /gm, '').trimEnd();
+  return { code: source.replace(whole, '').trim(), output: said.replace(/^\/\/ /gm, '').trimEnd() };
+}
+
+/** Shows a program and its output; `tools/test/examples.test.ts` compares them. */
+export function shownProgram(file, source) {
+  const { code, output } = programOf(source);
   return [
-    `# ${title}`,
-    lead,
-    `\`\`\`js\n${source.replace(whole, '').trim()}\n\`\`\``,
-    ...(printed ? [`It prints\n\n\`\`\`text\n${printed}\n\`\`\``] : []),
-    ...(file.endsWith('.mjs')
+    `\`\`\`js\n${code}\n\`\`\``,
+    ...(output ? [`It prints\n\n\`\`\`text\n${output}\n\`\`\``] : []),
+    ...(/^examples\/.*\.mjs$/.test(file)
       ? [`\`npm run -s example -- ${file}\` runs it in a clone; a test compares what it prints.`]
       : []),
   ].join('\n\n');
-};
+}
+
+/** The page of a program. */
+export const programPage = (title, lead, file, source) => [`# ${title}`, lead, shownProgram(file, source)].join('\n\n');

@@ -30,12 +30,12 @@ export default defineConfig({
   themeConfig: {
     nav: [
       { text: 'Start', link: '/start' },
-      { text: 'Algebra', link: '/docs/algebra' },
+      { text: 'Methods', link: '/methods/' },
       { text: 'Pieces', link: '/pieces/' },
       { text: 'Guides', link: '/guides/' },
       { text: 'Evidence', link: '/docs/evidence' },
       { text: 'API', link: '/api/' },
-      { text: 'Playground', link: '/playground/index.html', target: '_self' },
+      { text: 'Playground', link: '/playground/', target: '_self' },
     ],
     sidebar,
     outline: [2, 3],
