@@ -21,7 +21,7 @@ const { default: lighthouse, desktopConfig } = await from(installed, 'lighthouse
 const app = join(root, 'apps/docs');
 process.chdir(app);
 const { serve } = await from(createRequire(join(app, 'package.json')), 'vitepress'),
-  { server } = await serve({ root: app, port: { port: 0, host: '127.0.0.1' } });
+  { server } = await serve({ root: app, port: { port: 0, host: '127.0.0.1', toString: () => '0' } });
 const chromium = await launch({
   chromePath: process.env.KV_CHROMIUM ?? '/usr/bin/chromium',
   chromeFlags: ['--headless=new', '--no-sandbox'],

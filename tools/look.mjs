@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { browse } from './lib/browse.mjs';
 import { install } from './lib/install.mjs';
 import { fail, root, showUsage } from './lib/process.mjs';
+import { isLeading } from './site/addresses.mjs';
 
 showUsage(import.meta.filename);
 const FIRST_RESULT_S = 5;
@@ -36,7 +37,10 @@ async function look(page, at) {
 
 const asked = process.argv.slice(2),
   pages = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter(
-    (file) => file.endsWith('.html') && (asked.length === 0 || asked.some((part) => file.includes(part))),
+    (file) =>
+      file.endsWith('.html') &&
+      (asked.length === 0 || asked.some((part) => file.includes(part))) &&
+      !isLeading(readFileSync(join(dist, file), 'utf8')),
   );
 const forms = [
   ['light', 1280],
@@ -50,7 +54,7 @@ for (const [colorScheme, width] of forms) {
   page.setDefaultTimeout(60_000);
   for (const file of pages) {
     await page.goto(address + file);
-    if (file.startsWith('playground')) await page.waitForSelector('body[data-state=done]');
+    if (file === 'playground/index.html') await page.waitForSelector('body[data-state=done]');
     await look(page, `${file}, ${colorScheme}, ${width} pixels`);
   }
   await context.close();
