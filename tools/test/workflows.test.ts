@@ -11,13 +11,14 @@ interface Step {
 }
 interface Job {
   readonly steps: readonly Step[];
-  readonly environment?: string;
-  readonly permissions?: object;
+  readonly environment?: string | { readonly name: string };
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly needs?: string;
   readonly env?: object;
 }
 interface Workflow {
   readonly on: unknown;
-  readonly permissions?: object;
+  readonly permissions?: Readonly<Record<string, string>>;
   readonly jobs: Readonly<Record<string, Job>>;
   readonly env?: object;
 }
@@ -25,6 +26,10 @@ const folder = join(root, '.github/workflows'),
   workflows = readdirSync(folder).map(
     (name) => [name, parse(readFileSync(join(folder, name), 'utf8')) as Workflow] as const,
   );
+/** Tells whether a job may do more than read. */
+const writes = ({ permissions = {} }: Job): boolean => Object.values(permissions).some((right) => right !== 'read');
+const environmentOf = ({ environment }: Job): string | undefined =>
+  typeof environment === 'object' ? environment.name : environment;
 const secret = (x: unknown): boolean => /secrets[.[]/.test(JSON.stringify(x ?? {}));
 
 describe.each(workflows)('%s', (_, { permissions, jobs, env }) => {
@@ -35,7 +40,9 @@ describe.each(workflows)('%s', (_, { permissions, jobs, env }) => {
   });
   test('may only read, but for jobs of a protected environment', () => {
     expect(permissions).toEqual({ contents: 'read' });
-    for (const job of all) if (job.permissions || secret(job)) expect(job.environment).toBe('npm');
+    for (const job of all)
+      if (writes(job) || secret(job)) expect(['npm', 'github-pages']).toContain(environmentOf(job));
+    for (const job of all) if (secret(job)) expect(environmentOf(job)).toBe('npm');
   });
   test('gives a secret to the step that publishes alone', () => {
     expect([env, ...all.map((job) => job.env)].some(secret)).toBe(false);
@@ -43,7 +50,7 @@ describe.each(workflows)('%s', (_, { permissions, jobs, env }) => {
   });
   test('runs no code of dependencies in a job that may publish or write', () => {
     for (const job of all)
-      if (job.permissions)
+      if (writes(job))
         for (const { run = '' } of job.steps) expect(run).not.toMatch(/\b(?:npm|npx|pnpm|yarn)\b|release\.mjs|\.ci\//);
   });
   test('pushes nothing once something has failed', () => {
@@ -60,4 +67,16 @@ test('the lock file is audited every week, where it changes, and before a releas
   });
   for (const { jobs } of [audit, release])
     expect(Object.values(jobs).flatMap(({ steps }) => steps.map(({ run }) => run))).toContain('node tools/audit.mjs');
+});
+test('the site is built with the right to read, and published by a tag, with no command of ours', () => {
+  const [, { on, jobs }] = workflows.find(([file]) => file === 'site.yml')!,
+    { build, deploy } = jobs;
+  expect(on).toMatchObject({ push: { tags: ['site-*'] } });
+  expect(writes(build!)).toBe(false);
+  expect(build!.steps.map(({ run }) => run)).toContain('npm run -s site -- --build --base "$BASE"');
+  expect([deploy!.needs, deploy!.permissions, deploy!.steps.map(({ run }) => run)]).toEqual([
+    'build',
+    { pages: 'write', 'id-token': 'write' },
+    [undefined],
+  ]);
 });
