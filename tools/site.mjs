@@ -282,16 +282,7 @@ if ((await runExample('apps/docs/guides', read(first))).trimEnd() !== output)
 console.error('site: the first page');
 const landing = 'apps/docs/landing',
   program = read(`${landing}/kept-over-time.mjs`),
-  { fact, question, tokens } = JSON.parse(
-    await runExample(
-      landing,
-      `import { loadModel } from '@kv/models';
-       import { conversation, fact, question } from './conversation.mjs';
-       const { offsets } = (await loadModel('embedded')).tokenizer.encode(conversation);
-       const tokens = offsets.map(([start, end]) => conversation.slice(start, end));
-       console.log(JSON.stringify({ fact, question, tokens }));`,
-    ),
-  ),
+  { fact, question, tokens } = JSON.parse(await runExample(landing, read(`${landing}/tokens.mjs`))),
   panels = panelsOf(await runExample(landing, program), tokens, fact),
   study = 'studies/hard-half/results-3-SmolLM2-135M-Instruct-4096.json';
 if (panels.map(({ isRight }) => isRight).join() !== 'false,true')

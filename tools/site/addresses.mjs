@@ -30,7 +30,7 @@ export function guessable(pages, others) {
 }
 
 /** Makes a page that leads to another one, by a relative address, so that the site can lie below any path. */
-export function leadingPage(file, page) {
+function leadingPage(file, page) {
   const to = relativePath(joinPath(file, '..'), page).replace(/(^|\/)index\.html$/, '$1') || './';
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${withoutEnding(page)}</title><meta http-equiv="refresh" content="0; url=${to}"><link rel="canonical" href="${to}"></head>

@@ -85,7 +85,12 @@ test("a method's page says when to use it, what to take instead, and a line that
     use: { when: 'W.', instead: { snapkv: 'it is plain' }, measured: 'M.' },
   };
   const snapkv = { name: 'snapkv', kind: 'scorer', says: 'T.', use: { when: 'V.', instead: {} } };
-  const page = piecePage(alpha, { pieces: [alpha, snapkv], readme: 'packages/policies/', equation: '' });
+  const page = piecePage(alpha, {
+    ...{ tokens: 9, layers: 1, heads: 1 },
+    pieces: [alpha, snapkv],
+    readme: 'packages/policies/',
+    equation: '',
+  });
   for (const part of ['W.', 'M. [The evidence](/docs/evidence)', '| [`snapkv`](/pieces/snapkv) | it is plain |'])
     expect(page).toContain(part);
   expect(page).toContain('npm run -s kv -- run "Q:" --policy \'alpha\'');
