@@ -306,6 +306,7 @@ const dist = join(app, 'dist'),
   others = new Map(
     facts.pieces.map((piece) => [`${isMethod(piece) ? 'pieces' : 'methods'}/${piece.name}`, `${pageOf(piece)}.html`]),
   );
+others.set('playground', 'playground/index.html');
 for (const name of documented) others.set(`api/${name}`, `${apiPage(name)}.html`);
 addGuessable(dist, base, others);
 const dead = deadAddresses(dist, base);

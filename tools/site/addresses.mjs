@@ -1,13 +1,12 @@
 /** Addresses of a built site: those that a reader may guess, and those that lead nowhere. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { join as joinPath, relative as relativePath } from 'node:path/posix';
 
 const pagesIn = (folder) =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll('\\', '/'))
     .filter((file) => file.endsWith('.html') && !file.startsWith('playground/'));
-const withoutEnding = (file) => file.replace(/(?:(?:^|\/)index)?\.html$/, '');
+const withoutEnding = (file) => file.replace(/\.html$/, '');
 
 /**
  * Returns the files that lead to a page from an address which is not its own: without `.html`, with a slash at its end
@@ -24,14 +23,15 @@ export function guessable(pages, others) {
       for (const file of [`${name}.html`, `${name}/index.html`])
         if (name !== '' && !all.has(file) && !leading.has(file)) leading.set(file, page);
   };
-  for (const page of pages) if (page !== '404.html') add(withoutEnding(page), page);
+  // hosts that look for NAME.html first would take it for the folder NAME/, so that gets none
+  for (const page of pages) if (page !== '404.html' && !page.endsWith('index.html')) add(withoutEnding(page), page);
   for (const [address, page] of others) add(address, page);
   return leading;
 }
 
-/** Makes a page that leads to another one, by a relative address, so that the site can lie below any path. */
-function leadingPage(file, page) {
-  const to = relativePath(joinPath(file, '..'), page).replace(/(^|\/)index\.html$/, '$1') || './';
+/** Makes a page that leads to another one. */
+function leadingPage(page, base) {
+  const to = base + page;
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${withoutEnding(page)}</title><meta http-equiv="refresh" content="0; url=${to}"><link rel="canonical" href="${to}"></head>
 <body><a href="${to}">${withoutEnding(page)}</a></body></html>
@@ -40,9 +40,13 @@ function leadingPage(file, page) {
 /** Tells whether a page of a site only leads to another one. */
 export const isLeading = (html) => html.includes('<meta http-equiv="refresh"');
 
-/** Tries an address that no page has in lower case, as `/methods/SnapKV`. */
-const tryLowerCase = (base) =>
-  `<script>{const{pathname:p,search,hash}=location,low=p.slice(0,${base.length})+p.slice(${base.length}).toLowerCase();if(low!==p)location.replace(low+search+hash)}</script>`;
+/** Tries in the browser what a missing address may mean: the same in lower case, or the folder `/methods/`. */
+function tryOther(base) {
+  const { pathname, search, hash } = location,
+    lower = base + pathname.slice(base.length).toLowerCase(),
+    to = lower === pathname ? pathname.replace(/\.html$/, '/') : lower;
+  if (to !== pathname) location.replace(to + search + hash);
+}
 
 /** Writes those files into a built site. */
 export function addGuessable(folder, base, others) {
@@ -50,10 +54,14 @@ export function addGuessable(folder, base, others) {
     const path = join(folder, file);
     if (existsSync(path)) continue; // where a file system ignores case, the page itself
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, leadingPage(file, page));
+    writeFileSync(path, leadingPage(page, base));
   }
   const missing = join(folder, '404.html');
-  writeFileSync(missing, readFileSync(missing, 'utf8').replace('</head>', `${tryLowerCase(base)}</head>`));
+  const script = `<script>(${tryOther})(${JSON.stringify(base)})</script></head>`;
+  writeFileSync(
+    missing,
+    readFileSync(missing, 'utf8').replace('</head>', () => script),
+  );
 }
 
 /** Returns the addresses in the pages of a built site that lead to no file of it, as `PAGE: ADDRESS`. */

@@ -35,7 +35,7 @@ export default defineConfig({
       { text: 'Guides', link: '/guides/' },
       { text: 'Evidence', link: '/docs/evidence' },
       { text: 'API', link: '/api/' },
-      { text: 'Playground', link: '/playground/', target: '_self' },
+      { text: 'Playground', link: '/playground/index.html', target: '_self' },
     ],
     sidebar,
     outline: [2, 3],
