@@ -35,7 +35,7 @@ export const rules = [
     {
       path: '^(packages/[^/]+)/src/',
       pathNot:
-        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|policies|engine-webgpu|evaluation|model-testing|server)/',
+        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|page|policies|engine-webgpu|evaluation|model-testing|server)/',
     },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
   ),
@@ -86,6 +86,12 @@ export const rules = [
     'engine-webgpu imports no other package of the workspace than core, gpu, checkpoints and engine.',
     { path: '^packages/engine-webgpu/src/' },
     { path: workspace, pathNot: '^packages/(core|gpu|checkpoints|engine|engine-webgpu)/' },
+  ),
+  rule(
+    'page-sees-what-a-page-needs',
+    'page imports no other package of the workspace than core, models, policies, hub, gpu and engine-webgpu.',
+    { path: '^packages/page/src/' },
+    { path: workspace, pathNot: '^packages/(core|models|policies|hub|gpu|engine-webgpu|page)/' },
   ),
   rule(
     'evaluation-sees-what-it-measures',

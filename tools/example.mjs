@@ -1,11 +1,13 @@
 /**
  * `npm run example -- FILE.mjs [ARGUMENTS]` or `-- packages/FAMILY/NAME`: runs a program in any folder, with its
- * arguments, or the ts blocks of a package's README, from source; `-- FOLDER [ARGUMENTS]` serves a page by Vite.
+ * arguments, or the ts blocks of a package's README, from source; `-- PAGE.html` serves a page with kv.min.js and the
+ * embedded model.
  */
-import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { env, fail } from './lib/process.mjs';
+import { assemblePage, serveFolder } from './lib/page.mjs';
+import { fail, run } from './lib/process.mjs';
 import { install } from './lib/install.mjs';
 
 const [, , what, ...args] = process.argv,
@@ -15,10 +17,10 @@ if (what === undefined)
 if (what === '--help' || what === '-h') {
   console.log(`npm run -s example -- PROGRAM.mjs [ARGUMENTS]
 npm run -s example -- packages/FAMILY/NAME
-npm run -s example -- PAGE [OPTIONS OF VITE]
+npm run -s example -- PAGE.html
 
 Runs a program, wherever it lies, or the examples of a package's README, against the sources of this clone; or serves
-a page, a folder with a vite.config.js.
+a page, with kv.min.js and the model of model-embedded/ in its folder, until Ctrl-C.
 
   npm run -s example -- examples/secret.mjs`);
   process.exit(0);
@@ -32,8 +34,19 @@ function read(file) {
 }
 const program = isProgram ? read(what) : undefined;
 await install('all');
-if (existsSync(join(what, 'vite.config.js')))
-  process.exit(spawnSync('npx', ['vite', ...args], { cwd: what, env, stdio: 'inherit' }).status ?? 1);
+if (what.endsWith('.html')) {
+  read(what);
+  const { code, output } = await run('turbo', ['run', 'build', '--filter=@kv/page', '--output-logs=errors-only']);
+  if (code !== 0) fail(`${output}example: kv.min.js could not be built: see above.`, code);
+  const folder = mkdtempSync(join(tmpdir(), 'kv-page-'));
+  assemblePage(folder, what);
+  const { address, close } = await serveFolder(folder);
+  console.log(`${address}${basename(what)}`);
+  await new Promise((stopped) => process.once('SIGINT', stopped));
+  await close();
+  rmSync(folder, { recursive: true });
+  process.exit();
+}
 const { examples, runExample } = await import('./lib/readme.mjs'),
   blocks = isProgram ? [program] : examples(what);
 if (blocks.length === 0) fail(`example: ${what}/README.md must have a ts block, but it has none`, 2);

@@ -181,7 +181,7 @@ export function programOf(source) {
 export function shownProgram(file, source) {
   const { code, output } = programOf(source);
   return [
-    `\`\`\`js\n${code}\n\`\`\``,
+    `\`\`\`${file.endsWith('.html') ? 'html' : 'js'}\n${code}\n\`\`\``,
     ...(output ? [`It prints\n\n\`\`\`text\n${output}\n\`\`\``] : []),
     ...(/^examples\/.*\.mjs$/.test(file)
       ? [`\`npm run -s example -- ${file}\` runs it in a clone; a test compares what it prints.`]

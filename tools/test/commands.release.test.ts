@@ -53,7 +53,7 @@ const LOOKED_UP: readonly (readonly [command: RegExp, why: string])[] = [
   ],
   [/^npm run -s registry$/, 'third-party.release.test.ts runs it'],
   [/^npm run release/, 'release.release.test.ts runs it'],
-  [/^npm run (?:-s )?example|^npx vite\b/, 'examples.test.ts and example.browser.test.ts run every example'],
+  [/^npm run (?:-s )?example|^npx vite\b/, 'examples.test.ts and one-file.browser.test.ts run every example'],
   [/^npm run (?:site|audit|sbom)\b/, 'takes minutes, or asks the registry'],
   [/^npm run bench|^node bench|\.gpu\/run\.sh|build-kernel/, 'takes minutes or hours, some on a GPU'],
   [

@@ -29,7 +29,7 @@ test('the README of the examples has a line for each, with the command that runs
     [...text('examples/README.md').matchAll(/^\| `npm run -s example -- (\S+)` \| .+ \|$/gm)].map(
       ([, program]) => program,
     ),
-    readdirSync(join(root, 'examples')).filter((name) => name.endsWith('.mjs') || name === 'browser-page'),
+    readdirSync(join(root, 'examples')).filter((name) => /\.(?:mjs|html)$/.test(name)),
   ];
   expect(lines.sort()).toEqual(all.map((name) => `examples/${name}`).sort());
   expect(lines).toHaveLength(10);

@@ -32,7 +32,7 @@ const MAX_ANSWER = 32 * 2 ** 20,
  */
 export async function listing(hub: Hub, repo: string, revision: string): Promise<Listing> {
   // Imported here since it is not needed if the model is already cached.
-  const { listFiles, modelInfo } = await import('@huggingface/hub');
+  const { listFiles, modelInfo } = await import('./api.ts');
   const options = { hubUrl: hub.endpoint, fetch: apiFetch(hub, repo, revision) };
   try {
     const { sha: commit, tags } = await modelInfo({

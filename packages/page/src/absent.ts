@@ -1,0 +1,2 @@
+/** Takes the place of modules that only Node loads: `webgpu` and `@kv/engine-onnx`. */
+export {};
