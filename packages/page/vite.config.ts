@@ -13,7 +13,7 @@ const config: UserConfig = defineConfig({
     target: 'es2022',
     emptyOutDir: false, // declarations lie there too
     lib: { entry: 'src/index.ts', formats: ['es'], fileName: () => 'kv.min.js' },
-    license: { fileName: 'licenses.md' },
+    license: { fileName: 'third-party.md' },
     // Vite leaves white space in a library, since bundlers minify it later; this one is for pages
     rolldownOptions: { output: { minify: true, codeSplitting: false } },
   },
