@@ -35,7 +35,7 @@ export const rules = [
     {
       path: '^(packages/[^/]+)/src/',
       pathNot:
-        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|page|policies|engine-webgpu|evaluation|model-testing|server)/',
+        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|page|policies|engine-webgpu|evaluation|model-testing|server|create-app)/',
     },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
   ),
@@ -92,6 +92,12 @@ export const rules = [
     'page imports no other package of the workspace than core, models, policies, hub, gpu and engine-webgpu.',
     { path: '^packages/page/src/' },
     { path: workspace, pathNot: '^packages/(core|models|policies|hub|gpu|engine-webgpu|page)/' },
+  ),
+  rule(
+    'create-app-sees-create-piece',
+    'create-app imports no other package of the workspace than create-piece, which fills templates.',
+    { path: '^packages/create-app/src/' },
+    { path: workspace, pathNot: '^packages/create-(app|piece)/' },
   ),
   rule(
     'evaluation-sees-what-it-measures',
@@ -157,6 +163,7 @@ const options = {
       '^packages/[^/]+/kernel/',
       '^packages/[^/]+/[^/]+/kernel/',
       '^packages/create-piece/templates/',
+      '^packages/create-app/template/',
     ],
   },
   validate: true,

@@ -62,6 +62,7 @@ test.each([
   ['models-see-engines', 'packages/models/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['onnx-on-demand', 'packages/models/src/index.ts', `export { value } from '@kv/engine-onnx';`],
   ['page-sees-what-a-page-needs', 'packages/page/src/index.ts', `export { value } from '@kv/laws';`],
+  ['create-app-sees-create-piece', 'packages/create-app/src/bin.mjs', `export { value } from '@kv/core';`],
   ['server-sees-core-engine-and-models', 'packages/server/src/index.ts', `export { value } from '@kv/laws';`],
   ['catalogue-on-demand', 'packages/engine/src/inner.ts', `export { value } from '@kv/policies';`],
   ['catalogue-on-demand', 'packages/adapters/bad/src/index.ts', `export { value } from '@kv/policies';`],

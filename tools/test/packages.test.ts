@@ -13,7 +13,14 @@ const tar = async (...args: readonly string[]): Promise<string> =>
   (await promisify(execFile)('tar', args, { maxBuffer: 2 ** 24 })).stdout;
 const modules = packed.filter(
   ({ name }) =>
-    !['@kv/cli', '@kv/create-piece', '@kv/detector-smollm2', '@kv/model-embedded', '@kv/model-reasoner'].includes(name),
+    ![
+      '@kv/cli',
+      '@kv/create-app',
+      '@kv/create-piece',
+      '@kv/detector-smollm2',
+      '@kv/model-embedded',
+      '@kv/model-reasoner',
+    ].includes(name),
 );
 
 describe.each(packed)('$name', ({ tarball }) => {

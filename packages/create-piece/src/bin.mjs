@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-import { parseArgs } from 'node:util';
 import { createOutside, kinds } from './create.mjs';
+import { runWithName } from './template.mjs';
 
 const HELP = `npm create @kv/piece NAME [-- --kind KIND]
 
@@ -14,20 +14,12 @@ Examples:
 
 const singular = (kind) => (kinds.includes(`${kind}s`) ? `${kind}s` : kind === 'policy' ? 'policies' : kind);
 
-try {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { kind: { type: 'string', default: 'scorers' }, help: { type: 'boolean', short: 'h' } },
-  });
-  if (values.help) console.log(HELP);
-  else {
-    if (positionals.length !== 1) throw new Error(`expected one NAME, got ${positionals.length}; --help says more`);
-    const folder = createOutside(process.cwd(), positionals[0], singular(values.kind));
-    console.log(
-      `${folder} is ready:\n  cd ${folder}\n  npm install\n  npm test         # its laws and its oracle\n  npm publish      # builds and tests first; then 'kv pieces' lists it wherever it is installed`,
-    );
-  }
-} catch (error) {
-  console.error(`create-piece: ${error.message}`);
-  process.exitCode = 2;
-}
+runWithName(
+  'create-piece',
+  HELP,
+  (name, { kind }) => {
+    const folder = createOutside(process.cwd(), name, singular(kind));
+    return `${folder} is ready:\n  cd ${folder}\n  npm install\n  npm test         # its laws and its oracle\n  npm publish      # builds and tests first; then 'kv pieces' lists it wherever it is installed`;
+  },
+  { kind: { type: 'string', default: 'scorers' } },
+);

@@ -1,8 +1,10 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, relative } from 'node:path';
+import { readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { isWord, makeFolder, nameOf, versionsOf } from './template.mjs';
 
 const here = dirname(import.meta.dirname),
-  templates = join(here, 'templates');
+  templates = join(here, 'templates'),
+  sources = (...names) => names.map((name) => join(templates, name));
 
 /** What a package of its own may hold: families of pieces, and policies of several. */
 export const kinds = readdirSync(templates)
@@ -10,8 +12,6 @@ export const kinds = readdirSync(templates)
   .sort();
 /** What the repository of kv has folders for: policies stand together in one package. */
 export const families = kinds.filter((kind) => kind !== 'policies');
-
-const WORD = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 
 /**
  * Writes a piece package into the repository of kv, packages/FAMILY/NAME, and nothing else.
@@ -22,16 +22,13 @@ const WORD = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 export function createInside(root, family, name) {
   if (!families.includes(family))
     throw new Error(`the family must be one of ${families.join(', ')}, got ${JSON.stringify(family)}`);
-  if (!WORD.test(name ?? ''))
+  if (!isWord(name ?? ''))
     throw new Error(`the name must be lower-case words joined by '-', got ${JSON.stringify(name)}`);
-  const folder = join('packages', family, name);
-  if (existsSync(join(root, folder))) throw new Error(`${folder} must be free, but it exists`);
-  write(['common', 'inside', family], join(root, folder), {
+  return makeFolder(root, join('packages', family, name), sources('common', 'inside', family), {
     package: `@kv/${family}-${name}`,
     name,
     camel: camel(name),
   });
-  return folder;
 }
 
 /**
@@ -43,54 +40,16 @@ export function createInside(root, family, name) {
  * @throws {Error} with one sentence if the name cannot be one or the folder exists, or the kind is unknown
  */
 export function createOutside(cwd, name, kind) {
-  const [, scope = '', word = ''] = /^(@[a-z0-9][a-z0-9._-]*\/)?(.*)$/.exec(name ?? '') ?? [];
   if (!kinds.includes(kind)) throw new Error(`--kind must be one of ${kinds.join(', ')}, got ${JSON.stringify(kind)}`);
-  if (!WORD.test(word))
-    throw new Error(
-      `the name must be lower-case words joined by '-', after a scope or not, got ${JSON.stringify(name)}`,
-    );
-  const folder = join(cwd, word);
-  if (existsSync(folder)) throw new Error(`${word} must be free, but it exists`);
-  write(['common', 'outside', kind], folder, {
+  const { scope, word } = nameOf(name);
+  return makeFolder(cwd, word, sources('common', 'outside', kind), {
     package: `${scope}${word}`,
     name: word,
     // what a policy text calls it: without the prefix that packages have
     camel: camel(word.replace(/^kv-(?=[a-z])/, '')),
     year: String(new Date().getFullYear()),
-    ...versions(),
+    ...versionsOf(here, 'npm create @kv/piece NAME'),
   });
-  return basename(folder);
 }
 
 const camel = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
-
-/** Ranges of the packages that this one was published with. */
-function versions() {
-  const { devDependencies } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'));
-  const range = (of) => {
-    const found = devDependencies[of];
-    if (/^(workspace|catalog):/.test(found))
-      throw new Error(`${of} must have a version, which only the published package knows: npm create @kv/piece NAME`);
-    return /^\d/.test(found) ? `^${found}` : found;
-  };
-  return Object.fromEntries(Object.keys(devDependencies).map((of) => [`version:${of}`, range(of)]));
-}
-
-/** Files of some templates, the later over the earlier, with words in the place of `__word__`. */
-function write(sources, folder, words) {
-  const fill = (text) => text.replace(/__([a-z]+(?::[^_\s"]+)?)__/g, (whole, word) => words[word] ?? whole);
-  for (const source of sources.map((name) => join(templates, name)))
-    for (const entry of readdirSync(source, { recursive: true, withFileTypes: true })) {
-      if (!entry.isFile()) continue;
-      const file = join(entry.parentPath, entry.name),
-        // npm leaves a .gitignore out of what it publishes, and a package.json within a package is taken for one
-        target = join(
-          folder,
-          fill(relative(source, file))
-            .replace(/(^|[/\\])_(?=package\.json$)/, '$1')
-            .replace(/(^|[/\\])_gitignore$/, '$1.gitignore'),
-        );
-      mkdirSync(dirname(target), { recursive: true });
-      writeFileSync(target, fill(readFileSync(file, 'utf8')));
-    }
-}

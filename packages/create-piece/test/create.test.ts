@@ -14,7 +14,7 @@ test.each([
   [['a', 'b'], /^create-piece: expected one NAME, got 2;/],
   [
     ['MyPiece'],
-    /^create-piece: the name must be lower-case words joined by '-', after a scope or not, got "MyPiece"\n$/,
+    /^create-piece: the name must be lower-case words joined by '-', after a scope or not, at most 100 characters, got "MyPiece"\n$/,
   ],
   [['../x'], /^create-piece: the name must be /],
   [

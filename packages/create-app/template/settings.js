@@ -1,0 +1,11 @@
+/** A model of huggingface.co, or the address of one: './model.gguf' and './model/' are files in public/. */
+export const model = 'HuggingFaceTB/SmolLM2-135M-Instruct';
+
+/** Which tokens stay. This one keeps what an unknown later question may ask about; 'streaming' keeps the newest. */
+export const policy = 'outstandingSentences';
+
+/** How many tokens stay, in every layer and head: the memory of the chat does not grow beyond them. */
+export const budget = 512;
+
+/** What the model is told before the first message. */
+export const system = 'You are a helpful assistant. Answer briefly.';
