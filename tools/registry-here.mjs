@@ -1,6 +1,6 @@
 /**
  * `npm run registry`: serves every package of this clone as if it were published, on this machine, until Ctrl-C; for
- * `npm create @kv/piece`, `npm install @kv/...` and `npm publish` outside the clone. Packages published there are gone
+ * `npm create @kv/piece`, `npm create @kv/app`, `npm install @kv/...` and `npm publish` outside the clone. Packages published there are gone
  * when it ends.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -25,7 +25,8 @@ for (const { tarball } of await packed(folder, repository() ?? '')) await regist
 writeFileSync(settings, `${registry.settings}cache=${join(folder, 'cache')}\n`);
 console.log(`kv is served as if it were published, until Ctrl-C. In another shell, outside this clone:
   export NPM_CONFIG_USERCONFIG=${settings}
-  npm create @kv/piece kv-mine`);
+  npm create @kv/piece kv-mine
+  npm create @kv/app my-chat`);
 process.once('SIGINT', async () => {
   await registry.stop();
   rmSync(folder, { recursive: true, force: true });

@@ -64,7 +64,7 @@ const handlers = {
     show(1);
     status.textContent = sentence;
     if (answer) setBusy(false);
-    else fetchButton.hidden = false;
+    else [fetchButton.textContent, fetchButton.hidden] = ['Try again', false];
   },
 };
 worker.onmessage = ({ data: { type, ...data } }) => handlers[type](data);

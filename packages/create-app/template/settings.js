@@ -1,4 +1,7 @@
-/** A model of huggingface.co, or the address of one: './model.gguf' and './model/' are files in public/. */
+/**
+ * A model of huggingface.co, here one of 269 MB; larger ones answer better, such as HuggingFaceTB/SmolLM2-360M-Instruct.
+ * Or the address of one: './model.gguf' and './model/' are files in public/.
+ */
 export const model = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
 /** Which tokens stay. This one keeps what an unknown later question may ask about; 'streaming' keeps the newest. */
@@ -6,6 +9,3 @@ export const policy = 'outstandingSentences';
 
 /** How many tokens stay, in every layer and head: the memory of the chat does not grow beyond them. */
 export const budget = 512;
-
-/** What the model is told before the first message. */
-export const system = 'You are a helpful assistant. Answer briefly.';

@@ -6,6 +6,7 @@ const headers = {
 
 export default {
   base: './', // the page may lie in any folder of a server
+  appType: 'mpa', // a missing file is missing
   build: { target: 'es2022' },
   worker: { format: 'es' },
   server: { headers },

@@ -1,7 +1,7 @@
 /** Runs the model, away from the page, so that the page stays alive. */
 import { fetchModel } from '@kv/hub/browser';
 import { Chat, cpuRuntime, loadModel } from '@kv/models';
-import { budget, model as name, policy, system } from './settings.js';
+import { budget, model as name, policy } from './settings.js';
 
 let chat, stop;
 
@@ -25,7 +25,7 @@ async function load({ mayFetch, page }) {
 }
 
 function start(model) {
-  chat = new Chat(model, { policy, budget, system });
+  chat = new Chat(model, { policy, budget });
   postMessage({ type: 'ready', engine: model.engine });
 }
 
