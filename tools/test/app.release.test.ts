@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inPlaceOfHub } from '../../apps/playground/test/hub.ts';
 import { launch, noBrowser, open } from '../../apps/playground/test/site.ts';
@@ -16,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'kv-app-')),
 
 /** The page of npm create @kv/app, built by Vite over the built packages; tools/release.mjs --rehearse installs it. */
 describe.skipIf(noBrowser !== undefined && process.env.KV_REQUIRE_GPU !== '1')('an app of npm create', () => {
-  let browser: Browser, site: Awaited<ReturnType<typeof serveFolder>>;
+  let browser: Awaited<ReturnType<typeof launch>>, site: Awaited<ReturnType<typeof serveFolder>>;
   beforeAll(async () => {
     const words = { package: 'my-chat', name: 'my-chat' };
     makeFolder(folder, 'my-chat', [join(root, 'packages/create-app/template')], words);

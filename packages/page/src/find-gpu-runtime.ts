@@ -10,7 +10,7 @@ import type { Runtime } from '@kv/models';
  *   const model = await loadModel('./model/', { runtime: await findGpuRuntime() });
  */
 export async function findGpuRuntime(): Promise<Runtime | undefined> {
-  const { gpu } = navigator as { readonly gpu?: GPU };
+  const gpu: GPU | undefined = navigator.gpu; // older browsers have none
   try {
     const adapter = await gpu?.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter || isSoftware(adapter.info)) return undefined;
