@@ -3,7 +3,8 @@
  * `-- --dry-run` nothing is committed, tagged or published, and versions stay. In GitHub's CI each tarball gets a
  * statement of provenance. Other arguments go to `pnpm publish`, such as `--registry URL`, `--tag next`. With `--
  * --pack FOLDER` the tarballs are written to FOLDER instead of the registry, the commit stays, and no login is needed:
- * `node tools/publish.mjs FOLDER` publishes them elsewhere, without running other code.
+ * `node tools/publish.mjs FOLDER` publishes them elsewhere, without running other code. With `-- --rehearse` all of
+ * that is done in a clone of its own, on a registry of this machine, and what was published is installed and tried.
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -15,8 +16,15 @@ import { packed } from './lib/packed.mjs';
 import { dirty, repository, signs, unbuilt } from './lib/release.mjs';
 
 showUsage(import.meta.filename);
-const given = process.argv.slice(2),
-  at = given.indexOf('--pack'),
+const given = process.argv.slice(2);
+if (given.includes('--rehearse')) {
+  if (given.length > 1)
+    fail(`release: expected no other argument with --rehearse, got ${given.find((arg) => arg !== '--rehearse')}`, 2);
+  await install('all');
+  const { rehearse } = await import('./lib/rehearse.mjs');
+  process.exit(await rehearse());
+}
+const at = given.indexOf('--pack'),
   pack = at < 0 ? undefined : resolve(given[at + 1] ?? 'tarballs'),
   args = given.filter((_, i) => at < 0 || (i !== at && i !== at + 1)),
   dryRun = args.includes('--dry-run'),

@@ -5,11 +5,12 @@ import { root } from './process.mjs';
 
 const own = createRequire(join(root, 'apps/playground/package.json'));
 
-/** Serves a folder on the loopback interface and opens a Chromium: /usr/bin/chromium or KV_CHROMIUM. */
+/** The Chromium that is opened. */
+export const chromium = process.env.KV_CHROMIUM ?? '/usr/bin/chromium';
+
+/** Serves a folder on the loopback interface and opens a Chromium. */
 export async function browse(folder, headers = {}) {
-  const browser = await own('playwright-core').chromium.launch({
-      executablePath: process.env.KV_CHROMIUM ?? '/usr/bin/chromium',
-    }),
+  const browser = await own('playwright-core').chromium.launch({ executablePath: chromium }),
     { address, close } = await serveFolder(folder, headers);
   return {
     address,

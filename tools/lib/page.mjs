@@ -22,21 +22,17 @@ export async function serveFolder(folder, headers = {}) {
   };
 }
 
-/** Copies the files of the embedded model into a folder, as a static server holds them. */
-function copyModel(folder) {
-  const from = join(root, 'packages/model-embedded');
-  mkdirSync(folder, { recursive: true });
-  for (const name of readdirSync(from))
-    if (/\.(?:json|safetensors)$/.test(name)) cpSync(join(from, name), join(folder, name));
-}
-
 /**
  * Makes a folder that a static server serves as it is: a page, kv.min.js, which must be built, and the embedded model.
  * @param {string} folder
  * @param {string} page a file of HTML
+ * @param {string} [packages] where the packages page and model-embedded are; in this clone by default
  */
-export function assemblePage(folder, page) {
+export function assemblePage(folder, page, packages = join(root, 'packages')) {
+  const [model, copy] = [join(packages, 'model-embedded'), join(folder, 'model-embedded')];
+  mkdirSync(copy, { recursive: true });
+  for (const name of readdirSync(model))
+    if (/\.(?:json|safetensors)$/.test(name)) cpSync(join(model, name), join(copy, name));
+  cpSync(join(packages, 'page/dist/kv.min.js'), join(folder, 'kv.min.js'));
   cpSync(page, join(folder, basename(page)));
-  cpSync(join(root, 'packages/page/dist/kv.min.js'), join(folder, 'kv.min.js'));
-  copyModel(join(folder, 'model-embedded'));
 }

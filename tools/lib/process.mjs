@@ -15,16 +15,17 @@ export const env = {
 };
 
 /**
- * Runs a command in the root folder; resolves to its exit code and what it printed.
+ * Runs a command, in the root folder unless another is given; resolves to its exit code and what it printed.
  * @param {string} command
  * @param {readonly string[]} args
- * @param {{ show?: boolean, signal?: AbortSignal }} [options] `show`: print its output as it comes.
+ * @param {{ show?: boolean, signal?: AbortSignal, cwd?: string, env?: NodeJS.ProcessEnv }} [options] `show`: print its
+ * output as it comes.
  */
-export function run(command, args, { show = false, signal } = {}) {
+export function run(command, args, { show = false, signal, cwd = root, env: environment = env } = {}) {
   return new Promise((done) => {
     const child = spawn(command, args, {
-      cwd: root,
-      env,
+      cwd,
+      env: environment,
       signal,
       stdio: ['ignore', 'pipe', 'pipe'],
       shell: process.platform === 'win32',
