@@ -96,7 +96,7 @@ async function steps({ folder, registry, step }) {
     reading,
   );
   await step('', 'git config user.name rehearsal && git config user.email rehearsal@host.invalid', clone, reading);
-  const audited = await step('advisories', COMMANDS.audit, clone, reading, { may: [0, 2] });
+  const audited = await step('advisories', COMMANDS.audit, clone, process.env, { may: [0, 2] });
   if (audited.includes('did not answer')) says(audited.trim());
   const before = (await step('', 'git rev-parse HEAD', clone, reading)).trim();
   await step('versions, changelogs, builds, checks, tarballs', COMMANDS.pack, clone, reading);

@@ -42,6 +42,13 @@ describe('a release', () => {
       "release: nobody is logged in to the registry, so that nothing can be published: 'npm login' first, or add '-- --dry-run' for all but that\n",
     ]);
   });
+  test('is rehearsed with no other argument', () => {
+    expect(release('--rehearse', '--dry-run')).toEqual([
+      2,
+      '',
+      'release: expected no other argument with --rehearse, got --dry-run\n',
+    ]);
+  });
   test('of a clone with a change or a new file is refused, before anything is done', () => {
     writeFileSync(join(clone, 'README.md'), 'changed');
     writeFileSync(join(clone, 'new.txt'), 'new');

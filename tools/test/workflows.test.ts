@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { root } from '../lib/process.mjs';
+import { byHand, COMMANDS } from '../lib/rehearse.mjs';
 
 interface Step {
   readonly uses?: string;
@@ -57,6 +58,17 @@ describe.each(workflows)('%s', (_, { permissions, jobs, env }) => {
     for (const { if: condition = '', run = '' } of steps)
       if (/always|failure|cancelled/.test(condition)) expect(run).not.toContain('push');
   });
+});
+test('a release runs by hand or for a tag what its rehearsal runs, and keeps kv.min.js and the bills of materials', () => {
+  const [, { on, jobs }] = workflows.find(([file]) => file === 'release.yml')!,
+    folders = /"\$RUNNER_TEMP\/(?:release\/)?(\w+)"/g,
+    runs = Object.values(jobs).map(({ steps }) => steps.flatMap(({ run = '' }) => run.replace(folders, '$1')));
+  expect(on).toEqual({ workflow_dispatch: null, push: { tags: ['release-*'] } });
+  const { publish, ...packing } = COMMANDS;
+  expect(runs[0]).toEqual(expect.arrayContaining(Object.values(packing)));
+  expect(runs[1]).toContain(publish);
+  for (const name of ['NPM_TOKEN', 'NPM_REGISTRY', 'Pages']) expect(byHand()).toContain(name);
+  expect(runs[1]!.at(-1)).toMatch(/^gh release create .*kv\.min\.js" .*bills\.tar\.gz"$/);
 });
 test('the lock file is audited every week, where it changes, and before a release', () => {
   const of = (name: string): Workflow => workflows.find(([file]) => file === name)![1],
