@@ -5,13 +5,14 @@
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fail, root, showUsage } from './lib/process.mjs';
 import { signs } from './lib/release.mjs';
 
 showUsage(import.meta.filename);
-const [folder, ...args] = process.argv.slice(2);
-if (folder === undefined) fail('publish: expected the folder of the tarballs, got nothing', 2);
+const [given, ...args] = process.argv.slice(2);
+if (given === undefined) fail('publish: expected the folder of the tarballs, got nothing', 2);
+const folder = resolve(given); // npm takes a relative path for a repository's name
 const call = (command, ...rest) => execFileSync(command, rest, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim();
 
 /** Packed packages, each after its dependencies. */

@@ -43,14 +43,16 @@ export async function rehearse() {
     console.log(`\nThe first time, by hand (docs/releasing.md):\n${byHand()}\n`);
     console.log(`release: rehearsed in ${minutes(performance.now() - started)}: ${done}; nothing left this machine`);
   } catch (error) {
-    failed = stop.signal.aborted ? 'stopped' : error.message;
+    failed = error.message;
   } finally {
     await registry.stop();
   }
   if (failed === undefined || stop.signal.aborted) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   if (failed !== undefined)
-    console.error(
-      `release: the rehearsal ${stop.signal.aborted ? 'was stopped' : `failed: ${failed}; its clone stays in ${folder}`}`,
+    says(
+      stop.signal.aborted
+        ? 'the rehearsal was stopped, and nothing of it is left'
+        : `${failed}\nrelease: the rehearsal failed, see above; its clone stays in ${folder}`,
     );
   return failed === undefined ? 0 : 1;
 }
@@ -68,7 +70,7 @@ function stepper(signal) {
   return async (what, command, cwd, env, { may = [0] } = {}) => {
     const started = performance.now();
     const { code, output } = await run('bash', ['-c', command], { cwd, env, signal });
-    if (!may.includes(code)) throw new Error(`'${command}' ended with ${code}\n${output.slice(-4000)}`);
+    if (!may.includes(code)) throw new Error(`'${command}' ended with ${code}:\n${output.trimEnd()}`);
     if (what !== '') says(`${what} (${Math.round((performance.now() - started) / 1000)} s)`);
     return output;
   };

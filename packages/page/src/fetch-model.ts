@@ -3,7 +3,7 @@ import { fetchModel as fetchInWorker } from '@kv/hub/browser';
 import type { OfflineModel, Progress } from '@kv/hub/browser';
 
 /** Options of `fetchModel`. */
-export type FetchOptions = NonNullable<Parameters<typeof fetchInWorker>[1]>;
+export type PageFetchOptions = NonNullable<Parameters<typeof fetchInWorker>[1]>;
 
 /** What the worker says. */
 type Said =
@@ -12,7 +12,7 @@ type Said =
   | { readonly at: string | undefined; readonly message: string };
 
 /** The worker's program: this module, from wherever the page had it, since a worker itself must be of the page's origin. */
-const program = (model: string, options: FetchOptions): string => `
+const program = (model: string, options: PageFetchOptions): string => `
 import { fetchModel } from ${JSON.stringify(import.meta.url)};
 const onProgress = (progress) => postMessage({ progress });
 fetchModel(${JSON.stringify(model)}, { ...${JSON.stringify(options)}, onProgress }).then(
@@ -26,12 +26,12 @@ fetchModel(${JSON.stringify(model)}, { ...${JSON.stringify(options)}, onProgress
  * without network.
  * @throws KvError in one sentence for any failure; the signal's reason when aborted
  */
-export function fetchModel(model: string, options: FetchOptions = {}): Promise<OfflineModel> {
+export function fetchModel(model: string, options: PageFetchOptions = {}): Promise<OfflineModel> {
   // files can be written in a dedicated worker alone
   return typeof document === 'undefined' ? fetchInWorker(model, options) : startWorker(model, options);
 }
 
-async function startWorker(model: string, { signal, onProgress, ...options }: FetchOptions): Promise<OfflineModel> {
+async function startWorker(model: string, { signal, onProgress, ...options }: PageFetchOptions): Promise<OfflineModel> {
   signal?.throwIfAborted();
   const address = URL.createObjectURL(new Blob([program(model, options)], { type: 'text/javascript' })),
     worker = new Worker(address, { type: 'module' }),

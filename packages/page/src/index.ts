@@ -11,5 +11,5 @@ export { decode } from '@kv/models';
 export { parsePolicy } from '@kv/policies';
 
 export { loadModel, type PageLoadOptions } from './load-model.ts';
-export { fetchModel, type FetchOptions } from './fetch-model.ts';
+export { fetchModel, type PageFetchOptions } from './fetch-model.ts';
 export { findGpuRuntime } from './find-gpu-runtime.ts';

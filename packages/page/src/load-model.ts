@@ -2,10 +2,10 @@ import { KvError } from '@kv/core';
 import { cpuRuntime, loadModel as load } from '@kv/models';
 import type { Model, OpenOptions, Runtime } from '@kv/models';
 import { fetchModel } from './fetch-model.ts';
-import type { FetchOptions } from './fetch-model.ts';
+import type { PageFetchOptions } from './fetch-model.ts';
 
 /** Options of `loadModel`: limits of a download, and of what is fetched from the hub. */
-export interface PageLoadOptions extends OpenOptions, FetchOptions {
+export interface PageLoadOptions extends OpenOptions, PageFetchOptions {
   /** Where the model runs: `await findGpuRuntime()`, `cpuRuntime(...)`. @defaultValue WebAssembly */
   readonly runtime?: Runtime | undefined;
 }
