@@ -158,7 +158,9 @@ async function inNodes({ folder, step, env }) {
         folder,
         env,
       );
-    const inNode = { ...env, PATH: [bin, env.PATH].join(delimiter) };
+    const inNode = { ...env, PATH: [bin, env.PATH].join(delimiter) },
+      is = await step('', 'node --version', folder, inNode);
+    if (!is.startsWith(`v${version}.`)) throw new Error(`expected Node ${version}, got ${is}`);
     mkdirSync(at);
     writeFileSync(join(at, 'package.json'), '{ "private": true, "type": "module" }\n');
     writeFileSync(join(at, 'first.js'), program);
