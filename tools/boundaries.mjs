@@ -163,7 +163,7 @@ const options = {
       '^packages/[^/]+/kernel/',
       '^packages/[^/]+/[^/]+/kernel/',
       '^packages/create-piece/templates/',
-      '^packages/create-app/template/',
+      '^packages/create-app/templates/',
     ],
   },
   validate: true,

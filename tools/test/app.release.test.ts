@@ -18,7 +18,7 @@ describe.skipIf(noBrowser !== undefined && process.env.KV_REQUIRE_GPU !== '1')('
   let browser: Awaited<ReturnType<typeof launch>>, site: Awaited<ReturnType<typeof serveFolder>>;
   beforeAll(async () => {
     const words = { package: 'my-chat', name: 'my-chat' };
-    makeFolder(folder, 'my-chat', [join(root, 'packages/create-app/template')], words);
+    makeFolder(folder, 'my-chat', [join(root, 'packages/create-app/templates')], words);
     for (const name of ['@kv/hub', '@kv/models', 'vite']) {
       const link = join(app, 'node_modules', name);
       mkdirSync(dirname(link), { recursive: true });

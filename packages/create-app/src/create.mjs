@@ -12,7 +12,7 @@ const here = dirname(import.meta.dirname);
  */
 export function createApp(cwd, name) {
   const { scope, word } = nameOf(name);
-  return makeFolder(cwd, word, [join(here, 'template')], {
+  return makeFolder(cwd, word, [join(here, 'templates')], {
     package: `${scope}${word}`,
     name: word,
     ...versionsOf(here, 'npm create @kv/app NAME'),

@@ -12,7 +12,7 @@ const own = join(import.meta.dirname, '..'),
 
 /** The package as pnpm publishes it, with versions in place of what only the workspace knows. */
 function publish(): void {
-  for (const part of ['package.json', 'src', 'template'])
+  for (const part of ['package.json', 'src', 'templates'])
     cpSync(join(own, part), join(published, part), { recursive: true });
   const text = readFileSync(join(own, 'package.json'), 'utf8');
   writeFileSync(join(published, 'package.json'), text.replace(/"(?:workspace|catalog):[^"]*"/g, '"1.2.3"'));
@@ -72,6 +72,6 @@ test('nothing is made for a hostile name, and no folder is left half made', asyn
     'a'.repeat(300),
   ];
   for (const name of names) expect(() => createApp(work, name), name).toThrow(/^the name must be .*, got ".*"$/);
-  expect(() => makeFolder(work, 'half', [join(own, 'template'), join(own, 'absent')], {})).toThrow(/^ENOENT/);
+  expect(() => makeFolder(work, 'half', [join(own, 'templates'), join(own, 'absent')], {})).toThrow(/^ENOENT/);
   expect([readdirSync(work), readdirSync(folder).sort()]).toEqual([['my-chat'], ['published', 'work']]);
 });
