@@ -30,6 +30,10 @@ test('docs/architecture.svg draws what manifests say; if not, run `npm run archi
   expect(readFileSync(join(root, 'docs/architecture.svg'), 'utf8')).toBe(drawn);
 });
 
+test('the README has at most 800 words', () => {
+  expect(readFileSync(join(root, 'README.md'), 'utf8').split(/\s+/).filter(Boolean).length).toBeLessThanOrEqual(800);
+});
+
 describe('tables in READMEs', () => {
   let all: Awaited<ReturnType<typeof declared>>;
   beforeAll(async () => {
