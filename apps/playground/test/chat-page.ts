@@ -45,7 +45,10 @@ export function testChat(shared: () => { readonly site: Site; readonly browser: 
 
     // size and licence first, then the model, each when a button is pressed
     await page.getByText('org/tiny is not in this browser').waitFor();
-    expect([seen, await page.isDisabled('#send')]).toEqual([[], true]);
+    expect([seen, await page.isDisabled('#send'), await serious(page)]).toEqual([[], true, []]);
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await serious(page)).toEqual([]);
+    await page.setViewportSize({ width: 1280, height: 900 });
     await page.click('#fetch');
     await page.getByText('org/tiny: 3 MB, licence apache-2.0.').waitFor();
     expect(seen.filter((path) => path.includes('/resolve/'))).toEqual([]);

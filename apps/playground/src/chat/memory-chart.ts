@@ -26,7 +26,10 @@ const svg = <K extends keyof SVGElementTagNameMap>(
 export function memoryChart(): MemoryChart {
   const area = svg('path', { class: 'area' }),
     line = svg('path', { class: 'line' }),
-    root = svg('svg', { class: 'chart', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img' });
+    root = svg('svg', {
+      ...{ class: 'chart', role: 'img', 'aria-label': 'Memory: nothing is held yet' },
+      ...{ viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none' },
+    });
   root.append(area, line);
   let points: MemoryUse[] = [],
     most = { tokens: 1, bytes: 1 };
