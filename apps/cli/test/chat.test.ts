@@ -179,7 +179,7 @@ describe('kv chat', () => {
     );
     expect(stderr).toMatch(/^cache [\d.]+ KiB.*most so far/m);
     expect(stderr).toMatch(/^\/save FILE +write the cache/m);
-    expect(stderr).toMatch(/^expected \/policy TEXT BUDGET, .* or \/quit, got "\/what"$/m);
+    expect(stderr).toMatch(/^expected \/policy \[TEXT\] \[BUDGET\], .* or \/quit, got "\/what"$/m);
     expect(turnsOf(stderr)).toHaveLength(2);
   });
   it('goes on under another policy, says where a text stands, and starts over', async () => {
@@ -194,7 +194,22 @@ describe('kv chat', () => {
     expect(cleared).toBe('"clocks" is not in the conversation');
     expect(stderr).toMatch(/^streaming\(.*\) ∘ .*, 24 slots$|^streaming.*, 24 slots$/m);
     expect(stderr).toMatch(/nosuch/);
-    expect(stderr).toMatch(/or \/quit, got "\/why"$/m);
+    expect(stderr).toMatch(/^expected \/why TEXT, got "\/why"$/m);
+  });
+  it('changes the budget alone, or the policy alone, tells both, and names every place of a text', async () => {
+    const { code, stdout, stderr } = await chat(
+      ['--max-new-tokens', '4', '--policy', 'streaming', '--budget', '64'],
+      [TURN, '/policy 32', '/policy knorm', '/policy', TURN, '/why clocks', '/clear now', '/policy full', '/policy'],
+    );
+    expect(code).toBe(0);
+    expect(stderr.match(/^\S+ ∘ topK, \d+ slots$/gm)).toEqual([
+      'streaming ∘ topK, 32 slots',
+      'knorm ∘ topK, 32 slots',
+      'knorm ∘ topK, 32 slots',
+    ]);
+    expect(stdout).toMatch(/^"clocks" stands in 2 places:\n {2}place 1: 6 tokens, .*\n {2}place 2: 6 tokens, /m);
+    expect(stderr).toMatch(/^expected \/clear alone, got "\/clear now"$/m);
+    expect(stderr).toMatch(/^full\nfull$/m);
   });
   it('Ctrl-C ends an answer, twice within a second the conversation, and at the prompt it leaves', async () => {
     let pressed = 0;

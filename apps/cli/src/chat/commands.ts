@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import type { Budget, Chat } from '@kv/models';
 import pc from 'picocolors';
@@ -13,23 +14,28 @@ import { progress } from './progress.ts';
 /** A line that starts with `/`. */
 interface ChatCommand {
   readonly argument?: string;
+  /** Whether it does something without its argument. @defaultValue false */
+  readonly optional?: boolean;
   readonly says: string;
   run(chat: Chat, argument: string, terminal: Terminal): unknown;
 }
 
 const COMMANDS: Readonly<Record<string, ChatCommand>> = {
   '/policy': {
-    argument: 'TEXT BUDGET',
-    says: 'go on under another policy, such as /policy snapkv 25%; the conversation is read again',
+    argument: '[TEXT] [BUDGET]',
+    optional: true,
+    says: 'the policy; or go on under another one or budget, such as /policy streaming 25%: the conversation is read again',
     async run(chat, argument, { cwd, stderr, signal }) {
-      const [, text = argument, budget] = /^(.*\S)\s+(\d+%?)$/.exec(argument) ?? [],
-        policy = await resolvePolicy(text, { cwd }),
-        onRead = (read: number, of: number): void => progress(stderr, read, of);
-      const { slots } = await chat.retain(policy, budget === undefined ? undefined : budgetOf(budget), {
-        signal,
-        onRead,
-      });
-      stderr.write(`${plain(policy.label || 'full')}${slots === undefined ? '' : `, ${slots} slots`}\n`);
+      const [, text = '', budget] = /^(.*?)\s*(?:(?<!\S)(\d+%?))?$/.exec(argument) ?? [],
+        now = await chat.retention();
+      if (argument !== '') {
+        const policy = text === '' ? now.policy : await resolvePolicy(text, { cwd }),
+          kept = policy && compile(policy).evicts ? now.slots : undefined,
+          onRead = (read: number, of: number): void => progress(stderr, read, of);
+        await chat.retain(policy ?? 'full', budget === undefined ? kept : budgetOf(budget), { signal, onRead });
+      }
+      const { policy, slots } = await chat.retention();
+      stderr.write(`${plain(policy?.label || 'full')}${slots === undefined ? '' : `, ${slots} slots`}\n`);
     },
   },
   '/why': {
@@ -90,9 +96,13 @@ export async function runCommand(line: string, chat: Chat, terminal: Terminal): 
     argument = line.slice(name.length).trim(),
     command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (name === '/help') terminal.stderr.write(HELP);
-  else if (command === undefined || (command.argument !== undefined && argument === ''))
+  else if (command === undefined)
     terminal.stderr.write(
       `expected ${USAGE.map(({ usage }) => usage).join(', ')}, /help or /quit, got ${JSON.stringify(line)}\n`,
+    );
+  else if (command.optional !== true && (command.argument === undefined) !== (argument === ''))
+    terminal.stderr.write(
+      `expected ${name}${command.argument === undefined ? ' alone' : ` ${command.argument}`}, got ${JSON.stringify(line)}\n`,
     );
   else
     try {

@@ -30,12 +30,27 @@ export function droppedText(sequence: Pick<Sequence, 'progress' | 'kept'>, mark:
   return `${out}\n${shares.length} tokens: ${percent(half)} are still held by half of the layers and KV heads or more, ${percent(none)} by none; a token is held by ${percent(shares.reduce((a, b) => a + b, 0))} of them on average\n`;
 }
 
-/** Says how much of a text, where it occurs last in the conversation, the layers still hold. */
+/** Says how much of a text the layers still hold, in each of the last places where it stands in the conversation. */
 export function whereText(sequence: Pick<Sequence, 'progress' | 'kept'>, text: string): string {
-  const { text: all, offsets } = sequence.progress.text,
-    start = all.lastIndexOf(text),
-    name = JSON.stringify(text.slice(0, 80));
-  if (text === '' || start < 0) return `${name} is not in the conversation\n`;
+  const { text: all } = sequence.progress.text,
+    name = JSON.stringify(text.slice(0, 80)),
+    starts: number[] = [];
+  for (let at = all.indexOf(text); text !== '' && at >= 0; at = all.indexOf(text, at + text.length)) starts.push(at);
+  if (starts.length === 0) return `${name} is not in the conversation\n`;
+  if (starts.length === 1) return `${name}: ${heldAt(sequence, text, starts[0])}\n`;
+  const shown = starts.slice(-PLACES),
+    first = starts.length - shown.length;
+  return [
+    `${name} stands in ${starts.length} places${first > 0 ? `, the last ${PLACES} of which are` : ''}:\n`,
+    ...shown.map((start, i) => `  place ${first + i + 1}: ${heldAt(sequence, text, start)}\n`),
+  ].join('');
+}
+/** Most places of a text that are told. */
+const PLACES = 5;
+
+/** Says how much of a text that stands at `start` the layers still hold. */
+function heldAt(sequence: Pick<Sequence, 'progress' | 'kept'>, text: string, start: number): string {
+  const { offsets } = sequence.progress.text;
   const tokens = [...offsets.keys()].filter((i) => offsets[i][1] > start && offsets[i][0] < start + text.length),
     layers = sequence.kept().map((rows) => {
       const shares = heldShares([rows], offsets.length);
@@ -45,7 +60,7 @@ export function whereText(sequence: Pick<Sequence, 'progress' | 'kept'>, text: s
     mean = layers.reduce((a, b) => a + b, 0) / layers.length,
     best = layers.indexOf(Math.max(...layers)),
     worst = layers.indexOf(Math.min(...layers));
-  return `${name}: ${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'}, ${percent(mean)} still in the cache${layers[best] === layers[worst] ? ', in every layer alike' : `, from ${percent(layers[worst])} in layer ${worst} to ${percent(layers[best])} in layer ${best}`}; kv trace --why tells the scores\n`;
+  return `${tokens.length} ${tokens.length === 1 ? 'token' : 'tokens'}, ${percent(mean)} still in the cache${layers[best] === layers[worst] ? ', in every layer alike' : `, from ${percent(layers[worst])} in layer ${worst} to ${percent(layers[best])} in layer ${best}`}`;
 }
 
 /** Returns, for each token, the share of layers and KV heads that still hold it. */

@@ -114,7 +114,7 @@ async function converse(
           ? `keeps all until the context of ${context} tokens is full`
           : `keeps ${slots} slots, ${Math.round((100 * slots) / context)} % of its context`;
     stderr.write(
-      `${plain(`${model.name}: ${options.policy ?? (policy.label || 'full')} ${keeps}`)}; /help lists what else can be typed\n`,
+      `${plain(`${/[^/\\]+$/.exec(model.name)?.[0] ?? model.name}: ${options.policy ?? (policy.label || 'full')} ${keeps}`)}${(slots ?? 0) > 64 ? '; /policy 64 keeps only 64' : ''}; /help lists what else can be typed\n`,
     );
     if (model.chatTemplate?.() === undefined)
       stderr.write(

@@ -17,19 +17,22 @@ export function startLines(
     said = 'The river was wide. The secret code is: XK7M9P2Q. The secret code is:',
     body = {
       model: name,
-      ...(chats ? { messages: [{ role: 'user', content: 'What is the capital of France?' }] } : { prompt: said }),
+      ...(chats
+        ? { messages: [{ role: 'user', content: 'What is the capital of France?' }] }
+        : { prompt: said, stop: ['.'] }),
+      temperature: 0,
       max_tokens: 16,
     },
     headers = [...(keys ? ['authorization: Bearer KEY'] : []), 'content-type: application/json'];
   return plainLines(
-    `${name} on ${engine}, ${policy || 'full'}; Ctrl-C ends`,
+    `${name} on ${engine}; ${policy === '' || policy === 'full' ? 'keeps every token: --policy and --budget bound the caches' : `policy ${policy}`}; Ctrl-C ends`,
     `  API   ${address}/v1`,
     `  page  ${address}/`,
     `  try   curl ${address}/v1/${chats ? 'chat/completions' : 'completions'} ${headers.map((header) => `-H ${quoted(header)}`).join(' ')} -d ${quoted(JSON.stringify(body))}`,
     ...(fixedPolicy
       ? []
       : [
-          `  a request names its own policy in its field "policy", such as "policy": "outstandingSentences", "budget": 128`,
+          `  a request names its own policy in its field "policy", such as "policy": "outstandingSentences", "budget": "25%"`,
         ]),
   );
 }
