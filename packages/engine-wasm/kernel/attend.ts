@@ -1,6 +1,9 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Causal attention over a cache. A layer's cache is described by words: keys, values `[G, capacity, d]` f32, positions
-// `[G, capacity]` u32, capacity, and the slots in use of each KV head. d is a multiple of 4.
+// `[G, capacity]` u32, capacity, lists, and the slots in use of each KV head. d is a multiple of 4.
+//
+// Lists: 0, or the address of words that say which slots a token sees, its own among those in use: how many lists, one
+// for each KV head or for each query head; then of each its length and its address. Slots ascend.
 
 import { WIDE, codes4, exp4, flip, fma, larger, max4, sum4, tanh4, wholes } from "./forms";
 import { min2, quantise, quantised32, tilesOf8, zero8 } from "./products";
@@ -28,8 +31,13 @@ function capacityOf(cache: usize): usize {
 }
 // @ts-ignore: decorator
 @inline
+function listsOf(cache: usize): usize {
+  return load<u32>(cache, 16);
+}
+// @ts-ignore: decorator
+@inline
 export function slotsOf(cache: usize, g: usize): usize {
-  return load<u32>(cache + 16 + 4 * g);
+  return load<u32>(cache + 20 + 4 * g);
 }
 
 /** The first of n ascending positions that a query at `position` sees through a window; 0: everything. */
@@ -174,9 +182,9 @@ function fetch(p: usize, bytes: usize): void {
 export function partBytes(heads: usize, d: usize): usize {
   return PIECES * heads * recordBytes(d);
 }
-/** Bytes of scratch for `attendToken` of `group` query heads a KV head. */
-export function tokenScratch(group: usize): usize {
-  return 4 * group * HELD;
+/** Bytes of scratch for `attendToken` of `group` query heads a KV head: scores, and listed keys or values. */
+export function tokenScratch(group: usize, d: usize): usize {
+  return 4 * (group * HELD + NEAR * d);
 }
 
 // @ts-ignore: decorator
@@ -234,11 +242,26 @@ function scale4(p: usize, bytes: usize, by: f32): void {
 /** What a token sees of a KV head: slots [FIRST, END), in pieces of SIZE. Pieces depend on slots alone, not on threads. */
 let FIRST: usize = 0, END: usize = 0, SIZE: usize = 0;
 
-/** Looks at a KV head, whose newest slot is the token's own, behind those in use; gives the number of its pieces. */
+/** Rows of query heads that see the same slots: KV heads, or as many as there are lists. */
+function tokenRows(cache: usize, kvHeads: usize): usize {
+  const lists = listsOf(cache);
+  return lists ? load<u32>(lists) : kvHeads;
+}
+
+/**
+ * Looks at a row: a KV head, whose newest slot is the token's own, behind those in use, or a list; gives the number of
+ * its pieces.
+ */
 function look(cache: usize, g: usize, position: u32, window: u32): usize {
-  const n = slotsOf(cache, g);
-  FIRST = firstSeen(cache, g, n, position, window);
-  END = n + 1;
+  const lists = listsOf(cache);
+  if (lists) {
+    FIRST = 0;
+    END = load<u32>(lists + 8 * g, 4);
+  } else {
+    const n = slotsOf(cache, g);
+    FIRST = firstSeen(cache, g, n, position, window);
+    END = n + 1;
+  }
   const count = END - FIRST, pieces = min2(PIECES, (count + WORTH - 1) / WORTH);
   SIZE = ((count + pieces - 1) / pieces + 3) & ~3;
   return (count + SIZE - 1) / SIZE;
@@ -247,12 +270,21 @@ function look(cache: usize, g: usize, position: u32, window: u32): usize {
 /** Pieces of one token's attention in all. */
 export function tokenPieces(cache: usize, kvHeads: usize, position: u32, window: u32): usize {
   let pieces: usize = 0;
-  for (let g: usize = 0; g < kvHeads; g++) pieces += look(cache, g, position, window);
+  for (let g: usize = 0, rows = tokenRows(cache, kvHeads); g < rows; g++) pieces += look(cache, g, position, window);
   return pieces;
 }
 
+/** The address of the rows of m listed slots, contiguous: where they lie in `from`, or a copy in `room`. */
+function listed(slots: usize, m: usize, from: usize, row: usize, room: usize): usize {
+  const first = <usize>load<u32>(slots);
+  if (<usize>load<u32>(slots + 4 * (m - 1)) - first == m - 1) return from + first * row;
+  gather(from, room, row, slots, m);
+  return room;
+}
+
 /**
- * The attention of one token, whose key and value are put behind the slots in use: pieces of it, as they are claimed.
+ * The attention of one token, whose key and value are put behind the slots in use (listed ones hold them already): pieces
+ * of it, as they are claimed.
  * q `[H, d]`, k and v `[G, d]`. Unless `shares` is 0, the score of every slot that is seen goes there, `[H, stride]`.
  */
 export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
@@ -263,12 +295,13 @@ export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize
 
 /** One of the pieces. */
 export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
-  const group = heads / kvHeads, row = d << 2, capacity = capacityOf(cache), record = recordBytes(d);
+  const rows = tokenRows(cache, kvHeads), group = heads / rows, row = d << 2, record = recordBytes(d), lists = listsOf(cache);
   let g: usize = 0, index = piece;
   for (let count = look(cache, 0, position, window); index >= count; count = look(cache, ++g, position, window)) index -= count;
   const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
-  const keys = keysOf(cache) + g * capacity * row, values = valuesOf(cache) + g * capacity * row, qg = q + g * group * row;
-  if (to == END) {
+  const offset = g * kvHeads / rows * capacityOf(cache) * row, keys = keysOf(cache) + offset, values = valuesOf(cache) + offset;
+  const qg = q + g * group * row, slots: usize = lists ? load<u32>(lists + 8 * g, 8) : 0, room = scratch + 4 * group * HELD;
+  if (to == END && !lists) {
     memory.copy(keys + (to - 1) * row, k + g * row, row);
     memory.copy(values + (to - 1) * row, v + g * row, row);
   }
@@ -279,7 +312,8 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
   for (let s = from; s < to; s += HELD) {
     const count = min2(HELD, to - s);
     for (let near: usize = 0; near < count; near += NEAR) {
-      const m = min2(NEAR, count - near), key = keys + (s + near) * row, out = scratch + 4 * near;
+      const m = min2(NEAR, count - near), out = scratch + 4 * near;
+      const key = lists ? listed(slots + 4 * (s + near), m, keys, row, room) : keys + (s + near) * row;
       fetch(key, m * row);
       let h: usize = 0;
       for (; h + 3 <= group && group != h + 4; h += 3) dots3(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
@@ -300,7 +334,8 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
       store<f32>(p, top);
     }
     for (let near: usize = 0; near < count; near += NEAR) {
-      const m = min2(NEAR, count - near), value = values + (s + near) * row, weights = scratch + 4 * near, out = part + 16;
+      const m = min2(NEAR, count - near), weights = scratch + 4 * near, out = part + 16;
+      const value = lists ? listed(slots + 4 * (s + near), m, values, row, room) : values + (s + near) * row;
       fetch(value, m * row);
       let h: usize = 0;
       for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
@@ -315,8 +350,8 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
  * weights, 0 for slots that the token does not see; all of them where it joins `alone`.
  */
 export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, window: u32, position: u32, parts: usize, out: usize, shares: usize, stride: usize, alone: bool): void {
-  const group = heads / kvHeads, row = d << 2, record = recordBytes(d);
-  for (let g: usize = 0; g < kvHeads; g++) {
+  const rows = tokenRows(cache, kvHeads), group = heads / rows, row = d << 2, record = recordBytes(d);
+  for (let g: usize = 0; g < rows; g++) {
     const pieces = look(cache, g, position, window);
     for (let h: usize = 0; h < group; h++, out += row) {
       const p = parts + (g * PIECES * group + h) * record, step = group * record, head = g * group + h;

@@ -18,8 +18,8 @@ export interface AttentionShape {
   readonly eight: boolean;
 }
 
-/** Rows of queries, keys and values. */
-interface Projected {
+/** Rows of queries, keys and values, where they lie before attention. */
+export interface ProjectedRows {
   readonly q: BufferSlice;
   readonly k: BufferSlice;
   readonly v: BufferSlice;
@@ -29,14 +29,14 @@ interface Projected {
  * Writes attention of one row, or of rows that are tokens of sequences of their own, each over its own caches, to which
  * its keys and values are appended.
  */
-export function attendTokens(code: CodeStream, { q, k, v }: Projected, shape: AttentionShape): BufferSlice {
+export function attendTokens(code: CodeStream, { q, k, v }: ProjectedRows, shape: AttentionShape): BufferSlice {
   const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
     { layout, sizes, rows, share } = code,
     bytes = sizes.partBytes(H, d),
     heads = [cache, H, G, d];
   keepQueries(code, q, shape);
   const parts = layout.take(1, rows * bytes),
-    scratch = layout.take(2, sizes.tokenScratch(H / G)),
+    scratch = layout.take(2, sizes.tokenScratch(H / G, d)),
     held = { base: 1, at: parts.at, stride: bytes, room: parts } as const;
   code.use(
     [q, k, v].map((rows) => [rows, 'all']),
@@ -64,7 +64,7 @@ export function attendTokens(code: CodeStream, { q, k, v }: Projected, shape: At
  */
 export function attendBlock(
   code: CodeStream,
-  { q, k, v }: Projected,
+  { q, k, v }: ProjectedRows,
   shape: AttentionShape,
   appended: () => void,
 ): BufferSlice {

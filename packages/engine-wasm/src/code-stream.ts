@@ -7,7 +7,7 @@ export interface Sizes {
   readonly activation: number;
   readonly ownBytes: number;
   partBytes(heads: number, headDim: number): number;
-  tokenScratch(group: number): number;
+  tokenScratch(group: number, headDim: number): number;
   rowsScratch(headDim: number): number;
   packScratch(headDim: number): number;
 }

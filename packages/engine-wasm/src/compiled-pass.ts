@@ -1,5 +1,5 @@
 import type { Decoder } from '@kv/engine';
-import type { AttentionShape } from './attention-code.ts';
+import type { AttentionShape, ProjectedRows } from './attention-code.ts';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -11,6 +11,8 @@ import type { ThreadPool } from './thread-pool.ts';
 /** The code of a pass: where each layer's code begins and its rows lie, and the rows after the last layer. */
 export interface CompiledPass extends LoadedCode {
   readonly starts: readonly number[];
+  /** Address after the code of each layer's queries, keys and values, and where these lie. */
+  readonly projected: readonly (ProjectedRows & { readonly end: number })[];
   /** Address after the code of the last layer's append to its caches. */
   readonly appended: number;
   readonly rows: readonly BufferSlice[];
@@ -39,12 +41,14 @@ export function compilePass(
   const code = new BytecodeWriter(sizesOf(pool), rows, apart),
     { stream } = code,
     offsets: number[] = [],
+    projected: (ProjectedRows & { readonly end: number })[] = [],
     places: BufferSlice[] = [stream.value(config.hidden, true)];
   for (const [l, { project, finish }] of layers.entries()) {
     offsets.push(stream.length);
     const x = places[l],
-      [q, k, v] = writeProgram(code, project.program, project.placed, [x]),
-      attended = code.attention(q, k, v, shapes[l]);
+      [q, k, v] = writeProgram(code, project.program, project.placed, [x]);
+    projected.push({ q, k, v, end: stream.length });
+    const attended = code.attention(q, k, v, shapes[l]);
     for (const room of new Set([q, k, v].map((place) => place.room))) stream.layout.give(room);
     const [y] = writeProgram(code, finish.program, finish.placed, [x, attended]);
     code.free(x);
@@ -57,6 +61,7 @@ export function compilePass(
   return {
     ...installed,
     starts: offsets.map((at) => installed.code + at),
+    projected: projected.map(({ end, ...rows }) => ({ ...rows, end: installed.code + end })),
     appended: installed.code + code.appended,
     rows: places,
     ...(logits && { logits }),

@@ -81,7 +81,10 @@ export class FusedPass {
     this.group = { key: this, open: (count) => batched.open(count) };
   }
 
-  /** Feeds tokens through every layer like `pass`, for policies that neither hide nor freeze anything. */
+  /**
+   * Feeds tokens through every layer like `pass`, for policies that freeze nothing, and hide something only from a token
+   * (`viewed`).
+   */
   async pass(
     caches: HostState,
     ids: readonly number[],
@@ -103,7 +106,7 @@ export class FusedPass {
         if (options.phase === 'prefill') caches.slots.freeUnreachable(layer);
       };
       if (ids.length === 1 && !afterLayers) {
-        const logits = await this.#token(run, ids, count);
+        const logits = await this.#token(run, ids, count, options.viewed ? { active, ...options } : undefined);
         for (let l = 0; l < all; l++) free(l);
         return logits;
       }
@@ -153,14 +156,23 @@ export class FusedPass {
     this.#arena.free();
   }
 
-  async #token(run: PassRun, ids: readonly number[], count: number): Promise<Float32Array[]> {
+  async #token(
+    run: PassRun,
+    ids: readonly number[],
+    count: number,
+    views: Parameters<PassRun['viewed']>[1] | undefined,
+  ): Promise<Float32Array[]> {
     const { buffers, caches } = run,
       { hidden: D, vocab } = this.#decoder.config,
       compiled = this.#code(1),
       all = this.#shapes.length;
-    run.open(0, all);
+    const end = count > 0 ? compiled.end : undefined;
     copyRows(this.#decoder.embed(ids), D, this.#rows(buffers, compiled, 0, 1), 1);
-    await run.layers(compiled, 0, all, 0, 1, count > 0 ? compiled.end : undefined);
+    if (views) await run.viewed(compiled, views, end);
+    else {
+      run.open(0, all);
+      await run.layers(compiled, 0, all, 0, 1, end);
+    }
     if (caches.hidden) this.#hidden(caches, this.#rows(buffers, compiled, all, 1).data.slice(0, D));
     if (count === 0) return [];
     this.#decoder.rows.head++;
@@ -219,4 +231,8 @@ export class FusedPass {
   }
 }
 
-type FusedPassOptions = Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
+interface FusedPassOptions
+  extends Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows' | 'seen'> {
+  /** Whether views hide slots from these tokens. @defaultValue false */
+  readonly viewed?: boolean;
+}

@@ -56,7 +56,7 @@ export interface Kernels {
   /** Returns the bytes of a thread's own memory before the part that code allocates. */
   ownBytes(): number;
   partBytes(heads: number, headDim: number): number;
-  tokenScratch(group: number): number;
+  tokenScratch(group: number, headDim: number): number;
   rowsScratch(headDim: number): number;
   packScratch(headDim: number): number;
   /** Returns 1 if attention of blocks in 8 bits is faster, and the bytes of n slots of a KV head in its form. */

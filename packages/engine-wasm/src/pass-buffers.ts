@@ -3,11 +3,17 @@ import type { LoadedCode } from './install.ts';
 import type { Command, ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
-/** Words of a cache before the slots in use of each KV head: keys, values, positions, capacity. */
-const before = 4;
+/** Words of a cache before the slots in use of each KV head: keys, values, positions, capacity, lists. */
+const before = 5;
 
 /** Bytes of the words that describe a layer's cache. */
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
+
+/** A layer, and the address of the lists of slots that its token sees. */
+interface ShownSlots {
+  readonly layer: number;
+  readonly lists: number;
+}
 
 /** The buffers of one pass. Several passes may be in progress, since they pause between layers. */
 export class PassBuffers {
@@ -20,6 +26,7 @@ export class PassBuffers {
   readonly queries: GrowableBuffer;
   readonly #shares: GrowableBuffer;
   readonly #sums: GrowableBuffer;
+  readonly #lists: GrowableBuffer;
 
   /** @param eight whether blocks attend in 8 bits */
   constructor(pool: ThreadPool, eight: boolean) {
@@ -30,19 +37,24 @@ export class PassBuffers {
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
     ];
-    [this.queries, this.#shares, this.#sums] = [
+    [this.queries, this.#shares, this.#sums, this.#lists] = [
+      new GrowableBuffer(pool),
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
     ];
   }
 
-  /** Returns the address words of a command: shared and per-thread memory, angles, caches, packed keys. */
+  /**
+   * Returns the address words of a command: shared and per-thread memory, angles, caches, packed keys.
+   * @param shown a layer that attends over the slots of `lists` alone
+   */
   command(
     { layout, code, end }: LoadedCode,
     rows: number,
     { rotary, cos, sin }: Angles,
     caches: readonly LayerCache[],
+    shown?: ShownSlots,
   ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart' | 'sums'> {
     const { heap } = this.pool,
       half = rows * (rotary / 2),
@@ -56,7 +68,7 @@ export class PassBuffers {
       rows,
       cos: angles.byteOffset,
       sin: angles.byteOffset + 4 * half,
-      caches: caches.length === 0 ? 0 : this.#describe(caches),
+      caches: caches.length === 0 ? 0 : this.#describe(caches, shown),
       packed:
         layout.rows === 1 ? 0 : this.#packed.at(Math.max(0, ...caches.map((cache) => this.#packedBytes(cache, rows)))),
     };
@@ -78,10 +90,29 @@ export class PassBuffers {
     return at;
   }
 
-  #describe(caches: readonly LayerCache[]): number {
-    const bytes = cacheBytes(caches[0].heads) * caches.length,
-      at = this.#caches.at(bytes);
-    describe(caches, this.pool.heap.words(at, bytes / 4));
+  #describe(caches: readonly LayerCache[], shown: ShownSlots | undefined): number {
+    const each = cacheBytes(caches[0].heads),
+      bytes = each * caches.length,
+      at = this.#caches.at(bytes),
+      words = this.pool.heap.words(at, bytes / 4);
+    describe(caches, words);
+    if (shown) words[(shown.layer * each) / 4 + before - 1] = shown.lists;
+    return at;
+  }
+
+  /**
+   * Writes lists of slots, at most `most` of at most so many slots, as the kernels read them.
+   * @param list writes each list to a row of `to`, rows `stride` numbers apart, and returns their lengths
+   */
+  lists(most: number, slots: number, list: (to: Uint32Array, stride: number) => readonly number[]): number {
+    const stride = 1024 * Math.ceil(slots / 1024),
+      first = 1 + 2 * most,
+      count = first + most * stride,
+      at = this.#lists.at(4 * count),
+      words = this.pool.heap.words(at, count),
+      lengths = list(words.subarray(first), stride);
+    words[0] = lengths.length;
+    for (const [i, length] of lengths.entries()) words.set([length, at + 4 * (first + i * stride)], 1 + 2 * i);
     return at;
   }
 
@@ -105,7 +136,8 @@ export class PassBuffers {
 
   free(): void {
     this.work.free();
-    for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares, this.#sums]) room.free();
+    for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares, this.#sums, this.#lists])
+      room.free();
   }
 }
 
@@ -113,7 +145,7 @@ export class PassBuffers {
 function describe(caches: readonly LayerCache[], words: Uint32Array): void {
   const each = cacheBytes(caches[0].heads) / 4;
   for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
-    words.set([keys.byteOffset, values.byteOffset, positions.byteOffset, capacity], l * each);
+    words.set([keys.byteOffset, values.byteOffset, positions.byteOffset, capacity, 0], l * each);
     words.set(lengths, l * each + before);
   }
 }

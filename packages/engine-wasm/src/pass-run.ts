@@ -1,10 +1,12 @@
 import type { Decoder, HostState, PassOptions, WindowColumns } from '@kv/engine';
-import { addColumns, pauser, YIELD_AFTER } from '@kv/engine';
+import { addColumns, appendLayer, layerAttention, listShown, pauser, YIELD_AFTER } from '@kv/engine';
 import { alike } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import type { WasmRunnable } from './engine.ts';
+import type { BufferSlice } from './layout.ts';
 import type { PassBuffers } from './pass-buffers.ts';
 import { recordObservations } from './record-observations.ts';
+import { rowsAt } from './rows.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
 /** The part of a command that records no observations. */
@@ -98,6 +100,73 @@ export class PassRun {
       l += some;
       await this.#pause();
     }
+  }
+
+  /**
+   * Runs a token through all layers, each of which attends over the slots that views show: the host asks the views
+   * between a layer's projections and its attention.
+   *
+   * @param end where the code ends, if not after the last layer
+   */
+  async viewed(
+    compiled: CompiledPass,
+    options: Pick<PassOptions, 'phase' | 'active' | 'seen'>,
+    end?: number,
+  ): Promise<void> {
+    const { caches, buffers } = this,
+      { config, rows } = this.#decoder,
+      { counters, progress } = caches.context,
+      positions = this.#positions,
+      last = caches.layers.length - 1,
+      at = { at: positions, positions };
+    let shown: Parameters<PassBuffers['command']>[4];
+    const run = (code: number, end: number, layer: number): void =>
+      this.#pool.call({
+        ...buffers.command(
+          compiled,
+          1,
+          this.#decoder.angles(layer, progress.rotations(positions), progress.rotaryLength),
+          caches.layers.map(({ cache }) => cache),
+          shown,
+        ),
+        ...nowhere,
+        code,
+        end,
+        position: positions[0],
+      });
+    for (const [l, { cache }] of caches.layers.entries()) {
+      await this.#hooks.between();
+      const { q, k, v, end: projected } = compiled.projected[l];
+      run(l === 0 ? compiled.starts[0] : compiled.projected[l - 1].end, projected, l);
+      const { visible } = await appendLayer(
+        caches,
+        l,
+        {
+          q: this.#row(compiled, q, config.queryHeads),
+          k: this.#row(compiled, k, config.kvHeads),
+          v: this.#row(compiled, v, config.kvHeads),
+          ...at,
+        },
+        options,
+      );
+      const views = layerAttention(config, l, visible).visible ?? [],
+        lists = buffers.lists(config.queryHeads, cache.length, (to, stride) =>
+          listShown(views, cache, config.queryHeads, positions[0], to, stride),
+        );
+      shown = { layer: l, lists };
+      for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + 1;
+      counters.fused++;
+      await this.#pause();
+    }
+    run(compiled.projected[last].end, end ?? compiled.starts[last + 1], last);
+  }
+
+  #row(compiled: CompiledPass, place: BufferSlice, heads: number): Float32Array {
+    const { work } = this.buffers;
+    return rowsAt(this.#pool.heap, work.for(compiled.layout), place, 1).data.subarray(
+      0,
+      heads * this.#decoder.config.headDim,
+    );
   }
 
   #call(compiled: CompiledPass, from: number, to: number, at: number, m: number, end = compiled.starts[to]): void {

@@ -1,11 +1,11 @@
-import { layerPasses, type ActivePolicy, type PassOptions, type TokenPasses } from '@kv/engine';
+import { layerPasses, type HostState, type PassOptions, type TokenPasses } from '@kv/engine';
 import { DecodeSlot } from './batched-decode.ts';
 import type { FusedPass } from './fused-pass.ts';
 
 /**
- * Returns passes that run fused where caches lie in the module's memory. Views and frozen rows, which act between a
- * layer's queries and its attention, and heads of a width that the module's attention does not support, use the host's
- * pass over the same caches. Tokens of several sequences are batched.
+ * Returns passes that run fused where caches lie in the module's memory. Frozen rows, views of blocks, views where
+ * weights are summed, and heads of a width that the module's attention does not support, use the host's pass over the
+ * same caches. Tokens of several sequences are batched, unless views act on them.
  */
 export function fusedPasses(fused: FusedPass): TokenPasses {
   return {
@@ -14,20 +14,30 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
     group: fused.group,
     async pass(caches, ids, options) {
       const { batch } = options,
-        fuses = fused.attends && canFuse(options.active, options.phase),
+        viewed = hasViews(options),
+        fuses = fused.attends && (viewed ? canList(caches, ids, options) : !freezes(options)),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;
-      if (fuses && batch instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
+      if (fuses && !viewed && batch instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
         return batch.pass(caches, ids[0], options);
       // the others need not wait for a pass that is not batched
       batch?.leave();
-      return fuses ? fused.pass(caches, ids, options) : layerPasses.pass(caches, ids, options);
+      return fuses ? fused.pass(caches, ids, { ...options, viewed }) : layerPasses.pass(caches, ids, options);
     },
   };
 }
 
-/** Returns whether nothing in this phase acts between a layer's queries and its attention. */
-const canFuse = ({ policy }: ActivePolicy, phase: PassOptions['phase']): boolean =>
-  policy.hooks('view').every(({ during }) => during !== 'both' && during !== phase) &&
-  (phase === 'decode' || policy.hooks('freeze').length === 0);
+type Phase = Pick<PassOptions, 'phase' | 'active' | 'afterLayers'>;
+
+const hasViews = ({ active, phase }: Phase): boolean =>
+  active.policy.hooks('view').some(({ during }) => during === 'both' || during === phase);
+
+const freezes = ({ active, phase }: Phase): boolean => phase === 'prefill' && active.policy.hooks('freeze').length > 0;
+
+/** Returns whether what views show can be listed: to a decoded token whose weights nothing sums. */
+const canList = ({ layers }: HostState, ids: readonly number[], { phase, afterLayers }: Phase): boolean =>
+  phase === 'decode' &&
+  ids.length === 1 &&
+  !afterLayers &&
+  layers.every(({ accumulated, block }) => !accumulated && !block);

@@ -40,16 +40,71 @@ export function hider(
 const isList = (visible: SlotVisibility | readonly SlotVisibility[]): visible is readonly SlotVisibility[] =>
   Array.isArray(visible);
 
+/**
+ * Lists the slots that a query sees whose own slot is the newest of every head: of each KV head, or of each query head
+ * where a mask has a row for it. Slots ascend. Writes each list to a row of `to`, rows `stride` numbers apart.
+ *
+ * @returns the lengths of the lists
+ * @throws KvError if a mask fits neither rows nor slots
+ */
+export function listShown(
+  views: readonly SlotVisibility[],
+  cache: CacheView,
+  queryHeads: number,
+  queryPosition: number,
+  to: Uint32Array,
+  stride: number,
+): readonly number[] {
+  const { heads, capacity } = cache,
+    n = longest(cache),
+    masks = views.flatMap(({ mask }) => (mask ? { mask, rows: maskRows(mask, n, heads, queryHeads) } : [])),
+    bounds = views.flatMap(({ sinks = 0, lower }) => (lower ? { sinks, first: lower(queryPosition) } : [])),
+    lists = masks.some(({ rows }) => rows === queryHeads) ? queryHeads : heads;
+  return Array.from({ length: lists }, (_, i) => {
+    const g = Math.floor((i * heads) / lists),
+      own = cache.lengths[g] - 1,
+      positions = cache.positions.subarray(g * capacity, g * capacity + own),
+      hidden = bounds.map(({ sinks, first }) => [countBelow(positions, sinks), countBelow(positions, first)] as const);
+    const [mask, ...more] = masks.map(({ mask, rows }) => mask.subarray(Math.floor((i * rows) / lists) * n));
+    let end = i * stride;
+    for (const [from, until] of shownRanges(hidden, own))
+      for (let j = from; j < until; j++)
+        if ((mask === undefined || mask[j] !== 0) && more.every((other) => other[j] !== 0)) to[end++] = j;
+    to[end++] = own;
+    return end - i * stride;
+  });
+}
+
+/** Returns the ranges of [0, end) that none of these ranges [from, until) hides. */
+function shownRanges(
+  hidden: readonly (readonly [from: number, until: number])[],
+  end: number,
+): (readonly [number, number])[] {
+  let shown: (readonly [number, number])[] = [[0, end]];
+  for (const [from, until] of hidden)
+    if (from < until)
+      shown = shown.flatMap(([a, b]) => [[a, Math.min(b, from)] as const, [Math.max(a, until), b] as const]);
+  return shown.filter(([a, b]) => a < b);
+}
+
+const longest = ({ lengths }: CacheView): number => lengths.reduce((a, b) => Math.max(a, b), 0);
+
+/** Returns the rows of a mask of n slots. @throws KvError if they are neither one nor heads */
+function maskRows(mask: Uint8Array, n: number, heads: number, queryHeads: number): number {
+  const rows = n === 0 ? 1 : mask.length / n;
+  if (rows !== 1 && rows !== queryHeads && rows !== heads)
+    throw new KvError(
+      'attend',
+      `a mask must have 1, ${heads} or ${queryHeads} rows of ${n} slots, got ${mask.length} numbers`,
+    );
+  return rows;
+}
+
 function one(visible: SlotVisibility, cache: CacheView, queryHeads: number): SlotMasker | undefined {
   if (visible.mask === undefined && visible.lower === undefined) return undefined;
   const { mask, sinks = 0, lower } = visible;
-  const n = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
-  const rows = mask === undefined || n === 0 ? 1 : mask.length / n;
-  if (rows !== 1 && rows !== queryHeads && rows !== cache.heads)
-    throw new KvError(
-      'attend',
-      `a mask must have 1, ${cache.heads} or ${queryHeads} rows of ${n} slots, got ${mask?.length} numbers`,
-    );
+  const n = longest(cache);
+  const rows = mask === undefined ? 1 : maskRows(mask, n, cache.heads, queryHeads);
   return ({ data, at, stride }, row, queryPosition, hi, h, g) => {
     const positions = cache.positions.subarray(g * cache.capacity, g * cache.capacity + hi);
     const base = at + row * stride;

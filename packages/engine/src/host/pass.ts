@@ -70,22 +70,22 @@ export async function pass(
   return Array.from({ length: count }, (_, i) => all.slice(i * vocab, (i + 1) * vocab));
 }
 
-/** Appends keys and values, records what is observed, attends under the policy's views, and finishes the layer. */
-async function attendLayer(
+/**
+ * Appends keys and values of these positions to a layer, records its queries, and asks the policy's views what they
+ * leave visible. Returns that, and where attention adds its column sums.
+ */
+export async function appendLayer(
   caches: HostState,
   l: number,
-  x: Float32Array,
   { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
-  { phase, active, eventFollows, seen }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'>,
-): Promise<Float32Array> {
-  const { decoder, shared } = caches,
-    { backend, counters, progress, model } = caches.context,
-    { config } = model,
+  { phase, active, seen }: Pick<PassOptions, 'phase' | 'active' | 'seen'>,
+): Promise<{ readonly visible: readonly ViewSelection[]; readonly sums: ReturnType<typeof statistics> }> {
+  const { shared } = caches,
+    { backend, progress } = caches.context,
     layer = caches.layers[l],
-    { cache, windowStats } = layer;
-  if (decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
+    { cache } = layer;
   cache.append(k, v, positions, progress.shift);
-  windowStats.clear();
+  layer.windowStats.clear();
   layer.ring?.push(q, at, progress.shift);
   progress.countSlots(cache.length);
   const sums = statistics(layer); // grown before a view reads them
@@ -99,6 +99,31 @@ async function attendLayer(
     seen !== undefined,
   );
   if (visible.length > 0) seen?.(l, visible);
+  return { visible, sums };
+}
+
+/** Lets rows attend under the policy's views, and finishes the layer. */
+async function attendLayer(
+  caches: HostState,
+  l: number,
+  x: Float32Array,
+  { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
+  { phase, active, eventFollows, seen }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'>,
+): Promise<Float32Array> {
+  const { decoder } = caches,
+    {
+      counters,
+      model: { config },
+    } = caches.context,
+    layer = caches.layers[l],
+    { cache, windowStats } = layer;
+  if (decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
+  const { visible, sums } = await appendLayer(
+    caches,
+    l,
+    { q, k, v, at, positions },
+    { phase, active, ...(seen && { seen }) },
+  );
   // an event looks at attention that no view hides anything from
   const windows =
     eventFollows && visible.length === 0 && decoder.attendsWindows
