@@ -65,15 +65,22 @@ export function listShown(
       own = cache.lengths[g] - 1,
       positions = cache.positions.subarray(g * capacity, g * capacity + own),
       hidden = bounds.map(({ sinks, first }) => [countBelow(positions, sinks), countBelow(positions, first)] as const);
-    const [mask, ...more] = masks.map(({ mask, rows }) => mask.subarray(Math.floor((i * rows) / lists) * n));
-    let end = i * stride;
+    const list = to.subarray(i * stride, (i + 1) * stride),
+      shown = allOf(masks.map(({ mask, rows }) => mask.subarray(Math.floor((i * rows) / lists) * n)));
+    let end = 0;
     for (const [from, until] of shownRanges(hidden, own))
-      for (let j = from; j < until; j++)
-        if ((mask === undefined || mask[j] !== 0) && more.every((other) => other[j] !== 0)) to[end++] = j;
-    to[end++] = own;
-    return end - i * stride;
+      for (let j = from; j < until; j++) {
+        list[end] = j;
+        if (shown === undefined || shown[j] !== 0) end++;
+      }
+    list[end++] = own;
+    return end;
   });
 }
+
+/** Returns what all of these masks show; undefined without any. */
+const allOf = ([first, ...more]: readonly Uint8Array[]): Uint8Array | undefined =>
+  more.length === 0 ? first : first.map((shown, j) => Number(shown !== 0 && more.every((mask) => mask[j] !== 0)));
 
 /** Returns the ranges of [0, end) that none of these ranges [from, until) hides. */
 function shownRanges(

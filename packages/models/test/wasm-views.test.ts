@@ -1,0 +1,135 @@
+import { compose, hide, queries, type Policy } from '@kv/core';
+import { hostRuntime, loadModel, generate, Sequence } from '../src/index.ts';
+import type { GenerateResult, HostModel, ObservedRow } from '../src/index.ts';
+import { referenceEngine, stepTogether } from '@kv/engine';
+import { wasmRuntime } from '@kv/engine-wasm';
+import { relative } from '@kv/engine-testing/run';
+import { fixture } from '@kv/model-testing/fixture';
+import { reference } from '@kv/model-testing/reference';
+import { parsePolicy } from '@kv/policies';
+import { describe, expect, test } from 'vitest';
+import { modules } from './modules.ts';
+
+const newest = modules.at(-1)![1]; // form 0 is available wherever tests run
+const ids = Array.from({ length: 60 }, (_, i) => (i * 37 + (i >> 3)) % 500);
+
+/** A third party's view: numbers of a mask by slot, of this many rows. */
+const numbers = (rows: 'one' | 'kv' | 'query', of: (row: number, slot: number) => number): Policy =>
+  compose(
+    hide(`third ${rows}`, { during: 'decode', needs: [queries(1)] }, ({ at, ops }) => {
+      const shape = [{ one: 1, kv: at.kvHeads, query: at.queryHeads }[rows], at.slots] as const,
+        data = Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => of(Math.floor(i / at.slots), i % at.slots));
+      return { mask: ops.from({ data, shape: [...shape] }) };
+    })(),
+  );
+const window = (sinks: number, width: number): Policy =>
+  compose(hide('window', { during: 'decode' }, () => ({ sinks, lower: (t) => t - width }))());
+const policies: Readonly<Record<string, Policy>> = {
+  ...Object.fromEntries(
+    [
+      'quest(slots=24,page=8,dense=1)',
+      'doubleSparsity(slots=24,channels=4)',
+      'hshare(slots=24,sinks=4,local=8,channels=4)',
+      'topKOracle(slots=24)',
+      'psaw(phi=0.3)',
+      'cpe(budget=24,sinks=4,local=8,phi=0.5,psi=0.6)',
+    ].map((text) => [text, parsePolicy(text)]),
+  ),
+  'nothing shown': numbers('query', () => 0),
+  'neither 0 nor 1': numbers('one', (_, slot) => [0, -0.5, 3, -0][slot % 4]),
+  'other rows of a KV head': numbers('kv', (row, slot) => (slot + row) % 3),
+  'two views and a window': compose(
+    numbers('query', (row, slot) => (slot + row) % 2),
+    numbers('one', (_, slot) => slot % 5),
+    window(3, 30),
+  ),
+};
+
+interface Run extends GenerateResult {
+  readonly rows: readonly ObservedRow[];
+}
+async function run(model: HostModel, policy: Policy, certified: boolean): Promise<Run> {
+  const rows: ObservedRow[] = [];
+  const result = await generate(model, {
+    ids: ids.map((token) => token % model.config.vocab).slice(0, model.config.maxPositions - 16),
+    policy,
+    maxNewTokens: 6,
+    logits: 1,
+    ...(certified && { certify: { row: (row: ObservedRow) => rows.push(row), conclude: () => ({}) } }),
+  });
+  return { ...result, rows };
+}
+
+describe.each([
+  ['llama', reference('data/goldens/llama')],
+  ['gemma2, with windows and a soft cap', fixture('gemma2')],
+])('%s', (_, path) => {
+  const plain = loadModel(path, { runtime: hostRuntime({ engine: referenceEngine() }) }),
+    fused = loadModel(path, { runtime: wasmRuntime(newest, { threads: 2, exact: true }) });
+  test.each(Object.entries(policies))(
+    'under %s decoded tokens are fused: tokens, logits and shown slots of the plain loops',
+    async (_name, policy) => {
+      const want = await run(await plain, policy, true),
+        model = await fused;
+      for (const certified of [true, false]) {
+        const got = await run(model, policy, certified),
+          { fusedPasses = 0, layeredPasses = 0 } = got.report.counts;
+        expect(got.tokens).toEqual(want.tokens);
+        expect(relative(got.logits!.at(-1)!, want.logits!.at(-1)!)).toBeLessThan(1e-5);
+        if (certified) expect(got.rows.map(({ kept }) => kept)).toEqual(want.rows.map(({ kept }) => kept));
+        // what acts on the prompt too keeps its pass layered
+        const acts = (atom: Policy['atoms'][number]): boolean =>
+          atom.at === 'freeze' || (atom.at === 'view' && atom.during !== 'decode');
+        expect({ fusedPasses, layeredPasses }).toEqual(
+          policy.atoms.some(acts)
+            ? { fusedPasses: got.report.counts.steps, layeredPasses: 1 }
+            : { fusedPasses: got.report.counts.steps + 1, layeredPasses: 0 },
+        );
+      }
+    },
+  );
+});
+
+test('a view that hides nothing gives the numbers of no view, to rounding', async () => {
+  const model = await loadModel('embedded', { runtime: wasmRuntime(newest, { threads: 2, exact: true }) }),
+    [bare, viewed] = [new Sequence(model), new Sequence(model)],
+    prompt = Array.from({ length: 700 }, (_, i) => (i * 37) % model.config.vocab);
+  await bare.prefill(prompt);
+  await viewed.prefill(prompt, { policy: numbers('one', () => 1) });
+  for (const token of [5, 6, 7]) {
+    for (const sequence of [bare, viewed]) await sequence.step(token);
+    expect(relative((await viewed.logits())[0], (await bare.logits())[0])).toBeLessThan(1e-5);
+  }
+  model.destroy();
+});
+
+test('under views, in a batch or where weights are summed, a sequence gives what it gives alone', async () => {
+  const model = await loadModel(reference('data/goldens/llama'), { runtime: wasmRuntime(newest, { exact: true }) }),
+    texts = ['quest(slots=24,page=8)', 'h2o ∘ topK', 'h2o ∘ topK ∘ psaw(phi=0.3)'],
+    start = async (text: string): Promise<Sequence> => {
+      const sequence = new Sequence(model);
+      await sequence.prefill(ids, { policy: parsePolicy(text), budget: 40 });
+      return sequence;
+    },
+    [alone, together] = [await Promise.all(texts.map(start)), await Promise.all(texts.map(start))];
+  const passes = ({ memory }: Sequence): readonly (number | undefined)[] => {
+    const { fusedPasses, layeredPasses } = memory.caches.context.counters;
+    return [fusedPasses, layeredPasses];
+  };
+  const before = alone.map(passes);
+  for (const token of [7, 8, 9]) {
+    expect(await stepTogether(together.map((sequence) => ({ sequence, token })))).toEqual(texts.map(() => undefined));
+    for (const [i, sequence] of alone.entries()) {
+      await sequence.step(token);
+      expect((await together[i].logits())[0], texts[i]).toEqual((await sequence.logits())[0]);
+    }
+  }
+  expect(
+    alone.map(passes).map(([fused = 0, layered = 0], i) => [fused - before[i][0]!, layered - before[i][1]!]),
+  ).toEqual([
+    [3, 0],
+    [3, 0],
+    [0, 3],
+  ]);
+  model.destroy();
+});
