@@ -2,7 +2,7 @@ import { KvError, LOWEST } from '@kv/core';
 import { dims, hostTensor, sizeOf, takesLengths, withMaths } from '@kv/core/engine';
 import type { Backend, Axis, Operand, Kernel, Products, Ops, Tensor } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
-import { commonRows, cpuTensor, dense, expectExtent, raggedAs, zeros } from './dense.ts';
+import { commonRows, cpuTensor, dense, expectExtent, raggedAs, rowsInPlace, zeros } from './dense.ts';
 import { elementsOf } from './elementwise.ts';
 import type { ElementwiseKind } from './elementwise.ts';
 import { lastSlots, mark } from './slots.ts';
@@ -101,13 +101,13 @@ export function hostOps(by: () => Vectors): Ops {
     },
     kernel(kernel, inputs, params = {}) {
       const shapes: Record<string, readonly number[]> = {},
-        host: Record<string, { data: Float32Array | Uint32Array; shape: readonly number[] }> = {};
+        host: Record<string, { data: Float32Array | Uint32Array; shape: readonly number[]; apart?: number }> = {};
       for (const name of Object.keys(kernel.inputs)) {
         const x = inputs[name];
         if (!x)
           throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(inputs).join(', ') || 'none'}`);
         shapes[name] = x.shape;
-        host[name] = { data: dense(c(x)).data, shape: x.shape };
+        host[name] = kernel.inPlace?.includes(name) ? rowsInPlace(c(x)) : { data: dense(c(x)).data, shape: x.shape };
       }
       const shape = kernel.output.shape(shapes, params);
       const like = kernel.ragged === undefined ? undefined : c(inputs[kernel.ragged]);

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { copyRowMajor, isDense, rowMajor, sizeOf, staysWithin } from '@kv/core/engine';
+import { copyRowMajor, dims, isDense, rowMajor, sizeOf, staysWithin, strides } from '@kv/core/engine';
 import type { DType, Tensor } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
 
@@ -46,6 +46,19 @@ export function dense(x: HostTensor): HostTensor {
   const out = zeros(x.shape, x.dtype, x.lengths);
   copyRowMajor(x, out.data);
   return out;
+}
+
+/**
+ * Returns the numbers of a tensor of rank 3 whose rows are dense, `apart` numbers from one to the next, without a copy
+ * if they already are.
+ */
+export function rowsInPlace(x: HostTensor): { data: HostTensor['data']; shape: readonly number[]; apart: number } {
+  const [, n, d] = dims(x),
+    [apart, slot, channel] = strides(x),
+    lies = (d === 1 || channel === 1) && (n === 1 || slot === d) && staysWithin(x);
+  return lies && apart > 0
+    ? { data: x.data.subarray(x.offset), shape: x.shape, apart }
+    : { data: dense(x).data, shape: x.shape, apart: n * d };
 }
 
 /** Returns the tensor with the numbers along an axis contiguous, without a copy if they already are. */

@@ -73,6 +73,10 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
    * their KV head; absent: the output is dense.
    */
   readonly ragged?: (keyof I & string) | undefined;
+  /**
+   * Inputs of rank 3 whose rows `ref` reads where they lie, `apart` numbers from one to the next; others come row-major.
+   */
+  readonly inPlace?: readonly (keyof I & string)[];
   /** Operation applied to the rows that the WGSL writes. The reference computes the result after it. */
   readonly then?: 'softmax';
   /**
@@ -97,12 +101,18 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
     params: Params<P>,
   ): number;
   /**
-   * Computes the output over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input.
+   * Computes the output over row-major host arrays (but see `inPlace`); `lengths` holds the valid slots of each row of the `ragged` input.
    * Products of many vectors go through the backend's `products`. The `ref` of a kernel with `wasm` takes its `loop` as
    * an additional argument, and has a default for it.
    */
   ref(
-    inputs: { readonly [K in keyof I]: { readonly data: Data<I[K]>; readonly shape: readonly number[] } },
+    inputs: {
+      readonly [K in keyof I]: {
+        readonly data: Data<I[K]>;
+        readonly shape: readonly number[];
+        readonly apart?: number;
+      };
+    },
     params: Params<P>,
     output: Float32Array | Uint32Array,
     lengths: Uint32Array,

@@ -1,5 +1,44 @@
-import { count, keys, queries, scorer } from '@kv/core';
-import type { Tensor } from '@kv/core';
+import { count, kernel, keys, queries, scorer } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
+
+/** Vectors whose sizes are summed together: a device sums several such parts at the same time. */
+const PART = 64;
+
+/** Σ |x_c| of each channel over every `PART` vectors, `[r, ⌈n / PART⌉, d]`. */
+export const channelSizes = kernel({
+  id: 'channel-sizes',
+  inputs: { x: 'f32' },
+  params: { part: 'u32' },
+  ragged: 'x',
+  inPlace: ['x'],
+  output: { dense: true, shape: ({ x: [r, n, d] }, { part }) => [r, Math.ceil(n / part), d] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = x_shape.y; let d = x_shape.z; let parts = (n + params.part - 1u) / params.part;
+  let row = index / (parts * d); let first = index / d % parts * params.part;
+  let end = min(first + params.part, x_lengths[row]);
+  var sum = 0.0;
+  for (var i = first; i < end; i++) { sum += abs(x[(row * n + i) * d + index % d]); }
+  output[index] = sum;
+}`,
+  ref({ x }, { part }, out, lengths) {
+    const [rows = 0, n = 0, d = 0] = x.shape,
+      { data, apart = n * d } = x,
+      parts = Math.ceil(n / part),
+      sums = new Float64Array(d);
+    for (let r = 0; r < rows; r++)
+      for (let first = 0, to = r * parts * d; first < lengths[r]; first += part, to += d) {
+        sums.fill(0);
+        for (let i = first, at = r * apart + first * d; i < Math.min(first + part, lengths[r]); i++)
+          for (let c = 0; c < d; c++) sums[c] += Math.abs(data[at++]);
+        out.set(sums, to);
+      }
+  },
+});
+
+/** Σ |x_c| of each channel, `[r, d]`: in proportion to the means. */
+const sizesOf = (ops: Ops, x: Tensor): Tensor =>
+  ops.reduce('sum', ops.kernel(channelSizes, { x }, { part: PART }), 'slots');
 
 /**
  * Double Sparsity's label score: q·k over the few channels that carry most of it, those with the largest mean |q_c|
@@ -22,8 +61,8 @@ export const heavyChannelProducts = scorer(
   },
   ({ ops, queries: q, keys: k }, { channels }) => {
     const [H = 1, w = 1, d = 1] = q.shape;
-    const mean = (x: Tensor): Tensor => ops.reduce('mean', ops.map('abs', x), 'slots');
-    const heavy = ops.less(ops.rank(ops.reshape(ops.mul(mean(q), mean(k)), [H, d]), 'row'), channels);
+    const sizes = ops.reshape(ops.mul(sizesOf(ops, q), sizesOf(ops, k)), [H, d]),
+      heavy = ops.less(ops.rank(sizes, 'row'), channels);
     const newest = ops.reshape(ops.take(q, ops.from({ data: Uint32Array.of(w - 1), shape: [1, 1] })), [H, d]);
     return ops.div(ops.dot(ops.mul(newest, heavy), k), Math.sqrt(Math.min(channels, d)));
   },

@@ -1,3 +1,3 @@
 export { newestQueryAttention } from './newest-query-attention.ts';
-export { heavyChannelProducts } from './heavy-channel-products.ts';
+export { channelSizes, heavyChannelProducts } from './heavy-channel-products.ts';
 export { pageBound, pageBounds } from './page-bounds.ts';

@@ -10,6 +10,7 @@ export const pageBound = kernel({
   inputs: { queries: 'f32', keys: 'f32' },
   params: { page: 'u32' },
   ragged: 'keys',
+  inPlace: ['keys'],
   output: { shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -29,11 +30,12 @@ fn run(index: u32) {
   ref({ queries: q, keys: k }, { page }, out, lengths, _products, extents: Extents = plainExtents) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape,
+      { apart = n * d } = k,
       group = H / Math.max(1, G),
       lows = new Float32Array(Math.ceil(n / page) * d),
       highs = new Float32Array(lows.length);
     for (let g = 0; g < G; g++) {
-      extents(k.data.subarray(g * n * d, (g * n + lengths[g]) * d), d, page, lows, highs);
+      extents(k.data.subarray(g * apart, g * apart + lengths[g] * d), d, page, lows, highs);
       for (let first = 0, of = 0; first < lengths[g]; first += page, of += d) {
         const end = Math.min(first + page, lengths[g]);
         for (let h = g * group; h < (g + 1) * group; h++) {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
-import { newestQueryAttention, heavyChannelProducts, pageBound, pageBounds } from '../src/index.ts';
+import { channelSizes, newestQueryAttention, heavyChannelProducts, pageBound, pageBounds } from '../src/index.ts';
 import { boundsOracle, labelsOracle } from './retrieval.oracle.ts';
 import type { Vector } from './retrieval.oracle.ts';
 
@@ -33,6 +33,25 @@ describe('page bound', () => {
           },
         },
         params: { page: 4 },
+      }),
+    }),
+    test,
+  );
+});
+
+describe('channel sizes', () => {
+  each(
+    kernelLaws(channelSizes, {
+      runs: 15,
+      make: ({ rows, slots, lengths }) => ({
+        inputs: {
+          x: {
+            data: Float32Array.from({ length: rows * slots * 3 }, (_, i) => Math.sin(i * 3)),
+            shape: [rows, slots, 3],
+            lengths,
+          },
+        },
+        params: { part: 4 },
       }),
     }),
     test,

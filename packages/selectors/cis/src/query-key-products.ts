@@ -8,6 +8,7 @@ export const activeDots = kernel({
   id: 'active-dots',
   inputs: { queries: 'f32', keys: 'f32', wanted: 'f32' },
   ragged: 'keys',
+  inPlace: ['keys'],
   output: { shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -22,14 +23,16 @@ fn run(index: u32) {
 }`,
   ref({ queries: q, keys: k, wanted }, _, out, lengths, products) {
     const [H = 0, w = 0, d = 0] = q.shape,
-      [G = 1, n = 0] = k.shape;
+      [G = 1, n = 0] = k.shape,
+      { apart = n * d } = k;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H);
       if (wanted.data[h] === 0) continue;
       const own = out.subarray(h * n, h * n + lengths[g]) as Float32Array,
-        vectors = k.data.subarray(g * n * d, (g * n + lengths[g]) * d);
+        vectors = k.data.subarray(g * apart, g * apart + lengths[g] * d);
       products.dots(q.data.subarray((h * w + w - 1) * d, (h + 1) * w * d), vectors, d, own);
-      for (let i = 0; i < own.length; i++) own[i] /= Math.sqrt(d);
+      const root = Math.sqrt(d);
+      for (let i = 0; i < own.length; i++) own[i] /= root;
     }
   },
 });

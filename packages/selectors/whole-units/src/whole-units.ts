@@ -25,18 +25,19 @@ export const wholeUnits = selector(
     const { of, count } = units;
     const rows = budgets.shape[0];
     const first = ops.where(forced && ops.groupSlots('max', forced, of, count), HIGHEST, unitScores);
-    const place = ops.take(ops.rank(first, 'row'), of); // 0 = best unit, [rows, n]
+    const place = ops.rank(first, 'row'); // 0 = best unit, [rows, count]
     const taken = ops.mark(
-      ops.select(ops.mul(place, -1), budgets, { forced, banned, active }),
+      ops.select(ops.take(ops.mul(place, -1), of), budgets, { forced, banned, active }),
       ops.broadcast(scores, rows),
     );
-    const lacks = ops.sub(ops.sub(ops.fill(taken, 1), banned), taken);
-    const whole = ops.less(ops.take(ops.groupSlots('sum', lacks, of, count), of), 0.5);
-    const cut = last === 'fill' ? ops.mul(taken, ops.not(whole)) : ops.less(place, 0.5); // slots of the cut unit
+    const lacks = banned === 0 ? ops.not(taken) : ops.sub(ops.not(taken), banned);
+    const whole = ops.less(ops.groupSlots('sum', lacks, of, count), 0.5);
+    const cut = // the cut unit
+      last === 'fill' ? ops.mul(ops.groupSlots('max', taken, of, count), ops.not(whole)) : ops.less(place, 0.5);
     // slots of that unit may stay; those of other units that do not fit go, unless forced
-    const open = ops.max(whole, last === 'fill' ? ops.take(ops.groupSlots('max', cut, of, count), of) : cut);
-    const gone = ops.not(ops.max(open, forced));
-    const best = ops.masked(scores, { forced: whole });
-    return ops.select(best, budgets, { forced, banned: ops.max(gone, banned), active });
+    const others = ops.take(ops.not(ops.max(whole, cut)), of),
+      gone = forced === 0 ? others : ops.mul(others, ops.not(forced));
+    const best = ops.masked(scores, { forced: ops.take(whole, of) });
+    return ops.select(best, budgets, { forced, banned: banned === 0 ? gone : ops.max(gone, banned), active });
   },
 );
