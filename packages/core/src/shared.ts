@@ -3,7 +3,7 @@
 export { apportion } from './tensor/apportion.ts';
 export { bytesText } from './text/bytes-text.ts';
 export { countBelow } from './tensor/count-below.ts';
-export { extents } from './tensor/extents.ts';
+export { channelSizes, extents } from './tensor/extents.ts';
 export { sumOf } from './tensor/sum-of.ts';
 export { factory } from './piece/declare.ts';
 export { inside } from './compose/nested.ts';

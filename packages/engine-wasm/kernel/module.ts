@@ -3,6 +3,7 @@
 // that all threads share; there is no allocator: the caller places everything.
 
 export { eights, gather, mixRows, packScratch, packedBytes, partBytes, rowsScratch, tokenScratch } from "./attend";
+export { extents } from "./extents";
 export { setWide } from "./forms";
 // of @kv/cpu's kernel: what scores keys and values where they lie
 export { distances, dots, mix, norms } from "./host";
@@ -10,4 +11,5 @@ export { panelBytes } from "./kinds";
 export { SCRATCH, fewFloats, fewProduct, floatProduct, pack, quantise, row, rowProduct, rowsProduct } from "./products";
 export { call, ownBytes, serve } from "./run";
 export { columns, packKeys, scoreOne, scorePacked, softmax } from "./scores";
+export { sizes } from "./sizes";
 export { controlBytes, join, spin } from "./team";

@@ -11,7 +11,7 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const sha256 = (...texts) => texts.reduce((hash, text) => hash.update(text), createHash('sha256')).digest('hex');
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
-const host = { 'host.ts': 'kernel.ts', 'pairs.ts': 'pairs.ts' },
+const host = { 'host.ts': 'kernel.ts', 'pairs.ts': 'pairs.ts', 'extents.ts': 'extents.ts' },
   sources = [...readdirSync(at('kernel')).sort(), ...Object.keys(host)],
   text = (name) => readFileSync(at(host[name] ? `../cpu/kernel/${host[name]}` : `kernel/${name}`), 'utf8'),
   kinds = [...text('products.ts').matchAll(/"\.\/kind-(\d+)"/g)].map(([, kind]) => kind);

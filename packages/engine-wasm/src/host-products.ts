@@ -1,4 +1,5 @@
 import type { Products } from '@kv/core';
+import { channelSizes, extents } from '@kv/core/shared';
 import { blockProducts, folds, rowsHeld, TOGETHER } from '@kv/cpu/engine';
 import { blockWords, mixWords } from './host-words.ts';
 import { callsOf, upTo, WORTH } from './host-calls.ts';
@@ -94,6 +95,21 @@ export function heapProducts(pool: ThreadPool, apart: Products): Products {
         found = room.at(4 * n);
       kernels.norms(x.byteOffset, n, d, 2, found);
       out.set(heap.floats(found, n));
+    },
+    extents(x, d, size, low, high) {
+      if (!heap.holds(x)) return extents(x, d, size, low, high);
+      const n = x.length / d,
+        found = d * Math.ceil(n / size),
+        at = room.at(8 * found);
+      kernels.extents(x.byteOffset, n, d, size, at, at + 4 * found);
+      low.set(heap.floats(at, found));
+      high.set(heap.floats(at + 4 * found, found));
+    },
+    sizes(x, d, out) {
+      if (!heap.holds(x)) return channelSizes(x, d, out);
+      const found = room.at(8 * d);
+      kernels.sizes(x.byteOffset, x.length / d, d, found);
+      out.set(heap.doubles(found, d));
     },
     mix(p, x, d, out) {
       if (!heap.holds(x)) return apart.mix(p, x, d, out);

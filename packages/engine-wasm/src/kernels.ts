@@ -78,6 +78,9 @@ export interface Kernels {
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   mix(p: number, ldp: number, rows: number, x: number, n: number, d: number, acc: number): void;
+  extents(x: number, n: number, d: number, size: number, low: number, high: number): void;
+  /** Σ |x_c| of each channel over x `[n, d]`, f64. */
+  sizes(x: number, n: number, d: number, out: number): void;
   controlBytes(threads: number): number;
   join(control: number, me: number, threads: number, spins: number): void;
   spin(times: number): number;

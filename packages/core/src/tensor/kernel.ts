@@ -35,6 +35,13 @@ export interface Products {
    * x `[n, d]`, p `[H m, n]`, `[H, n]`.
    */
   errors(q: Float32Array, x: Float32Array, d: number, p: Float32Array, out: Float32Array): void;
+  /**
+   * The minimum and maximum of each channel over every `size` vectors of x `[n, d]`: `[⌈n / size⌉, d]` each. Absent where
+   * a kernel's own loop is as fast.
+   */
+  extents?(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array): void;
+  /** Σ |x_c| of each channel over x `[n, d]`, rounded to f32: `[d]`. Absent where a kernel's own loop is as fast. */
+  sizes?(x: Float32Array, d: number, out: Float32Array): void;
 }
 
 /** The memory of a piece's WebAssembly, and views of it that are valid until `place` is called again. */

@@ -1,8 +1,9 @@
 import { count, kernel, keys, queries, scorer } from '@kv/core';
+import { channelSizes as plainSizes } from '@kv/core/shared';
 import type { Ops, Tensor } from '@kv/core';
 
 /** Vectors whose sizes are summed together: a device sums several such parts at the same time. */
-const PART = 64;
+const PART = 256;
 
 /** Σ |x_c| of each channel over every `PART` vectors, `[r, ⌈n / PART⌉, d]`. */
 export const channelSizes = kernel({
@@ -21,17 +22,15 @@ fn run(index: u32) {
   for (var i = first; i < end; i++) { sum += abs(x[(row * n + i) * d + index % d]); }
   output[index] = sum;
 }`,
-  ref({ x }, { part }, out, lengths) {
+  ref({ x }, { part }, out, lengths, products) {
     const [rows = 0, n = 0, d = 0] = x.shape,
       { data, apart = n * d } = x,
       parts = Math.ceil(n / part),
-      sums = new Float64Array(d);
+      sizes = products.sizes ?? plainSizes;
     for (let r = 0; r < rows; r++)
       for (let first = 0, to = r * parts * d; first < lengths[r]; first += part, to += d) {
-        sums.fill(0);
-        for (let i = first, at = r * apart + first * d; i < Math.min(first + part, lengths[r]); i++)
-          for (let c = 0; c < d; c++) sums[c] += Math.abs(data[at++]);
-        out.set(sums, to);
+        const last = Math.min(first + part, lengths[r]);
+        sizes(data.subarray(r * apart + first * d, r * apart + last * d), d, out.subarray(to, to + d) as Float32Array);
       }
   },
 });

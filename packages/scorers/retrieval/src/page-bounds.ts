@@ -27,23 +27,26 @@ fn run(index: u32) {
   }
   output[index] = bound;
 }`,
-  ref({ queries: q, keys: k }, { page }, out, lengths, _products, extents: Extents = plainExtents) {
+  ref({ queries: q, keys: k }, { page }, out, lengths, products, own: Extents = plainExtents) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape,
       { apart = n * d } = k,
+      { data: queries } = q,
       group = H / Math.max(1, G),
       lows = new Float32Array(Math.ceil(n / page) * d),
       highs = new Float32Array(lows.length);
     for (let g = 0; g < G; g++) {
-      extents(k.data.subarray(g * apart, g * apart + lengths[g] * d), d, page, lows, highs);
+      (products.extents ?? own)(k.data.subarray(g * apart, g * apart + lengths[g] * d), d, page, lows, highs);
       for (let first = 0, of = 0; first < lengths[g]; first += page, of += d) {
         const end = Math.min(first + page, lengths[g]);
         for (let h = g * group; h < (g + 1) * group; h++) {
           const query = (h * w + w - 1) * d;
           let bound = 0;
-          for (let c = 0; c < d; c++)
-            bound += q.data[query + c] * (q.data[query + c] < 0 ? lows[of + c] : highs[of + c]);
-          out.fill(bound, h * n + first, h * n + end);
+          for (let c = 0; c < d; c++) {
+            const x = queries[query + c];
+            bound += x * (x < 0 ? lows[of + c] : highs[of + c]);
+          }
+          for (let i = h * n + first; i < h * n + end; i++) out[i] = bound;
         }
       }
     }
