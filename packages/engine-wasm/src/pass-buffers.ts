@@ -101,7 +101,7 @@ export class PassBuffers {
   }
 
   /**
-   * Writes lists of slots, at most `most` of at most so many slots, as the kernels read them.
+   * Writes lists of slots, at most `most`, of at most `slots` slots each, as the kernels read them.
    * @param list writes each list to a row of `to`, rows `stride` numbers apart, and returns their lengths
    */
   lists(most: number, slots: number, list: (to: Uint32Array, stride: number) => readonly number[]): number {

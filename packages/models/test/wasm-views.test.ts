@@ -1,4 +1,5 @@
-import { compose, hide, queries, type Policy } from '@kv/core';
+import { compose, hide, id, queries } from '@kv/core';
+import type { HookPiece, Policy } from '@kv/core';
 import { hostRuntime, loadModel, generate, Sequence } from '../src/index.ts';
 import type { GenerateResult, HostModel, ObservedRow } from '../src/index.ts';
 import { referenceEngine, stepTogether } from '@kv/engine';
@@ -14,16 +15,14 @@ const newest = modules.at(-1)![1]; // form 0 is available wherever tests run
 const ids = Array.from({ length: 60 }, (_, i) => (i * 37 + (i >> 3)) % 500);
 
 /** A third party's view: numbers of a mask by slot, of this many rows. */
-const numbers = (rows: 'one' | 'kv' | 'query', of: (row: number, slot: number) => number): Policy =>
-  compose(
-    hide(`third ${rows}`, { during: 'decode', needs: [queries(1)] }, ({ at, ops }) => {
-      const shape = [{ one: 1, kv: at.kvHeads, query: at.queryHeads }[rows], at.slots] as const,
-        data = Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => of(Math.floor(i / at.slots), i % at.slots));
-      return { mask: ops.from({ data, shape: [...shape] }) };
-    })(),
-  );
-const window = (sinks: number, width: number): Policy =>
-  compose(hide('window', { during: 'decode' }, () => ({ sinks, lower: (t) => t - width }))());
+const numbers = (rows: 'one' | 'kv' | 'query', of: (row: number, slot: number) => number): HookPiece =>
+  hide(`third ${rows}`, { during: 'decode', needs: [queries(1)] }, ({ at, ops }) => {
+    const shape = [{ one: 1, kv: at.kvHeads, query: at.queryHeads }[rows], at.slots] as const,
+      data = Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => of(Math.floor(i / at.slots), i % at.slots));
+    return { mask: ops.from({ data, shape: [...shape] }) };
+  })();
+const window = (sinks: number, width: number): HookPiece =>
+  hide('window', { during: 'decode' }, () => ({ sinks, lower: (t) => t - width }))();
 const policies: Readonly<Record<string, Policy>> = {
   ...Object.fromEntries(
     [
@@ -35,10 +34,20 @@ const policies: Readonly<Record<string, Policy>> = {
       'cpe(budget=24,sinks=4,local=8,phi=0.5,psi=0.6)',
     ].map((text) => [text, parsePolicy(text)]),
   ),
-  'nothing shown': numbers('query', () => 0),
-  'neither 0 nor 1': numbers('one', (_, slot) => [0, -0.5, 3, -0][slot % 4]),
-  'other rows of a KV head': numbers('kv', (row, slot) => (slot + row) % 3),
+  'nothing shown': compose(
+    id,
+    numbers('query', () => 0),
+  ),
+  'neither 0 nor 1': compose(
+    id,
+    numbers('one', (_, slot) => [0, -0.5, 3, -0][slot % 4]),
+  ),
+  'other rows of a KV head': compose(
+    id,
+    numbers('kv', (row, slot) => (slot + row) % 3),
+  ),
   'two views and a window': compose(
+    id,
     numbers('query', (row, slot) => (slot + row) % 2),
     numbers('one', (_, slot) => slot % 5),
     window(3, 30),
@@ -95,7 +104,12 @@ test('a view that hides nothing gives the numbers of no view, to rounding', asyn
     [bare, viewed] = [new Sequence(model), new Sequence(model)],
     prompt = Array.from({ length: 700 }, (_, i) => (i * 37) % model.config.vocab);
   await bare.prefill(prompt);
-  await viewed.prefill(prompt, { policy: numbers('one', () => 1) });
+  await viewed.prefill(prompt, {
+    policy: compose(
+      id,
+      numbers('one', () => 1),
+    ),
+  });
   for (const token of [5, 6, 7]) {
     for (const sequence of [bare, viewed]) await sequence.step(token);
     expect(relative((await viewed.logits())[0], (await bare.logits())[0])).toBeLessThan(1e-5);
