@@ -71,7 +71,7 @@ export function heapProducts(pool: ThreadPool, apart: Products): Products {
     (q, x, d, out) => {
       const rows = q.length / d,
         n = x.length / d;
-      if (rows > 2 && kind === 'dots') return apart.dots(q, x, d, out);
+      if (rows > 3 && kind === 'dots') return apart.dots(q, x, d, out);
       if (!heap.holds(x)) return apart[kind](q, x, d, out);
       const at = room.at(8 * q.length + 4 * rows * n),
         found = at + 8 * q.length;
