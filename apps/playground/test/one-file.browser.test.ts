@@ -97,8 +97,12 @@ describe.skipIf(noBrowser !== undefined && process.env.KV_REQUIRE_GPU !== '1')('
     const got = await page.evaluate(async (prompt) => {
       const { findGpuRuntime, generate, gpuRuntime, loadModel, openGpu } = window.kv,
         policy = 'snapkv(window=16,kernel=17,pooling=max) | topK',
-        shares: number[] = [];
-      const model = await loadModel('org/tiny', { onProgress: ({ done, total }) => shares.push(done / total) }),
+        shares: number[] = [],
+        licences: (string | undefined)[] = [],
+        refuse = (): Promise<never> => Promise.reject(new Error('too large')),
+        stopped = await loadModel('org/tiny', { onPlan: refuse }).catch(({ message }: Error) => message),
+        onPlan = ({ license }: { readonly license?: string | undefined }): void => void licences.push(license);
+      const model = await loadModel('org/tiny', { onPlan, onProgress: ({ done, total }) => shares.push(done / total) }),
         device = await loadModel('org/tiny', { runtime: gpuRuntime(await openGpu()) });
       const { text, report } = await generate(model, { prompt, policy, budget: 48, maxNewTokens: 9, stop: ['.'] }),
         short = { prompt: prompt.slice(0, 20), maxNewTokens: 2 };
@@ -109,11 +113,20 @@ describe.skipIf(noBrowser !== undefined && process.env.KV_REQUIRE_GPU !== '1')('
         same: (await generate(model, short)).text === (await generate(device, short)).text,
         found: (await findGpuRuntime())?.name ?? 'none', // a software adapter is slower than WebAssembly
         fetched: shares.at(-1),
+        ...{ stopped, licences },
         refused: await loadModel('org/none').catch(({ name, message }: Error) => `${name}: ${message}`),
       };
     }, PROMPT);
     expect(got).toEqual({
-      ...{ text: 'XK7M9P2Q', kept: 48, same: true, found: 'none', fetched: 1 },
+      ...{
+        text: 'XK7M9P2Q',
+        kept: 48,
+        same: true,
+        found: 'none',
+        fetched: 1,
+        stopped: 'too large',
+        licences: ['apache-2.0'],
+      },
       engines: [
         expect.stringMatching(/^wasm, .* 1 thread$/) as string,
         expect.stringMatching(/^webgpu, .*SwiftShader/i) as string,

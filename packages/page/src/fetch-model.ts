@@ -1,12 +1,13 @@
 import { KvError } from '@kv/core';
 import { fetchModel as fetchInWorker } from '@kv/hub/browser';
-import type { OfflineModel, Progress } from '@kv/hub/browser';
+import type { DownloadPlan, OfflineModel, Progress } from '@kv/hub/browser';
 
 /** Options of `fetchModel`. */
 export type PageFetchOptions = NonNullable<Parameters<typeof fetchInWorker>[1]>;
 
 /** What the worker says. */
 type Said =
+  | { readonly plan: DownloadPlan }
   | { readonly progress: Progress }
   | { readonly fetched: OfflineModel }
   | { readonly at: string | undefined; readonly message: string };
@@ -15,7 +16,11 @@ type Said =
 const program = (model: string, options: PageFetchOptions): string => `
 import { fetchModel } from ${JSON.stringify(import.meta.url)};
 const onProgress = (progress) => postMessage({ progress });
-fetchModel(${JSON.stringify(model)}, { ...${JSON.stringify(options)}, onProgress }).then(
+const onPlan = (plan) => new Promise((go) => {
+  onmessage = go;
+  postMessage({ plan });
+});
+fetchModel(${JSON.stringify(model)}, { ...${JSON.stringify(options)}, onPlan, onProgress }).then(
   (fetched) => postMessage({ fetched }),
   ({ at, message }) => postMessage({ at, message }),
 );`;
@@ -31,7 +36,10 @@ export function fetchModel(model: string, options: PageFetchOptions = {}): Promi
   return typeof document === 'undefined' ? fetchInWorker(model, options) : startWorker(model, options);
 }
 
-async function startWorker(model: string, { signal, onProgress, ...options }: PageFetchOptions): Promise<OfflineModel> {
+async function startWorker(
+  model: string,
+  { signal, onPlan, onProgress, ...options }: PageFetchOptions,
+): Promise<OfflineModel> {
   signal?.throwIfAborted();
   const address = URL.createObjectURL(new Blob([program(model, options)], { type: 'text/javascript' })),
     worker = new Worker(address, { type: 'module' }),
@@ -39,7 +47,8 @@ async function startWorker(model: string, { signal, onProgress, ...options }: Pa
   try {
     return await new Promise((resolve, reject) => {
       worker.onmessage = ({ data }: MessageEvent<Said>) => {
-        if ('progress' in data) onProgress?.(data.progress);
+        if ('plan' in data) void (async () => onPlan?.(data.plan))().then(() => worker.postMessage('go'), reject);
+        else if ('progress' in data) onProgress?.(data.progress);
         else if ('fetched' in data) resolve(data.fetched);
         else reject(errorOf(data));
       };

@@ -22,13 +22,13 @@ export interface PageLoadOptions extends OpenOptions, PageFetchOptions {
  */
 export async function loadModel(
   from: string | URL | File | Iterable<File>,
-  { revision, offline, onProgress, attempts, runtime = defaultRuntime(), ...options }: PageLoadOptions = {},
+  { revision, offline, onPlan, onProgress, attempts, runtime = defaultRuntime(), ...options }: PageLoadOptions = {},
 ): Promise<Model> {
   if (from instanceof URL || (typeof from === 'string' && isAddress(from)))
     return load(new URL(from, globalThis.document?.baseURI ?? location.href).href, { ...options, runtime });
   const { name, files } =
     typeof from === 'string'
-      ? await fetchModel(from, { revision, offline, onProgress, attempts, signal: options.signal })
+      ? await fetchModel(from, { revision, offline, onPlan, onProgress, attempts, signal: options.signal })
       : chosen(from instanceof File ? [from] : [...from]);
   return load(name, { ...options, files, runtime });
 }
