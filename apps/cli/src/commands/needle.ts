@@ -88,7 +88,7 @@ function promptsText(each: number, depths: number): string {
   return `${all} prompts, ${each} at each of ${depths} depths,`;
 }
 
-/** Formats the rows as a table of this width, one block per mode, and explains its columns. */
+/** Formats the rows as a table of this width, one block per mode, explains its columns, and ends in what follows. */
 export function needleText({ settings, rows }: NeedleTable, width: number): string {
   const head = needleColumns.map(([title]) => pc.dim(title)),
     right = new Set(head.keys());
@@ -96,11 +96,16 @@ export function needleText({ settings, rows }: NeedleTable, width: number): stri
   const blocks = settings.modes.map((mode) => {
     const ofMode = rows.filter(({ arm }) => arm.mode === mode);
     const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));
-    const concluded = needleConclusion(rows, mode),
-      table = `${pc.bold(reflow(modeTitles[mode], width))}\n${fitColumns([head, ...cells], right, width)}`;
-    return concluded === undefined ? table : `${table}\n${reflow(plain(concluded), width)}`;
+    return `${pc.bold(reflow(modeTitles[mode], width))}\n${fitColumns([head, ...cells], right, width)}`;
   });
-  return `${blocks.join('\n\n')}\n\n${pc.dim(reflow([needleLegend, ...unfit(rows)].join('\n'), width))}`;
+  const legend = pc.dim(reflow([needleLegend, ...unfit(rows)].join('\n'), width)),
+    conclusions = settings.modes.flatMap((mode) => {
+      const concluded = needleConclusion(rows, mode);
+      return concluded === undefined
+        ? []
+        : [`${pc.bold(reflow(modeTitles[mode], width))}\n${reflow(plain(concluded), width)}`];
+    });
+  return [...blocks, legend, ...conclusions].join('\n\n');
 }
 
 function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {

@@ -3,9 +3,9 @@ import type { Description, RegistryEntry, Option, ResolvedOptions } from '@kv/co
 import { recommendedPolicies } from '@kv/policies';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { wrap, wrapColumns } from '../columns.ts';
+import { SIGNS, wrap, wrapColumns } from '../columns.ts';
 import { withFlags } from '../flags.ts';
-import { fittedLine, withExamples } from '../help.ts';
+import { withExamples } from '../help.ts';
 import { installedPieces } from '../policy/installed.ts';
 import type { InstalledPieces } from '../policy/installed.ts';
 import { on } from '../shared-options.ts';
@@ -108,8 +108,16 @@ const standard = ({ default: value, as }: Option<unknown>): unknown =>
   as ?? (typeof value === 'object' && value !== null && 'label' in value ? value.label : value);
 
 /** Returns the policies to try first. */
-const firstOf = (width: number): string =>
-  `${pc.bold('Try these first')}\n${recommendedPolicies.map(({ policy, when }) => `${fittedLine(`  ${policy}`, width)}\n${fittedLine(`      ${when}`, width)}`).join('\n')}\n\n`;
+const firstOf = (width: number): string => {
+  const indented = (text: string, by: number): readonly string[] =>
+    wrap(text, width - by, SIGNS).map((line) => ' '.repeat(by) + line);
+  return [
+    pc.bold('Try these first'),
+    ...recommendedPolicies.flatMap(({ policy, when }) => [...indented(policy, 2), ...indented(when, 6)]),
+    '',
+    '',
+  ].join('\n');
+};
 
 const ours = (from: string): boolean => from.startsWith('@kv/');
 function list(all: readonly RegistryEntry[], { versions }: InstalledPieces, width: number): string {
