@@ -44,8 +44,8 @@ const stacked = (cells: readonly (readonly string[])[]): readonly (readonly stri
 const NARROW = 12;
 /** Where lines may break: after spaces. */
 const SPACES = /(?<= )/;
-/** Where lines of policies may break: also after the separators of lists, compositions and options. */
-export const SIGNS = /(?<= |[,|∘]|[^ ]\()(?! )/;
+/** Also after the separators of lists, compositions and options. */
+const SIGNS = /(?<= |[,|∘]|[^ ]\()(?! )/;
 
 /**
  * Aligns rows within `most` characters: breaks titles at words, then wraps text columns, the widest first, then narrows

@@ -10,10 +10,10 @@ import type { Terminal } from './terminal.ts';
 
 /** Help of `--model`. */
 export const MODEL_HELP =
-  "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf (-hf org/name does the same)";
+  "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf";
 
 /** The option `--model`. */
-export const modelOption: Option<string> = text('embedded', 'a name', MODEL_HELP);
+export const modelOption: Option<string> = text('embedded', 'a name', `${MODEL_HELP} (-hf org/name does the same)`);
 
 /** Share of this machine's memory that the weights of a model chosen for the user may take. */
 const MEMORY_SHARE = 1 / 4;

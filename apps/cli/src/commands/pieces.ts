@@ -3,7 +3,7 @@ import type { Description, RegistryEntry, Option, ResolvedOptions } from '@kv/co
 import { recommendedPolicies } from '@kv/policies';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { SIGNS, wrap, wrapColumns } from '../columns.ts';
+import { wrap, wrapColumns } from '../columns.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { installedPieces } from '../policy/installed.ts';
@@ -110,10 +110,10 @@ const standard = ({ default: value, as }: Option<unknown>): unknown =>
 /** Returns the policies to try first. */
 const firstOf = (width: number): string => {
   const indented = (text: string, by: number): readonly string[] =>
-    wrap(text, width - by, SIGNS).map((line) => ' '.repeat(by) + line);
+    wrap(text, width - by).map((line) => ' '.repeat(by) + line);
   return [
     pc.bold('Try these first'),
-    ...recommendedPolicies.flatMap(({ policy, when }) => [...indented(policy, 2), ...indented(when, 6)]),
+    ...recommendedPolicies.flatMap(({ policy, when }) => [...indented(policy, 0), ...indented(when, 4)]),
     '',
     '',
   ].join('\n');
