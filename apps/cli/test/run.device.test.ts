@@ -151,7 +151,7 @@ describe('--device', () => {
         );
       const [gpu, cpu] = [await talk('webgpu'), await talk('cpu')];
       expect([gpu.code, gpu.stdout]).toEqual([cpu.code, cpu.stdout]);
-      expect(gpu.stderr).toMatch(/ on webgpu, ./);
+      expect(gpu.engine).toMatch(/^webgpu, ./);
     });
     it('webgpu without an adapter is one sentence, auto the CPU', async () => {
       Object.assign(process.env, { KV_GPU_MODELS: PACKAGES, VK_ICD_FILENAMES: join(cwd, 'none.json') });

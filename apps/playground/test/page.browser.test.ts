@@ -523,7 +523,8 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.waitForSelector('#measure:enabled');
     await page.goto(`${site.url}chat.html`);
     await page.getByText('Works without a network from now on.').waitFor();
-    expect(complaints).toEqual([]);
+    // a page that is left ends what it still loads; without a server a request fails otherwise
+    expect(complaints.filter((text) => !text.endsWith('net::ERR_ABORTED'))).toEqual([]);
     await page.close();
   });
 });
