@@ -99,7 +99,7 @@ export function namedBy([program, ...args], folder) {
     return first.startsWith('node@')
       ? []
       : [`node_modules/.bin/${first}`, ...words.slice(1).filter((word) => word.includes('/'))].map((file) => ({
-          files: [file, `examples/${file}`],
+          files: near(file),
         }));
   if (program === 'npm' && ['run', 'start', 'test'].includes(first)) return namedByScript(args, folder);
   if (program === 'npm')
