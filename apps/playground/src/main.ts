@@ -3,10 +3,10 @@ import { readAddress, writeAddress } from './address.ts';
 import type { RunChoice } from './choice.ts';
 import { element, make } from './element.ts';
 import { choiceForm } from './form.ts';
-import type { FromWorker, DeviceInfo, ToWorker } from './messages.ts';
+import type { FromWorker, ToWorker } from './messages.ts';
 import { keepOffline } from './offline/register.ts';
 import { player } from './player.ts';
-import { bytesText } from './words.ts';
+import { bytesText, deviceText } from './words.ts';
 
 /** Defined by bundle/embedded-model.ts: a folder relative to the page, and its files. */
 declare const __MODEL__: { readonly folder: string; readonly files: readonly string[] };
@@ -46,10 +46,6 @@ function start(download: boolean): void {
   send({ type: 'run', run: ++run, choice, model, chosen: form.files(), download });
 }
 
-function said({ device: kind, name, because }: DeviceInfo): string {
-  return kind === 'webgpu' ? `Runs on WebGPU: ${name}.` : `Runs on the CPU (${name}): ${because}.`;
-}
-
 worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
   if (data.type === 'forgotten') {
     copied.textContent = 'The models of the hub are deleted from this browser.';
@@ -58,7 +54,7 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
   bar.hidden = data.type !== 'progress';
   if (data.type === 'opened') {
     say('');
-    device.textContent = said(data.opened);
+    device.textContent = deviceText(data.opened);
     device.dataset.device = data.opened.device;
     return;
   }

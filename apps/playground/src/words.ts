@@ -1,7 +1,7 @@
 import { fateText, type Fate } from '@kv/engine';
 import type { Budget } from '@kv/models';
 import { countsOf, holds, type CachePosition } from './heat-map.ts';
-import type { Frame, PromptSummary } from './messages.ts';
+import type { DeviceInfo, Frame, PromptSummary } from './messages.ts';
 
 /** Describes a run, before and after its fact: `A model reads `, ` among 512 tokens …`. */
 export function leadText(
@@ -30,6 +30,10 @@ export const speedText = (tokensPerSecond: number | undefined): string =>
   tokensPerSecond === undefined || !Number.isFinite(tokensPerSecond)
     ? '–'
     : `${number(tokensPerSecond < 10 ? 1 : 0).format(tokensPerSecond)} tokens/s`;
+
+/** Says where the model runs, and if not on WebGPU, why. */
+export const deviceText = ({ device, name, because }: DeviceInfo): string =>
+  device === 'webgpu' ? `Runs on WebGPU: ${name}.` : `Runs on the CPU (${name}): ${because}.`;
 
 export const countText = (count: number): string => number(1).format(count);
 

@@ -27,14 +27,14 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
     says: 'the policy; or go on under another one or budget, such as /policy streaming 25%: the conversation is read again',
     async run(chat, argument, { cwd, stderr, signal }) {
       const [, text = '', budget] = /^(.*?)\s*(?:(?<!\S)(\d+%?))?$/.exec(argument) ?? [],
-        now = await chat.retention();
+        onRead = (read: number, of: number): void => progress(stderr, read, of);
+      let now = await chat.retention();
       if (argument !== '') {
         const policy = text === '' ? now.policy : await resolvePolicy(text, { cwd }),
-          kept = policy && compile(policy).evicts ? now.slots : undefined,
-          onRead = (read: number, of: number): void => progress(stderr, read, of);
-        await chat.retain(policy ?? 'full', budget === undefined ? kept : budgetOf(budget), { signal, onRead });
+          kept = policy && compile(policy).evicts ? now.slots : undefined;
+        now = await chat.retain(policy ?? 'full', budget === undefined ? kept : budgetOf(budget), { signal, onRead });
       }
-      const { policy, slots } = await chat.retention();
+      const { policy, slots } = now;
       stderr.write(`${plain(policy?.label || 'full')}${slots === undefined ? '' : `, ${slots} slots`}\n`);
     },
   },

@@ -3,10 +3,10 @@ import { heldOutBook, sentencesOf } from '@kv/tasks';
 import { readBudget, whole } from '../address.ts';
 import { DEVICES, LIMITS, type DeviceChoice } from '../choice.ts';
 import { element, make } from '../element.ts';
-import type { DeviceInfo } from '../messages.ts';
 import { CHAT_MODEL, modelField } from '../model-field.ts';
 import { keepOffline } from '../offline/register.ts';
 import { policyChoice } from '../policy-choice.ts';
+import { deviceText } from '../words.ts';
 import type { ChatChoice, FromChat, MemoryUse, OpenedModel, Side, ToChat } from './messages.ts';
 import { transcript, wholeText } from './transcript.ts';
 
@@ -106,8 +106,6 @@ function open(): void {
 }
 
 const deviceChoice = (): DeviceChoice => DEVICES.find((each) => each === device.value) ?? 'auto';
-const deviceText = ({ device: kind, name, because }: DeviceInfo): string =>
-  kind === 'webgpu' ? `Runs on WebGPU: ${name}.` : `Runs on the CPU (${name}), not on WebGPU: ${because}.`;
 
 const windowOption = (size: number): HTMLOptionElement => make('option', { value: String(size) }, wholeText(size));
 
