@@ -4,7 +4,10 @@ import { dirname, join, normalize, resolve } from 'node:path';
 
 export const root = resolve(import.meta.dirname, '../../..');
 
-/** Modules of the workspace: the package's folder, the source, and where its bytes go, from the root. */
+/**
+ * Modules of the workspace: the package's folder, the source, and where its bytes go, from the root; whether it is the
+ * loop of a view, over an engine's memory.
+ */
 export function kernels() {
   const own = {
       folder: 'packages/cpu',
@@ -18,13 +21,15 @@ export function kernels() {
   const pieces = folders('packages')
     .flatMap(folders)
     .filter((folder) => /^packages\/[^/]+\/[^/]+$/.test(folder) && existsSync(join(root, folder, 'package.json')))
-    .filter((folder) => existsSync(join(root, folder, 'kernel')))
     .flatMap((folder) =>
-      readdirSync(join(root, folder, 'kernel')).map((file) => ({
-        folder,
-        source: `${folder}/kernel/${file}`,
-        target: `${folder}/src/${file.replace(/\.ts$/, '-bytes.ts')}`,
-      })),
+      ['kernel', 'loop'].flatMap((kind) =>
+        (existsSync(join(root, folder, kind)) ? readdirSync(join(root, folder, kind)) : []).map((file) => ({
+          folder,
+          source: `${folder}/${kind}/${file}`,
+          target: `${folder}/src/${file.replace(/\.ts$/, kind === 'kernel' ? '-bytes.ts' : '-loop.ts')}`,
+          ...(kind === 'loop' && { loop: true }),
+        })),
+      ),
     );
   return [own, ...pieces];
 }

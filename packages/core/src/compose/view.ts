@@ -1,4 +1,4 @@
-import type { LayerContext } from '../piece/atoms.ts';
+import type { LayerContext, Step, WrapSelectHook } from '../piece/atoms.ts';
 import { rowsOf } from '../event/boundary.ts';
 import { factory } from '../piece/declare.ts';
 import type { Factory } from '../piece/declare.ts';
@@ -8,6 +8,7 @@ import { PHASES, PROTOCOL } from '../piece/piece.ts';
 import type { Piece, ViewPiece } from '../piece/piece.ts';
 import { compile, runEvent, union } from '../event/run.ts';
 import { positions, signalKey } from '../piece/signals.ts';
+import type { ViewLoop } from '../piece/view-loop.ts';
 
 const options = {
   budget: count(1024, 'slots', 'Slots visible per row.'),
@@ -34,6 +35,7 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
       );
     const [wrap] = inner.hooks('wrapSelect');
     const needs = union([positions], inner.needs, wrap?.needs ?? []);
+    const loops = rows === 'query' ? loopsOf(inner.steps, wrap) : undefined;
     const placed = (at: LayerContext): LayerContext => ({
       ...at,
       selectRows: rows === 'query' ? at.queryHeads : at.kvHeads,
@@ -52,6 +54,7 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
           label,
           during: 'decode',
           needs,
+          ...(loops && { chooses: { loops, budget, dense } }),
           run(cell) {
             if (cell.at.layer < dense) return {};
             const at = placed(cell.at);
@@ -75,3 +78,10 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
     };
   },
 );
+
+/** Returns the loops of a view's pieces, if all of them have one and its selector's stands last. */
+function loopsOf(steps: readonly Step[], wrap: WrapSelectHook | undefined): readonly ViewLoop[] | undefined {
+  const all = [...steps, ...(wrap ? [wrap] : [])],
+    loops = all.flatMap(({ loop }) => loop ?? []);
+  return loops.length === all.length && steps.at(-1)?.kind === 'selector' ? loops : undefined;
+}

@@ -12,6 +12,7 @@ import { PHASES, PROTOCOL } from '../piece/piece.ts';
 import type { HookPiece } from '../piece/piece.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import type { ViewLoop } from '../piece/view-loop.ts';
 
 type NewState = Readonly<Record<string, Tensor>>;
 /** Declaration of a hook. */
@@ -20,6 +21,8 @@ export interface HookDeclaration<O extends Options, S extends readonly AnySignal
   readonly needs?: S | ((options: ResolvedOptions<O>) => S);
   /** Further hooks that are added to the policy. */
   readonly hooks?: (options: ResolvedOptions<O>) => readonly HookPiece[];
+  /** Returns what runs instead of `wrapSelect`'s function inside a view, if there is a loop for these options. */
+  readonly loop?: (options: ResolvedOptions<O>) => ViewLoop | undefined;
 }
 
 /** Returns a factory of hooks; `atom` makes what an engine runs. */
@@ -53,6 +56,13 @@ const read = <S>(
   declared: { readonly needs?: S | object },
 ): StepContext & SignalReaders<S> => context(cell, by, declared) as unknown as StepContext & SignalReaders<S>;
 const EMPTY: ReadonlyMap<string, Tensor> = new Map();
+function loopOf<O extends Options>(
+  { loop }: Pick<HookDeclaration<O, readonly AnySignal[]>, 'loop'>,
+  o: ResolvedOptions<O>,
+): { readonly loop?: ViewLoop } {
+  const made = loop?.(o);
+  return made ? { loop: made } : {};
+}
 
 /**
  * Declares a hook that runs after every decoded token and returns new state: accumulators, decay, moving averages. With
@@ -131,6 +141,7 @@ export const wrapSelect = <const N extends string, const S extends readonly AnyS
   hook(name, declared, (by, o) => ({
     at: 'wrapSelect',
     ...by,
+    ...loopOf(declared, o),
     run(cell) {
       const inner = (active?: Tensor): WrappedSelection => cell.inner(active),
         made = run(Object.assign(read<S>(cell, by, declared), { inner }), o);

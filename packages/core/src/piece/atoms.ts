@@ -4,6 +4,7 @@ import type { Ops } from '../tensor/maths.ts';
 import { sameSignal } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import type { ViewLoop } from './view-loop.ts';
 
 /** Where a step runs. All of it is known on the host. */
 export interface LayerContext {
@@ -158,6 +159,8 @@ interface AtomBase {
   readonly label: string;
   /** Signals that it reads. */
   readonly needs: readonly AnySignal[];
+  /** What runs instead inside a view, in engines with memory of their own. */
+  readonly loop?: ViewLoop;
 }
 
 /**
@@ -226,11 +229,22 @@ export interface ViewBounds {
   /** Promises about the numbers that the mask was chosen from; read only where that is free. */
   readonly checks?: readonly Check[];
 }
+/** A view whose pieces all have loops. */
+export interface ViewChoice {
+  /** Loops of the pieces inside, in their order, that of a piece that wraps them last. */
+  readonly loops: readonly ViewLoop[];
+  /** Slots visible per query head. */
+  readonly budget: number;
+  /** First layers in which nothing is hidden. */
+  readonly dense: number;
+}
 /** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
 export interface ViewHook extends AtomBase {
   readonly at: 'view';
   /** The phase in which it hides slots. */
   readonly during: 'prefill' | 'decode' | 'both';
+  /** What chooses slots in engines with memory of their own, where every piece inside has a loop. */
+  readonly chooses?: ViewChoice;
   /** Returns what the current query may see in this layer. */
   run(cell: StepInput): ViewBounds;
 }

@@ -67,7 +67,8 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     reach,
     hooks,
   } = declared;
-  const by: StepAuthor = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
+  const by: StepAuthor = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) },
+    loop = declared.loop?.(o);
   const step: Step = {
     at: 'event',
     kind: definition.kind,
@@ -77,6 +78,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     ...(monotone && { monotone }),
     ...(choosesBudget && { choosesBudget }),
     ...(approximate && { approximate }),
+    ...(loop && { loop }),
     reach: ofOptions(reach ?? (acrossLayers ? 'model' : 'layer'), o),
     open: ofOptions(open, o),
     ...(minSlots && { minSlots: (slots: number, budget: number) => minSlots(o, slots, budget) ?? 0 }),

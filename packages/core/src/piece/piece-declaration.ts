@@ -5,6 +5,7 @@ import type { Options, ResolvedOptions } from './option.ts';
 import type { HookPiece } from './piece.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import type { ViewLoop } from './view-loop.ts';
 
 // Inputs of an equation.
 
@@ -112,6 +113,8 @@ export interface PieceDeclaration<O extends Options, S extends readonly AnySigna
   readonly acrossLayers?: (layers: readonly (StepContext & SignalReaders<S> & C)[], options: ResolvedOptions<O>) => X;
   /** @defaultValue 'model' with `acrossLayers`, else 'layer' */
   readonly reach?: OfOptions<O, Reach>;
+  /** Returns what runs instead of the equation inside a view, if there is a loop for these options. */
+  readonly loop?: (options: ResolvedOptions<O>) => ViewLoop | undefined;
 }
 /** The equation of a piece. */
 export type Run<O extends Options, S, C, X, R> = (

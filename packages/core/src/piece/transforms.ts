@@ -142,6 +142,7 @@ export const mandatory: Factory<typeof forcing, ScoreTransform<'mandatory'>> = s
     ends: ({ sinks, recent }) => ({ first: sinks, last: recent }),
     open: ({ prompt }) => prompt,
     needs: [positions],
+    loop: ({ sinks, recent, prompt }) => (prompt ? undefined : { forces: { first: sinks, last: recent } }),
   },
   ({ ops, at, scores, positions: p }, { sinks, recent, prompt }) => ({
     scores,

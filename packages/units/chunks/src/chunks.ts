@@ -32,6 +32,7 @@ export const chunks = unit(
       ),
     },
     needs: [positions],
+    loop: ({ size: positions, shared }) => (shared ? undefined : { unit: positions }),
   },
   (ctx, { size: each, shared }) => {
     const { ops, at, scores, positions: p } = ctx;

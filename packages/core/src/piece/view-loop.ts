@@ -1,0 +1,46 @@
+import type { ForcedEnds, LayerContext } from './atoms.ts';
+import type { State } from './state.ts';
+
+/**
+ * A piece's part of a view as WebAssembly over the engine's memory. Engines that have such memory run the loops of all
+ * pieces inside a view between a layer's projections and its attention, on all threads, without returning to
+ * JavaScript. A view runs this way if each of its pieces has a loop and every head holds every position, so that slots
+ * are positions; otherwise, and in every other engine, the pieces' equations run. Both show the same slots and leave the
+ * same state.
+ */
+export interface ViewLoop {
+  /**
+   * The module, base64: it imports `env.memory`, has no data of its own, and exports some of the functions `index`,
+   * `before`, `score`, `choose` and `after`, each `(view, own, row, scratch)`. `index` runs for every KV head, then
+   * `before`, and `score` and `choose` where `before` leaves a row active, for every query head; when all have ended,
+   * `after` for every query head. kernel/view.ts of @kv/cpu names the words of `view` and `own`.
+   */
+  readonly bytes?: string;
+  /** The first of its own words: options, as whole numbers or `floatWord`. @defaultValue none */
+  readonly words?: readonly number[];
+  /** States that it reads and writes in place: an address and a stride in numbers, each. @defaultValue none */
+  readonly states?: readonly LoopState[];
+  /**
+   * What it keeps about keys, one entry of `numbers` f32 for every `slots` slots of a KV head. It is extended by
+   * `index`, and starts again when slots move.
+   */
+  readonly index?: { readonly slots: number; numbers(headDim: number): number };
+  /** Number of last queries that it reads, the newest among them. @defaultValue the newest alone */
+  readonly window?: number;
+  /** First positions and last slots that it forces, for pieces that do nothing else. */
+  readonly forces?: ForcedEnds;
+  /** Positions of a unit, for pieces that cut units and score each row's by their mean. */
+  readonly unit?: number;
+  /** Returns whether its equation must run at this step. @defaultValue never */
+  readonly rests?: (at: LayerContext) => boolean;
+}
+
+/** A state of a loop. */
+export interface LoopState {
+  readonly state: State;
+  /** Returns its columns in use. @defaultValue a column for every position */
+  readonly columns?: (at: LayerContext) => number;
+}
+
+/** Returns an f32 as a word of a loop. */
+export const floatWord = (x: number): number => new Uint32Array(Float32Array.of(x).buffer)[0];

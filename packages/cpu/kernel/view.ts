@@ -1,0 +1,99 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// Words of a view, as the loops of pieces read them (`ViewLoop` of @kv/core). Addresses are bytes. Slots are positions.
+//
+// A loop's functions: (view, own, row, scratch). `own` are the loop's own words: those of its options; of each state
+// its address and stride in numbers; of its index the address, the bytes of a KV head, and the address of u32 `[G]`, the
+// slots of each KV head that it knows; of its window the address of f32 `[H, room, d]`, room, and the first and the
+// number of the queries before the newest: query i lies at (first + i) % room. `scratch` is 16 bytes for each of
+// `strideOf` numbers and 16 KiB more, the thread's own.
+
+// @ts-ignore: decorator
+@inline
+export function word(at: usize, i: usize): usize {
+  return <usize>load<u32>(at + 4 * i);
+}
+// @ts-ignore: decorator
+@inline
+export function real(at: usize, i: usize): f32 {
+  return load<f32>(at + 4 * i);
+}
+
+/** Query heads, KV heads, channels of a head, slots in use, the newest among them. */
+// @ts-ignore: decorator
+@inline
+export function headsOf(view: usize): usize { return word(view, 0); }
+// @ts-ignore: decorator
+@inline
+export function kvHeadsOf(view: usize): usize { return word(view, 1); }
+// @ts-ignore: decorator
+@inline
+export function channelsOf(view: usize): usize { return word(view, 2); }
+// @ts-ignore: decorator
+@inline
+export function slotsOf(view: usize): usize { return word(view, 3); }
+/** Keys of a KV head, f32 `[n, d]`. */
+// @ts-ignore: decorator
+@inline
+export function keysOf(view: usize, g: usize): usize { return word(view, 4) + 4 * g * word(view, 5) * channelsOf(view); }
+/** The newest query of a query head, f32 `[d]`. */
+// @ts-ignore: decorator
+@inline
+export function queryOf(view: usize, h: usize): usize { return word(view, 6) + 4 * h * channelsOf(view); }
+/** Slots that a row may choose, forced ones among them; at most those in use. */
+// @ts-ignore: decorator
+@inline
+export function budgetOf(view: usize): usize { return word(view, 7); }
+/** Tokens generated; tokens in all: those in use; this layer; layers. */
+// @ts-ignore: decorator
+@inline
+export function stepOf(view: usize): usize { return word(view, 8); }
+// @ts-ignore: decorator
+@inline
+export function lengthOf(view: usize): usize { return word(view, 9); }
+// @ts-ignore: decorator
+@inline
+export function layerOf(view: usize): usize { return word(view, 10); }
+// @ts-ignore: decorator
+@inline
+export function layersOf(view: usize): usize { return word(view, 11); }
+/** Scores of a row, f32 `[n]`, which `score` writes; between rows of scores and of lists lie `strideOf` numbers, at least n + 64. */
+// @ts-ignore: decorator
+@inline
+export function scoresOf(view: usize, h: usize): usize { return word(view, 12) + 4 * h * strideOf(view); }
+// @ts-ignore: decorator
+@inline
+export function strideOf(view: usize): usize { return word(view, 13); }
+/** The list of a row, u32, ascending, which `choose` writes and `after` may replace, and its length. */
+// @ts-ignore: decorator
+@inline
+export function listOf(view: usize, h: usize): usize { return word(view, 14) + 4 * h * strideOf(view); }
+// @ts-ignore: decorator
+@inline
+export function countOf(view: usize, h: usize): usize { return word(view, 15) + 4 * h; }
+/** u32: whether a row scores and chooses; 1 unless `before` writes 0. */
+// @ts-ignore: decorator
+@inline
+export function activeOf(view: usize, h: usize): usize { return word(view, 16) + 4 * h; }
+/** First positions and last slots that are forced. */
+// @ts-ignore: decorator
+@inline
+export function firstForced(view: usize): usize { return word(view, 17); }
+// @ts-ignore: decorator
+@inline
+export function lastForced(view: usize): usize { return word(view, 18); }
+/** Positions of a unit; 0: every slot is its own. */
+// @ts-ignore: decorator
+@inline
+export function unitOf(view: usize): usize { return word(view, 19); }
+/** u32: numbers of keys and of indexes that a row has read, to which every function adds its own. */
+// @ts-ignore: decorator
+@inline
+export function readOf(view: usize, h: usize): usize { return word(view, 20) + 4 * h; }
+// @ts-ignore: decorator
+@inline
+export function addRead(view: usize, h: usize, numbers: usize): void { store<u32>(readOf(view, h), load<u32>(readOf(view, h)) + <u32>numbers); }
+
+/** The KV head of a query head. */
+// @ts-ignore: decorator
+@inline
+export function kvHeadOf(view: usize, h: usize): usize { return h / (headsOf(view) / kvHeadsOf(view)); }
