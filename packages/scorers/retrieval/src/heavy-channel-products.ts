@@ -1,5 +1,6 @@
 import { count, kernel, keys, queries, scorer } from '@kv/core';
 import { channelSizes as plainSizes } from '@kv/core/shared';
+import { loopBytes } from './heavy-channels-loop.ts';
 import type { Ops, Tensor } from '@kv/core';
 
 /** Vectors whose sizes are summed together: a device sums several such parts at the same time. */
@@ -57,6 +58,12 @@ export const heavyChannelProducts = scorer(
       window: count(32, 'queries', 'Last queries by which channels are ranked.'),
     },
     needs: ({ window }) => [queries(window), keys],
+    loop: ({ channels, window }) => ({
+      bytes: loopBytes,
+      words: [channels],
+      window,
+      index: { slots: PART, numbers: (d) => (PART + 2) * d },
+    }),
   },
   ({ ops, queries: q, keys: k }, { channels }) => {
     const [H = 1, w = 1, d = 1] = q.shape;

@@ -3,6 +3,7 @@ import { extents as plainExtents } from '@kv/core/shared';
 import { extentsBy } from './extents.ts';
 import type { Extents } from './extents.ts';
 import { kernelBytes } from './page-bounds-bytes.ts';
+import { loopBytes } from './page-bounds-loop.ts';
 
 /** Upper bound of q·k over a page of keys, written to every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
 export const pageBound = kernel({
@@ -69,6 +70,7 @@ export const pageBounds = scorer(
     says: 'The largest product that a key within the bounds of its page could have.',
     options: { page: count(16, 'slots', 'Slots in a page.') },
     needs: [queries(1), keys],
+    loop: ({ page }) => ({ bytes: loopBytes, words: [page], index: { slots: page, numbers: (d) => 2 * d } }),
   },
   ({ ops, at, queries: q, keys: k }, { page }) =>
     ops.kernel(pageBound, { queries: q, keys: k }, { page: Math.min(page, Math.max(1, at.slots)) }),

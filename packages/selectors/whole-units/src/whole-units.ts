@@ -1,4 +1,5 @@
 import { HIGHEST, oneOf, selector } from '@kv/core';
+import { loopBytes } from './whole-units-loop.ts';
 
 /**
  * Keeps whole units, best first, while they fit the budget; units with a forced slot come first.
@@ -19,6 +20,7 @@ export const wholeUnits = selector(
         'What becomes of the first unit that no longer fits: nothing of it stays, or its best slots fill the room.',
       ),
     },
+    loop: ({ last }) => ({ bytes: loopBytes, words: [Number(last === 'fill')] }),
   },
   ({ ops, scores, budgets, units, unitScores, active, forced, banned }, { last }) => {
     if (!units || !unitScores) return ops.select(scores, budgets, { forced, banned, active }); // every slot its own unit

@@ -1,0 +1,84 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// Double Sparsity's labels inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
+// Own words: channels; of the index address, bytes of a KV head, slots known; of the window address, room, first, count.
+// The index of a part of 256 slots: keys by channel `[d, 256]`, then Σ |k_c| in f64 `[d]`.
+
+import { addRead, channelsOf, headsOf, keysOf, kvHeadOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
+
+const PART: usize = 256;
+
+// @ts-ignore: decorator
+@inline
+function partBytes(d: usize): usize {
+  return d * (4 * PART + 8);
+}
+
+export function index(view: usize, own: usize, g: usize, scratch: usize): void {
+  const d = channelsOf(view), n = slotsOf(view), known = word(own, 3) + 4 * g, keys = keysOf(view, g);
+  for (let i = <usize>load<u32>(known); i < n; i++) {
+    const part = word(own, 1) + g * word(own, 2) + (i / PART) * partBytes(d), sums = part + 4 * PART * d, at = part + 4 * (i % PART);
+    if (i % PART == 0) memory.fill(sums, 0, 8 * d);
+    for (let c: usize = 0, key = keys + 4 * i * d; c < d; c++, key += 4) {
+      const x = load<f32>(key);
+      store<f32>(at + 4 * PART * c, x);
+      store<f64>(sums + 8 * c, load<f64>(sums + 8 * c) + Math.abs(<f64>x));
+    }
+  }
+  store<u32>(known, <u32>n);
+}
+
+/** Writes the channels with the largest Σ |q_c| Σ |k_c| of a head, in their order; returns how many. */
+function heavy(view: usize, own: usize, h: usize, to: usize, sizes: usize): usize {
+  const d = channelsOf(view), n = slotsOf(view), most = min<usize>(word(own, 0), d), row: usize = 4 * d;
+  const labels = word(own, 1) + kvHeadOf(view, h) * word(own, 2), earlier = word(own, 4), room = word(own, 5), first = word(own, 6), count = word(own, 7);
+  for (let c: usize = 0; c < d; c++) {
+    let query: f64 = 0, key: f64 = 0;
+    for (let i: usize = 0; i < count; i++) query += Math.abs(<f64>load<f32>(earlier + (h * room + (first + i) % room) * row + 4 * c));
+    query += Math.abs(<f64>load<f32>(queryOf(view, h) + 4 * c));
+    for (let at: usize = 0, part = labels + 4 * PART * d + 8 * c; at < n; at += PART, part += partBytes(d)) key += <f64><f32>load<f64>(part);
+    store<f32>(sizes + 4 * c, <f32>query * <f32>key);
+  }
+  let some: usize = 0;
+  for (let c: usize = 0; c < d; c++) {
+    const size = load<f32>(sizes + 4 * c);
+    let rank: usize = 0;
+    for (let other: usize = 0; other < d; other++) {
+      const x = load<f32>(sizes + 4 * other);
+      rank += usize(x > size || (x == size && other < c));
+    }
+    if (rank < most) {
+      store<u32>(to + 4 * some, <u32>c);
+      some++;
+    }
+  }
+  return some;
+}
+
+export function score(view: usize, own: usize, h: usize, scratch: usize): void {
+  const d = channelsOf(view), n = slotsOf(view), q = queryOf(view, h), channels = scratch, weights = channels + 4 * d;
+  const some = heavy(view, own, h, channels, weights), by = <f32>(1.0 / Math.sqrt(<f64>some));
+  for (let i: usize = 0; i < some; i++) {
+    const c = <usize>load<u32>(channels + 4 * i);
+    store<f32>(weights + 4 * i, load<f32>(q + 4 * c) * by);
+    store<u32>(channels + 4 * i, <u32>(4 * PART * c));
+  }
+  let labels = word(own, 1) + kvHeadOf(view, h) * word(own, 2), out = scoresOf(view, h);
+  for (let first: usize = 0; first < n; first += PART, labels += partBytes(d), out += 4 * PART) {
+    const end: usize = 4 * min<usize>(PART, ((n - first + 15) >> 4) << 4);
+    for (let i: usize = 0; i < end; i += 64) {
+      let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
+      for (let k: usize = 0; k < some; k++) {
+        const x = v128.load32_splat(weights + 4 * k), at = labels + <usize>load<u32>(channels + 4 * k) + i;
+        s0 = f32x4.add(s0, f32x4.mul(x, v128.load(at)));
+        s1 = f32x4.add(s1, f32x4.mul(x, v128.load(at, 16)));
+        s2 = f32x4.add(s2, f32x4.mul(x, v128.load(at, 32)));
+        s3 = f32x4.add(s3, f32x4.mul(x, v128.load(at, 48)));
+      }
+      v128.store(out + i, s0);
+      v128.store(out + i, s1, 16);
+      v128.store(out + i, s2, 32);
+      v128.store(out + i, s3, 48);
+    }
+  }
+  addRead(view, h, some * n);
+}
