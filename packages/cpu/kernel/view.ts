@@ -93,10 +93,10 @@ export function readOf(view: usize, h: usize): usize { return word(view, 20) + 4
 @inline
 export function addRead(view: usize, h: usize, numbers: usize): void { store<u32>(readOf(view, h), load<u32>(readOf(view, h)) + <u32>numbers); }
 
-/** Says that a score of a row is not finite. */
+/** Says that a row's list is not one of ascending slots in use, or that a score of the row is not finite. */
 // @ts-ignore: decorator
 @inline
-export function fail(view: usize, row: usize): void { store<u32>(word(view, 21), <u32>row + 1); }
+export function fail(view: usize, row: usize, list: bool = false): void { store<u32>(word(view, list ? 22 : 21), <u32>row + 1); }
 
 /** The KV head of a query head. */
 // @ts-ignore: decorator

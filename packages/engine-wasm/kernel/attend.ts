@@ -1,9 +1,10 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Causal attention over a cache. A layer's cache is described by words: keys, values `[G, capacity, d]` f32, positions
-// `[G, capacity]` u32, capacity, lists, and the slots in use of each KV head. d is a multiple of 4.
+// `[G, capacity]` u32, capacity, lists, view, and the slots in use of each KV head. d is a multiple of 4.
 //
 // Lists: 0, or the address of words that say which slots a token sees, its own among those in use: how many lists, one
-// for each KV head or for each query head; then of each its length and its address. Slots ascend.
+// for each KV head or for each query head; then of each its length and its address. Slots ascend. View: 0, or what leaves
+// such lists (kernel/show.ts).
 
 import { WIDE, codes4, exp4, flip, fma, larger, max4, sum4, tanh4, wholes } from "./forms";
 import { min2, quantise, quantised32, tilesOf8, zero8 } from "./products";
@@ -37,7 +38,7 @@ function listsOf(cache: usize): usize {
 // @ts-ignore: decorator
 @inline
 export function slotsOf(cache: usize, g: usize): usize {
-  return load<u32>(cache + 20 + 4 * g);
+  return load<u32>(cache + 24 + 4 * g);
 }
 
 /** The first of n ascending positions that a query at `position` sees through a window; 0: everything. */

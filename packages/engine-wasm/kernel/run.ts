@@ -7,11 +7,12 @@ import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from 
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
+import { addLoop, show } from "./show";
 import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -317,6 +318,14 @@ function run(): void {
       case QUADRATIC:
         quadratics();
         PC += 48;
+        break;
+      case SHOW:
+        show(<usize>M, CACHES + w(1), APART, w(2), w(3), w(4), at(5), w(6), at(7), w(8), at(9), w(10));
+        PC += 44;
+        break;
+      case LOOP:
+        addLoop(w(1), w(2));
+        PC += 12;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

@@ -11,7 +11,7 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const sha256 = (...texts) => texts.reduce((hash, text) => hash.update(text), createHash('sha256')).digest('hex');
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
-const host = { 'host.ts': 'kernel.ts', 'pairs.ts': 'pairs.ts', 'extents.ts': 'extents.ts' },
+const host = { 'host.ts': 'kernel.ts', 'pairs.ts': 'pairs.ts', 'extents.ts': 'extents.ts', 'view.ts': 'view.ts' },
   sources = [...readdirSync(at('kernel')).sort(), ...Object.keys(host)],
   text = (name) => readFileSync(at(host[name] ? `../cpu/kernel/${host[name]}` : `kernel/${name}`), 'utf8'),
   kinds = [...text('products.ts').matchAll(/"\.\/kind-(\d+)"/g)].map(([, kind]) => kind);
@@ -19,7 +19,7 @@ for (const name of sources)
   if (name === 'kind.ts')
     for (const kind of kinds) writeFileSync(join(work, `kind-${kind}.ts`), text(name).replace('KIND_NUMBER', kind));
   else writeFileSync(join(work, name), text(name));
-const threads = ['--enable', 'threads', '--importMemory', '--sharedMemory', '--initialMemory', '1'];
+const threads = ['--exportTable', '--enable', 'threads', '--importMemory', '--sharedMemory', '--initialMemory', '1'];
 const build = (form, ...more) =>
   gzipSync(
     compile(

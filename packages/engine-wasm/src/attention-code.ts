@@ -43,6 +43,7 @@ export function attendTokens(code: CodeStream, { q, k, v }: ProjectedRows, shape
     [[held, 'pieces']],
     true,
   );
+  code.put(ops.show, ...heads, at(q), q.stride, at(k), k.stride, at(v), v.stride);
   if (rows === 1) code.put(ops.token, ...heads, at(q), at(k), at(v), real(scale), real(softcap), window, at(held));
   else {
     code.put(ops.tokens, ...heads, at(q), q.stride, at(k), k.stride, at(v), v.stride, real(scale), real(softcap));

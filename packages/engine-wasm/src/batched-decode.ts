@@ -5,6 +5,8 @@ import { PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { alike, compilePass } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
+import type { LoadedLoops } from './loaded-loops.ts';
+import { countViews, placeViews, type TokenViews } from './token-views.ts';
 import type { WeightArena } from './weight-arena.ts';
 import { recordObservations } from './record-observations.ts';
 import { copyRows, rowsAt } from './rows.ts';
@@ -20,13 +22,17 @@ interface BatchRequest {
   readonly id: number;
   /** Whether to compute its logits. */
   readonly scored: boolean;
+  /** What views show to it. @defaultValue none act */
+  readonly views?: TokenViews;
   /** Runs the token in a pass by itself. */
   alone(): Promise<Float32Array[]>;
   done(logits: Float32Array[]): void;
   fail(cause: unknown): void;
 }
 
-type TokenOptions = Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'eventFollows'>;
+type TokenOptions = Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'eventFollows'> & {
+  readonly views?: TokenViews;
+};
 /** A pass of one sequence. */
 type Alone = (caches: HostState, ids: readonly number[], options: TokenOptions) => Promise<Float32Array[]>;
 
@@ -44,7 +50,10 @@ export class DecodeSlot extends BatchSlot<BatchRequest> {
     await caches.context.guard.between(options);
     const alone = (): Promise<Float32Array[]> => this.#alone(caches, [id], options);
     return new Promise((done, fail) =>
-      this.barrier.submit({ caches, id, scored: options.rows > 0, alone, done, fail }),
+      this.barrier.submit({
+        ...{ caches, id, scored: options.rows > 0, alone, done, fail },
+        ...(options.views && { views: options.views }),
+      }),
     );
   }
 }
@@ -58,6 +67,7 @@ export class BatchedDecode {
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #arena: WeightArena;
   readonly #shapes: readonly AttentionShape[];
+  readonly #loops: LoadedLoops;
   readonly #buffers: PassBuffers[] = [];
   readonly #compiled = new Map<number, CompiledPass>();
   /** Recent milliseconds per layer. */
@@ -71,9 +81,10 @@ export class BatchedDecode {
     decoder: Decoder<WasmRunnable>,
     arena: WeightArena,
     shapes: readonly AttentionShape[],
+    loops: LoadedLoops,
     alone: Alone,
   ) {
-    [this.#pool, this.#decoder, this.#arena, this.#shapes] = [pool, decoder, arena, shapes];
+    [this.#pool, this.#decoder, this.#arena, this.#shapes, this.#loops] = [pool, decoder, arena, shapes, loops];
     this.#alone = alone;
   }
 
@@ -186,6 +197,14 @@ export class BatchedDecode {
         windowStats.clear();
         context.progress.countSlots(cache.length);
       }
+    const shown = requests.map(({ caches, views }, r) => {
+      if (!views) return undefined;
+      const some = views.slice(from, to),
+        placed = placeViews(this.#pool, this.#loops, buffers.views(r), caches, some);
+      for (const [i, { at }] of some.entries())
+        buffers.show(command.caches + r * command.apart, at.kvHeads, at.layer, placed.views[i], placed.lists[i]);
+      return placed;
+    });
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * count * m * H * d),
       { shares, stride } = counted ? buffers.shares(count * m, H, slots) : { shares: 0, stride: 0 };
@@ -194,6 +213,7 @@ export class BatchedDecode {
       code: compiled.starts[from],
       end: head ? compiled.end : compiled.starts[to],
     });
+    for (const [r, placed] of shown.entries()) if (placed) countViews(all[r].context.counters, placed.end());
     for (let l = from; l < to; l++) {
       for (const counts of [rows.qkv, rows.output, rows.gateUp, rows.down]) counts[l] = counts[l] + m;
       for (const [r, { layers, context }] of all.entries()) {

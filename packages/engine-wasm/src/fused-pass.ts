@@ -11,7 +11,9 @@ import type { BufferSlice } from './layout.ts';
 import { compilePass } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import { WeightArena } from './weight-arena.ts';
+import { LoadedLoops } from './loaded-loops.ts';
 import { nowhere, PassRun } from './pass-run.ts';
+import type { TokenViews } from './token-views.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import { heapStore } from './store.ts';
 import type { HeapStore } from './store.ts';
@@ -43,6 +45,7 @@ export class FusedPass {
   readonly #compiled = new Map<1 | typeof tile, CompiledPass>();
   readonly #heads = new Map<1 | typeof headRows, Head>();
   readonly #batched: BatchedDecode;
+  readonly #loops: LoadedLoops;
   /** The batch group of its sequences. */
   readonly group: BatchGroup;
   /** Recent milliseconds per layer, for one row and for a tile. */
@@ -76,7 +79,10 @@ export class FusedPass {
         eight,
       };
     });
-    const batched = new BatchedDecode(pool, decoder, this.#arena, this.#shapes, (...token) => this.pass(...token));
+    this.#loops = new LoadedLoops(pool);
+    const batched = new BatchedDecode(pool, decoder, this.#arena, this.#shapes, this.#loops, (...token) =>
+      this.pass(...token),
+    );
     this.#batched = batched;
     this.group = { key: this, open: (count) => batched.open(count) };
   }
@@ -88,7 +94,7 @@ export class FusedPass {
   async pass(
     caches: HostState,
     ids: readonly number[],
-    { rows, afterLayers, active, eventFollows, ...options }: FusedPassOptions,
+    { rows, afterLayers, active, eventFollows, views, ...options }: FusedPassOptions,
   ): Promise<Float32Array[]> {
     const { progress, guard } = caches.context,
       count = Math.min(rows, ids.length),
@@ -96,6 +102,8 @@ export class FusedPass {
       buffers = this.#buffers.pop() ?? new PassBuffers(this.pool, this.#eight);
     for (const id of ids) progress.text.push(id);
     const run = new PassRun(this.#decoder, buffers, caches, positions, this.#pace, {
+      loops: this.#loops,
+      ...(views && { views }),
       between: () => guard.between(options),
       // what an event reads of the last queries: a token's code counts their weights only
       ...((eventFollows || afterLayers) && { follows: active.policy, weights: ids.length === 1 && !afterLayers }),
@@ -233,6 +241,8 @@ export class FusedPass {
 
 interface FusedPassOptions
   extends Pick<PassOptions, 'phase' | 'active' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows' | 'seen'> {
-  /** Whether views hide slots from these tokens. @defaultValue false */
+  /** Whether the host must ask views, layer by layer, what they show to the token. @defaultValue false */
   readonly viewed?: boolean;
+  /** What views show to the token, where the module can tell by itself. @defaultValue none act */
+  readonly views?: TokenViews;
 }

@@ -23,6 +23,8 @@ export const ops = {
   mix: 19,
   gram: 20,
   quadratic: 21,
+  show: 22,
+  loop: 23,
 } as const;
 
 /** How threads divide an operation on rows: each does all, or a share of rows or (for one row) of columns. */

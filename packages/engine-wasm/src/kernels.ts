@@ -85,6 +85,8 @@ export interface Kernels {
   join(control: number, me: number, threads: number, spins: number): void;
   spin(times: number): number;
   call(): void;
+  /** Functions of loops, `functionsOf` each. */
+  readonly table: WebAssembly.Table;
 }
 
 /** Which instructions a module uses: plain SIMD, relaxed dots added in 16 bits, or in 32 bits. */
@@ -113,7 +115,24 @@ export function instantiate(
   { module, wide }: Pick<FastModule, 'module' | 'wide'>,
   memory: WebAssembly.Memory,
 ): Kernels {
-  const kernels = new WebAssembly.Instance(module, { env: { memory } }).exports as unknown as Kernels;
+  const kernels = new WebAssembly.Instance(module, { env: { memory, load } }).exports as unknown as Kernels;
   kernels.setWide(wide);
   return kernels;
+
+  function load(at: number, bytes: number): void {
+    addLoop(kernels.table, memory, at, bytes);
+  }
+}
+
+/** The functions of a view's loop, as kernel/show.ts numbers them. */
+export const loopFunctions = ['index', 'before', 'score', 'choose', 'after'] as const;
+
+/** Adds the functions of a loop's module to a table, in this order, null for those that it has not. */
+function addLoop(table: WebAssembly.Table, memory: WebAssembly.Memory, at: number, bytes: number): void {
+  const copy = new Uint8Array(memory.buffer, at, bytes).slice(),
+    { exports } = new WebAssembly.Instance(new WebAssembly.Module(copy), { env: { memory } });
+  for (const name of loopFunctions) {
+    const place = table.grow(1);
+    if (typeof exports[name] === 'function') table.set(place, exports[name]);
+  }
 }

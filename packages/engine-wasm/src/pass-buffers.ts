@@ -3,8 +3,8 @@ import type { LoadedCode } from './install.ts';
 import type { Command, ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
-/** Words of a cache before the slots in use of each KV head: keys, values, positions, capacity, lists. */
-const before = 5;
+/** Words of a cache before the slots in use of each KV head: keys, values, positions, capacity, lists, view. */
+const before = 6;
 
 /** Bytes of the words that describe a layer's cache. */
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
@@ -27,6 +27,8 @@ export class PassBuffers {
   readonly #shares: GrowableBuffer;
   readonly #sums: GrowableBuffer;
   readonly #lists: GrowableBuffer;
+  /** What views show to each row. */
+  readonly #views: GrowableBuffer[] = [];
 
   /** @param eight whether blocks attend in 8 bits */
   constructor(pool: ThreadPool, eight: boolean) {
@@ -96,7 +98,7 @@ export class PassBuffers {
       at = this.#caches.at(bytes),
       words = this.pool.heap.words(at, bytes / 4);
     describe(caches, words);
-    if (shown) words[(shown.layer * each) / 4 + before - 1] = shown.lists;
+    if (shown) words[(shown.layer * each) / 4 + before - 2] = shown.lists;
     return at;
   }
 
@@ -114,6 +116,17 @@ export class PassBuffers {
     words[0] = lengths.length;
     for (const [i, length] of lengths.entries()) words.set([length, at + 4 * (first + i * stride)], 1 + 2 * i);
     return at;
+  }
+
+  /** Returns the buffer of a row's views. */
+  views(row: number): GrowableBuffer {
+    return (this.#views[row] ??= new GrowableBuffer(this.pool));
+  }
+
+  /** Writes a row's view of a layer, and where it leaves lists, into the words of its caches. */
+  show(caches: number, heads: number, layer: number, view: number, lists: number): void {
+    const at = caches + layer * cacheBytes(heads);
+    this.pool.heap.words(at + 4 * (before - 2), 2).set([lists, view]);
   }
 
   /** Returns the words of rows that each have their own caches and position. */
@@ -138,6 +151,7 @@ export class PassBuffers {
     this.work.free();
     for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares, this.#sums, this.#lists])
       room.free();
+    for (const room of this.#views) room.free();
   }
 }
 
@@ -145,7 +159,7 @@ export class PassBuffers {
 function describe(caches: readonly LayerCache[], words: Uint32Array): void {
   const each = cacheBytes(caches[0].heads) / 4;
   for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
-    words.set([keys.byteOffset, values.byteOffset, positions.byteOffset, capacity, 0], l * each);
+    words.set([keys.byteOffset, values.byteOffset, positions.byteOffset, capacity, 0, 0], l * each);
     words.set(lengths, l * each + before);
   }
 }

@@ -7,6 +7,8 @@ import type { BufferSlice } from './layout.ts';
 import type { PassBuffers } from './pass-buffers.ts';
 import { recordObservations } from './record-observations.ts';
 import { rowsAt } from './rows.ts';
+import type { LoadedLoops } from './loaded-loops.ts';
+import { countViews, placeViews, type PlacedViews, type TokenViews } from './token-views.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
 /** The part of a command that records no observations. */
@@ -25,6 +27,9 @@ interface PassHooks {
    */
   readonly follows?: PassOptions['active']['policy'];
   readonly weights?: boolean;
+  /** What views show to the token. */
+  readonly views?: TokenViews;
+  readonly loops: LoadedLoops;
 }
 
 /** One pass over the caches of one sequence. */
@@ -161,6 +166,15 @@ export class PassRun {
     run(compiled.projected[last].end, end ?? compiled.starts[last + 1], last);
   }
 
+  /** Writes what views show in these layers, whose caches are described at this address. */
+  #show(address: number, views: TokenViews): PlacedViews {
+    const { buffers, caches } = this,
+      placed = placeViews(this.#pool, this.#hooks.loops, buffers.views(0), caches, views);
+    for (const [i, { at }] of views.entries())
+      buffers.show(address, at.kvHeads, at.layer, placed.views[i], placed.lists[i]);
+    return placed;
+  }
+
   #row(compiled: CompiledPass, place: BufferSlice, heads: number): Float32Array {
     const { work } = this.buffers;
     return rowsAt(this.#pool.heap, work.for(compiled.layout), place, 1).data.subarray(
@@ -202,7 +216,8 @@ export class PassRun {
       cache.extend(positions, progress.shift);
       progress.countSlots(cache.length);
     }
-    const slots = Math.max(...layers.map(({ cache }) => cache.length)),
+    const shown = this.#hooks.views && this.#show(command.caches, this.#hooks.views.slice(from, to)),
+      slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * caches.layers.length * window * H * d),
       shares = sums.length > 0 ? buffers.shares(caches.layers.length * sums.length, H, slots) : nowhere;
     // sums count the weights of all rows, so that none goes unread
@@ -215,6 +230,7 @@ export class PassRun {
       end: stop,
       position: positions[0],
     });
+    if (shown) countViews(counters, shown.end());
     for (let l = from; l < to; l++) {
       const { qkv, output, gateUp, down } = rows;
       for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;

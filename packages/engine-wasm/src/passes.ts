@@ -1,11 +1,12 @@
-import { layerPasses, type HostState, type PassOptions, type TokenPasses } from '@kv/engine';
+import { layerPasses, viewsActing, type HostState, type PassOptions, type TokenPasses } from '@kv/engine';
 import { DecodeSlot } from './batched-decode.ts';
 import type { FusedPass } from './fused-pass.ts';
+import { tokenViews } from './token-views.ts';
 
 /**
  * Returns passes that run fused where caches lie in the module's memory. Frozen rows, views of blocks, views where
  * weights are summed, and heads of a width that the module's attention does not support, use the host's pass over the
- * same caches. Tokens of several sequences are batched, unless views act on them.
+ * same caches. Tokens of several sequences are batched, unless views act on them that the host must ask layer by layer.
  */
 export function fusedPasses(fused: FusedPass): TokenPasses {
   return {
@@ -14,24 +15,26 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
     group: fused.group,
     async pass(caches, ids, options) {
       const { batch } = options,
-        viewed = hasViews(options),
-        fuses = fused.attends && (viewed ? canList(caches, ids, options) : !freezes(options)),
+        viewed = viewsActing(options.active.policy, options.phase).length > 0,
+        listed = viewed && canList(caches, ids, options),
+        // an observer is shown what views chose, which the host then does
+        views = listed && !options.seen ? tokenViews(caches, options) : undefined,
+        fuses = fused.attends && (viewed ? listed : !freezes(options)),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;
-      if (fuses && !viewed && batch instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
-        return batch.pass(caches, ids[0], options);
+      if (fuses && (!viewed || views) && batch instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
+        return batch.pass(caches, ids[0], { ...options, ...(views && { views }) });
       // the others need not wait for a pass that is not batched
       batch?.leave();
-      return fuses ? fused.pass(caches, ids, { ...options, viewed }) : layerPasses.pass(caches, ids, options);
+      return fuses
+        ? fused.pass(caches, ids, { ...options, ...(views ? { views } : { viewed }) })
+        : layerPasses.pass(caches, ids, options);
     },
   };
 }
 
 type Phase = Pick<PassOptions, 'phase' | 'active' | 'afterLayers'>;
-
-const hasViews = ({ active, phase }: Phase): boolean =>
-  active.policy.hooks('view').some(({ during }) => during === 'both' || during === phase);
 
 const freezes = ({ active, phase }: Phase): boolean => phase === 'prefill' && active.policy.hooks('freeze').length > 0;
 

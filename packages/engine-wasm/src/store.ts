@@ -70,10 +70,10 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
         moveNumbers(from.rotations, to.rotations, g * from.capacity, g * to.capacity, slots);
     heap.free(places, bytes);
   };
-  const give = ({ keys }: Storage): void => {
-    if (keys.length === 0) return;
-    lost.unregister(keys);
-    release(keys.byteOffset);
+  const give = (first: Float32Array): void => {
+    if (first.length === 0) return;
+    lost.unregister(first);
+    release(first.byteOffset);
   };
   return {
     get bytes() {
@@ -100,7 +100,7 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
         return from;
       }
       if (capacity === 0) {
-        give(from);
+        give(keys);
         return hostStore.create(heads, headDim, 0, rotations !== undefined);
       }
       lost.unregister(keys);
@@ -109,7 +109,17 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
       if (after < before) heap.free(at + after, before - after);
       return to;
     },
-    release: give,
+    release: ({ keys }) => give(keys),
+    createNumbers(count) {
+      if (count === 0) return new Float32Array(0);
+      const bytes = line * Math.ceil((4 * count) / line),
+        at = heap.allocate(bytes),
+        numbers = heap.floats(at, count).fill(0);
+      held.set(at, { at, bytes });
+      lost.register(numbers, at, numbers);
+      return numbers;
+    },
+    releaseNumbers: give,
   };
 }
 

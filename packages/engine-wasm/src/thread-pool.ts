@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { builtin } from '@kv/checkpoints';
 import { Heap } from './heap.ts';
-import { instantiate, type FastModule, type Kernels } from './kernels.ts';
+import { instantiate, loopFunctions, type FastModule, type Kernels } from './kernels.ts';
 import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
 /** A command's words, as kernel/run.ts reads them. Addresses are bytes. */
@@ -33,7 +33,15 @@ export interface Command {
 /** The program of the workers, in Node and in browsers. */
 const thread = `
 const run = ({ module, memory, wide, control, me, threads, spins }, up) => {
-  const kernels = new WebAssembly.Instance(module, { env: { memory } }).exports;
+  const load = (at, bytes) => {
+    const copy = new Uint8Array(memory.buffer, at, bytes).slice(),
+      { exports } = new WebAssembly.Instance(new WebAssembly.Module(copy), { env: { memory } });
+    for (const name of ${JSON.stringify(loopFunctions)}) {
+      const place = kernels.table.grow(1);
+      if (typeof exports[name] === 'function') kernels.table.set(place, exports[name]);
+    }
+  };
+  const kernels = new WebAssembly.Instance(module, { env: { memory, load } }).exports;
   kernels.setWide(wide);
   kernels.join(control, me, threads, spins);
   up();

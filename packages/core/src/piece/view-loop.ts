@@ -38,7 +38,7 @@ export interface ViewLoop {
 /** A state of a loop. */
 export interface LoopState {
   readonly state: State;
-  /** Returns its columns in use. @defaultValue a column for every position */
+  /** Returns its columns in use. @defaultValue one for every position or slot, or the width of its declaration */
   readonly columns?: (at: LayerContext) => number;
 }
 

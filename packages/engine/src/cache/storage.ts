@@ -46,6 +46,9 @@ export interface Store {
   /** Whether `pack` gives storage at the same place as `from`. */
   readonly inPlace: boolean;
   release(storage: Storage): void;
+  /** Allocates numbers, all of them 0, that lie with the caches. */
+  createNumbers(count: number): Float32Array;
+  releaseNumbers(numbers: Float32Array): void;
 }
 
 /** Packs the slots in use, or, with `back`, unpacks them into storage. */
@@ -118,4 +121,6 @@ export const hostStore: Store = {
     return to;
   },
   release() {},
+  createNumbers: (count) => new Float32Array(count),
+  releaseNumbers() {},
 };

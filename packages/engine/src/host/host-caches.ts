@@ -98,7 +98,7 @@ export class HostCaches implements SequenceCaches, HostState {
     Object.assign(this.context.counters, counters);
     [this.decoder, this.#passes] = [decoder, passes];
     this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, ledger, { store }));
-    this.shared = new StateStore(config, ledger);
+    this.shared = new StateStore(config, ledger, store);
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => dropFirst(this.layers[layer], count),
@@ -154,7 +154,9 @@ export class HostCaches implements SequenceCaches, HostState {
   move(next: number): void {
     const { decoder, layers, context } = this,
       { rotaryLength } = context.progress;
-    for (const [l, { cache, ring }] of layers.entries()) {
+    for (const [l, layer] of layers.entries()) {
+      const { cache, ring } = layer;
+      layer.clearIndexes();
       const before = cache.rotations ?? cache.positions,
         used = Array.from({ length: next }, (_, i) => i);
       cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));

@@ -1,10 +1,11 @@
 import type { ModelConfig } from '@kv/checkpoints';
 import { LayerCache } from '../cache/layer-cache.ts';
-import type { Store } from '../cache/storage.ts';
+import { hostStore, type Store } from '../cache/storage.ts';
 import { equal } from '../decoder/equal.ts';
 import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
 import type { LayerSnapshot } from '../memory/snapshot.ts';
+import { SlotIndex } from './slot-index.ts';
 import { SlotRows } from './slot-rows.ts';
 import { StateStore } from './store.ts';
 import { WindowStatsCache } from './window-columns.ts';
@@ -22,15 +23,37 @@ export class LayerMemory {
   states: StateStore;
   /** Whether every head holds the same positions. */
   aligned = true;
+  readonly #ledger: Ledger;
+  readonly #store: Store;
+  /** What loops keep about keys, by loop. */
+  readonly #indexes = new Map<object, SlotIndex>();
 
+  /** @param store allocates the cache, the states, the queries and the indexes @defaultValue arrays of their own */
   constructor(
     config: ModelConfig,
     ledger: Ledger,
-    { cache, store }: { readonly cache?: LayerCache; readonly store?: Store | undefined } = {},
+    { cache, store = hostStore }: { readonly cache?: LayerCache; readonly store?: Store | undefined } = {},
   ) {
+    [this.#ledger, this.#store] = [ledger, store];
     this.cache = cache ?? new LayerCache(config.kvHeads, config.headDim, ledger, 'cache', store);
-    this.states = new StateStore(config, ledger);
+    this.states = new StateStore(config, ledger, store);
     this.windowStats = new WindowStatsCache(ledger);
+  }
+
+  /** Returns what a loop keeps about the keys, `numbers` for every `slots` slots, with room for the slots in use. */
+  index(loop: object, { slots, numbers }: { readonly slots: number; readonly numbers: number }): SlotIndex {
+    let index = this.#indexes.get(loop);
+    if (!index) {
+      index = new SlotIndex(this.cache.heads, slots, numbers, this.#ledger, this.#store);
+      this.#indexes.set(loop, index);
+    }
+    index.grow(this.cache.length);
+    return index;
+  }
+
+  /** Forgets what loops keep about keys, which have changed. */
+  clearIndexes(): void {
+    for (const index of this.#indexes.values()) index.clear();
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
@@ -39,7 +62,7 @@ export class LayerMemory {
     { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig,
     ledger: Ledger,
   ): void {
-    if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger);
+    if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger, this.#store);
     if (this.cache.rotations) this.ring?.markRotations();
     if (accumulated && !this.accumulated)
       this.accumulated = new SlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', ledger);
@@ -66,6 +89,7 @@ export class LayerMemory {
   keep(kept: readonly Uint32Array[], room: number): void {
     const same = this.aligned && kept.every((slots) => slots === kept[0] || equal(slots, kept[0]));
     this.windowStats.clear();
+    this.clearIndexes();
     this.cache.keep(kept, room);
     this.accumulated?.keep(kept);
     this.block?.keep(kept);
@@ -75,7 +99,7 @@ export class LayerMemory {
 
   /** @param upTo copies only the slots before this position, of a plain layer */
   fork(config: ModelConfig, ledger: Ledger, upTo: number): LayerMemory {
-    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, 0, upTo) });
+    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, 0, upTo), store: this.#store });
     if (this.ring) copy.ring = this.ring.fork(ledger);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
     if (this.block) copy.block = this.block.fork(ledger);
@@ -126,6 +150,8 @@ export class LayerMemory {
 
   destroy(): void {
     this.stopObserving();
+    for (const index of this.#indexes.values()) index.destroy();
+    this.#indexes.clear();
     this.states.destroy();
     this.cache.destroy();
   }

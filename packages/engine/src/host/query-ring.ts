@@ -1,6 +1,7 @@
 import type { RotateVector } from '../cache/rotate.ts';
 import { countBelow } from '@kv/core/shared';
 import type { CacheView } from '../cache/layer-cache.ts';
+import { hostStore, type Store } from '../cache/storage.ts';
 import { toHeads } from '../decoder/heads.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../memory/snapshot.ts';
@@ -14,15 +15,16 @@ export class QueryRing {
   readonly #heads: number;
   readonly #dim: number;
   readonly #ledger: Ledger;
+  readonly #store: Store;
   /** `[H, c, d]`, capacity c queries, token t at t % w; all of them while they are fewer than w. */
-  #data = new Float32Array(0);
+  #data: Float32Array = new Float32Array(0);
   #positions = new Uint32Array(0);
   /** Positions that the queries are rotated by, `[w, H]`, once they are not the original ones. */
   #rotations: Uint32Array | undefined;
   #seen = 0;
 
-  constructor(window: number, heads: number, dim: number, ledger: Ledger) {
-    [this.window, this.#heads, this.#dim, this.#ledger] = [window, heads, dim, ledger];
+  constructor(window: number, heads: number, dim: number, ledger: Ledger, store: Store = hostStore) {
+    [this.window, this.#heads, this.#dim, this.#ledger, this.#store] = [window, heads, dim, ledger, store];
   }
 
   /** Returns the bytes of `count` queries. */
@@ -66,6 +68,17 @@ export class QueryRing {
           [0, count - whole, whole],
         ]
       : [[slot, whole, 0]];
+  }
+
+  /** Returns the last `count` queries where they lie, `[H, room, d]`: query i at (first + i) % room. */
+  places(count: number): {
+    readonly queries: Float32Array;
+    readonly room: number;
+    readonly first: number;
+    readonly count: number;
+  } {
+    const have = this.count(count);
+    return { queries: this.#data, room: this.#positions.length, first: (this.#seen - have) % this.window, count: have };
   }
 
   /** Returns how many queries `last(count)` returns. */
@@ -182,7 +195,7 @@ export class QueryRing {
   }
 
   fork(ledger: Ledger): QueryRing {
-    const copy = new QueryRing(this.window, this.#heads, this.#dim, ledger);
+    const copy = new QueryRing(this.window, this.#heads, this.#dim, ledger, this.#store);
     copy.#take(
       { seen: this.#seen, queries: this.#data, positions: this.#positions, rotations: this.#rotations },
       this.#positions.length,
@@ -195,7 +208,7 @@ export class QueryRing {
     const before = this.#positions.length;
     if (count <= before) return;
     const room = Math.min(this.window, Math.max(count, Math.floor(1.25 * before))),
-      data = new Float32Array(room * this.#heads * this.#dim),
+      data = this.#store.createNumbers(room * this.#heads * this.#dim),
       positions = new Uint32Array(room),
       rotations = this.#rotations && new Uint32Array(room * this.#heads),
       queries = this.#data;
@@ -204,6 +217,7 @@ export class QueryRing {
     rotations?.set(this.#rotations!); // made where these are
     [this.#data, this.#positions, this.#rotations] = [data, positions, rotations];
     this.#put(queries, before, before);
+    this.#store.releaseNumbers(queries);
     this.#ledger.free('rings', this.#bytesOf(before));
   }
 
@@ -217,6 +231,7 @@ export class QueryRing {
     this.#ledger.release('rings', this.#bytesOf(this.count(this.window)));
     this.#ledger.free('rings', this.#bytesOf(this.#positions.length));
     this.#seen = 0;
+    this.#store.releaseNumbers(this.#data);
     this.#data = new Float32Array(0);
     this.#positions = new Uint32Array(0);
     this.#rotations = undefined;

@@ -1,3 +1,4 @@
+import { hostStore, type Store } from '../cache/storage.ts';
 import type { Ledger } from '../ledger.ts';
 
 /**
@@ -9,12 +10,13 @@ export class SlotRows {
   readonly #init: number;
   readonly #name: string;
   readonly #ledger: Ledger;
+  readonly #store: Store;
   #stride = 0;
   #length = 0;
-  #data = new Float32Array(0);
+  #data: Float32Array = new Float32Array(0);
 
-  constructor(rows: number, init: number, name: string, ledger: Ledger) {
-    [this.rows, this.#init, this.#name, this.#ledger] = [rows, init, name, ledger];
+  constructor(rows: number, init: number, name: string, ledger: Ledger, store: Store = hostStore) {
+    [this.rows, this.#init, this.#name, this.#ledger, this.#store] = [rows, init, name, ledger, store];
   }
 
   get data(): Float32Array {
@@ -29,11 +31,13 @@ export class SlotRows {
   grow(length: number): void {
     if (length > this.#stride) {
       const stride = Math.max(length, Math.floor(this.#stride * 1.25));
-      const data = new Float32Array(this.rows * stride).fill(this.#init);
+      const data = this.#store.createNumbers(this.rows * stride);
+      if (this.#init !== 0) data.fill(this.#init);
       this.#ledger.allocate(this.#name, data.byteLength);
       for (let r = 0; r < this.rows; r++)
         data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * stride);
       this.#ledger.free(this.#name, this.#data.byteLength);
+      this.#store.releaseNumbers(this.#data);
       [this.#data, this.#stride] = [data, stride];
     }
     this.#count(length);
@@ -74,7 +78,7 @@ export class SlotRows {
   }
 
   fork(ledger: Ledger): SlotRows {
-    const copy = new SlotRows(this.rows, this.#init, this.#name, ledger);
+    const copy = new SlotRows(this.rows, this.#init, this.#name, ledger, this.#store);
     copy.grow(this.#length);
     for (let r = 0; r < this.rows; r++)
       copy.#data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * copy.#stride);
@@ -84,6 +88,7 @@ export class SlotRows {
   destroy(): void {
     this.#count(0);
     this.#ledger.free(this.#name, this.#data.byteLength);
+    this.#store.releaseNumbers(this.#data);
     [this.#data, this.#stride] = [new Float32Array(0), 0];
   }
 

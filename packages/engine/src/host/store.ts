@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Ops, State, StateSpec, Tensor } from '@kv/core';
+import type { Store } from '../cache/storage.ts';
 import type { Ledger } from '../ledger.ts';
 import type { StoredState } from '../memory/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
@@ -32,9 +33,11 @@ export class StateStore {
   readonly #entries = new Map<string, Entry>();
   readonly #shape: Shape;
   readonly #ledger: Ledger;
+  readonly #store: Store | undefined;
 
-  constructor(shape: Shape, ledger: Ledger) {
-    [this.#shape, this.#ledger] = [shape, ledger];
+  /** @param store allocates the states @defaultValue arrays of their own */
+  constructor(shape: Shape, ledger: Ledger, store?: Store) {
+    [this.#shape, this.#ledger, this.#store] = [shape, ledger, store];
   }
 
   /** Returns the state as a tensor with room for `slots` slots and `positions` positions. */
@@ -61,6 +64,16 @@ export class StateStore {
     entry.rows.grow(columns);
     entry.length = columns;
     entry.rows.write(values.data, columns);
+  }
+
+  /** Makes room for a state of this many columns, or as many as it has, and returns its numbers. */
+  room(signal: State, columns: number): { readonly data: Float32Array; readonly stride: number } {
+    const entry = this.#entry(signal, columns, columns);
+    if (columns > entry.length) {
+      entry.rows.grow(columns);
+      entry.length = columns;
+    }
+    return entry.rows;
   }
 
   /** Compacts per-slot state to the slots that the cache keeps. */
@@ -94,14 +107,14 @@ export class StateStore {
 
   /** Restores a saved state. */
   restore({ id, spec, columns, data }: StoredState): void {
-    const rows = new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger);
+    const rows = new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger, this.#store);
     rows.grow(columns);
     rows.write(data, columns);
     this.#entries.set(id, { spec, rows, length: columns });
   }
 
   fork(ledger: Ledger): StateStore {
-    const copy = new StateStore(this.#shape, ledger);
+    const copy = new StateStore(this.#shape, ledger, this.#store);
     for (const [id, { spec, rows, length }] of this.#entries)
       copy.#entries.set(id, { spec, rows: rows.fork(ledger), length });
     return copy;
@@ -118,7 +131,7 @@ export class StateStore {
     if (!entry) {
       entry = {
         spec,
-        rows: new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger),
+        rows: new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger, this.#store),
         length: 0,
       };
       this.#entries.set(signal.id, entry);

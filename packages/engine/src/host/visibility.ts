@@ -1,5 +1,5 @@
 import { expectPromises, runView } from '@kv/core/engine';
-import type { AnySignal, LayerContext, Backend, Tensor } from '@kv/core';
+import type { AnySignal, LayerContext, Backend, Tensor, ViewHook } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { SlotVisibility } from '../attention/visible.ts';
 
@@ -15,6 +15,10 @@ export interface ViewSelection extends SlotVisibility {
   };
 }
 
+/** Returns the views of a policy that act in this phase. */
+export const viewsActing = (policy: CompiledPolicy, phase: 'prefill' | 'decode'): readonly ViewHook[] =>
+  policy.hooks('view').filter(({ during }) => during === 'both' || during === phase);
+
 /**
  * Returns what the policy's views leave visible to the current queries of this layer, all views combined; where
  * `judged`, with what they selected by.
@@ -29,8 +33,7 @@ export async function visibleNow(
   judged: boolean,
 ): Promise<readonly ViewSelection[]> {
   const out: ViewSelection[] = [];
-  for (const hook of policy.hooks('view')) {
-    if (hook.during !== 'both' && hook.during !== phase) continue;
+  for (const hook of viewsActing(policy, phase)) {
     const { mask, sinks, lower, state, chosen, checks = [] } = runView(hook, { at, ops: backend.ops, read });
     const by = judged && chosen ? [chosen.scores, chosen.forced, chosen.active] : [],
       wanted = [...checks.map(({ bad }) => bad), ...[mask, ...by].filter((x) => x !== undefined)],

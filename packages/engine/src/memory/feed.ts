@@ -11,6 +11,9 @@ export interface AttentionCounters {
   layeredPasses?: number;
   /** Passes of one token that were batched with those of other sequences. */
   batchedPasses?: number;
+  /** Slots that heads of decoded tokens attended to where views acted, and numbers that choosing them read. */
+  shownSlots?: number;
+  viewReads?: number;
 }
 
 /** Options of feeding a block of tokens. */

@@ -1,0 +1,162 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// What a token sees under views: loops of pieces choose slots between its projections and its attention.
+//
+// A view's words, as cpu/kernel/view.ts names them, then this engine's own: how many loops; scratch of the first thread,
+// and bytes of each; where the lists of attention go; how many ranges of slots bounds hide, and their first and end, of
+// each KV head; and of each loop its own words, and where its functions lie in the table of functions, 0 where it has
+// none. Without loops everything is shown that no range hides.
+
+import { append } from "./attend";
+import { activeOf, countOf, fail, headsOf, kvHeadOf, kvHeadsOf, listOf, readOf, slotsOf, word } from "./view";
+import { ME, barrier, claim } from "./team";
+
+const LOOPS: usize = 24, SCRATCH_AT: usize = 25, SCRATCH_BYTES: usize = 26, LISTS: usize = 27, RANGES: usize = 28, RANGES_AT: usize = 29, FIRST_LOOP: usize = 32;
+/** Words of a loop: its own words, then its functions. */
+const EACH: usize = 6, INDEX: usize = 1, BEFORE: usize = 2, SCORE: usize = 3, CHOOSE: usize = 4, AFTER: usize = 5;
+
+/** Calls a function of every loop that has it. */
+function each(view: usize, which: usize, row: usize): void {
+  const scratch = word(view, SCRATCH_AT) + <usize>ME * word(view, SCRATCH_BYTES);
+  for (let i: usize = 0, at = view + 4 * FIRST_LOOP; i < word(view, LOOPS); i++, at += 4 * EACH) {
+    const run = load<u32>(at + 4 * which);
+    if (run) call_indirect<void>(run, view, word(at, 0), row, scratch);
+  }
+}
+
+function has(view: usize, which: usize): bool {
+  for (let i: usize = 0, at = view + 4 * FIRST_LOOP; i < word(view, LOOPS); i++, at += 4 * EACH) if (load<u32>(at + 4 * which)) return true;
+  return false;
+}
+
+function choose(view: usize, h: usize): void {
+  store<u32>(activeOf(view, h), 1);
+  store<u32>(readOf(view, h), 0);
+  store<u32>(countOf(view, h), 0);
+  each(view, BEFORE, h);
+  if (load<u32>(activeOf(view, h))) {
+    each(view, SCORE, h);
+    each(view, CHOOSE, h);
+  }
+}
+
+/** Whether a range hides a slot of a KV head. */
+// @ts-ignore: decorator
+@inline
+function hidden(view: usize, g: usize, slot: u32): bool {
+  const count = word(view, RANGES);
+  for (let i: usize = 0, at = word(view, RANGES_AT) + 8 * g * count; i < count; i++, at += 8) if (slot >= load<u32>(at) && slot < load<u32>(at, 4)) return true;
+  return false;
+}
+
+/** Puts a list of `count` slots of a row, its own among them, where attention reads it. */
+function put(view: usize, row: usize, count: usize): void {
+  const entry = word(view, LISTS) + 8 * row;
+  store<u32>(entry, <u32>count, 4);
+  store<u32>(entry, <u32>listOf(view, row), 8);
+}
+
+/** Ends the list of a query head: checks it, drops what ranges hide, adds the token's own slot. */
+function end(view: usize, h: usize): void {
+  const n = <u32>slotsOf(view), list = listOf(view, h), count = <usize>load<u32>(countOf(view, h)), g = kvHeadOf(view, h), ranges = word(view, RANGES) > 0;
+  let to = list, next: u32 = 0;
+  if (count > <usize>n) fail(view, h, true);
+  else for (let at = list; at < list + 4 * count; at += 4) {
+    const slot = load<u32>(at);
+    if (slot < next || slot >= n) {
+      fail(view, h, true);
+      break;
+    }
+    next = slot + 1;
+    if (slot == n - 1 || (ranges && hidden(view, g, slot))) continue;
+    store<u32>(to, slot);
+    to += 4;
+  }
+  store<u32>(to, n - 1);
+  put(view, h, ((to - list) >> 2) + 1);
+}
+
+/** Lists what no range hides from a KV head. */
+function open(view: usize, g: usize): void {
+  const n = <u32>slotsOf(view) - 1, list = listOf(view, g), count = word(view, RANGES), ranges = word(view, RANGES_AT) + 8 * g * count;
+  let to = list;
+  for (let slot: u32 = 0; slot < n; ) {
+    // up to the next range, or past the one that begins before the slot
+    let until = n, past = slot;
+    for (let i: usize = 0; i < count; i++) {
+      const from = load<u32>(ranges + 8 * i), end = load<u32>(ranges + 8 * i, 4);
+      if (end <= slot) continue;
+      if (from <= slot) past = max<u32>(past, end);
+      else until = min<u32>(until, from);
+    }
+    if (past > slot) {
+      slot = past;
+      continue;
+    }
+    for (; slot < until; slot++, to += 4) store<u32>(to, slot);
+  }
+  store<u32>(to, n);
+  put(view, g, ((to - list) >> 2) + 1);
+}
+
+/** The view of a row's cache; 0: there is none. */
+// @ts-ignore: decorator
+@inline
+function viewOf(cache: usize, apart: usize, row: usize): usize {
+  return load<u32>(cache + row * apart, 20);
+}
+
+/**
+ * For rows that views act on, whose caches lie `apart` bytes apart: appends their keys and values, and leaves lists of
+ * what they see. Of every other row nothing changes.
+ */
+export function show(rows: usize, cache: usize, apart: usize, heads: usize, kvHeads: usize, d: usize, q: usize, ldq: usize, k: usize, ldk: usize, v: usize, ldv: usize): void {
+  let some = false, chooses = false, after = false;
+  for (let r: usize = 0; r < rows; r++) {
+    const view = viewOf(cache, apart, r);
+    if (view == 0) continue;
+    some = true;
+    chooses = chooses || word(view, LOOPS) > 0;
+    after = after || has(view, AFTER);
+    if (ME > 0) continue;
+    append(cache + r * apart, kvHeads, d, k + r * ldk, ldk, v + r * ldv, ldv, 0, 1);
+    memory.copy(word(view, 6), q + r * ldq, 4 * heads * d);
+  }
+  if (!some) return;
+  barrier();
+  for (let piece = claim(<i32>(rows * kvHeads)); piece >= 0; piece = claim(<i32>(rows * kvHeads))) {
+    const view = viewOf(cache, apart, <usize>piece / kvHeads), g = <usize>piece % kvHeads;
+    if (view == 0) continue;
+    if (word(view, LOOPS) > 0) each(view, INDEX, g);
+    else open(view, g);
+  }
+  barrier();
+  if (!chooses) return;
+  for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {
+    const view = viewOf(cache, apart, <usize>piece / heads), h = <usize>piece % heads;
+    if (view == 0 || word(view, LOOPS) == 0) continue;
+    choose(view, h);
+    if (!after) end(view, h);
+  }
+  barrier();
+  if (!after) return;
+  for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {
+    const view = viewOf(cache, apart, <usize>piece / heads), h = <usize>piece % heads;
+    if (view == 0 || word(view, LOOPS) == 0) continue;
+    each(view, AFTER, h);
+  }
+  barrier();
+  for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {
+    const view = viewOf(cache, apart, <usize>piece / heads), h = <usize>piece % heads;
+    if (view != 0 && word(view, LOOPS) > 0) end(view, h);
+  }
+  barrier();
+}
+
+// @ts-ignore: decorator
+@external("env", "load")
+declare function loadLoop(at: usize, bytes: usize): void;
+
+/** Adds the functions of a loop's module, whose bytes these are, to this thread's table of functions. */
+export function addLoop(at: usize, bytes: usize): void {
+  loadLoop(at, bytes);
+}

@@ -1,0 +1,245 @@
+import { KvError } from '@kv/core';
+import { runView } from '@kv/core/engine';
+import { countBelow } from '@kv/core/shared';
+import type { LayerContext, StateSpec, ViewChoice, ViewHook, ViewLoop } from '@kv/core';
+import type { AttentionCounters, HostState, LayerMemory, PassOptions } from '@kv/engine';
+import { viewsActing } from '@kv/engine';
+import type { LoadedLoops } from './loaded-loops.ts';
+import type { ThreadPool } from './thread-pool.ts';
+import type { GrowableBuffer } from './workspace.ts';
+
+/** Words of a view before its loops, and words of a loop in it: its own words, and its functions (kernel/show.ts). */
+const firstLoop = 32,
+  loopWords = 6;
+/** Words of a view that say which row's score is not finite, and which row's list is not one of slots. */
+const badScore = 21,
+  badList = 22;
+/** Bytes of scratch of a loop, besides 16 for every number of a row. */
+const scratchBytes = 16_384;
+
+/** What views show to a token in one layer: bounds by position, and loops that choose slots. */
+interface LayerView {
+  readonly at: LayerContext;
+  readonly bounds: readonly { readonly first: number; readonly sinks: number }[];
+  readonly choice?: ViewChoice;
+}
+
+/** What views show to the next token of a sequence, by layer. */
+export type TokenViews = readonly LayerView[];
+
+/**
+ * Returns what the policy's views show to the next token, where the module can tell by itself: bounds that need no
+ * signal, and at most one view whose pieces all have loops, over caches in which slots are positions.
+ */
+export function tokenViews(
+  caches: HostState,
+  { active, phase }: Pick<PassOptions, 'active' | 'phase'>,
+): TokenViews | undefined {
+  const hooks = viewsActing(active.policy, phase),
+    choosing = hooks.filter(({ chooses }) => chooses);
+  if (choosing.length > 1 || hooks.some(({ chooses, needs }) => !chooses && needs.length > 0)) return undefined;
+  const length = caches.context.progress.length + 1,
+    views: LayerView[] = [];
+  for (const [l, { cache }] of caches.layers.entries()) {
+    const { [0]: chooser } = choosing,
+      at = { ...caches.slots.layerContext(l, active), length, slots: cache.length + 1 },
+      choice = chooser?.chooses && l >= chooser.chooses.dense ? chooser.chooses : undefined;
+    if (choice && (cache.lengths.some((n) => n !== length - 1) || choice.loops.some(({ rests }) => rests?.(at))))
+      return undefined;
+    const bounds: LayerView['bounds'][number][] = [];
+    for (const hook of hooks) {
+      if (hook === chooser) continue;
+      const shown = boundsOf(hook, at, caches);
+      if (shown === undefined) return undefined;
+      bounds.push(...shown);
+    }
+    views.push({ at, bounds, ...(choice && { choice }) });
+  }
+  return views;
+}
+
+/** Returns what a view hides by position; undefined if it hides slots in another way. */
+function boundsOf(hook: ViewHook, at: LayerContext, caches: HostState): LayerView['bounds'] | undefined {
+  const {
+    mask,
+    state,
+    lower,
+    sinks = 0,
+  } = runView(hook, {
+    at,
+    ops: caches.context.backend.ops,
+    read: caches.reader(at.layer),
+  });
+  if (mask || state) return undefined;
+  return lower ? [{ first: lower(at.length - 1), sinks }] : [];
+}
+
+/** Where a token's views lie: of each layer its view and its lists, 0 for none. */
+export interface PlacedViews {
+  readonly views: readonly number[];
+  readonly lists: readonly number[];
+  /** Checks what loops left, and adds up what they read. @throws KvError if a loop broke its promise */
+  end(): ViewCounts;
+}
+
+/** Slots that attention read, and numbers of keys and indexes that choosing them read. */
+export interface ViewCounts {
+  readonly slots: number;
+  readonly numbers: number;
+}
+
+/**
+ * Writes the views of a token in some layers, whose caches have its slot already, to a buffer of their own. Returns the
+ * view and the lists of each of these layers.
+ */
+export function placeViews(
+  pool: ThreadPool,
+  loaded: LoadedLoops,
+  buffer: GrowableBuffer,
+  caches: HostState,
+  views: TokenViews,
+): PlacedViews {
+  const { heap, threads } = pool,
+    { windows } = caches.context.model.config.attention,
+    [{ at: first }] = views,
+    { queryHeads: H, kvHeads: G, headDim: d } = first,
+    longest = Math.max(...views.map(({ at: { layer } }) => caches.layers[layer].cache.length)),
+    stride = 1024 * Math.ceil((longest + 64) / 1024),
+    acting = views.flatMap((view, l) => {
+      const { layer } = view.at,
+        ranges = rangesOf(caches.layers[layer], view, windows[layer] ?? Infinity);
+      return view.choice || ranges.count > 0 ? [{ ...view, l, ranges }] : [];
+    }),
+    choosing = acting.some(({ choice }) => choice),
+    own = acting.map(({ choice, at }) => (choice ? ownWords(caches, at, choice.loops) : [])),
+    scratch = choosing ? 16 * stride + scratchBytes : 0;
+  // what the layers share, then what is a layer's own
+  const shared = { q: H * d, scores: choosing ? H * stride : 0, lists: Math.max(H, G) * stride, active: H };
+  const sizes = acting.map(
+    ({ ranges, choice }, i) =>
+      firstLoop +
+      loopWords * (choice?.loops.length ?? 0) +
+      own[i].reduce((sum, { length }) => sum + length, 0) +
+      2 * ranges.count * G +
+      (1 + 2 * Math.max(H, G)) +
+      2 * H,
+  );
+  const words = Object.values(shared).reduce((a, b) => a + b, 0),
+    all = words + sizes.reduce((a, b) => a + b, 0),
+    base = buffer.at(4 * all + threads * scratch + 64),
+    [q, scores, lists, active] = offsets(base, Object.values(shared)),
+    scratchAt = 64 * Math.ceil((base + 4 * all) / 64),
+    placed = { views: new Array<number>(views.length).fill(0), lists: new Array<number>(views.length).fill(0) };
+  let to = base + 4 * words;
+  const counted: { layer: number; at: number; table: number; read: number }[] = [];
+  for (const [i, { l, at, choice, ranges }] of acting.entries()) {
+    const { cache } = caches.layers[at.layer],
+      loops = choice?.loops ?? [],
+      n = cache.length,
+      [ownAt, rangesAt, table, counts, read] = offsets(to, [
+        firstLoop + loopWords * loops.length,
+        own[i].reduce((sum, { length }) => sum + length, 0),
+        2 * ranges.count * G,
+        1 + 2 * Math.max(H, G),
+        H,
+      ]).map((at, k, all) => all[k + 1] ?? at + 4 * H);
+    const words = heap.words(to, sizes[i]).fill(0),
+      forced = (which: 'first' | 'last'): number => Math.max(0, ...loops.map(({ forces }) => forces?.[which] ?? 0));
+    words.set([
+      ...[H, G, d, n, cache.keys.byteOffset, cache.capacity, q, Math.min(choice?.budget ?? 0, n)],
+      ...[at.step, at.length, at.layer, at.layers, scores, stride, lists, counts, active],
+      ...[forced('first'), forced('last'), Math.max(0, ...loops.map(({ unit }) => unit ?? 0)), read, 0, 0, 0],
+      ...[loops.length, scratchAt, scratch, table, ranges.count, rangesAt],
+    ]);
+    for (let k = 0, at = ownAt; k < loops.length; k++) {
+      const mine = own[i][k];
+      heap.words(at, mine.length).set(mine);
+      words.set([at, ...loaded.functions(loops[k])], firstLoop + loopWords * k);
+      at += 4 * mine.length;
+    }
+    heap.words(rangesAt, 2 * ranges.count * G).set(ranges.words);
+    heap.words(table, 1)[0] = choice ? H : G;
+    placed.views[l] = to;
+    placed.lists[l] = table;
+    counted.push({ layer: at.layer, at: to, table, read });
+    to += 4 * sizes[i];
+  }
+  return {
+    ...placed,
+    end() {
+      let [slots, numbers] = [0, 0];
+      for (const { layer, at, table, read } of counted) {
+        const words = heap.words(at, firstLoop);
+        if (words[badScore] > 0)
+          throw new KvError('view', `layer ${layer}, query head ${words[badScore] - 1}: expected finite scores`);
+        if (words[badList] > 0)
+          throw new KvError(
+            'view',
+            `layer ${layer}, query head ${words[badList] - 1}: a loop must list slots that ascend, each once and below ${words[3]}`,
+          );
+        const entries = heap.words(table, 1 + 2 * H);
+        for (let r = 0; r < entries[0]; r++) slots += entries[1 + 2 * r];
+        for (const some of heap.words(read, H)) numbers += some;
+      }
+      return { slots, numbers };
+    },
+  };
+}
+
+/** Returns the addresses of areas of these numbers of words, one after the other. */
+function offsets(base: number, words: readonly number[]): number[] {
+  let at = base;
+  return words.map((count) => {
+    const here = at;
+    at += 4 * count;
+    return here;
+  });
+}
+
+/** Returns the ranges of slots that a view's bounds and the layer's window hide, `[G, count, 2]`. */
+function rangesOf(
+  { cache: { heads, capacity, lengths, positions } }: LayerMemory,
+  { bounds, choice, at: { length } }: LayerView,
+  window: number,
+): { readonly count: number; readonly words: readonly number[] } {
+  const hidden = bounds.filter(({ first, sinks }) => first > sinks),
+    beyond = length > window && (choice || hidden.length > 0) ? [{ first: length - window, sinks: 0 }] : [],
+    all = [...hidden, ...beyond];
+  const words = Array.from({ length: all.length === 0 ? 0 : heads }, (_, g) => {
+    const seen = positions.subarray(g * capacity, g * capacity + lengths[g] - 1);
+    return all.flatMap(({ first, sinks }) => [countBelow(seen, sinks), countBelow(seen, first)]);
+  });
+  return { count: all.length, words: words.flat() };
+}
+
+/** Returns the columns of a state that its kind tells. */
+const columnsOf = ({ kind, width = 1 }: StateSpec, { length, slots }: LayerContext): number =>
+  kind === 'position' ? length : kind === 'slot' ? slots : width;
+
+/** Returns the own words of each loop. */
+function ownWords(caches: HostState, at: LayerContext, loops: readonly ViewLoop[]): readonly (readonly number[])[] {
+  const layer = caches.layers[at.layer];
+  return loops.map((loop) => {
+    const { words = [], states = [], index, window = 1 } = loop,
+      own = [...words];
+    for (const { state, columns } of states) {
+      const { data, stride } = (state.state.rows === 'model' ? caches.shared : layer.states).room(state, columns?.(at) ?? columnsOf(state.state, at));
+      own.push(data.byteOffset, stride);
+    }
+    if (index) {
+      const kept = layer.index(loop, { slots: index.slots, numbers: index.numbers(at.headDim) });
+      own.push(kept.data.byteOffset, kept.headBytes, kept.known.byteOffset);
+    }
+    if (window > 1) {
+      const earlier = layer.ring?.places(window - 1);
+      own.push(earlier?.queries.byteOffset ?? 0, earlier?.room ?? 1, earlier?.first ?? 0, earlier?.count ?? 0);
+    }
+    return own;
+  });
+}
+
+/** Adds what views showed and read to a sequence's counters. */
+export function countViews(counters: AttentionCounters, { slots, numbers }: ViewCounts): void {
+  counters.shownSlots = (counters.shownSlots ?? 0) + slots;
+  counters.viewReads = (counters.viewReads ?? 0) + numbers;
+}
