@@ -96,7 +96,7 @@ export function addRead(view: usize, h: usize, numbers: usize): void { store<u32
 /** Says that a row's list is not one of ascending slots in use, or that a score of the row is not finite. */
 // @ts-ignore: decorator
 @inline
-export function fail(view: usize, row: usize, list: bool = false): void { store<u32>(word(view, list ? 22 : 21), <u32>row + 1); }
+export function fail(view: usize, row: usize, list: bool = false): void { store<u32>(view + (list ? 88 : 84), <u32>row + 1); }
 
 /** The KV head of a query head. */
 // @ts-ignore: decorator

@@ -151,7 +151,7 @@ export class PassBuffers {
     this.work.free();
     for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares, this.#sums, this.#lists])
       room.free();
-    for (const room of this.#views) room.free();
+    this.#views.forEach((room) => room.free()); // rows without views have none
   }
 }
 

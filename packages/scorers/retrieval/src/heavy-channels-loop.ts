@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/scorers/retrieval/loop/heavy-channels.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = 'eed56fd47e4d777db5fdaaa54901ae97f64956660a4b384c50e050478bd29d15';
+export const kernelSource = '2b6147ff17bf45d2ab378a23cab27027644494a442b4fd36288205295dfb4588';
 
 /** The WebAssembly module, 1340 bytes, base64. */
 export const loopBytes: string =
