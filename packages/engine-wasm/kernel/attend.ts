@@ -243,21 +243,15 @@ function scale4(p: usize, bytes: usize, by: f32): void {
 /** What a token sees of a KV head: slots [FIRST, END), in pieces of SIZE. Pieces depend on slots alone, not on threads. */
 let FIRST: usize = 0, END: usize = 0, SIZE: usize = 0;
 
-/** Rows of query heads that see the same slots: KV heads, or as many as there are lists. */
-function tokenRows(cache: usize, kvHeads: usize): usize {
-  const lists = listsOf(cache);
-  return lists ? load<u32>(lists) : kvHeads;
-}
-
 /**
- * Looks at a row: a KV head, whose newest slot is the token's own, behind those in use, or a list; gives the number of
- * its pieces.
+ * Looks at a KV head, whose newest slot is the token's own, behind those in use, or at the first of its lists; gives the
+ * number of its pieces.
  */
-function look(cache: usize, g: usize, position: u32, window: u32): usize {
+function look(cache: usize, kvHeads: usize, g: usize, position: u32, window: u32): usize {
   const lists = listsOf(cache);
   if (lists) {
     FIRST = 0;
-    END = load<u32>(lists + 8 * g, 4);
+    END = load<u32>(lists + 8 * (g * load<u32>(lists) / kvHeads), 4);
   } else {
     const n = slotsOf(cache, g);
     FIRST = firstSeen(cache, g, n, position, window);
@@ -271,16 +265,130 @@ function look(cache: usize, g: usize, position: u32, window: u32): usize {
 /** Pieces of one token's attention in all. */
 export function tokenPieces(cache: usize, kvHeads: usize, position: u32, window: u32): usize {
   let pieces: usize = 0;
-  for (let g: usize = 0, rows = tokenRows(cache, kvHeads); g < rows; g++) pieces += look(cache, g, position, window);
+  for (let g: usize = 0; g < kvHeads; g++) pieces += look(cache, kvHeads, g, position, window);
   return pieces;
 }
 
-/** The address of the rows of m listed slots, contiguous: where they lie in `from`, or a copy in `room`. */
-function listed(slots: usize, m: usize, from: usize, row: usize, room: usize): usize {
+/** Scores of a query with the keys of m slots. */
+function dotsAt(q: usize, row: usize, keys: usize, slots: usize, m: usize, out: usize): void {
+  let j: usize = 0;
+  for (; j + 4 <= m; j += 4, slots += 16, out += 16) {
+    const p0 = keys + row * <usize>load<u32>(slots), p1 = keys + row * <usize>load<u32>(slots, 4), p2 = keys + row * <usize>load<u32>(slots, 8), p3 = keys + row * <usize>load<u32>(slots, 12);
+    let a0 = f32x4.splat(0), a1 = a0, a2 = a0, a3 = a0;
+    for (let i: usize = 0; i < row; i += 16) {
+      const x = v128.load(q + i);
+      a0 = fma(x, v128.load(p0 + i), a0); a1 = fma(x, v128.load(p1 + i), a1); a2 = fma(x, v128.load(p2 + i), a2); a3 = fma(x, v128.load(p3 + i), a3);
+    }
+    v128.store(out, across(a0, a1, a2, a3));
+  }
+  for (; j < m; j++, slots += 4, out += 4) {
+    const p = keys + row * <usize>load<u32>(slots);
+    let a = f32x4.splat(0);
+    for (let i: usize = 0; i < row; i += 16) a = fma(v128.load(q + i), v128.load(p + i), a);
+    store<f32>(out, sum4(a));
+  }
+}
+
+/** out += weights of the values of m slots. */
+function mixAt(p: usize, values: usize, row: usize, slots: usize, m: usize, out: usize): void {
+  let i: usize = 0;
+  for (; i + 64 <= row; i += 64, out += 64) {
+    let a0 = v128.load(out), a1 = v128.load(out, 16), a2 = v128.load(out, 32), a3 = v128.load(out, 48);
+    for (let j: usize = 0; j < m << 2; j += 4) {
+      const at = values + i + row * <usize>load<u32>(slots + j), x = v128.load32_splat(p + j);
+      a0 = fma(x, v128.load(at), a0); a1 = fma(x, v128.load(at, 16), a1); a2 = fma(x, v128.load(at, 32), a2); a3 = fma(x, v128.load(at, 48), a3);
+    }
+    v128.store(out, a0); v128.store(out, a1, 16); v128.store(out, a2, 32); v128.store(out, a3, 48);
+  }
+  for (; i < row; i += 16, out += 16) {
+    let a = v128.load(out);
+    for (let j: usize = 0; j < m << 2; j += 4) a = fma(v128.load32_splat(p + j), v128.load(values + i + row * <usize>load<u32>(slots + j)), a);
+    v128.store(out, a);
+  }
+}
+
+/**
+ * Brings the rows of m slots near: copies them to `room`, unless they lie one behind the other; gives where they lie. One
+ * head alone reads them where they are, which gives 0.
+ */
+function bring(slots: usize, m: usize, from: usize, row: usize, room: usize, alone: bool): usize {
   const first = <usize>load<u32>(slots);
-  if (<usize>load<u32>(slots + 4 * (m - 1)) - first == m - 1) return from + first * row;
+  if (<usize>load<u32>(slots + 4 * (m - 1)) - first == m - 1) {
+    fetch(from + first * row, m * row);
+    return from + first * row;
+  }
+  if (alone) {
+    for (let i: usize = 0; i < m << 2; i += 4) fetch(from + row * <usize>load<u32>(slots + i), row);
+    return 0;
+  }
   gather(from, room, row, slots, m);
   return room;
+}
+
+/** The first of n ascending slots that is not below one. */
+function notBelow(slots: usize, n: usize, least: u32): usize {
+  let low: usize = 0, high = n;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (load<u32>(slots + 4 * middle) < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Adds to the parts of `group` query heads, with queries at q, what they see: slots [from, to), or those of a list. */
+function attendSlots(slots: usize, from: usize, to: usize, keys: usize, values: usize, group: usize, d: usize, q: usize, scale: f32, cap: f32, part: usize, scratch: usize, room: usize, shares: usize, stride: usize): void {
+  const row = d << 2, record = recordBytes(d);
+  for (let s = from; s < to; s += HELD) {
+    const count = min2(HELD, to - s);
+    for (let near: usize = 0; near < count; near += NEAR) {
+      const m = min2(NEAR, count - near), out = scratch + 4 * near, some = slots + 4 * (s + near);
+      let key: usize;
+      if (slots) key = bring(some, m, keys, row, room, group == 1);
+      else {
+        key = keys + (s + near) * row;
+        fetch(key, m * row);
+      }
+      if (key == 0) {
+        dotsAt(q, row, keys, some, m, out);
+        continue;
+      }
+      let h: usize = 0;
+      for (; h + 3 <= group && group != h + 4; h += 3) dots3(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+      for (; h + 2 <= group; h += 2) dots2(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+      if (h < group) dots1(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+    }
+    for (let h: usize = 0; h < group; h++) {
+      const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
+      capped(line, count, scale, cap);
+      if (shares) memory.copy(shares + 4 * (h * stride + s), line, 4 * count);
+      const top = max(before, largest(line, count)), sum = powers(line, count, top);
+      if (before == LOWEST) store<f32>(p, sum, 4);
+      else {
+        const shrunk = exp1(before - top);
+        store<f32>(p, load<f32>(p, 4) * shrunk + sum, 4);
+        if (shrunk != 1) scale4(p + 16, row, shrunk);
+      }
+      store<f32>(p, top);
+    }
+    for (let near: usize = 0; near < count; near += NEAR) {
+      const m = min2(NEAR, count - near), weights = scratch + 4 * near, out = part + 16, some = slots + 4 * (s + near);
+      let value: usize;
+      if (slots) value = bring(some, m, values, row, room, group == 1);
+      else {
+        value = values + (s + near) * row;
+        fetch(value, m * row);
+      }
+      if (value == 0) {
+        mixAt(weights, values, row, some, m, out);
+        continue;
+      }
+      let h: usize = 0;
+      for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+      for (; h + 2 <= group; h += 2) mix2(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+      if (h < group) mix1(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+    }
+  }
 }
 
 /**
@@ -294,55 +402,36 @@ export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize
     attendPiece(<usize>piece, cache, heads, kvHeads, d, q, k, v, scale, cap, window, position, parts, scratch, shares, stride);
 }
 
-/** One of the pieces. */
+/** One of the pieces. Where query heads have lists of their own, it is what all of a group see from one slot to another. */
 export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
-  const rows = tokenRows(cache, kvHeads), group = heads / rows, row = d << 2, record = recordBytes(d), lists = listsOf(cache);
+  const group = heads / kvHeads, row = d << 2, record = recordBytes(d), lists = listsOf(cache);
   let g: usize = 0, index = piece;
-  for (let count = look(cache, 0, position, window); index >= count; count = look(cache, ++g, position, window)) index -= count;
+  for (let count = look(cache, kvHeads, 0, position, window); index >= count; count = look(cache, kvHeads, ++g, position, window)) index -= count;
   const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
-  const offset = g * kvHeads / rows * capacityOf(cache) * row, keys = keysOf(cache) + offset, values = valuesOf(cache) + offset;
-  const qg = q + g * group * row, slots: usize = lists ? load<u32>(lists + 8 * g, 8) : 0, room = scratch + 4 * group * HELD;
-  if (to == END && !lists) {
-    memory.copy(keys + (to - 1) * row, k + g * row, row);
-    memory.copy(values + (to - 1) * row, v + g * row, row);
-  }
+  const offset = g * capacityOf(cache) * row, keys = keysOf(cache) + offset, values = valuesOf(cache) + offset;
+  const qg = q + g * group * row, room = scratch + 4 * group * HELD;
   for (let h: usize = 0; h < group; h++) {
     store<f32>(part + h * record, LOWEST);
     memory.fill(part + h * record + 4, 0, record - 4);
   }
-  for (let s = from; s < to; s += HELD) {
-    const count = min2(HELD, to - s);
-    for (let near: usize = 0; near < count; near += NEAR) {
-      const m = min2(NEAR, count - near), out = scratch + 4 * near;
-      const key = lists ? listed(slots + 4 * (s + near), m, keys, row, room) : keys + (s + near) * row;
-      fetch(key, m * row);
-      let h: usize = 0;
-      for (; h + 3 <= group && group != h + 4; h += 3) dots3(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-      for (; h + 2 <= group; h += 2) dots2(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-      if (h < group) dots1(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+  if (lists == 0) {
+    if (to == END) {
+      memory.copy(keys + (to - 1) * row, k + g * row, row);
+      memory.copy(values + (to - 1) * row, v + g * row, row);
     }
-    for (let h: usize = 0; h < group; h++) {
-      const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
-      capped(line, count, scale, cap);
-      if (shares) memory.copy(shares + 4 * ((g * group + h) * stride + s), line, 4 * count);
-      const top = max(before, largest(line, count)), sum = powers(line, count, top);
-      if (s == from) store<f32>(p, sum, 4);
-      else {
-        const shrunk = exp1(before - top);
-        store<f32>(p, load<f32>(p, 4) * shrunk + sum, 4);
-        if (shrunk != 1) scale4(p + 16, row, shrunk);
-      }
-      store<f32>(p, top);
-    }
-    for (let near: usize = 0; near < count; near += NEAR) {
-      const m = min2(NEAR, count - near), weights = scratch + 4 * near, out = part + 16;
-      const value = lists ? listed(slots + 4 * (s + near), m, values, row, room) : values + (s + near) * row;
-      fetch(value, m * row);
-      let h: usize = 0;
-      for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-      for (; h + 2 <= group; h += 2) mix2(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-      if (h < group) mix1(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-    }
+    attendSlots(0, from, to, keys, values, group, d, qg, scale, cap, part, scratch, room, shares ? shares + 4 * g * group * stride : 0, stride);
+    return;
+  }
+  const each = <usize>load<u32>(lists) / kvHeads, list = lists + 8 * g * each + 4, first = <usize>load<u32>(list, 4), last = to == END;
+  if (each == 1) {
+    attendSlots(first, from, to, keys, values, group, d, qg, scale, cap, part, scratch, room, 0, 0);
+    return;
+  }
+  const low = from == 0 ? 0 : load<u32>(first + 4 * from), high = last ? 0 : load<u32>(first + 4 * to);
+  for (let h: usize = 0; h < group; h++) {
+    const entry = list + 8 * h, n = <usize>load<u32>(entry), slots = <usize>load<u32>(entry, 4);
+    const begin = notBelow(slots, n, low), end = last ? n : notBelow(slots, n, high);
+    if (begin < end) attendSlots(slots, begin, end, keys, values, 1, d, qg + h * row, scale, cap, part + h * record, scratch, room, 0, 0);
   }
 }
 
@@ -351,9 +440,9 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
  * weights, 0 for slots that the token does not see; all of them where it joins `alone`.
  */
 export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, window: u32, position: u32, parts: usize, out: usize, shares: usize, stride: usize, alone: bool): void {
-  const rows = tokenRows(cache, kvHeads), group = heads / rows, row = d << 2, record = recordBytes(d);
-  for (let g: usize = 0; g < rows; g++) {
-    const pieces = look(cache, g, position, window);
+  const group = heads / kvHeads, row = d << 2, record = recordBytes(d);
+  for (let g: usize = 0; g < kvHeads; g++) {
+    const pieces = look(cache, kvHeads, g, position, window);
     for (let h: usize = 0; h < group; h++, out += row) {
       const p = parts + (g * PIECES * group + h) * record, step = group * record, head = g * group + h;
       let top = LOWEST, sum: f32 = 0;

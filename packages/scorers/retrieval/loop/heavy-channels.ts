@@ -27,26 +27,42 @@ export function index(view: usize, own: usize, g: usize, scratch: usize): void {
   store<u32>(known, <u32>n);
 }
 
-/** Writes the channels with the largest Σ |q_c| Σ |k_c| of a head, in their order; returns how many. */
+// @ts-ignore: decorator
+@inline
+function addSizes(vector: usize, sums: usize, d: usize): void {
+  for (let c: usize = 0; c < d; c += 4, vector += 16, sums += 32) {
+    const x = f32x4.abs(v128.load(vector));
+    v128.store(sums, f64x2.add(v128.load(sums), f64x2.promote_low_f32x4(x)));
+    v128.store(sums, f64x2.add(v128.load(sums, 16), f64x2.promote_low_f32x4(v128.shuffle<f32>(x, x, 2, 3, 0, 1))), 16);
+  }
+}
+
+/**
+ * Writes the channels with the largest Σ |q_c| Σ |k_c| of a head, in their order, ties to the lower one; returns how many.
+ * `sizes`: scratch of 16 bytes a channel.
+ */
 function heavy(view: usize, own: usize, h: usize, to: usize, sizes: usize): usize {
-  const d = channelsOf(view), n = slotsOf(view), most = min<usize>(word(own, 0), d), row: usize = 4 * d;
-  const labels = word(own, 1) + kvHeadOf(view, h) * word(own, 2), earlier = word(own, 4), room = word(own, 5), first = word(own, 6), count = word(own, 7);
+  const d = channelsOf(view), n = slotsOf(view), most = min<usize>(word(own, 0), d), row: usize = 4 * d, sums = sizes + row;
+  const labels = word(own, 1) + kvHeadOf(view, h) * word(own, 2), room = word(own, 5), earlier = word(own, 4) + h * room * row, count = word(own, 7);
+  memory.fill(sums, 0, 2 * row);
+  for (let i: usize = 0, at = word(own, 6); i < count; i++, at++) addSizes(earlier + (at % room) * row, sums, d);
+  addSizes(queryOf(view, h), sums, d);
   for (let c: usize = 0; c < d; c++) {
-    let query: f64 = 0, key: f64 = 0;
-    for (let i: usize = 0; i < count; i++) query += Math.abs(<f64>load<f32>(earlier + (h * room + (first + i) % room) * row + 4 * c));
-    query += Math.abs(<f64>load<f32>(queryOf(view, h) + 4 * c));
+    let key: f64 = 0;
     for (let at: usize = 0, part = labels + 4 * PART * d + 8 * c; at < n; at += PART, part += partBytes(d)) key += <f64><f32>load<f64>(part);
-    store<f32>(sizes + 4 * c, <f32>query * <f32>key);
+    store<f32>(sizes + 4 * c, <f32>load<f64>(sums + 8 * c) * <f32>key);
   }
   let some: usize = 0;
+  const four = i32x4(0, 1, 2, 3);
   for (let c: usize = 0; c < d; c++) {
-    const size = load<f32>(sizes + 4 * c);
-    let rank: usize = 0;
-    for (let other: usize = 0; other < d; other++) {
-      const x = load<f32>(sizes + 4 * other);
-      rank += usize(x > size || (x == size && other < c));
+    const size = v128.load32_splat(sizes + 4 * c), own = i32x4.splat(<i32>c);
+    let before = i32x4.splat(0);
+    for (let other: usize = 0; other < d; other += 4) {
+      const x = v128.load(sizes + 4 * other), lower = i32x4.lt_s(i32x4.add(four, i32x4.splat(<i32>other)), own);
+      before = i32x4.sub(before, v128.or(f32x4.gt(x, size), v128.and(f32x4.eq(x, size), lower)));
     }
-    if (rank < most) {
+    const rank = i32x4.extract_lane(before, 0) + i32x4.extract_lane(before, 1) + i32x4.extract_lane(before, 2) + i32x4.extract_lane(before, 3);
+    if (<usize>rank < most) {
       store<u32>(to + 4 * some, <u32>c);
       some++;
     }
