@@ -1,92 +1,134 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
-// The largest of many numbers, by their order as whole numbers: for loops of selectors.
+// The largest of many numbers: for loops of selectors.
 
-/** Bins of a pass over 11 bits, and bytes of the counts. */
-const BINS: usize = 2048;
+/** Candidates that are compared with one another. */
+const FEW: usize = 48;
 
-// @ts-ignore: decorator
-@inline
-function orderOf(bits: v128): v128 {
-  return v128.xor(bits, v128.or(i32x4.shr_s(bits, 31), i32x4.splat(<i32>0x80000000)));
+/** Whether n numbers are all finite. */
+export function finite(x: usize, n: usize): bool {
+  const most = f32x4.splat(f32.MAX_VALUE);
+  let all = i32x4.splat(-1), i: usize = 0;
+  for (; i + 4 <= n; i += 4) all = v128.and(all, f32x4.le(f32x4.abs(v128.load(x + 4 * i)), most));
+  let good = i32x4.bitmask(all) == 15;
+  for (; i < n; i++) good = good && Mathf.abs(load<f32>(x + 4 * i)) <= f32.MAX_VALUE;
+  return good;
 }
 
-/** Writes n numbers in an order of u32, -0 as 0, to `to`, which has room for 3 more; returns whether all are finite. */
-export function ordered(from: usize, n: usize, to: usize): bool {
-  const zero = f32x4.splat(0), most = f32x4.splat(f32.MAX_VALUE);
-  let bad = i32x4.splat(0);
+/** How many of n numbers are above one. */
+function countAbove(x: usize, n: usize, border: f32): usize {
+  const b = f32x4.splat(border);
+  let some = i32x4.splat(0), more = some, i: usize = 0;
+  for (; i + 8 <= n; i += 8) {
+    some = i32x4.sub(some, f32x4.gt(v128.load(x + 4 * i), b));
+    more = i32x4.sub(more, f32x4.gt(v128.load(x + 4 * i, 16), b));
+  }
+  some = i32x4.add(some, more);
+  let count = i32x4.extract_lane(some, 0) + i32x4.extract_lane(some, 1) + i32x4.extract_lane(some, 2) + i32x4.extract_lane(some, 3);
+  for (; i < n; i++) count += i32(load<f32>(x + 4 * i) > border);
+  return <usize>count;
+}
+
+/** Copies the numbers in (low, high] to `to`, which may be where they lie; returns their end. */
+function between(x: usize, n: usize, low: f32, high: f32, to: usize): usize {
+  const a = f32x4.splat(low), b = f32x4.splat(high);
   let i: usize = 0;
   for (; i + 4 <= n; i += 4) {
-    const x = f32x4.add(v128.load(from + 4 * i), zero);
-    bad = v128.or(bad, v128.not(f32x4.le(f32x4.abs(x), most)));
-    v128.store(to + 4 * i, orderOf(x));
+    const v = v128.load(x + 4 * i);
+    for (let bits = i32x4.bitmask(v128.and(f32x4.gt(v, a), f32x4.le(v, b))); bits != 0; bits &= bits - 1, to += 4)
+      store<f32>(to, load<f32>(x + 4 * (i + <usize>ctz(bits))));
   }
-  let some = v128.any_true(bad);
   for (; i < n; i++) {
-    const x = load<f32>(from + 4 * i) + <f32>0;
-    if (!(Mathf.abs(x) <= f32.MAX_VALUE)) some = true;
-    const bits = reinterpret<u32>(x);
-    store<u32>(to + 4 * i, bits ^ (<u32>(<i32>bits >> 31) | 0x80000000));
+    const v = load<f32>(x + 4 * i);
+    if (v > low && v <= high) {
+      store<f32>(to, v);
+      to += 4;
+    }
   }
-  return !some;
+  return to;
 }
 
 /**
- * The `room`-th largest of n ordered numbers (1 <= room <= n), and to `left` how many that are equal to it belong to the
- * `room` largest. `keys` are overwritten; `counts` has room for 2048 words. Bits are met from the highest down, those of
- * the numbers that may be it alone.
+ * The `room`-th largest of n finite numbers (1 <= room <= n), and to `left` how many that are equal to it belong to the
+ * `room` largest. Halves the range of values that it may have, then ranks the few numbers in it. `work`: room for n.
  */
-export function border(keys: usize, n: usize, room: usize, counts: usize, left: usize): u32 {
-  let known: u32 = 0;
-  for (let shift: i32 = 21; ; ) {
-    const bits: u32 = shift == 0 ? 1023 : 2047, bins: usize = shift == 0 ? 1024 : BINS;
-    memory.fill(counts, 0, 4 * bins);
-    for (let i: usize = 0; i < n; i++) {
-      const at = counts + 4 * <usize>((load<u32>(keys + 4 * i) >> shift) & bits);
-      store<u32>(at, load<u32>(at) + 1);
-    }
-    let bin = bins;
-    for (let count: usize = 0; ; room -= count) {
-      count = <usize>load<u32>(counts + 4 * --bin);
-      if (count >= room) break;
-    }
-    known |= <u32>bin << shift;
-    if (shift == 0) break;
-    let some: usize = 0;
-    for (let i: usize = 0; i < n; i++) {
-      const key = load<u32>(keys + 4 * i);
-      store<u32>(keys + 4 * some, key);
-      some += usize(((key >> shift) & bits) == <u32>bin);
-    }
-    n = some;
-    shift = shift == 21 ? 10 : 0;
+export function border(x: usize, n: usize, room: usize, work: usize, left: usize): f32 {
+  let lows = f32x4.splat(Infinity), highs = f32x4.splat(-Infinity), at: usize = 0;
+  for (; at + 4 <= n; at += 4) {
+    const v = v128.load(x + 4 * at);
+    lows = f32x4.pmin(lows, v);
+    highs = f32x4.pmax(highs, v);
   }
-  store<u32>(left, <u32>room);
-  return known;
+  let low = min<f32>(min<f32>(f32x4.extract_lane(lows, 0), f32x4.extract_lane(lows, 1)), min<f32>(f32x4.extract_lane(lows, 2), f32x4.extract_lane(lows, 3)));
+  let high = max<f32>(max<f32>(f32x4.extract_lane(highs, 0), f32x4.extract_lane(highs, 1)), max<f32>(f32x4.extract_lane(highs, 2), f32x4.extract_lane(highs, 3)));
+  for (let i = at; i < n; i++) {
+    const v = load<f32>(x + 4 * i);
+    low = min<f32>(low, v);
+    high = max<f32>(high, v);
+  }
+  // the border is in (low, high]: numbers above `low`, of which `over` are above `high`
+  const least = countAbove(x, n, low);
+  if (least < room) {
+    store<u32>(left, <u32>(room - least));
+    return low;
+  }
+  let some = least, over: usize = 0;
+  while (some - over > FEW) {
+    const middle = low * <f32>0.5 + high * <f32>0.5;
+    if (!(middle > low && middle < high)) {
+      // neighbours: all of them are equal
+      store<u32>(left, <u32>(room - over));
+      return high;
+    }
+    const count = countAbove(x, n, middle);
+    if (count >= room) {
+      low = middle;
+      some = count;
+    } else {
+      high = middle;
+      over = count;
+    }
+    if ((some - over) << 2 < n) {
+      n = (between(x, n, low, high, work) - work) >> 2;
+      x = work;
+      room -= over;
+      some = n;
+      over = 0;
+    }
+  }
+  n = (between(x, n, low, high, work) - work) >> 2;
+  room -= over;
+  for (let i: usize = 0; ; i++) {
+    const v = load<f32>(work + 4 * i), more = countAbove(work, n, v);
+    if (more >= room) continue;
+    let equal: usize = 0;
+    for (let k: usize = 0; k < n; k++) equal += usize(load<f32>(work + 4 * k) == v);
+    if (more + equal < room) continue;
+    store<u32>(left, <u32>(room - more));
+    return v;
+  }
 }
 
 /**
  * Appends to `list` the slots [from, to) whose number is above the border, and the first `left` that equal it; returns
- * the end of the list. `keys` is that of slot 0.
+ * the end of the list. `x` is the address of the number of slot 0.
  */
-export function above(keys: usize, from: usize, to: usize, border: u32, left: u32, list: usize): usize {
-  const b = i32x4.splat(<i32>border);
+export function above(x: usize, from: usize, to: usize, border: f32, left: u32, list: usize): usize {
+  const b = f32x4.splat(border);
   let i = from;
-  for (; i + 4 <= to; i += 4) {
-    let bits = i32x4.bitmask(i32x4.ge_u(v128.load(keys + 4 * i), b));
-    for (; bits != 0; bits &= bits - 1) {
+  for (; i + 4 <= to; i += 4)
+    for (let bits = i32x4.bitmask(f32x4.ge(v128.load(x + 4 * i), b)); bits != 0; bits &= bits - 1) {
       const slot = i + <usize>ctz(bits);
-      if (load<u32>(keys + 4 * slot) == border) {
+      if (load<f32>(x + 4 * slot) == border) {
         if (left == 0) continue;
         left--;
       }
       store<u32>(list, <u32>slot);
       list += 4;
     }
-  }
   for (; i < to; i++) {
-    const key = load<u32>(keys + 4 * i);
-    if (key < border || (key == border && left == 0)) continue;
-    if (key == border) left--;
+    const v = load<f32>(x + 4 * i);
+    if (v < border || (v == border && left == 0)) continue;
+    left -= u32(v == border);
     store<u32>(list, <u32>i);
     list += 4;
   }

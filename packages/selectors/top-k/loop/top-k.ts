@@ -1,20 +1,19 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Top-k inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 
-import { above, all, border, ordered } from "../../../cpu/kernel/largest";
+import { above, all, border, finite } from "../../../cpu/kernel/largest";
 import { budgetOf, countOf, fail, firstForced, lastForced, listOf, scoresOf, slotsOf, strideOf } from "../../../cpu/kernel/view";
 
 export function choose(view: usize, own: usize, row: usize, scratch: usize): void {
   const n = slotsOf(view), list = listOf(view, row), from = min<usize>(firstForced(view), n), to = max<usize>(from, n - min<usize>(lastForced(view), n));
   const taken = from + n - to, room = budgetOf(view) > taken ? min<usize>(budgetOf(view) - taken, to - from) : 0;
-  const keys = scratch, copy = keys + 4 * strideOf(view), counts = copy + 4 * strideOf(view);
-  if (!ordered(scoresOf(view, row), n, keys)) fail(view, row);
+  const scores = scoresOf(view, row), left = scratch + 4 * strideOf(view);
+  if (!finite(scores, n)) return fail(view, row);
   let end = all(0, from, list);
   if (room == to - from) end = all(from, to, end);
   else if (room > 0) {
-    memory.copy(copy, keys + 4 * from, 4 * (to - from));
-    const least = border(copy, to - from, room, counts, counts + 8192);
-    end = above(keys, from, to, least, load<u32>(counts + 8192), end);
+    const least = border(scores + 4 * from, to - from, room, scratch, left);
+    end = above(scores, from, to, least, load<u32>(left), end);
   }
   end = all(to, n, end);
   store<u32>(countOf(view, row), <u32>((end - list) >> 2));

@@ -2,7 +2,7 @@
 // Whole units inside a view, units of equal numbers of positions. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 // Own words: whether the last unit, which no longer fits, fills the room.
 
-import { above, all, border, ordered } from "../../../cpu/kernel/largest";
+import { above, all, border, finite } from "../../../cpu/kernel/largest";
 import { budgetOf, countOf, fail, firstForced, lastForced, listOf, scoresOf, slotsOf, strideOf, unitOf, word } from "../../../cpu/kernel/view";
 
 /** What becomes of a unit's slots: none stays but forced ones, the best of them may, all stay. */
@@ -11,20 +11,20 @@ const GONE: u8 = 0, CUT: u8 = 1, WHOLE: u8 = 2;
 /** Whether unit a comes before unit b: by its order, then by its number. */
 // @ts-ignore: decorator
 @inline
-function before(orders: usize, a: u32, b: u32): bool {
-  const x = load<u32>(orders + 4 * <usize>a), y = load<u32>(orders + 4 * <usize>b);
+function before(means: usize, a: u32, b: u32): bool {
+  const x = load<f32>(means + 4 * <usize>a), y = load<f32>(means + 4 * <usize>b);
   return x > y || (x == y && a < b);
 }
 
 /** Moves the unit at place i of a heap of n down to where it belongs. */
-function sift(heap: usize, n: usize, i: usize, orders: usize): void {
+function sift(heap: usize, n: usize, i: usize, means: usize): void {
   const unit = load<u32>(heap + 4 * i);
   for (;;) {
     let child: usize = 2 * i + 1;
     if (child >= n) break;
-    if (child + 1 < n && before(orders, load<u32>(heap + 4 * child + 4), load<u32>(heap + 4 * child))) child++;
+    if (child + 1 < n && before(means, load<u32>(heap + 4 * child + 4), load<u32>(heap + 4 * child))) child++;
     const other = load<u32>(heap + 4 * child);
-    if (before(orders, unit, other)) break;
+    if (before(means, unit, other)) break;
     store<u32>(heap + 4 * i, other);
     i = child;
   }
@@ -43,23 +43,22 @@ export function choose(view: usize, own: usize, row: usize, scratch: usize): voi
   const n = slotsOf(view), scores = scoresOf(view, row), size = max<usize>(1, unitOf(view)), count = (n + size - 1) / size;
   const from = min<usize>(firstForced(view), n), to = max<usize>(from, n - min<usize>(lastForced(view), n)), taken = from + n - to;
   let room = budgetOf(view) > taken ? min<usize>(budgetOf(view) - taken, to - from) : 0;
-  const bytes: usize = 4 * strideOf(view), keys = scratch, orders = keys + bytes, heap = orders + bytes, states = heap + bytes, counts = states + bytes;
-  if (!ordered(scores, n, keys)) fail(view, row);
+  const bytes: usize = 4 * strideOf(view), means = scratch, heap = means + bytes, states = heap + bytes, work = states + bytes, left = work + bytes;
+  if (!finite(scores, n)) return fail(view, row);
   for (let u: usize = 0; u < count; u++) {
     const at = u * size, end = min<usize>(at + size, n);
     let sum: f64 = 0;
     for (let i = at; i < end; i++) sum += <f64>load<f32>(scores + 4 * i);
     const forced = at < from || end > to;
-    store<f32>(heap + 4 * u, forced ? f32.MAX_VALUE : <f32>(sum / <f64>(end - at)));
+    store<f32>(means + 4 * u, forced ? f32.MAX_VALUE : <f32>(sum / <f64>(end - at)));
   }
-  ordered(heap, count, orders);
   memory.fill(states, GONE, count);
   for (let u: usize = 0; u < count; u++) store<u32>(heap + 4 * u, <u32>u);
-  for (let i = count >> 1; i > 0; ) sift(heap, count, --i, orders);
+  for (let i = count >> 1; i > 0; ) sift(heap, count, --i, means);
   // whole units, best first; the first that does not fit is cut
   const best = <usize>load<u32>(heap);
   let cut = count;
-  for (let left = count; left > 0; ) {
+  for (let units = count; units > 0; ) {
     const u = <usize>load<u32>(heap), slots = open(u * size, min<usize>(u * size + size, n), from, to);
     if (slots > room) {
       if (room > 0) cut = u;
@@ -67,8 +66,8 @@ export function choose(view: usize, own: usize, row: usize, scratch: usize): voi
     }
     room -= slots;
     store<u8>(states + u, WHOLE);
-    store<u32>(heap, load<u32>(heap + 4 * --left));
-    sift(heap, left, 0, orders);
+    store<u32>(heap, load<u32>(heap + 4 * --units));
+    sift(heap, units, 0, means);
   }
   if (word(own, 0)) {
     if (cut < count) store<u8>(states + cut, CUT);
@@ -81,12 +80,12 @@ export function choose(view: usize, own: usize, row: usize, scratch: usize): voi
   for (let u: usize = 0; u < count; u++)
     if (load<u8>(states + u) == CUT)
       for (let i = max<usize>(u * size, from), end = min<usize>(min<usize>(u * size + size, n), to); i < end; i++, some++)
-        store<u32>(orders + 4 * some, load<u32>(keys + 4 * i));
+        store<f32>(means + 4 * some, load<f32>(scores + 4 * i));
   room = min<usize>(room, some);
-  let least: u32 = 0xffffffff, equal: u32 = 0;
+  let least: f32 = 0, equal: u32 = 0;
   if (room > 0) {
-    least = border(orders, some, room, counts, counts + 8192);
-    equal = load<u32>(counts + 8192);
+    least = border(means, some, room, work, left);
+    equal = load<u32>(left);
   }
   const list = listOf(view, row);
   let end = all(0, from, list);
@@ -95,8 +94,8 @@ export function choose(view: usize, own: usize, row: usize, scratch: usize): voi
     if (a >= b) continue;
     if (state == WHOLE) end = all(a, b, end);
     else if (state == CUT && room > 0) {
-      const next = above(keys, a, b, least, equal, end);
-      for (let i = end; i < next; i += 4) equal -= u32(load<u32>(keys + 4 * <usize>load<u32>(i)) == least);
+      const next = above(scores, a, b, least, equal, end);
+      for (let i = end; i < next; i += 4) equal -= u32(load<f32>(scores + 4 * <usize>load<u32>(i)) == least);
       end = next;
     }
   }
