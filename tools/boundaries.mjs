@@ -157,11 +157,11 @@ const options = {
   tsPreCompilationDeps: 'specify',
   doNotFollow: { path: 'node_modules' },
   exclude: {
-    // kernel folders are AssemblyScript
+    // kernel and loop folders are AssemblyScript
     path: [
       '/(dist|node_modules/[.]|[.]generated)',
       '^packages/[^/]+/kernel/',
-      '^packages/[^/]+/[^/]+/kernel/',
+      '^packages/[^/]+/[^/]+/(kernel|loop)/',
       '^packages/create-piece/templates/',
       '^packages/create-app/templates/',
     ],

@@ -105,8 +105,13 @@ export class PassBuffers {
   /**
    * Writes lists of slots, at most `most`, of at most `slots` slots each, as the kernels read them.
    * @param list writes each list to a row of `to`, rows `stride` numbers apart, and returns their lengths
+   * @returns the address of the lists, and their lengths
    */
-  lists(most: number, slots: number, list: (to: Uint32Array, stride: number) => readonly number[]): number {
+  lists(
+    most: number,
+    slots: number,
+    list: (to: Uint32Array, stride: number) => readonly number[],
+  ): { readonly at: number; readonly lengths: readonly number[] } {
     const stride = 1024 * Math.ceil(slots / 1024),
       first = 1 + 2 * most,
       count = first + most * stride,
@@ -115,7 +120,7 @@ export class PassBuffers {
       lengths = list(words.subarray(first), stride);
     words[0] = lengths.length;
     for (const [i, length] of lengths.entries()) words.set([length, at + 4 * (first + i * stride)], 1 + 2 * i);
-    return at;
+    return { at, lengths };
   }
 
   /** Returns the buffer of a row's views. */

@@ -1,3 +1,4 @@
+import { sumOf } from '@kv/core/shared';
 import type { Decoder, HostState, PassOptions, WindowColumns } from '@kv/engine';
 import { addColumns, appendLayer, layerAttention, listShown, pauser, YIELD_AFTER } from '@kv/engine';
 import { alike } from './compiled-pass.ts';
@@ -155,10 +156,11 @@ export class PassRun {
         options,
       );
       const views = layerAttention(config, l, visible).visible ?? [],
-        lists = buffers.lists(config.queryHeads, cache.length, (to, stride) =>
+        { at: lists, lengths } = buffers.lists(config.queryHeads, cache.length, (to, stride) =>
           listShown(views, cache, config.queryHeads, positions[0], to, stride),
         );
       shown = { layer: l, lists };
+      countViews(counters, { slots: (config.queryHeads / lengths.length) * sumOf(lengths), numbers: 0 });
       for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + 1;
       counters.fused++;
       await this.#pause();

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { runView } from '@kv/core/engine';
 import { countBelow } from '@kv/core/shared';
 import type { LayerContext, StateSpec, ViewChoice, ViewHook, ViewLoop } from '@kv/core';
-import type { AttentionCounters, HostState, LayerMemory, PassOptions } from '@kv/engine';
+import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
 import { viewsActing } from '@kv/engine';
 import type { LoadedLoops } from './loaded-loops.ts';
 import type { ThreadPool } from './thread-pool.ts';
@@ -79,13 +79,7 @@ export interface PlacedViews {
   readonly views: readonly number[];
   readonly lists: readonly number[];
   /** Checks what loops left, and adds up what they read. @throws KvError if a loop broke its promise */
-  end(): ViewCounts;
-}
-
-/** Slots that attention read, and numbers of keys and indexes that choosing them read. */
-export interface ViewCounts {
-  readonly slots: number;
-  readonly numbers: number;
+  end(): ViewReads;
 }
 
 /**
@@ -167,7 +161,11 @@ export function placeViews(
   return {
     ...placed,
     end() {
-      let [slots, numbers] = [0, 0];
+      let slots = 0,
+        numbers = 0;
+      for (const { at } of views)
+        if (!counted.some(({ layer }) => layer === at.layer))
+          slots += H * Math.min(at.slots, windows[at.layer] ?? Infinity);
       for (const { layer, at, table, read } of counted) {
         const words = heap.words(at, firstLoop);
         if (words[badScore] > 0)
@@ -178,7 +176,7 @@ export function placeViews(
             `layer ${layer}, query head ${words[badList] - 1}: a loop must list slots that ascend, each once and below ${words[3]}`,
           );
         const entries = heap.words(table, 1 + 2 * H);
-        for (let r = 0; r < entries[0]; r++) slots += entries[1 + 2 * r];
+        for (let r = 0; r < entries[0]; r++) slots += (H / entries[0]) * entries[1 + 2 * r];
         for (const some of heap.words(read, H)) numbers += some;
       }
       return { slots, numbers };
@@ -223,7 +221,10 @@ function ownWords(caches: HostState, at: LayerContext, loops: readonly ViewLoop[
     const { words = [], states = [], index, window = 1 } = loop,
       own = [...words];
     for (const { state, columns } of states) {
-      const { data, stride } = (state.state.rows === 'model' ? caches.shared : layer.states).room(state, columns?.(at) ?? columnsOf(state.state, at));
+      const { data, stride } = (state.state.rows === 'model' ? caches.shared : layer.states).room(
+        state,
+        columns?.(at) ?? columnsOf(state.state, at),
+      );
       own.push(data.byteOffset, stride);
     }
     if (index) {
@@ -239,7 +240,7 @@ function ownWords(caches: HostState, at: LayerContext, loops: readonly ViewLoop[
 }
 
 /** Adds what views showed and read to a sequence's counters. */
-export function countViews(counters: AttentionCounters, { slots, numbers }: ViewCounts): void {
+export function countViews(counters: AttentionCounters, { slots, numbers }: ViewReads): void {
   counters.shownSlots = (counters.shownSlots ?? 0) + slots;
   counters.viewReads = (counters.viewReads ?? 0) + numbers;
 }

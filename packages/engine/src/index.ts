@@ -53,6 +53,8 @@ export { outputNormOf, outputNorms } from './host/output-norms.ts';
 export type { OutputNorm } from './host/output-norms.ts';
 export { appendLayer } from './host/pass.ts';
 export { viewsActing } from './host/visibility.ts';
+export { predictViews } from './memory/predict-views.ts';
+export type { ViewReads } from './memory/predict-views.ts';
 export type { PassOptions } from './host/pass.ts';
 export { hostRunning, hostRuntime } from './host/runtime.ts';
 export type { HostModel, RunningHostModel } from './host/runtime.ts';

@@ -31,6 +31,8 @@ export interface ViewLoop {
   readonly forces?: ForcedEnds;
   /** Positions of a unit, for pieces that cut units and score each row's by their mean. */
   readonly unit?: number;
+  /** Returns how many numbers of keys and of its index a row reads that chooses. @defaultValue none */
+  readonly reads?: (at: LayerContext) => number;
   /** Returns whether its equation must run at this step. @defaultValue never */
   readonly rests?: (at: LayerContext) => boolean;
 }

@@ -3,11 +3,11 @@
 // Own words: channels; of the index address, bytes of a KV head, slots known; of the window address, room, first, count.
 // The index of a part of 256 slots: keys by channel `[d, 256]`, then Σ |k_c| in f64 `[d]`.
 
-import { addRead, channelsOf, headsOf, keysOf, kvHeadOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
+import { addRead, channelsOf, keysOf, kvHeadOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
 
 const PART: usize = 256;
 
-// @ts-ignore: decorator
+// @ts-expect-error: decorator
 @inline
 function partBytes(d: usize): usize {
   return d * (4 * PART + 8);
@@ -27,7 +27,7 @@ export function index(view: usize, own: usize, g: usize, scratch: usize): void {
   store<u32>(known, <u32>n);
 }
 
-// @ts-ignore: decorator
+// @ts-expect-error: decorator
 @inline
 function addSizes(vector: usize, sums: usize, d: usize): void {
   for (let c: usize = 0; c < d; c += 4, vector += 16, sums += 32) {

@@ -63,6 +63,7 @@ export const heavyChannelProducts = scorer(
       words: [channels],
       window,
       index: { slots: PART, numbers: (d) => (PART + 2) * d },
+      reads: ({ slots, headDim }) => Math.min(channels, headDim) * slots,
     }),
   },
   ({ ops, queries: q, keys: k }, { channels }) => {

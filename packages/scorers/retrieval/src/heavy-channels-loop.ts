@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/scorers/retrieval/loop/heavy-channels.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '4f0966df0ddcfb538910b8f74261cb703e79776fb456908b16caf3b287ad7268';
+export const kernelSource = '2b26600f0e85147ad7299b49728aff89e017ea3c09cb1ffba5ea19ac1dc65d1f';
 
 /** The WebAssembly module, 1614 bytes, base64. */
 export const loopBytes: string =

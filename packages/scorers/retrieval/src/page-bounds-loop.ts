@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/scorers/retrieval/loop/page-bounds.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '0d7559c860786749c71ada21acb4f99f477a22d46070be653d6ca2fe2cb4ee1a';
+export const kernelSource = 'e0293ceba88dde78dc0a04f12d114b1d6f14da95fffb5615c0cd6a7d0402825d';
 
 /** The WebAssembly module, 841 bytes, base64. */
 export const loopBytes: string =

@@ -70,7 +70,12 @@ export const pageBounds = scorer(
     says: 'The largest product that a key within the bounds of its page could have.',
     options: { page: count(16, 'slots', 'Slots in a page.') },
     needs: [queries(1), keys],
-    loop: ({ page }) => ({ bytes: loopBytes, words: [page], index: { slots: page, numbers: (d) => 2 * d } }),
+    loop: ({ page }) => ({
+      bytes: loopBytes,
+      words: [page],
+      index: { slots: page, numbers: (d) => 2 * d },
+      reads: ({ slots, headDim }) => Math.ceil(slots / page) * 2 * headDim,
+    }),
   },
   ({ ops, at, queries: q, keys: k }, { page }) =>
     ops.kernel(pageBound, { queries: q, keys: k }, { page: Math.min(page, Math.max(1, at.slots)) }),
