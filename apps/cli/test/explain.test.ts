@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { generate, loadModel } from '@kv/models';
-import { policy as named } from '@kv/policies';
+import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { predict } from '../src/explain/predict.ts';
 
@@ -40,4 +40,23 @@ test('a prompt may fill the context, whatever the policy reads', async () => {
       await expect(predict(compile(named(name)), model.config, length, '100%')).resolves.toMatchObject({
         evicts: true,
       });
+});
+
+test.each([
+  'psaw(phi=0.5)',
+  'quest(slots=16,page=4,dense=1)',
+  'doubleSparsity(slots=7,channels=3)',
+  'quest(slots=16,page=4) ∘ psaw(phi=0.3)',
+])('what a token reads under %s is what a run counts', async (text) => {
+  const model = await loadModel(fixture('llama')),
+    policy = parsePolicy(text),
+    { views } = await predict(compile(policy), model.config, ids.length, '100%'),
+    { counts } = (await generate(model, { ids, policy, maxNewTokens: 2 })).report,
+    heads = model.config.layers * model.config.queryHeads;
+  // a head always sees its own slot, whether it was chosen or not, and what one view hides another may have chosen
+  expect(counts.shownSlots! - views!.slots).toBeLessThanOrEqual(heads);
+  if (!text.includes('∘')) expect(counts.shownSlots! - views!.slots).toBeGreaterThanOrEqual(0);
+  if (text.startsWith('psaw')) expect(counts.shownSlots).toBe(views!.slots);
+  expect(counts.viewReads).toBe(views!.numbers);
+  model.destroy();
 });

@@ -13,6 +13,16 @@ interface EventCost {
   readonly share: number;
 }
 
+/** Decoding under a policy that hides slots: speeds, and what the engine counted a token. */
+export interface ViewRun {
+  readonly policy: string;
+  readonly tokens: number;
+  /** Decoded tokens per second relative to the full cache, in turns. */
+  readonly ratios: readonly number[];
+  /** Slots that query heads attended to, over all layers, of as many, and numbers read to choose them; absent where the engine counts none. */
+  readonly counted?: { readonly slots: number; readonly of: number; readonly numbers: number; readonly bytes: number };
+}
+
 /** Measurements of an engine, one per turn. */
 export interface EngineTimes {
   readonly name: string;
@@ -21,6 +31,8 @@ export interface EngineTimes {
   readonly speed: readonly { readonly tokens: number; readonly turns: readonly Speed[] }[];
   /** Costs of events at the first length. */
   readonly events: readonly { readonly policy: string; readonly turns: readonly EventCost[] }[];
+  /** Decoding under policies that hide slots, at the longest length. */
+  readonly views: readonly ViewRun[];
   readonly memory: {
     /** Peak bytes of caches and policy state at the longest length; unknown for the peer. */
     readonly cache?: number;

@@ -1,10 +1,12 @@
 import type { Policy } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import { viewsActing } from '@kv/engine';
 import { loadModel, Sequence } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { BLOCK, speeds } from './bench-job.ts';
-import type { BenchJob, EngineTimes } from './bench-job.ts';
+import type { BenchJob, EngineTimes, ViewRun } from './bench-job.ts';
 import { timeRun } from './timed.ts';
 
 export interface EventRun {
@@ -36,14 +38,72 @@ export async function measureOurs(
     });
     const events: EngineTimes['events'][number][] = [];
     for (const { name, policy } of policies) {
+      if (!compile(policy).evicts) continue;
       const turns: EngineTimes['events'][number]['turns'][number][] = [];
       for (let turn = 0; turn < job.turns; turn++) turns.push(await event(model, policy, budget, job));
       events.push({ policy: name, turns });
     }
-    return { name: choice, engine, speed, events, memory: { cache, process: process.memoryUsage.rss() - before } };
+    const views: ViewRun[] = [];
+    for (const { name, policy } of policies)
+      if (viewsActing(compile(policy), 'decode').length > 0) views.push(await underViews(model, name, policy, job));
+    return {
+      name: choice,
+      engine,
+      speed,
+      events,
+      views,
+      memory: { cache, process: process.memoryUsage.rss() - before },
+    };
   } finally {
     model?.destroy();
     runtime.close();
+  }
+}
+
+/** Decodes under a policy and with the full cache, a token each in turn. */
+async function underViews(
+  model: Model,
+  name: string,
+  policy: Policy,
+  { prompts, decode, signal }: BenchJob,
+): Promise<ViewRun> {
+  const ids = prompts[prompts.length - 1],
+    [full, viewed] = [new Sequence(model), new Sequence(model)],
+    { layers, queryHeads, headDim, attention } = model.config,
+    ratios: number[] = [];
+  try {
+    await full.prefill(ids, { signal });
+    await viewed.prefill(ids, { policy, signal });
+    const { counters } = viewed.memory.caches.context,
+      before = { ...counters },
+      took = async (sequence: Sequence, token: number): Promise<number> => {
+        signal.throwIfAborted();
+        const start = performance.now();
+        await sequence.step(token);
+        return performance.now() - start;
+      };
+    for (let i = 0; i < decode; i++) {
+      const token = ids[i % ids.length],
+        whole = await took(full, token);
+      ratios.push(whole / (await took(viewed, token)));
+    }
+    const { shownSlots = 0, viewReads = 0 } = counters,
+      slots = (shownSlots - (before.shownSlots ?? 0)) / decode,
+      numbers = (viewReads - (before.viewReads ?? 0)) / decode,
+      length = ids.length + (decode + 1) / 2;
+    let seen = 0;
+    for (let l = 0; l < layers; l++) seen += Math.min(length, attention.windows[l] ?? Infinity);
+    return {
+      policy: name,
+      tokens: ids.length,
+      ratios,
+      ...(slots > 0 && {
+        counted: { slots, of: queryHeads * seen, numbers, bytes: 4 * (2 * headDim * slots + numbers) },
+      }),
+    };
+  } finally {
+    full.destroy();
+    viewed.destroy();
   }
 }
 

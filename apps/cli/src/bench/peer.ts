@@ -62,6 +62,7 @@ export async function measurePeer(folder: string, modelPath: string, job: BenchJ
       engine: `${PEER}, ${threads} thread${threads === 1 ? '' : 's'}`,
       speed,
       events: [],
+      views: [],
       memory: { process: process.memoryUsage.rss() - before },
     };
   } finally {

@@ -35,7 +35,7 @@ export const BENCH = {
     list(
       text('', 'a policy', 'A policy.'),
       ['knorm', 'h2o', 'tova', 'snapkv', 'taFast', 'snapkvCaote', 'attendedSentences'],
-      "Policies whose event is measured at the first length, as 'kv run --policy' takes them.",
+      "Policies that are measured, as 'kv run --policy' takes them: their event at the first length, or, where they hide slots and evict none, decoding at the longest.",
     ),
   ),
   tokens: maybe(
@@ -222,6 +222,16 @@ function sheet(
       ),
     ]),
   );
+  const views = measured.flatMap(({ name, views }) =>
+    views.map(({ policy, tokens, ratios, counted }) => [
+      name,
+      policy,
+      String(tokens),
+      spread(ratios, 2),
+      counted ? `${(counted.slots / counted.of).toFixed(3)}` : '',
+      counted ? bytesText(counted.bytes) : '',
+    ]),
+  );
   const memory = measured.map(({ name, memory: { cache, process } }) => [
     name,
     cache === undefined ? '' : bytesText(cache),
@@ -232,6 +242,15 @@ function sheet(
     ...(events.length === 0
       ? []
       : [fitColumns([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]), width)]),
+    ...(views.length === 0
+      ? []
+      : [
+          fitColumns(
+            [['engine', 'view', 'tokens', '× full', 'slots', 'a token reads'], ...views],
+            new Set([2, 3, 4, 5]),
+            width,
+          ),
+        ]),
     fitColumns([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2]), width),
     [
       ...measured.map(({ name, engine }) => `${name} is ${plain(engine)}`),

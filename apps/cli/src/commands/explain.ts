@@ -99,6 +99,7 @@ function sheet(p: Prediction, length: number, width: number): string {
       `${countText(work.prefill)} multiply-adds, and ${countText(work.passes)} (${share(work.passes, work.prefill)}) for the extra passes`,
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
+    ...(p.views === undefined ? [] : [['it reads', viewsText(p.views)] as const]),
     ['on a GPU', gpuText(p.device)],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
@@ -107,6 +108,12 @@ function sheet(p: Prediction, length: number, width: number): string {
     width,
   );
 }
+
+/** Describes what a token reads under views. */
+const viewsText = (views: Required<Prediction>['views']): string =>
+  views === null
+    ? 'what its views show, which is counted in a run'
+    : `keys and values of ${countText(views.slots)} of ${countText(views.of)} slots, over all layers and query heads${views.numbers === 0 ? '' : `, and at most ${countText(views.numbers)} numbers to choose them`}: ${bytesText(views.bytes)}`;
 
 /** Describes what score, selection and compaction cost relative to prefill, and running sums relative to a token. */
 function gpuText({ score, select, compact, shares, sums }: Prediction['device']): string {

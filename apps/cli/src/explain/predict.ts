@@ -6,7 +6,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
-import { layersTogether, waits, windowOf } from '@kv/engine';
+import { layersTogether, predictViews, viewsActing, waits, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { keptSums, onDevice } from './device-cost.ts';
 import type { DeviceCost } from './device-cost.ts';
@@ -36,6 +36,17 @@ export interface Prediction {
     readonly tokenBefore: number;
     readonly tokenAfter: number;
   };
+  /**
+   * What a decoded token reads under views, over all layers and heads, in f32: slots that query heads attend to, of as
+   * many, numbers that are read to choose them, and the bytes of both. Null if a view of its own kind decides in a run;
+   * absent if no view acts.
+   */
+  readonly views?: {
+    readonly slots: number;
+    readonly of: number;
+    readonly numbers: number;
+    readonly bytes: number;
+  } | null;
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
   /** Costs on a GPU: dispatches, bytes and operations. */
@@ -85,6 +96,7 @@ export async function predict(
   const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
   const prefill = length * perToken(config) + L * H * d * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };
+  const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(config)));
   return {
     policy: policy.label === '' ? 'full' : policy.label,
@@ -116,11 +128,30 @@ export async function predict(
       prefill,
       passes: L * H * d * length * window,
       tokenBefore: perToken(config) + 2 * H * d * heldByAll,
-      tokenAfter: perToken(config) + (2 * H * d * kept) / G,
+      tokenAfter: perToken(config) + (views ? 2 * d * views.slots + views.numbers : (2 * H * d * kept) / G),
     },
+    ...(views !== undefined && { views }),
     operations: countsOf(calls.filter((name) => name !== 'from')),
     device,
   };
+}
+
+/** Predicts what the token after a prompt reads under views. */
+function readByViews(
+  policy: CompiledPolicy,
+  { layers, queryHeads, kvHeads, headDim, attention: { windows } }: ModelConfig,
+  promptLength: number,
+): Required<Prediction>['views'] {
+  const length = promptLength + 1,
+    seen = Array.from({ length: layers }, (_, l) => Math.min(length, windows[l] ?? Infinity)),
+    places = seen.map((slots, layer) => ({
+      ...{ layer, layers, queryHeads, kvHeads, headDim, step: 1, promptLength, length, slots },
+      ...{ aligned: true, budget: slots, selectRows: queryHeads },
+    })),
+    reads = predictViews(policy, places);
+  return reads
+    ? { ...reads, of: queryHeads * sumOf(seen), bytes: 4 * (2 * headDim * reads.slots + reads.numbers) }
+    : null;
 }
 
 /** Notes on layers with sliding windows, which hold less than the prompt under any policy. */

@@ -1,5 +1,6 @@
+import { cpu } from '@kv/cpu';
 import { runView } from '@kv/core/engine';
-import type { LayerContext, Ops } from '@kv/core';
+import type { LayerContext } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { viewsActing } from '../host/visibility.ts';
 
@@ -11,13 +12,6 @@ export interface ViewReads {
   readonly numbers: number;
 }
 
-/** Operations for views that need none. */
-const none = new Proxy({} as Ops, {
-  get: () => {
-    throw new Error('expected a view that reads nothing');
-  },
-});
-
 /**
  * Predicts what a decoded token reads under the views of a policy, in layers of these contexts, where slots are
  * positions and every row chooses for itself; rows that share what others chose read less. Undefined if no view acts,
@@ -26,6 +20,7 @@ const none = new Proxy({} as Ops, {
 export function predictViews(policy: CompiledPolicy, layers: readonly LayerContext[]): ViewReads | undefined {
   const hooks = viewsActing(policy, 'decode');
   if (hooks.length === 0 || hooks.some(({ chooses, needs }) => !chooses && needs.length > 0)) return undefined;
+  const { ops } = cpu;
   let [slots, numbers] = [0, 0];
   try {
     for (const at of layers) {
@@ -33,7 +28,7 @@ export function predictViews(policy: CompiledPolicy, layers: readonly LayerConte
       for (const hook of hooks) {
         const { chooses } = hook;
         if (!chooses) {
-          const { mask, lower, sinks = 0 } = runView(hook, { at, ops: none, read: () => undefined });
+          const { mask, lower, sinks = 0 } = runView(hook, { at, ops, read: () => undefined });
           if (mask) return undefined;
           if (lower)
             shown = Math.min(shown, at.slots - Math.max(0, Math.min(lower(at.length - 1), at.slots - 1) - sinks));
