@@ -1,8 +1,9 @@
 /**
  * A decoded token under policies that hide slots and evict nothing, against the full cache, in turns: wall and processor
- * time.
+ * time, what the engine counted, and what hiding cost: the divergence of the next token from the full cache's, and the
+ * attention mass that hidden slots would have had.
  *
- *   npm run bench -- views.bench.mjs MODEL.gguf --tokens 2048,4096 --turns 15
+ *   npm run bench -- views.bench.mjs MODEL.gguf --tokens 2048,4096 --turns 15 [--policies 'quest(slots=512);psaw(phi=0.7)']
  */
 import { loadModel, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
@@ -10,42 +11,89 @@ import { heldOutBook } from '@kv/tasks';
 import { commandLine } from './lib/command-line.mjs';
 import { median, spread } from './lib/spread.mjs';
 
-const { path, tokens, turns } = commandLine({ tokens: [2048, 4096], turns: 15 }, 'the GGUF file of a model'),
-  texts = [
-    'quest(slots=512)',
-    'doubleSparsity(slots=512)',
-    'hshare(slots=512)',
-    'psaw(phi=0.7)',
-    'cpe(budget=512,sinks=16,local=64,phi=1,psi=1)',
-  ];
+const { path, tokens, turns, policies } = commandLine(
+    {
+      tokens: [2048, 4096],
+      turns: 15,
+      policies:
+        'quest(slots=512);doubleSparsity(slots=512);hshare(slots=512);psaw(phi=0.7);cpe(budget=512,sinks=16,local=64,phi=1,psi=1)',
+    },
+    'the GGUF file of a model',
+  ),
+  texts = policies.split(';');
+/** Steps that warm up, and steps whose hidden mass is read. */
+const [before, observed] = [12, 4];
 const model = await loadModel(path),
   book = model.tokenizer.encode(await heldOutBook()).ids;
 console.log(`${model.engine}, Node ${process.version}, ${turns} turns: median (lowest-highest)\n`);
-console.log('| tokens | policy | wall ms | wall / full | processor / full | lowest processor / full |');
-console.log('| --- | --- | --- | --- | --- | --- |');
+console.log(
+  '| tokens | policy | wall ms | full / wall | full / processor | slots of full | numbers to choose | KL, nats | hidden mass |',
+);
+console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- |');
 for (const length of tokens) {
   const all = [];
   for (const text of [undefined, ...texts]) {
     const sequence = new Sequence(model);
     await sequence.prefill(book.slice(0, length), text && { policy: policy(text) });
-    all.push({ text: text ?? 'full cache', sequence, times: [] });
+    all.push({ text: text ?? 'full cache', sequence, times: [], divergences: [], counted: undefined });
   }
-  for (let turn = -2; turn < turns; turn++)
-    for (const { sequence, times } of all) {
-      const before = process.cpuUsage(),
+  for (let turn = -before; turn < turns; turn++) {
+    const token = book[length + turn + before];
+    let full;
+    for (const each of all) {
+      const { sequence, times, divergences } = each;
+      if (turn === 0) each.counted = { ...sequence.memory.caches.context.counters };
+      const processor = process.cpuUsage(),
         started = performance.now();
-      await sequence.step(book[length + turn + 2]);
-      const { user, system } = process.cpuUsage(before);
-      if (turn >= 0) times.push({ wall: performance.now() - started, processor: (user + system) / 1000 }); // two warm up
+      await sequence.step(token);
+      const wall = performance.now() - started,
+        { user, system } = process.cpuUsage(processor),
+        [logits] = await sequence.logits();
+      full ??= logits;
+      if (turn < 0) continue;
+      times.push({ wall, processor: (user + system) / 1000 });
+      divergences.push(divergence(full, logits));
     }
-  const [full] = all;
-  for (const { text, sequence, times } of all) {
-    const ratio = (of) => times.map((time, i) => time[of] / full.times[i][of]),
-      lowest = (each) => Math.min(...each.map(({ processor }) => processor));
-    console.log(
-      `| ${length} | \`${text}\` | ${median(times.map(({ wall }) => wall)).toFixed(1)} | ${spread(ratio('wall'))} | ${spread(ratio('processor'))} | ${(lowest(times) / lowest(full.times)).toFixed(2)} |`,
-    );
-    sequence.destroy();
   }
+  const [full] = all,
+    { layers, queryHeads } = model.config;
+  for (const { text, sequence, times, divergences, counted } of all) {
+    const ratio = (of) => spread(times.map((time, i) => full.times[i][of] / time[of])),
+      counters = sequence.memory.caches.context.counters,
+      slots = ((counters.shownSlots ?? 0) - (counted.shownSlots ?? 0)) / turns,
+      numbers = ((counters.viewReads ?? 0) - (counted.viewReads ?? 0)) / turns,
+      hidden = text === 'full cache' ? 0 : await hiddenMass(sequence, length);
+    console.log(
+      `| ${length} | \`${text}\` | ${median(times.map(({ wall }) => wall)).toFixed(1)} | ${ratio('wall')} | ${ratio('processor')} | ${slots === 0 ? '' : (slots / (layers * queryHeads * (length + before + turns / 2))).toFixed(3)} | ${numbers === 0 ? '' : Math.round(numbers)} | ${median(divergences).toPrecision(2)} | ${hidden.toPrecision(2)} |`,
+    );
+  }
+  for (const { sequence } of all) sequence.destroy();
 }
 model.destroy();
+
+/** KL(p || q) of the tokens that logits predict, in nats. */
+function divergence(p, q) {
+  const probabilities = (logits) => {
+    const most = logits.reduce((a, b) => Math.max(a, b)),
+      sum = logits.reduce((all, x) => all + Math.exp(x - most), 0);
+    return (i) => logits[i] - most - Math.log(sum);
+  };
+  const [a, b] = [probabilities(p), probabilities(q)];
+  return p.reduce((sum, _, i) => sum + Math.exp(a(i)) * (a(i) - b(i)), 0);
+}
+
+/** The mean share of attention that slots hidden from the next tokens would have, over layers and heads. */
+async function hiddenMass(sequence, length) {
+  const copy = sequence.fork();
+  let [sum, rows] = [0, 0];
+  copy.memory.caches.observers.show({
+    row: ({ at, weights, kept }) => {
+      if (at !== 'view') return;
+      sum += 1 - kept.reduce((mass, slot) => mass + weights[slot], 0);
+      rows++;
+    },
+  });
+  for (let i = 0; i < observed; i++) await copy.step(book[length + turns + before + i]);
+  copy.destroy();
+  return rows === 0 ? 0 : sum / rows;
+}
