@@ -24,7 +24,7 @@ const suites = {
     checks: [
       ['sources are formatted and lint clean', 'biome', 'ci', '--error-on-warnings', '--max-diagnostics=50'],
       builds,
-      ['sources and tests have no type errors', 'tsc', '-b'],
+      ['sources and tests have no type errors', 'tsgo', '-b'],
       ['no unused file, export or dependency', 'knip', '--no-progress', '--no-config-hints'],
       ['no duplicate code', 'jscpd', '--config', '.jscpd.json'],
     ],

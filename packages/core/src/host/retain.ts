@@ -349,7 +349,7 @@ async function statesAfter(
 /** Returns slot states reduced to the kept slots. */
 const compacted = (needs: readonly AnySignal[], state: RetainState, slots: RetainResult['slots']): RetainState =>
   new Map(
-    [...state].map(([key, x]) => {
+    [...state].map(([key, x]): [string, HostArray] => {
       const signal = needs.find((s): s is State => isState(s) && key.startsWith(`${s.id} `));
       if (signal?.state.kind !== 'slot') return [key, x];
       const sets = slots[Number(key.slice(signal.id.length + 1))];
