@@ -12,7 +12,7 @@ const byFile = {
     ),
 };
 
-/** JavaScript of one package; declarations come from tsc (tsconfig.build.json). */
+/** JavaScript of one package; declarations come from tsgo (tsconfig.build.json). */
 export default {
   format: 'esm',
   target: 'es2022',

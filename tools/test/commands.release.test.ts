@@ -46,7 +46,7 @@ const LOOKED_UP: readonly (readonly [command: RegExp, why: string])[] = [
     /^(?:npm test|npm run (?:check|test:)|npm run test|\.ci\/)|npx (?:-y node@24|vitest run packages\/(?!scorers\/mine))/,
     'runs tests',
   ],
-  [/^npx tsc|^pnpm --filter/, 'is a step of npm run check'],
+  [/^npx tsgo|^pnpm --filter/, 'is a step of npm run check'],
   [
     /^(?:[A-Z_]+=\S+ )?p?npm (?:create|i|install|publish|login|pack)\b|^npx (?:@kv\/cli|kv)\b/,
     'third-party.release.test.ts runs such, on a registry of this machine',

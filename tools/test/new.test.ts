@@ -54,7 +54,7 @@ test('new pieces have no type errors', async () => {
       include: folders.map((folder: string) => join(root, folder)),
     }),
   );
-  const { code, output } = await run('tsc', ['-p', config]);
+  const { code, output } = await run('tsgo', ['-p', config]);
   expect(code, output).toBe(0);
 });
 

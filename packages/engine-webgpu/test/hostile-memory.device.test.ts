@@ -49,6 +49,6 @@ gpuTest('a device that makes no buffer at some point: a sentence, and all is giv
   const all = await without(Infinity);
   expect(all).toBeGreaterThan(20);
   // a device a buffer takes its time: KV_FUZZ tries them all
-  const step = process.env.KV_FUZZ === undefined ? Math.ceil(all / 4) : 1;
+  const step = process.env.KV_FUZZ === undefined ? Math.ceil(all / 3) : 1;
   for (let at = 0; at < all; at += step) await without(at);
 });

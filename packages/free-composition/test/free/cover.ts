@@ -16,12 +16,13 @@ export function random(seed: number): () => number {
 }
 /**
  * Returns the rows of a covering array that run this time, with their indices: all of them with KV_FULL=1, else the
- * quarter that KV_QUARTER chooses (0 to 3; .ci/run takes another one for each commit), and a row for each choice that no row of that quarter has.
+ * eighth that KV_TURN chooses (0 to 7; .ci/run takes another one for each commit), and a row for each choice that no row
+ * of that eighth has.
  */
 export function rowsOfTurn(rows: readonly Row[]): readonly (readonly [index: number, row: Row])[] {
   const all = [...rows.entries()],
-    turn = Number(process.env['KV_QUARTER'] || 0) & 3,
-    chosen = process.env['KV_FULL'] === '1' ? all : all.filter(([i]) => i % 4 === turn);
+    turn = Number(process.env['KV_TURN'] || 0) & 7,
+    chosen = process.env['KV_FULL'] === '1' ? all : all.filter(([i]) => i % 8 === turn);
   for (const [place, { choices }] of places.entries())
     for (const choice of choices.keys())
       if (!chosen.some(([, row]) => row[place] === choice)) {
