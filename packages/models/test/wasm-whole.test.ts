@@ -37,7 +37,7 @@ const plain = hostRuntime({ engine: referenceEngine() });
 const answers = async (model: HostModel): Promise<Readonly<Record<string, GenerateResult>>> => {
   const all: Record<string, GenerateResult> = {},
     vocab = model.config.vocab,
-    most = Math.min(160, model.config.maxPositions - 20);
+    most = Math.min(ids.length, model.config.maxPositions - 20);
   for (const [name, policy] of Object.entries(policies))
     all[name] = await generate(model, {
       ids: ids.slice(0, most).map((token) => token % vocab),
