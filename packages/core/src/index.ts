@@ -22,7 +22,7 @@ export { compose, id } from './compose/compose.ts';
 export { isFactory, method, partOf } from './piece/declare.ts';
 export type { DeclarationFields, AnyFactory, Description, Factory, OptionPart } from './piece/declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './event/hooks.ts';
-export type { LoopState, ViewLoop } from './piece/view-loop.ts';
+export type { ViewLoopState, ViewLoop } from './piece/view-loop.ts';
 export { kernel } from './tensor/kernel.ts';
 export type { Kernel, Products, WasmMemory } from './tensor/kernel.ts';
 export {

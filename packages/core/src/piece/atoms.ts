@@ -4,35 +4,10 @@ import type { Ops } from '../tensor/maths.ts';
 import { sameSignal } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import type { ForcedEnds, LayerContext } from './layer-context.ts';
 import type { ViewLoop } from './view-loop.ts';
 
-/** Where a step runs. All of it is known on the host. */
-export interface LayerContext {
-  /** Index of this layer, from 0. */
-  readonly layer: number;
-  /** Number of layers. */
-  readonly layers: number;
-  /** Query heads H of a layer. */
-  readonly queryHeads: number;
-  /** KV heads G of a layer; H is a multiple of G. */
-  readonly kvHeads: number;
-  /** Channels of a head. */
-  readonly headDim: number;
-  /** Tokens generated so far; 0 during prefill. */
-  readonly step: number;
-  /** Tokens of the prompt, evicted ones included. */
-  readonly promptLength: number;
-  /** Tokens seen so far, evicted ones included: positions are 0 .. length - 1. */
-  readonly length: number;
-  /** Slots in the longest row of this layer. */
-  readonly slots: number;
-  /** Every head of this layer holds the same positions in the same slots. */
-  readonly aligned: boolean;
-  /** Average slots per KV head that the engine was asked for. */
-  readonly budget: number;
-  /** Number of rows of a selection: KV heads if it evicts, query heads if it only hides. */
-  readonly selectRows: number;
-}
+export type { ForcedEnds, LayerContext };
 
 /** A partition of slots into contiguous blocks. */
 export interface Units {
@@ -130,14 +105,6 @@ export interface BudgetPlan {
   readonly above?: ForcedAboveShare;
   /** Notes for the report, such as a fallback or a rounding. */
   readonly notes: readonly string[];
-}
-
-/** Number of first and of last positions that are forced. */
-export interface ForcedEnds {
-  /** First positions. @defaultValue 0 */
-  readonly first?: number;
-  /** Last positions. @defaultValue 0 */
-  readonly last?: number;
 }
 
 /** Lets slots that are forced beyond a budget stay, if the budget is a share. */

@@ -1,4 +1,4 @@
-import type { ForcedEnds, LayerContext } from './atoms.ts';
+import type { ForcedEnds, LayerContext } from './layer-context.ts';
 import type { State } from './state.ts';
 
 /**
@@ -19,7 +19,7 @@ export interface ViewLoop {
   /** The first of its own words: options, as whole numbers or `floatWord`. @defaultValue none */
   readonly words?: readonly number[];
   /** States that it reads and writes in place: an address and a stride in numbers, each. @defaultValue none */
-  readonly states?: readonly LoopState[];
+  readonly states?: readonly ViewLoopState[];
   /**
    * What it keeps about keys, one entry of `numbers` f32 for every `slots` slots of a KV head. It is extended by
    * `index`, and starts again when slots move.
@@ -38,7 +38,7 @@ export interface ViewLoop {
 }
 
 /** A state of a loop. */
-export interface LoopState {
+export interface ViewLoopState {
   readonly state: State;
   /** Returns its columns in use. @defaultValue one for every position or slot, or the width of its declaration */
   readonly columns?: (at: LayerContext) => number;
