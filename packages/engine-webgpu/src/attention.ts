@@ -39,6 +39,14 @@ export interface DeviceAttention {
   readonly window?: number;
   /** 0 where a slot is hidden, of f32 or u32: `[1, G or H, at least slots]`. */
   readonly mask?: Tensor;
+  /**
+   * Most slots of a KV head that `rows` leave its queries, and of these that the mask leaves them: what is dispatched,
+   * and counted as read, follows them, never what is seen.
+   *
+   * @defaultValue all
+   */
+  readonly ranged?: number;
+  readonly shown?: number;
   readonly scale: number;
   /** Positive. */
   readonly softcap?: number;
@@ -71,13 +79,13 @@ export interface AttentionOptions {
   readonly splits?: number;
 }
 
-/** Limits what a kernel over scores reads to the slots in use. */
-const read = (a: DeviceAttention): DeviceAttention => ({
+/** Limits what a kernel over scores reads: positions and the mask, keys and values. */
+const read = (a: DeviceAttention, slots = a.slots, shown = slots): DeviceAttention => ({
   ...a,
-  keys: firstSlots(a.keys, a.slots),
-  values: firstSlots(a.values, a.slots),
-  positions: firstSlots(a.positions, a.slots),
-  ...(a.mask && { mask: firstSlots(a.mask, a.slots) }),
+  keys: firstSlots(a.keys, shown),
+  values: firstSlots(a.values, shown),
+  positions: firstSlots(a.positions, slots),
+  ...(a.mask && { mask: firstSlots(a.mask, slots) }),
 });
 
 /**
@@ -87,9 +95,10 @@ const read = (a: DeviceAttention): DeviceAttention => ({
 export const addsTo = (rows: number, heads: number, kvHeads: number, headDim: number): boolean =>
   rows === heads || heads / kvHeads <= mostRows(headDim);
 
-/** Workgroups that fill an adapter, and the number of slots below which none is split. */
+/** Workgroups that fill an adapter, slots below which none are split, and slots that a workgroup takes at a time. */
 const ENOUGH = 64,
-  SPAN = 256;
+  SPAN = 256,
+  TILE = 32;
 
 /** Scalars of every kernel over scores. */
 export function common({
@@ -127,9 +136,10 @@ export function encodeAttention(
     count = (m * heads) / kvHeads;
   const rows = Math.min(mostRows(d), count <= 4 ? 4 : count <= 8 ? 8 : 16) as AttentionKind['rows'],
     groups = kvHeads * Math.ceil(count / rows);
-  const most = wanted ?? (groups < ENOUGH ? Math.min(ENOUGH, Math.ceil(slots / SPAN)) : 1),
-    span = Math.max(32, 32 * Math.ceil(slots / most / 32)),
-    splits = Math.max(1, Math.ceil(slots / span));
+  const ranged = scores ? slots : Math.min(slots, a.ranged ?? slots, (a.window ?? Infinity) + m - 1),
+    shown = scores ? slots : Math.min(ranged, a.shown ?? ranged);
+  const most = wanted ?? (groups < ENOUGH ? Math.min(ENOUGH, Math.ceil(ranged / SPAN)) : 1),
+    splits = Math.max(1, Math.min(most, Math.ceil(ranged / TILE)));
   const adds = add && (add.sums.shape[0] === heads ? 'heads' : 'kvHeads'),
     past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1] };
   if ((add || leave) && m !== 1)
@@ -157,7 +167,7 @@ export function encodeAttention(
     dispatch(
       commands,
       attention(kind),
-      { ...read(a), past: add?.past, sums: add && firstSlots(add.sums, slots), out },
+      { ...read(a, ranged, shown), past: add?.past, sums: add && firstSlots(add.sums, slots), out },
       {
         ...common(a),
         own: 0,
@@ -165,7 +175,6 @@ export function encodeAttention(
         sums_stride: 0,
         ...past,
         splits,
-        span,
         last: lasts,
         meta_at,
         scores_at,

@@ -9,11 +9,13 @@ import {
   type ScoreBuffer,
   type ScoreKind,
 } from '../wgsl/visible.ts';
+import { rangesSource } from '../wgsl/ranges.ts';
 
-/** Threads of a workgroup, slots of a tile of keys, and channels staged at a time. */
+/** Threads of a workgroup, slots of a tile of keys, channels staged at a time, and slots looked up in a mask at a time. */
 const THREADS = 128,
   KEYS = 32,
-  CHANNELS = 32;
+  CHANNELS = 32,
+  SCAN = 256;
 
 /**
  * What one workgroup attends for: rows are pairs of a query and a query head of one KV head, so that its keys and
@@ -39,13 +41,14 @@ export function mostRows(headDim: number): AttentionKind['rows'] {
 }
 
 /**
- * One workgroup: softmax attention of some rows over the slots of one KV head (or `span` of them), a tile of 32 slots
- * at a time with a running maximum and sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Tiles of slots after the
- * rows' last position, or before the window of the first, are passed over: positions of slots and of queries ascend. q
- * `[H, m, d]`, keys and values `[G, capacity, d]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the
- * log-sum-exp `[H, last]` of the last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) *
- * value `[d]`, and from `meta_at` on that maximum and the sum of exponentials; from `scores_at` on scores `[m, H,
- * score_stride]`.
+ * One workgroup: softmax attention of some rows over the slots of one KV head that they see (or a share of them), a
+ * tile of 32 slots at a time with a running maximum and sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Slots
+ * that the window or views hide from all rows are not read, nor those that a mask hides from all of them: what it shows
+ * is listed, some hundred slots at a time, and tiles are taken from the list. Where scores are kept, all slots are read.
+ * Workgroups that share slots take tiles, or what is looked up in the mask, in turn. q `[H, m, d]`, keys and values `[G,
+ * capacity, d]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the log-sum-exp `[H, last]` of the
+ * last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) * value `[d]`, and from `meta_at` on
+ * that maximum and the sum of exponentials; from `scores_at` on scores `[m, H, score_stride]`.
  *
  * With `adds`, while the keys are there, exp(score - lse) of the query before: `past` holds it `[H, d]` and its
  * log-sum-exp `[H]`, `past_at` is its position; to `sums [H or G, sums_stride]`.
@@ -59,25 +62,28 @@ export const attention: (
   | 'past_at'
   | 'sums_stride'
   | 'splits'
-  | 'span'
   | 'last'
   | 'meta_at'
   | 'scores_at'
   | 'score_stride'
 > = variants((kind) => {
-  const { headDim: d, rows, split, scores, adds } = kind;
+  const { headDim: d, rows, split, scores, adds, masked } = kind,
+    listed = masked && !scores;
   const lanes = THREADS / rows,
     each = KEYS / lanes,
     chunks = Math.ceil(d / CHANNELS);
   const width = chunks * CHANNELS + 1,
     all = Array.from({ length: chunks }, (_, chunk) => chunk);
+  /** The slot of a tile's key. */
+  const slot = (key: string): string =>
+    listed ? `shown[start + ${key}]` : scores ? `(start + ${key})` : `slot_of(start + ${key}, ranges)`;
   const stage = (from: string, chunk: string): string => /* wgsl */ `
     workgroupBarrier();
     for (var e = lane; e < ${KEYS * CHANNELS}u; e += ${THREADS}u) {
-      let j = start + e / ${CHANNELS}u;
+      let key = e / ${CHANNELS}u;
       let c = ${chunk} * ${CHANNELS}u + e % ${CHANNELS}u;
       var value = 0.0;
-      if (j < end && c < ${d}u) { value = ${from}[(g * params.capacity + j) * ${d}u + c]; }
+      if (key < size && c < ${d}u) { value = ${from}[(g * params.capacity + ${slot('key')}) * ${d}u + c]; }
       tile[e / ${CHANNELS}u * ${CHANNELS + 1}u + e % ${CHANNELS}u] = value;
     }
     workgroupBarrier();`;
@@ -100,89 +106,23 @@ export const attention: (
     adds &&
     /* wgsl */ `
     for (var i = 0u; i < ${each}u; i++) {
-      let j = start + sub + i * ${lanes}u;
+      let key = sub + i * ${lanes}u;
       var weight = 0.0;
-      if (mine < count && j < end && was_seen(g, j)) { weight = exp(scored(earlier[i]) - past[params.heads * ${d}u + h]); }
-      ${adds === 'heads' ? 'if (weight > 0.0) { sums[h * params.sums_stride + j] += weight; }' : `weights[row * ${KEYS + 1}u + sub + i * ${lanes}u] = weight;`}
+      if (mine < count && key < size && was_seen(g, ${slot('key')})) { weight = exp(scored(earlier[i]) - past[params.heads * ${d}u + h]); }
+      ${adds === 'heads' ? `if (weight > 0.0) { sums[h * params.sums_stride + ${slot('key')}] += weight; }` : `weights[row * ${KEYS + 1}u + sub + i * ${lanes}u] = weight;`}
     }${
       adds === 'heads'
         ? ''
         : /* wgsl */ `
     workgroupBarrier();
-    if (lane < ${KEYS}u && start + lane < end) {
+    if (lane < size) {
       var weight = 0.0;
       for (var i = 0u; i < ${rows}u; i++) { weight += weights[i * ${KEYS + 1}u + lane]; }
-      sums[g * params.sums_stride + start + lane] += weight;
+      sums[g * params.sums_stride + ${slot('lane')}] += weight;
     }
     workgroupBarrier();`
     }`;
-  return {
-    id: `model:attention:${d}:${rows}:${split}:${scores}:${kind.masked}:${adds ?? ''}`,
-    buffers: {
-      q: 'f32',
-      keys: 'f32',
-      values: 'f32',
-      ...scoreBuffers(kind),
-      ...(adds && { past: 'f32', sums: ['f32', 'write'] as const }),
-      out: ['f32', 'write'],
-    },
-    scalars: {
-      ...scoreScalars,
-      own: 'u32',
-      past_at: 'u32',
-      sums_stride: 'u32',
-      splits: 'u32',
-      span: 'u32',
-      last: 'u32',
-      meta_at: 'u32',
-      scores_at: 'u32',
-      score_stride: 'u32',
-    },
-    threads: THREADS,
-    per: 'group',
-    source: /* wgsl */ `
-${visibilitySource(kind)}
-${
-  adds
-    ? /* wgsl */ `fn was_seen(g: u32, j: u32) -> bool {
-  let position = positions[g * params.capacity + j];
-  return position == params.past_at || (position < params.past_at && params.past_at - position < params.window);
-}`
-    : ''
-}
-var<workgroup> queries: array<f32, ${rows * width}>;
-var<workgroup> tile: array<f32, ${KEYS * (CHANNELS + 1)}>;
-var<workgroup> weights: array<f32, ${rows * (KEYS + 1)}>;
-fn run(group: u32, lane: u32) {
-  let fold = params.heads / params.kv_heads;
-  let count = params.m * fold;
-  let tiles = (count + ${rows - 1}u) / ${rows}u;
-  let part = group % params.splits;
-  let first = group / params.splits % tiles * ${rows}u;
-  let g = group / (params.splits * tiles);
-  let row = lane / ${lanes}u;
-  let sub = lane % ${lanes}u;
-  let mine = first + row;
-  let r = min(mine, count - 1u) / fold;
-  let h = g * fold + min(mine, count - 1u) % fold;
-  let begin = part * params.span;
-  let end = min(lengths[g], begin + params.span);
-  let first_position = ${adds ? 'min(params.own, params.past_at)' : 'position_of(first / fold)'};
-  let last_position = position_of(min(first + ${rows - 1}u, count - 1u) / fold);
-  for (var e = lane; e < ${rows * chunks * CHANNELS}u; e += ${THREADS}u) {
-    let i = min(first + e / ${chunks * CHANNELS}u, count - 1u);
-    let c = e % ${chunks * CHANNELS}u;
-    var value = 0.0;
-    if (c < ${d}u) { value = q[((g * fold + i % fold) * params.m + i / fold) * ${d}u + c]; }
-    queries[e / ${chunks * CHANNELS}u * ${width}u + c] = value;
-  }
-  var top = ${LOWEST};
-  var sum = 0.0;
-  ${all.map((chunk) => `var mixed${chunk} = array<f32, ${each}>();`).join(' ')}
-  for (var start = begin; start < end; start += ${KEYS}u) {
-    if (positions[g * params.capacity + start] > last_position) { break; }
-    let newest = positions[g * params.capacity + min(start + ${KEYS}u, end) - 1u];
-    ${scores ? '' : 'if (newest < first_position && first_position - newest >= params.window) { continue; }'}
+  const attend = /* wgsl */ `
     var products = array<f32, ${each}>();
     ${adds ? `var earlier = array<f32, ${each}>();` : ''}
     for (var chunk = 0u; chunk < ${chunks}u; chunk++) {
@@ -197,10 +137,10 @@ fn run(group: u32, lane: u32) {
     for (var i = 0u; i < ${each}u; i++) {
       let key = sub + i * ${lanes}u;
       var score = ${LOWEST};
-      if (start + key < end && is_seen(r, h, g, start + key)) { score = scored(products[i]); }
+      if (key < size && is_seen(r, h, g, ${slot('key')})) { score = scored(products[i]); }
       weights[row * ${KEYS + 1}u + key] = score;
       products[i] = score;
-      ${scores ? 'if (mine < count && start + key < end) { out[params.scores_at + (r * params.heads + h) * params.score_stride + start + key] = score; }' : ''}
+      ${scores ? 'if (mine < count && key < size) { out[params.scores_at + (r * params.heads + h) * params.score_stride + start + key] = score; }' : ''}
     }
     workgroupBarrier();
     var best = top;
@@ -225,14 +165,123 @@ fn run(group: u32, lane: u32) {
       for (var i = 0u; i < ${each}u; i++) { mixed${chunk}[i] = mixed${chunk}[i] * shrink + partial[i]; }
     }`,
       )
-      .join('\n    ')}
+      .join('\n    ')}`;
+  const fromRanges = /* wgsl */ `
+  for (var start = part * ${KEYS}u; start < length; start += params.splits * ${KEYS}u) {
+    ${scores ? '' : `if (positions[g * params.capacity + ${slot('0u')}] > position_of(last / fold)) { break; }`}
+    let size = min(${KEYS}u, length - start);${attend}
+  }`;
+  const own = `scanned + e / ${KEYS}u * params.splits * ${KEYS}u + e % ${KEYS}u`;
+  const fromList = /* wgsl */ `
+  var held = 0u; // listed, and not yet in a tile
+  for (var scanned = part * ${KEYS}u; scanned < length; scanned += params.splits * ${SCAN}u) {
+    if (lane < ${SCAN / 32}u) { atomicStore(&marks[lane], 0u); }
+    workgroupBarrier();
+    for (var e = lane; e < ${SCAN}u; e += ${THREADS}u) {
+      let i = ${own};
+      if (i < length && any_sees(first, last, fold, g, slot_of(i, ranges))) { atomicOr(&marks[e / 32u], 1u << (e % 32u)); }
+    }
+    workgroupBarrier();
+    for (var e = lane; e < ${SCAN}u; e += ${THREADS}u) {
+      let word = atomicLoad(&marks[e / 32u]);
+      if (((word >> (e % 32u)) & 1u) == 1u) {
+        var at = held + countOneBits(word & ((1u << (e % 32u)) - 1u));
+        for (var w = 0u; w < e / 32u; w++) { at += countOneBits(atomicLoad(&marks[w])); }
+        shown[at] = slot_of(${own}, ranges);
+      }
+    }
+    if (lane == 0u) {
+      listed = held;
+      for (var w = 0u; w < ${SCAN / 32}u; w++) { listed += countOneBits(atomicLoad(&marks[w])); }
+    }
+    let all = workgroupUniformLoad(&listed);
+    let ready = select(all / ${KEYS}u * ${KEYS}u, all, scanned + params.splits * ${SCAN}u >= length);
+    for (var start = 0u; start < ready; start += ${KEYS}u) {
+      let size = min(${KEYS}u, ready - start);${attend}
+    }
+    held = all - ready;
+    var rest = 0u;
+    if (lane < held) { rest = shown[ready + lane]; }
+    workgroupBarrier();
+    if (lane < held) { shown[lane] = rest; }
+  }`;
+  return {
+    id: `model:attention:${d}:${rows}:${split}:${scores}:${masked}:${adds ?? ''}`,
+    buffers: {
+      q: 'f32',
+      keys: 'f32',
+      values: 'f32',
+      ...scoreBuffers(kind),
+      ...(adds && { past: 'f32', sums: ['f32', 'write'] as const }),
+      out: ['f32', 'write'],
+    },
+    scalars: {
+      ...scoreScalars,
+      own: 'u32',
+      past_at: 'u32',
+      sums_stride: 'u32',
+      splits: 'u32',
+      last: 'u32',
+      meta_at: 'u32',
+      scores_at: 'u32',
+      score_stride: 'u32',
+    },
+    threads: THREADS,
+    per: 'group',
+    source: /* wgsl */ `
+${visibilitySource(kind)}
+${scores ? '' : rangesSource(kind)}
+${
+  adds
+    ? /* wgsl */ `fn was_seen(g: u32, j: u32) -> bool {
+  let position = positions[g * params.capacity + j];
+  return position == params.past_at || (position < params.past_at && params.past_at - position < params.window);
+}`
+    : ''
+}
+var<workgroup> queries: array<f32, ${rows * width}>;
+var<workgroup> tile: array<f32, ${KEYS * (CHANNELS + 1)}>;
+var<workgroup> weights: array<f32, ${rows * (KEYS + 1)}>;
+${
+  listed
+    ? /* wgsl */ `var<workgroup> marks: array<atomic<u32>, ${SCAN / 32}>;
+var<workgroup> shown: array<u32, ${KEYS + SCAN}>;
+var<workgroup> listed: u32;
+fn any_sees(first: u32, last: u32, fold: u32, g: u32, j: u32) -> bool {
+  for (var i = first; i <= last; i++) { if (is_seen(i / fold, g * fold + i % fold, g, j)) { return true; } }
+  return false;
+}`
+    : ''
+}
+fn run(group: u32, lane: u32) {
+  let fold = params.heads / params.kv_heads;
+  let count = params.m * fold;
+  let tiles = (count + ${rows - 1}u) / ${rows}u;
+  let part = group % params.splits;
+  let first = group / params.splits % tiles * ${rows}u;
+  let g = group / (params.splits * tiles);
+  let row = lane / ${lanes}u;
+  let sub = lane % ${lanes}u;
+  let mine = first + row;
+  let r = min(mine, count - 1u) / fold;
+  let h = g * fold + min(mine, count - 1u) % fold;
+  let last = min(first + ${rows - 1}u, count - 1u);
+  ${scores ? 'let length = lengths[g];' : 'let ranges = ranges_of(g, first / fold, last / fold);\n  let length = ranges.count;'}
+  for (var e = lane; e < ${rows * chunks * CHANNELS}u; e += ${THREADS}u) {
+    let i = min(first + e / ${chunks * CHANNELS}u, count - 1u);
+    let c = e % ${chunks * CHANNELS}u;
+    var value = 0.0;
+    if (c < ${d}u) { value = q[((g * fold + i % fold) * params.m + i / fold) * ${d}u + c]; }
+    queries[e / ${chunks * CHANNELS}u * ${width}u + c] = value;
   }
+  var top = ${LOWEST};
+  var sum = 0.0;
+  ${all.map((chunk) => `var mixed${chunk} = array<f32, ${each}>();`).join(' ')}
+  ${listed ? fromList : fromRanges}
   ${
     scores
       ? /* wgsl */ `
-  // tiles after the last position were passed over
-  if (mine < count) { for (var j = begin + sub; j < end; j += ${lanes}u) { if (positions[g * params.capacity + j] > position_of(r)) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } } }
-  if (mine < count) { for (var j = max(begin, lengths[g]) + sub; j < min(begin + params.span, params.score_stride); j += ${lanes}u) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } }`
+  if (mine < count) { for (var j = lengths[g] + part * ${lanes}u + sub; j < params.score_stride; j += params.splits * ${lanes}u) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } }`
       : ''
   }
   ${split ? part : whole}

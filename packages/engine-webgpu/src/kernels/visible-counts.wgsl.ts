@@ -1,5 +1,6 @@
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
+import { SLOTS_BELOW } from '../wgsl/ranges.ts';
 import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 /**
@@ -17,15 +18,7 @@ export const visibleCounts: (
   threads: 64,
   source: /* wgsl */ `
 ${visibilitySource(kind)}
-fn slots_below(g: u32, limit: u32) -> u32 {
-  var low = 0u;
-  var high = lengths[g];
-  while (low < high) {
-    let middle = (low + high) / 2u;
-    if (positions[g * params.capacity + middle] < limit) { low = middle + 1u; } else { high = middle; }
-  }
-  return low;
-}
+${SLOTS_BELOW}
 fn run(index: u32) {
   let h = index / params.last;
   let g = h / (params.heads / params.kv_heads);
