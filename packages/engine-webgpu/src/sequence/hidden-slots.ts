@@ -13,6 +13,8 @@ export type ViewChecks = NonNullable<ReturnType<typeof runView>['checks']>;
 export interface HiddenSlots {
   readonly bounds: readonly { readonly lower: (position: number) => number; readonly sinks: number }[];
   readonly mask?: Tensor;
+  /** Most slots of a KV head that it shows, if a view says so. */
+  readonly shown?: number;
   /** Checks of the numbers by which it was chosen, read with the results of the pass. */
   readonly checks: ViewChecks;
 }
@@ -28,14 +30,17 @@ export function hiddenSlots(
 ): HiddenSlots {
   const bounds: HiddenSlots['bounds'][number][] = [],
     promised: ViewChecks[number][] = [];
-  let all: Tensor | undefined;
+  let all: Tensor | undefined,
+    shown = Infinity;
   for (const hook of policy.hooks('view')) {
     if (hook.during !== 'both' && hook.during !== phase) continue;
     const { mask, sinks = 0, lower, state, checks = [] } = runView(hook, { at, ops, read });
     if (state) write(hook.needs, state);
     promised.push(...checks);
     if (mask) all = all ? ops.where(all, mask, 0) : mask; // a product of two marks may be 0 or no number
+    // query heads choose for themselves, and the newest slot is seen whatever they choose
+    if (mask && hook.chooses) shown = Math.min(shown, 1 + (hook.chooses.budget * at.queryHeads) / at.kvHeads);
     if (lower) bounds.push({ lower, sinks });
   }
-  return { bounds, checks: promised, ...(all && { mask: all }) };
+  return { bounds, checks: promised, ...(all && { mask: all }), ...(shown < Infinity && { shown }) };
 }

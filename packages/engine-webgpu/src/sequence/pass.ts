@@ -1,6 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { ActivePolicy, FeedOptions, Output } from '@kv/engine';
+import type { DeviceAttention } from '../attention.ts';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { attendLayer } from './layer-attention.ts';
@@ -127,8 +128,8 @@ export function attentionIn(
       commands,
       layer,
       {
-        ...attentionOf(layer, model.config, l, q, ...rowsFor(commands, live, hidden)),
-        ...(hidden.mask && { mask: hidden.mask }),
+        ...attentionOf(layer, model.config, l, q, live.positions),
+        ...hiddenFrom(commands, live, hidden),
       },
       {
         at: live.at,
@@ -211,26 +212,24 @@ function put(commands: Commands, x: Tensor, { x: to, m }: TokenChunk, some: Comp
   commands.free(x);
 }
 
-/** Returns each query's position and the ranges that it does not see: `[m, 1 + 2 * views]`. */
-function rowsWith(positions: Uint32Array, bounds: HiddenSlots['bounds']): Uint32Array {
-  const most = 2 ** 32 - 1;
-  return Uint32Array.from(
-    [...positions].flatMap((p) => [
-      p,
-      ...bounds.flatMap(({ lower, sinks }) => [sinks, Math.min(most, Math.max(0, Math.ceil(lower(p))))]),
-    ]),
-  );
-}
+/** What views hide from a chunk's queries. */
+type HiddenFrom = Pick<DeviceAttention, 'rows' | 'views' | 'ranged' | 'mask' | 'shown'>;
 
-/** Returns positions of queries, and what views hide from them by position. */
-const rowsFor = (
+/** Returns positions of queries, and what views hide from them: by position, as pairs in `rows`, and by a mask. */
+function hiddenFrom(
   commands: Commands,
   { at, positions, m }: TokenChunk,
-  { bounds }: HiddenSlots,
-): [rows: Tensor, views: number] => [
-  bounds.length === 0 ? positions : commands.upload(rowsWith(at, bounds), [m, 1 + 2 * bounds.length]),
-  bounds.length,
-];
+  { bounds, mask, shown }: HiddenSlots,
+): HiddenFrom {
+  const marks = { ...(mask && { mask }), ...(shown !== undefined && { shown }) },
+    views = bounds.length;
+  if (views === 0) return { rows: positions, views, ...marks };
+  const first = bounds.map(({ lower }) => Array.from(at, lower)),
+    rows = Array.from(at, (p, r) => [p, ...bounds.flatMap(({ sinks }, v) => [sinks, first[v][r]])]),
+    last = at.at(-1) ?? 0,
+    ranged = Math.min(...bounds.map(({ sinks }, v) => sinks + 1 + last - Math.min(last, ...first[v])));
+  return { rows: commands.upload(Uint32Array.from(rows.flat()), [m, 1 + 2 * views]), views, ranged, ...marks };
+}
 
 /** Records the logits of the last `count` rows. */
 function output(from: Parameters<typeof outputOf>[0], parts: readonly TokenChunk[], count: number): Output {

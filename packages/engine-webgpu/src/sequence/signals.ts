@@ -169,7 +169,6 @@ export function attentionOf(
   index: number,
   q: Tensor,
   rows: Tensor,
-  views = 0,
 ): DeviceAttention {
   const {
       queryHeads: heads,
@@ -192,7 +191,7 @@ export function attentionOf(
     capacity,
     slots,
     rows,
-    views,
+    views: 0,
     scale,
     ...(softcap !== undefined && { softcap }),
     ...(window !== Infinity && { window }),
