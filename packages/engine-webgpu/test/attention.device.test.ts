@@ -17,7 +17,7 @@ const shapes = fc.record({
   kvHeads: fc.constantFrom(1, 2),
   group: fc.constantFrom(1, 2, 3),
   headDim: fc.constantFrom(12, 80),
-  slots: fc.constantFrom(1, 31, 32, 33, 65, 150),
+  slots: fc.constantFrom(1, 31, 32, 33, 65, 150, 600),
   spare: fc.constantFrom(0, 7),
   softcap: fc.constantFrom(undefined, 2),
   window: fc.constantFrom(undefined, 1, 20),
@@ -25,12 +25,28 @@ const shapes = fc.record({
   mask: fc.constantFrom('none', 'one', 'kv', 'query'),
 });
 type Shape = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
+const plain: Shape = {
+  seed: 7,
+  m: 33,
+  kvHeads: 2,
+  group: 2,
+  headDim: 12,
+  slots: 65,
+  spare: 7,
+  softcap: undefined,
+  window: undefined,
+  views: 0,
+  mask: 'none',
+};
 
 /**
  * A cache of ragged heads with gaps in its positions, queries at its end, what they may see; on the host and on the
- * device.
+ * device, where slots that no query sees may hold keys and values that are no numbers.
  */
-function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask }: Shape): {
+function scene(
+  { seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask }: Shape,
+  poisoned = false,
+): {
   readonly heads: HeadAttended[];
   readonly values: number[];
   readonly H: number;
@@ -55,7 +71,10 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
   const q = data(1, H * m * d),
     keys = data(2, G * capacity * d),
     values = data(3, G * capacity * d);
-  const bounds = Array.from({ length: m * views }, () => {
+  const [sinks, share] = [Math.floor(next() * 9), next()];
+  // a view like PSAW, and one that hides any range
+  const bounds = Array.from({ length: m * views }, (_, i) => {
+    if (i % views === 0) return [sinks, Math.floor(share * queryPositions[i / views])] as const;
     const from = Math.floor(next() * (end + 1));
     return [from, from + Math.floor(next() * end)] as const;
   });
@@ -90,6 +109,19 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
       key: row(keys, g * capacity + j),
     })),
   );
+  /** Whether attention passes over a slot: hidden by the window or the same range of a view from all, or by a mask. */
+  const unread = (g: number, j: number): boolean => {
+    const p = positions[g * capacity + j];
+    if (maskRows > 0)
+      return heads.slice(g * group, (g + 1) * group).every((head) => head.probabilities.every((row) => row[j] === 0));
+    if (window !== undefined && queryPositions[0] - p >= window) return true;
+    return views === 1 && p < queryPositions[0] && bounds.every(([from, below]) => p >= from && p < below);
+  };
+  if (poisoned)
+    for (let g = 0; g < G; g++)
+      for (let j = 0; j < lengths[g]; j++)
+        if (unread(g, j))
+          for (const x of [keys, values]) x.fill(NaN, (g * capacity + j) * d, (g * capacity + j + 1) * d);
   const rows = Uint32Array.from(
     [...queryPositions].flatMap((p, r) => [p, ...bounds.slice(r * views, (r + 1) * views).flat()]),
   );
@@ -152,8 +184,16 @@ function check(
   );
 }
 
-gpuTest('attention, whole and split, with log-sum-exp of the last queries', (gpu) =>
-  everywhere(
+const attends =
+  (gpu: Gpu) =>
+  async ([shape, options]: readonly [Shape, AttentionOptions]): Promise<void> => {
+    const s = scene(shape, !options.scores);
+    let attended: AttentionResult | undefined;
+    const [got] = await twice(gpu, (commands) => [(attended = encodeAttention(commands, s.on(commands), options)).out]);
+    check(got, s, shape, attended!);
+  };
+gpuTest('attention, whole and split, with log-sum-exp of the last queries', async (gpu) => {
+  await everywhere(
     fc.tuple(
       shapes,
       fc.constantFrom<AttentionOptions>(
@@ -165,17 +205,19 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', (gpu
         { splits: 2, scores: true },
       ),
     ),
-    async ([shape, options]) => {
-      const s = scene(shape);
-      let attended: AttentionResult | undefined;
-      const [got] = await twice(gpu, (commands) => [
-        (attended = encodeAttention(commands, s.on(commands), options)).out,
-      ]);
-      check(got, s, shape, attended!);
-    },
-    11,
-  ),
-);
+    attends(gpu),
+    8,
+  );
+  for (const shape of [
+    { views: 1, m: 1 },
+    { views: 1, m: 17, window: 20 },
+    { views: 2, m: 33 },
+    { mask: 'query', m: 1 },
+    { mask: 'one', m: 2, window: 20 },
+    { mask: 'kv', m: 5, views: 1 },
+  ] as const)
+    for (const splits of [1, 2]) await attends(gpu)([{ ...plain, slots: 600, ...shape }, { splits }]);
+});
 
 const summed = (
   s: ReturnType<typeof scene>,
@@ -297,38 +339,13 @@ gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) =>
     everyStatistic(gpu),
     5,
   );
-  const plain: Shape = {
-    seed: 7,
-    m: 33,
-    kvHeads: 2,
-    group: 2,
-    headDim: 12,
-    slots: 65,
-    spare: 7,
-    softcap: 2,
-    window: undefined,
-    views: 0,
-    mask: 'none',
-  };
   for (const hidden of [{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const)
-    await everyStatistic(gpu)([{ ...plain, ...hidden }, 20, false]);
+    await everyStatistic(gpu)([{ ...plain, softcap: 2, ...hidden }, 20, false]);
 });
 
 gpuTest('equal keys get no votes, however many of them a query sees', async (gpu) => {
   for (const slots of [1, 33, 150] as const) {
-    const shape: Shape = {
-        seed: slots,
-        m: 17,
-        kvHeads: 2,
-        group: 2,
-        headDim: 12,
-        slots,
-        spare: 0,
-        softcap: undefined,
-        window: undefined,
-        views: 0,
-        mask: 'none',
-      },
+    const shape: Shape = { ...plain, seed: slots, m: 17, slots, spare: 0 },
       s = scene(shape);
     const [votes] = await twice(gpu, (commands) => {
       const inputs = {
@@ -475,19 +492,7 @@ gpuTest(
     );
     for (const seed of [1, 2, 3])
       await addsBefore(gpu)([
-        {
-          seed,
-          m: 1,
-          kvHeads: 1,
-          group: 2,
-          headDim: 12,
-          slots: 150,
-          spare: 0,
-          softcap: undefined,
-          window: 20,
-          views: 0,
-          mask: 'none',
-        },
+        { ...plain, seed, m: 1, kvHeads: 1, slots: 150, spare: 0, window: 20 },
         false,
         1,
         false,
@@ -498,19 +503,7 @@ gpuTest(
 
 gpuTest('what cannot wait for the next query is refused', (gpu) =>
   gpu.scope(({ commands }) => {
-    const a = scene({
-        seed: 1,
-        m: 2,
-        kvHeads: 1,
-        group: 2,
-        headDim: 12,
-        slots: 1,
-        spare: 0,
-        softcap: undefined,
-        window: undefined,
-        views: 0,
-        mask: 'none',
-      }).on(commands),
+    const a = scene({ ...plain, seed: 1, m: 2, kvHeads: 1, slots: 1, spare: 0 }).on(commands),
       sums = commands.make([2, 5]),
       add = { past: commands.make([26]), pastAt: 0, own: 1, sums };
     expect(() => encodeAttention(commands, a, { add })).toThrow(
