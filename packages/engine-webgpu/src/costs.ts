@@ -23,6 +23,8 @@ export interface ShapeCosts {
   prefill(n: number): Promise<DispatchCost>;
   /** Returns the cost of one event of a policy after a prompt. */
   event(policy: CompiledPolicy, options: EventCostOptions): Promise<EventCosts>;
+  /** Returns the cost of a token after n tokens through all layers, without the head, as a policy's views hide slots. */
+  token(policy: CompiledPolicy, n: number): Promise<DispatchCost>;
   /** Returns the cost that running sums add to a token after n tokens. */
   sums(needs: readonly AnySignal[], n: number): Promise<SumCosts>;
   destroy(): void;
@@ -120,6 +122,14 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
       prefills.set(n, cost);
       return cost;
     },
+    token: (policy, n) =>
+      using(sequence(policy.hooks('view').flatMap(({ needs }) => needs)), async (made) => {
+        const active: ActivePolicy = { policy };
+        made.caches.context.progress.setPrompt(n);
+        await feed(made, n, { active });
+        await feed(made, 1, { phase: 'decode', active }); // the first may set state up
+        return feed(made, 1, { phase: 'decode', active });
+      }),
     async sums(needs, n) {
       const [[, plainWaits, , plainFollows], [, waiting, , following]] = [await steps(n), await steps(n, needs)];
       return { waits: less(waiting, plainWaits), follows: less(following, plainFollows) };

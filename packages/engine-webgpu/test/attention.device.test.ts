@@ -211,6 +211,7 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', asyn
   for (const shape of [
     { views: 1, m: 1 },
     { views: 1, m: 17, window: 20 },
+    { views: 2, m: 1, seed: 2 }, // its own slot in a range
     { views: 2, m: 33 },
     { mask: 'query', m: 1 },
     { mask: 'one', m: 2, window: 20 },

@@ -1,0 +1,54 @@
+import { hide, id, positions } from '@kv/core';
+import type { Piece } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import { parseConfig } from '@kv/checkpoints';
+import { planGpu } from '@kv/gpu';
+import { expect, test } from 'vitest';
+import { shapeCosts } from '../src/index.ts';
+
+const [layers, G, d] = [2, 2, 8],
+  config = parseConfig(
+    {
+      model_type: 'llama',
+      hidden_act: 'silu',
+      num_hidden_layers: layers,
+      hidden_size: 32,
+      intermediate_size: 64,
+      num_attention_heads: 4,
+      num_key_value_heads: G,
+      vocab_size: 99,
+      max_position_embeddings: 4096,
+      rms_norm_eps: 1e-5,
+    },
+    'small',
+  );
+const n = 200,
+  slots = n + 2;
+/** Bytes that the second token after n tokens moves. */
+async function bytes(policy: Piece): Promise<number> {
+  const costs = await shapeCosts(planGpu(), config);
+  const { bytes: moved } = await costs.token(compile(policy), n);
+  costs.destroy();
+  return moved;
+}
+
+test('a token reads keys, values and positions of the slots that bounds of views leave it, and no others', async () => {
+  const recent = hide('recent', { source: 'this test', says: 'The last 20.', during: 'both' }, () => ({
+    sinks: 4,
+    lower: (t) => t - 19,
+  }));
+  const pair = 8; // of positions, uploaded
+  expect((await bytes(id)) - (await bytes(recent()))).toBe(layers * (G * (slots - 24) * 4 * (2 * d + 1) - pair));
+});
+
+test('a token reads keys and values of as many slots as its view chooses', async () => {
+  const marked = hide(
+    'marked',
+    { source: 'this test', says: 'The last 8.', needs: [positions], during: 'decode' },
+    (cell) => ({ mask: cell.ops.lastSlots(cell.positions, 8) }),
+  )();
+  const chooses = { loops: [], budget: 8, dense: 0 },
+    chosen = { ...marked, atoms: marked.atoms.map((atom) => ({ ...atom, chooses })) } as typeof marked;
+  const shown = 2 * 8 + 1; // of two query heads, and its own
+  expect((await bytes(marked)) - (await bytes(chosen))).toBe(layers * G * (slots - shown) * 4 * 2 * d);
+});
