@@ -10,15 +10,19 @@ import { randomModel, sizesOf, weightBytes } from './shapes.mjs';
 const BLOCK = 512,
   TOGETHER = 4;
 /**
- * Policies that are run on a shape: the full cache, a window's scores, recency alone, and running sums with an event
- * every 16 tokens.
+ * Policies that are run on a shape: the full cache, a window's scores, recency alone, running sums with an event every
+ * 16 tokens, and views, which evict nothing.
  */
 const POLICIES = {
   full: {},
   snapkv: { policy: () => policy('snapkv', { window: 32 }) },
   streaming: { policy: () => policy('streaming'), every: 16 },
   h2o: { policy: () => policy('h2o'), every: 16 },
+  psaw: { policy: () => policy('psaw', { phi: 0.5 }), hides: true },
+  quest: { policy: () => policy('quest', { slots: 512 }), hides: true },
+  doubleSparsity: { policy: () => policy('doubleSparsity', { slots: 512 }), hides: true },
 };
+const VIEWS = Object.keys(POLICIES).filter((name) => POLICIES[name].hides);
 
 /** Every case (shape, weight format, policy, budget), the most valuable first. */
 export function casesOf({ names, types, budgets, f16 }) {
@@ -28,6 +32,7 @@ export function casesOf({ names, types, budgets, f16 }) {
       const plain = { shape, type, half: f16 };
       all.push({ ...plain, policy: 'full' }, ...budgets.map((budget) => ({ ...plain, policy: 'snapkv', budget })));
       if (type !== types[0]) continue;
+      all.push(...VIEWS.map((policy) => ({ ...plain, policy })));
       all.push(...['streaming', 'h2o'].flatMap((policy) => budgets.map((budget) => ({ ...plain, policy, budget }))));
       if (f16) all.push({ ...plain, half: false, policy: 'full' });
     }
@@ -90,7 +95,7 @@ export async function runCase(
   shape,
   { lengths, tokens, seconds, block = BLOCK, inFlight },
 ) {
-  const { policy: make, every } = POLICIES[of],
+  const { policy: make, every, hides } = POLICIES[of],
     policy = make?.(),
     points = [],
     started = performance.now(),
@@ -170,7 +175,7 @@ export async function runCase(
       medianMs: median(gaps),
       cpuMs: per('cpuMs'),
       slots,
-      trafficBytes: step + cacheBytes,
+      trafficBytes: hides ? per('bytes') : step + cacheBytes,
       dispatches: per('dispatches'),
       submits: per('submits'),
       readbacks: per('readbacks'),

@@ -6,7 +6,7 @@ import { randomModel } from './shapes.mjs';
 
 /**
  * Measures device time by its own clock, with one pass per dispatch: kernels of prefill and of a token, and the share
- * of score, select and compact in a prefill with one event at its end.
+ * of score, select and compact in a prefill with one event at its end. Views evict nothing: they have no budget.
  */
 export async function profileOf(shape, { type, half }, { tokens, length, budget }) {
   const gpu = await openGpu({ timestamps: 'kernels' }),
@@ -14,10 +14,14 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
   try {
     const model = await randomModel(shape, type, gpuRuntime(gpu, { half })),
       ids = Array.from({ length }, (_, i) => (7919 * i) % model.config.vocab);
-    for (const [name, chosen, every] of [
-      ['snapkv', policy('snapkv', { window: 32 })],
-      ['streaming', policy('streaming'), 16],
-      ['h2o', policy('h2o'), 16],
+    const slots = Math.min(budget, length / 4);
+    for (const [name, chosen, { every, ...evicted }] of [
+      ['snapkv', policy('snapkv', { window: 32 }), { budget: slots }],
+      ['streaming', policy('streaming'), { budget: slots, every: 16 }],
+      ['h2o', policy('h2o'), { budget: slots, every: 16 }],
+      ['psaw', policy('psaw', { phi: 0.5 }), {}],
+      ['quest', policy('quest', { slots: Math.min(512, slots) }), {}],
+      ['doubleSparsity', policy('doubleSparsity', { slots: Math.min(512, slots) }), {}],
     ]) {
       const sequence = new Sequence(model),
         timed = async (of, count) => {
@@ -25,7 +29,7 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
         };
       try {
         await gpu.timings();
-        await sequence.prefill(ids, { policy: chosen, budget: Math.min(budget, length / 4), block: length });
+        await sequence.prefill(ids, { policy: chosen, ...evicted, block: length });
         await timed('prefill', length);
         for await (const _ of decode(sequence, { maxNewTokens: tokens + 1, every, stopAtEos: false }));
         await timed('decode', tokens);
