@@ -4,6 +4,20 @@ import { ORDERED } from './first-bad.wgsl.ts';
 
 /** Passes over a row's slots: one counts, four build the histogram, one writes; and the writes themselves. */
 const PASSES = 7;
+/** Slots of a long row that a thread has in hand at a time, so that it need not wait for each. */
+const SLOTS = 8;
+
+/** Runs statements for each slot of the row, in any order, with its state `s` and the key `k`. */
+const forEach = (body: string): string => /* wgsl */ `{
+    var i = lane;
+    for (; i + ${(SLOTS - 1) * THREADS}u < size; i += ${SLOTS * THREADS}u) {
+      var states = array<u32, ${SLOTS}>();
+      var keys = array<u32, ${SLOTS}>();
+      for (var u = 0u; u < ${SLOTS}u; u++) { states[u] = state(row, i + u * ${THREADS}u); keys[u] = key(row, i + u * ${THREADS}u); }
+      for (var u = 0u; u < ${SLOTS}u; u++) { let s = states[u]; let k = keys[u]; ${body} }
+    }
+    for (; i < size; i += ${THREADS}u) { let s = state(row, i); let k = key(row, i); ${body} }
+  }`;
 
 /**
  * Exact top-k of a row by one workgroup: counts the forced and the open slots, finds the key of the last place by four
@@ -61,10 +75,7 @@ fn run(row: u32, lane: u32) {
   if (params.enabled_rows > 0u && enabled_at(row, 0u, 0u) == 0.0) { size = 0u; }
   var forced_here = 0u;
   var open_here = 0u;
-  for (var i = lane; i < size; i += ${THREADS}u) {
-    let s = state(row, i);
-    if (s == 2u) { forced_here++; } else { open_here += s; }
-  }
+  ${forEach('if (s == 2u) { forced_here++; } else { open_here += s; }')}
   prefix(lane, forced_here);
   let musts = total();
   prefix(lane, open_here);
@@ -84,12 +95,10 @@ fn run(row: u32, lane: u32) {
     for (var shift = 24i; shift >= 0i; shift -= 8i) {
       atomicStore(&bins[lane], 0u);
       workgroupBarrier();
-      for (var i = lane; i < size; i += ${THREADS}u) {
-        let k = key(row, i);
+      let want = select(border >> u32(shift + 8i), 0u, shift == 24i);
+      ${forEach(`
         let above = select(k >> u32(shift + 8i), 0u, shift == 24i);
-        let want = select(border >> u32(shift + 8i), 0u, shift == 24i);
-        if (above == want && state(row, i) == 1u) { atomicAdd(&bins[(k >> u32(shift)) & 255u], 1u); }
-      }
+        if (above == want && s == 1u) { atomicAdd(&bins[(k >> u32(shift)) & 255u], 1u); }`)}
       workgroupBarrier();
       // bins from the highest: the one where the sum reaches what is left
       let bin = ${THREADS - 1}u - lane;
@@ -103,21 +112,27 @@ fn run(row: u32, lane: u32) {
 
   var written = 0u; // forced and above the border
   var equal = 0u; // at the border
-  for (var start = 0u; start < size; start += ${THREADS}u) {
-    let slot = start + lane;
-    var mine = 0u; // 1: kept anyway; 65536: at the border
-    if (slot < size) {
-      let s = state(row, slot);
-      if (s == 2u) { mine = 1u; }
+  let each = clamp((size + ${THREADS - 1}u) / ${THREADS}u, 1u, ${SLOTS}u);
+  for (var start = 0u; start < size; start += each * ${THREADS}u) {
+    let first = start + lane * each;
+    var places = array<u32, ${SLOTS}>(); // 1: kept anyway; 65536: at the border
+    var mine = 0u;
+    for (var u = 0u; u < each && first + u < size; u++) {
+      let s = state(row, first + u);
+      if (s == 2u) { places[u] = 1u; }
       if (s == 1u && room > 0u) {
-        let k = key(row, slot);
-        if (k > border) { mine = 1u; } else if (k == border) { mine = 65536u; }
+        let k = key(row, first + u);
+        if (k > border) { places[u] = 1u; } else if (k == border) { places[u] = 65536u; }
       }
+      mine += places[u];
     }
-    let before = prefix(lane, mine) - mine;
-    let equal_before = equal + (before >> 16u);
-    if (mine == 1u || (mine == 65536u && equal_before < ties)) {
-      kept[row * params.slots + written + (before & 65535u) + min(equal_before, ties)] = slot;
+    var before = prefix(lane, mine) - mine;
+    for (var u = 0u; u < each; u++) {
+      let equal_before = equal + (before >> 16u);
+      if (places[u] == 1u || (places[u] == 65536u && equal_before < ties)) {
+        kept[row * params.slots + written + (before & 65535u) + min(equal_before, ties)] = first + u;
+      }
+      before += places[u];
     }
     let all = total();
     written += all & 65535u;

@@ -14,19 +14,25 @@ export const pageBound = kernel({
   inPlace: ['keys'],
   output: { shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
+// the first of the outputs' threads take a page each, eight channels at a time: neighbours in memory
 fn run(index: u32) {
-  let n = keys_shape.y; let d = keys_shape.z;
-  let h = index / n; let first = (index % n) / params.page * params.page;
+  let n = keys_shape.y; let d = keys_shape.z; let pages = (n + params.page - 1u) / params.page;
+  let h = index / pages; let first = index % pages * params.page;
+  if (h >= queries_shape.x) { return; }
   let g = h / (queries_shape.x / keys_shape.x);
   let end = min(first + params.page, keys_lengths[g]);
   var bound = 0.0;
-  for (var c = 0u; c < d; c++) {
-    let q = queries[(h * queries_shape.y + queries_shape.y - 1u) * d + c];
-    var best = -3.0e38;
-    for (var i = first; i < end; i++) { best = max(best, q * keys[(g * n + i) * d + c]); }
-    bound += best;
+  for (var from_channel = 0u; from_channel < d; from_channel += 8u) {
+    let channels = min(8u, d - from_channel);
+    var best = array<f32, 8>(-3.0e38, -3.0e38, -3.0e38, -3.0e38, -3.0e38, -3.0e38, -3.0e38, -3.0e38);
+    let q = (h * queries_shape.y + queries_shape.y - 1u) * d + from_channel;
+    for (var i = first; i < end; i++) {
+      let k = (g * n + i) * d + from_channel;
+      for (var c = 0u; c < channels; c++) { best[c] = max(best[c], queries[q + c] * keys[k + c]); }
+    }
+    for (var c = 0u; c < channels; c++) { bound += best[c]; }
   }
-  output[index] = bound;
+  for (var i = first; i < min(first + params.page, n); i++) { output[h * n + i] = bound; }
 }`,
   ref({ queries: q, keys: k }, { page }, out, lengths, products, own: Extents = plainExtents) {
     const [H = 0, w = 0, d = 0] = q.shape,
