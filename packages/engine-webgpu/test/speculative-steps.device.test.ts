@@ -1,3 +1,4 @@
+import { hide } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { openGpu } from '@kv/gpu';
 import { decode, generate, loadModel, sampler, Sequence, slotScores } from '@kv/models';
@@ -11,6 +12,13 @@ import { both, fixture, onDevice, said } from './sequences.ts';
 const gpuTest = await gpuTests();
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
 const streaming = policy('streaming');
+const narrow = hide(
+  'narrow',
+  { source: 'this test', says: 'The last 5.', during: 'both' },
+  ({ at: { length, slots, step, promptLength } }) => ({
+    lower: () => (length + slots + promptLength + step) / 3 - 5, // three times the length
+  }),
+)();
 
 gpuTest(
   'steps ahead of their tokens change nothing but when they start: tokens, kept sets, bytes, counts, submits and read-backs',
@@ -20,6 +28,7 @@ gpuTest(
         {},
         { policy: streaming, budget: 16, every: 3 },
         { policy: policy('h2o', { recent: 4 }), budget: 16, every: 4 },
+        { policy: narrow },
       ]) {
         const options = { ids: ids(24), maxNewTokens: 9, ...more },
           want = await generate(host, options);
@@ -50,7 +59,7 @@ async function submitsBy(gpu: Gpu, sequence: Sequence, options: DecodeOptions): 
 }
 
 gpuTest(
-  'a step is in flight when its token is given, but where storage grows, an event follows or the policy looks at every token',
+  'a step is in flight when its token is given, but where storage grows, an event follows or the policy reads of every token',
   (gpu) =>
     both(gpu, fixture('llama'), async (_, device) => {
       const run = async (prompt: number, options: DecodeOptions, policy?: typeof streaming): Promise<number[]> => {
@@ -66,6 +75,7 @@ gpuTest(
       expect(await run(16, { inFlight: 3 })).toEqual([0, 2, 2, 1, 0, 1, 0]);
       // an event is read with the third and the sixth step, which are not started ahead
       expect(await run(24, { every: 3 }, streaming)).toEqual([1, 1, 0, 1 + 1, 1 + 1, 1, 2]);
+      expect(await run(16, {}, narrow)).toEqual([0, 1, 1, 1, 0, 1, 0]); // its bounds need the position alone
       expect(await run(16, {}, policy('quest', { page: 4, slots: 16 }))).toEqual([0, 0, 0, 0, 0, 0, 0]);
     }),
 );

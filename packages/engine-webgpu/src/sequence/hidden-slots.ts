@@ -1,7 +1,9 @@
 import { runView } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Tensor } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import type { Scope } from '@kv/gpu';
+import type { Commands, Scope } from '@kv/gpu';
+import type { DeviceAttention } from '../attention.ts';
+import type { TokenChunk } from './token-chunk.ts';
 
 /** Checks of what a view's pieces promised about numbers on the device. */
 export type ViewChecks = NonNullable<ReturnType<typeof runView>['checks']>;
@@ -43,4 +45,23 @@ export function hiddenSlots(
     if (lower) bounds.push({ lower, sinks });
   }
   return { bounds, checks: promised, ...(all && { mask: all }), ...(shown < Infinity && { shown }) };
+}
+
+/** What views hide from a chunk's queries. */
+type HiddenFrom = Pick<DeviceAttention, 'rows' | 'views' | 'ranged' | 'mask' | 'shown'>;
+
+/** Returns positions of queries, and what views hide from them: by position, as pairs in `rows`, and by a mask. */
+export function hiddenFrom(
+  commands: Commands,
+  { at, positions, m }: TokenChunk,
+  { bounds, mask, shown }: HiddenSlots,
+): HiddenFrom {
+  const marks = { ...(mask && { mask }), ...(shown !== undefined && { shown }) },
+    views = bounds.length;
+  if (views === 0) return { rows: positions, views, ...marks };
+  const first = bounds.map(({ lower }) => Array.from(at, lower)),
+    rows = Array.from(at, (p, r) => [p, ...bounds.flatMap(({ sinks }, v) => [sinks, first[v][r]])]),
+    last = at.at(-1) ?? 0,
+    ranged = Math.min(...bounds.map(({ sinks }, v) => sinks + 1 + last - Math.min(last, ...first[v])));
+  return { rows: commands.upload(Uint32Array.from(rows.flat()), [m, 1 + 2 * views]), views, ranged, ...marks };
 }

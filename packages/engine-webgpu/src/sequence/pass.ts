@@ -1,7 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { ActivePolicy, FeedOptions, Output } from '@kv/engine';
-import type { DeviceAttention } from '../attention.ts';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { attendLayer } from './layer-attention.ts';
@@ -11,7 +10,7 @@ import type { DeviceState } from './device-state.ts';
 import { noOutput, outputOf } from './output.ts';
 import { recordEmbedding, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
-import { hiddenSlots, type HiddenSlots, type ViewChecks } from './hidden-slots.ts';
+import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 
 /** Options of feeding a block. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {
@@ -210,25 +209,6 @@ function put(commands: Commands, x: Tensor, { x: to, m }: TokenChunk, some: Comp
   });
   move(commands, rows(x, some.before + some.after), rows(to, m), some, m, true);
   commands.free(x);
-}
-
-/** What views hide from a chunk's queries. */
-type HiddenFrom = Pick<DeviceAttention, 'rows' | 'views' | 'ranged' | 'mask' | 'shown'>;
-
-/** Returns positions of queries, and what views hide from them: by position, as pairs in `rows`, and by a mask. */
-function hiddenFrom(
-  commands: Commands,
-  { at, positions, m }: TokenChunk,
-  { bounds, mask, shown }: HiddenSlots,
-): HiddenFrom {
-  const marks = { ...(mask && { mask }), ...(shown !== undefined && { shown }) },
-    views = bounds.length;
-  if (views === 0) return { rows: positions, views, ...marks };
-  const first = bounds.map(({ lower }) => Array.from(at, lower)),
-    rows = Array.from(at, (p, r) => [p, ...bounds.flatMap(({ sinks }, v) => [sinks, first[v][r]])]),
-    last = at.at(-1) ?? 0,
-    ranged = Math.min(...bounds.map(({ sinks }, v) => sinks + 1 + last - Math.min(last, ...first[v])));
-  return { rows: commands.upload(Uint32Array.from(rows.flat()), [m, 1 + 2 * views]), views, ranged, ...marks };
 }
 
 /** Records the logits of the last `count` rows. */

@@ -3,6 +3,7 @@ import type { SpeculativeSteps } from '@kv/engine';
 import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
+import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 import { outputOf } from './output.ts';
 import { chunkOf } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
@@ -19,7 +20,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
   return {
     capacity(policy) {
       const hostTakesPart =
-        policy.hooks('view').length > 0 ||
+        policy.hooks('view').some(({ needs }) => needs.length > 0) ||
         policy.hooks('step').length > 0 ||
         policy.hooks('compact').some((hook) => hook.movesTogether);
       if (hostTakesPart || !caches.shared.empty) return 0;
@@ -29,7 +30,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
         ...caches.layers.map(({ plain, cache }) => (plain ? cache.capacity - cache.length : 0)),
       );
     },
-    start(id, inFlight) {
+    start(id, inFlight, active) {
       const scope = caches.open(),
         { commands } = scope,
         {
@@ -37,7 +38,8 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
           context: { model, progress },
         } = caches,
         { config } = model,
-        position = progress.length + inFlight;
+        position = progress.length + inFlight,
+        checks: ViewChecks[number][] = [];
       try {
         // the device's programs give no rows back, so the decoder has the embedding
         const matrix = head.matrix(embedding!),
@@ -47,8 +49,12 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
           const { project, finish } = prepared[l],
             [q, k, v] = project.encode(commands, [part.x], 1, part.angles(l)) as [Tensor, Tensor, Tensor];
           layer.cache.write(k, v, part.positions);
+          const at = caches.slots.layerContext(l, active, inFlight + 1),
+            hidden = hiddenSlots(active.policy, 'decode', at, caches.reader(l, scope), scope, () => {}); // views without signals have no state
+          checks.push(...hidden.checks);
           const { out } = encodeAttention(commands, {
             ...attentionOf(layer, config, l, q, part.positions),
+            ...hiddenFrom(commands, part, hidden),
             slots: layer.cache.length + inFlight + 1,
           });
           const [x] = finish.encode(commands, [part.x, out], 1) as [Tensor];
@@ -56,7 +62,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
           part.x = x;
           for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]++;
         }
-        return outputOf({ caches, scope }, part.x, 1, position + 1);
+        return outputOf({ caches, scope, checks }, part.x, 1, position + 1);
       } catch (error) {
         scope.end();
         throw error;

@@ -66,12 +66,12 @@ export interface SequenceCaches {
 /** Speculative steps: started before the host knows their tokens, and visible on the host once committed. */
 export interface SpeculativeSteps {
   /**
-   * Returns how many steps may be in flight. The host takes no part in them: no hook runs, nothing but the cache is
-   * recorded, and the cache's storage has room.
+   * Returns how many steps may be in flight. The host takes no part in them: no hook runs but views that read nothing,
+   * nothing but the cache is recorded, and the cache's storage has room.
    */
   capacity(policy: CompiledPolicy): number;
   /** Starts one more step on this id, the one that follows the `inFlight` steps that have started before. */
-  start(id: PendingId, inFlight: number): Output;
+  start(id: PendingId, inFlight: number, active: ActivePolicy): Output;
   /** Commits the oldest step, which was fed this token. */
   commit(token: number): void;
   /** Discards all steps in flight. */

@@ -76,20 +76,21 @@ export class SlotCounts {
     return this.#all().map(({ kept }) => kept());
   }
 
-  /** Returns what pieces may know of a layer. */
-  layerContext(layer: number, { budget }: ActivePolicy): LayerContext {
+  /** Returns what pieces may know of a layer, or will once `ahead` more tokens have been generated. */
+  layerContext(layer: number, { budget }: ActivePolicy, ahead = 0): LayerContext {
     const { layers, queryHeads, kvHeads, headDim } = this.#config,
-      { slots, aligned } = this.#layers.of(layer),
-      { decoded: step, promptLength, length } = this.#progress;
+      { slots: held, aligned } = this.#layers.of(layer),
+      { decoded, promptLength, length } = this.#progress,
+      slots = held + ahead;
     return {
       layer,
       layers,
       queryHeads,
       kvHeads,
       headDim,
-      step,
+      step: decoded + ahead,
       promptLength,
-      length,
+      length: length + ahead,
       slots,
       aligned,
       budget: budget?.slots ?? slots,

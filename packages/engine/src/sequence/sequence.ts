@@ -214,7 +214,7 @@ export class Sequence {
     const untilEvent =
         every !== undefined && evicts(this.active) ? every - (this.progress.decoded % every) - 1 : Infinity,
       most = Math.min(ahead, untilEvent, speculation.capacity(this.active.policy));
-    return this.#speculation.next(newest, draw, most);
+    return this.#speculation.next(newest, draw, most, this.active);
   }
 
   /** Discards the steps that `next` started, and waits until the device has finished them. */

@@ -1,4 +1,5 @@
 import type { SamplingRule } from '../sampling.ts';
+import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { SpeculativeSteps } from '../memory/caches.ts';
 import type { Output, PendingId } from '../memory/feed.ts';
 
@@ -31,13 +32,18 @@ export class Speculation {
   }
 
   /** Returns the id that follows `newest`. Before waiting for it, keeps up to `most` later steps in flight. */
-  async next(newest: DeviceOutput, draw: SamplingRule | undefined, most: number): Promise<number> {
+  async next(
+    newest: DeviceOutput,
+    draw: SamplingRule | undefined,
+    most: number,
+    active: ActivePolicy,
+  ): Promise<number> {
     if (!this.#draws(draw)) this.rollback();
     this.#draw = draw;
     try {
       if (this.#ids.length === 0) this.#ids.push(newest.nextPending(draw));
       while (this.#outputs.length < most) {
-        const output = this.#steps.start(this.#ids.at(-1)!, this.#outputs.length); // never empty here
+        const output = this.#steps.start(this.#ids.at(-1)!, this.#outputs.length, active); // never empty here
         this.#outputs.push(output);
         this.#ids.push(output.nextPending!(draw)); // a started step's output is on the device
       }

@@ -38,7 +38,6 @@ export const chunks = unit(
     const { ops, at, scores, positions: p } = ctx;
     const units = cutChunks(ctx, p, each);
     const mean = ops.groupSlots('mean', scores, units.of, units.count); // [rows, chunks]
-    const heads = ops.reduceRows('mean', mean, at.kvHeads);
-    return { units, scores: shared ? ops.reduce('sum', heads, 'rows') : mean };
+    return { units, scores: shared ? ops.reduce('sum', ops.reduceRows('mean', mean, at.kvHeads), 'rows') : mean };
   },
 );
