@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { id } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { openGpu, planGpu } from '@kv/gpu';
@@ -137,7 +138,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
   );
 
   it(
-    'adds running sums to a decoded token as planned',
+    'adds running sums, and what views choose and hide, to a decoded token as planned',
     () =>
       onDevice(async (model) => {
         const step = (options: Parameters<Sequence['prefill']>[1]): Promise<Count> =>
@@ -150,6 +151,17 @@ describe.skipIf(!gpu)('a model on the device', () => {
         for (const policy of [policyOf('h2o'), BY_KV_HEAD]) {
           const { dispatches, bytes } = (await shape.sums(compile(policy).needs, ids.length + 1)).waits;
           expect(less(await step({ policies: [policy] }), plain)).toEqual([dispatches, bytes]);
+        }
+        const token = async (policy: CompiledPolicy): Promise<Count> => {
+          const { dispatches, bytes } = await shape.token(policy, ids.length + 1);
+          return [dispatches, bytes];
+        };
+        for (const name of ['psaw(phi=0.1)', 'quest(page=4,slots=16)']) {
+          const policy = parsePolicy(name);
+          expect([name, ...less(await step({ policy }), plain)]).toEqual([
+            name,
+            ...less(await token(compile(policy)), await token(compile(id))),
+          ]);
         }
       }),
     300_000,
