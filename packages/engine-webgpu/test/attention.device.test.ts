@@ -17,7 +17,7 @@ const shapes = fc.record({
   kvHeads: fc.constantFrom(1, 2),
   group: fc.constantFrom(1, 2, 3),
   headDim: fc.constantFrom(12, 80),
-  slots: fc.constantFrom(1, 31, 32, 33, 65, 150),
+  slots: fc.constantFrom<number>(1, 31, 32, 33, 65, 150),
   spare: fc.constantFrom(0, 7),
   softcap: fc.constantFrom(undefined, 2),
   window: fc.constantFrom(undefined, 1, 20),

@@ -57,11 +57,13 @@ export function hiddenFrom(
   { bounds, mask, shown }: HiddenSlots,
 ): HiddenFrom {
   const marks = { ...(mask && { mask }), ...(shown !== undefined && { shown }) },
-    views = bounds.length;
+    hiding = bounds
+      .map(({ lower, sinks }) => ({ sinks, first: Array.from(at, lower) }))
+      .filter(({ sinks, first }) => first.some((p) => p > sinks)),
+    views = hiding.length;
   if (views === 0) return { rows: positions, views, ...marks };
-  const first = bounds.map(({ lower }) => Array.from(at, lower)),
-    rows = Array.from(at, (p, r) => [p, ...bounds.flatMap(({ sinks }, v) => [sinks, first[v][r]])]),
+  const rows = Array.from(at, (p, r) => [p, ...hiding.flatMap(({ sinks, first }) => [sinks, first[r]])]),
     last = at.at(-1) ?? 0,
-    ranged = Math.min(...bounds.map(({ sinks }, v) => sinks + 1 + last - Math.min(last, ...first[v])));
+    ranged = Math.min(...hiding.map(({ sinks, first }) => sinks + 1 + last - Math.min(last, ...first)));
   return { rows: commands.upload(Uint32Array.from(rows.flat()), [m, 1 + 2 * views]), views, ranged, ...marks };
 }
