@@ -39,6 +39,20 @@ gpuTest('budgets below 0, fractional, enormous and of one row for all', async (g
     await same(gpu, (ops) => ops.select(scores(ops), ops.from({ data: [budget], shape: [1, 1] })));
 });
 
+gpuTest('rows of several thousand slots with forced and banned ones, of many ties', async (gpu) => {
+  for (const slots of [2049, 5000]) {
+    const mask = (ops: Ops, salt: number, share: number): Tensor =>
+      ops.less(ops.from({ data: numbers(salt, slots), shape: [1, slots] }), share);
+    await same(gpu, (ops) =>
+      ops.select(
+        ops.from({ data: numbers(slots, 2 * slots).map(Math.round), shape: [2, slots] }),
+        ops.from({ data: [900, slots - 3], shape: [2, 1] }),
+        { forced: mask(ops, 5, -3), banned: mask(ops, 6, -2) },
+      ),
+    );
+  }
+});
+
 gpuTest('zeros of both signs tie, subnormal scores do not', async (gpu) => {
   const data = [-0, 0, 1e-45, -1e-45, 0, 1e-39, -0, -1e30, 1e30, 2e-45];
   for (let k = 0; k <= data.length; k++)
