@@ -3,8 +3,10 @@
 // `[G, capacity]` u32, capacity, lists, view, and the slots in use of each KV head. d is a multiple of 4.
 //
 // Lists: 0, or the address of words that say which slots a token sees, its own among those in use: how many lists, one
-// for each KV head or for each query head; then of each its length and its address. Slots ascend. View: 0, or what leaves
-// such lists (kernel/show.ts).
+// for each KV head or for each query head; then of each its length and its address. Slots ascend.
+// For a block of rows it is the address of what is hidden from them: how many ranges a row, then of each row those ranges of
+// positions [from, until), none with its own position. Empty ones hide nothing.
+// View: 0, or what leaves a token's lists (kernel/show.ts).
 
 import { WIDE, codes4, exp4, flip, fma, larger, max4, sum4, tanh4, wholes } from "./forms";
 import { min2, quantise, quantised32, tilesOf8, zero8 } from "./products";
@@ -27,6 +29,11 @@ function valuesOf(cache: usize): usize {
 }
 // @ts-ignore: decorator
 @inline
+function positionsOf(cache: usize, g: usize): usize {
+  return <usize>load<u32>(cache, 8) + 4 * g * capacityOf(cache);
+}
+// @ts-ignore: decorator
+@inline
 function capacityOf(cache: usize): usize {
   return load<u32>(cache, 12);
 }
@@ -44,7 +51,7 @@ export function slotsOf(cache: usize, g: usize): usize {
 /** The first of n ascending positions that a query at `position` sees through a window; 0: everything. */
 function firstSeen(cache: usize, g: usize, n: usize, position: u32, window: u32): usize {
   if (window == 0 || position < window) return 0;
-  const from = <usize>load<u32>(cache, 8) + 4 * g * capacityOf(cache), lower = position - window + 1;
+  const from = positionsOf(cache, g), lower = position - window + 1;
   let low: usize = 0, high = n;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -721,8 +728,9 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
   }
   memory.fill(os, 0, ROWS * ldw);
   const end = n + r0 + count, start = firstSeen(cache, g, all, position + <u32>r0, window) & ~31;
-  for (let s = start; s < end; s += SLOTS) {
-    const slots = min2(SLOTS, end - s), even = eight ? (slots + 31) & ~31 : (slots + 7) & ~7;
+  for (let s = seenFrom(cache, g, r0, count, start, end), next: usize = 0; s < end; s = next) {
+    const slots = together(cache, g, r0, count, s, end), even = eight ? (slots + 31) & ~31 : (slots + 7) & ~7;
+    next = seenFrom(cache, g, r0, count, s + slots, end);
     let raised = false;
     scores(eight, tall, even, d, qs, keys, s, ss);
     for (let r: usize = 0; r < count; r++) {
@@ -758,8 +766,9 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
   if (!shares) return;
   // the weights once more, now that their sums are known
   const first = firstCounted(sums);
-  for (let s = start; s < end; s += SLOTS) {
-    const slots = min2(SLOTS, end - s), even = eight ? (slots + 31) & ~31 : (slots + 7) & ~7;
+  for (let s = seenFrom(cache, g, r0, count, start, end), next: usize = 0; s < end; s = next) {
+    const slots = together(cache, g, r0, count, s, end), even = eight ? (slots + 31) & ~31 : (slots + 7) & ~7;
+    next = seenFrom(cache, g, r0, count, s + slots, end);
     scores(eight, tall, even, d, qs, keys, s, ss);
     for (let r: usize = first > r0 ? first - r0 : 0; r < count; r++) {
       const line = ss + r * LINE, top = load<f32>(tops + 4 * r), total = load<f32>(totals + 4 * r);
@@ -868,9 +877,57 @@ function hide(line: usize, cache: usize, g: usize, n: usize, m: usize, s: usize,
   if (cap != 0) for (let i: usize = 0; i < even << 2; i += 16) v128.store(line + i, f32x4.mul(tanh4(v128.load(line + i)), f32x4.splat(cap)));
   const seen = n + r + 1, to = seen > s ? min2(seen - s, even) : 0;
   for (let j = to; j < even; j++) store<f32>(line + 4 * j, LOWEST);
-  if (window == 0) return;
   const first = firstSeen(cache, g, n + m, position + <u32>r, window);
   for (let j: usize = 0; s + j < first && j < to; j++) store<f32>(line + 4 * j, LOWEST);
+  const hidden = listsOf(cache);
+  if (hidden == 0 || to == 0) return;
+  const positions = positionsOf(cache, g) + 4 * s;
+  for (let at = rangesOf(hidden, r), stop = rangesOf(hidden, r + 1); at < stop; at += 8) hideRange(line, positions, to, load<u32>(at), load<u32>(at, 4));
+}
+
+/** The ranges of positions that are hidden from row r. */
+// @ts-ignore: decorator
+@inline
+function rangesOf(hidden: usize, r: usize): usize {
+  return hidden + 4 + 8 * r * <usize>load<u32>(hidden);
+}
+
+/** Hides those of n slots whose positions, which ascend, lie in [from, until). */
+function hideRange(line: usize, positions: usize, n: usize, from: u32, until: u32): void {
+  if (from >= until || until <= load<u32>(positions) || from > load<u32>(positions + 4 * (n - 1))) return;
+  const first = i32x4.splat(from), width = i32x4.splat(until - from), low = f32x4.splat(LOWEST);
+  let j: usize = 0;
+  for (; j + 4 <= n; j += 4) {
+    const inside = i32x4.lt_u(i32x4.sub(v128.load(positions + 4 * j), first), width);
+    v128.store(line + 4 * j, v128.bitselect(low, v128.load(line + 4 * j), inside));
+  }
+  for (; j < n; j++) if (load<u32>(positions + 4 * j) - from < until - from) store<f32>(line + 4 * j, LOWEST);
+}
+
+/** The first of slots s, s + 32, ... before `end` from which on a block of rows sees some of 32. */
+function seenFrom(cache: usize, g: usize, r0: usize, count: usize, s: usize, end: usize): usize {
+  const hidden = listsOf(cache);
+  if (hidden) while (s < end && unseen(hidden, positionsOf(cache, g) + 4 * s, min2(32, end - s), r0, count)) s += 32;
+  return s;
+}
+
+/** Slots from s on, before `end`, that a block of rows meets at once: it sees some of each 32. */
+function together(cache: usize, g: usize, r0: usize, count: usize, s: usize, end: usize): usize {
+  const to = s + min2(SLOTS, end - s);
+  let next = listsOf(cache) ? s + 32 : to;
+  while (next < to && seenFrom(cache, g, r0, count, next, to) == next) next += 32;
+  return min2(next, to) - s;
+}
+
+/** Whether each of these rows has a range that hides all of n slots. */
+function unseen(hidden: usize, positions: usize, n: usize, r0: usize, count: usize): bool {
+  const first = load<u32>(positions), last = load<u32>(positions + 4 * (n - 1));
+  for (let r = r0; r < r0 + count; r++) {
+    let hides = false;
+    for (let at = rangesOf(hidden, r), stop = rangesOf(hidden, r + 1); at < stop && !hides; at += 8) hides = load<u32>(at) <= first && last < load<u32>(at, 4);
+    if (!hides) return false;
+  }
+  return true;
 }
 
 /** out `[m, d]` += weights `[m, n]` values `[n, d]`. */

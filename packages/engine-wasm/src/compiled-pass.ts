@@ -13,8 +13,8 @@ export interface CompiledPass extends LoadedCode {
   readonly starts: readonly number[];
   /** Address after the code of each layer's queries, keys and values, and where these lie. */
   readonly projected: readonly (ProjectedRows & { readonly end: number })[];
-  /** Address after the code of the last layer's append to its caches. */
-  readonly appended: number;
+  /** Address after the code of each layer's append of a block to its caches. */
+  readonly appended: readonly number[];
   readonly rows: readonly BufferSlice[];
   /** The logits after the layers, if the same code computes them. */
   readonly logits?: BufferSlice;
@@ -41,6 +41,7 @@ export function compilePass(
   const code = new BytecodeWriter(sizesOf(pool), rows, apart),
     { stream } = code,
     offsets: number[] = [],
+    appended: number[] = [],
     projected: (ProjectedRows & { readonly end: number })[] = [],
     places: BufferSlice[] = [stream.value(config.hidden, true)];
   for (const [l, { project, finish }] of layers.entries()) {
@@ -49,6 +50,7 @@ export function compilePass(
       [q, k, v] = writeProgram(code, project.program, project.placed, [x]);
     projected.push({ q, k, v, end: stream.length });
     const attended = code.attention(q, k, v, shapes[l]);
+    appended.push(code.appended);
     for (const room of new Set([q, k, v].map((place) => place.room))) stream.layout.give(room);
     const [y] = writeProgram(code, finish.program, finish.placed, [x, attended]);
     code.free(x);
@@ -62,7 +64,7 @@ export function compilePass(
     ...installed,
     starts: offsets.map((at) => installed.code + at),
     projected: projected.map(({ end, ...rows }) => ({ ...rows, end: installed.code + end })),
-    appended: installed.code + code.appended,
+    appended: appended.map((at) => installed.code + at),
     rows: places,
     ...(logits && { logits }),
   };

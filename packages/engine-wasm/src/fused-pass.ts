@@ -1,5 +1,8 @@
 import type { Decoder, HostState, PassOptions, BatchGroup } from '@kv/engine';
 import { rmsNorm, YIELD_AFTER, layersTogether } from '@kv/engine';
+import { range } from '@kv/core/shared';
+import { newestRows } from './block-hooks.ts';
+import type { BlockHooks, RowKeys, RowRange } from './block-hooks.ts';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import type { AttentionShape } from './attention-code.ts';
 import { writeProgram } from './compile.ts';
@@ -88,13 +91,13 @@ export class FusedPass {
   }
 
   /**
-   * Feeds tokens through every layer like `pass`, for policies that freeze nothing, and hide something only from a token
-   * (`viewed`).
+   * Feeds tokens through every layer like `pass`, under hooks that act `within` the layers of a block, or views that
+   * hide slots from a token (`viewed`).
    */
   async pass(
     caches: HostState,
     ids: readonly number[],
-    { rows, afterLayers, active, eventFollows, views, ...options }: FusedPassOptions,
+    { rows, afterLayers, active, eventFollows, views, within, ...options }: FusedPassOptions,
   ): Promise<Float32Array[]> {
     const { progress, guard } = caches.context,
       count = Math.min(rows, ids.length),
@@ -107,48 +110,36 @@ export class FusedPass {
       between: () => guard.between(options),
       // what an event reads of the last queries: a token's code counts their weights only
       ...((eventFollows || afterLayers) && { follows: active.policy, weights: ids.length === 1 && !afterLayers }),
+      within,
     });
+    const free = (layer: number): void => {
+      if (options.phase === 'prefill') caches.slots.freeUnreachable(layer);
+    };
     try {
-      const all = this.#shapes.length;
-      const free = (layer: number): void => {
-        if (options.phase === 'prefill') caches.slots.freeUnreachable(layer);
-      };
-      if (ids.length === 1 && !afterLayers) {
+      if (ids.length === 1 && !afterLayers && !within) {
         const logits = await this.#token(run, ids, count, options.viewed ? { active, ...options } : undefined);
-        for (let l = 0; l < all; l++) free(l);
+        for (const l of caches.layers.keys()) free(l);
         return logits;
       }
       const x = this.#decoder.embed(ids),
-        compiled = this.#code(tile),
-        D = this.#decoder.config.hidden;
-      // after the last layer's keys and values, earlier rows are not read any more
-      const wanted = caches.hidden ? 0 : ids.length - count;
-      const through = async (from: number, to: number): Promise<void> => {
-        run.open(from, to);
-        for (let at = 0; at < ids.length; at += tile) {
-          const m = Math.min(tile, ids.length - at),
-            part = x.subarray(at * D, (at + m) * D),
-            unread = to === all && at + m <= wanted;
-          copyRows(part, D, this.#rows(buffers, compiled, from, m), m);
-          await run.layers(compiled, from, to, at, m, unread ? compiled.appended : undefined);
-          if (unread) continue;
-          const { data, stride } = this.#rows(buffers, compiled, to, m);
-          for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
-        }
-      };
-      if (afterLayers)
-        for (let from = 0; from < all; ) {
-          const slots = caches.layers[from].cache.length + ids.length,
-            to = Math.min(all, from + layersTogether(this.#decoder.config, slots));
-          const layers = Array.from({ length: to - from }, (_, i) => from + i);
-          await through(from, to);
-          for (const layer of layers) free(layer);
-          await afterLayers(layers);
-          from = to;
-        }
-      else {
-        await through(0, all);
-        for (let l = 0; l < all; l++) free(l);
+        D = this.#decoder.config.hidden,
+        all = this.#shapes.length,
+        // after the last layer's keys and values, earlier rows are not read any more
+        unread = caches.hidden ? 0 : ids.length - count;
+      let copied: RowKeys | undefined;
+      for (let from = 0, to: number; from < all; from = to) {
+        const slots = caches.layers[from].cache.length + ids.length;
+        to = Math.min(
+          ...[all, from + (afterLayers ? layersTogether(this.#decoder.config, slots) : all), nextFrozen(within, from)],
+        );
+        await this.#block(run, x, [from, to], { frozen: within?.frozen[from], copied, unread });
+        copied =
+          within?.copies && to < all && freezes(within, to)
+            ? newestRows(caches.layers[to - 1].cache, ids.length, within.frozen[to])
+            : undefined;
+        const layers = [...range(from, to - from)];
+        layers.forEach(free);
+        await afterLayers?.(layers);
       }
       this.#hidden(caches, x);
       return this.#logits(buffers, x.subarray((ids.length - count) * D), count);
@@ -162,6 +153,50 @@ export class FusedPass {
     for (const buffers of this.#buffers.splice(0)) buffers.free();
     this.#batched.destroy();
     this.#arena.free();
+  }
+
+  /**
+   * Takes the rows x of a block through layers [from, to), in place, in tiles: rows that these layers freeze as far as
+   * their keys and values (those `copied`, or the layer's own), and the first `unread` ones of the last layer too.
+   */
+  async #block(
+    run: PassRun,
+    x: Float32Array,
+    [from, to]: RowRange,
+    {
+      frozen: [first, last] = [0, 0],
+      copied,
+      unread,
+    }: { readonly frozen: RowRange | undefined; readonly copied: RowKeys | undefined; readonly unread: number },
+  ): Promise<void> {
+    const { buffers } = run,
+      compiled = this.#code(tile),
+      D = this.#decoder.config.hidden,
+      end = to === this.#shapes.length ? compiled.appended[to - 1] : undefined;
+    /** Runs rows [from, to) in tiles that lie where the first layer reads them. */
+    const tiles = async (
+      [start, stop]: RowRange,
+      each: (part: Float32Array, at: number, m: number) => Promise<void>,
+    ): Promise<void> => {
+      for (let at = start; at < stop; at += tile) {
+        const m = Math.min(tile, stop - at),
+          part = x.subarray(at * D, (at + m) * D);
+        copyRows(part, D, this.#rows(buffers, compiled, from, m), m);
+        await each(part, at, m);
+      }
+    };
+    const live = async (part: Float32Array, at: number, m: number): Promise<void> => {
+      const read = end === undefined || at + m > unread;
+      await run.layers(compiled, from, to, at, m, read ? undefined : end);
+      if (!read) return;
+      const { data, stride } = this.#rows(buffers, compiled, to, m);
+      for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
+    };
+    run.open(from, to);
+    await tiles([0, first], live);
+    if (copied) await run.append(from, first, last - first, copied);
+    else await tiles([first, last], (_, at, m) => run.append(from, at, m, compiled));
+    await tiles([last, x.length / D], live);
   }
 
   async #token(
@@ -245,4 +280,16 @@ interface FusedPassOptions
   readonly viewed?: boolean;
   /** What views show to the token, where the module can tell by itself. @defaultValue none act */
   readonly views?: TokenViews;
+  /** What acts within the layers of a block. @defaultValue nothing */
+  readonly within?: BlockHooks | undefined;
+}
+
+const freezes = ({ frozen }: BlockHooks, layer: number): boolean => frozen[layer][0] < frozen[layer][1];
+
+/** Returns the layer before which layers from this one on must end, since it or the next one freezes rows. */
+function nextFrozen(hooks: BlockHooks | undefined, from: number): number {
+  if (!hooks) return Infinity;
+  if (freezes(hooks, from)) return from + 1;
+  const next = hooks.frozen.findIndex((_, l) => l > from && freezes(hooks, l));
+  return next < 0 ? Infinity : next;
 }

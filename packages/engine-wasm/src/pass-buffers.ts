@@ -9,7 +9,7 @@ const before = 6;
 /** Bytes of the words that describe a layer's cache. */
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
 
-/** A layer, and the address of the lists of slots that its token sees. */
+/** A layer, and the address of the lists of slots that its token sees, or of the ranges hidden from a block's rows. */
 interface ShownSlots {
   readonly layer: number;
   readonly lists: number;
@@ -27,6 +27,7 @@ export class PassBuffers {
   readonly #shares: GrowableBuffer;
   readonly #sums: GrowableBuffer;
   readonly #lists: GrowableBuffer;
+  readonly #hidden: GrowableBuffer;
   /** What views show to each row. */
   readonly #views: GrowableBuffer[] = [];
 
@@ -39,7 +40,8 @@ export class PassBuffers {
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
     ];
-    [this.queries, this.#shares, this.#sums, this.#lists] = [
+    [this.queries, this.#shares, this.#sums, this.#lists, this.#hidden] = [
+      new GrowableBuffer(pool),
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
@@ -49,14 +51,14 @@ export class PassBuffers {
 
   /**
    * Returns the address words of a command: shared and per-thread memory, angles, caches, packed keys.
-   * @param shown a layer that attends over the slots of `lists` alone
+   * @param shown layers that attend over some slots alone
    */
   command(
     { layout, code, end }: LoadedCode,
     rows: number,
     { rotary, cos, sin }: Angles,
     caches: readonly LayerCache[],
-    shown?: ShownSlots,
+    shown: readonly ShownSlots[] = [],
   ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart' | 'sums'> {
     const { heap } = this.pool,
       half = rows * (rotary / 2),
@@ -92,13 +94,13 @@ export class PassBuffers {
     return at;
   }
 
-  #describe(caches: readonly LayerCache[], shown: ShownSlots | undefined): number {
+  #describe(caches: readonly LayerCache[], shown: readonly ShownSlots[]): number {
     const each = cacheBytes(caches[0].heads),
       bytes = each * caches.length,
       at = this.#caches.at(bytes),
       words = this.pool.heap.words(at, bytes / 4);
     describe(caches, words);
-    if (shown) words[(shown.layer * each) / 4 + before - 2] = shown.lists;
+    for (const { layer, lists } of shown) words[(layer * each) / 4 + before - 2] = lists;
     return at;
   }
 
@@ -134,6 +136,17 @@ export class PassBuffers {
     this.pool.heap.words(at + 4 * (before - 2), 2).set([lists, view]);
   }
 
+  /** Writes the words of `hiddenRanges` of some layers, and returns where those of each lie. */
+  hidden(ranges: readonly (readonly [layer: number, words: Uint32Array])[]): readonly ShownSlots[] {
+    let at = this.#hidden.at(ranges.reduce((bytes, [, words]) => bytes + words.byteLength, 0));
+    return ranges.map(([layer, words]) => {
+      const lists = at;
+      this.pool.heap.words(lists, words.length).set(words);
+      at += words.byteLength;
+      return { layer, lists };
+    });
+  }
+
   /** Returns the words of rows that each have their own caches and position. */
   rows(rows: readonly (readonly LayerCache[])[], positions: Uint32Array): Pick<Command, 'caches' | 'apart'> {
     const each = (cacheBytes(rows[0][0].heads) * rows[0].length) / 4 + 1,
@@ -154,8 +167,8 @@ export class PassBuffers {
 
   free(): void {
     this.work.free();
-    for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares, this.#sums, this.#lists])
-      room.free();
+    for (const room of [this.#angles, this.#caches, this.#packed, this.queries]) room.free();
+    for (const room of [this.#shares, this.#sums, this.#lists, this.#hidden]) room.free();
     this.#views.forEach((room) => room.free()); // rows without views have none
   }
 }

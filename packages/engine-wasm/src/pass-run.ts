@@ -1,6 +1,8 @@
 import { sumOf } from '@kv/core/shared';
 import type { Decoder, HostState, PassOptions, WindowColumns } from '@kv/engine';
 import { addColumns, appendLayer, layerAttention, listShown, pauser, YIELD_AFTER } from '@kv/engine';
+import { hiddenRanges } from './block-hooks.ts';
+import type { BlockHooks, RowKeys, RowRange } from './block-hooks.ts';
 import { alike } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -31,6 +33,8 @@ interface PassHooks {
   /** What views show to the token. */
   readonly views?: TokenViews;
   readonly loops: LoadedLoops;
+  /** What acts within the layers of a block. */
+  readonly within?: BlockHooks | undefined;
 }
 
 /** One pass over the caches of one sequence. */
@@ -43,6 +47,8 @@ export class PassRun {
   readonly #pace: { one: number; tile: number };
   readonly #hooks: PassHooks;
   readonly #pause: () => Promise<void> = pauser();
+  /** Rows that the layers at work leave as they are. */
+  #frozen: RowRange = [0, 0];
 
   constructor(
     decoder: Decoder<WasmRunnable>,
@@ -63,24 +69,29 @@ export class PassRun {
     this.#pool = buffers.pool;
   }
 
-  /** Makes room in the caches of layers [from, to) for all rows of the pass. */
+  /** Makes room for all rows of the pass in the caches of layers [from, to), which freeze the same ones. */
   open(from: number, to: number): void {
-    const { follows, weights = false } = this.#hooks,
-      m = this.#positions.length,
-      layers = this.caches.layers.slice(from, to);
-    for (const { cache, block, ring, windowStats } of layers) {
+    const { follows, weights = false, within } = this.#hooks,
+      m = this.#positions.length;
+    this.#frozen = within?.frozen[from] ?? [0, 0];
+    const [first, last] = this.#frozen,
+      coming = m - (last - first);
+    for (let l = from; l < to; l++) {
+      const { cache, block, ring, windowStats } = this.caches.layers[l];
       cache.grow(m);
       block?.fill(0);
       windowStats.clear();
-      if (follows)
-        windowStats.allocate(follows, ring, m, this.#decoder.config.queryHeads, cache.length + m, {
-          coming: m,
-          able: (of) => !weights || of === undefined || of === 'max',
-        });
+      // an event looks at attention that no view hides anything from
+      if (follows && !within?.bounds[l]?.length)
+        windowStats.allocate(
+          follows,
+          ring,
+          last > first ? m - last : m,
+          this.#decoder.config.queryHeads,
+          cache.length + m,
+          { coming, able: (of) => !weights || of === undefined || of === 'max' },
+        );
     }
-    // one code is for all layers, of which some may have seen fewer queries
-    if (layers.some(({ windowStats: { windows } }) => !alikeWindows(windows, layers[0].windowStats.windows)))
-      for (const { windowStats } of layers) windowStats.clear();
   }
 
   /**
@@ -94,11 +105,7 @@ export class PassRun {
     for (let l = from; l < to; ) {
       await this.#hooks.between();
       const left = to - l,
-        some = alike(
-          this.#decoder.config.ropes,
-          l,
-          Math.min(left, Math.max(1, Math.floor(YIELD_AFTER / this.#pace[kind]))),
-        ),
+        some = this.#alike(l, Math.min(left, Math.max(1, Math.floor(YIELD_AFTER / this.#pace[kind])))),
         last = some === left,
         started = performance.now();
       this.#call(compiled, l, l + some, at, m, last ? end : undefined);
@@ -106,6 +113,77 @@ export class PassRun {
       l += some;
       await this.#pause();
     }
+  }
+
+  /**
+   * Appends the keys and values of m rows, from row `at` of the pass on, to a layer: of rows that lie where the layer
+   * reads them, or as they are given.
+   */
+  async append(l: number, at: number, m: number, from: CompiledPass | RowKeys): Promise<void> {
+    await this.#hooks.between();
+    const { cache, accumulated, block } = this.caches.layers[l],
+      { progress } = this.caches.context,
+      positions = this.#positions.subarray(at, at + m);
+    if ('k' in from) cache.append(from.k, from.v, positions, progress.shift);
+    else {
+      const command = this.#command(from, l, at, m);
+      cache.extend(positions, progress.shift);
+      this.#pool.call({
+        ...command,
+        ...nowhere,
+        code: from.starts[l],
+        end: from.appended[l],
+        position: positions[0],
+      });
+      const { qkv } = this.#decoder.rows;
+      qkv[l] = qkv[l] + m;
+    }
+    progress.countSlots(cache.length);
+    accumulated?.grow(cache.length);
+    block?.grow(cache.length);
+    await this.#pause();
+  }
+
+  /** Returns how many of `most` layers from this one on run by the same code, angles and statistics. */
+  #alike(l: number, most: number): number {
+    const count = alike(this.#decoder.config.ropes, l, most),
+      { layers } = this.caches,
+      { windows } = layers[l].windowStats;
+    for (let i = 1; i < count; i++) if (!alikeWindows(layers[l + i].windowStats.windows, windows)) return i;
+    return count;
+  }
+
+  /** Returns the command of rows from row `at` on in layers from this one on, and in those of them that hide slots. */
+  #command(
+    compiled: CompiledPass,
+    l: number,
+    at: number,
+    m: number,
+    shown: Parameters<PassBuffers['command']>[4] = [],
+  ): ReturnType<PassBuffers['command']> {
+    const { caches, buffers } = this,
+      { progress } = caches.context,
+      { rotary, cos, sin } = this.#decoder.angles(l, progress.rotations(this.#positions), progress.rotaryLength),
+      rows = (x: Float32Array): Float32Array => x.subarray((at * rotary) / 2, ((at + m) * rotary) / 2);
+    return buffers.command(
+      compiled,
+      m,
+      { rotary, cos: rows(cos), sin: rows(sin) },
+      caches.layers.map(({ cache }) => cache),
+      shown,
+    );
+  }
+
+  /** Returns the layers [from, to) that hide slots from m rows, and where it says which. */
+  #hidden(from: number, to: number, at: number, m: number): ReturnType<PassBuffers['hidden']> {
+    const positions = this.#positions.subarray(at, at + m),
+      ranges: (readonly [number, Uint32Array])[] = [];
+    for (let l = from; l < to; l++) {
+      const bounds = this.#hooks.within?.bounds[l] ?? [],
+        words = bounds.length > 0 ? hiddenRanges(bounds, positions) : undefined;
+      if (words) ranges.push([l, words]);
+    }
+    return ranges.length > 0 ? this.buffers.hidden(ranges) : [];
   }
 
   /**
@@ -159,7 +237,7 @@ export class PassRun {
         { at: lists, lengths } = buffers.lists(config.queryHeads, cache.length, (to, stride) =>
           listShown(views, cache, config.queryHeads, positions[0], to, stride),
         );
-      shown = { layer: l, lists };
+      shown = [{ layer: l, lists }];
       countViews(counters, { slots: (config.queryHeads / lengths.length) * sumOf(lengths), numbers: 0 });
       for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + 1;
       counters.fused++;
@@ -193,9 +271,9 @@ export class PassRun {
       { config, rows } = this.#decoder,
       { queryHeads: H, headDim: d } = config,
       rotating = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
-      angles = this.#decoder.angles(from + Math.max(0, rotating), progress.rotations(positions), progress.rotaryLength);
+      [first, last] = this.#frozen;
     // queries that later ones push out of every ring need not be kept
-    const left = this.#positions.length - at - m,
+    const left = this.#positions.length - at - m - (at < first ? last - first : 0),
       widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
       window = left >= widest ? 0 : Math.min(m, widest),
       counted = layers.some(({ accumulated, block }) => accumulated || block),
@@ -208,12 +286,7 @@ export class PassRun {
         ...(counted || (token && some.length > 0) ? [[0, kinds.sum] as const] : []),
         ...(token ? [] : some.map(({ i, since }) => [Math.max(0, since), kinds[windows[i].of ?? 'sum']] as const)),
       ];
-    const command = buffers.command(
-      compiled,
-      m,
-      angles,
-      caches.layers.map(({ cache }) => cache),
-    );
+    const command = this.#command(compiled, from + Math.max(0, rotating), at, m, this.#hidden(from, to, at, m));
     for (const { cache } of layers) {
       cache.extend(positions, progress.shift);
       progress.countSlots(cache.length);
@@ -223,8 +296,9 @@ export class PassRun {
       queries = window === 0 ? 0 : buffers.queries.at(4 * caches.layers.length * window * H * d),
       shares = sums.length > 0 ? buffers.shares(caches.layers.length * sums.length, H, slots) : nowhere;
     // sums count the weights of all rows, so that none goes unread
-    const stop = end === compiled.appended && sums.length > 0 ? compiled.starts[to] : end,
-      unread = stop === compiled.appended;
+    const appended = compiled.appended[to - 1],
+      stop = end === appended && sums.length > 0 ? compiled.starts[to] : end,
+      unread = stop === appended;
     this.#pool.call({
       ...{ ...command, ...nowhere, ...shares, queries, window },
       sums: sums.length > 0 ? buffers.sums(sums) : 0,
@@ -237,11 +311,11 @@ export class PassRun {
       const { qkv, output, gateUp, down } = rows;
       for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;
       const layer = layers[l - from],
-        first = shares.shares + 4 * l * sums.length * H * shares.stride;
+        counts = shares.shares + 4 * l * sums.length * H * shares.stride;
       recordObservations(this.#pool.heap, layer, config, positions, progress.shift, {
         queries: queries + 4 * l * window * H * d,
         window,
-        shares: first,
+        shares: counts,
         stride: shares.stride,
       });
       for (const [k, { i }] of some.entries()) {
@@ -249,7 +323,7 @@ export class PassRun {
           { of, columns } = layer.windowStats.windows[i],
           to = { stride: layer.windowStats.stride, [of === 'max' ? 'columnMax' : 'columnSum']: columns };
         for (let h = 0; h < H; h++) {
-          const from = this.#pool.heap.floats(first + 4 * (set * H + h) * shares.stride, layer.cache.length);
+          const from = this.#pool.heap.floats(counts + 4 * (set * H + h) * shares.stride, layer.cache.length);
           addColumns(to, H, h, from, from);
         }
       }

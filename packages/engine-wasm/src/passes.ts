@@ -1,12 +1,14 @@
 import { layerPasses, viewsActing, type HostState, type PassOptions, type TokenPasses } from '@kv/engine';
 import { DecodeSlot } from './batched-decode.ts';
+import { blockHooks, hooksPrompt } from './block-hooks.ts';
 import type { FusedPass } from './fused-pass.ts';
 import { tokenViews } from './token-views.ts';
 
 /**
- * Returns passes that run fused where caches lie in the module's memory. Frozen rows, views of blocks, views where
- * weights are summed, and heads of a width that the module's attention does not support, use the host's pass over the
- * same caches. Tokens of several sequences are batched, unless views act on them that the host must ask layer by layer.
+ * Returns passes that run fused where caches lie in the module's memory. Views of blocks that read signals or choose
+ * single slots, views where a token's weights are summed, and heads of a width that the module's attention does not
+ * support, use the host's pass over the same caches. Tokens of several sequences are batched, unless the host must ask views
+ * layer by layer.
  */
 export function fusedPasses(fused: FusedPass): TokenPasses {
   return {
@@ -14,29 +16,29 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
     counters: { fusedPasses: 0, layeredPasses: 0, batchedPasses: 0 },
     group: fused.group,
     async pass(caches, ids, options) {
-      const { batch } = options,
-        viewed = viewsActing(options.active.policy, options.phase).length > 0,
-        listed = viewed && canList(caches, ids, options),
+      const { batch, phase, active } = options,
+        prompt = phase === 'prefill',
+        hooked = prompt ? hooksPrompt(active) : viewsActing(active.policy, phase).length > 0,
+        within = hooked && prompt && fused.attends ? blockHooks(caches, ids.length, active) : undefined,
+        listed = hooked && !prompt && canList(caches, ids, options),
         // an observer is shown what views chose, which the host then does
         views = listed && !options.seen ? tokenViews(caches, options) : undefined,
-        fuses = fused.attends && (viewed ? listed : !freezes(options)),
+        fuses = fused.attends && (!hooked || within !== undefined || listed),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;
-      if (fuses && (!viewed || views) && batch instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
+      if (fuses && (!hooked || views) && batch instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
         return batch.pass(caches, ids[0], { ...options, ...(views && { views }) });
       // the others need not wait for a pass that is not batched
       batch?.leave();
       return fuses
-        ? fused.pass(caches, ids, { ...options, ...(views ? { views } : { viewed }) })
+        ? fused.pass(caches, ids, { ...options, within, ...(views ? { views } : { viewed: listed }) })
         : layerPasses.pass(caches, ids, options);
     },
   };
 }
 
 type Phase = Pick<PassOptions, 'phase' | 'active' | 'afterLayers'>;
-
-const freezes = ({ active, phase }: Phase): boolean => phase === 'prefill' && active.policy.hooks('freeze').length > 0;
 
 /** Returns whether what views show can be listed: to a decoded token whose weights nothing sums. */
 const canList = ({ layers }: HostState, ids: readonly number[], { phase, afterLayers }: Phase): boolean =>

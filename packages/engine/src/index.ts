@@ -51,6 +51,7 @@ export type { HostState } from './host/host-state.ts';
 export { LayerMemory } from './host/layer.ts';
 export { outputNormOf, outputNorms } from './host/output-norms.ts';
 export type { OutputNorm } from './host/output-norms.ts';
+export { frozenRows } from './host/frozen.ts';
 export { appendLayer } from './host/pass.ts';
 export { viewsActing } from './host/visibility.ts';
 export { predictViews } from './memory/predict-views.ts';

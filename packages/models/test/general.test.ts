@@ -61,7 +61,8 @@ describe('ETF: freeze', () => {
         gate = [...rows.gateUp];
       await generate(model, { ids, policy: etf({ psi: 0.5, reuse }), maxNewTokens: 0 });
       expect([...rows.qkv].map((x, l) => x - before[l])).toEqual([240, 240, 240, projected]);
-      expect([...rows.gateUp].map((x, l) => x - gate[l])).toEqual([240, 240, 240, 4 + 240 - 240 / 2]);
+      // nothing reads the sinks after the last layer
+      expect([...rows.gateUp].map((x, l) => x - gate[l])).toEqual([240, 240, 240, 240 - 240 / 2]);
       expect((await answer(etf({ psi: 1, reuse }))).tokens).toEqual(plain.tokens);
     },
   );

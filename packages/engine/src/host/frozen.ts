@@ -1,18 +1,33 @@
 import { runFreeze } from '@kv/core/engine';
-import type { LayerContext } from '@kv/core';
+import { countBelow } from '@kv/core/shared';
+import type { FreezeHook, LayerContext } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { Projection } from './decoder.ts';
 
-/**
- * Returns the rows of a block that a layer computes: all but those that ETF freezes. The last `keep` rows are never
- * frozen.
- */
-export function liveRows(policy: CompiledPolicy, at: LayerContext, positions: Uint32Array, keep: number): Uint32Array {
-  const hook = policy.hooks('freeze')[0];
-  const all = Uint32Array.from(positions, (_, i) => i);
+/** Returns the rows [from, to) of a block that a layer freezes (ETF), never one of the prompt's last `keep`. */
+export function frozenRows(
+  hook: FreezeHook,
+  at: LayerContext,
+  positions: Uint32Array,
+  keep: number,
+): readonly [from: number, to: number] {
+  const { sinks, below } = runFreeze(hook, at),
+    to = countBelow(positions, Math.min(below, at.promptLength - keep));
+  return [Math.min(to, countBelow(positions, sinks)), to];
+}
+
+/** Returns the rows of a block that a layer computes: all but the frozen ones. */
+export function liveRows(
+  { hooks }: CompiledPolicy,
+  at: LayerContext,
+  positions: Uint32Array,
+  keep: number,
+): Uint32Array {
+  const [hook] = hooks('freeze'),
+    all = Uint32Array.from(positions, (_, i) => i);
   if (!hook) return all;
-  const { sinks, below } = runFreeze(hook, at);
-  return all.filter((i) => positions[i] < sinks || positions[i] >= Math.min(below, at.promptLength - keep));
+  const [from, to] = frozenRows(hook, at, positions, keep);
+  return all.filter((i) => i < from || i >= to);
 }
 
 /** Returns rows `[m', width]` of x `[m, width]`. */
