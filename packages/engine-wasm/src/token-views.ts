@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { runView } from '@kv/core/engine';
 import { countBelow } from '@kv/core/shared';
-import type { LayerContext, StateSpec, ViewChoice, ViewHook, ViewLoop } from '@kv/core';
+import type { LayerContext, StateSpec, ViewChoice, ViewHook } from '@kv/core';
 import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
 import { viewsActing } from '@kv/engine';
 import type { LoadedLoops } from './loaded-loops.ts';
@@ -105,7 +105,7 @@ export function placeViews(
       return view.choice || ranges.count > 0 ? [{ ...view, l, ranges }] : [];
     }),
     choosing = acting.some(({ choice }) => choice),
-    own = acting.map(({ choice, at }) => (choice ? ownWords(caches, at, choice.loops) : [])),
+    own = acting.map(({ choice, at }) => (choice ? ownWords(caches, at, choice) : [])),
     scratch = choosing ? 16 * stride + scratchBytes : 0;
   // what the layers share, then what is a layer's own
   const shared = { q: H * d, scores: choosing ? H * stride : 0, lists: Math.max(H, G) * stride, active: H };
@@ -215,15 +215,16 @@ const columnsOf = ({ kind, width = 1 }: StateSpec, { length, slots }: LayerConte
   kind === 'position' ? length : kind === 'slot' ? slots : width;
 
 /** Returns the own words of each loop. */
-function ownWords(caches: HostState, at: LayerContext, loops: readonly ViewLoop[]): readonly (readonly number[])[] {
-  const layer = caches.layers[at.layer];
+function ownWords(caches: HostState, at: LayerContext, { loops, budget }: ViewChoice): readonly (readonly number[])[] {
+  const layer = caches.layers[at.layer],
+    inView = { ...at, budget, selectRows: at.queryHeads };
   return loops.map((loop) => {
-    const { words = [], states = [], index, window = 1 } = loop,
+    const { words = [], states = [], index, window } = loop,
       own = [...words];
     for (const { state, columns } of states) {
       const { data, stride } = (state.state.rows === 'model' ? caches.shared : layer.states).room(
         state,
-        columns?.(at) ?? columnsOf(state.state, at),
+        columns?.(inView) ?? columnsOf(state.state, at),
       );
       own.push(data.byteOffset, stride);
     }
@@ -231,8 +232,8 @@ function ownWords(caches: HostState, at: LayerContext, loops: readonly ViewLoop[
       const kept = layer.index(loop, { slots: index.slots, numbers: index.numbers(at.headDim) });
       own.push(kept.data.byteOffset, kept.headBytes, kept.known.byteOffset);
     }
-    if (window > 1) {
-      const earlier = layer.ring?.places(window - 1);
+    if (window !== undefined) {
+      const earlier = window > 1 ? layer.ring?.places(window - 1) : undefined;
       own.push(earlier?.queries.byteOffset ?? 0, earlier?.room ?? 1, earlier?.first ?? 0, earlier?.count ?? 0);
     }
     return own;

@@ -35,5 +35,7 @@ export { transform, transformLaws } from './transform.ts';
 export type { AnyTransform } from './transform.ts';
 export { stage } from './stage.ts';
 export type { StartNumbers, StagedScene } from './stage.ts';
+export { viewLoop, viewLoopLaws } from './view-loop.ts';
+export type { ViewLoopOptions } from './view-loop.ts';
 export { unit, unitLaws } from './unit.ts';
 export type { AnyUnit } from './unit.ts';

@@ -14,6 +14,7 @@ import { selectors } from './mutants/selector.ts';
 import { sharings } from './mutants/sharing.ts';
 import { transforms } from './mutants/transform.ts';
 import { units } from './mutants/unit.ts';
+import { viewLoops } from './mutants/view-loop.ts';
 
 const fields = [
   scorers,
@@ -27,6 +28,7 @@ const fields = [
   scoreAllocators,
   schedules,
   sharings,
+  viewLoops,
   kernels,
   backends,
   boundedOptions,

@@ -72,10 +72,10 @@ function heavy(view: usize, own: usize, h: usize, to: usize, sizes: usize): usiz
 
 export function score(view: usize, own: usize, h: usize, scratch: usize): void {
   const d = channelsOf(view), n = slotsOf(view), q = queryOf(view, h), channels = scratch, weights = channels + 4 * d;
-  const some = heavy(view, own, h, channels, weights), by = <f32>(1.0 / Math.sqrt(<f64>some));
+  const some = heavy(view, own, h, channels, weights), by = f32x4.splat(<f32>(1.0 / Math.sqrt(<f64>some)));
   for (let i: usize = 0; i < some; i++) {
     const c = <usize>load<u32>(channels + 4 * i);
-    store<f32>(weights + 4 * i, load<f32>(q + 4 * c) * by);
+    store<f32>(weights + 4 * i, load<f32>(q + 4 * c));
     store<u32>(channels + 4 * i, <u32>(4 * PART * c));
   }
   let labels = word(own, 1) + kvHeadOf(view, h) * word(own, 2), out = scoresOf(view, h);
@@ -90,10 +90,10 @@ export function score(view: usize, own: usize, h: usize, scratch: usize): void {
         s2 = f32x4.add(s2, f32x4.mul(x, v128.load(at, 32)));
         s3 = f32x4.add(s3, f32x4.mul(x, v128.load(at, 48)));
       }
-      v128.store(out + i, s0);
-      v128.store(out + i, s1, 16);
-      v128.store(out + i, s2, 32);
-      v128.store(out + i, s3, 48);
+      v128.store(out + i, f32x4.mul(s0, by));
+      v128.store(out + i, f32x4.mul(s1, by), 16);
+      v128.store(out + i, f32x4.mul(s2, by), 32);
+      v128.store(out + i, f32x4.mul(s3, by), 48);
     }
   }
   addRead(view, h, some * n);

@@ -15,9 +15,11 @@ import {
 } from '@kv/core';
 import { turn } from '@kv/core/shared';
 import type { AnySignal, Ops, Rope, State, Tensor } from '@kv/core';
+import { loopBytes } from './cis-loop.ts';
 import { decode, matching, newestKey, PER_FIELD, remember } from './history.ts';
 
-const past = state('cis.queries', { kind: 'unit', rows: 'query' });
+/** What is compared of each step of a block, f32 `[H, block d]`. */
+const pastOf = (block: number): State => state(`cis.queries(${block})`, { kind: 'unit', rows: 'query' });
 /** Retrievals so far, f32 `[H, 1]`: divided by steps, layers and heads this is the retrieval ratio. */
 export const retrievals = state('cis.retrievals', { kind: 'sequence', rows: 'query' });
 /** Number of steps back to the query whose set the newest one reused, f32 `[H, 1]`; 0 where it retrieved. */
@@ -62,15 +64,35 @@ export const cis = wrapSelect(
       as('newest', compare === 'keys' ? keys : queries(1)),
       positions,
       ...(compare === 'unrotated' ? [rope as AnySignal] : []),
-      past,
+      as('past', pastOf(block)),
       as('retrieving', stepsOf(block)),
       retrievals,
       ago,
       ...fieldsOf(block),
     ],
+    loop: ({ block, threshold, compare, dilation, strongest, sinks, local }) =>
+      compare === 'unrotated'
+        ? undefined // a loop has no angles
+        : {
+            bytes: loopBytes,
+            words: [
+              block,
+              ...new Uint32Array(Float64Array.of(threshold).buffer),
+              Number(compare === 'keys'),
+              dilation,
+              strongest ?? 0xffffffff,
+              sinks,
+              local,
+            ],
+            states: [
+              { state: pastOf(block), columns: ({ headDim }) => block * headDim },
+              ...[stepsOf(block), retrievals, ago, ...fieldsOf(block)].map((state) => ({ state })),
+            ],
+            reads: ({ headDim }) => (compare === 'keys' ? headDim : 0),
+          },
   },
   (ctx, { block, threshold, compare, dilation, strongest, sinks, local }) => {
-    const { ops, at, positions: p, newest, retrieving, inner } = ctx;
+    const { ops, at, positions: p, newest, past, retrieving, inner } = ctx;
     const now = at.step % block;
     const query = // [H, 1, d]
       compare === 'keys'
@@ -78,7 +100,7 @@ export const cis = wrapSelect(
         : compare === 'unrotated'
           ? unrotated(ops, newest, (ctx as unknown as { readonly rope: Rope }).rope, at.length - 1) // `needs` lists it
           : newest;
-    const found = ops.kernel(matching, { query, past: ctx['cis.queries'], owned: retrieving }, { now, threshold });
+    const found = ops.kernel(matching, { query, past, owned: retrieving }, { now, threshold });
     const active = ops.less(found, 1); // [H, 1]
     const { kept, scores } = inner(active);
     const none = ops.fill(ops.broadcast(scores, at.queryHeads), 0); // [H, n]
@@ -98,13 +120,13 @@ export const cis = wrapSelect(
       data: Float32Array.from({ length: block }, (_, b) => Number(b === now)),
       shape: [1, block],
     });
-    const code = ops.mul(ops.add(middle, strong), 4 ** (now % PER_FIELD));
+    const code = ops.mul(ops.mul(ops.add(middle, strong), active), 4 ** (now % PER_FIELD));
     const written = ops.groupSlots('sum', code, p, at.length); // [H, N]
     const mine = Math.floor(now / PER_FIELD);
     return {
       kept: ops.select(seen, ops.sum(seen)),
       state: {
-        'cis.queries': ops.kernel(remember, { query, past: ctx['cis.queries'] }, { now, steps: block }),
+        past: ops.kernel(remember, { query, past }, { now, steps: block }),
         retrieving: ops.add(ops.mul(retrieving, ops.sub(1, one)), ops.mul(active, one)),
         'cis.retrievals': ops.add(ctx['cis.retrievals'], active),
         'cis.ago': ops.where(active, 0, ops.sub(now + 1, found)),

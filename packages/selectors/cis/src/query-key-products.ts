@@ -1,4 +1,5 @@
 import { kernel, keys, queries, scorer } from '@kv/core';
+import { loopBytes } from './query-key-products-loop.ts';
 
 /**
  * Inner products of the newest query with every key, divided by sqrt(d). Rows that are not active read no key and stay
@@ -49,6 +50,7 @@ export const queryKeyProducts = scorer(
     source: 'PrHS (CIS, PSAW, ETF), section IV-A',
     says: 'Inner products of the newest query with every key.',
     needs: [queries(1), keys],
+    loop: () => ({ bytes: loopBytes, reads: ({ slots, headDim }) => slots * headDim }),
   },
   ({ ops, at, queries: q, keys: k, active }) => {
     const all = ops.from({ data: new Float32Array(at.queryHeads).fill(1), shape: [at.queryHeads, 1] });

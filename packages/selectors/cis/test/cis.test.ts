@@ -4,7 +4,7 @@ import { compose, mandatory, view } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
 import type { Piece, Tensor, ViewHook } from '@kv/core';
-import { each, kernelLaws, scorerLaws, sharingLaws } from '@kv/laws';
+import { each, kernelLaws, scorerLaws, sharingLaws, viewLoopLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
 import { activeDots, cis, queryKeyProducts, newestKey } from '../src/index.ts';
 import { cisOracle } from './cis.oracle.ts';
@@ -83,6 +83,19 @@ describe('newestKey', () => {
     }),
     test,
   );
+});
+
+describe.each([
+  { block: 5, threshold: 0.7, dilation: 2, local: 1 },
+  { block: 15, threshold: 0.5, dilation: 0, strongest: 5, compare: 'keys' }, // in two fields
+] as const)('loops of queryKeyProducts, topK and cis, %j', (options) => {
+  const retrieves = compose(queryKeyProducts(), mandatory({ sinks: 2, recent: 5 }), topK()),
+    policy = view(compose(retrieves, cis({ sinks: 2, local: 5, ...options })), { budget: 32 });
+  each(viewLoopLaws(policy, { runs: 8, slots: 80, steps: 18 }), test);
+});
+test('a view that compares queries before rotation has no loop', () => {
+  const policy = view(compose(queryKeyProducts(), topK(), cis({ compare: 'unrotated' })));
+  expect(() => viewLoopLaws(policy).shown()).toThrow('expected a view whose pieces all have loops');
 });
 
 const noise =

@@ -1,5 +1,6 @@
 import { count, positions, share, state, whole, wrapSelect } from '@kv/core';
-import type { Ops, Tensor } from '@kv/core';
+import type { LayerContext, Ops, Tensor } from '@kv/core';
+import { loopBytes } from './hshare-loop.ts';
 import { leaders, overlaps, rowsOfLeaders } from './heads.ts';
 import { layerOverlaps, listKernel, ofLayer } from './layers.ts';
 
@@ -46,11 +47,25 @@ export const sharedSets = wrapSelect(
       local: whole(32, 'slots', 'Last slots, always visible; the window moves with the query.'),
     },
     needs: [positions, sets, has, overlap, uses, retrievals, layerUses, lists, layerOverlap],
+    loop: ({ query, heads, layers, measure, sinks, local }) => ({
+      bytes: loopBytes,
+      words: [query, Number(layers > 0), sinks, local],
+      states: [
+        ...[sets, has, uses, retrievals].map((state) => ({ state })),
+        ...(layers > 0
+          ? [
+              { state: layerUses, columns: (at: LayerContext) => at.layers },
+              { state: lists, columns: (at: LayerContext) => at.layers * at.queryHeads * widthOf(at) },
+            ]
+          : []),
+      ],
+      rests: ({ step }) => (heads > 0 || layers > 0) && step <= measure + 1, // until leaders are settled
+    }),
   },
   (ctx, { query, heads, layers, measure, sinks, local }) => {
     const { ops, at, positions: p, inner } = ctx;
     const { queryHeads: H, layers: L, layer } = at;
-    const width = Math.min(at.budget, at.length); // a set is never longer than the text
+    const width = widthOf(at);
     const before = ctx['hshare.sets'];
     const place = { layer, width };
     const measuring = (heads > 0 || layers > 0) && at.step <= measure;
@@ -118,6 +133,8 @@ export const sharedSets = wrapSelect(
   },
 );
 
+/** Entries of a list: a set is never longer than the text. */
+const widthOf = ({ budget, length }: LayerContext): number => Math.min(budget, length);
 const column = (ops: Ops, length: number): Tensor =>
   ops.from({ data: Float32Array.from({ length }, (_, i) => i), shape: [length, 1] });
 /** Zeros where no value of this width was written yet. */

@@ -4,7 +4,8 @@ import { compose, mandatory, scorer, view } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { compile, isState } from '@kv/core/engine';
 import type { Piece, Signal, Tensor, ViewHook } from '@kv/core';
-import { each, kernelLaws, sharingLaws } from '@kv/laws';
+import { each, kernelLaws, sharingLaws, viewLoopLaws } from '@kv/laws';
+import { queryKeyProducts } from '@kv/selectors-cis';
 import { topK } from '@kv/selectors-top-k';
 import { layerOverlaps, leaders, listKernel, ofLayer, overlaps, rowsOfLeaders, sharedSets } from '../src/index.ts';
 import { hshareOracle } from './hshare.oracle.ts';
@@ -20,6 +21,15 @@ describe('sharedSets', () => {
     ),
     test,
   );
+});
+describe.each([
+  { query: 3, heads: 0.6, layers: 0.7, measure: 1, local: 7 }, // beyond what is forced: sets differ in size
+  { query: 2, heads: 1, layers: 0, measure: 2 },
+  { query: 3, heads: 0, layers: 0 },
+])('loop of sharedSets, %j', (options) => {
+  const inner = compose(queryKeyProducts(), mandatory({ sinks: 2, recent: 4 }), topK());
+  const policy = view(compose(inner, sharedSets({ sinks: 2, local: 4, ...options })), { budget: 30 });
+  each(viewLoopLaws(policy, { runs: 5, slots: 60 }), test);
 });
 const square = ({ rows, seed }: { readonly rows: number; readonly seed: number }) => ({
   data: Float32Array.from({ length: rows * rows }, (_, i) => (i * 7 + seed) % 5),

@@ -1,0 +1,13 @@
+import { describe, test } from 'vitest';
+import { each, viewLoopLaws } from '@kv/laws';
+import { parsePolicy } from '../src/index.ts';
+
+describe.each([
+  'quest(page=4,slots=22)',
+  'view(pageBounds(page=5) ∘ mandatory(sinks=3,recent=6) ∘ chunks(size=4,shared=false) ∘ wholeUnits(last=fill), budget=30)',
+  'doubleSparsity(channels=5,slots=20,window=4)',
+  'hshare(query=2,measure=2,local=9,channels=4,slots=30)',
+  'cpe(block=4,threshold=0.6,local=6,budget=30)',
+])('loops of %s', (text) => {
+  each(viewLoopLaws(parsePolicy(text), { runs: 4, slots: 90 }), test);
+});
