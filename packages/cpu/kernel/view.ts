@@ -1,7 +1,8 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Words of a view, as the loops of pieces read them (`ViewLoop` of @kv/core). Addresses are bytes. Slots are positions.
 //
-// A loop's functions: (view, own, row, scratch). `own` are the loop's own words: those of its options; of each state
+// A loop's functions: (view, own, row, scratch), but for score: (view, own, g, from, to), which writes the scores of slots
+// [from, to) of every active query head of a KV head, and no others; from is a multiple of 256, to one too or n. `own` are the loop's own words: those of its options; of each state
 // its address and stride in numbers; of its index the address, the bytes of a KV head, and the address of u32 `[G]`, the
 // slots of each KV head that it knows; of its window the address of f32 `[H, room, d]`, room, and the first and the
 // number of the queries before the newest: query i lies at (first + i) % room. `scratch` is 16 bytes for each of
@@ -56,7 +57,7 @@ export function layerOf(view: usize): usize { return word(view, 10); }
 // @ts-ignore: decorator
 @inline
 export function layersOf(view: usize): usize { return word(view, 11); }
-/** Scores of a row, f32 `[n]`, which `score` writes; between rows of scores and of lists lie `strideOf` numbers, at least n + 64. */
+/** Scores of a row, f32 `[n]`, which `score` writes; between rows of scores and of lists lie `strideOf` numbers, at least n + 64 and 1024. */
 // @ts-ignore: decorator
 @inline
 export function scoresOf(view: usize, h: usize): usize { return word(view, 12) + 4 * h * strideOf(view); }
@@ -91,12 +92,17 @@ export function unitOf(view: usize): usize { return word(view, 19); }
 export function readOf(view: usize, h: usize): usize { return word(view, 20) + 4 * h; }
 // @ts-ignore: decorator
 @inline
-export function addRead(view: usize, h: usize, numbers: usize): void { store<u32>(readOf(view, h), load<u32>(readOf(view, h)) + <u32>numbers); }
+export function addRead(view: usize, h: usize, numbers: usize): void { atomic.add<u32>(readOf(view, h), <u32>numbers); }
 
 /** Says that a row's list is not one of ascending slots in use, or that a score of the row is not finite. */
 // @ts-ignore: decorator
 @inline
 export function fail(view: usize, row: usize, list: bool = false): void { store<u32>(view + (list ? 88 : 84), <u32>row + 1); }
+
+/** Query heads of a KV head. */
+// @ts-ignore: decorator
+@inline
+export function groupOf(view: usize): usize { return headsOf(view) / kvHeadsOf(view); }
 
 /** The KV head of a query head. */
 // @ts-ignore: decorator

@@ -14,6 +14,9 @@ const LOOPS: usize = 24, SCRATCH_AT: usize = 25, SCRATCH_BYTES: usize = 26, LIST
 /** Words of a loop: its own words, then its functions. */
 const EACH: usize = 6, INDEX: usize = 1, BEFORE: usize = 2, SCORE: usize = 3, CHOOSE: usize = 4, AFTER: usize = 5;
 
+/** Slots whose scores are computed together, a multiple of 256. */
+const SPAN: usize = 512;
+
 /** Calls a function of every loop that has it. */
 function each(view: usize, which: usize, row: usize): void {
   const scratch = word(view, SCRATCH_AT) + <usize>ME * word(view, SCRATCH_BYTES);
@@ -23,20 +26,27 @@ function each(view: usize, which: usize, row: usize): void {
   }
 }
 
+/** Scores slots [from, to) for the active query heads of a KV head. */
+function score(view: usize, g: usize, from: usize, to: usize): void {
+  for (let i: usize = 0, at = view + 4 * FIRST_LOOP; i < word(view, LOOPS); i++, at += 4 * EACH) {
+    const run = load<u32>(at + 4 * SCORE);
+    if (run) call_indirect<void>(run, view, word(at, 0), g, from, to);
+  }
+}
+
 function has(view: usize, which: usize): bool {
   for (let i: usize = 0, at = view + 4 * FIRST_LOOP; i < word(view, LOOPS); i++, at += 4 * EACH) if (load<u32>(at + 4 * which)) return true;
   return false;
 }
 
-function choose(view: usize, h: usize): void {
-  store<u32>(activeOf(view, h), 1);
-  store<u32>(readOf(view, h), 0);
-  store<u32>(countOf(view, h), 0);
-  each(view, BEFORE, h);
-  if (load<u32>(activeOf(view, h))) {
-    each(view, SCORE, h);
-    each(view, CHOOSE, h);
+/** The longest of these rows' caches. */
+function longest(rows: usize, cache: usize, apart: usize): usize {
+  let most: usize = 0;
+  for (let r: usize = 0; r < rows; r++) {
+    const view = viewOf(cache, apart, r);
+    if (view != 0 && word(view, LOOPS) > 0) most = max<usize>(most, slotsOf(view));
   }
+  return most;
 }
 
 /** Whether a range hides a slot of a KV head. */
@@ -134,7 +144,23 @@ export function show(rows: usize, cache: usize, apart: usize, heads: usize, kvHe
   for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {
     const view = viewOf(cache, apart, <usize>piece / heads), h = <usize>piece % heads;
     if (view == 0 || word(view, LOOPS) == 0) continue;
-    choose(view, h);
+    store<u32>(activeOf(view, h), 1);
+    store<u32>(readOf(view, h), 0);
+    store<u32>(countOf(view, h), 0);
+    each(view, BEFORE, h);
+  }
+  barrier();
+  const spans = (longest(rows, cache, apart) + SPAN - 1) / SPAN, pieces = <i32>(rows * kvHeads * spans);
+  for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
+    const g = <usize>piece / spans, view = viewOf(cache, apart, g / kvHeads), from = (<usize>piece % spans) * SPAN;
+    if (view == 0 || word(view, LOOPS) == 0 || from >= slotsOf(view)) continue;
+    score(view, g % kvHeads, from, min<usize>(from + SPAN, slotsOf(view)));
+  }
+  barrier();
+  for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {
+    const view = viewOf(cache, apart, <usize>piece / heads), h = <usize>piece % heads;
+    if (view == 0 || word(view, LOOPS) == 0) continue;
+    if (load<u32>(activeOf(view, h))) each(view, CHOOSE, h);
     if (!after) end(view, h);
   }
   barrier();

@@ -42,7 +42,7 @@ export type RowOrder = (rows: number) => readonly number[];
 export const columnsOf = ({ kind, width = 1 }: StateSpec, { slots, length }: LayerContext): number =>
   ({ slot: slots, position: length, unit: width, sequence: width })[kind];
 
-type Call = (view: number, own: number, row: number, scratch: number) => void;
+type Call = (view: number, own: number, row: number, ...more: readonly number[]) => void;
 type Functions = Readonly<Partial<Record<'index' | 'before' | 'score' | 'choose' | 'after', Call>>>;
 
 const PAGE = 65_536;
@@ -50,6 +50,8 @@ const PAGE = 65_536;
 const BLANK = 0x7fc0_dead;
 /** What scratch begins with at every call: any number may be there, of this one all bits are set. */
 const SCRATCH = 2 ** 23 - 1;
+/** Slots that are scored together. */
+const SPAN = 256;
 /** The word of a view that says which row's score is not finite; the next says which row's list is none. */
 const BAD_SCORE = 21;
 let memory: WebAssembly.Memory | undefined;
@@ -173,7 +175,7 @@ function placeOwn(layout: Layout, loop: ViewLoop, { at, queries }: LoopStep, kep
 export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: LoopMemory, order: RowOrder): LoopResult {
   const { at, keys, queries } = step,
     { queryHeads: H, kvHeads: G, headDim: d, slots: n } = at,
-    stride = 4 * Math.ceil(n / 4) + 64,
+    stride = Math.max(1024, 4 * Math.ceil(n / 4) + 64),
     room = n + (n % 3), // slots of a KV head
     layout = new Layout();
   const keysAt = layout.read(G * room * d),
@@ -207,12 +209,14 @@ export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: Lo
     }
   };
   for (const g of order(G)) call('index', g);
-  for (const h of order(H)) {
-    call('before', h);
-    if (layout.u32[active / 4 + h] === 0) continue;
-    call('score', h);
-    call('choose', h);
+  for (const h of order(H)) call('before', h);
+  const spans = Math.ceil(n / SPAN);
+  for (const piece of order(G * spans)) {
+    const from = (piece % spans) * SPAN,
+      g = Math.floor(piece / spans);
+    for (const [i, made] of functions.entries()) made.score?.(view, owns[i].own, g, from, Math.min(from + SPAN, n));
   }
+  for (const h of order(H)) if (layout.u32[active / 4 + h] !== 0) call('choose', h);
   for (const h of order(H)) call('after', h);
 
   const row = layout.u32[view / 4 + BAD_SCORE];

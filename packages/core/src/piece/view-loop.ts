@@ -11,8 +11,9 @@ import type { State } from './state.ts';
 export interface ViewLoop {
   /**
    * The module, base64: it imports `env.memory`, has no data of its own, and exports some of the functions `index`,
-   * `before`, `score`, `choose` and `after`, each `(view, own, row, scratch)`. `index` runs for every KV head, then
-   * `before`, and `score` and `choose` where `before` leaves a row active, for every query head; when all have ended,
+   * `before`, `choose` and `after`, each `(view, own, row, scratch)`, and `score`, `(view, own, row, from, to)`. One after
+   * the other run, each when the one before has ended for all rows: `index` for every KV head, `before` for every query
+   * head, `score` for parts of the slots of every KV head, `choose` for the query heads that `before` leaves active, and
    * `after` for every query head. kernel/view.ts of @kv/cpu names the words of `view` and `own`.
    */
   readonly bytes?: string;

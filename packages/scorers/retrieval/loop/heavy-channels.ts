@@ -3,7 +3,7 @@
 // Own words: channels; of the index address, bytes of a KV head, slots known; of the window address, room, first, count.
 // The index of a part of 256 slots: keys by channel `[d, 256]`, then Σ |k_c| in f64 `[d]`.
 
-import { addRead, channelsOf, keysOf, kvHeadOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
+import { activeOf, addRead, channelsOf, groupOf, keysOf, kvHeadOf, listOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
 
 const PART: usize = 256;
 
@@ -70,31 +70,45 @@ function heavy(view: usize, own: usize, h: usize, to: usize, sizes: usize): usiz
   return some;
 }
 
-export function score(view: usize, own: usize, h: usize, scratch: usize): void {
-  const d = channelsOf(view), n = slotsOf(view), q = queryOf(view, h), channels = scratch, weights = channels + 4 * d;
-  const some = heavy(view, own, h, channels, weights), by = f32x4.splat(<f32>(1.0 / Math.sqrt(<f64>some)));
+/** Leaves in the row's list how many channels are heavy, then where each lies in a part, and what its labels weigh. */
+export function before(view: usize, own: usize, h: usize, scratch: usize): void {
+  const d = channelsOf(view), q = queryOf(view, h), list = listOf(view, h), channels = list + 16, weights = channels + 4 * d;
+  const some = heavy(view, own, h, channels, scratch);
+  store<u32>(list, <u32>some);
   for (let i: usize = 0; i < some; i++) {
     const c = <usize>load<u32>(channels + 4 * i);
     store<f32>(weights + 4 * i, load<f32>(q + 4 * c));
     store<u32>(channels + 4 * i, <u32>(4 * PART * c));
   }
-  let labels = word(own, 1) + kvHeadOf(view, h) * word(own, 2), out = scoresOf(view, h);
-  for (let first: usize = 0; first < n; first += PART, labels += partBytes(d), out += 4 * PART) {
-    const end: usize = 4 * min<usize>(PART, ((n - first + 15) >> 4) << 4);
-    for (let i: usize = 0; i < end; i += 64) {
-      let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
-      for (let k: usize = 0; k < some; k++) {
-        const x = v128.load32_splat(weights + 4 * k), at = labels + <usize>load<u32>(channels + 4 * k) + i;
-        s0 = f32x4.add(s0, f32x4.mul(x, v128.load(at)));
-        s1 = f32x4.add(s1, f32x4.mul(x, v128.load(at, 16)));
-        s2 = f32x4.add(s2, f32x4.mul(x, v128.load(at, 32)));
-        s3 = f32x4.add(s3, f32x4.mul(x, v128.load(at, 48)));
-      }
-      v128.store(out + i, f32x4.mul(s0, by));
-      v128.store(out + i, f32x4.mul(s1, by), 16);
-      v128.store(out + i, f32x4.mul(s2, by), 32);
-      v128.store(out + i, f32x4.mul(s3, by), 48);
-    }
+}
+
+export function score(view: usize, own: usize, g: usize, from: usize, to: usize): void {
+  const d = channelsOf(view), group = groupOf(view);
+  for (; from < to; from += PART) {
+    const labels = word(own, 1) + g * word(own, 2) + (from / PART) * partBytes(d), count = min<usize>(PART, to - from);
+    for (let h = g * group; h < (g + 1) * group; h++) if (load<u32>(activeOf(view, h))) products(view, h, labels, from, count);
   }
-  addRead(view, h, some * n);
+}
+
+/** The scores of the slots of a part, from its labels. */
+function products(view: usize, h: usize, labels: usize, from: usize, count: usize): void {
+  const list = listOf(view, h), channels = list + 16, weights = channels + 4 * channelsOf(view), out = scoresOf(view, h) + 4 * from;
+  const some = <usize>load<u32>(list), by = f32x4.splat(<f32>(1.0 / Math.sqrt(<f64>some))), end: usize = ((count + 15) >> 4) << 6;
+  // lines are asked for before they are needed: processors do not foresee many short runs
+  for (let k: usize = 0; k < some; k++) for (let at = labels + <usize>load<u32>(channels + 4 * k), stop = at + end; at < stop; at += 64) load<i32>(at);
+  for (let i: usize = 0; i < end; i += 64) {
+    let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
+    for (let k: usize = 0; k < some; k++) {
+      const x = v128.load32_splat(weights + 4 * k), at = labels + <usize>load<u32>(channels + 4 * k) + i;
+      s0 = f32x4.add(s0, f32x4.mul(x, v128.load(at)));
+      s1 = f32x4.add(s1, f32x4.mul(x, v128.load(at, 16)));
+      s2 = f32x4.add(s2, f32x4.mul(x, v128.load(at, 32)));
+      s3 = f32x4.add(s3, f32x4.mul(x, v128.load(at, 48)));
+    }
+    v128.store(out + i, f32x4.mul(s0, by));
+    v128.store(out + i, f32x4.mul(s1, by), 16);
+    v128.store(out + i, f32x4.mul(s2, by), 32);
+    v128.store(out + i, f32x4.mul(s3, by), 48);
+  }
+  addRead(view, h, some * count);
 }

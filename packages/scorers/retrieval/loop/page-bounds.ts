@@ -2,7 +2,7 @@
 // Quest's page bounds inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 // Own words: slots of a page; of the index address, bytes of a KV head, slots known. A page: `[2, d]`, minima and maxima.
 
-import { addRead, channelsOf, keysOf, kvHeadOf, queryOf, scoresOf, slotsOf, word } from '../../../cpu/kernel/view';
+import { activeOf, addRead, channelsOf, groupOf, keysOf, queryOf, scoresOf, slotsOf, word } from '../../../cpu/kernel/view';
 
 export function index(view: usize, own: usize, g: usize, scratch: usize): void {
   const d = channelsOf(view),
@@ -29,21 +29,19 @@ export function index(view: usize, own: usize, g: usize, scratch: usize): void {
   store<u32>(known, <u32>n);
 }
 
-export function score(view: usize, own: usize, h: usize, scratch: usize): void {
-  const d = channelsOf(view),
-    n = slotsOf(view),
-    page = word(own, 0),
-    row: usize = 4 * d,
-    q = queryOf(view, h),
-    out = scoresOf(view, h);
-  let at = word(own, 1) + kvHeadOf(view, h) * word(own, 2);
-  for (let first: usize = 0; first < n; first += page, at += 2 * row) {
-    let a = f32x4.splat(0),
-      b = a;
+export function score(view: usize, own: usize, g: usize, from: usize, to: usize): void {
+  const group = groupOf(view);
+  for (let h = g * group; h < (g + 1) * group; h++) if (load<u32>(activeOf(view, h))) bounds(view, own, g, h, from, to);
+}
+
+function bounds(view: usize, own: usize, g: usize, h: usize, from: usize, to: usize): void {
+  const d = channelsOf(view), page = word(own, 0), row: usize = 4 * d, q = queryOf(view, h), out = scoresOf(view, h), first = from / page;
+  let at = word(own, 1) + g * word(own, 2) + first * 2 * row;
+  for (let start = first * page; start < to; start += page, at += 2 * row) {
+    let a = f32x4.splat(0), b = a;
     let c: usize = 0;
     for (; c + 32 <= row; c += 32) {
-      const x = v128.load(q + c),
-        y = v128.load(q + c, 16);
+      const x = v128.load(q + c), y = v128.load(q + c, 16);
       a = f32x4.add(a, f32x4.pmax(f32x4.mul(x, v128.load(at + c)), f32x4.mul(x, v128.load(at + row + c))));
       b = f32x4.add(b, f32x4.pmax(f32x4.mul(y, v128.load(at + c, 16)), f32x4.mul(y, v128.load(at + row + c, 16))));
     }
@@ -51,11 +49,12 @@ export function score(view: usize, own: usize, h: usize, scratch: usize): void {
       const x = v128.load(q + c);
       a = f32x4.add(a, f32x4.pmax(f32x4.mul(x, v128.load(at + c)), f32x4.mul(x, v128.load(at + row + c))));
     }
-    const pairs = f32x4.add(a, b),
-      two = f32x4.add(pairs, v128.shuffle<f32>(pairs, pairs, 2, 3, 0, 1));
-    const all = f32x4.add(two, v128.shuffle<f32>(two, two, 1, 0, 3, 2));
-    // up to 3 numbers past the page, which the next one overwrites
-    for (let i = first, end = min<usize>(first + page, n); i < end; i += 4) v128.store(out + 4 * i, all);
+    const pairs = f32x4.add(a, b), two = f32x4.add(pairs, v128.shuffle<f32>(pairs, pairs, 2, 3, 0, 1));
+    const all = f32x4.add(two, v128.shuffle<f32>(two, two, 1, 0, 3, 2)), end = min<usize>(start + page, to);
+    let i = max<usize>(start, from);
+    for (; i + 4 <= end; i += 4) v128.store(out + 4 * i, all);
+    for (; i < end; i++) v128.store32_lane(out + 4 * i, all, 0);
+    // a page is counted where it begins
+    if (start >= from) addRead(view, h, 2 * d);
   }
-  addRead(view, h, ((n + page - 1) / page) * 2 * d);
 }

@@ -63,6 +63,7 @@ export const heavyChannelProducts = scorer(
       words: [channels],
       window,
       index: { slots: PART, numbers: (d) => (PART + 2) * d },
+      rests: ({ headDim }) => headDim > 256, // its channels lie in a list before slots do
       reads: ({ slots, headDim }) => Math.min(channels, headDim) * slots,
     }),
   },

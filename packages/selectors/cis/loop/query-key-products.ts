@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Products of the newest query with every key, inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 
-import { addRead, channelsOf, keysOf, kvHeadOf, queryOf, scoresOf, slotsOf } from "../../../cpu/kernel/view";
+import { activeOf, addRead, channelsOf, groupOf, keysOf, queryOf, scoresOf } from "../../../cpu/kernel/view";
 
 // @ts-ignore: decorator
 @inline
@@ -10,10 +10,15 @@ function total(x: v128): f32 {
   return f32x4.extract_lane(two, 0) + f32x4.extract_lane(two, 1);
 }
 
-export function score(view: usize, own: usize, h: usize, scratch: usize): void {
-  const d = channelsOf(view), n = slotsOf(view), row: usize = 4 * d, q = queryOf(view, h), by = 1.0 / Math.sqrt(<f64>d), both = f64x2.splat(by);
-  let key = keysOf(view, kvHeadOf(view, h)), out = scoresOf(view, h);
-  const end = out + 4 * n;
+export function score(view: usize, own: usize, g: usize, from: usize, to: usize): void {
+  const group = groupOf(view);
+  for (let h = g * group; h < (g + 1) * group; h++) if (load<u32>(activeOf(view, h))) products(view, g, h, from, to);
+}
+
+function products(view: usize, g: usize, h: usize, from: usize, to: usize): void {
+  const d = channelsOf(view), row: usize = 4 * d, q = queryOf(view, h), by = 1.0 / Math.sqrt(<f64>d), both = f64x2.splat(by);
+  let key = keysOf(view, g) + from * row, out = scoresOf(view, h) + 4 * from;
+  const end = out + 4 * (to - from);
   // four keys together: each channel of the query is loaded once for them
   for (; out + 16 <= end; out += 16, key += 4 * row) {
     let a = f32x4.splat(0), b = a, c = a, e = a;
@@ -37,5 +42,5 @@ export function score(view: usize, own: usize, h: usize, scratch: usize): void {
     for (let i: usize = 0; i < row; i += 16) a = f32x4.add(a, f32x4.mul(v128.load(q + i), v128.load(key + i)));
     store<f32>(out, <f32>(<f64>total(a) * by));
   }
-  addRead(view, h, d * n);
+  addRead(view, h, d * (to - from));
 }

@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/top-k/loop/top-k.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '6638e4c7d8c42a516edf591227f687dbc9fd103d4aa560ab9f523f2203779956';
+export const kernelSource = 'bea89a2027af69c03b82fd50f8659eb6b9ec489f4a680d7b75b3d7aabe8cdd80';
 
 /** The WebAssembly module, 1630 bytes, base64. */
 export const loopBytes: string =

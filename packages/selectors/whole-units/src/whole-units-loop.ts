@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/whole-units/loop/whole-units.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = 'dd894c8a9ace19d0ee765bb77df81a34ce59134b6b97236068c838a1347bfd86';
+export const kernelSource = 'f47b9afb32fe17269edcd0e51bf15e70aab09e9e15dc568ae2521141cacb13f2';
 
 /** The WebAssembly module, 2689 bytes, base64. */
 export const loopBytes: string =
