@@ -344,7 +344,7 @@ test('forms give the same numbers: the relaxed ones bit for bit', () => {
 test('the module was built from its sources', () => {
   const folder = new URL('../kernel/', import.meta.url),
     hash = createHash('sha256');
-  const shared = ['kernel', 'pairs', 'extents'].map((name) => `../../cpu/kernel/${name}.ts`);
+  const shared = ['kernel', 'pairs', 'extents', 'view'].map((name) => `../../cpu/kernel/${name}.ts`);
   for (const name of [...readdirSync(folder).sort(), ...shared])
     hash.update(readFileSync(new URL(name, folder), 'utf8'));
   expect(hash.digest('hex')).toBe(moduleSource);

@@ -66,7 +66,8 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
             });
             if (!kept) throw new KvError('view', `layer ${at.layer}: '${inner.label}' chose no slots`);
             return {
-              mask: cell.ops.mark(kept, scores ?? cell.read(positions)),
+              // scores of query heads are there already, where positions would be copied
+              mask: cell.ops.mark(kept, rows === 'query' && scores ? scores : cell.read(positions)),
               state,
               checks,
               ...(scores && { chosen: { scores, forced, active } }),
