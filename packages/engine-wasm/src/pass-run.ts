@@ -69,6 +69,13 @@ export class PassRun {
     this.#pool = buffers.pool;
   }
 
+  /** Returns whether views bound or choose what this pass sees in a layer. Attention over lists of slots sums no weights. */
+  #hides(l: number): boolean {
+    const { within, views } = this.#hooks,
+      shown = views?.[l];
+    return (within?.bounds[l] ?? shown?.bounds ?? []).length > 0 || shown?.choice !== undefined;
+  }
+
   /** Makes room for all rows of the pass in the caches of layers [from, to), which freeze the same ones. */
   open(from: number, to: number): void {
     const { follows, weights = false, within } = this.#hooks,
@@ -82,7 +89,7 @@ export class PassRun {
       block?.fill(0);
       windowStats.clear();
       // an event looks at attention that no view hides anything from
-      if (follows && !within?.bounds[l]?.length)
+      if (follows && !this.#hides(l))
         windowStats.allocate(
           follows,
           ring,

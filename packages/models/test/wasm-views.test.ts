@@ -140,3 +140,22 @@ test('under views, in a batch or where weights are summed, a sequence gives what
   ]);
   model.destroy();
 });
+
+test.each([
+  'newestQueryAttention ∘ topK ∘ psaw(phi=0.3) ∘ cadence(every=2)',
+  'newestQueryAttention ∘ topK ∘ quest(slots=24,page=8) ∘ cadence(every=2)',
+])('in %s events read attention that the view hides nothing from, as in plain loops', async (text) => {
+  const runtimes = [hostRuntime({ engine: referenceEngine() }), wasmRuntime(newest, { exact: true })],
+    policy = parsePolicy(text);
+  const [want, got] = await Promise.all(
+    runtimes.map(async (runtime) => {
+      const model = await loadModel(reference('data/goldens/llama'), { runtime }),
+        result = await generate(model, { ids, policy, budget: 60, maxNewTokens: 6, logits: 1 });
+      model.destroy();
+      return result;
+    }),
+  );
+  expect(got.report.counts).toMatchObject({ layeredPasses: 0, events: 2 });
+  expect([got.tokens, got.report.kept]).toEqual([want.tokens, want.report.kept]);
+  expect(relative(got.logits!.at(-1)!, want.logits!.at(-1)!)).toBeLessThan(1e-5);
+});
