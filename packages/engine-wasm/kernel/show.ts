@@ -6,7 +6,7 @@
 // each KV head; and of each loop its own words, and where its functions lie in the table of functions, 0 where it has
 // none. Without loops everything is shown that no range hides.
 
-import { append } from "./attend";
+import { append, slotsOf as slotsBefore } from "./attend";
 import { activeOf, countOf, fail, headsOf, kvHeadOf, kvHeadsOf, listOf, readOf, slotsOf, word } from "./view";
 import { ME, barrier, claim } from "./team";
 
@@ -85,9 +85,9 @@ function end(view: usize, h: usize): void {
   put(view, h, ((to - list) >> 2) + 1);
 }
 
-/** Lists what no range hides from a KV head. */
-function open(view: usize, g: usize): void {
-  const n = <u32>slotsOf(view) - 1, list = listOf(view, g), count = word(view, RANGES), ranges = word(view, RANGES_AT) + 8 * g * count;
+/** Lists what no range hides from a KV head, which had n slots before the token's own: heads may hold different numbers. */
+function open(view: usize, g: usize, n: u32): void {
+  const list = listOf(view, g), count = word(view, RANGES), ranges = word(view, RANGES_AT) + 8 * g * count;
   let to = list;
   for (let slot: u32 = 0; slot < n; ) {
     // up to the next range, or past the one that begins before the slot
@@ -134,10 +134,10 @@ export function show(rows: usize, cache: usize, apart: usize, heads: usize, kvHe
   if (!some) return;
   barrier();
   for (let piece = claim(<i32>(rows * kvHeads)); piece >= 0; piece = claim(<i32>(rows * kvHeads))) {
-    const view = viewOf(cache, apart, <usize>piece / kvHeads), g = <usize>piece % kvHeads;
+    const r = <usize>piece / kvHeads, g = <usize>piece % kvHeads, view = viewOf(cache, apart, r);
     if (view == 0) continue;
     if (word(view, LOOPS) > 0) each(view, INDEX, g);
-    else open(view, g);
+    else open(view, g, <u32>slotsBefore(cache + r * apart, g));
   }
   barrier();
   if (!chooses) return;
