@@ -6,6 +6,9 @@ import type { ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
 
+/** Threads that choose slots, each with scratch of its own: as many as an engine starts by itself. */
+const mostThreads = 8;
+
 /** Signals that a sequence under this policy records. */
 const recordedSignals = ({ policy }: SequencePolicy): readonly AnySignal[] =>
   policy ? [...policy.needs, ...[...policy.hooks('view'), ...policy.hooks('step')].flatMap(({ needs }) => needs)] : [];
@@ -79,8 +82,26 @@ export function sequenceBytes(
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
     cache = (n: number): number => 4 * G * n * (2 * d + 2),
     statistics = 4 * rows * grown(tokens);
-  const all = slots.reduce((sum, n) => sum + cache(grown(n)) + statistics + 4 * window * (H * d + 1 + H), 0);
-  return all + cache(Math.max(...slots)) + statistics + (hidden ? 8 * tokens * D : 0);
+  const loops = sequencePolicy.policy?.hooks('view').flatMap(({ chooses }) => chooses?.loops ?? []) ?? [],
+    // what loops keep about keys, and the scores, lists and scratch of the layer that chooses
+    indexes = (n: number): number =>
+      loops.reduce(
+        (sum, { index }) => sum + (index ? 4 * G * (Math.ceil(n / index.slots) + 1) * index.numbers(d) : 0),
+        0,
+      ),
+    choosing = loops.length === 0 ? 0 : 4 * (2 * H + 4 * mostThreads) * (Math.max(...slots) + 2048);
+  const all = slots.reduce(
+    (sum, n) => sum + cache(grown(n)) + indexes(grown(n)) + statistics + 4 * window * (H * d + 1 + H),
+    0,
+  );
+  return (
+    all +
+    cache(Math.max(...slots)) +
+    indexes(Math.max(...slots)) +
+    choosing +
+    statistics +
+    (hidden ? 8 * tokens * D : 0)
+  );
 }
 
 /** Returns an upper bound on the bytes of a prompt and its answers, during prefill or decoding. */
