@@ -34,7 +34,8 @@ for (const length of tokens) {
   const all = [];
   for (const text of [undefined, ...texts]) {
     const sequence = new Sequence(model);
-    await sequence.prefill(book.slice(0, length), text && { policy: policy(text) });
+    // the newest token's attention is kept, which the hidden mass is read from
+    await sequence.prefill(book.slice(0, length), text && { policy: policy(text), policies: [policy('topKOracle')] });
     all.push({ text: text ?? 'full cache', sequence, times: [], divergences: [], counted: undefined });
   }
   for (let turn = -before; turn < turns; turn++) {

@@ -343,8 +343,23 @@ function notBelow(slots: usize, n: usize, least: u32): usize {
   return low;
 }
 
-/** Adds to the parts of `group` query heads, with queries at q, what they see: slots [from, to), or those of a list. */
-function attendSlots(slots: usize, from: usize, to: usize, keys: usize, values: usize, group: usize, d: usize, q: usize, scale: f32, cap: f32, part: usize, scratch: usize, room: usize, shares: usize, stride: usize): void {
+/** Hides the scores of slots [s, s + count) that are not in a list of n slots; gives how many are. */
+function hideUnlisted(line: usize, s: usize, count: usize, slots: usize, n: usize): usize {
+  let i = notBelow(slots, n, <u32>s), j: usize = 0;
+  const first = i;
+  for (; j < count; j++) {
+    const next = i < n ? min2(<usize>load<u32>(slots + 4 * i) - s, count) : count;
+    for (; j < next; j++) store<f32>(line + 4 * j, LOWEST);
+    if (j < count) i++;
+  }
+  return i - first;
+}
+
+/**
+ * Adds to the parts of `group` query heads, with queries at q, what they see: slots [from, to), of those the ones of the
+ * heads' own lists if there are entries `own`; or those of one list.
+ */
+function attendSlots(slots: usize, from: usize, to: usize, keys: usize, values: usize, group: usize, d: usize, q: usize, scale: f32, cap: f32, part: usize, scratch: usize, room: usize, shares: usize, stride: usize, own: usize = 0): void {
   const row = d << 2, record = recordBytes(d);
   for (let s = from; s < to; s += HELD) {
     const count = min2(HELD, to - s);
@@ -369,6 +384,10 @@ function attendSlots(slots: usize, from: usize, to: usize, keys: usize, values: 
       const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
       capped(line, count, scale, cap);
       if (shares) memory.copy(shares + 4 * (h * stride + s), line, 4 * count);
+      if (own && hideUnlisted(line, s, count, load<u32>(own + 8 * h, 4), load<u32>(own + 8 * h)) == 0) {
+        memory.fill(line, 0, 4 * count);
+        continue;
+      }
       const top = max(before, largest(line, count)), sum = powers(line, count, top);
       if (before == LOWEST) store<f32>(p, sum, 4);
       else {
@@ -435,6 +454,20 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
     return;
   }
   const low = from == 0 ? 0 : load<u32>(first + 4 * from), high = last ? 0 : load<u32>(first + 4 * to);
+  let shown: usize = 0, least: usize = usize.MAX_VALUE, most: usize = 0;
+  for (let h: usize = 0; h < group; h++) {
+    const entry = list + 8 * h, n = <usize>load<u32>(entry), slots = <usize>load<u32>(entry, 4);
+    const begin = notBelow(slots, n, low), end = last ? n : notBelow(slots, n, high);
+    if (begin >= end) continue;
+    shown += end - begin;
+    least = min2(least, load<u32>(slots + 4 * begin));
+    most = max<usize>(most, load<u32>(slots + 4 * end - 4) + 1);
+  }
+  // heads that see most slots share their rows
+  if (shown << 1 > (group + 1) * (most - least)) {
+    attendSlots(0, least, most, keys, values, group, d, qg, scale, cap, part, scratch, room, 0, 0, list);
+    return;
+  }
   for (let h: usize = 0; h < group; h++) {
     const entry = list + 8 * h, n = <usize>load<u32>(entry), slots = <usize>load<u32>(entry, 4);
     const begin = notBelow(slots, n, low), end = last ? n : notBelow(slots, n, high);
