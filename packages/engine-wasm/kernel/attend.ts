@@ -464,7 +464,7 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
     most = max<usize>(most, load<u32>(slots + 4 * end - 4) + 1);
   }
   // heads that see most slots share their rows
-  if (shown << 1 > (group + 1) * (most - least)) {
+  if ((shown << 1) > (group + 1) * (most - least)) {
     attendSlots(0, least, most, keys, values, group, d, qg, scale, cap, part, scratch, room, 0, 0, list);
     return;
   }

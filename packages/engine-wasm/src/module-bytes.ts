@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/cpu's last. */
-export const moduleSource = 'ce03e62ff2f5a0f8f9fd36715d0b15c0ff4ea8e6ae8790231d24017c068b3220';
+export const moduleSource = '50595b4187cbe4b77b0f4f2bb38b0956e2b3deeda026f644eaa2f07c22f5be88';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 29317, 29040, 28910 bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [
