@@ -6,7 +6,6 @@ export { countBelow } from './tensor/count-below.ts';
 export { channelSizes, extents } from './tensor/extents.ts';
 export { sumOf } from './tensor/sum-of.ts';
 export { factory } from './piece/declare.ts';
-export { floatWord } from './piece/view-loop.ts';
 export { inside } from './compose/nested.ts';
 export { mergeMasks } from './piece/drafts.ts';
 export { orWord } from './piece/option.ts';

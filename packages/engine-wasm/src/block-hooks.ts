@@ -1,12 +1,7 @@
-import { runView } from '@kv/core/engine';
-import type { FreezeHook, ViewHook } from '@kv/core';
-import { frozenRows, type HostState, type LayerCache, type PassOptions } from '@kv/engine';
-
-/** Bounds of what a query at position t sees: positions below `sinks`, those from `lower(t)` on, and its own. */
-export interface ShownBounds {
-  readonly sinks: number;
-  lower(t: number): number;
-}
+import type { FreezeHook } from '@kv/core';
+import { frozenRows, viewsActing, type HostState, type LayerCache, type PassOptions } from '@kv/engine';
+import { boundsOf, joinedContext } from './shown-bounds.ts';
+import type { ShownBounds } from './shown-bounds.ts';
 
 /** Rows of a block, or positions: [from, to). */
 export type RowRange = readonly [from: number, to: number];
@@ -21,11 +16,9 @@ export interface BlockHooks {
   readonly copies: boolean;
 }
 
-const acts = ({ during }: ViewHook): boolean => during !== 'decode';
-
 /** Returns whether some hook acts within the layers of a prompt. */
 export const hooksPrompt = ({ policy }: PassOptions['active']): boolean =>
-  policy.hooks('freeze').length > 0 || policy.hooks('view').some(acts);
+  policy.hooks('freeze').length > 0 || viewsActing(policy, 'prefill').length > 0;
 
 /**
  * Asks a policy's hooks what they do to the next m tokens of a prompt; undefined where a view shows slots by more than
@@ -35,8 +28,8 @@ export const hooksPrompt = ({ policy }: PassOptions['active']): boolean =>
  */
 export function blockHooks(caches: HostState, m: number, active: PassOptions['active']): BlockHooks | undefined {
   const { layers, slots, context } = caches,
-    { progress, backend } = context,
-    views = active.policy.hooks('view').filter(acts),
+    { progress } = context,
+    views = viewsActing(active.policy, 'prefill'),
     freeze: FreezeHook | undefined = active.policy.hooks('freeze')[0],
     positions = Uint32Array.from({ length: m }, (_, i) => progress.length + i),
     bounds: ShownBounds[][] = [],
@@ -47,21 +40,12 @@ export function blockHooks(caches: HostState, m: number, active: PassOptions['ac
       at = { ...before, length: before.length + m };
     frozen.push(freeze && l > 0 ? frozenRows(freeze, at, positions, ring?.window ?? 1) : [0, 0]);
     // views are asked once the keys have joined the cache
-    const joined = { ...at, slots: at.slots + m, budget: active.budget?.slots ?? at.slots + m },
+    const joined = joinedContext(caches, l, active, m),
       of: ShownBounds[] = [];
     for (const view of views) {
-      const {
-        mask,
-        sinks = 0,
-        lower,
-        checks = [],
-      } = runView(view, {
-        at: joined,
-        ops: backend.ops,
-        read: caches.reader(l),
-      });
-      if (mask || checks.length > 0) return undefined;
-      if (lower) of.push({ sinks, lower });
+      const shown = boundsOf(view, joined, caches);
+      if (shown === undefined) return undefined;
+      of.push(...shown);
     }
     bounds.push(of);
   }

@@ -85,7 +85,7 @@ export interface Kernels {
   join(control: number, me: number, threads: number, spins: number): void;
   spin(times: number): number;
   call(): void;
-  /** Functions of loops, `functionsOf` each. */
+  /** Functions of loops, those of `loopFunctions` of each. */
   readonly table: WebAssembly.Table;
 }
 

@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
-import { runView } from '@kv/core/engine';
 import { countBelow } from '@kv/core/shared';
-import type { LayerContext, StateSpec, ViewChoice, ViewHook } from '@kv/core';
+import type { LayerContext, StateSpec, ViewChoice } from '@kv/core';
 import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
 import { viewsActing } from '@kv/engine';
+import { boundsOf, joinedContext } from './shown-bounds.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
 import type { ThreadPool } from './thread-pool.ts';
 import type { GrowableBuffer } from './workspace.ts';
@@ -42,7 +42,7 @@ export function tokenViews(
     views: LayerView[] = [];
   for (const [l, { cache }] of caches.layers.entries()) {
     const { [0]: chooser } = choosing,
-      at = { ...caches.slots.layerContext(l, active), length, slots: cache.length + 1 },
+      at = joinedContext(caches, l, active, 1),
       choice = chooser?.chooses && l >= chooser.chooses.dense ? chooser.chooses : undefined;
     if (choice && (cache.lengths.some((n) => n !== length - 1) || choice.loops.some(({ rests }) => rests?.(at))))
       return undefined;
@@ -51,27 +51,11 @@ export function tokenViews(
       if (hook === chooser) continue;
       const shown = boundsOf(hook, at, caches);
       if (shown === undefined) return undefined;
-      bounds.push(...shown);
+      bounds.push(...shown.map(({ sinks, lower }) => ({ sinks, first: lower(length - 1) })));
     }
     views.push({ at, bounds, ...(choice && { choice }) });
   }
   return views;
-}
-
-/** Returns what a view hides by position; undefined if it hides slots in another way. */
-function boundsOf(hook: ViewHook, at: LayerContext, caches: HostState): LayerView['bounds'] | undefined {
-  const {
-    mask,
-    state,
-    lower,
-    sinks = 0,
-  } = runView(hook, {
-    at,
-    ops: caches.context.backend.ops,
-    read: caches.reader(at.layer),
-  });
-  if (mask || state) return undefined;
-  return lower ? [{ first: lower(at.length - 1), sinks }] : [];
 }
 
 /** Where a token's views lie: of each layer its view and its lists, 0 for none. */

@@ -17,7 +17,7 @@ export interface ViewLoop {
    * `after` for every query head. kernel/view.ts of @kv/cpu names the words of `view` and `own`.
    */
   readonly bytes?: string;
-  /** The first of its own words: options, as whole numbers or `floatWord`. @defaultValue none */
+  /** The first of its own words: options, as whole numbers or the bits of floats. @defaultValue none */
   readonly words?: readonly number[];
   /** States that it reads and writes in place: an address and a stride in numbers, each. @defaultValue none */
   readonly states?: readonly ViewLoopState[];
@@ -44,6 +44,3 @@ export interface ViewLoopState {
   /** Returns its columns in use. @defaultValue one for every position or slot, or the width of its declaration */
   readonly columns?: (at: LayerContext) => number;
 }
-
-/** Returns an f32 as a word of a loop. */
-export const floatWord = (x: number): number => new Uint32Array(Float32Array.of(x).buffer)[0];
