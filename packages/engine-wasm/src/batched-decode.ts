@@ -197,14 +197,10 @@ export class BatchedDecode {
         windowStats.clear();
         context.progress.countSlots(cache.length);
       }
-    const shown = requests.map(({ caches, views }, r) => {
-      if (!views) return undefined;
-      const some = views.slice(from, to),
-        placed = placeViews(this.#pool, this.#loops, buffers.views(r), caches, some);
-      for (const [i, { at }] of some.entries())
-        buffers.show(command.caches + r * command.apart, at.kvHeads, at.layer, placed.views[i], placed.lists[i]);
-      return placed;
-    });
+    const shown = requests.map(
+      ({ caches, views }, r) =>
+        views && placeViews(buffers, r, command.caches + r * command.apart, this.#loops, caches, views.slice(from, to)),
+    );
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * count * m * H * d),
       { shares, stride } = counted ? buffers.shares(count * m, H, slots) : { shares: 0, stride: 0 };
@@ -213,7 +209,7 @@ export class BatchedDecode {
       code: compiled.starts[from],
       end: head ? compiled.end : compiled.starts[to],
     });
-    for (const [r, placed] of shown.entries()) if (placed) countViews(all[r].context.counters, placed.end());
+    for (const [r, end] of shown.entries()) if (end) countViews(all[r].context.counters, end());
     for (let l = from; l < to; l++) {
       for (const counts of [rows.qkv, rows.output, rows.gateUp, rows.down]) counts[l] = counts[l] + m;
       for (const [r, { layers, context }] of all.entries()) {

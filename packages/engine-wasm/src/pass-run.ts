@@ -11,7 +11,7 @@ import type { PassBuffers } from './pass-buffers.ts';
 import { recordObservations } from './record-observations.ts';
 import { rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
-import { countViews, placeViews, type PlacedViews, type TokenViews } from './token-views.ts';
+import { countViews, placeViews, type TokenViews } from './token-views.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
 /** The part of a command that records no observations. */
@@ -253,15 +253,6 @@ export class PassRun {
     run(compiled.projected[last].end, end ?? compiled.starts[last + 1], last);
   }
 
-  /** Writes what views show in these layers, whose caches are described at this address. */
-  #show(address: number, views: TokenViews): PlacedViews {
-    const { buffers, caches } = this,
-      placed = placeViews(this.#pool, this.#hooks.loops, buffers.views(0), caches, views);
-    for (const [i, { at }] of views.entries())
-      buffers.show(address, at.kvHeads, at.layer, placed.views[i], placed.lists[i]);
-    return placed;
-  }
-
   #row(compiled: CompiledPass, place: BufferSlice, heads: number): Float32Array {
     const { work } = this.buffers;
     return rowsAt(this.#pool.heap, work.for(compiled.layout), place, 1).data.subarray(
@@ -298,7 +289,8 @@ export class PassRun {
       cache.extend(positions, progress.shift);
       progress.countSlots(cache.length);
     }
-    const shown = this.#hooks.views && this.#show(command.caches, this.#hooks.views.slice(from, to)),
+    const { views, loops } = this.#hooks,
+      shown = views && placeViews(buffers, 0, command.caches, loops, caches, views.slice(from, to)),
       slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * caches.layers.length * window * H * d),
       shares = sums.length > 0 ? buffers.shares(caches.layers.length * sums.length, H, slots) : nowhere;
@@ -313,7 +305,7 @@ export class PassRun {
       end: stop,
       position: positions[0],
     });
-    if (shown) countViews(counters, shown.end());
+    if (shown) countViews(counters, shown());
     for (let l = from; l < to; l++) {
       const { qkv, output, gateUp, down } = rows;
       for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;

@@ -1,12 +1,11 @@
 import { KvError } from '@kv/core';
-import { countBelow } from '@kv/core/shared';
+import { countBelow, sumOf } from '@kv/core/shared';
 import type { LayerContext, StateSpec, ViewChoice } from '@kv/core';
 import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
 import { viewsActing } from '@kv/engine';
 import { boundsOf, joinedContext } from './shown-bounds.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
-import type { ThreadPool } from './thread-pool.ts';
-import type { GrowableBuffer } from './workspace.ts';
+import type { PassBuffers } from './pass-buffers.ts';
 
 /** Words of a view before its loops, and words of a loop in it: its own words, and its functions (kernel/show.ts). */
 const firstLoop = 32,
@@ -58,69 +57,59 @@ export function tokenViews(
   return views;
 }
 
-/** Where a token's views lie: of each layer its view and its lists, 0 for none. */
-export interface PlacedViews {
-  readonly views: readonly number[];
-  readonly lists: readonly number[];
-  /** Checks what loops left, and adds up what they read. @throws KvError if a loop broke its promise */
-  end(): ViewReads;
-}
-
 /**
- * Writes the views of a token in some layers, whose caches have its slot already, to a buffer of their own. Returns the
- * view and the lists of each of these layers.
+ * Writes the views of a token in some layers, whose caches have its slot already, to the buffer of its row, and where
+ * they lie into the words of its caches. Returns what checks, once the layers have run, what loops left, and adds up what
+ * they read.
+ *
+ * @param address of the words that describe its caches
  */
 export function placeViews(
-  pool: ThreadPool,
+  buffers: PassBuffers,
+  row: number,
+  address: number,
   loaded: LoadedLoops,
-  buffer: GrowableBuffer,
   caches: HostState,
   views: TokenViews,
-): PlacedViews {
-  const { heap, threads } = pool,
+): () => ViewReads {
+  const { heap, threads } = buffers.pool,
     { windows } = caches.context.model.config.attention,
     [{ at: first }] = views,
     { queryHeads: H, kvHeads: G, headDim: d } = first,
     longest = Math.max(...views.map(({ at: { layer } }) => caches.layers[layer].cache.length)),
     stride = 1024 * Math.ceil((longest + 64) / 1024),
-    acting = views.flatMap((view, l) => {
+    acting = views.flatMap((view) => {
       const { layer } = view.at,
         ranges = rangesOf(caches.layers[layer], view, windows[layer] ?? Infinity);
-      return view.choice || ranges.count > 0 ? [{ ...view, l, ranges }] : [];
+      return view.choice || ranges.count > 0 ? [{ ...view, ranges }] : [];
     }),
     choosing = acting.some(({ choice }) => choice),
     own = acting.map(({ choice, at }) => (choice ? ownWords(caches, at, choice) : [])),
     scratch = choosing ? 16 * stride + scratchBytes : 0;
   // what the layers share, then what is a layer's own
   const shared = { q: H * d, scores: choosing ? H * stride : 0, lists: Math.max(H, G) * stride, active: H };
-  const sizes = acting.map(
-    ({ ranges, choice }, i) =>
-      firstLoop +
-      loopWords * (choice?.loops.length ?? 0) +
-      own[i].reduce((sum, { length }) => sum + length, 0) +
-      2 * ranges.count * G +
-      (1 + 2 * Math.max(H, G)) +
-      2 * H,
-  );
-  const words = Object.values(shared).reduce((a, b) => a + b, 0),
-    all = words + sizes.reduce((a, b) => a + b, 0),
-    base = buffer.at(4 * all + threads * scratch + 64),
+  // the view, own words of loops, ranges, the table of lists, lengths that loops leave, and numbers read
+  const parts = acting.map(({ ranges, choice }, i) => [
+      firstLoop + loopWords * (choice?.loops.length ?? 0),
+      sumOf(own[i].map(({ length }) => length)),
+      2 * ranges.count * G,
+      1 + 2 * Math.max(H, G),
+      H,
+      H,
+    ]),
+    sizes = parts.map(sumOf);
+  const words = sumOf(Object.values(shared)),
+    all = words + sumOf(sizes),
+    base = buffers.views(row).at(4 * all + threads * scratch + 64),
     [q, scores, lists, active] = offsets(base, Object.values(shared)),
-    scratchAt = 64 * Math.ceil((base + 4 * all) / 64),
-    placed = { views: new Array<number>(views.length).fill(0), lists: new Array<number>(views.length).fill(0) };
+    scratchAt = 64 * Math.ceil((base + 4 * all) / 64);
   let to = base + 4 * words;
   const counted: { layer: number; at: number; table: number; read: number }[] = [];
-  for (const [i, { l, at, choice, ranges }] of acting.entries()) {
+  for (const [i, { at, choice, ranges }] of acting.entries()) {
     const { cache } = caches.layers[at.layer],
       loops = choice?.loops ?? [],
       n = cache.length,
-      [ownAt, rangesAt, table, counts, read] = offsets(to, [
-        firstLoop + loopWords * loops.length,
-        own[i].reduce((sum, { length }) => sum + length, 0),
-        2 * ranges.count * G,
-        1 + 2 * Math.max(H, G),
-        H,
-      ]).map((at, k, all) => all[k + 1] ?? at + 4 * H);
+      [, ownAt, rangesAt, table, counts, read] = offsets(to, parts[i]);
     const words = heap.words(to, sizes[i]).fill(0),
       forced = (which: 'first' | 'last'): number => Math.max(0, ...loops.map(({ forces }) => forces?.[which] ?? 0));
     words.set([
@@ -137,34 +126,30 @@ export function placeViews(
     }
     heap.words(rangesAt, 2 * ranges.count * G).set(ranges.words);
     heap.words(table, 1)[0] = choice ? H : G;
-    placed.views[l] = to;
-    placed.lists[l] = table;
+    buffers.show(address, G, at.layer, to, table);
     counted.push({ layer: at.layer, at: to, table, read });
     to += 4 * sizes[i];
   }
-  return {
-    ...placed,
-    end() {
-      let slots = 0,
-        numbers = 0;
-      for (const { at } of views)
-        if (!counted.some(({ layer }) => layer === at.layer))
-          slots += H * Math.min(at.slots, windows[at.layer] ?? Infinity);
-      for (const { layer, at, table, read } of counted) {
-        const words = heap.words(at, firstLoop);
-        if (words[badScore] > 0)
-          throw new KvError('view', `layer ${layer}, query head ${words[badScore] - 1}: expected finite scores`);
-        if (words[badList] > 0)
-          throw new KvError(
-            'view',
-            `layer ${layer}, query head ${words[badList] - 1}: a loop must list slots that ascend, each once and below ${words[3]}`,
-          );
-        const entries = heap.words(table, 1 + 2 * H);
-        for (let r = 0; r < entries[0]; r++) slots += (H / entries[0]) * entries[1 + 2 * r];
-        for (const some of heap.words(read, H)) numbers += some;
-      }
-      return { slots, numbers };
-    },
+  return () => {
+    let slots = 0,
+      numbers = 0;
+    for (const { at } of views)
+      if (!counted.some(({ layer }) => layer === at.layer))
+        slots += H * Math.min(at.slots, windows[at.layer] ?? Infinity);
+    for (const { layer, at, table, read } of counted) {
+      const words = heap.words(at, firstLoop);
+      if (words[badScore] > 0)
+        throw new KvError('view', `layer ${layer}, query head ${words[badScore] - 1}: expected finite scores`);
+      if (words[badList] > 0)
+        throw new KvError(
+          'view',
+          `layer ${layer}, query head ${words[badList] - 1}: a loop must list slots that ascend, each once and below ${words[3]}`,
+        );
+      const entries = heap.words(table, 1 + 2 * H);
+      for (let r = 0; r < entries[0]; r++) slots += (H / entries[0]) * entries[1 + 2 * r];
+      for (const some of heap.words(read, H)) numbers += some;
+    }
+    return { slots, numbers };
   };
 }
 
