@@ -137,11 +137,12 @@ export class BatchedDecode {
     for (const { caches, id } of requests) caches.context.progress.text.push(id);
     try {
       copyRows(this.#decoder.embed(requests.map(({ id }) => id)), D, at(compiled.rows[0]), m);
+      const failed = new Map<number, unknown>();
       let since = performance.now();
       for (let l = 0; l < all; ) {
         const some = alike(ropes, l, Math.min(all - l, Math.max(1, Math.floor(YIELD_AFTER / this.#pace)))),
           started = performance.now();
-        this.#call(buffers, compiled, requests, positions, l, l + some, head && l + some === all);
+        this.#call(buffers, compiled, requests, positions, l, l + some, head && l + some === all, failed);
         const now = performance.now();
         this.#pace = (now - started) / some;
         l += some;
@@ -152,7 +153,11 @@ export class BatchedDecode {
       }
       const last = at(compiled.rows[all]),
         logits = head && compiled.logits ? at(compiled.logits) : undefined;
-      for (const [r, { caches, scored, done }] of requests.entries()) {
+      for (const [r, { caches, scored, done, fail }] of requests.entries()) {
+        if (failed.has(r)) {
+          fail(failed.get(r));
+          continue;
+        }
         const row = last.data.subarray(r * last.stride, r * last.stride + D);
         caches.hidden?.push(rmsNorm(row, this.#decoder.norm, normEps));
         if (logits && scored) this.#decoder.rows.head++;
@@ -173,6 +178,7 @@ export class BatchedDecode {
     from: number,
     to: number,
     head: boolean,
+    failed: Map<number, unknown>,
   ): void {
     const { config, rows } = this.#decoder,
       { queryHeads: H, headDim: d } = config,
@@ -197,9 +203,21 @@ export class BatchedDecode {
         windowStats.clear();
         context.progress.countSlots(cache.length);
       }
+    // a loop that breaks its promises fails its own token alone
+    const alone = <T>(r: number, run: () => T): T | undefined => {
+      try {
+        return run();
+      } catch (cause) {
+        failed.set(r, failed.get(r) ?? cause);
+        return undefined;
+      }
+    };
     const shown = requests.map(
       ({ caches, views }, r) =>
-        views && placeViews(buffers, r, command.caches + r * command.apart, this.#loops, caches, views.slice(from, to)),
+        views &&
+        alone(r, () =>
+          placeViews(buffers, r, command.caches + r * command.apart, this.#loops, caches, views.slice(from, to)),
+        ),
     );
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * count * m * H * d),
@@ -209,7 +227,7 @@ export class BatchedDecode {
       code: compiled.starts[from],
       end: head ? compiled.end : compiled.starts[to],
     });
-    for (const [r, end] of shown.entries()) if (end) countViews(all[r].context.counters, end());
+    for (const [r, end] of shown.entries()) if (end) alone(r, () => countViews(all[r].context.counters, end()));
     for (let l = from; l < to; l++) {
       for (const counts of [rows.qkv, rows.output, rows.gateUp, rows.down]) counts[l] = counts[l] + m;
       for (const [r, { layers, context }] of all.entries()) {

@@ -202,11 +202,19 @@ test.each([
       ...policy,
       atoms: [{ ...view, chooses: { ...view.chooses, loops: [view.chooses.loops[0], last.loop] } }],
     } as Policy;
-  const sequence = new Sequence(model);
-  await sequence.prefill(
-    Array.from({ length: 20 }, (_, i) => i),
-    { policy: hostile },
-  );
-  await expect(sequence.step(3)).rejects.toThrow(sentence);
+  const prompt = Array.from({ length: 20 }, (_, i) => i),
+    start = async (under: Policy): Promise<Sequence> => {
+      const sequence = new Sequence(model);
+      await sequence.prefill(prompt, { policy: under });
+      return sequence;
+    };
+  await expect((await start(hostile)).step(3)).rejects.toThrow(sentence);
+  // in a batch it fails alone
+  const [bad, good, by] = await Promise.all([hostile, chosen, chosen].map(start));
+  const [refused, fine] = await stepTogether([bad, good].map((sequence) => ({ sequence, token: 3 })));
+  expect(String(refused)).toMatch(sentence);
+  expect(fine).toBeUndefined();
+  await by.step(3);
+  expect((await good.logits())[0]).toEqual((await by.logits())[0]);
   model.destroy();
 });
