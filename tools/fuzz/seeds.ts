@@ -66,7 +66,8 @@ function small(tokenizer: Record<string, unknown>): Uint8Array {
 
 function savedCache(shape: CacheShape): Uint8Array {
   const manifest: SavedManifest = {
-    version: 1,
+    version: 2,
+    form: 'q8',
     model: 'm',
     policy: 'snapkv ∘ topK',
     budget: 2,

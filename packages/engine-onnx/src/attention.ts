@@ -157,17 +157,16 @@ function feedsOf(
   views: readonly HeadView[],
   masked: boolean,
 ): Record<string, OnnxTensor> {
-  const { headDim: d, capacity } = cache,
+  const { headDim: d } = cache,
     size = q.length / cache.heads,
     m = size / (group * d);
   const feeds: Record<string, OnnxTensor> = {};
   const put = (name: string, data: Float32Array, ...shape: readonly number[]): void =>
     void (feeds[name] = new onnx.Tensor('float32', data, shape));
   for (const [g, { end, mask, maskRows }] of views.entries()) {
-    const at = g * capacity * d;
     put(`q${g}`, q.subarray(g * size, (g + 1) * size), group, m, d);
-    put(`k${g}`, cache.keys.subarray(at, at + end * d), end, d);
-    put(`v${g}`, cache.values.subarray(at, at + end * d), end, d);
+    put(`k${g}`, cache.read('keys', g).subarray(0, end * d), end, d);
+    put(`v${g}`, cache.read('values', g).subarray(0, end * d), end, d);
     if (masked) put(`mask${g}`, mask ?? new Float32Array(m * end), maskRows, m, end);
   }
   return feeds;

@@ -1,5 +1,5 @@
-import type { AttendOptions, HeadLayout } from '@kv/engine';
-import { hider } from '@kv/engine';
+import type { AttendOptions, HeadLayout, Rows } from '@kv/engine';
+import { floats, hider } from '@kv/engine';
 import { countBelow } from '@kv/core/shared';
 import type { GraphWriter } from './graph.ts';
 import type { Onnx, OnnxTensor } from './runtime.ts';
@@ -37,11 +37,11 @@ export function noToken(onnx: Onnx, { queryHeads: H, kvHeads: G, headDim: d }: H
 }
 
 /** Tensors over caches' arrays, which stay the same from token to token. */
-const tensors = new WeakMap<Float32Array, OnnxTensor>();
+const tensors = new WeakMap<Rows, OnnxTensor>();
 
 /**
  * Returns the inputs of `tokenAttention`, or undefined for unsupported calls: several rows, statistics, other heads, a
- * token that sees nothing. `masks` keeps the last plain mask, which the next layer usually shares.
+ * cache that is not of f32, a token that sees nothing. `masks` keeps the last plain mask, which the next layer usually shares.
  */
 export function tokenFeeds(
   onnx: Onnx,
@@ -56,6 +56,7 @@ export function tokenFeeds(
     position === undefined ||
     queryPositions.length > 1 ||
     stats !== undefined ||
+    cache.form !== 'f32' ||
     options.softcap !== softcap ||
     cache.heads !== G ||
     cache.headDim !== d ||
@@ -86,9 +87,9 @@ export function tokenFeeds(
       masks.set(key, mask);
     }
   }
-  const stored = (data: Float32Array): OnnxTensor => {
-    const all = tensors.get(data) ?? tensor(data, G, 1, capacity, d);
-    tensors.set(data, all);
+  const stored = (rows: Rows): OnnxTensor => {
+    const all = tensors.get(rows) ?? tensor(floats(rows.codes), G, 1, capacity, d);
+    tensors.set(rows, all);
     return all;
   };
   return {

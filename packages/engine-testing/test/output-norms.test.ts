@@ -1,14 +1,15 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/cpu';
 import { expect, test } from 'vitest';
-import { outputNorms } from '@kv/engine';
+import { floats, outputNorms } from '@kv/engine';
 import { mulberry } from '@kv/core/shared';
 import { cases } from '../src/attention-cases.ts';
 
 test.each([1, 2] as const)('output norms, p = %i, are those of float64 products, in ragged caches too', async (p) => {
   await fc.assert(
     fc.asyncProperty(cases, fc.integer({ min: 1, max: 40 }), fc.nat(), async ({ cache, H, n }, D, seed) => {
-      const { headDim: d, heads: G, capacity, values, lengths } = cache,
+      const { headDim: d, heads: G, capacity, lengths } = cache,
+        values = floats(cache.values.codes),
         random = mulberry(seed),
         weight = Float32Array.from({ length: D * H * d }, () => random() - 0.5),
         held = { data: values, shape: [G, n, d], stride: [capacity * d, d, 1] },

@@ -94,14 +94,14 @@ export interface RowKeys {
 
 /** Copies keys and values of rows [from, to) of the newest m out of a layer's cache. */
 export function newestRows(cache: LayerCache, m: number, [from, to]: RowRange): RowKeys {
-  const { heads, headDim: d, capacity, lengths } = cache,
+  const { heads, headDim: d, lengths } = cache,
     size = (to - from) * d,
     k = new Float32Array(heads * size),
     v = new Float32Array(heads * size);
   for (let g = 0; g < heads; g++) {
-    const at = (g * capacity + lengths[g] - m + from) * d;
-    k.set(cache.keys.subarray(at, at + size), g * size);
-    v.set(cache.values.subarray(at, at + size), g * size);
+    const at = lengths[g] - m + from;
+    k.set(cache.read('keys', g, at, to - from), g * size);
+    v.set(cache.read('values', g, at, to - from), g * size);
   }
   return { k, v };
 }

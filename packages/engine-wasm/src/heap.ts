@@ -78,7 +78,9 @@ export class Heap {
   }
 
   bytes(at: number, length: number): Uint8Array {
-    return new Uint8Array(this.memory.buffer, at, length);
+    const { buffer } = this.memory;
+    this.#buffers.add(buffer);
+    return new Uint8Array(buffer, at, length);
   }
   floats(at: number, length: number): Float32Array {
     const { buffer } = this.memory;
@@ -86,7 +88,7 @@ export class Heap {
     return new Float32Array(buffer, at, length);
   }
   /** Returns whether an array lies in this memory; then its `byteOffset` is its address. */
-  holds({ buffer }: Float32Array): boolean {
+  holds({ buffer }: ArrayBufferView): boolean {
     return this.#buffers.has(buffer);
   }
   doubles(at: number, length: number): Float64Array {

@@ -177,7 +177,7 @@ export class PassBuffers {
 function describe(caches: readonly LayerCache[], words: Uint32Array): void {
   const each = cacheBytes(caches[0].heads) / 4;
   for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
-    words.set([keys.byteOffset, values.byteOffset, positions.byteOffset, capacity, 0, 0], l * each);
+    words.set([keys.codes.byteOffset, values.codes.byteOffset, positions.byteOffset, capacity, 0, 0], l * each);
     words.set(lengths, l * each + before);
   }
 }

@@ -1,6 +1,6 @@
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
-import type { Runtime, RunningHostModel } from '@kv/engine';
+import { formOf, createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
+import type { CacheForm, Runtime, RunningHostModel } from '@kv/engine';
 import { engineName, wasmEngine } from './engine.ts';
 import type { WasmEngineOptions } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
@@ -10,6 +10,9 @@ import { fusedPasses } from './passes.ts';
 import { FusedPass } from './fused-pass.ts';
 import { heapRowEngine } from './row-engine.ts';
 
+/** The forms that the module's kernels read. */
+const forms: readonly CacheForm[] = ['f32'];
+
 /**
  * Returns a runtime whose models keep weights and caches in the module's memory.
  * @param fast the compiled module, see `fastModule`
@@ -18,13 +21,14 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
   const engine = wasmEngine(fast, options);
   return {
     name: engine.name,
-    async start({ config, weights, tokenizer, sidecar }) {
+    async start({ config, weights, tokenizer, sidecar, cache }) {
       const prepared = await createDecoder(config, weights, engine),
         { pool } = prepared.head,
         decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(pool) }),
         { heap } = pool,
         placed = heap.live,
         exact = options?.exact === true,
+        cacheForm = formOf(cache, { forms, otherwise: 'f32', headDim: config.headDim }),
         fused = new FusedPass(pool, prepared, exact),
         passes = fusedPasses(fused),
         own = cpuWith((products) => heapProducts(pool, products), heapKernels(pool)),
@@ -32,8 +36,16 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
       return {
         engine: engineName(fast, exact, pool.threads),
         decoder,
-        memory: ({ backend = own, ...rest } = {}) =>
-          new Memory(new HostCaches(decoder, model, backend, { ...rest, passes })),
+        cacheForm,
+        cacheForms: forms,
+        memory: ({ backend = own, form, ...rest } = {}) =>
+          new Memory(
+            new HostCaches(decoder, model, backend, {
+              ...rest,
+              form: formOf(form, { forms, otherwise: cacheForm, headDim: config.headDim }),
+              passes,
+            }),
+          ),
         // what is free in the heap is of the process too
         scratchBytes: () => scratchBytes() + heap.memory.buffer.byteLength - placed - fused.store.bytes,
         destroy() {

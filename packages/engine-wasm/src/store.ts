@@ -1,4 +1,13 @@
-import { hostStore, moveNumbers, type Storage, type Store } from '@kv/engine';
+import {
+  cacheForms,
+  hostStore,
+  planesOf,
+  rowBytes,
+  type Rows,
+  type Storage,
+  type StorageShape,
+  type Store,
+} from '@kv/engine';
 import { line } from './heap.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
@@ -14,9 +23,12 @@ export interface HeapStore extends Store {
   readonly bytes: number;
 }
 
+/** The numbers of row forms, as kernel/stored.ts has them. */
+export const rowFormNumbers = { f32: 0, f16: 1, q8: 2, q4: 3 } as const;
+
 /**
- * Returns cache storage in a heap, where its threads read and write it: keys, values and positions one after the other.
- * Storage that was not released is freed when its keys are garbage-collected.
+ * Returns cache storage in a heap, where its threads read and write it: codes and scales of keys, then those of values,
+ * then positions. Storage that was not released is freed when its keys are garbage-collected.
  */
 export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'>): HeapStore {
   const held = new Map<number, Range>();
@@ -28,49 +40,49 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
   };
   const lost = new FinalizationRegistry(release);
   /** Returns storage at an allocated address. */
-  const lay = (at: number, heads: number, headDim: number, capacity: number, rebased: boolean): Storage => {
-    const slots = heads * capacity,
-      size = 4 * slots * headDim,
-      keys = heap.floats(at, slots * headDim);
+  const lay = (at: number, shape: StorageShape): Storage => {
+    const { heads, headDim, capacity, form, rebased } = shape,
+      slots = heads * capacity;
+    let next = at;
+    const take = (bytes: number): Uint8Array => {
+      next += bytes;
+      return heap.bytes(next - bytes, bytes);
+    };
+    const [keys, values] = (['keys', 'values'] as const).map((part): Rows => {
+      const as = cacheForms[form][part],
+        { codes, scales } = rowBytes(as, headDim);
+      return { form: as, codes: take(slots * codes), scales: take(slots * scales) };
+    }) as [Rows, Rows];
     if (slots > 0) {
-      held.set(at, { at, bytes: bytesOf(heads, headDim, capacity) });
-      lost.register(keys, at, keys);
+      held.set(at, { at, bytes: bytesOf(shape) });
+      lost.register(keys.codes, at, keys.codes);
     }
     return {
-      heads,
-      headDim,
-      capacity,
-      keys,
-      values: heap.floats(at + size, slots * headDim),
-      positions: heap.words(at + 2 * size, slots),
+      ...{ heads, headDim, capacity, form, keys, values },
+      positions: heap.words(next, slots),
       ...(rebased && { rotations: new Uint32Array(slots) }),
     };
   };
   const move = (from: Storage, to: Storage, kept: readonly Uint32Array[]): void => {
     const bytes = 4 * Math.max(0, ...kept.map(({ length }) => length)),
-      places = heap.allocate(bytes);
-    // keys of all heads before values, and those before positions: where storage shrinks they move down
-    for (const [a, b, width] of [
-      [from.keys, to.keys, from.headDim],
-      [from.values, to.values, from.headDim],
-      [from.positions, to.positions, 1],
-    ] as const)
+      places = heap.allocate(bytes),
+      [old, next] = [planesOf(from, from.headDim), planesOf(to, from.headDim)];
+    // a plane of all heads before the next one: where storage shrinks they move down
+    for (const [i, { bytes, each }] of old.entries())
       for (const [g, slots] of kept.entries()) {
+        const [source, target] = [g * from.capacity * each, g * to.capacity * each];
+        if (!heap.holds(bytes)) {
+          // rotations lie outside
+          for (const [at, slot] of slots.entries())
+            next[i].bytes.set(bytes.subarray(source + slot * each, source + (slot + 1) * each), target + at * each);
+          continue;
+        }
         heap.words(places, slots.length).set(slots);
-        kernels.gather(
-          a.byteOffset + 4 * width * g * from.capacity,
-          b.byteOffset + 4 * width * g * to.capacity,
-          4 * width,
-          places,
-          slots.length,
-        );
+        kernels.gather(bytes.byteOffset + source, next[i].bytes.byteOffset + target, each, places, slots.length);
       }
-    for (const [g, slots] of kept.entries())
-      if (from.rotations && to.rotations)
-        moveNumbers(from.rotations, to.rotations, g * from.capacity, g * to.capacity, slots);
     heap.free(places, bytes);
   };
-  const give = (first: Float32Array): void => {
+  const give = (first: Uint8Array | Float32Array): void => {
     if (first.length === 0) return;
     lost.unregister(first);
     release(first.byteOffset);
@@ -82,34 +94,29 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
       return sum;
     },
     inPlace: true,
-    create: (heads, headDim, capacity, rebased) =>
-      lay(
-        heads * capacity === 0 ? 0 : heap.allocate(bytesOf(heads, headDim, capacity)),
-        heads,
-        headDim,
-        capacity,
-        rebased,
-      ),
+    create: (shape) => lay(shape.heads * shape.capacity === 0 ? 0 : heap.allocate(bytesOf(shape)), shape),
     pack(from, kept, capacity) {
-      const { heads, headDim, keys, rotations } = from,
-        at = keys.byteOffset,
-        before = bytesOf(heads, headDim, from.capacity),
-        after = bytesOf(heads, headDim, capacity);
+      const { keys, rotations } = from,
+        shape = { ...from, capacity, rebased: rotations !== undefined },
+        at = keys.codes.byteOffset,
+        [before, after] = [bytesOf(from), bytesOf(shape)];
       if (capacity === from.capacity) {
         move(from, from, kept);
         return from;
       }
       if (capacity === 0) {
-        give(keys);
-        return hostStore.create(heads, headDim, 0, rotations !== undefined);
+        give(keys.codes);
+        return hostStore.create(shape);
       }
-      lost.unregister(keys);
-      const to = lay(at, heads, headDim, capacity, rotations !== undefined);
+      lost.unregister(keys.codes);
+      const to = lay(at, shape);
       move(from, to, kept);
       if (after < before) heap.free(at + after, before - after);
       return to;
     },
-    release: ({ keys }) => give(keys),
+    release: ({ keys }) => give(keys.codes),
+    encode: hostStore.encode,
+    decode: hostStore.decode,
     createNumbers(count) {
       if (count === 0) return new Float32Array(0);
       const bytes = line * Math.ceil((4 * count) / line),
@@ -124,5 +131,8 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
 }
 
 /** Returns the bytes of storage, in whole cache lines. */
-const bytesOf = (heads: number, headDim: number, capacity: number): number =>
-  line * Math.ceil((4 * heads * capacity * (2 * headDim + 1)) / line);
+function bytesOf({ heads, headDim, capacity, form }: Omit<StorageShape, 'rebased'>): number {
+  const { keys, values } = cacheForms[form],
+    [k, v] = [rowBytes(keys, headDim), rowBytes(values, headDim)];
+  return line * Math.ceil((heads * capacity * (k.codes + k.scales + v.codes + v.scales + 4)) / line);
+}

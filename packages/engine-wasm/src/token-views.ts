@@ -113,7 +113,7 @@ export function placeViews(
     const words = heap.words(to, sizes[i]).fill(0),
       forced = (which: 'first' | 'last'): number => Math.max(0, ...loops.map(({ forces }) => forces?.[which] ?? 0));
     words.set([
-      ...[H, G, d, n, cache.keys.byteOffset, cache.capacity, q, Math.min(choice?.budget ?? 0, n)],
+      ...[H, G, d, n, cache.keys.codes.byteOffset, cache.capacity, q, Math.min(choice?.budget ?? 0, n)],
       ...[at.step, at.length, at.layer, at.layers, scores, stride, lists, counts, active],
       ...[forced('first'), forced('last'), Math.max(0, ...loops.map(({ unit }) => unit ?? 0)), read, 0, 0, 0],
       ...[loops.length, scratchAt, scratch, table, ranges.count, rangesAt],

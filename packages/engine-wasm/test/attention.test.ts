@@ -24,7 +24,7 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
   test('of a cache in the memory of the module it is that of the same cache outside', () => {
     fc.assert(
       fc.property(cases, ({ cache, q, queryPositions, H, n }) => {
-        const inside = new LayerCache(cache.heads, cache.headDim, new Ledger(), 'cache', store);
+        const inside = new LayerCache(cache.heads, cache.headDim, new Ledger(), { store });
         inside.restore([...cache.lengths], cache.slots());
         const of = (over: LayerCache): readonly Float32Array[] => {
           const stats = { stride: n, columnSum: new Float32Array(H * n), columnMax: new Float32Array(H * n) };

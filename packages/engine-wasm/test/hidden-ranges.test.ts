@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { mulberry } from '@kv/core/shared';
-import { attend, LayerCache, Ledger } from '@kv/engine';
+import { attend, floats, LayerCache, Ledger } from '@kv/engine';
 import { close } from '@kv/engine-testing/attention-cases';
 import { expect, test } from 'vitest';
 import { hiddenRanges } from '../src/block-hooks.ts';
@@ -55,7 +55,7 @@ test.each(modules)(
               lower: (t: number) => (percent === undefined ? any[t - n] : Math.floor((percent * t) / 100)),
             };
           });
-        const cache = new LayerCache(G, d, new Ledger(), 'cache', store);
+        const cache = new LayerCache(G, d, new Ledger(), { store });
         cache.append(
           numbers(G * n * d),
           numbers(G * n * d),
@@ -123,7 +123,7 @@ test.each(modules)(
                 const [first, last] = [cache.positions[at + j], cache.positions[at + j + 31]];
                 for (let p = first; queryPositions.every((t) => hides(p, t)); p++) {
                   if (p < last) continue;
-                  cache.values.fill(NaN, (at + j) * d, (at + j + 32) * d);
+                  floats(cache.values.codes).fill(NaN, (at + j) * d, (at + j + 32) * d);
                   break;
                 }
               }

@@ -48,7 +48,7 @@ test.each(modules)(
           numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
           positions = Uint32Array.from({ length: n }, (_, i) => 3 * i + 1),
           position = positions[n - 1];
-        const cache = new LayerCache(G, d, new Ledger(), 'cache', store);
+        const cache = new LayerCache(G, d, new Ledger(), { store });
         cache.append(numbers(G * n * d), numbers(G * n * d), positions);
         cache.keep(
           Array.from({ length: G }, () =>

@@ -1,10 +1,13 @@
 import { KvError } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, Memory } from '@kv/engine';
-import type { RunningModel, Runtime } from '@kv/engine';
+import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
+import type { CacheForm, RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
+
+/** The forms that its kernels read. */
+const forms: readonly CacheForm[] = ['f32'];
 
 /** A model whose sequences live on a device. */
 export interface RunningDeviceModel extends RunningModel {
@@ -20,18 +23,26 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
   const engine = gpuEngine(gpu, options);
   return {
     name: engine.name,
-    async start({ config, weights, tokenizer, sidecar }) {
+    async start({ config, weights, tokenizer, sidecar, cache }) {
       const decoder = await createDecoder(config, weights, engine),
+        cacheForm = formOf(cache, { forms, otherwise: 'f32', headDim: config.headDim }),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         decoder,
-        memory({ backend, ...options } = {}) {
+        cacheForm,
+        cacheForms: forms,
+        memory({ backend, form, ...options } = {}) {
           if (backend)
             throw new KvError(
               'backend',
               `expected none for a model on ${gpu.name}, whose policies run where its caches are, got ${backend.name}: leave it out, or load the model on the CPU`,
             );
-          return new Memory(new DeviceCaches(gpu, decoder, model, options));
+          return new Memory(
+            new DeviceCaches(gpu, decoder, model, {
+              ...options,
+              form: formOf(form, { forms, otherwise: cacheForm, headDim: config.headDim }),
+            }),
+          );
         },
         destroy: () => decoder.destroy(),
       };

@@ -1,6 +1,7 @@
-import { count, flag, maybe, number, object, required, text, texts, value, whole } from '@kv/core';
+import { count, flag, maybe, number, object, oneOf, required, text, texts, value, whole } from '@kv/core';
 import { budgetOption, policyOption } from '@kv/core/engine';
-import type { Backend, OptionValues, Policy } from '@kv/core';
+import type { Backend, Option, OptionValues, Policy } from '@kv/core';
+import { cacheForms, type CacheForm } from './cache/form.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import type { ChatMessage } from '@kv/checkpoints';
@@ -26,6 +27,16 @@ const backend = object<Backend>(
   'a backend',
   'Backend that runs pieces when the cache is on the host.',
   'where the model keeps caches, else the CPU',
+);
+
+/** How a cache is stored. */
+export const CACHE: Option<CacheForm | undefined> = maybe(
+  oneOf(
+    Object.keys(cacheForms) as CacheForm[],
+    'f32',
+    'How keys and values are stored: f32, f16, q8 (8 bits), k8v4 (keys of 8 bits, values of 4) or q4 (4 bits).',
+  ),
+  "the engine's choice: q8 where it multiplies stored weights, else f32",
 );
 
 /** Options of decoding. */
@@ -91,6 +102,7 @@ export const GENERATE = {
     "Is shown what every eviction drops and every view hides; its conclusion is `report.certificates`. Costs the newest query's attention once more each time.",
   ),
   backend,
+  cache: { ...CACHE, otherwise: "the model's" },
   ...DECODE,
 };
 /** Options of `generate`. */
@@ -144,6 +156,7 @@ export const SEQUENCE = {
     ),
     "the model's `maxPositions`",
   ),
+  cache: { ...CACHE, otherwise: "the model's" },
   mostOperations: maybe(number(0, 'Most operations of a piece at once, on the host.', { above: 0 }), 'no limit'),
   start: object<SequenceStart>('a start', 'What a copy or a loaded sequence starts with.', 'an empty sequence'),
 };
@@ -162,6 +175,7 @@ export const LOAD_CACHE = {
   ),
   budget: { ...budget, otherwise: 'the budget that the sequence had' },
   backend,
+  cache: { ...CACHE, otherwise: 'the form that it was saved in, where the engine has it' },
   window: { ...SEQUENCE.window, otherwise: 'the window that the sequence had' },
 };
 
@@ -184,6 +198,7 @@ export const PREFIX_STORE = {
   budget: { ...budget, otherwise: 'none; a policy that evicts needs one' },
   block,
   backend,
+  cache: { ...CACHE, otherwise: "the model's" },
   mostOperations: SEQUENCE.mostOperations,
 };
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { floats } from '../src/cache/encode.ts';
 import { LayerCache } from '../src/cache/layer-cache.ts';
 import { Ledger } from '../src/ledger.ts';
 
@@ -30,10 +31,10 @@ function check(model: Model, { cache, ledger }: Real): void {
     const at = g * cache.capacity;
     expect([...cache.positions.subarray(at, at + slots.length)]).toEqual(slots.map((s) => s.position));
     const numbers = slots.flatMap(({ key }) => [key, key + 0.25, key + 0.5]);
-    expect([...cache.keys.subarray(at * d, (at + slots.length) * d)]).toEqual(numbers);
-    expect([...cache.values.subarray(at * d, (at + slots.length) * d)]).toEqual(numbers.map((x) => -x));
+    expect([...cache.read('keys', g)]).toEqual(numbers);
+    expect([...cache.read('values', g)]).toEqual(numbers.map((x) => -x));
   });
-  expect(cache.keys.length).toBe(G * cache.capacity * d);
+  expect(cache.keys.codes.length).toBe(4 * G * cache.capacity * d);
   expect(ledger.live).toBe(slotBytes * model.heads.flat().length);
   expect(ledger.allocated).toBe(slotBytes * G * cache.capacity);
   expect(ledger.peak).toBeGreaterThanOrEqual(ledger.live);
@@ -121,7 +122,7 @@ class Other implements fc.Command<Model, Real> {
       // The fork goes on, the original is changed and given up: neither may see the other.
       const fork = real.cache.fork(real.ledger, this.room);
       expect(fork.capacity).toBe(real.cache.length + this.room);
-      real.cache.keys.fill(NaN);
+      floats(real.cache.keys.codes).fill(NaN);
       real.cache.destroy();
       real.cache = fork;
     }
@@ -166,7 +167,7 @@ describe('LayerCache', () => {
     const cache = new LayerCache(G, d, ledger);
     const numbers = Float32Array.from({ length: 3 * G * d }, (_, i) => i);
     cache.append(numbers, numbers, Uint32Array.of(4, 5, 9));
-    const before = [ledger.live, ledger.allocated, [...cache.keys], [...cache.positions], [...cache.lengths]];
+    const before = [ledger.live, ledger.allocated, [...cache.keys.codes], [...cache.positions], [...cache.lengths]];
     expect(() => cache.append(numbers, numbers, Uint32Array.of(10, 11))).toThrowErrorMatchingInlineSnapshot(
       `[KvError: cache: append expects keys and values of 12 numbers for 2 positions, got 18 and 18]`,
     );
@@ -182,7 +183,9 @@ describe('LayerCache', () => {
     expect(() => cache.keep([Uint32Array.of(0), Uint32Array.of(3)])).toThrowErrorMatchingInlineSnapshot(
       `[KvError: cache: kept slots must ascend below 3 in head 1, got 3 at 0]`,
     );
-    expect([ledger.live, ledger.allocated, [...cache.keys], [...cache.positions], [...cache.lengths]]).toEqual(before);
+    expect([ledger.live, ledger.allocated, [...cache.keys.codes], [...cache.positions], [...cache.lengths]]).toEqual(
+      before,
+    );
   });
 });
 

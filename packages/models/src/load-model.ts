@@ -11,7 +11,7 @@ import {
   type FileIdentity,
   turnEnd,
 } from '@kv/checkpoints';
-import type { HostEngine, Model, RunningModel, Runtime } from '@kv/engine';
+import type { CacheForm, HostEngine, Model, RunningModel, Runtime } from '@kv/engine';
 import { cpuRuntime } from './cpu-runtime.ts';
 import { hostRuntime, type HostModel } from '@kv/engine';
 import { LOAD } from './options.ts';
@@ -20,6 +20,8 @@ import { LOAD } from './options.ts';
 export interface LoadOptions extends OpenOptions {
   /** Engine that runs the model's programs, with caches on the host. @defaultValue the model runs on `cpuRuntime()` */
   readonly engine?: HostEngine | undefined;
+  /** How keys and values are stored. @defaultValue the engine's choice: q8 where weights are quantised, else f32 */
+  readonly cache?: CacheForm | undefined;
   /** Not with `engine`; see `RuntimeOptions`. @defaultValue none */
   readonly runtime?: undefined;
 }
@@ -28,6 +30,8 @@ export interface LoadOptions extends OpenOptions {
 export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
   /** Runtime that the model runs on. @defaultValue `cpuRuntime()` */
   readonly runtime: Runtime<M>;
+  /** How keys and values are stored. @defaultValue the runtime's choice */
+  readonly cache?: CacheForm | undefined;
   /** Not with `runtime`; see `LoadOptions`. @defaultValue none */
   readonly engine?: undefined;
 }
@@ -49,7 +53,7 @@ export async function loadModel(name: string, options?: LoadOptions): Promise<Ho
 export async function loadModel<M extends RunningModel>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
 export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<RunningModel> = {}): Promise<Model> {
   expectOptions('loadModel', LOAD, all);
-  const { runtime, engine, ...options } = all;
+  const { runtime, engine, cache, ...options } = all;
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
   const runs = runtime ?? (engine ? hostRuntime({ engine }) : cpuRuntime());
   const {
@@ -68,7 +72,7 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
       blobs = blobsOf(options.files),
       fromBlobs = blobs && ((file: string) => sidecarBlob(name, file, blobs)),
       parts = { config, tokenizer, sidecar: sidecars(name, () => names, fromBlobs) };
-    const running = await runs.start({ ...parts, weights: print.weights, stored: size });
+    const running = await runs.start({ ...parts, weights: print.weights, stored: size, cache });
     names = await print.names(stored);
     return { engine: runs.name, ...running, ...parts, ...names, name, chatTemplate, weightBytes: size?.bytes };
   } finally {

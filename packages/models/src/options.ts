@@ -1,11 +1,13 @@
 import { OPEN } from '@kv/checkpoints';
 import { callback, count, flag, maybe, object, text } from '@kv/core';
 import type { OptionValues } from '@kv/core';
+import { CACHE } from '@kv/engine';
 
 /** Options of `loadModel`. */
 export const LOAD = {
   runtime: object('a runtime', 'Where the model runs.', '`cpuRuntime()`'),
   engine: object('an engine', "What runs the model's programs, with caches on the host.", 'that of `cpuRuntime()`'),
+  cache: CACHE,
   ...OPEN,
 };
 

@@ -1,6 +1,7 @@
 import { each, engineLaws, type EngineSequence } from '@kv/laws';
 import type { Policy } from '@kv/core';
 import { describe, test } from 'vitest';
+import { floats } from '@kv/engine';
 import { loadModel, Sequence } from '../src/index.ts';
 import { fixture } from '@kv/model-testing/fixture';
 
@@ -20,8 +21,8 @@ function hosted(policy: Policy, sequence: Sequence): EngineSequence {
         queryHeads,
         length: ids.length,
         layers: layers.map(({ slots: { keys, values, positions } }) => ({
-          keys: { data: keys, shape: [G, positions.length / G, d] },
-          values: { data: values, shape: [G, positions.length / G, d] },
+          keys: { data: floats(keys.codes), shape: [G, positions.length / G, d] },
+          values: { data: floats(values.codes), shape: [G, positions.length / G, d] },
           positions: { data: positions, shape: [G, positions.length / G] },
         })),
       };

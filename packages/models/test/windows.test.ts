@@ -81,9 +81,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
       const heads = Array.from({ length: G }, (_, g) => ({
         positions: [...ids.keys()],
         values: [],
-        keys: ids.map((_, j) => [
-          ...cache.keys.subarray((g * cache.capacity + j) * d, (g * cache.capacity + j + 1) * d),
-        ]),
+        keys: ids.map((_, j) => [...cache.read('keys', g).subarray(j * d, (j + 1) * d)]),
       }));
       const window = attention.windows[l],
         first = ids.length - slots[l],

@@ -1,5 +1,6 @@
 import type { Tensor } from '@kv/core';
-import type { LayerSnapshot } from '@kv/engine';
+import { decodeRows } from '@kv/engine';
+import type { LayerSnapshot, Rows } from '@kv/engine';
 import { encodeAppend, encodeCompact, encodeSlots, type DeviceSlots } from '../operations.ts';
 import { SlotTable } from './slot-table.ts';
 import { forRows, type DeviceScope, type SlotSelection } from './device-scope.ts';
@@ -152,9 +153,14 @@ export class DeviceCache implements DeviceSlots {
       start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
     if (rotations) this.#setRotations(rows(rotations));
     this.#resize(Math.max(...lengths));
+    const numbers = (of: Rows): Float32Array => {
+      const out = new Float32Array(positions.length * this.headDim);
+      decodeRows(of, this.headDim, 0, positions.length, out);
+      return out;
+    };
     for (const [to, from, width] of [
-      [this.keys, keys, this.headDim],
-      [this.values, values, this.headDim],
+      [this.keys, numbers(keys), this.headDim],
+      [this.values, numbers(values), this.headDim],
       [this.positions, positions, 1],
     ] as const)
       for (const [g, n] of lengths.entries())

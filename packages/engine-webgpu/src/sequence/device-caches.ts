@@ -70,7 +70,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     gpu: Recordable,
     decoder: Decoder<DeviceRunnable>,
     model: MemoryModel,
-    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+    options?: Pick<MemoryOptions, 'window' | 'signal' | 'form'>,
     progress?: TokenProgress,
   ) {
     const scope = gpu.open(),

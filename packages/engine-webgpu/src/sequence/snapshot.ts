@@ -1,5 +1,5 @@
 import type { Tensor } from '@kv/core';
-import type { CacheSnapshot, LayerSnapshot, StoredState } from '@kv/engine';
+import type { CacheSnapshot, LayerSnapshot, Rows, StoredState } from '@kv/engine';
 import type { DeviceCache } from './cache.ts';
 import type { DeviceState } from './device-state.ts';
 import { settleSums } from './signals.ts';
@@ -37,8 +37,9 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
         block: newest?.(),
         states: own(),
         slots: {
-          keys: packed(keys(), cache),
-          values: packed(values(), cache),
+          form: 'f32',
+          keys: rowsOf(packed(keys(), cache)),
+          values: rowsOf(packed(values(), cache)),
           positions: Uint32Array.from(cache.kept().flat()),
           ...(cache.rebased && { rotations: Uint32Array.from(cache.rotations().flat()) }),
         },
@@ -51,6 +52,13 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
     scope.end();
   }
 }
+
+/** Returns numbers as rows of f32. */
+const rowsOf = ({ buffer, byteOffset, byteLength }: Float32Array): Rows => ({
+  form: 'f32',
+  codes: new Uint8Array(buffer, byteOffset, byteLength),
+  scales: new Uint8Array(0),
+});
 
 /** Returns the slots in use of `[G, capacity, d]`, head after head. */
 function packed(data: Float32Array, { counts, capacity, headDim: d }: DeviceCache): Float32Array {

@@ -156,10 +156,9 @@ function rows(
   for (let g = 0; g < cache.heads; g++) {
     const n = cache.lengths[g];
     const from = g * capacity;
-    const slice = (all: Float32Array): Float32Array => all.subarray(from * d, (from + n) * d);
     const positions = cache.positions.subarray(from, from + n);
     const seen = Uint32Array.from(queryPositions, (p) => countBelow(positions, p + 1));
-    engine.open(slice(cache.keys), out && slice(cache.values), n, d, m);
+    engine.open(cache.read('keys', g), out && cache.read('values', g), n, d, m);
     for (let h = g * group; h < (g + 1) * group; h++) {
       for (const [first, last] of parts) {
         const inside = windows.filter(({ queries }) => first >= m - queries),

@@ -1,6 +1,8 @@
 import { KvError } from '@kv/core';
 import { countBelow } from '@kv/core/shared';
-import { copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './storage.ts';
+import { decodeRows, encodeRows, floats, type Rows } from './encode.ts';
+import { slotBytes, type CacheForm } from './form.ts';
+import { copySlots, hostStore, packSlots, type Storage, type Store } from './storage.ts';
 import type { RotateVector } from './rotate.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Slots } from '../memory/snapshot.ts';
@@ -12,6 +14,24 @@ import type { Slots } from '../memory/snapshot.ts';
 export interface CacheView extends Storage {
   /** Slots in use `[G]`; heads may differ, and slots beyond are never read. */
   readonly lengths: Uint32Array;
+  /**
+   * Returns the keys or values of the slots in use of a KV head, `[n, d]`: the cache's own numbers in f32, a copy in any
+   * other form.
+   */
+  read(part: CachePart, g: number): Float32Array;
+}
+
+/** Keys or values. */
+export type CachePart = 'keys' | 'values';
+
+/** What a cache has besides its heads. */
+export interface LayerCacheOptions {
+  /** Its name in the ledger. @defaultValue 'cache' */
+  readonly name?: string;
+  /** @defaultValue arrays of their own */
+  readonly store?: Store | undefined;
+  /** How its keys and values are stored. @defaultValue 'f32' */
+  readonly form?: CacheForm | undefined;
 }
 
 /**
@@ -24,29 +44,36 @@ export class LayerCache implements CacheView {
   readonly heads: number;
   readonly headDim: number;
   readonly lengths: Uint32Array;
+  readonly form: CacheForm;
   readonly #ledger: Ledger;
   readonly #name: string;
   readonly #store: Store;
   #storage: Storage;
 
-  /** Creates an empty cache of `heads` KV heads; its bytes are counted in `ledger` under `name`. */
-  constructor(heads: number, headDim: number, ledger: Ledger, name = 'cache', store: Store = hostStore) {
+  /** Creates an empty cache of `heads` KV heads, whose bytes are counted in `ledger`. */
+  constructor(
+    heads: number,
+    headDim: number,
+    ledger: Ledger,
+    { name = 'cache', store = hostStore, form = 'f32' }: LayerCacheOptions = {},
+  ) {
     this.heads = heads;
     this.headDim = headDim;
     this.lengths = new Uint32Array(heads);
     this.#ledger = ledger;
     this.#name = name;
     this.#store = store;
-    this.#storage = store.create(heads, headDim, 0, false);
+    this.form = form;
+    this.#storage = store.create({ heads, headDim, capacity: 0, form, rebased: false });
   }
 
   get capacity(): number {
     return this.#storage.capacity;
   }
-  get keys(): Float32Array {
+  get keys(): Rows {
     return this.#storage.keys;
   }
-  get values(): Float32Array {
+  get values(): Rows {
     return this.#storage.values;
   }
   get positions(): Uint32Array {
@@ -71,7 +98,22 @@ export class LayerCache implements CacheView {
     return this.#slotBytes * this.heads * this.capacity;
   }
   get #slotBytes(): number {
-    return slotBytes(this.headDim, this.rotations !== undefined);
+    return slotBytes(this.form, this.headDim, this.rotations !== undefined);
+  }
+
+  read(part: CachePart, g: number, from = 0, count: number = this.lengths[g] - from): Float32Array {
+    const { [part]: rows } = this.#storage,
+      at = g * this.capacity + from,
+      { headDim: d } = this;
+    if (rows.form === 'f32') return floats(rows.codes).subarray(at * d, (at + count) * d);
+    const out = new Float32Array(count * d);
+    this.#store.decode(rows, d, at, count, out);
+    return out;
+  }
+
+  /** Stores keys or values `[n, d]` in a KV head, from slot `at` on, among those in use. */
+  write(part: CachePart, g: number, at: number, x: Float32Array): void {
+    this.#store.encode(this.#storage[part], this.headDim, g * this.capacity + at, x);
   }
 
   /** Returns how many slots of each head, its first ones, come before this position. */
@@ -111,9 +153,8 @@ export class LayerCache implements CacheView {
     const before = this.lengths.slice();
     this.extend(positions, shift);
     for (let g = 0; g < this.heads; g++) {
-      const at = g * this.capacity + before[g];
-      this.keys.set(k.subarray(g * size, (g + 1) * size), at * this.headDim);
-      this.values.set(v.subarray(g * size, (g + 1) * size), at * this.headDim);
+      this.write('keys', g, before[g], k.subarray(g * size, (g + 1) * size));
+      this.write('values', g, before[g], v.subarray(g * size, (g + 1) * size));
     }
   }
 
@@ -164,14 +205,23 @@ export class LayerCache implements CacheView {
    * rotated accordingly (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
   rebase(next: number, rotate: RotateVector): void {
-    const rotations = this.#markRotations();
-    for (let g = 0; g < this.heads; g++)
-      for (let i = 0, n = this.lengths[g]; i < n; i++) {
-        const slot = g * this.capacity + i,
-          to = next - n + i;
-        rotate(this.keys, slot * this.headDim, rotations[slot], to);
-        rotations[slot] = to;
+    const rotations = this.#markRotations(),
+      { headDim: d } = this,
+      stored = this.keys.form !== 'f32';
+    for (let g = 0; g < this.heads; g++) {
+      const n = this.lengths[g],
+        first = g * this.capacity,
+        keys = this.read('keys', g);
+      for (let i = 0; i < n; i++) {
+        const to = next - n + i,
+          from = rotations[first + i];
+        // a key that stays is not rounded once more
+        if (from === to) continue;
+        rotate(keys, i * d, from, to);
+        if (stored) this.write('keys', g, i, keys.subarray(i * d, (i + 1) * d));
+        rotations[first + i] = to;
       }
+    }
   }
 
   /**
@@ -179,7 +229,11 @@ export class LayerCache implements CacheView {
    * `ledger`.
    */
   fork(ledger: Ledger = this.#ledger, room = 0, upTo = Infinity): LayerCache {
-    const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name, this.#store);
+    const copy = new LayerCache(this.heads, this.headDim, ledger, {
+      name: this.#name,
+      store: this.#store,
+      form: this.form,
+    });
     if (this.rotations) copy.#markRotations();
     const lengths = Uint32Array.from(this.before(upTo));
     copy.reserve(Math.max(...lengths) + room);
@@ -192,17 +246,18 @@ export class LayerCache implements CacheView {
   /** Returns the slots in use, head after head, as copies. */
   slots(): Slots {
     const count = this.lengths.reduce((a, b) => a + b, 0),
-      out = hostStore.create(1, this.headDim, count, this.rotations !== undefined);
+      { form, headDim } = this,
+      out = hostStore.create({ heads: 1, headDim, capacity: count, form, rebased: this.rotations !== undefined });
     packSlots(this.#storage, this.lengths, out);
     return out;
   }
 
-  /** Fills an empty cache with such slots, `lengths[g]` of head g; positions must ascend in each head. */
+  /** Fills an empty cache with such slots, of any form, `lengths[g]` of head g; positions must ascend in each head. */
   restore(lengths: readonly number[], slots: Slots): void {
     if (slots.rotations) this.#markRotations();
     this.reserve(Math.max(...lengths));
     this.lengths.set(lengths);
-    packSlots(this.#storage, this.lengths, slots, true);
+    packSlots(this.#storage, this.lengths, inForm(slots, this.form, this.headDim), true);
     this.#ledger.use(this.#name, this.liveBytes);
   }
 
@@ -220,7 +275,8 @@ export class LayerCache implements CacheView {
 
   #resize(capacity: number): void {
     const old = this.allocatedBytes;
-    const next = this.#store.create(this.heads, this.headDim, capacity, this.rotations !== undefined);
+    const { heads, headDim, form } = this,
+      next = this.#store.create({ heads, headDim, capacity, form, rebased: this.rotations !== undefined });
     this.#ledger.allocate(this.#name, this.#slotBytes * this.heads * capacity);
     copySlots(this.#storage, next, this.lengths);
     this.#store.release(this.#storage);
@@ -262,4 +318,18 @@ export class LayerCache implements CacheView {
       }
     }
   }
+}
+
+/** Returns slots in a form: themselves, or a copy that is decoded and encoded. */
+function inForm(slots: Slots, form: CacheForm, d: number): Slots {
+  if (slots.form === form) return slots;
+  const { positions } = slots,
+    count = positions.length,
+    out = hostStore.create({ heads: 1, headDim: d, capacity: count, form, rebased: false }),
+    x = new Float32Array(count * d);
+  for (const part of ['keys', 'values'] as const) {
+    decodeRows(slots[part], d, 0, count, x);
+    encodeRows(out[part], d, 0, x);
+  }
+  return { ...out, positions, ...(slots.rotations && { rotations: slots.rotations }) };
 }

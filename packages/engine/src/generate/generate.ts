@@ -50,10 +50,10 @@ export const generate = (model: Model, options: GenerateOptions): Generation<Gen
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
   const options = await withPolicies(settleOwn('generate', GENERATE, given)),
-    { policy, budget, decodeBudget, block, logits, backend, signal, certify } = options,
+    { policy, budget, decodeBudget, block, logits, backend, cache, signal, certify } = options,
     decodePolicy = decodingPolicy(options);
   const ids = promptIds(model, options);
-  const sequence = new Sequence(model, backend);
+  const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
     const rows: Float32Array[] = [];

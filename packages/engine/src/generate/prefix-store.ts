@@ -53,7 +53,7 @@ interface Found {
  * ```
  */
 export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
-  const { maxBytes, policy, budget, block, backend, mostOperations } = settleOwn(
+  const { maxBytes, policy, budget, block, backend, cache, mostOperations } = settleOwn(
     'createPrefixStore',
     PREFIX_STORE,
     options,
@@ -103,7 +103,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   };
   const start = (found: Found | undefined): Sequence => {
     counts.reused += found?.shared ?? 0;
-    if (!found) return new Sequence(model, backend, { mostOperations });
+    if (!found) return new Sequence(model, backend, { cache, mostOperations });
     const { shared, sequence } = found;
     return sequence.fork(shared < sequence.progress.length ? shared : undefined);
   };

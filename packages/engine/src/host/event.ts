@@ -2,6 +2,7 @@ import { isState, recordEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Backend, BudgetPlan, State } from '@kv/core';
 import type { CompiledPolicy, EventLayer, ReplacementCache } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../memory/active-policy.ts';
+import type { CachePart, LayerCache } from '../cache/layer-cache.ts';
 import type { LayerMemory } from './layer.ts';
 import type { EventSignals } from './provide.ts';
 import type { StateStore } from './store.ts';
@@ -94,12 +95,22 @@ export async function writeState(
   }
 }
 
+/** Stores the rows `[n, d]` of a KV head that differ from those it has: no other is rounded once more. */
+function writeChanged(cache: LayerCache, part: CachePart, g: number, rows: ArrayLike<number>): void {
+  const { headDim: d } = cache,
+    before = cache.read(part, g);
+  for (let at = 0; at < rows.length; at += d) {
+    const row = Float32Array.from({ length: d }, (_, i) => rows[at + i]);
+    if (row.some((x, i) => x !== before[at + i])) cache.write(part, g, at / d, row);
+  }
+}
+
 /** Replaces keys and values in the cache. */
 async function replace(made: readonly ReplacementCache[], { cache }: LayerMemory, backend: Backend): Promise<void> {
   for (const { keys, values } of made)
-    for (const [tensor, target] of [
-      [keys, cache.keys],
-      [values, cache.values],
+    for (const [tensor, part] of [
+      [keys, 'keys'],
+      [values, 'values'],
     ] as const) {
       if (!tensor) continue;
       const {
@@ -107,6 +118,6 @@ async function replace(made: readonly ReplacementCache[], { cache }: LayerMemory
         shape: [heads = 0, slots = 0, dim = 0],
       } = (await backend.read([tensor]))[0];
       for (let g = 0; g < heads; g++)
-        target.set(data.subarray(g * slots * dim, (g + 1) * slots * dim) as Float32Array, g * cache.capacity * dim);
+        writeChanged(cache, part, g, data.subarray(g * slots * dim, g * slots * dim + cache.lengths[g] * dim));
     }
 }

@@ -21,6 +21,7 @@ import type { Observer } from '../memory/observer.ts';
 import { observationPlan } from '../memory/observation-plan.ts';
 import type { HostDecoder } from './decoder.ts';
 import { keptPositions, numbersOf, runHostEvent } from './event.ts';
+import { DecodedLayer } from './decoded-layer.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
@@ -45,7 +46,7 @@ export interface TokenPasses {
   pass(caches: HostState, ids: readonly number[], options: PassOptions): Promise<Float32Array[]>;
 }
 
-interface HostCachesOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations'> {
+interface HostCachesOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations' | 'form'> {
   /** @defaultValue layer by layer, through the decoder: `layerPasses` */
   readonly passes?: TokenPasses;
 }
@@ -75,6 +76,7 @@ export class HostCaches implements SequenceCaches, HostState {
     total: (id) => this.#total(id),
   };
   #observer: Observer | undefined;
+  readonly #decoded: DecodedLayer;
   /** Signals shared by the layers of the current block, if events follow its layers. */
   #common: EventSignals | undefined;
 
@@ -94,10 +96,10 @@ export class HostCaches implements SequenceCaches, HostState {
       options,
       progress,
     );
-    const { ledger } = this.context;
+    const { ledger, form } = this.context;
     Object.assign(this.context.counters, counters);
-    [this.decoder, this.#passes] = [decoder, passes];
-    this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, ledger, { store }));
+    [this.decoder, this.#passes, this.#decoded] = [decoder, passes, new DecodedLayer(ledger)];
+    this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, ledger, { store, form }));
     this.shared = new StateStore(config, ledger, store);
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
@@ -139,6 +141,7 @@ export class HostCaches implements SequenceCaches, HostState {
       counters,
       provided,
       ...(common && { common }),
+      decoded: this.#decoded,
       attention: layerAttention(config, layer),
       rowEngine: decoder.rowEngine,
       queryHeads: config.queryHeads,
@@ -208,6 +211,7 @@ export class HostCaches implements SequenceCaches, HostState {
       })
       .finally(() => {
         this.#common = undefined;
+        this.#decoded.clear();
       });
     batch?.leave();
     if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
@@ -216,7 +220,7 @@ export class HostCaches implements SequenceCaches, HostState {
   }
 
   runStepHooks(active: ActivePolicy): Promise<void> {
-    return runStepHooks(this, active);
+    return runStepHooks(this, active).finally(() => this.#decoded.clear());
   }
 
   async runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
@@ -237,7 +241,7 @@ export class HostCaches implements SequenceCaches, HostState {
       room: 0,
       times,
       change: (run) => guard.change('an event', run),
-    });
+    }).finally(() => this.#decoded.clear());
     show?.(result.kept.map(numbersOf));
     return result;
   }

@@ -1,5 +1,6 @@
 import type { ModelConfig } from '@kv/checkpoints';
 import { LayerCache } from '../cache/layer-cache.ts';
+import type { CacheForm } from '../cache/form.ts';
 import { hostStore, type Store } from '../cache/storage.ts';
 import { equal } from '../decoder/equal.ts';
 import type { Ledger } from '../ledger.ts';
@@ -32,10 +33,14 @@ export class LayerMemory {
   constructor(
     config: ModelConfig,
     ledger: Ledger,
-    { cache, store = hostStore }: { readonly cache?: LayerCache; readonly store?: Store | undefined } = {},
+    {
+      store = hostStore,
+      form,
+      cache = new LayerCache(config.kvHeads, config.headDim, ledger, { store, form }),
+    }: { readonly cache?: LayerCache; readonly store?: Store | undefined; readonly form?: CacheForm | undefined } = {},
   ) {
     [this.#ledger, this.#store] = [ledger, store];
-    this.cache = cache ?? new LayerCache(config.kvHeads, config.headDim, ledger, 'cache', store);
+    this.cache = cache;
     this.states = new StateStore(config, ledger, store);
     this.windowStats = new WindowStatsCache(ledger);
   }

@@ -4,6 +4,8 @@ import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '
 import { windowAttention } from '../attention/attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { AttentionCounters } from '../memory/feed.ts';
+import type { CachePart } from '../cache/layer-cache.ts';
+import type { DecodedLayer } from './decoded-layer.ts';
 import type { LayerMemory } from './layer.ts';
 import { outputNormOf, outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';
@@ -31,6 +33,8 @@ export interface SignalSource {
   readonly provided: ReadonlyMap<string, unknown>;
   /** Signals shared by the layers of its event. */
   readonly common?: EventSignals;
+  /** Keys and values as f32. */
+  readonly decoded: DecodedLayer;
 }
 /** Signals shared by the layers of a block of tokens: where nothing else is read, one result serves all of them. */
 export interface EventSignals {
@@ -46,27 +50,35 @@ export const commonOf = ({ lasting }: Backend): EventSignals => ({
   ...(lasting && { stepCache: new StepCache() }),
 });
 
-/** Returns a reader of one layer's current signals; each is computed once. */
+/** Returns a reader of one layer's current signals; each is computed once, but for keys and values that are decoded. */
 export function reader(source: SignalSource): (signal: AnySignal) => unknown {
   const done = new Map<string, unknown>();
   return (signal) => {
     const key = signalKey(signal);
-    if (!done.has(key)) done.set(key, source.provided.get(key) ?? compute(signal, source));
-    return done.get(key);
+    if (done.has(key)) return done.get(key);
+    const value = source.provided.get(key) ?? compute(signal, source);
+    if (!isDecoded(signal, source.memory.cache)) done.set(key, value);
+    return value;
   };
 }
 
+/** Whether a signal is keys or values that are not stored as f32, of which one layer's are held at a time. */
+const isDecoded = ({ id }: AnySignal, { keys, values }: LayerMemory['cache']): boolean =>
+  (id === 'keys' && keys.form !== 'f32') || (id === 'values' && values.form !== 'f32');
+
 function compute(
   signal: AnySignal,
-  { memory, shared, tokens, ops, counters, attention, common, ...model }: SignalSource,
+  { memory, decoded, shared, tokens, ops, counters, attention, common, ...model }: SignalSource,
 ): unknown {
   const { cache, accumulated, block, ring } = memory;
   const { heads: G, headDim: d, capacity, length: n } = cache;
   const lengths = memory.cache.lengths.every((x) => x === n)
     ? undefined
     : ops.from({ data: cache.lengths.slice(), shape: [G] }, 'u32');
-  const perHead = (data: Float32Array): Tensor =>
-    ops.from({ data, shape: [G, n, d], stride: [capacity * d, d, 1] }, 'f32', lengths);
+  const perHead = (part: CachePart): Tensor => {
+    const { data, capacity } = decoded.read(cache, part);
+    return ops.from({ data, shape: [G, n, d], stride: [capacity * d, d, 1] }, 'f32', lengths);
+  };
   const perQueryHead = (data: Float32Array, stride: number): Tensor => {
     const H = stride === 0 ? G : data.length / stride;
     return ops.from(
@@ -109,9 +121,9 @@ function compute(
   }
   switch (signal.id) {
     case 'keys':
-      return perHead(cache.keys);
+      return perHead('keys');
     case 'values':
-      return perHead(cache.values);
+      return perHead('values');
     case 'positions': {
       const ends = common && withoutGaps(cache),
         known = ends === undefined ? undefined : common?.positions.get(ends);
@@ -131,7 +143,7 @@ function compute(
       const data = model.outputWeight(),
         width = model.queryHeads * d,
         weight = ops.from({ data, shape: [data.length / width, width] });
-      return ops.kernel(outputNorms, { values: perHead(cache.values), weight }, { p: outputNormOf(signal) });
+      return ops.kernel(outputNorms, { values: perHead('values'), weight }, { p: outputNormOf(signal) });
     }
     case 'attention.accumulated': {
       if (!accumulated || (sumRows(signal) === 'query' && accumulated.rows < model.queryHeads)) return missing();

@@ -2,6 +2,7 @@ import { cpu } from '@kv/cpu';
 import { settleOwn } from '@kv/core/engine';
 import { scratchBytes } from '@kv/cpu/engine';
 import type { Backend } from '@kv/core';
+import { cacheForms, formOf, type CacheForm } from '../cache/form.ts';
 import { createDecoder } from '../decoder/decoder.ts';
 import { embeddingsOf } from '../memory/runtime.ts';
 import type { ModelParts } from '../memory/model-parts.ts';
@@ -11,6 +12,9 @@ import type { HostDecoder } from './decoder.ts';
 import { Memory } from '../memory/memory.ts';
 import { HostCaches } from './host-caches.ts';
 import { HOST, type HostOptions } from '../options.ts';
+
+/** The forms of caches on the host. */
+const FORMS = Object.keys(cacheForms) as readonly CacheForm[];
 
 /** A model whose caches are on the host. */
 export interface RunningHostModel extends RunningModel {
@@ -25,9 +29,10 @@ export function hostRuntime(options: HostOptions): Runtime<RunningHostModel> {
   const { backend, engine } = settleOwn('hostRuntime', HOST, options);
   return {
     name: engine.name,
-    async start({ config, weights, ...parts }) {
-      const decoder = hostDecoder(await createDecoder(config, weights, engine), engine);
-      return hostRunning(decoder, { config, ...parts }, backend);
+    async start({ config, weights, cache, ...parts }) {
+      const form = formOf(cache, { forms: FORMS, otherwise: 'f32', headDim: config.headDim }),
+        decoder = hostDecoder(await createDecoder(config, weights, engine), engine);
+      return hostRunning(decoder, { config, ...parts }, { backend, cacheForm: form });
     },
   };
 }
@@ -36,12 +41,20 @@ export function hostRuntime(options: HostOptions): Runtime<RunningHostModel> {
 export function hostRunning(
   decoder: HostDecoder,
   { config, tokenizer, sidecar }: ModelParts,
-  backend: Backend = cpu,
+  { backend = cpu, cacheForm = 'f32' }: { readonly backend?: Backend | undefined; readonly cacheForm?: CacheForm } = {},
 ): RunningHostModel {
   const model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
   return {
     decoder,
-    memory: ({ backend: own = backend, ...options } = {}) => new Memory(new HostCaches(decoder, model, own, options)),
+    cacheForm,
+    cacheForms: FORMS,
+    memory: ({ backend: own = backend, form, ...options } = {}) =>
+      new Memory(
+        new HostCaches(decoder, model, own, {
+          ...options,
+          form: formOf(form, { forms: FORMS, otherwise: cacheForm, headDim: config.headDim }),
+        }),
+      ),
     scratchBytes,
     destroy: () => decoder.destroy(),
   };

@@ -1,5 +1,6 @@
 import type { Backend } from '@kv/core';
 import { Ledger } from '../ledger.ts';
+import type { CacheForm } from '../cache/form.ts';
 import type { AttentionCounters } from './feed.ts';
 import type { MemoryModel, MemoryOptions } from './model-parts.ts';
 import { TokenProgress } from './progress.ts';
@@ -15,6 +16,8 @@ export interface SequenceContext {
   readonly window: number;
   /** Once aborted, passes end within a layer. */
   readonly signal: AbortSignal | undefined;
+  /** How keys and values are stored. */
+  readonly form: CacheForm;
   readonly ledger: Ledger;
   readonly counters: AttentionCounters;
   readonly progress: TokenProgress;
@@ -25,13 +28,14 @@ export interface SequenceContext {
 export const sequenceContext = (
   model: MemoryModel,
   backend: Backend,
-  { window = model.config.maxPositions, signal }: Pick<MemoryOptions, 'window' | 'signal'> = {},
+  { window = model.config.maxPositions, signal, form = 'f32' }: Pick<MemoryOptions, 'window' | 'signal' | 'form'> = {},
   progress: TokenProgress = new TokenProgress(new TokenText(model.tokenizer)),
 ): SequenceContext => ({
   model,
   backend,
   window,
   signal,
+  form,
   ledger: new Ledger(),
   counters: { fused: 0, statistics: 0 },
   progress,

@@ -1,4 +1,5 @@
 import type { Backend, Embeddings } from '@kv/core';
+import type { CacheForm } from '../cache/form.ts';
 import type { ModelConfig, Tokenizer } from '@kv/checkpoints';
 
 /** The parts of a checkpoint other than its weights. */
@@ -20,6 +21,8 @@ export interface MemoryOptions {
   readonly window?: number | undefined;
   /** The backend that pieces run on when the cache is on the host. @defaultValue where the runtime keeps caches */
   readonly backend?: Backend | undefined;
+  /** How keys and values are stored; one of the model's `cacheForms`. @defaultValue the model's `cacheForm` */
+  readonly form?: CacheForm | undefined;
   /** Once aborted, any pass over the memory ends within a layer. */
   readonly signal?: AbortSignal | undefined;
   /**

@@ -1,5 +1,6 @@
 import type { Embeddings } from '@kv/core';
 import type { ChatTemplate, CheckpointSize, Weights, FileIdentity, Tokenizer } from '@kv/checkpoints';
+import type { CacheForm } from '../cache/form.ts';
 import type { Decoder } from '../decoder/decoder.ts';
 import type { Memory } from './memory.ts';
 import type { MemoryOptions, ModelParts } from './model-parts.ts';
@@ -10,13 +11,18 @@ export interface ModelSource extends ModelParts {
   readonly weights: Weights;
   /** Size of the file's tensors, if there is a file. */
   readonly stored?: CheckpointSize;
+  /** How caches are stored. @defaultValue the runtime's choice */
+  readonly cache?: CacheForm | undefined;
 }
 
 /** A model that is ready to be fed. */
 export interface RunningModel {
   /** The engine that runs it, where the runtime chooses one by the model. @defaultValue the runtime's name */
   readonly engine?: string;
-  /** Returns an empty memory. */
+  /** How its caches are stored unless a memory's options say otherwise, and how they can be. */
+  readonly cacheForm: CacheForm;
+  readonly cacheForms: readonly CacheForm[];
+  /** Returns an empty memory. @throws KvError for a form that is not among `cacheForms` */
   memory(options?: MemoryOptions): Memory;
   /**
    * Returns the scratch bytes of passes and pieces, not counting weights and what the ledgers of sequences count.

@@ -1,12 +1,15 @@
 import type { StateSpec } from '@kv/core';
+import type { Rows } from '../cache/encode.ts';
+import type { CacheForm } from '../cache/form.ts';
 
 /** Rows of running sums: one per query head, or one per KV head, which sums those of its query heads. */
 export type SumRows = 'query' | 'kv';
 
-/** Slots of a cache, head after head: keys and values `[slots, d]`, positions and, once rebased, rotations `[slots]`. */
+/** Slots of a cache, head after head: rows of keys and values, positions and, once rebased, rotations `[slots]`. */
 export interface Slots {
-  readonly keys: Float32Array;
-  readonly values: Float32Array;
+  readonly form: CacheForm;
+  readonly keys: Rows;
+  readonly values: Rows;
   readonly positions: Uint32Array;
   readonly rotations?: Uint32Array | undefined;
 }

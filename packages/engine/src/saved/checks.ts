@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import type { SavedArrays } from './file.ts';
+import { cacheForms, type CacheForm } from '../cache/form.ts';
+import type { SavedArray, SavedArrays } from './file.ts';
 import type { CacheShape } from './layout.ts';
 import type { SavedManifest } from './manifest.ts';
 
@@ -35,7 +36,7 @@ export function checkCounts(
  * naming tensor and index.
  */
 export function checkNumbers(
-  { tokens, shift, layers }: SavedManifest,
+  { form, tokens, shift, layers }: SavedManifest,
   arrays: SavedArrays,
   { vocab }: CacheShape,
   where: string,
@@ -45,7 +46,7 @@ export function checkNumbers(
       throw new KvError(where, `${name} must ${want}, got ${String(got)} at ${at}`);
     };
   // The file holds all that its manifest names.
-  const numbers = (name: string): Float32Array | Uint32Array => arrays.get(name)!;
+  const numbers = (name: string): SavedArray => arrays.get(name)!;
   const below = (name: string, limit: number): void => {
     const list = numbers(name),
       at = list.findIndex((x) => x >= limit);
@@ -63,6 +64,11 @@ export function checkNumbers(
   };
   for (const [name, list] of arrays) {
     if (list instanceof Uint32Array) continue;
+    if (list instanceof Uint8Array) {
+      const at = isHalf(name, form) ? notFinite(list) : -1;
+      if (at >= 0) fail(name, 'hold finite numbers', 'none', at);
+      continue;
+    }
     // A piece may keep an infinity as "none yet" in its state.
     const bad = /states\.\d+$/.test(name)
       ? list.findIndex((x) => Number.isNaN(x))
@@ -83,3 +89,13 @@ export function checkNumbers(
       fail(`${at}positions`, 'be the same in all heads, as the file says', positions[bad], bad);
   }
 }
+
+/** Whether a tensor of bytes holds halves: rows of f16, or the scales and minima of 4 bits. */
+function isHalf(name: string, form: CacheForm): boolean {
+  const as = cacheForms[form][name.includes('keys') ? 'keys' : 'values'];
+  return as === 'f16' || (as === 'q4' && name.endsWith('.scales'));
+}
+
+/** Returns the index of the first half that is no finite number, or -1. */
+const notFinite = ({ buffer, byteOffset, byteLength }: Uint8Array): number =>
+  new Uint16Array(buffer, byteOffset, byteLength / 2).findIndex((half) => (half & 0x7c00) === 0x7c00);

@@ -3,8 +3,10 @@ import { object, notJson } from '@kv/checkpoints';
 import { bytesOf, headerOf, layoutOf, type CacheShape, type SavedTensor } from './layout.ts';
 import { parseManifest, type SavedManifest } from './manifest.ts';
 
+/** An array of a saved cache; types of fewer than four bytes are bytes. */
+export type SavedArray = Float32Array | Uint32Array | Uint8Array;
 /** Arrays of a saved cache, by tensor name. */
-export type SavedArrays = ReadonlyMap<string, Float32Array | Uint32Array>;
+export type SavedArrays = ReadonlyMap<string, SavedArray>;
 
 /** Maximum header size, bytes. */
 const maxHeader = 2 ** 24;
@@ -62,8 +64,10 @@ export function readSaved(
   };
 }
 
-const array = ({ dtype }: SavedTensor, { buffer }: Uint8Array<ArrayBuffer>): Float32Array | Uint32Array =>
-  dtype === 'F32' ? new Float32Array(buffer) : new Uint32Array(buffer);
+function array({ dtype }: SavedTensor, bytes: Uint8Array<ArrayBuffer>): SavedArray {
+  if (dtype === 'F32') return new Float32Array(bytes.buffer);
+  return dtype === 'U32' ? new Uint32Array(bytes.buffer) : bytes;
+}
 
 /** Returns the manifest, not yet validated. */
 function metadata(header: Uint8Array, where: string): unknown {

@@ -1,3 +1,4 @@
+import { BLOCK, cacheForms, type RowForm } from '../cache/form.ts';
 import { stateRows } from '../host/store.ts';
 import type { SavedManifest, SavedState } from './manifest.ts';
 
@@ -10,10 +11,14 @@ export interface CacheShape {
   readonly vocab: number;
 }
 
+/** Types of numbers in the file, and their bytes. */
+const typeBytes = { F32: 4, U32: 4, F16: 2, I8: 1, U8: 1 } as const;
+export type SavedType = keyof typeof typeBytes;
+
 /** One tensor of the file. */
 export interface SavedTensor {
   readonly name: string;
-  readonly dtype: 'F32' | 'U32';
+  readonly dtype: SavedType;
   readonly shape: readonly number[];
 }
 
@@ -21,7 +26,7 @@ const sum = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0)
 
 /** Returns the tensors of a file with this manifest, in the order of their bytes. The file may hold nothing else. */
 export function layoutOf(
-  { tokens, logits, shift, layers, states }: SavedManifest,
+  { form, tokens, logits, shift, layers, states }: SavedManifest,
   shape: CacheShape,
 ): readonly SavedTensor[] {
   const { queryHeads: H, kvHeads: G, headDim: d, vocab } = shape,
@@ -38,8 +43,9 @@ export function layoutOf(
     const at = `layers.${l}.`,
       slots = sum(lengths),
       longest = Math.max(0, ...lengths);
-    add('F32', `${at}keys`, slots, d);
-    add('F32', `${at}values`, slots, d);
+    for (const part of ['keys', 'values'] as const)
+      for (const { name, dtype, width } of rowTensors[cacheForms[form][part]](d))
+        add(dtype, `${at}${part}${name}`, slots, width);
     add('U32', `${at}positions`, slots);
     if (rebased) add('U32', `${at}rotations`, slots);
     if (ring) add('F32', `${at}ring.queries`, ring.window, H, d);
@@ -54,14 +60,37 @@ export function layoutOf(
   return out;
 }
 
-/** Returns the bytes of a tensor; all types have four bytes per number. */
-export const bytesOf = ({ shape }: SavedTensor): number => shape.reduce((product, n) => product * n, 4);
+/** The tensors of a row of each form: codes, then scales, if it has any. */
+const rowTensors: Readonly<
+  Record<
+    RowForm,
+    (d: number) => readonly { readonly name: string; readonly dtype: SavedType; readonly width: number }[]
+  >
+> = {
+  f32: (d) => [{ name: '', dtype: 'F32', width: d }],
+  f16: (d) => [{ name: '', dtype: 'F16', width: d }],
+  q8: (d) => [
+    { name: '', dtype: 'I8', width: d },
+    { name: '.scales', dtype: 'F32', width: 1 },
+  ],
+  // a scale and a minimum for every block
+  q4: (d) => [
+    { name: '', dtype: 'U8', width: d / 2 },
+    { name: '.scales', dtype: 'F16', width: (2 * d) / BLOCK },
+  ],
+};
+
+/** Returns the bytes of a tensor. */
+export const bytesOf = ({ dtype, shape }: SavedTensor): number =>
+  shape.reduce((product, n) => product * n, typeBytes[dtype]);
 
 /**
  * Returns the header of a safetensors file of these tensors, padded to eight bytes; a manifest determines exactly one.
  */
 export function headerOf(manifest: SavedManifest, tensors: readonly SavedTensor[]): Uint8Array {
-  const header: Record<string, unknown> = { __metadata__: { format: 'kv-cache', kv: JSON.stringify(manifest) } };
+  // version 1 does not name its form
+  const written = manifest.version === 1 ? { ...manifest, form: undefined } : manifest,
+    header: Record<string, unknown> = { __metadata__: { format: 'kv-cache', kv: JSON.stringify(written) } };
   let at = 0;
   for (const tensor of tensors)
     header[tensor.name] = { dtype: tensor.dtype, shape: tensor.shape, data_offsets: [at, (at += bytesOf(tensor))] };

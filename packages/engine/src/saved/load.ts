@@ -5,6 +5,8 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed } from '@kv/checkpoints';
 import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
+import type { Rows } from '../cache/encode.ts';
+import { cacheForms, type RowForm } from '../cache/form.ts';
 import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, observationPlan, type ObservationPlan } from '../memory/observation-plan.ts';
@@ -28,7 +30,7 @@ export async function loadCache(
   from: Uint8Array | string,
   options: LoadCacheOptions = {},
 ): Promise<Sequence> {
-  const { policy, budget, backend, window } = settleOwn('loadCache', LOAD_CACHE, options);
+  const { policy, budget, backend, cache, window } = settleOwn('loadCache', LOAD_CACHE, options);
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
@@ -49,7 +51,11 @@ export async function loadCache(
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
-  const memory = model.memory({ backend, window: window ?? manifest.window });
+  const memory = model.memory({
+    backend,
+    form: cache ?? (model.cacheForms.includes(manifest.form) ? manifest.form : undefined),
+    window: window ?? manifest.window,
+  });
   try {
     memory.restore(snapshotOf(manifest, arrays));
     return new Sequence(model, undefined, { start: { memory, active, outputs: new Outputs(logits) } });
@@ -83,6 +89,11 @@ function lastEvent({ layers }: SavedManifest, arrays: SavedArrays): EventResult 
 function snapshotOf(manifest: SavedManifest, arrays: SavedArrays): Snapshot {
   const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
     whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
+  const bytes = (name: string): Uint8Array => {
+    const array = arrays.get(name);
+    return array ? new Uint8Array(array.buffer, array.byteOffset, array.byteLength) : new Uint8Array(0);
+  };
+  const rows = (form: RowForm, name: string): Rows => ({ form, codes: bytes(name), scales: bytes(`${name}.scales`) });
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
     list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
   const { promptLength, rotaryLength, decoded, mostSlots, shift } = manifest;
@@ -100,8 +111,9 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays): Snapshot {
         lengths,
         aligned,
         slots: {
-          keys: floats(`${at}keys`),
-          values: floats(`${at}values`),
+          form: manifest.form,
+          keys: rows(cacheForms[manifest.form].keys, `${at}keys`),
+          values: rows(cacheForms[manifest.form].values, `${at}values`),
           positions: whole(`${at}positions`),
           rotations: whole(`${at}rotations`),
         },

@@ -1,5 +1,6 @@
 import { KvError, slotsOf } from '@kv/core';
 import type { BudgetShare, StateSpec } from '@kv/core';
+import { cacheForms, type CacheForm } from '../cache/form.ts';
 import { object, show, type JsonFields } from '@kv/checkpoints';
 
 /** One state of a piece: what it is and how many columns it has. */
@@ -24,7 +25,9 @@ export interface SavedLayer {
 
 /** Everything in a saved cache except its arrays. */
 export interface SavedManifest {
-  readonly version: 1;
+  readonly version: 1 | 2;
+  /** How keys and values are stored; f32 in version 1, which does not say. */
+  readonly form: CacheForm;
   /** Fingerprint of the model whose keys and values these are. */
   readonly model: string;
   readonly policy: string;
@@ -58,10 +61,12 @@ const MOST = 2 ** 31 - 1;
  */
 export function parseManifest(value: unknown, where: string): SavedManifest {
   const fields = object(value, where, 'the manifest');
-  if (fields.version !== 1)
-    throw new KvError(where, `expected a saved cache of version 1, got version ${show(fields.version)}`);
+  const { version } = fields;
+  if (version !== 1 && version !== 2)
+    throw new KvError(where, `expected a saved cache of version 1 or 2, got version ${show(version)}`);
   return {
-    version: 1,
+    version,
+    form: version === 1 ? 'f32' : word(fields, 'form', Object.keys(cacheForms) as CacheForm[], where),
     model: text(fields, 'model', where),
     policy: text(fields, 'policy', where),
     budget: fields.budget === null ? null : count(fields, 'budget', where),

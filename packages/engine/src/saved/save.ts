@@ -1,7 +1,9 @@
 import { KvError } from '@kv/core';
 import type { Sequence } from '../sequence/sequence.ts';
 import type { StoredState } from '../memory/snapshot.ts';
-import { writeSaved } from './file.ts';
+import type { Rows } from '../cache/encode.ts';
+import { BLOCK, rowBytes } from '../cache/form.ts';
+import { writeSaved, type SavedArray } from './file.ts';
 import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 
 /**
@@ -16,14 +18,14 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       active: { policy, budget, last },
       model: { config, fingerprint },
     } = sequence,
-    arrays = new Map<string, Float32Array | Uint32Array>();
+    arrays = new Map<string, SavedArray>();
   memory.expectUsable();
   if (memory.progress.length === 0)
     throw new KvError('saveCache', 'expected a sequence with at least one token, got an empty one');
   await sequence.halt(); // steps ahead of their tokens are not part of it
   const logits = await sequence.logits(),
     saved = await memory.snapshot();
-  const put = (name: string, numbers: Float32Array | Uint32Array | undefined): void => {
+  const put = (name: string, numbers: SavedArray | undefined): void => {
     if (numbers) arrays.set(name, numbers);
   };
   const putStates = (list: readonly StoredState[], at: string): readonly SavedState[] =>
@@ -47,8 +49,8 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       kept = last?.kept[l],
       { keys, values, positions, rotations } = slots;
     for (const [name, numbers] of Object.entries({
-      keys,
-      values,
+      ...rowArrays('keys', keys),
+      ...rowArrays('values', values),
       positions,
       rotations,
       'ring.queries': ring?.queries,
@@ -70,7 +72,8 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     };
   });
   const manifest: SavedManifest = {
-    version: 1,
+    version: 2,
+    form: saved.layers[0].slots.form,
     model: fingerprint,
     policy: policy.label,
     budget: budget?.slots ?? null,
@@ -90,3 +93,9 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   };
   return writeSaved(manifest, arrays, config);
 }
+
+/** Returns the arrays of rows as the file names them. */
+const rowArrays = (name: string, { form, codes, scales }: Rows): Readonly<Record<string, SavedArray>> => ({
+  [name]: codes,
+  ...(rowBytes(form, BLOCK).scales > 0 && { [`${name}.scales`]: scales }),
+});

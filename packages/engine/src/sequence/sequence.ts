@@ -44,9 +44,9 @@ export class Sequence {
    * @param backend runs the policy when the cache is on the host. @defaultValue where the model's runtime keeps caches
    */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
-    const { window, mostOperations, start } = settleOwn('sequence', SEQUENCE, options);
+    const { window, cache, mostOperations, start } = settleOwn('sequence', SEQUENCE, options);
     this.model = model;
-    this.memory = start?.memory ?? model.memory({ backend, window, mostOperations });
+    this.memory = start?.memory ?? model.memory({ backend, window, form: cache, mostOperations });
     this.stats = emptyStats(start?.notes);
     this.#outputs = start?.outputs ?? new Outputs();
     this.#schedule = new PolicySchedule(this.memory, this.stats, start?.active);

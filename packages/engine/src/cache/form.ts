@@ -1,0 +1,93 @@
+import { KvError } from '@kv/core';
+
+/**
+ * How the rows of keys, or those of values, are stored. A row is the `d` numbers of one slot of one KV head.
+ *
+ * - `f32`: as they are.
+ * - `f16`: in half precision, to the nearest, at most 65504 in size.
+ * - `q8`: codes of 8 bits with one scale a row: `x = code * scale`, codes from -127 to 127.
+ * - `q4`: codes of 4 bits with a scale and a minimum for every 32 channels: `x = minimum + code * scale`.
+ */
+export type RowForm = 'f32' | 'f16' | 'q8' | 'q4';
+
+/** How a cache is stored: the form of its keys and that of its values. */
+export interface StoredForm {
+  readonly keys: RowForm;
+  readonly values: RowForm;
+}
+
+/** The stored forms of a cache, by name, from the finest to the coarsest. */
+export const cacheForms = {
+  f32: { keys: 'f32', values: 'f32' },
+  f16: { keys: 'f16', values: 'f16' },
+  q8: { keys: 'q8', values: 'q8' },
+  k8v4: { keys: 'q8', values: 'q4' },
+  q4: { keys: 'q4', values: 'q4' },
+} as const satisfies Record<string, StoredForm>;
+
+/** The name of a stored form of a cache. */
+export type CacheForm = keyof typeof cacheForms;
+
+/** Channels that share a scale and a minimum in `q4`. */
+export const BLOCK = 32;
+
+/** Bytes of a row's codes, and of its scales, which lie apart. */
+export interface RowBytes {
+  readonly codes: number;
+  readonly scales: number;
+}
+
+/** Returns the bytes of a row of `d` numbers. */
+export function rowBytes(form: RowForm, d: number): RowBytes {
+  switch (form) {
+    case 'f32':
+      return { codes: 4 * d, scales: 0 };
+    case 'f16':
+      return { codes: 2 * d, scales: 0 };
+    case 'q8':
+      return { codes: d, scales: 4 };
+    case 'q4':
+      return { codes: d / 2, scales: (4 * d) / BLOCK };
+  }
+}
+
+/** Returns the bytes of one slot of one KV head: key, value, position and, once rebased, rotation. */
+export function slotBytes(form: CacheForm, headDim: number, rebased = false): number {
+  const { keys, values } = cacheForms[form],
+    [k, v] = [rowBytes(keys, headDim), rowBytes(values, headDim)];
+  return k.codes + k.scales + v.codes + v.scales + (rebased ? 8 : 4);
+}
+
+/**
+ * Returns the form that a model's caches are stored in.
+ * @param asked the form that was asked for, if one was
+ * @param forms the forms that the engine stores caches in
+ * @param otherwise the engine's choice; heads that do not fit it are stored as f32
+ * @throws KvError for a form that the engine has not, or that heads of this width do not fit
+ */
+export function formOf(
+  asked: CacheForm | undefined,
+  {
+    forms,
+    otherwise,
+    headDim,
+  }: { readonly forms: readonly CacheForm[]; readonly otherwise: CacheForm; readonly headDim: number },
+): CacheForm {
+  if (asked === undefined) return headDim % multipleOf(otherwise) === 0 ? otherwise : 'f32';
+  if (!forms.includes(asked))
+    throw new KvError('cache', `this engine stores caches as ${forms.join(', ')}, got ${asked}`);
+  const of = multipleOf(asked);
+  if (headDim % of !== 0)
+    throw new KvError(
+      'cache',
+      `${asked} stores heads of a multiple of ${of} channels, the model's have ${headDim}: use ${headDim % 4 === 0 ? 'q8 or f16' : 'f32'}`,
+    );
+  return asked;
+}
+
+/** Returns what the width of a head must be a multiple of. */
+function multipleOf(form: CacheForm): number {
+  const { keys, values } = cacheForms[form];
+  if (form === 'f32') return 1;
+  return (keys as RowForm) === 'q4' || (values as RowForm) === 'q4' ? BLOCK : 4;
+}
