@@ -1,8 +1,9 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Words of a view, as the loops of pieces read them (`ViewLoop` of @kv/core). Addresses are bytes. Slots are positions.
 //
-// A loop's functions: (view, own, row, scratch), but for score: (view, own, g, from, to), which writes the scores of slots
-// [from, to) of every active query head of a KV head, and no others; from is a multiple of 256, to one too or n. `own` are the loop's own words: those of its options; of each state
+// A loop's functions: (view, own, row, scratch), but for score: (view, own, g, from, to, scratch), which writes the scores
+// of slots [from, to) of every active query head of a KV head, and no others; from is a multiple of 256, to one too or n.
+// `own` are the loop's own words: those of its options; of each state
 // its address and stride in numbers; of its index the address, the bytes of a KV head, and the address of u32 `[G]`, the
 // slots of each KV head that it knows; of its window the address of f32 `[H, room, d]`, room, and the first and the
 // number of the queries before the newest: query i lies at (first + i) % room. `scratch` is 16 bytes for each of
@@ -32,10 +33,24 @@ export function channelsOf(view: usize): usize { return word(view, 2); }
 // @ts-ignore: decorator
 @inline
 export function slotsOf(view: usize): usize { return word(view, 3); }
-/** Keys of a KV head, f32 `[n, d]`. */
+// @ts-ignore: decorator
+@external("env", "keys")
+declare function decodeKeys(view: usize, g: usize, from: usize, n: usize, to: usize): void;
+
+/** Bytes of keys that `room` must have, and how many keys these are. */
+export const ROOM: usize = 16384;
 // @ts-ignore: decorator
 @inline
-export function keysOf(view: usize, g: usize): usize { return word(view, 4) + 4 * g * word(view, 5) * channelsOf(view); }
+export function keysAtOnce(view: usize): usize { return ROOM / (4 * channelsOf(view)); }
+
+/** Keys [from, from + n) of a KV head, f32 `[n, d]`: where they lie, or, if they are stored otherwise, decoded to `room`. */
+// @ts-ignore: decorator
+@inline
+export function keysOf(view: usize, g: usize, from: usize, n: usize, room: usize): usize {
+  if (word(view, 23) == 0) return word(view, 4) + 4 * (g * word(view, 5) + from) * channelsOf(view);
+  decodeKeys(view, g, from, n, room);
+  return room;
+}
 /** The newest query of a query head, f32 `[d]`. */
 // @ts-ignore: decorator
 @inline

@@ -66,10 +66,10 @@ export const query = ({ q, H, queryPositions, cache }: AttentionCase): NdArray<F
   ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
 
 /** Expects each number within 1e-5 of the largest expected number. */
-export function close(got: ArrayLike<number>, want: ArrayLike<number>): void {
+export function close(got: ArrayLike<number>, want: ArrayLike<number>, within = 1e-5): void {
   expect(got.length).toBe(want.length);
   const size = Array.from(want).reduce((a, b) => Math.max(a, Math.abs(b)), 1e-30);
   for (let i = 0; i < want.length; i++)
-    if (!(Math.abs(got[i] - want[i]) <= 1e-5 * size))
+    if (!(Math.abs(got[i] - want[i]) <= within * size))
       expect.fail(`at ${i}: ${got[i]} for ${want[i]} (largest ${size})`);
 }

@@ -1,6 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
-// Causal attention over a cache. A layer's cache is described by words: keys, values `[G, capacity, d]` f32, positions
-// `[G, capacity]` u32, capacity, lists, view, and the slots in use of each KV head. d is a multiple of 4.
+// Causal attention over a cache. A layer's cache is described by words: codes of keys and of values, rows `[G, capacity]`
+// as kernel/stored.ts has them, positions `[G, capacity]` u32, capacity, lists, view, the forms of keys and values, their
+// scales, and the slots in use of each KV head. d is a multiple of 4.
 //
 // Lists: 0, or the address of words that say which slots a token sees, its own among those in use: how many lists, one
 // for each KV head or for each query head; then of each its length and its address. Slots ascend.
@@ -9,6 +10,7 @@
 // View: 0, or what leaves a token's lists (kernel/show.ts).
 
 import { WIDE, codes4, exp4, flip, fma, larger, max4, sum4, tanh4, wholes } from "./forms";
+import { F32, codeBytes, decode, decodeAt, encode, meetsCodes, mixCodes, queries16, scaleBytes, scoreCodes, weights16 } from "./stored";
 import { min2, quantise, quantised32, tilesOf8, zero8 } from "./products";
 import { ME, THREADS, claim } from "./team";
 import { CODES, META, UNPACKED } from "./unpacked";
@@ -44,8 +46,48 @@ function listsOf(cache: usize): usize {
 }
 // @ts-ignore: decorator
 @inline
+function keyFormOf(cache: usize): u32 {
+  return load<u32>(cache, 24);
+}
+// @ts-ignore: decorator
+@inline
+function valueFormOf(cache: usize): u32 {
+  return load<u32>(cache, 28);
+}
+// @ts-ignore: decorator
+@inline
+function keyScalesOf(cache: usize): usize {
+  return load<u32>(cache, 32);
+}
+// @ts-ignore: decorator
+@inline
+function valueScalesOf(cache: usize): usize {
+  return load<u32>(cache, 36);
+}
+// @ts-ignore: decorator
+@inline
 export function slotsOf(cache: usize, g: usize): usize {
-  return load<u32>(cache + 24 + 4 * g);
+  return load<u32>(cache + 40 + 4 * g);
+}
+
+/** A KV head's rows: codes and scales of its first slot, and their forms. */
+let KEYS: usize = 0, KEY_SCALES: usize = 0, KEY_FORM: u32 = 0, VALUES: usize = 0, VALUE_SCALES: usize = 0, VALUE_FORM: u32 = 0;
+
+/** Looks at the rows of a KV head. */
+function open(cache: usize, g: usize, d: usize): void {
+  const first = g * capacityOf(cache);
+  KEY_FORM = keyFormOf(cache);
+  VALUE_FORM = valueFormOf(cache);
+  KEYS = keysOf(cache) + first * codeBytes(KEY_FORM, d);
+  KEY_SCALES = keyScalesOf(cache) + first * scaleBytes(KEY_FORM, d);
+  VALUES = valuesOf(cache) + first * codeBytes(VALUE_FORM, d);
+  VALUE_SCALES = valueScalesOf(cache) + first * scaleBytes(VALUE_FORM, d);
+}
+
+/** Stores n keys and values, `ldk` and `ldv` bytes apart, from a slot of the KV head on. */
+function put(slot: usize, d: usize, k: usize, ldk: usize, v: usize, ldv: usize, n: usize): void {
+  encode(KEY_FORM, k, ldk, n, d, KEYS + slot * codeBytes(KEY_FORM, d), KEY_SCALES + slot * scaleBytes(KEY_FORM, d));
+  encode(VALUE_FORM, v, ldv, n, d, VALUES + slot * codeBytes(VALUE_FORM, d), VALUE_SCALES + slot * scaleBytes(VALUE_FORM, d));
 }
 
 /** The first of n ascending positions that a query at `position` sees through a window; 0: everything. */
@@ -65,11 +107,8 @@ function firstSeen(cache: usize, g: usize, n: usize, position: u32, window: u32)
 export function append(cache: usize, heads: usize, d: usize, k: usize, ldk: usize, v: usize, ldv: usize, from: usize, to: usize): void {
   const row = d << 2;
   for (let g: usize = 0; g < heads; g++) {
-    const at = (g * capacityOf(cache) + slotsOf(cache, g)) * row;
-    for (let r = from; r < to; r++) {
-      memory.copy(keysOf(cache) + at + r * row, k + r * ldk + g * row, row);
-      memory.copy(valuesOf(cache) + at + r * row, v + r * ldv + g * row, row);
-    }
+    open(cache, g, d);
+    put(slotsOf(cache, g) + from, d, k + from * ldk + g * row, ldk, v + from * ldv + g * row, ldv, to - from);
   }
 }
 
@@ -190,9 +229,24 @@ function fetch(p: usize, bytes: usize): void {
 export function partBytes(heads: usize, d: usize): usize {
   return PIECES * heads * recordBytes(d);
 }
-/** Bytes of scratch for `attendToken` of `group` query heads a KV head: scores, and listed keys or values. */
+/**
+ * Bytes of scratch for `attendToken` of `group` query heads a KV head: scores; keys or values that are listed or decoded;
+ * their scales; queries in 16 bits and what one of them is; weights in 16 bits and what one of them is.
+ */
 export function tokenScratch(group: usize, d: usize): usize {
+  return wholesAt(group, d) + 2 * group * (d + HELD) + 8 * (group + 4);
+}
+
+/** Where scales of listed rows lie in that scratch, and where whole numbers do. */
+// @ts-ignore: decorator
+@inline
+function scalesAt(group: usize, d: usize): usize {
   return 4 * (group * HELD + NEAR * d);
+}
+// @ts-ignore: decorator
+@inline
+function wholesAt(group: usize, d: usize): usize {
+  return scalesAt(group, d) + 4 * HELD;
 }
 
 // @ts-ignore: decorator
@@ -355,65 +409,108 @@ function hideUnlisted(line: usize, s: usize, count: usize, slots: usize, n: usiz
   return i - first;
 }
 
-/**
- * Adds to the parts of `group` query heads, with queries at q, what they see: slots [from, to), of those the ones of the
- * heads' own lists if there are entries `own`; or those of one list.
- */
-function attendSlots(slots: usize, from: usize, to: usize, keys: usize, values: usize, group: usize, d: usize, q: usize, scale: f32, cap: f32, part: usize, scratch: usize, room: usize, shares: usize, stride: usize, own: usize = 0): void {
+/** Scales of m rows: where they lie, or, of rows that do not lie one behind the other, copied to `room`. */
+function scalesNear(slots: usize, m: usize, from: usize, room: usize): usize {
+  const first = <usize>load<u32>(slots);
+  if (<usize>load<u32>(slots + 4 * (m - 1)) - first == m - 1) return from + 4 * first;
+  gather(from, room, 4, slots, m);
+  return room;
+}
+
+/** Decodes m rows: those of `slots`, or, if that is 0, those from slot `first` on. */
+function decodeNear(form: u32, codes: usize, scales: usize, slots: usize, first: usize, m: usize, d: usize, room: usize): void {
+  if (slots) decodeAt(form, codes, scales, slots, m, d, room);
+  else {
+    fetch(codes + first * codeBytes(form, d), m * codeBytes(form, d));
+    decode(form, codes + first * codeBytes(form, d), scales + first * scaleBytes(form, d), m, d, room);
+  }
+}
+
+/** Scores of m slots, from slot `first` on or as `some` lists them (0: they are not listed), for a group's queries. */
+function scoreNear(some: usize, first: usize, m: usize, group: usize, d: usize, q: usize, q16: usize, room: usize, scales: usize, out: usize): void {
+  const row = d << 2;
+  if (meetsCodes(KEY_FORM, d)) {
+    const key = some ? bring(some, m, KEYS, d, room, false) : KEYS + first * d, by = some ? scalesNear(some, m, KEY_SCALES, scales) : KEY_SCALES + 4 * first;
+    if (!some) fetch(key, m * d);
+    scoreCodes(group, q16, q16 + 2 * group * d, key, by, m, d, out, 4 * HELD);
+    return;
+  }
+  let key = room;
+  if (KEY_FORM != F32) decodeNear(KEY_FORM, KEYS, KEY_SCALES, some, first, m, d, room);
+  else if (some) key = bring(some, m, KEYS, row, room, group == 1);
+  else {
+    key = KEYS + first * row;
+    fetch(key, m * row);
+  }
+  if (key == 0) {
+    dotsAt(q, row, KEYS, some, m, out);
+    return;
+  }
+  let h: usize = 0;
+  for (; h + 3 <= group && group != h + 4; h += 3) dots3(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+  for (; h + 2 <= group; h += 2) dots2(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+  if (h < group) dots1(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+}
+
+/** Adds weighted values of m slots to the parts of a group: weights at `weights`, or in 16 bits at `w16`. */
+function mixNear(some: usize, first: usize, m: usize, group: usize, d: usize, weights: usize, w16: usize, units: usize, room: usize, out: usize): void {
   const row = d << 2, record = recordBytes(d);
+  if (meetsCodes(VALUE_FORM, d)) {
+    const value = some ? bring(some, m, VALUES, d, room, false) : VALUES + first * d;
+    if (!some) fetch(value, m * d);
+    mixCodes(group, w16, 2 * HELD, units, value, m, d, out, record);
+    return;
+  }
+  let value = room;
+  if (VALUE_FORM != F32) decodeNear(VALUE_FORM, VALUES, VALUE_SCALES, some, first, m, d, room);
+  else if (some) value = bring(some, m, VALUES, row, room, group == 1);
+  else {
+    value = VALUES + first * row;
+    fetch(value, m * row);
+  }
+  if (value == 0) {
+    mixAt(weights, VALUES, row, some, m, out);
+    return;
+  }
+  let h: usize = 0;
+  for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+  for (; h + 2 <= group; h += 2) mix2(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+  if (h < group) mix1(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+}
+
+/**
+ * Adds to the parts of `group` query heads, with queries at q, what they see: slots [from, to) of the KV head, of those
+ * the ones of the heads' own lists if there are entries `own`; or those of one list. `most`: query heads that scratch is
+ * for.
+ */
+function attendSlots(slots: usize, from: usize, to: usize, group: usize, most: usize, d: usize, q: usize, scale: f32, cap: f32, part: usize, scratch: usize, shares: usize, stride: usize, own: usize = 0): void {
+  const row = d << 2, record = recordBytes(d), room = scratch + 4 * most * HELD, scales = scratch + scalesAt(most, d);
+  const q16 = scratch + wholesAt(most, d), w16 = q16 + 2 * group * d + 4 * ((group + 3) & ~3), units = w16 + 2 * group * HELD, codes = meetsCodes(VALUE_FORM, d);
+  if (meetsCodes(KEY_FORM, d)) queries16(q, group, d, q16, q16 + 2 * group * d);
   for (let s = from; s < to; s += HELD) {
     const count = min2(HELD, to - s);
-    for (let near: usize = 0; near < count; near += NEAR) {
-      const m = min2(NEAR, count - near), out = scratch + 4 * near, some = slots + 4 * (s + near);
-      let key: usize;
-      if (slots) key = bring(some, m, keys, row, room, group == 1);
-      else {
-        key = keys + (s + near) * row;
-        fetch(key, m * row);
-      }
-      if (key == 0) {
-        dotsAt(q, row, keys, some, m, out);
-        continue;
-      }
-      let h: usize = 0;
-      for (; h + 3 <= group && group != h + 4; h += 3) dots3(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-      for (; h + 2 <= group; h += 2) dots2(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-      if (h < group) dots1(q + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-    }
+    for (let near: usize = 0; near < count; near += NEAR)
+      scoreNear(slots ? slots + 4 * (s + near) : 0, s + near, min2(NEAR, count - near), group, d, q, q16, room, scales, scratch + 4 * near);
+    const by = !codes ? 0 : slots ? scalesNear(slots + 4 * s, count, VALUE_SCALES, scales) : VALUE_SCALES + 4 * s;
     for (let h: usize = 0; h < group; h++) {
       const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
       capped(line, count, scale, cap);
       if (shares) memory.copy(shares + 4 * (h * stride + s), line, 4 * count);
-      if (own && hideUnlisted(line, s, count, load<u32>(own + 8 * h, 4), load<u32>(own + 8 * h)) == 0) {
-        memory.fill(line, 0, 4 * count);
-        continue;
-      }
-      const top = max(before, largest(line, count)), sum = powers(line, count, top);
-      if (before == LOWEST) store<f32>(p, sum, 4);
+      if (own && hideUnlisted(line, s, count, load<u32>(own + 8 * h, 4), load<u32>(own + 8 * h)) == 0) memory.fill(line, 0, 4 * count);
       else {
-        const shrunk = exp1(before - top);
-        store<f32>(p, load<f32>(p, 4) * shrunk + sum, 4);
-        if (shrunk != 1) scale4(p + 16, row, shrunk);
+        const top = max(before, largest(line, count)), sum = powers(line, count, top);
+        if (before == LOWEST) store<f32>(p, sum, 4);
+        else {
+          const shrunk = exp1(before - top);
+          store<f32>(p, load<f32>(p, 4) * shrunk + sum, 4);
+          if (shrunk != 1) scale4(p + 16, row, shrunk);
+        }
+        store<f32>(p, top);
       }
-      store<f32>(p, top);
+      if (codes) store<f32>(units + 4 * h, weights16(line, by, count, w16 + 2 * h * HELD));
     }
-    for (let near: usize = 0; near < count; near += NEAR) {
-      const m = min2(NEAR, count - near), weights = scratch + 4 * near, out = part + 16, some = slots + 4 * (s + near);
-      let value: usize;
-      if (slots) value = bring(some, m, values, row, room, group == 1);
-      else {
-        value = values + (s + near) * row;
-        fetch(value, m * row);
-      }
-      if (value == 0) {
-        mixAt(weights, values, row, some, m, out);
-        continue;
-      }
-      let h: usize = 0;
-      for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-      for (; h + 2 <= group; h += 2) mix2(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-      if (h < group) mix1(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-    }
+    for (let near: usize = 0; near < count; near += NEAR)
+      mixNear(slots ? slots + 4 * (s + near) : 0, s + near, min2(NEAR, count - near), group, d, scratch + 4 * near, w16 + 2 * near, units, room, part + 16);
   }
 }
 
@@ -434,23 +531,20 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
   let g: usize = 0, index = piece;
   for (let count = look(cache, kvHeads, 0, position, window); index >= count; count = look(cache, kvHeads, ++g, position, window)) index -= count;
   const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
-  const offset = g * capacityOf(cache) * row, keys = keysOf(cache) + offset, values = valuesOf(cache) + offset;
-  const qg = q + g * group * row, room = scratch + 4 * group * HELD;
+  const qg = q + g * group * row;
+  open(cache, g, d);
   for (let h: usize = 0; h < group; h++) {
     store<f32>(part + h * record, LOWEST);
     memory.fill(part + h * record + 4, 0, record - 4);
   }
   if (lists == 0) {
-    if (to == END) {
-      memory.copy(keys + (to - 1) * row, k + g * row, row);
-      memory.copy(values + (to - 1) * row, v + g * row, row);
-    }
-    attendSlots(0, from, to, keys, values, group, d, qg, scale, cap, part, scratch, room, shares ? shares + 4 * g * group * stride : 0, stride);
+    if (to == END) put(to - 1, d, k + g * row, 0, v + g * row, 0, 1);
+    attendSlots(0, from, to, group, group, d, qg, scale, cap, part, scratch, shares ? shares + 4 * g * group * stride : 0, stride);
     return;
   }
   const each = <usize>load<u32>(lists) / kvHeads, list = lists + 8 * g * each + 4, first = <usize>load<u32>(list, 4), last = to == END;
   if (each == 1) {
-    attendSlots(first, from, to, keys, values, group, d, qg, scale, cap, part, scratch, room, 0, 0);
+    attendSlots(first, from, to, group, group, d, qg, scale, cap, part, scratch, 0, 0);
     return;
   }
   const low = from == 0 ? 0 : load<u32>(first + 4 * from), high = last ? 0 : load<u32>(first + 4 * to);
@@ -465,13 +559,13 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
   }
   // heads that see most slots share their rows
   if ((shown << 1) > (group + 1) * (most - least)) {
-    attendSlots(0, least, most, keys, values, group, d, qg, scale, cap, part, scratch, room, 0, 0, list);
+    attendSlots(0, least, most, group, group, d, qg, scale, cap, part, scratch, 0, 0, list);
     return;
   }
   for (let h: usize = 0; h < group; h++) {
     const entry = list + 8 * h, n = <usize>load<u32>(entry), slots = <usize>load<u32>(entry, 4);
     const begin = notBelow(slots, n, low), end = last ? n : notBelow(slots, n, high);
-    if (begin < end) attendSlots(slots, begin, end, keys, values, 1, d, qg + h * row, scale, cap, part + h * record, scratch, room, 0, 0);
+    if (begin < end) attendSlots(slots, begin, end, 1, group, d, qg + h * row, scale, cap, part + h * record, scratch, 0, 0);
   }
 }
 
@@ -570,13 +664,14 @@ export function eights(d: usize): bool {
   return FORM == 2 && WIDE != 0 && (d & 31) == 0;
 }
 
-/** Bytes of keys and values packed for `attendRows`, of n slots of a KV head. */
-export function packedBytes(eight: bool, d: usize, n: usize): usize {
-  return eight ? slots32(n) * ((d / 16) * UNPACKED + (d / 4) * VALUES) : ((n + 7) & ~7) * d * 4;
+/** Bytes of keys and values packed for `attendRows`, of n slots of a KV head; `decoded`: values are not stored as f32. */
+export function packedBytes(eight: bool, d: usize, n: usize, decoded: bool): usize {
+  if (eight) return slots32(n) * ((d / 16) * UNPACKED + (d / 4) * FOUR_VALUES);
+  return ((n + 7) & ~7) * d * (decoded ? 8 : 4);
 }
 
 /** Bytes of 32 slots' values, four numbers of each: codes, then what stands beside them. */
-const VALUES: usize = 128 + 4 * META;
+const FOUR_VALUES: usize = 128 + 4 * META;
 
 // @ts-ignore: decorator
 @inline
@@ -584,9 +679,12 @@ function slots32(n: usize): usize {
   return (n + 31) / 32;
 }
 
-/** Bytes of scratch for `packCache`: a mean key, and 32 numbers. */
+/** Slots that are packed at a time. */
+const PACKED: usize = 64;
+
+/** Bytes of scratch for `packCache`: a mean key, 32 numbers, and rows that are decoded. */
 export function packScratch(d: usize): usize {
-  return 4 * (d + 32);
+  return 4 * (d + 32 + PACKED * d);
 }
 
 /**
@@ -595,42 +693,58 @@ export function packScratch(d: usize): usize {
  * soft cap): what all keys share would coarsen them (Zhang et al. 2024, arXiv:2410.02367, section 4.2).
  */
 export function packCache(eight: bool, cache: usize, kvHeads: usize, d: usize, m: usize, cap: bool, packed: usize, scratch: usize): void {
-  const row = d << 2, capacity = capacityOf(cache);
+  const row = d << 2, room = scratch + row + 128, decoded = valueFormOf(cache) != F32;
   let pieces: usize = 0;
-  for (let g: usize = 0; g < kvHeads; g++) pieces += (slotsOf(cache, g) + m + 63) / 64;
+  for (let g: usize = 0; g < kvHeads; g++) pieces += (slotsOf(cache, g) + m + PACKED - 1) / PACKED;
   for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
     let g: usize = 0, index = <usize>piece, at = packed;
     for (; ; g++) {
-      const n = slotsOf(cache, g) + m, count = (n + 63) / 64;
+      const n = slotsOf(cache, g) + m, count = (n + PACKED - 1) / PACKED;
       if (index < count) break;
       index -= count;
-      at += packedBytes(eight, d, n);
+      at += packedBytes(eight, d, n, decoded);
     }
-    const n = slotsOf(cache, g) + m, keys = keysOf(cache) + g * capacity * row, values = valuesOf(cache) + g * capacity * row;
-    if (eight) meanKey(keys, d, n, cap, scratch);
-    for (let s = index * 64; s < min2(n, index * 64 + 64); )
+    open(cache, g, d);
+    const n = slotsOf(cache, g) + m, first = index * PACKED, count = min2(PACKED, n - first);
+    if (eight) meanKey(d, n, cap, scratch, room);
+    const keys = rowsFrom(KEY_FORM, KEYS, KEY_SCALES, first, count, d, room);
+    for (let s: usize = 0; s < count; )
       if (eight) {
         if (FORM == 2) {
-          const left = n - s, half = at + slots32(n) * (d / 16) * UNPACKED;
-          keys8(keys + s * row, d, left, at + (s / 16) * (d / 32) * UNPACKED, scratch);
-          keys8(keys + (s + 16) * row, d, left > 16 ? left - 16 : 0, at + (s / 16 + 1) * (d / 32) * UNPACKED, scratch);
-          values8(values + s * row, d, left, half, s / 32, slots32(n));
+          const left = n - first - s, to = at + ((first + s) / 16) * (d / 32) * UNPACKED;
+          keys8(keys + s * row, d, left, to, scratch);
+          keys8(keys + (s + 16) * row, d, left > 16 ? left - 16 : 0, to + (d / 32) * UNPACKED, scratch);
         }
         s += 32;
       } else {
-        transpose(keys + s * row, row, n - s, at + s * row);
+        transpose(keys + s * row, row, n - first - s, at + (first + s) * row);
         s += 8;
       }
+    if (!eight) {
+      if (decoded) rowsFrom(VALUE_FORM, VALUES, VALUE_SCALES, first, count, d, at + ((n + 7) & ~7) * row + first * row);
+      continue;
+    }
+    const values = rowsFrom(VALUE_FORM, VALUES, VALUE_SCALES, first, count, d, room), half = at + slots32(n) * (d / 16) * UNPACKED;
+    if (FORM == 2) for (let s: usize = 0; s < count; s += 32) values8(values + s * row, d, n - first - s, half, (first + s) / 32, slots32(n));
   }
 }
 
+/** Where n rows from one on lie as f32: in the cache, or decoded to `room`. */
+// @ts-ignore: decorator
+@inline
+function rowsFrom(form: u32, codes: usize, scales: usize, first: usize, n: usize, d: usize, room: usize): usize {
+  if (form == F32) return codes + first * (d << 2);
+  decode(form, codes + first * codeBytes(form, d), scales + first * scaleBytes(form, d), n, d, room);
+  return room;
+}
+
 /** The mean of up to 64 keys from all over a KV head; zeros where it must not be taken off. */
-function meanKey(keys: usize, d: usize, n: usize, cap: bool, mean: usize): void {
+function meanKey(d: usize, n: usize, cap: bool, mean: usize, room: usize): void {
   const some = min2(64, n), row = d << 2;
   memory.fill(mean, 0, row);
   if (cap) return;
   for (let j: usize = 0; j < some; j++) {
-    const key = keys + ((j * n) / some) * row;
+    const key = rowsFrom(KEY_FORM, KEYS, KEY_SCALES, (j * n) / some, 1, d, room);
     for (let i: usize = 0; i < row; i += 16) v128.store(mean + i, f32x4.add(v128.load(mean + i), v128.load(key + i)));
   }
   scale4(mean, row, 1 / <f32>some);
@@ -661,7 +775,7 @@ function keys8(from: usize, d: usize, left: usize, to: usize, mean: usize): void
  */
 function values8(from: usize, d: usize, left: usize, to: usize, block: usize, blocks: usize): void {
   const row = d << 2, n = min2(32, left), low = i32x4.splat(255);
-  for (let i: usize = 0; i < row; i += 16, to += blocks * VALUES) {
+  for (let i: usize = 0; i < row; i += 16, to += blocks * FOUR_VALUES) {
     const v = from + i, codes = to + 128 * block, beside = to + 128 * blocks + 4 * META * block;
     let top = f32x4.splat(0);
     for (let s: usize = 0; s < n; s++) top = larger(top, f32x4.abs(v128.load(v + s * row)));
@@ -749,8 +863,9 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
   const weights = factors + 4 * ROWS, panel = (SLOTS / 32) * UNPACKED;
   const r0 = block * ROWS, count = min2(ROWS, m - r0), tall = (count + 3) & ~3, n = slotsOf(cache, g), all = n + m;
   let keys = packed;
-  for (let before: usize = 0; before < g; before++) keys += packedBytes(eight, d, slotsOf(cache, before) + m);
-  const values = eight ? keys + slots32(all) * (d / 16) * UNPACKED : valuesOf(cache) + g * capacity * row;
+  const decoded = valueFormOf(cache) != F32;
+  for (let before: usize = 0; before < g; before++) keys += packedBytes(eight, d, slotsOf(cache, before) + m, decoded);
+  const values = eight ? keys + slots32(all) * (d / 16) * UNPACKED : decoded ? keys + ((all + 7) & ~7) * row : valuesOf(cache) + g * capacity * row;
   const factor = f32x4.splat(cap == 0 ? scale : scale / cap);
   for (let r: usize = 0; r < tall; r++) {
     const from = q + (r0 + min2(r, count - 1)) * ldq + h * row, to = eight ? os : qs + r * 4 * ((d + 7) & ~7);
@@ -779,7 +894,7 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
     }
     if (eight) {
       if (FORM == 2) {
-        const blocks = slots32(all), x = values + (s / 32) * 128, beside = values + 128 * blocks + (s / 32) * 4 * META, each = blocks * (VALUES / 4);
+        const blocks = slots32(all), x = values + (s / 32) * 128, beside = values + 128 * blocks + (s / 32) * 4 * META, each = blocks * (FOUR_VALUES / 4);
         for (let r: usize = 0; r < count; r += 8) {
           if (raised) shrink8(os + 4 * r, d, factors + 4 * r);
           tilesOf8(weights + (r / 16) * panel + 4 * (r & 8), even / 32, 0, x, each, beside, each, os + 4 * r, 4 * ROWS, d, true);

@@ -11,5 +11,7 @@ export { panelBytes } from "./kinds";
 export { SCRATCH, fewFloats, fewProduct, floatProduct, pack, quantise, row, rowProduct, rowsProduct } from "./products";
 export { call, ownBytes, serve } from "./run";
 export { columns, packKeys, scoreOne, scorePacked, softmax } from "./scores";
+export { viewKeys } from "./show";
 export { sizes } from "./sizes";
+export { decode, encode } from "./stored";
 export { controlBytes, join, spin } from "./team";

@@ -3,14 +3,15 @@
 //
 // A view's words, as cpu/kernel/view.ts names them, then this engine's own: how many loops; scratch of the first thread,
 // and bytes of each; where the lists of attention go; how many ranges of slots bounds hide, and their first and end, of
-// each KV head; and of each loop its own words, and where its functions lie in the table of functions, 0 where it has
+// each KV head; the scales of the keys; and of each loop its own words, and where its functions lie in the table of functions, 0 where it has
 // none. Without loops everything is shown that no range hides.
 
 import { append, slotsOf as slotsBefore } from "./attend";
-import { activeOf, countOf, fail, headsOf, kvHeadOf, kvHeadsOf, listOf, readOf, slotsOf, word } from "./view";
+import { activeOf, channelsOf, countOf, fail, headsOf, kvHeadOf, kvHeadsOf, listOf, readOf, slotsOf, word } from "./view";
+import { codeBytes, decode, scaleBytes } from "./stored";
 import { ME, barrier, claim } from "./team";
 
-const LOOPS: usize = 24, SCRATCH_AT: usize = 25, SCRATCH_BYTES: usize = 26, LISTS: usize = 27, RANGES: usize = 28, RANGES_AT: usize = 29, FIRST_LOOP: usize = 32;
+const LOOPS: usize = 24, SCRATCH_AT: usize = 25, SCRATCH_BYTES: usize = 26, LISTS: usize = 27, RANGES: usize = 28, RANGES_AT: usize = 29, KEY_SCALES: usize = 30, FIRST_LOOP: usize = 32;
 /** Words of a loop: its own words, then its functions. */
 const EACH: usize = 6, INDEX: usize = 1, BEFORE: usize = 2, SCORE: usize = 3, CHOOSE: usize = 4, AFTER: usize = 5;
 
@@ -28,9 +29,10 @@ function each(view: usize, which: usize, row: usize): void {
 
 /** Scores slots [from, to) for the active query heads of a KV head. */
 function score(view: usize, g: usize, from: usize, to: usize): void {
+  const scratch = word(view, SCRATCH_AT) + <usize>ME * word(view, SCRATCH_BYTES);
   for (let i: usize = 0, at = view + 4 * FIRST_LOOP; i < word(view, LOOPS); i++, at += 4 * EACH) {
     const run = load<u32>(at + 4 * SCORE);
-    if (run) call_indirect<void>(run, view, word(at, 0), g, from, to);
+    if (run) call_indirect<void>(run, view, word(at, 0), g, from, to, scratch);
   }
 }
 
@@ -176,6 +178,12 @@ export function show(rows: usize, cache: usize, apart: usize, heads: usize, kvHe
     if (view != 0 && word(view, LOOPS) > 0) end(view, h);
   }
   barrier();
+}
+
+/** Keys [from, from + n) of a KV head as f32, for loops. */
+export function viewKeys(view: usize, g: usize, from: usize, n: usize, to: usize): void {
+  const form = <u32>word(view, 23), d = channelsOf(view), at = g * word(view, 5) + from;
+  decode(form, word(view, 4) + at * codeBytes(form, d), word(view, KEY_SCALES) + at * scaleBytes(form, d), n, d, to);
 }
 
 // @ts-ignore: decorator

@@ -59,13 +59,19 @@ export interface Kernels {
   tokenScratch(group: number, headDim: number): number;
   rowsScratch(headDim: number): number;
   packScratch(headDim: number): number;
-  /** Returns 1 if attention of blocks in 8 bits is faster, and the bytes of n slots of a KV head in its form. */
+  /**
+   * Returns 1 if attention of blocks in 8 bits is faster, and the bytes of n slots of a KV head in its form; `decoded`: 1
+   * where values are not stored as f32.
+   */
   eights(headDim: number): number;
-  packedBytes(eight: number, headDim: number, slots: number): number;
+  packedBytes(eight: number, headDim: number, slots: number, decoded: number): number;
   /**
    * Moves rows `slots`, n ascending words, of `bytes` bytes each, one after the other to `to`, which may equal `from`.
    */
   gather(from: number, to: number, bytes: number, slots: number, n: number): void;
+  /** Stores n rows of f32, `ldx` bytes apart, in a form of kernel/stored.ts, and gives them back. */
+  encode(form: number, x: number, ldx: number, n: number, d: number, codes: number, scales: number): void;
+  decode(form: number, codes: number, scales: number, n: number, d: number, to: number): void;
   /** Attention in steps: see kernel/scores.ts. */
   packKeys(keys: number, n: number, d: number, to: number): void;
   scorePacked(q: number, m: number, panels: number, n: number, d: number, out: number, ldo: number): void;
@@ -85,6 +91,8 @@ export interface Kernels {
   join(control: number, me: number, threads: number, spins: number): void;
   spin(times: number): number;
   call(): void;
+  /** Decodes keys for loops. */
+  viewKeys(view: number, g: number, from: number, n: number, to: number): void;
   /** Functions of loops, those of `loopFunctions` of each. */
   readonly table: WebAssembly.Table;
 }
@@ -120,7 +128,7 @@ export function instantiate(
   return kernels;
 
   function load(at: number, bytes: number): void {
-    addLoop(kernels.table, memory, at, bytes);
+    addLoop(kernels, memory, at, bytes);
   }
 }
 
@@ -128,9 +136,9 @@ export function instantiate(
 export const loopFunctions = ['index', 'before', 'score', 'choose', 'after'] as const;
 
 /** Adds the functions of a loop's module to a table, in this order, null for those that it has not. */
-function addLoop(table: WebAssembly.Table, memory: WebAssembly.Memory, at: number, bytes: number): void {
+function addLoop({ table, viewKeys: keys }: Kernels, memory: WebAssembly.Memory, at: number, bytes: number): void {
   const copy = new Uint8Array(memory.buffer, at, bytes).slice(),
-    { exports } = new WebAssembly.Instance(new WebAssembly.Module(copy), { env: { memory } });
+    { exports } = new WebAssembly.Instance(new WebAssembly.Module(copy), { env: { memory, keys } });
   for (const name of loopFunctions) {
     const place = table.grow(1);
     if (typeof exports[name] === 'function') table.set(place, exports[name]);

@@ -41,13 +41,14 @@ function moduleOf(bytes: string): Uint8Array {
       compiled = new WebAssembly.Module(module),
       imports = WebAssembly.Module.imports(compiled).map(({ module, name }) => `${module}.${name}`),
       names = new Set(WebAssembly.Module.exports(compiled).map(({ name }) => name));
-    if (imports.some((name) => name !== 'env.memory')) throw new Error(`it imports ${imports.join(', ')}`);
+    if (imports.some((name) => name !== 'env.memory' && name !== 'env.keys'))
+      throw new Error(`it imports ${imports.join(', ')}`);
     if (!loopFunctions.some((name) => names.has(name))) throw new Error(`it exports ${[...names].join(', ')}`);
     return module;
   } catch (cause) {
     throw new KvError(
       'view',
-      `expected a loop as a WebAssembly module that imports env.memory and exports some of ${loopFunctions.join(', ')}: ${cause instanceof Error ? cause.message : String(cause)}`,
+      `expected a loop as a WebAssembly module that imports env.memory, and env.keys if it reads keys, and exports some of ${loopFunctions.join(', ')}: ${cause instanceof Error ? cause.message : String(cause)}`,
     );
   }
 }

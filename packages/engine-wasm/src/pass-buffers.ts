@@ -1,10 +1,15 @@
 import type { LayerCache, Angles } from '@kv/engine';
 import type { LoadedCode } from './install.ts';
+import { rowFormNumbers } from './store.ts';
 import type { Command, ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
-/** Words of a cache before the slots in use of each KV head: keys, values, positions, capacity, lists, view. */
-const before = 6;
+/**
+ * Words of a cache before the slots in use of each KV head: keys, values, positions, capacity, lists, view, forms of keys
+ * and values, and their scales.
+ */
+const before = 10,
+  listsAt = 4;
 
 /** Bytes of the words that describe a layer's cache. */
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
@@ -100,7 +105,7 @@ export class PassBuffers {
       at = this.#caches.at(bytes),
       words = this.pool.heap.words(at, bytes / 4);
     describe(caches, words);
-    for (const { layer, lists } of shown) words[(layer * each) / 4 + before - 2] = lists;
+    for (const { layer, lists } of shown) words[(layer * each) / 4 + listsAt] = lists;
     return at;
   }
 
@@ -133,7 +138,7 @@ export class PassBuffers {
   /** Writes a row's view of a layer, and where it leaves lists, into the words of its caches. */
   show(caches: number, heads: number, layer: number, view: number, lists: number): void {
     const at = caches + layer * cacheBytes(heads);
-    this.pool.heap.words(at + 4 * (before - 2), 2).set([lists, view]);
+    this.pool.heap.words(at + 4 * listsAt, 2).set([lists, view]);
   }
 
   /** Writes the words of `hiddenRanges` of some layers, and returns where those of each lie. */
@@ -160,9 +165,10 @@ export class PassBuffers {
   }
 
   /** Returns the bytes of a layer's cache in the form that blocks attend to, once m more have joined. */
-  #packedBytes({ lengths, headDim }: LayerCache, m: number): number {
-    const { packedBytes } = this.pool.kernels;
-    return lengths.reduce((sum, n) => sum + packedBytes(Number(this.#eight), headDim, n + m), 0);
+  #packedBytes({ lengths, headDim, values }: LayerCache, m: number): number {
+    const { packedBytes } = this.pool.kernels,
+      decoded = Number(values.form !== 'f32');
+    return lengths.reduce((sum, n) => sum + packedBytes(Number(this.#eight), headDim, n + m, decoded), 0);
   }
 
   free(): void {
@@ -177,7 +183,13 @@ export class PassBuffers {
 function describe(caches: readonly LayerCache[], words: Uint32Array): void {
   const each = cacheBytes(caches[0].heads) / 4;
   for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
-    words.set([keys.codes.byteOffset, values.codes.byteOffset, positions.byteOffset, capacity, 0, 0], l * each);
+    words.set(
+      [
+        ...[keys.codes.byteOffset, values.codes.byteOffset, positions.byteOffset, capacity, 0, 0],
+        ...[rowFormNumbers[keys.form], rowFormNumbers[values.form], keys.scales.byteOffset, values.scales.byteOffset],
+      ],
+      l * each,
+    );
     words.set(lengths, l * each + before);
   }
 }

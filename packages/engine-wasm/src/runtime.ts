@@ -1,5 +1,5 @@
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { formOf, createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
+import { cacheForms, formOf, createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
 import type { CacheForm, Runtime, RunningHostModel } from '@kv/engine';
 import { engineName, wasmEngine } from './engine.ts';
 import type { WasmEngineOptions } from './engine.ts';
@@ -11,7 +11,7 @@ import { FusedPass } from './fused-pass.ts';
 import { heapRowEngine } from './row-engine.ts';
 
 /** The forms that the module's kernels read. */
-const forms: readonly CacheForm[] = ['f32'];
+const forms = Object.keys(cacheForms) as readonly CacheForm[];
 
 /**
  * Returns a runtime whose models keep weights and caches in the module's memory.
@@ -28,7 +28,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         { heap } = pool,
         placed = heap.live,
         exact = options?.exact === true,
-        cacheForm = formOf(cache, { forms, otherwise: 'f32', headDim: config.headDim }),
+        cacheForm = formOf(cache, { forms, otherwise: exact ? 'f32' : 'q8', headDim: config.headDim }),
         fused = new FusedPass(pool, prepared, exact),
         passes = fusedPasses(fused),
         own = cpuWith((products) => heapProducts(pool, products), heapKernels(pool)),

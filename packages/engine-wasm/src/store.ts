@@ -115,8 +115,23 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
       return to;
     },
     release: ({ keys }) => give(keys.codes),
-    encode: hostStore.encode,
-    decode: hostStore.decode,
+    encode(rows, d, at, x) {
+      const n = x.length / d,
+        bytes = 4 * x.length,
+        from = heap.allocate(bytes),
+        [codes, scales] = placeOf(rows, d, at);
+      heap.floats(from, x.length).set(x);
+      kernels.encode(rowFormNumbers[rows.form], from, 4 * d, n, d, codes, scales);
+      heap.free(from, bytes);
+    },
+    decode(rows, d, at, n, out) {
+      const bytes = 4 * n * d,
+        to = heap.allocate(bytes),
+        [codes, scales] = placeOf(rows, d, at);
+      kernels.decode(rowFormNumbers[rows.form], codes, scales, n, d, to);
+      out.set(heap.floats(to, n * d));
+      heap.free(to, bytes);
+    },
     createNumbers(count) {
       if (count === 0) return new Float32Array(0);
       const bytes = line * Math.ceil((4 * count) / line),
@@ -128,6 +143,12 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
     },
     releaseNumbers: give,
   };
+}
+
+/** Returns the addresses of a row's codes and scales. */
+function placeOf({ form, codes, scales }: Rows, d: number, at: number): [codes: number, scales: number] {
+  const bytes = rowBytes(form, d);
+  return [codes.byteOffset + at * bytes.codes, scales.byteOffset + at * bytes.scales];
 }
 
 /** Returns the bytes of storage, in whole cache lines. */

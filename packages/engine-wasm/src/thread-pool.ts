@@ -35,7 +35,7 @@ const thread = `
 const run = ({ module, memory, wide, control, me, threads, spins }, up) => {
   const load = (at, bytes) => {
     const copy = new Uint8Array(memory.buffer, at, bytes).slice(),
-      { exports } = new WebAssembly.Instance(new WebAssembly.Module(copy), { env: { memory } });
+      { exports } = new WebAssembly.Instance(new WebAssembly.Module(copy), { env: { memory, keys: kernels.viewKeys } });
     for (const name of ${JSON.stringify(loopFunctions)}) {
       const place = kernels.table.grow(1);
       if (typeof exports[name] === 'function') kernels.table.set(place, exports[name]);

@@ -12,6 +12,7 @@ import { copyRows, rowsAt } from '../src/rows.ts';
 import { heapStore } from '../src/store.ts';
 import { ThreadPool } from '../src/thread-pool.ts';
 import { WeightArena } from '../src/weight-arena.ts';
+import { anyForm, fitting } from './cache-forms.ts';
 import { modules } from './modules.ts';
 
 const rows = 96;
@@ -20,6 +21,7 @@ const shapes = fc.record({
   G: fc.integer({ min: 1, max: 3 }),
   group: fc.integer({ min: 1, max: 3 }),
   d: fc.constantFrom(12, 32, 64),
+  form: anyForm,
   /** Slots before the block, and the share of them that each head still holds. */
   n: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 40 }), fc.integer({ min: 200, max: 500 })),
   held: fc.constantFrom(0.5, 1),
@@ -42,8 +44,9 @@ test.each(modules)(
     const pool = await ThreadPool.start(fast, 2, () => {}),
       store = heapStore(pool);
     fc.assert(
-      fc.property(shapes, ({ seed, G, group, d, n, held, m, softcap, window, views }) => {
+      fc.property(shapes, ({ seed, G, group, d, form: chosen, n, held, m, softcap, window, views }) => {
         const draw = mulberry(seed),
+          form = fitting(chosen, d),
           H = G * group,
           scale = 4 / Math.sqrt(d), // weights far from uniform
           numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 2 * draw() - 1),
@@ -55,7 +58,7 @@ test.each(modules)(
               lower: (t: number) => (percent === undefined ? any[t - n] : Math.floor((percent * t) / 100)),
             };
           });
-        const cache = new LayerCache(G, d, new Ledger(), { store });
+        const cache = new LayerCache(G, d, new Ledger(), { store, form });
         cache.append(
           numbers(G * n * d),
           numbers(G * n * d),
@@ -115,7 +118,7 @@ test.each(modules)(
                 pool.heap.floats(shares.shares + 4 * h * shares.stride, cache.length).slice(),
                 stats.columnSum.subarray(h * cache.length, (h + 1) * cache.length),
               );
-            for (let g = 0; g < G; g++) {
+            for (let g = 0; form === 'f32' && g < G; g++) {
               const at = g * cache.capacity,
                 hides = (p: number, t: number): boolean =>
                   bounds.some(({ sinks, lower }) => p >= sinks && p < lower(t));

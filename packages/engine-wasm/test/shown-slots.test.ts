@@ -12,13 +12,15 @@ import { copyRows, rowsAt } from '../src/rows.ts';
 import { heapStore } from '../src/store.ts';
 import { ThreadPool } from '../src/thread-pool.ts';
 import { WeightArena } from '../src/weight-arena.ts';
+import { anyForm, fitting, tolerance } from './cache-forms.ts';
 import { modules } from './modules.ts';
 
 const shapes = fc.record({
   seed: fc.integer(),
   G: fc.integer({ min: 1, max: 3 }),
   group: fc.integer({ min: 1, max: 4 }),
-  d: fc.constantFrom(8, 12, 64, 128),
+  d: fc.constantFrom(8, 12, 32, 64, 128),
+  form: anyForm,
   n: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 200, max: 900 })),
   /** Share of slots that each head still holds. */
   held: fc.constantFrom(0, 0.6, 1),
@@ -41,14 +43,15 @@ test.each(modules)(
     const pool = await ThreadPool.start(fast, 2, () => {}),
       store = heapStore(pool);
     fc.assert(
-      fc.property(shapes, ({ seed, G, group, d, n, held, softcap, views: random }) => {
+      fc.property(shapes, ({ seed, G, group, d, form: chosen, n, held, softcap, views: random }) => {
         const draw = mulberry(seed),
+          form = fitting(chosen, d),
           H = G * group,
           scale = 1 / Math.sqrt(d),
           numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
           positions = Uint32Array.from({ length: n }, (_, i) => 3 * i + 1),
           position = positions[n - 1];
-        const cache = new LayerCache(G, d, new Ledger(), { store });
+        const cache = new LayerCache(G, d, new Ledger(), { store, form });
         cache.append(numbers(G * n * d), numbers(G * n * d), positions);
         cache.keep(
           Array.from({ length: G }, () =>
@@ -86,12 +89,12 @@ test.each(modules)(
         for (const [i, x] of [q, unused, unused].entries())
           copyRows(x, x.length, rowsAt(pool.heap, command, rows[i], 1), 1);
         pool.call({ ...command, ...nowhere, position });
-        close(rowsAt(pool.heap, command, out, 1).data.subarray(0, H * d), want);
+        close(rowsAt(pool.heap, command, out, 1).data.subarray(0, H * d), want, tolerance[form]);
         buffers.free();
         arena.free();
         cache.destroy();
       }),
-      { numRuns: 60 },
+      { numRuns: 100 },
     );
     expect(store.bytes).toBe(0);
     pool.destroy();

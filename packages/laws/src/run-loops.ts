@@ -59,13 +59,21 @@ const shared = (): WebAssembly.Memory =>
   (memory ??= new WebAssembly.Memory({ initial: 16, maximum: PAGE, shared: true }));
 const instances = new Map<string, Functions>();
 
+/** Keys [from, from + n) of a KV head, as an engine decodes them that stores them in another form than f32. */
+function copyKeys(view: number, g: number, from: number, n: number, to: number): void {
+  const words = new Uint32Array(shared().buffer),
+    [d, keysAt, room] = [2, 4, 5].map((i) => words[view / 4 + i]) as [number, number, number],
+    at = keysAt / 4 + (g * room + from) * d;
+  words.copyWithin(to / 4, at, at + n * d);
+}
+
 /** Returns a loop's functions over the memory of this file. */
 function functionsOf({ bytes }: ViewLoop): Functions {
   if (bytes === undefined) return {};
   const known = instances.get(bytes);
   if (known) return known;
   const module = new WebAssembly.Module(Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))),
-    made = new WebAssembly.Instance(module, { env: { memory: shared() } }).exports as Functions;
+    made = new WebAssembly.Instance(module, { env: { memory: shared(), keys: copyKeys } }).exports as Functions;
   instances.set(bytes, made);
   return made;
 }
@@ -188,6 +196,7 @@ export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: Lo
       ...[H, G, d, n, keysAt, room, queryAt, Math.min(budget, n), at.step, at.length, at.layer, at.layers],
       ...[scores, stride, lists, counts, active, forced('first'), forced('last')],
       ...[Math.max(0, ...loops.map(({ unit = 0 }) => unit)), read, 0, 0],
+      at.step % 2, // every other step keys are not stored as f32
     ],
     view = layout.read(words.length);
   layout.allow(view + 4 * BAD_SCORE, 2);
@@ -214,7 +223,8 @@ export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: Lo
   for (const piece of order(G * spans)) {
     const from = (piece % spans) * SPAN,
       g = Math.floor(piece / spans);
-    for (const [i, made] of functions.entries()) made.score?.(view, owns[i].own, g, from, Math.min(from + SPAN, n));
+    for (const [i, made] of functions.entries())
+      made.score?.(view, owns[i].own, g, from, Math.min(from + SPAN, n), scratch);
   }
   for (const h of order(H)) if (layout.u32[active / 4 + h] !== 0) call('choose', h);
   for (const h of order(H)) call('after', h);

@@ -93,14 +93,18 @@ describe.each([
         texts,
         whole(1, 60),
         whole(0, 1),
+        fc.constantFrom(undefined, 'q8', 'f16'),
         fc.infiniteStream(whole(0, 400)),
-        async (text, length, threads, ids) => {
+        async (text, length, threads, cache, ids) => {
           const model = await models[threads],
             policy = parsePolicy(text),
             next = (): number => ids.next().value! % model.config.vocab,
             prompt = Array.from({ length }, next),
             tokens = Array.from({ length: 5 }, next),
-            sequences = [policy, plain(policy)].map((each) => ({ each, sequence: new Sequence(model) }));
+            sequences = [policy, plain(policy)].map((each) => ({
+              each,
+              sequence: new Sequence(model, undefined, { cache }),
+            }));
           for (const { each, sequence } of sequences) await sequence.prefill(prompt, { policy: each });
           const [{ sequence: looped }, { sequence: asked }] = sequences,
             counts = looped.memory.caches.context.counters;

@@ -3,7 +3,7 @@
 // Own words: channels; of the index address, bytes of a KV head, slots known; of the window address, room, first, count.
 // The index of a part of 256 slots: keys by channel `[d, 256]`, then Σ |k_c| in f64 `[d]`.
 
-import { activeOf, addRead, channelsOf, groupOf, keysOf, kvHeadOf, listOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
+import { activeOf, addRead, channelsOf, groupOf, keysAtOnce, keysOf, kvHeadOf, listOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
 
 const PART: usize = 256;
 
@@ -14,14 +14,18 @@ function partBytes(d: usize): usize {
 }
 
 export function index(view: usize, own: usize, g: usize, scratch: usize): void {
-  const d = channelsOf(view), n = slotsOf(view), known = word(own, 3) + 4 * g, keys = keysOf(view, g);
-  for (let i = <usize>load<u32>(known); i < n; i++) {
-    const part = word(own, 1) + g * word(own, 2) + (i / PART) * partBytes(d), sums = part + 4 * PART * d, at = part + 4 * (i % PART);
-    if (i % PART == 0) memory.fill(sums, 0, 8 * d);
-    for (let c: usize = 0, key = keys + 4 * i * d; c < d; c++, key += 4) {
-      const x = load<f32>(key);
-      store<f32>(at + 4 * PART * c, x);
-      store<f64>(sums + 8 * c, load<f64>(sums + 8 * c) + Math.abs(<f64>x));
+  const d = channelsOf(view), n = slotsOf(view), known = word(own, 3) + 4 * g, step = keysAtOnce(view);
+  for (let from = <usize>load<u32>(known); from < n; from += step) {
+    const end = min<usize>(from + step, n);
+    let key = keysOf(view, g, from, end - from, scratch);
+    for (let i = from; i < end; i++) {
+      const part = word(own, 1) + g * word(own, 2) + (i / PART) * partBytes(d), sums = part + 4 * PART * d, at = part + 4 * (i % PART);
+      if (i % PART == 0) memory.fill(sums, 0, 8 * d);
+      for (let c: usize = 0; c < d; c++, key += 4) {
+        const x = load<f32>(key);
+        store<f32>(at + 4 * PART * c, x);
+        store<f64>(sums + 8 * c, load<f64>(sums + 8 * c) + Math.abs(<f64>x));
+      }
     }
   }
   store<u32>(known, <u32>n);
@@ -82,7 +86,7 @@ export function before(view: usize, own: usize, h: usize, scratch: usize): void 
   }
 }
 
-export function score(view: usize, own: usize, g: usize, from: usize, to: usize): void {
+export function score(view: usize, own: usize, g: usize, from: usize, to: usize, scratch: usize): void {
   const d = channelsOf(view), group = groupOf(view);
   for (; from < to; from += PART) {
     const labels = word(own, 1) + g * word(own, 2) + (from / PART) * partBytes(d), count = min<usize>(PART, to - from);

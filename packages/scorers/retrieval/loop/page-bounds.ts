@@ -2,7 +2,7 @@
 // Quest's page bounds inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 // Own words: slots of a page; of the index address, bytes of a KV head, slots known. A page: `[2, d]`, minima and maxima.
 
-import { activeOf, addRead, channelsOf, groupOf, keysOf, queryOf, scoresOf, slotsOf, word } from '../../../cpu/kernel/view';
+import { activeOf, addRead, channelsOf, groupOf, keysAtOnce, keysOf, queryOf, scoresOf, slotsOf, word } from '../../../cpu/kernel/view';
 
 export function index(view: usize, own: usize, g: usize, scratch: usize): void {
   const d = channelsOf(view),
@@ -11,25 +11,28 @@ export function index(view: usize, own: usize, g: usize, scratch: usize): void {
     row: usize = 4 * d,
     known = word(own, 3) + 4 * g;
   const pages = word(own, 1) + g * word(own, 2),
-    keys = keysOf(view, g);
-  for (let i = <usize>load<u32>(known); i < n; i++) {
-    const key = keys + i * row,
-      low = pages + (i / page) * 2 * row,
-      high = low + row;
-    if (i % page == 0) {
-      memory.copy(low, key, row);
-      memory.copy(high, key, row);
-    } else
-      for (let c: usize = 0; c < row; c += 16) {
-        const x = v128.load(key + c);
-        v128.store(low + c, f32x4.pmin(v128.load(low + c), x));
-        v128.store(high + c, f32x4.pmax(v128.load(high + c), x));
-      }
+    step = keysAtOnce(view);
+  for (let from = <usize>load<u32>(known); from < n; from += step) {
+    const end = min<usize>(from + step, n);
+    let key = keysOf(view, g, from, end - from, scratch);
+    for (let i = from; i < end; i++, key += row) {
+      const low = pages + (i / page) * 2 * row,
+        high = low + row;
+      if (i % page == 0) {
+        memory.copy(low, key, row);
+        memory.copy(high, key, row);
+      } else
+        for (let c: usize = 0; c < row; c += 16) {
+          const x = v128.load(key + c);
+          v128.store(low + c, f32x4.pmin(v128.load(low + c), x));
+          v128.store(high + c, f32x4.pmax(v128.load(high + c), x));
+        }
+    }
   }
   store<u32>(known, <u32>n);
 }
 
-export function score(view: usize, own: usize, g: usize, from: usize, to: usize): void {
+export function score(view: usize, own: usize, g: usize, from: usize, to: usize, scratch: usize): void {
   const group = groupOf(view);
   for (let h = g * group; h < (g + 1) * group; h++) if (load<u32>(activeOf(view, h))) bounds(view, own, g, h, from, to);
 }

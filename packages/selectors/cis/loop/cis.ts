@@ -43,8 +43,8 @@ function nowOf(view: usize, own: usize): usize { return stepOf(view) % word(own,
 /** What is compared of the newest token, f32 `[d]`. */
 // @ts-ignore: decorator
 @inline
-function newestOf(view: usize, own: usize, h: usize): usize {
-  return word(own, BY_KEYS) ? keysOf(view, kvHeadOf(view, h)) + 4 * (slotsOf(view) - 1) * channelsOf(view) : queryOf(view, h);
+function newestOf(view: usize, own: usize, h: usize, room: usize): usize {
+  return word(own, BY_KEYS) ? keysOf(view, kvHeadOf(view, h), slotsOf(view) - 1, 1, room) : queryOf(view, h);
 }
 
 /** Two f32 as f64. */
@@ -65,7 +65,7 @@ function dot(x: usize, y: usize, d: usize): f64 {
 
 /** Finds the latest retrieval of the block that the newest query is like, and leaves in cis.ago how long ago it was. */
 export function before(view: usize, own: usize, h: usize, scratch: usize): void {
-  const d = channelsOf(view), now = nowOf(view, own), newest = newestOf(view, own, h), past = queriesOf(own, h), owned = ownedOf(own, h);
+  const d = channelsOf(view), now = nowOf(view, own), newest = newestOf(view, own, h, scratch), past = queriesOf(own, h), owned = ownedOf(own, h);
   const threshold = load<f64>(own + 4 * THRESHOLD, 0, 4), own2 = dot(newest, newest, d);
   let found: usize = 0;
   for (let j = now; j > 0 && found == 0; j--) {

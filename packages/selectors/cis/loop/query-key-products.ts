@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Products of the newest query with every key, inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 
-import { activeOf, addRead, channelsOf, groupOf, keysOf, queryOf, scoresOf } from "../../../cpu/kernel/view";
+import { activeOf, addRead, channelsOf, groupOf, keysAtOnce, keysOf, queryOf, scoresOf } from "../../../cpu/kernel/view";
 
 // @ts-ignore: decorator
 @inline
@@ -10,14 +10,20 @@ function total(x: v128): f32 {
   return f32x4.extract_lane(two, 0) + f32x4.extract_lane(two, 1);
 }
 
-export function score(view: usize, own: usize, g: usize, from: usize, to: usize): void {
-  const group = groupOf(view);
-  for (let h = g * group; h < (g + 1) * group; h++) if (load<u32>(activeOf(view, h))) products(view, g, h, from, to);
+export function score(view: usize, own: usize, g: usize, from: usize, to: usize, scratch: usize): void {
+  const group = groupOf(view), step = keysAtOnce(view);
+  let some = false;
+  for (let h = g * group; h < (g + 1) * group; h++) some = some || load<u32>(activeOf(view, h)) != 0;
+  if (!some) return;
+  for (; from < to; from += step) {
+    const end = min<usize>(from + step, to), keys = keysOf(view, g, from, end - from, scratch);
+    for (let h = g * group; h < (g + 1) * group; h++) if (load<u32>(activeOf(view, h))) products(view, keys, h, from, end);
+  }
 }
 
-function products(view: usize, g: usize, h: usize, from: usize, to: usize): void {
+function products(view: usize, key: usize, h: usize, from: usize, to: usize): void {
   const d = channelsOf(view), row: usize = 4 * d, q = queryOf(view, h), by = 1.0 / Math.sqrt(<f64>d), both = f64x2.splat(by);
-  let key = keysOf(view, g) + from * row, out = scoresOf(view, h) + 4 * from;
+  let out = scoresOf(view, h) + 4 * from;
   const end = out + 4 * (to - from);
   // four keys together: each channel of the query is loaded once for them
   for (; out + 16 <= end; out += 16, key += 4 * row) {

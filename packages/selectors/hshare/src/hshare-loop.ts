@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/hshare/loop/hshare.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '25453558036cc1951de9100266fdf5d24bf70a6d57e59bc1425673fe9305a66a';
+export const kernelSource = 'ed2f2637903d56767bb8e6adbc384c800cd9786bbe564d31fc691306f93584a7';
 
 /** The WebAssembly module, 1522 bytes, base64. */
 export const loopBytes: string =

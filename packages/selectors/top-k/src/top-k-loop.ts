@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/top-k/loop/top-k.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = 'bea89a2027af69c03b82fd50f8659eb6b9ec489f4a680d7b75b3d7aabe8cdd80';
+export const kernelSource = '43499c7f8bdb3c1e93a60808b92972319702906434bbdfc618057f2b38844417';
 
 /** The WebAssembly module, 1630 bytes, base64. */
 export const loopBytes: string =

@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/whole-units/loop/whole-units.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = 'f47b9afb32fe17269edcd0e51bf15e70aab09e9e15dc568ae2521141cacb13f2';
+export const kernelSource = 'e6574ceaff81a23a1b5285ebc4839d112f498145ede4530a2eeb9622dffac3a8';
 
 /** The WebAssembly module, 2689 bytes, base64. */
 export const loopBytes: string =

@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import { mulberry } from '@kv/core/shared';
+import { attend, cacheForms, decodeRows, encodeRows, hostStore, LayerCache, Ledger, type CacheForm } from '@kv/engine';
+import { close } from '@kv/engine-testing/attention-cases';
+import { expect, test } from 'vitest';
+import { BytecodeWriter } from '../src/bytecode-writer.ts';
+import { install, sizesOf } from '../src/install.ts';
+import { PassBuffers } from '../src/pass-buffers.ts';
+import { nowhere } from '../src/pass-run.ts';
+import { copyRows, rowsAt } from '../src/rows.ts';
+import { heapStore } from '../src/store.ts';
+import { ThreadPool } from '../src/thread-pool.ts';
+import { WeightArena } from '../src/weight-arena.ts';
+import { anyForm, fitting, tolerance } from './cache-forms.ts';
+import { modules } from './modules.ts';
+
+const forms = Object.keys(cacheForms) as CacheForm[];
+/** Numbers as keys have them, and those at which rounding is hard. */
+const hard = fc.oneof(
+  fc.double({ min: -4, max: 4, noNaN: true }),
+  fc.constantFrom(0, -0, 1e-40, -3e-8, 6e-5, 65504, 65520, -1e6, 1e30, 0.5, 2.5),
+);
+
+test.each(modules)('%s: rows are stored and read, to the bit, as the reference says', async (_, fast) => {
+  const pool = await ThreadPool.start(fast, 1, () => {}),
+    store = heapStore(pool);
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...forms),
+      fc.constantFrom(32, 64, 96),
+      fc.integer({ min: 1, max: 4 }),
+      fc.array(hard, { minLength: 384, maxLength: 384 }),
+      (form, d, n, numbers) => {
+        const shape = { heads: 1, headDim: d, capacity: n + 1, form, rebased: false },
+          [got, want] = [store.create(shape), hostStore.create(shape)],
+          x = Float32Array.from(numbers.slice(0, n * d)),
+          [back, truth] = [new Float32Array(n * d), new Float32Array(n * d)];
+        for (const part of ['keys', 'values'] as const) {
+          store.encode(got[part], d, 1, x);
+          encodeRows(want[part], d, 1, x);
+          for (const plane of ['codes', 'scales'] as const) {
+            const from = want[part][plane].length / (n + 1);
+            expect([...got[part][plane].subarray(from)]).toEqual([...want[part][plane].subarray(from)]);
+          }
+          store.decode(got[part], d, 1, n, back);
+          decodeRows(want[part], d, 1, n, truth);
+          expect(back).toEqual(truth);
+        }
+        store.release(got);
+      },
+    ),
+    { numRuns: 100 },
+  );
+  expect(store.bytes).toBe(0);
+  pool.destroy();
+});
+
+const shapes = fc.record({
+  seed: fc.integer(),
+  G: fc.integer({ min: 1, max: 3 }),
+  group: fc.integer({ min: 1, max: 5 }),
+  d: fc.constantFrom(8, 12, 32, 64, 128, 256),
+  form: anyForm,
+  n: fc.oneof(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 200, max: 900 })),
+  held: fc.constantFrom(0.3, 1),
+  window: fc.constantFrom(0, 0, 50),
+  softcap: fc.option(fc.constantFrom(0.5, 20), { nil: undefined }),
+});
+
+test.each(modules)('%s: a token joins a cache of any form, and attends as plain loops do', async (_, fast) => {
+  const pool = await ThreadPool.start(fast, 2, () => {}),
+    store = heapStore(pool);
+  fc.assert(
+    fc.property(shapes, ({ seed, G, group, d, form: chosen, n, held, window, softcap }) => {
+      const form = fitting(chosen, d),
+        draw = mulberry(seed),
+        H = G * group,
+        scale = 1 / Math.sqrt(d),
+        numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
+        positions = Uint32Array.from({ length: n }, (_, i) => i);
+      const inside = new LayerCache(G, d, new Ledger(), { store, form });
+      inside.append(numbers(G * n * d), numbers(G * n * d), positions);
+      inside.keep(Array.from({ length: G }, () => positions.filter(() => draw() < held)));
+      const outside = new LayerCache(G, d, new Ledger(), { form });
+      outside.restore([...inside.lengths], inside.slots());
+      const [q, k, v] = [numbers(H * d), numbers(G * d), numbers(G * d)];
+      outside.append(k, v, Uint32Array.of(n));
+      inside.grow(1);
+
+      const arena = new WeightArena(pool, true),
+        code = new BytecodeWriter(sizesOf(pool), 1),
+        rows = [H, G, G].map((heads) => code.stream.value(heads * d, true)),
+        out = code.attention(rows[0], rows[1], rows[2], {
+          ...{ queryHeads: H, kvHeads: G, headDim: d, scale, softcap, window, layer: 0, cache: 0, eight: false },
+        }),
+        loaded = install(pool, arena, code),
+        buffers = new PassBuffers(pool, false),
+        angles = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) },
+        command = buffers.command(loaded, 1, angles, [inside]),
+        shares = buffers.shares(1, H, inside.length + 1);
+      for (const [i, x] of [q, k, v].entries()) copyRows(x, x.length, rowsAt(pool.heap, command, rows[i], 1), 1);
+      pool.call({ ...command, ...nowhere, ...shares, position: n });
+      inside.extend(Uint32Array.of(n));
+      const stats = { stride: outside.length, columnSum: new Float32Array(H * outside.length) },
+        want = attend({
+          ...{ q, queryPositions: Uint32Array.of(n), cache: outside, scale, stats },
+          ...(window > 0 && { visible: { lower: (p: number) => Math.max(0, p - window + 1) } }),
+          ...(softcap !== undefined && { softcap }),
+        });
+      close(rowsAt(pool.heap, command, out, 1).data.subarray(0, H * d), want, tolerance[form]);
+      for (let h = 0; h < H; h++)
+        close(
+          pool.heap.floats(shares.shares + 4 * h * shares.stride, outside.lengths[Math.floor(h / group)]).slice(),
+          stats.columnSum.subarray(h * outside.length, h * outside.length + outside.lengths[Math.floor(h / group)]),
+          tolerance[form],
+        );
+      for (const part of ['keys', 'values'] as const)
+        for (let g = 0; g < G; g++) expect(inside.read(part, g)).toEqual(outside.read(part, g));
+      buffers.free();
+      arena.free();
+      for (const cache of [inside, outside]) cache.destroy();
+    }),
+    { numRuns: 100 },
+  );
+  expect(store.bytes).toBe(0);
+  pool.destroy();
+});
