@@ -1,3 +1,4 @@
+import { slotBytes } from '@kv/engine';
 import { loadModel } from '@kv/models';
 import { describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
@@ -32,7 +33,7 @@ describe('kv bench', () => {
     const model = await loadModel('embedded'),
       { layers, kvHeads, headDim } = model.config;
     model.destroy();
-    for (const { speed, events, memory } of engines) {
+    for (const { name, speed, events, memory } of engines) {
       expect(speed.map(({ tokens, turns }) => [tokens, turns.length])).toEqual([
         [64, 2],
         [80, 2],
@@ -41,7 +42,7 @@ describe('kv bench', () => {
       for (const number of [...speed, ...events].flatMap(({ turns }) => turns.flatMap((turn) => Object.values(turn))))
         expect(number).toBeGreaterThan(0);
       // the longest prompt and both steps after it
-      expect(memory.cache).toBe(layers * kvHeads * (80 + 2) * 4 * (2 * headDim + 1));
+      expect(memory.cache).toBe(layers * kvHeads * (80 + 2) * slotBytes(name === 'fast' ? 'q8' : 'f32', headDim));
     }
   });
   it('prints tables of what it was asked for', async () => {

@@ -27,7 +27,7 @@ test.each<[string, () => unknown, string]>([
   [
     'generate',
     () => generate(model, { ids: [1], ...wrong }),
-    "generate: has no option 'cadence': it has prompt, messages, ids, policy, budget, decodePolicy, decodeBudget, block, logits, certify, backend, maxNewTokens, stop, signal, temperature, topP, seed, stopAtEos, every, inFlight, remember",
+    "generate: has no option 'cadence': it has prompt, messages, ids, policy, budget, decodePolicy, decodeBudget, block, logits, certify, backend, cache, maxNewTokens, stop, signal, temperature, topP, seed, stopAtEos, every, inFlight, remember",
   ],
   [
     'generate',
@@ -38,7 +38,7 @@ test.each<[string, () => unknown, string]>([
   [
     'new Sequence',
     () => new Sequence(model, cpu, wrong),
-    "sequence: has no option 'cadence': it has window, mostOperations, start",
+    "sequence: has no option 'cadence': it has window, cache, mostOperations, start",
   ],
   ['prefill', () => sequence.prefill([1], wrong), "prefill: has no option 'cadence'"],
   ['prefillParts', () => sequence.prefillParts([1], wrong).next(), "prefill: has no option 'cadence'"],
