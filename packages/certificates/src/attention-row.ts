@@ -22,6 +22,8 @@ export interface AttentionRow {
   readonly vector?: Float32Array;
   /** Norm of the largest key of its KV head. */
   readonly keyNorm?: number;
+  /** Bounds on the lengths of what storing has rounded off a key and off a value of its KV head. */
+  readonly rounding?: { readonly key: number; readonly value: number };
   /** A window's bounds: positions from `sinks` up to, not including, `from` are hidden. */
   readonly window?: { readonly sinks: number; readonly from: number };
   /** The basis of the view's choice: a score for each slot, and the forced slots. */

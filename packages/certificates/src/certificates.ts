@@ -4,6 +4,8 @@ import type { AttentionFading } from './fading.ts';
 import { retrievalRatio } from './mass.ts';
 import { reuse } from './reuse.ts';
 import type { Reuse } from './reuse.ts';
+import { rounded } from './rounding.ts';
+import type { Rounding } from './rounding.ts';
 import { schedules } from './schedules.ts';
 import type { LayerBound } from './schedules.ts';
 import type { AttentionRow } from './attention-row.ts';
@@ -24,6 +26,8 @@ export interface Certificates {
   readonly reuse?: Reuse;
   /** Views that choose by scores, with the scores judged as estimates of the logits. */
   readonly surrogate?: Surrogate;
+  /** Queries over caches that are not f32, with the bounds on what rounding changes. */
+  readonly rounding?: Rounding;
   /** Absent where no row has slots old enough for a fit. */
   readonly fading?: AttentionFading;
   /** Bounds of PSAW and ETF by layer. Needs `constants`. */
@@ -63,6 +67,7 @@ export function certificates({
     fading = ages(sinks),
     shared = reuse(),
     guessed = surrogates(),
+    coarse = rounded(),
     designed = constants && schedules(constants);
   return {
     row(row) {
@@ -70,15 +75,17 @@ export function certificates({
       fading.add(row);
       shared.add(row);
       guessed.add(row);
+      coarse.add(row);
       designed?.add(row);
     },
     conclude(run) {
-      const [gone, hidden, faded, reused, estimated, bounds] = [
+      const [gone, hidden, faded, reused, estimated, rounding, bounds] = [
           events.take(),
           views.take(),
           fading.take(),
           shared.take(),
           guessed.take(),
+          coarse.take(),
           designed?.take(run.frozen ?? []),
         ],
         found = run.total('state.cis.retrievals') ?? run.total('state.hshare.retrievals');
@@ -88,6 +95,7 @@ export function certificates({
         ...(found !== undefined && run.steps > 0 && { retrievalRatio: retrievalRatio(found, run) }),
         ...(reused && { reuse: reused }),
         ...(estimated && { surrogate: estimated }),
+        ...(rounding && { rounding }),
         ...(faded && { fading: faded }),
         ...(bounds && { schedules: bounds }),
       };

@@ -7,6 +7,11 @@ const capped = (x: number): number => Math.min(1, x);
  * surrogate. PrHS, Lemma 3.
  */
 export const posteriorBound = (best: number, variation: number): number => capped(best + 2 * variation);
+/**
+ * Bound on the total variation between weights whose logits are off by at most η and the true ones: tanh(η / 2). The odds
+ * of any set of slots move by at most a factor of e^(2 η), which changes its mass most where it is about a half.
+ */
+export const roundingVariation = (logitError: number): number => Math.tanh(logitError / 2);
 /** `posteriorBound` for logits that are off by at most η (quantised keys): δ* + 2 η. PrHS, Lemma 4. */
 export const quantisedBound = (best: number, logitError: number): number => capped(best + 2 * logitError);
 

@@ -12,6 +12,7 @@ export {
   posteriorBound,
   printedSharingBound,
   quantisedBound,
+  roundingVariation,
   sharingBound,
   windowBound,
   windowShare,
@@ -19,6 +20,7 @@ export {
 export { certificate, droppedMass, heaviest, informationBound, retrievalRatio } from './mass.ts';
 export type { Certificate } from './mass.ts';
 export type { Reuse } from './reuse.ts';
+export type { Rounding } from './rounding.ts';
 export type { LayerBound } from './schedules.ts';
 export type { Surrogate } from './surrogate.ts';
 export type { Spread, Summary } from './tally.ts';

@@ -14,7 +14,7 @@ export type { Storage, StorageShape, Store } from './cache/storage.ts';
 export { CACHE } from './options.ts';
 export { cacheForms, formOf, rowBytes, slotBytes } from './cache/form.ts';
 export type { CacheForm, RowForm } from './cache/form.ts';
-export { decodeRows, encodeRows, floats, fromHalf, toHalf } from './cache/encode.ts';
+export { createRows, decodeRows, encodeRows, floats, fromHalf, roundingBound, toHalf } from './cache/encode.ts';
 export type { Rows } from './cache/encode.ts';
 export { rotator } from './cache/rotate.ts';
 export { Chat } from './chat/chat.ts';

@@ -1,5 +1,14 @@
 import { freezingDepth, windowShare } from '@kv/certificates';
-import type { Certificates, Constants, LayerBound, Reuse, Spread, Summary, Surrogate } from '@kv/certificates';
+import type {
+  Certificates,
+  Constants,
+  LayerBound,
+  Reuse,
+  Rounding,
+  Spread,
+  Summary,
+  Surrogate,
+} from '@kv/certificates';
 
 const number = (x: number): string => x.toFixed(4);
 const spread = ({ mean, max }: Spread): string => `${number(mean)} on average, ${number(max)} at most`;
@@ -23,6 +32,13 @@ const estimated = ({ rows, logitError, byLogits, byVariation }: Surrogate): read
   `  largest error of a logit                  ${spread(logitError)}`,
   `  bound on what is dropped by that error    ${spread(byLogits)}`,
   `  bound by the total variation of the two   ${spread(byVariation)}`,
+];
+const coarser = ({ rows, logitError, variation, dropped, valueError }: Rounding): readonly string[] => [
+  `Rounded keys and values, ${rows} query rows, at most:`,
+  `  error of a logit                          ${spread(logitError)}`,
+  `  change of the weights (total variation)   ${spread(variation)}`,
+  `  mass dropped, that change counted         ${spread(dropped)}`,
+  `  length of what a value has lost           ${spread(valueError)}`,
 ];
 /** Notes that a measurement exceeds its bound, if it does: the bound is a fit, which a run may leave. */
 const exceeded = (measured: number, bound: number, by: string): string =>
@@ -81,6 +97,7 @@ export function certificateLines({
   retrievalRatio,
   reuse,
   surrogate,
+  rounding,
   fading,
   schedules,
 }: Certificates): string {
@@ -90,6 +107,7 @@ export function certificateLines({
     ...(retrievalRatio !== undefined ? [`Retrievals of what could have retrieved: ${number(retrievalRatio)}`] : []),
     ...(reuse ? reused(reuse) : []),
     ...(surrogate ? estimated(surrogate) : []),
+    ...(rounding ? coarser(rounding) : []),
     ...(schedules ? ['Windows and frozen positions, by the constants given:', ...schedules.map(layerBound)] : []),
     ...(fading
       ? [

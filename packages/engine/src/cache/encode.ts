@@ -123,3 +123,46 @@ export const floats = ({ buffer, byteOffset, byteLength }: Uint8Array): Float32A
   new Float32Array(buffer, byteOffset, byteLength / 4);
 const words16 = ({ buffer, byteOffset, byteLength }: Uint8Array): Uint16Array =>
   new Uint16Array(buffer, byteOffset, byteLength / 2);
+
+/** Half of the distance between a number of 1 and the next half. */
+const HALF_ULP = 2 ** -11;
+
+/**
+ * Returns a bound on the length of what rounding has taken off a row: the largest of `n` stored rows, from row `at` on. 0
+ * for f32.
+ */
+export function roundingBound(rows: Rows, d: number, at: number, n: number): number {
+  const { form } = rows,
+    bytes = rowBytes(form, d),
+    scales = rows.scales.slice(at * bytes.scales, (at + n) * bytes.scales);
+  if (form === 'f32') return 0;
+  let most = 0;
+  if (form === 'q8') {
+    // half a step a channel, and the rounding of the products themselves
+    for (const scale of floats(scales)) most = Math.max(most, scale);
+    return 0.501 * most * Math.sqrt(d);
+  }
+  if (form === 'f16') {
+    const x = new Float32Array(n * d);
+    decodeRows(rows, d, at, n, x);
+    for (let r = 0; r < n; r++) {
+      let sum = 0;
+      // numbers below the normal ones have steps of 2^-24
+      for (let i = r * d; i < (r + 1) * d; i++) sum += (HALF_ULP * Math.abs(x[i]) + 2 ** -25) ** 2;
+      most = Math.max(most, sum);
+    }
+    return Math.sqrt(most);
+  }
+  const halves = words16(scales),
+    blocks = d / BLOCK;
+  for (let r = 0; r < n; r++) {
+    let sum = 0;
+    for (let b = r * blocks; b < (r + 1) * blocks; b++) {
+      const [scale, low] = [fromHalf(halves[2 * b]), fromHalf(halves[2 * b + 1])];
+      // half a step; the last step where the scale was rounded down; the minimum's own rounding
+      sum += BLOCK * (0.501 * scale + 15 * (HALF_ULP * scale + 2 ** -25) + HALF_ULP * Math.abs(low) + 2 ** -25) ** 2;
+    }
+    most = Math.max(most, sum);
+  }
+  return Math.sqrt(most);
+}

@@ -1,6 +1,8 @@
 import { attentionLast, keys, queries } from '@kv/core';
 import { runGuarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
+import { roundingBound } from '../cache/encode.ts';
+import type { LayerCache } from '../cache/layer-cache.ts';
 import type { Observer, ObservedRow } from '../memory/observer.ts';
 import type { HostState } from './host-state.ts';
 import type { ViewSelection } from './visibility.ts';
@@ -15,6 +17,8 @@ interface LayerValues {
   readonly slots: number;
   readonly vectors: Float32Array;
   readonly largest: Float32Array;
+  /** What rounding can have taken off a key and a value of each KV head; absent for f32. */
+  readonly rounding: readonly NonNullable<ObservedRow['rounding']>[] | undefined;
 }
 
 async function valuesOf(caches: HostState, layers: readonly number[]): Promise<readonly LayerValues[]> {
@@ -37,7 +41,7 @@ async function valuesOf(caches: HostState, layers: readonly number[]): Promise<r
     });
   const read = await backend.read(tensors),
     by = scale * Math.sqrt(d);
-  return layers.map((_, i) => {
+  return layers.map((l, i) => {
     const [weights, newest, largest] = read.slice(3 * i, 3 * i + 3),
       [H = 0, w = 1] = newest.shape,
       vectors = new Float32Array(H * d);
@@ -48,8 +52,19 @@ async function valuesOf(caches: HostState, layers: readonly number[]): Promise<r
       slots: weights.shape[1] ?? 0,
       vectors,
       largest: largest.data as Float32Array,
+      rounding: roundingOf(caches.layers[l].cache),
     };
   });
+}
+
+/** Returns what rounding can have taken off the keys and values of each KV head. */
+function roundingOf(cache: LayerCache): LayerValues['rounding'] {
+  const { heads, headDim: d, capacity, lengths, form } = cache;
+  if (form === 'f32') return undefined;
+  return Array.from({ length: heads }, (_, g) => ({
+    key: roundingBound(cache.keys, d, g * capacity, lengths[g]),
+    value: roundingBound(cache.values, d, g * capacity, lengths[g]),
+  }));
 }
 
 /**
@@ -117,7 +132,7 @@ function show(
   observer: Observer,
   caches: HostState,
   place: Pick<ObservedRow, 'at' | 'layer' | 'step' | 'query' | 'window'>,
-  { data, slots, vectors, largest }: LayerValues,
+  { data, slots, vectors, largest, rounding }: LayerValues,
   held: Positions,
   left: (positions: readonly number[], head: number, g: number, groups: number) => readonly number[],
   chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
@@ -136,6 +151,7 @@ function show(
       kept: left(positions, head, g, held.length),
       vector: vectors.slice(head * d, (head + 1) * d),
       keyNorm: largest[g],
+      ...(rounding && { rounding: rounding[g] }),
       state: (id) => caches.layers[place.layer].states.first(id, head),
       ...(by && { by }),
     };

@@ -19,6 +19,11 @@ export interface ObservedRow {
   readonly vector: Float32Array;
   /** Norm of the largest key of its KV head. */
   readonly keyNorm: number;
+  /**
+   * Bounds on the lengths of what storing has rounded off a key and off a value of its KV head. Absent where the cache is
+   * f32.
+   */
+  readonly rounding?: { readonly key: number; readonly value: number };
   /** Views by position: positions from `sinks` up to, not including, `from` are hidden. */
   readonly window?: { readonly sinks: number; readonly from: number };
   /**

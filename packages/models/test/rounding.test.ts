@@ -1,0 +1,76 @@
+import fc from 'fast-check';
+import { certificates, roundingVariation, type Certificates } from '@kv/certificates';
+import { cacheForms, createRows, decodeRows, encodeRows, roundingBound, type CacheForm } from '@kv/engine';
+import { reference } from '@kv/model-testing/reference';
+import { expect, test } from 'vitest';
+import { generate, loadModel } from '../src/index.ts';
+
+const forms = (Object.keys(cacheForms) as CacheForm[]).filter((form) => form !== 'f32');
+const number = fc.oneof(fc.double({ min: -4, max: 4, noNaN: true }), fc.constantFrom(0, 1e-7, -300, 40_000));
+const vectors = (count: number, d: number): fc.Arbitrary<Float32Array> =>
+  fc.array(number, { minLength: count * d, maxLength: count * d }).map((all) => Float32Array.from(all));
+
+/** Softmax of inner products with keys `[n, d]` over sqrt(d), in float64. */
+function weightsOf(q: Float32Array, keys: Float32Array): number[] {
+  const d = q.length,
+    logits = Array.from({ length: keys.length / d }, (_, j) =>
+      q.reduce((sum, x, c) => sum + (x * keys[j * d + c]) / Math.sqrt(d), 0),
+    ),
+    top = Math.max(...logits),
+    all = logits.map((x) => Math.exp(x - top)),
+    total = all.reduce((a, b) => a + b, 0);
+  return all.map((x) => x / total);
+}
+
+test('no row lies farther from what it stores than its scales say, and no weights move more than that allows', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...forms),
+      fc.integer({ min: 1, max: 6 }).chain((n) => fc.tuple(vectors(n, 64), vectors(1, 64))),
+      (form, [x, q]) => {
+        const d = 64,
+          n = x.length / d;
+        for (const part of ['keys', 'values'] as const) {
+          const rows = createRows(cacheForms[form][part], d, n),
+            back = new Float32Array(n * d);
+          encodeRows(rows, d, 0, x);
+          decodeRows(rows, d, 0, n, back);
+          const bound = roundingBound(rows, d, 0, n);
+          for (let r = 0; r < n; r++)
+            expect(
+              Math.hypot(...Array.from({ length: d }, (_, c) => x[r * d + c] - back[r * d + c])),
+            ).toBeLessThanOrEqual(bound);
+          const small = q.map((y) => y / 100), // so that weights are not all on one slot
+            [before, after] = [weightsOf(small, x), weightsOf(small, back)],
+            moved = before.reduce((sum, w, i) => sum + Math.abs(w - after[i]) / 2, 0);
+          expect(moved).toBeLessThanOrEqual(roundingVariation((Math.hypot(...small) * bound) / Math.sqrt(d)) + 1e-9);
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test('the bound on the variation is met by two slots whose logits change places', () => {
+  const eta = 0.3,
+    share = (logit: number): number => 1 / (1 + Math.exp(-logit));
+  expect(share(eta) - share(-eta)).toBeCloseTo(roundingVariation(eta), 12);
+});
+
+test('a run says what rounding can have changed, and nothing of a cache in f32', async () => {
+  const model = await loadModel(reference('data/goldens/llama')),
+    ids = Array.from({ length: 60 }, (_, i) => (37 * i) % model.config.vocab),
+    run = async (cache: CacheForm): Promise<Certificates> => {
+      const { report } = await generate(model, {
+        ...{ ids, cache, policy: 'snapkv(window=8)', budget: 20, maxNewTokens: 1, certify: certificates() },
+      });
+      return report.certificates as Certificates;
+    };
+  expect((await run('f32')).rounding).toBeUndefined();
+  const { events, rounding } = await run('q8'),
+    fine = (await run('f16')).rounding!;
+  expect(rounding!.rows).toBe(events!.rows);
+  expect(rounding!.dropped.mean).toBeGreaterThan(events!.dropped.mean);
+  expect(fine.logitError.max).toBeLessThan(rounding!.logitError.max / 2);
+  model.destroy();
+});
