@@ -1,7 +1,8 @@
 // @kv/models against node-llama-cpp on the same GGUF and the same prompt, turn by turn on one machine.
 //   npm run bench -- peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
-//     [--tokens 512,1024 [--budget 512]] [--out peers] [--without-amx]
+//     [--tokens 512,1024 [--budget 512]] [--cache q8] [--out peers] [--without-amx]
 // --tokens replaces the four rows by these lengths, with the full cache and, if given, with --budget.
+// --cache stores the caches of both engines so: f16, q8 or q4; without it each does as it does by default.
 // --without-amx removes the peer's AMX kernels, as on a processor without such units.
 // Turns are --pause seconds apart, for a shared machine.
 // FILE is any prose of 4,097 tokens, by default the book of @kv/tasks.
@@ -29,15 +30,16 @@ const { path, turns, pause, out, ...asked } = commandLine(
     pause: 0,
     tokens: undefined,
     budget: undefined,
+    cache: undefined,
     out: 'peers',
     'without-amx': false,
   },
   'the path of a .gguf file',
 );
 if (asked.budget !== undefined && asked.tokens === undefined) throw new Error('expected --tokens beside --budget');
-const { threads, 'without-amx': withoutAmx } = asked,
+const { threads, cache, 'without-amx': withoutAmx } = asked,
   model = resolve(path);
-const text = (asked.text === undefined ? await heldOutBook() : readFileSync(asked.text, 'utf8')).slice(0, 40_000);
+const text = (asked.text === undefined ? await heldOutBook() : readFileSync(asked.text, 'utf8')).slice(0, 120_000);
 
 /** Returns the peer's folder, with the peer installed. */
 function peerFolder() {
@@ -97,8 +99,6 @@ function worker(file, config) {
   };
 }
 
-const ours = worker('ours.mjs', { model, threads, onnx: false }),
-  peer = worker('node-llama-cpp.mjs', { model, threads, folder: peerFolder() });
 const full = (tokens) => ({ name: `${tokens.toLocaleString('en')} tokens`, tokens });
 const within = (tokens, budget) => ({ name: `${full(tokens).name}, budget ${budget}`, tokens, budget });
 const cases = (asked.tokens ?? '1024,4096')
@@ -109,8 +109,11 @@ const cases = (asked.tokens ?? '1024,4096')
       ? [full(tokens)]
       : [full(tokens), within(tokens, Number(asked.budget ?? 512))],
   );
-const ids = await ours.ask({ encode: text, count: 4096 + 1 });
-if (ids.length < 4097) throw new Error(`expected a text of 4,097 tokens, got ${ids.length}`);
+const most = Math.max(...cases.map(({ tokens }) => tokens)),
+  ours = worker('ours.mjs', { model, threads, cache, onnx: false }),
+  peer = worker('node-llama-cpp.mjs', { model, threads, cache, most, folder: peerFolder() });
+const ids = await ours.ask({ encode: text, count: most + 1 });
+if (ids.length <= most) throw new Error(`expected a text of ${most + 1} tokens, got ${ids.length}`);
 
 // Warm up, and agreement: logits of 16 places of a prompt of 256.
 const places = Array.from({ length: 16 }, (_, i) => 240 + i),
@@ -157,7 +160,8 @@ for (let turn = 0; turn < turns; turn++) {
       else results[i][name].push(await engine.ask({ run: ids.slice(0, tokens), budget, decode: 48 }));
     }
 }
-const engine = await ours.ask({ name: true });
+const engine = await ours.ask({ name: true }),
+  memory = { ours: await ours.ask({ memory: true }), peer: await peer.ask({ memory: true }) };
 ours.end();
 peer.end();
 const info = {
@@ -169,6 +173,8 @@ const info = {
   turns,
   command: `npm run bench -- peers/llama-cpp.mjs ${path.split(/[\\/]/).at(-1)} ${process.argv.slice(3).join(' ')}`,
   engine,
+  ...(cache && { cache }),
+  memory,
   file: path.split(/[\\/]/).at(-1),
   peer: `node-llama-cpp ${version}${withoutAmx ? ' without its AMX kernels' : ''}`,
 };

@@ -2,13 +2,21 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const { model: modelPath, threads, folder } = JSON.parse(process.argv[2]);
+const { model: modelPath, threads, cache, most, folder } = JSON.parse(process.argv[2]);
+const type = { f16: 'F16', q8: 'Q8_0', q4: 'Q4_0' }[cache];
 const { getLlama } = await import(pathToFileURL(join(folder, 'node_modules/node-llama-cpp/dist/index.js')));
 const llama = await getLlama({ gpu: false, build: 'never', logLevel: 'error' });
 const model = await llama.loadModel({ modelPath });
-const context = await model.createContext({ contextSize: 4096 + 128, batchSize: 512, threads });
+const context = await model.createContext({
+  contextSize: most + 128,
+  batchSize: 512,
+  threads,
+  // values in fewer bits want flash attention
+  ...(type && { experimentalKvCacheKeyType: type, experimentalKvCacheValueType: type, flashAttention: true }),
+});
 
 const jobs = {
+  memory: () => process.memoryUsage().rss,
   logits: async ({ logits: ids, places }) => {
     const sequence = context.getSequence();
     const answers = await sequence.controlledEvaluate(

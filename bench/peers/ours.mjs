@@ -5,8 +5,9 @@ import { cpuRuntime, generate, loadModel, onnxRuntime } from '@kv/models';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 
-const { model: path, threads, onnx } = JSON.parse(process.argv[2]);
+const { model: path, threads, cache, onnx } = JSON.parse(process.argv[2]);
 const model = await loadModel(path, {
+  ...(cache && { cache }),
   runtime: onnx
     ? await onnxRuntime({ threads, from: fileURLToPath(new URL('..', import.meta.url)) })
     : cpuRuntime({ threads }),
@@ -14,6 +15,7 @@ const model = await loadModel(path, {
 const evict = compose(snapkv({ window: 32 }), topK());
 
 const jobs = {
+  memory: () => process.memoryUsage().rss,
   name: () => model.engine,
   encode: ({ encode, count }) => [...model.tokenizer.encode(encode).ids.slice(0, count)],
   logits: async ({ logits: ids, places }) => {

@@ -27,14 +27,18 @@ export function report(info, cases, results, logits) {
   return `# @kv/models against ${info.peer}
 
 ${info.date}, ${info.cpu} (${info.cores} cores, ${info.threads} threads), Node ${info.node}, ${info.file}; tokens a second, median (smallest-largest) of ${info.turns} turns that alternate;
-ratios are of the same turn, above 1 is faster than the peer. Ours is ${info.engine}. Blocks of 512 in both. With a budget ours evicts by snapkv(window=32) after each block; the peer keeps everything.
+ratios are of the same turn, above 1 is faster than the peer. Ours is ${info.engine}. Caches are stored as ${info.cache ?? 'each engine does by default'}. Blocks of 512 in both. With a budget ours evicts by snapkv(window=32) after each block; the peer keeps everything.
 
     ${info.command}
 
 ${table([['', 'prefill, ours', 'peer', 'ratio', 'decode, ours', 'peer', 'ratio'], ...cases.map((one, i) => row(one, results[i]))])}
+
+Bytes of the whole process at the end: ours ${mebibytes(info.memory.ours)}, the peer's ${mebibytes(info.memory.peer)}.
 
 Logits in the same run, 16 places of a prompt of 256:
 
 ${agree.map((text) => `- ${text}`).join('\n')}
 `;
 }
+
+const mebibytes = (bytes) => `${Math.round(bytes / 2 ** 20).toLocaleString('en')} MiB`;

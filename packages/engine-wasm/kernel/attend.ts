@@ -10,7 +10,7 @@
 // View: 0, or what leaves a token's lists (kernel/show.ts).
 
 import { WIDE, codes4, exp4, flip, fma, larger, max4, sum4, tanh4, wholes } from "./forms";
-import { F32, codeBytes, decode, decodeAt, encode, meetsCodes, mixCodes, queries16, scaleBytes, scoreCodes, weights16 } from "./stored";
+import { F32, codeBytes, addLows, decode, decodeAt, encode, meetsCodes, meetsNibbles, mixBlocks, mixCodes, queries16, scaleBytes, scoreCodes, weights16, weightsOfBlocks } from "./stored";
 import { min2, quantise, quantised32, tilesOf8, zero8 } from "./products";
 import { ME, THREADS, claim } from "./team";
 import { CODES, META, UNPACKED } from "./unpacked";
@@ -234,7 +234,14 @@ export function partBytes(heads: usize, d: usize): usize {
  * their scales; queries in 16 bits and what one of them is; weights in 16 bits and what one of them is.
  */
 export function tokenScratch(group: usize, d: usize): usize {
-  return wholesAt(group, d) + 2 * group * (d + HELD) + 8 * (group + 4);
+  return wholesAt(group, d) + 2 * group * (d + blocksOf(d) * HELD) + 8 * group * blocksOf(d) + 4 * (group + 4) + 4 * HELD;
+}
+
+/** Blocks of a row that have weights of their own. */
+// @ts-ignore: decorator
+@inline
+function blocksOf(d: usize): usize {
+  return (d + 31) >> 5;
 }
 
 /** Where scales of listed rows lie in that scratch, and where whole numbers do. */
@@ -246,7 +253,7 @@ function scalesAt(group: usize, d: usize): usize {
 // @ts-ignore: decorator
 @inline
 function wholesAt(group: usize, d: usize): usize {
-  return scalesAt(group, d) + 4 * HELD;
+  return scalesAt(group, d) + HELD * (d >> 3 > 4 ? d >> 3 : 4);
 }
 
 // @ts-ignore: decorator
@@ -410,10 +417,10 @@ function hideUnlisted(line: usize, s: usize, count: usize, slots: usize, n: usiz
 }
 
 /** Scales of m rows: where they lie, or, of rows that do not lie one behind the other, copied to `room`. */
-function scalesNear(slots: usize, m: usize, from: usize, room: usize): usize {
+function scalesNear(slots: usize, m: usize, from: usize, each: usize, room: usize): usize {
   const first = <usize>load<u32>(slots);
-  if (<usize>load<u32>(slots + 4 * (m - 1)) - first == m - 1) return from + 4 * first;
-  gather(from, room, 4, slots, m);
+  if (<usize>load<u32>(slots + 4 * (m - 1)) - first == m - 1) return from + each * first;
+  gather(from, room, each, slots, m);
   return room;
 }
 
@@ -430,7 +437,7 @@ function decodeNear(form: u32, codes: usize, scales: usize, slots: usize, first:
 function scoreNear(some: usize, first: usize, m: usize, group: usize, d: usize, q: usize, q16: usize, room: usize, scales: usize, out: usize): void {
   const row = d << 2;
   if (meetsCodes(KEY_FORM, d)) {
-    const key = some ? bring(some, m, KEYS, d, room, false) : KEYS + first * d, by = some ? scalesNear(some, m, KEY_SCALES, scales) : KEY_SCALES + 4 * first;
+    const key = some ? bring(some, m, KEYS, d, room, false) : KEYS + first * d, by = some ? scalesNear(some, m, KEY_SCALES, 4, scales) : KEY_SCALES + 4 * first;
     if (!some) fetch(key, m * d);
     scoreCodes(group, q16, q16 + 2 * group * d, key, by, m, d, out, 4 * HELD);
     return;
@@ -454,6 +461,13 @@ function scoreNear(some: usize, first: usize, m: usize, group: usize, d: usize, 
 
 /** Adds weighted values of m slots to the parts of a group: weights at `weights`, or in 16 bits at `w16`. */
 function mixNear(some: usize, first: usize, m: usize, group: usize, d: usize, weights: usize, w16: usize, units: usize, room: usize, out: usize): void {
+  const half = d >> 1, blocks = blocksOf(d);
+  if (meetsNibbles(VALUE_FORM)) {
+    const value = some ? bring(some, m, VALUES, half, room, false) : VALUES + first * half;
+    if (!some) fetch(value, m * half);
+    mixBlocks(group, w16, 2 * blocks * HELD, 2 * HELD, units, 8 * blocks, value, m, d, out, recordBytes(d));
+    return;
+  }
   const row = d << 2, record = recordBytes(d);
   if (meetsCodes(VALUE_FORM, d)) {
     const value = some ? bring(some, m, VALUES, d, room, false) : VALUES + first * d;
@@ -485,13 +499,14 @@ function mixNear(some: usize, first: usize, m: usize, group: usize, d: usize, we
  */
 function attendSlots(slots: usize, from: usize, to: usize, group: usize, most: usize, d: usize, q: usize, scale: f32, cap: f32, part: usize, scratch: usize, shares: usize, stride: usize, own: usize = 0): void {
   const row = d << 2, record = recordBytes(d), room = scratch + 4 * most * HELD, scales = scratch + scalesAt(most, d);
-  const q16 = scratch + wholesAt(most, d), w16 = q16 + 2 * group * d + 4 * ((group + 3) & ~3), units = w16 + 2 * group * HELD, codes = meetsCodes(VALUE_FORM, d);
+  const codes = meetsCodes(VALUE_FORM, d), nibbles = meetsNibbles(VALUE_FORM), blocks = nibbles ? blocksOf(d) : 1;
+  const q16 = scratch + wholesAt(most, d), w16 = q16 + 2 * group * d + 4 * ((group + 3) & ~3), units = w16 + 2 * group * blocks * HELD, products = units + 8 * group * blocks;
   if (meetsCodes(KEY_FORM, d)) queries16(q, group, d, q16, q16 + 2 * group * d);
   for (let s = from; s < to; s += HELD) {
     const count = min2(HELD, to - s);
     for (let near: usize = 0; near < count; near += NEAR)
       scoreNear(slots ? slots + 4 * (s + near) : 0, s + near, min2(NEAR, count - near), group, d, q, q16, room, scales, scratch + 4 * near);
-    const by = !codes ? 0 : slots ? scalesNear(slots + 4 * s, count, VALUE_SCALES, scales) : VALUE_SCALES + 4 * s;
+    const each = scaleBytes(VALUE_FORM, d), by = !codes && !nibbles ? 0 : slots ? scalesNear(slots + 4 * s, count, VALUE_SCALES, each, scales) : VALUE_SCALES + each * s;
     for (let h: usize = 0; h < group; h++) {
       const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
       capped(line, count, scale, cap);
@@ -508,6 +523,10 @@ function attendSlots(slots: usize, from: usize, to: usize, group: usize, most: u
         store<f32>(p, top);
       }
       if (codes) store<f32>(units + 4 * h, weights16(line, by, count, w16 + 2 * h * HELD));
+      if (nibbles) {
+        weightsOfBlocks(line, by, count, d, w16 + 2 * h * blocks * HELD, 2 * HELD, units + 8 * h * blocks, products);
+        addLows(units + 8 * h * blocks + 4 * blocks, d, p + 16);
+      }
     }
     for (let near: usize = 0; near < count; near += NEAR)
       mixNear(slots ? slots + 4 * (s + near) : 0, s + near, min2(NEAR, count - near), group, d, scratch + 4 * near, w16 + 2 * near, units, room, part + 16);

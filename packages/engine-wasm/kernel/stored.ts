@@ -296,3 +296,117 @@ export function mixCodes(heads: usize, p: usize, ldp: usize, units: usize, v: us
   for (; h + 2 <= heads; h += 2) mix16x2(p + h * ldp, ldp, units + 4 * h, v, n, d, out + h * ldo, ldo);
   if (h < heads) mix16x1(p + h * ldp, ldp, units + 4 * h, v, n, d, out + h * ldo, ldo);
 }
+
+// ---- values of 4 bits: a weight is multiplied with the scale of each block, minima are added up apart
+
+/** Whether values are met as codes of 4 bits. */
+// @ts-ignore: decorator
+@inline
+export function meetsNibbles(form: u32): bool {
+  return form == Q4;
+}
+
+/**
+ * Weights of n slots, f32 at `line`, times the scales of each block of 32 channels of their values, as whole numbers of 16
+ * bits: those of block b at `to + b * apart`, with zeros up to the next multiple of eight. Leaves what one of them is at
+ * `units`, and behind those, for each block, the weighted sum of the minima. `room`: n numbers up to a multiple of eight.
+ */
+export function weightsOfBlocks(line: usize, scales: usize, n: usize, d: usize, to: usize, apart: usize, units: usize, room: usize): void {
+  const each = d >> 3, blocks = d >> 5, bits = halfBits(), unit = halfUnit(), even = (n + 7) & ~7;
+  for (let j = n; j < even; j++) store<f32>(line + 4 * j, 0);
+  for (let b: usize = 0; b < blocks; b++, scales += 4, to += apart) {
+    let top = f32x4.splat(0), lows = top;
+    for (let j: usize = 0, at = scales; j < even; j += 4, at += 4 * each) {
+      let pairs = v128.load32_zero(at);
+      // what lies behind the last slot is not read
+      if (j + 1 < n) pairs = v128.load32_lane(at + each, pairs, 1);
+      if (j + 2 < n) pairs = v128.load32_lane(at + 2 * each, pairs, 2);
+      if (j + 3 < n) pairs = v128.load32_lane(at + 3 * each, pairs, 3);
+      const w = v128.load(line + 4 * j);
+      const scale = f32x4.mul(v128.and(i32x4.shr_s(i32x4.shl(pairs, 16), 3), bits), unit), low = f32x4.mul(v128.and(i32x4.shl(i32x4.shr_s(pairs, 16), 13), bits), unit);
+      const product = f32x4.mul(w, scale);
+      lows = f32x4.add(lows, f32x4.mul(w, low));
+      top = f32x4.pmax(top, product);
+      v128.store(room + 4 * j, product);
+    }
+    const most = max4(top), inverse = f32x4.splat(32767 / max<f32>(most, 1e-30));
+    for (let i: usize = 0; i < even; i += 8)
+      v128.store(to + 2 * i, i16x8.narrow_i32x4_s(wholes(f32x4.mul(v128.load(room + 4 * i), inverse)), wholes(f32x4.mul(v128.load(room + 4 * i, 16), inverse))));
+    store<f32>(units + 4 * b, most / 32767);
+    store<f32>(units + 4 * (blocks + b), f32x4.extract_lane(lows, 0) + f32x4.extract_lane(lows, 1) + (f32x4.extract_lane(lows, 2) + f32x4.extract_lane(lows, 3)));
+  }
+}
+
+/** The lower or the upper codes of two rows, in pairs: those of 8 channels from the first on, or from the ninth on. */
+// @ts-ignore: decorator
+@inline
+function paired(x: v128, y: v128, upper: bool, last: bool): v128 {
+  const a = upper ? i8x16.shr_u(x, 4) : v128.and(x, i8x16.splat(15)), b = upper ? i8x16.shr_u(y, 4) : v128.and(y, i8x16.splat(15));
+  return last
+    ? v128.shuffle<i8>(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+    : v128.shuffle<i8>(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+/** Like `mix16`, for 16 channels of values of 4 bits: codes at v, `row` bytes a slot. */
+// @ts-ignore: decorator
+@inline
+function mixNibbles16(heads: i32, upper: bool, p: usize, ldp: usize, units: usize, ldu: usize, v: usize, n: usize, row: usize, out: usize, ldo: usize): void {
+  let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0, c0 = a0, c1 = a0, c2 = a0, c3 = a0;
+  for (let j: usize = 0, at = v, w = p; j < n; j += 2, at += 2 * row, w += 4) {
+    const x = v128.load(at), y = v128.load(at + row), low = paired(x, y, upper, false), high = paired(x, y, upper, true);
+    const wa = v128.load32_splat(w), wb = heads > 1 ? v128.load32_splat(w + ldp) : wa, wc = heads > 2 ? v128.load32_splat(w + 2 * ldp) : wa;
+    let e = i16x8.extend_low_i8x16_u(low);
+    a0 = i32x4.add(a0, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b0 = i32x4.add(b0, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c0 = i32x4.add(c0, i32x4.dot_i16x8_s(e, wc));
+    e = i16x8.extend_high_i8x16_u(low);
+    a1 = i32x4.add(a1, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b1 = i32x4.add(b1, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c1 = i32x4.add(c1, i32x4.dot_i16x8_s(e, wc));
+    e = i16x8.extend_low_i8x16_u(high);
+    a2 = i32x4.add(a2, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b2 = i32x4.add(b2, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c2 = i32x4.add(c2, i32x4.dot_i16x8_s(e, wc));
+    e = i16x8.extend_high_i8x16_u(high);
+    a3 = i32x4.add(a3, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b3 = i32x4.add(b3, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c3 = i32x4.add(c3, i32x4.dot_i16x8_s(e, wc));
+  }
+  add16(out, v128.load32_splat(units), a0, a1, a2, a3);
+  if (heads > 1) add16(out + ldo, v128.load32_splat(units + ldu), b0, b1, b2, b3);
+  if (heads > 2) add16(out + 2 * ldo, v128.load32_splat(units + 2 * ldu), c0, c1, c2, c3);
+}
+
+function mixNibbles(heads: i32, p: usize, ldp: usize, apart: usize, units: usize, ldu: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
+  for (let b: usize = 0; b < d; b += 32, p += apart, units += 4, v += 16, out += 128) {
+    if (heads == 1) {
+      mixNibbles16(1, false, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
+      mixNibbles16(1, true, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
+    } else if (heads == 2) {
+      mixNibbles16(2, false, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
+      mixNibbles16(2, true, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
+    } else {
+      mixNibbles16(3, false, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
+      mixNibbles16(3, true, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
+    }
+  }
+}
+
+/**
+ * out + ldo * head += what `weightsOfBlocks` left of each head (weights `ldp` apart, units `ldu`), times n values of 4 bits,
+ * at most 256; without the minima.
+ */
+export function mixBlocks(heads: usize, p: usize, ldp: usize, apart: usize, units: usize, ldu: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
+  let h: usize = 0;
+  for (; h + 3 <= heads && heads != h + 4; h += 3) mixNibbles(3, p + h * ldp, ldp, apart, units + h * ldu, ldu, v, n, d, out + h * ldo, ldo);
+  for (; h + 2 <= heads; h += 2) mixNibbles(2, p + h * ldp, ldp, apart, units + h * ldu, ldu, v, n, d, out + h * ldo, ldo);
+  if (h < heads) mixNibbles(1, p + h * ldp, ldp, apart, units + h * ldu, ldu, v, n, d, out + h * ldo, ldo);
+}
+
+/** Adds the weighted sums of the minima, one for every 32 of d outputs. */
+export function addLows(lows: usize, d: usize, out: usize): void {
+  for (let b: usize = 0; b < d; b += 32, lows += 4) {
+    const low = v128.load32_splat(lows);
+    for (let i: usize = 0; i < 128; i += 16, out += 16) v128.store(out, f32x4.add(v128.load(out), low));
+  }
+}

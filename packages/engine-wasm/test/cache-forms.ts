@@ -17,5 +17,5 @@ export const tolerance: Readonly<Record<CacheForm, number | undefined>> = {
   f16: undefined,
   q8: 1e-3,
   k8v4: 1e-3,
-  q4: undefined,
+  q4: 1e-3,
 };

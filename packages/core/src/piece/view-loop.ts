@@ -10,11 +10,12 @@ import type { State } from './state.ts';
  */
 export interface ViewLoop {
   /**
-   * The module, base64: it imports `env.memory`, and `env.keys` if it reads keys, has no data of its own, and exports some of the functions `index`,
-   * `before`, `choose` and `after`, each `(view, own, row, scratch)`, and `score`, `(view, own, row, from, to)`. One after
-   * the other run, each when the one before has ended for all rows: `index` for every KV head, `before` for every query
-   * head, `score` for parts of the slots of every KV head, `choose` for the query heads that `before` leaves active, and
-   * `after` for every query head. kernel/view.ts of @kv/cpu names the words of `view` and `own`.
+   * The module, base64: it imports `env.memory`, and `env.keys` if it reads keys, has no data of its own, and exports
+   * some of the functions `index`, `before`, `choose` and `after`, each `(view, own, row, scratch)`, and `score`, `(view,
+   * own, row, from, to, scratch)`. One after the other run, each when the one before has ended for all rows: `index` for
+   * every KV head, `before` for every query head, `score` for parts of the slots of every KV head, `choose` for the query
+   * heads that `before` leaves active, and `after` for every query head. kernel/view.ts of @kv/cpu names the words of
+   * `view` and `own`.
    */
   readonly bytes?: string;
   /** The first of its own words: options, as whole numbers or the bits of floats. @defaultValue none */
