@@ -109,7 +109,7 @@ async function losses() {
 
 /** How many of the slots that a policy keeps at 25 % of a prompt it also keeps in another form, by policy. */
 async function agreement() {
-  const names = policies === 'all' ? policyNames() : policies.split(';'),
+  const names = policies === 'all' ? [...policyNames] : policies.split(';'),
     ids = book.slice(0, 800);
   console.log(`\nslots kept alike at 25 % of ${ids.length} tokens\n\n| policy | ${others.join(' | ')} |`);
   console.log(`| --- |${others.map(() => ' --- |').join('')}`);
