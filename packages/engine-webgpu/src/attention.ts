@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { countsVisible } from '@kv/engine';
+import { cacheForms, countsVisible } from '@kv/engine';
+import type { CacheForm } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';
@@ -22,7 +23,9 @@ export interface DeviceAttention {
   readonly headDim: number;
   /** `[H, m, d]` */
   readonly q: Tensor;
-  /** `[G, capacity, d]` */
+  /** How keys and values are stored. @defaultValue 'f32' */
+  readonly form?: CacheForm;
+  /** Rows `[G, capacity, words]`: in f32 `[G, capacity, d]`. */
   readonly keys: Tensor;
   readonly values: Tensor;
   /** u32 `[G, capacity]` */
@@ -154,6 +157,7 @@ export function encodeAttention(
   const split = scores || leave !== undefined || splits > 1,
     kind: AttentionKind = {
       headDim: d,
+      ...cacheForms[a.form ?? 'f32'],
       rows,
       split,
       scores,
@@ -234,7 +238,7 @@ export function encodeColumns(
     );
   dispatch(
     commands,
-    columnSums({ ...kind, headDim, of }),
+    columnSums({ ...kind, headDim, keys: cacheForms[a.form ?? 'f32'].keys, of }),
     { ...read(a), lse: counted ?? lse, columns: firstSlots(columns, slots) },
     {
       ...common(a),

@@ -4,12 +4,14 @@ import { compile, namedCalls, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost, Recordable } from '@kv/gpu';
 import { createDecoder, Memory, waits } from '@kv/engine';
+import type { CacheForm } from '@kv/engine';
 import { shapeWeights } from '@kv/checkpoints';
 import type { ModelConfig, StreamDecoder, Tokenizer } from '@kv/checkpoints';
-import type { ActivePolicy, FeedOptions } from '@kv/engine';
+import type { ActivePolicy, FeedOptions, MemoryModel } from '@kv/engine';
 import { prepareProgram } from './engine.ts';
 import { isBounded, compact, decide, recordOnDevice, type EventContext, type EventSubject } from './sequence/event.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
+import { isDecoded } from './sequence/signals.ts';
 import { reserveMatrix } from './weights/device-matrix.ts';
 
 /** A device or a plan of one, with the operations recorded so far, which only plans count. */
@@ -69,19 +71,21 @@ interface ShapeSequence {
 /**
  * Records what sequences do with a model of this shape, with the code that runs them on a device. Weights are 16-bit
  * and uninitialised: results are meaningless, only costs count.
+ * @param form how caches are stored
  */
-export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promise<ShapeCosts> {
+export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: CacheForm = 'f32'): Promise<ShapeCosts> {
   const decoder = await createDecoder(config, shapeWeights(config), {
     name: 'shape',
     prepare: async (program) => prepareProgram(gpu, program, reserveMatrix),
   });
   const sequence = (needs: readonly AnySignal[] = []): ShapeSequence => {
-    const caches = new DeviceCaches(gpu, decoder, {
+    const model: MemoryModel = {
       config,
       tokenizer: letters(config.vocab),
       sidecar: async () => undefined,
       embeddings: { width: 1, encode: () => [0], rows: (ids) => Float32Array.from(ids) },
-    });
+    };
+    const caches = new DeviceCaches(gpu, decoder, model, { form });
     caches.observe(needs.filter(({ provide }) => !provide));
     return { caches, memory: new Memory(caches) };
   };
@@ -156,7 +160,13 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
           await gpu.scope(async (own) => {
             const ops = namedCalls(own.ops, (name) => calls.push(name)),
               times = { score: 0, settle: 0, compact: 0 },
-              stage: EventContext = { scope: { ...own, ops }, shared: caches.shared, times, change: (run) => run() };
+              stage: EventContext = {
+                scope: { ...own, ops },
+                shared: caches.shared,
+                decoded: caches.decoded,
+                times,
+                change: (run) => run(),
+              };
             const subjects = group.map((layer): EventSubject => {
               const at = slots.layerContext(layer, active),
                 read = caches.reader(layer, own);
@@ -166,7 +176,9 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig): Promis
                 read: (signal) => (signal.provide ? provided(signal, at, own.ops) : read(signal)),
               };
             });
-            spent('score', () => subjects.forEach(({ read }) => policy.needs.forEach(read)));
+            // a step decodes what it reads
+            const read = policy.needs.filter((signal) => !isDecoded(signal, { form }));
+            spent('score', () => subjects.forEach((subject) => read.forEach(subject.read)));
             const decision = spent('select', () => decide(policy, subjects, plan, stage)),
               counts = group.map((layer) => plan.budgets[layer]);
             spent('compact', () =>

@@ -1,7 +1,8 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { OutputNorm } from '@kv/engine';
+import { cacheForms } from '@kv/engine';
+import type { CacheForm, OutputNorm, RowForm } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
@@ -10,6 +11,7 @@ import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
+import { decode, replace } from './kernels/rows.wgsl.ts';
 import { outputNorms, outputSlots } from './kernels/output-norms.wgsl.ts';
 import { rmsNorm } from './kernels/rms-norm.wgsl.ts';
 import { scale } from './kernels/scale.wgsl.ts';
@@ -18,6 +20,7 @@ import { softcap } from './kernels/softcap.wgsl.ts';
 import { readRows, rowsOf, type DeviceRowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
+import { WORD_NUMBERS } from './wgsl/stored-rows.ts';
 
 /** Angles of rows' positions on the device, cos and sin `[m, rotary / 2]`. */
 export interface DeviceAngles {
@@ -176,10 +179,14 @@ export function encodeCompact(
 }
 
 /**
- * A layer's cache in the layout of kernels: keys and values `[G, capacity, d]`, positions u32 `[G, capacity]`, lengths
- * u32 `[G]`.
+ * A layer's cache in the layout of kernels: keys and values are rows `[G, capacity, words]` in a form, in f32 `[G,
+ * capacity, d]`; positions u32 `[G, capacity]`, lengths u32 `[G]`.
  */
 export interface DeviceSlots {
+  /** @defaultValue 'f32' */
+  readonly form?: CacheForm;
+  /** Numbers of a row. */
+  readonly headDim: number;
   readonly keys: Tensor;
   readonly values: Tensor;
   readonly positions: Tensor;
@@ -192,17 +199,17 @@ export interface DeviceSlots {
  */
 export function encodeAppend(
   commands: Commands,
-  { keys, values, positions, lengths }: DeviceSlots,
+  { form = 'f32', headDim, keys, values, positions, lengths }: DeviceSlots,
   k: Tensor,
   v: Tensor,
   added: Tensor,
   next: Tensor,
 ): void {
-  const [heads = 1, capacity = 1, size = 1] = keys.shape,
+  const [heads = 1, capacity = 1] = keys.shape,
     m = added.shape[0];
   dispatch(
     commands,
-    append,
+    append(form, headDim),
     {
       k,
       v,
@@ -213,9 +220,37 @@ export function encodeAppend(
       positions: firstSlots(positions, m),
       next,
     },
-    { m, size, capacity },
-    heads * m * size,
+    { m, capacity },
+    heads * m,
   );
+}
+
+/** Rows of keys or values: those of the first `slots` slots of every head. */
+export interface DeviceRows {
+  readonly form: RowForm;
+  /** `[G, capacity, words]` */
+  readonly rows: Tensor;
+  /** Numbers of a row. */
+  readonly d: number;
+  readonly slots: number;
+}
+
+/** Records the numbers of stored rows, `[G, slots, d]`, to `out`. */
+export function encodeDecoded(commands: Commands, { form, rows, d, slots }: DeviceRows, out: Tensor): void {
+  const [heads = 1, capacity = 1] = rows.shape;
+  dispatch(
+    commands,
+    decode(form, d),
+    { rows: firstSlots(rows, slots), out },
+    { slots, capacity },
+    (heads * slots * d) / WORD_NUMBERS[form],
+  );
+}
+
+/** Records that rows become those of `x [G, slots, d]` where their numbers differ. */
+export function encodeReplaced(commands: Commands, { form, rows, d, slots }: DeviceRows, x: Tensor): void {
+  const [heads = 1, capacity = 1] = rows.shape;
+  dispatch(commands, replace(form, d), { x, rows: firstSlots(rows, slots) }, { slots, capacity }, heads * slots);
 }
 
 /**
@@ -262,21 +297,21 @@ export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, val
  */
 export function encodeOutputNorms(
   commands: Commands,
-  { values, lengths }: Pick<DeviceSlots, 'values' | 'lengths'>,
+  { form = 'f32', headDim, values, lengths }: Pick<DeviceSlots, 'form' | 'headDim' | 'values' | 'lengths'>,
   { inputs, parts }: DeviceMatrix,
   slots: number,
   p: OutputNorm,
 ): Tensor {
-  const [kv_heads = 1, capacity = 1, size = 1] = values.shape,
-    heads = inputs / size,
+  const [kv_heads = 1, capacity = 1] = values.shape,
+    heads = inputs / headDim,
     out = commands.make([heads, slots]);
-  for (const [i, { form, rows, weights, scales }] of parts.entries())
+  for (const [i, { form: as, rows, weights, scales }] of parts.entries())
     dispatch(
       commands,
-      outputNorms(form, size, p),
+      outputNorms(as, cacheForms[form].values, headDim, p),
       { values: firstSlots(values, slots), lengths, weights, scales, out },
       { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 },
-      heads * Math.ceil(slots / outputSlots(size)),
+      heads * Math.ceil(slots / outputSlots(headDim)),
     );
   return out;
 }

@@ -1,22 +1,34 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import type { RowForm } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
-import { rotate } from './kernels/rotate.wgsl.ts';
+import { rotate } from './kernels/rows.wgsl.ts';
 import type { DeviceAngles } from './operations.ts';
 
+/** Vectors that are rotated: rows of `d` numbers, stored in a form. */
+export interface RotatedRows {
+  /** `[rows, size]` slots. */
+  readonly x: Tensor;
+  readonly form: RowForm;
+  readonly d: number;
+}
+
 /**
- * Records the rotation of the first slots of every row of `x [rows, size, d]`, in place: `turns [rows, slots, 2]` are
- * the rows of the angles to rotate from, and to.
+ * Records the rotation of the first slots of every row, in place: `turns [rows, slots, 2]` are the rows of the angles to
+ * rotate from, and to.
  */
-export function encodeRotate(commands: Commands, x: Tensor, turns: Tensor, { rotary, cos, sin }: DeviceAngles): void {
-  const [rows = 1, size = 1, channels = 1] = x.shape,
-    slots = turns.shape[1],
-    half = rotary / 2;
+export function encodeRotate(
+  commands: Commands,
+  { x, form, d }: RotatedRows,
+  turns: Tensor,
+  { rotary, cos, sin }: DeviceAngles,
+): void {
+  const [rows = 1, slots = 1] = turns.shape;
   dispatch(
     commands,
-    rotate,
+    rotate(form, d),
     { turns, cosines: cos, sines: sin, x },
-    { slots, size, channels, half },
-    rows * slots * half,
+    { slots, size: x.shape[1], half: rotary / 2 },
+    rows * slots,
   );
 }

@@ -1,13 +1,13 @@
 import { KvError } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
+import { cacheForms, createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
 import type { CacheForm, RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
 
-/** The forms that its kernels read. */
-const forms: readonly CacheForm[] = ['f32'];
+/** Its kernels read every form. */
+const forms = Object.keys(cacheForms) as readonly CacheForm[];
 
 /** A model whose sequences live on a device. */
 export interface RunningDeviceModel extends RunningModel {

@@ -1,5 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import { cacheForms } from '@kv/engine';
 import { common, type AttentionResult, type DeviceAttention } from './attention.ts';
 import { dispatch } from '@kv/gpu';
 import { strongest, STRONGEST_QUERIES } from './kernels/strongest.wgsl.ts';
@@ -26,11 +27,11 @@ export function encodeStrongest(
   { out: lse, lseAt: lse_at }: AttentionResult,
   { first, most, above, mean }: StrongestOptions,
 ): Tensor {
-  const { m, headDim, slots } = a,
+  const { m, headDim, slots, form = 'f32' } = a,
     best = commands.make([m, 2 * most]);
   dispatch(
     commands,
-    strongest({ headDim, most, inside: !mean }),
+    strongest({ headDim, keys: cacheForms[form].keys, most, inside: !mean }),
     { ...a, lse, best, mean: mean?.to },
     { ...common(a), lse_at, slots, first, above, row: mean?.row ?? 0, width: mean?.to.shape[1] ?? 0 },
     Math.ceil(m / STRONGEST_QUERIES),

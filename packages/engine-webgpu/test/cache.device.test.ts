@@ -53,6 +53,7 @@ gpuTest('new slots go after what each head holds, and lengths follow', (gpu) =>
         }
       const got = await twice(gpu, (commands: Commands): readonly Tensor[] => {
         const cache = {
+          headDim: size,
           keys: commands.upload(before.keys, [heads, capacity, size]),
           values: commands.upload(before.values, [heads, capacity, size]),
           positions: commands.upload(before.positions, [heads, capacity]),
@@ -187,7 +188,11 @@ gpuTest('what values add to the output through each query head, of weights in se
       const [got] = await twice(gpu, (commands) => [
         encodeOutputNorms(
           commands,
-          { values: commands.upload(values, [kvHeads, capacity, d]), lengths: commands.upload(lengths, [kvHeads]) },
+          {
+            headDim: d,
+            values: commands.upload(values, [kvHeads, capacity, d]),
+            lengths: commands.upload(lengths, [kvHeads]),
+          },
           uploadMatrix(commands, matrix, 2 ** 12),
           slots,
           p,

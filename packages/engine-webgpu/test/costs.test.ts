@@ -2,6 +2,8 @@ import { hide, id, positions } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { parseConfig } from '@kv/checkpoints';
+import { slotBytes } from '@kv/engine';
+import type { CacheForm } from '@kv/engine';
 import { planGpu } from '@kv/gpu';
 import { expect, test } from 'vitest';
 import { shapeCosts } from '../src/index.ts';
@@ -25,8 +27,8 @@ const [layers, G, d] = [2, 2, 8],
 const n = 200,
   slots = n + 2;
 /** Bytes that the second token after n tokens moves. */
-async function bytes(policy: Piece): Promise<number> {
-  const costs = await shapeCosts(planGpu(), config);
+async function bytes(policy: Piece, form?: CacheForm): Promise<number> {
+  const costs = await shapeCosts(planGpu(), config, form);
   const { bytes: moved } = await costs.token(compile(policy), n);
   costs.destroy();
   return moved;
@@ -51,4 +53,11 @@ test('a token reads keys and values of as many slots as its view chooses', async
     chosen = { ...marked, atoms: marked.atoms.map((atom) => ({ ...atom, chooses })) } as typeof marked;
   const shown = 2 * 8 + 1; // of two query heads, and its own
   expect((await bytes(marked)) - (await bytes(chosen))).toBe(layers * G * (slots - shown) * 4 * 2 * d);
+});
+
+test('a token reads slots, and writes its own, in the bytes of their stored form', async () => {
+  for (const form of ['f16', 'q8'] as const)
+    expect((await bytes(id)) - (await bytes(id, form))).toBe(
+      layers * G * (slots + 1) * (slotBytes('f32', d) - slotBytes(form, d)),
+    );
 });

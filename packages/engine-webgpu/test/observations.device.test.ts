@@ -10,6 +10,7 @@ import type { Model, ModelConfig } from '@kv/models';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { attendLayer } from '../src/sequence/layer-attention.ts';
+import { DeviceCache } from '../src/sequence/cache.ts';
 import { DeviceLayer } from '../src/sequence/layer.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, relative } from './sequences.ts';
@@ -126,10 +127,12 @@ gpuTest(
       scope = gpu.open(),
       { commands } = scope,
       want = new Float64Array(G * tokens);
-    const layer = new DeviceLayer({ queryHeads: H, kvHeads: G, headDim: d } as ModelConfig, {
-        scope,
-        ledger: new Ledger(),
-      }),
+    const device = { scope, ledger: new Ledger() },
+      layer = new DeviceLayer(
+        { queryHeads: H, kvHeads: G, headDim: d } as ModelConfig,
+        device,
+        new DeviceCache(G, d, device, 'f32'),
+      ),
       k = numbers(1, tokens * G * d),
       q = numbers(2, tokens * H * d);
     layer.observe({ window: 0, accumulated: 'kv', block: false });

@@ -54,7 +54,7 @@ gpuTest('slots are turned on from one position to another, as rotations compose'
         }
       const [got] = await twice(gpu, (commands) => {
         const data = commands.upload(x, [rows, size, d]);
-        encodeRotate(commands, data, commands.upload(turns, [rows, slots, 2]), {
+        encodeRotate(commands, { x: data, form: 'f32', d }, commands.upload(turns, [rows, slots, 2]), {
           rotary: 2 * half,
           cos: commands.upload(table(Math.cos), [known, half]),
           sin: commands.upload(table(Math.sin), [known, half]),
@@ -145,12 +145,12 @@ gpuTest(
         ['h2o', undefined, device, host],
         ['snapkv', 30, host, device],
         ['crystalcacheBreath', undefined, device, host],
-        ['h2o', undefined, host, device, 'kv'],
-        ['h2o', undefined, device, host, 'kv'],
+        ['h2o', undefined, host, device, 'kv', 'q8'],
+        ['h2o', undefined, device, host, 'kv', 'q8'],
       ] as const;
-      for (const [name, window, from, to, rows] of cases) {
+      for (const [name, window, from, to, rows, cache] of cases) {
         const policy = policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) });
-        const sequence = new Sequence(from, undefined, { ...(window && { window }) }),
+        const sequence = new Sequence(from, undefined, { ...(window && { window }), ...(cache && { cache }) }),
           reads = (): number => gpu.counters.readbacks;
         await sequence.prefill(distinct(44), {
           policy,

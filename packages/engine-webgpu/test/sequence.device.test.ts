@@ -5,7 +5,7 @@ import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
@@ -97,6 +97,50 @@ for (const name of offered)
       expect(got.report.bytes.peak).toBeLessThanOrEqual(want.report.bytes.peak);
     }),
   );
+
+for (const name of ['snapkvCaote', 'criticalkv', 'quest', 'snapkvMerge'])
+  gpuTest(`${name} keeps over a cache of 8 bits what it keeps on the host`, (gpu) =>
+    both(gpu, fixture('llama'), async (host, device) => {
+      const policy = policyOf(name, small[name]),
+        options = {
+          ids: distinct(48),
+          policy,
+          budget: 16,
+          block: 24,
+          every: 3,
+          maxNewTokens: 7,
+          cache: 'q8',
+        } as const,
+        want = await generate(host, options),
+        got = await onDevice(gpu, device, options, reads(policy, device.config.layers, 2));
+      expect(got.tokens).toEqual(want.tokens);
+      expect(said(got.report)).toEqual(said(want.report));
+    }),
+  );
+
+gpuTest('pieces read keys and values of one layer at a time as f32, which are freed after each step', (gpu) =>
+  both(gpu, fixture('llama'), async (_, device) => {
+    const { layers, kvHeads, headDim } = device.config,
+      sequence = new Sequence(device, undefined, { cache: 'q8' }),
+      { ledger } = sequence.memory,
+      use = ledger.use.bind(ledger);
+    let [most, all] = [0, 0];
+    vi.spyOn(ledger, 'use').mockImplementation((name, bytes) => {
+      use(name, bytes);
+      if (name === 'decoded') [most, all] = [Math.max(most, ledger.entry(name).live), all + bytes];
+    });
+    const merge = policyOf('snapkvMerge', { window: 8 }),
+      part = kvHeads * headDim * 4;
+    await sequence.prefill(distinct(39), { policies: [merge], policy: policyOf('quest', small['quest']) });
+    await sequence.step(1);
+    expect(most).toBe(part * 40); // the view reads keys
+    await sequence.evict(merge, 12); // of all layers together
+    expect(most).toBe(2 * part * 40);
+    expect(all).toBeGreaterThan(layers * most);
+    expect(ledger.entry('decoded')).toEqual({ live: 0, allocated: 0 });
+    sequence.destroy();
+  }),
+);
 
 gpuTest('KVzip+ weighs a repetition by hidden states and output products as the host does', (gpu) =>
   both(gpu, golden('llama'), async (host, device) => {

@@ -7,7 +7,7 @@ export type { RowEngine } from './attention/row-engine.ts';
 export { hider, listShown } from './attention/visible.ts';
 export type { SlotMasker, SlotVisibility } from './attention/visible.ts';
 export { countsVisible } from './attention/window-statistic.ts';
-export { LayerCache } from './cache/layer-cache.ts';
+export { inForm, LayerCache } from './cache/layer-cache.ts';
 export type { CachePart, CacheView } from './cache/layer-cache.ts';
 export { hostStore, planesOf } from './cache/storage.ts';
 export type { Storage, StorageShape, Store } from './cache/storage.ts';

@@ -1,37 +1,56 @@
+import { cacheForms } from '@kv/engine';
+import type { CacheForm } from '@kv/engine';
+import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
+import { rowFunctions, rowType, STORE_THREADS, storeFunctions, storesRows } from '../wgsl/stored-rows.ts';
 
 /**
- * One element: one channel of one of m new slots of one of G heads, `k` and `v` `[G, m, size]`, goes after that head's
- * `lengths [G]` slots in keys and values `[G, capacity, size]`; with it the slot's position, `added [m]`, to
- * `positions [G, capacity]`. `next [G]` receives the new lengths.
+ * One workgroup: one of m new slots of one of G heads. `k` and `v` `[G, m, d]` are stored after that head's `lengths
+ * [G]` slots as rows of keys and values `[G, capacity]`; with them the slot's position, `added [m]`, in `positions [G,
+ * capacity]`. `next [G]` receives the new lengths.
  */
-export const append: GpuKernel<
-  'k' | 'v' | 'added' | 'lengths' | 'keys' | 'values' | 'positions' | 'next',
-  'm' | 'size' | 'capacity'
-> = {
-  id: 'model:append',
-  buffers: {
-    k: 'u32',
-    v: 'u32',
-    added: 'u32',
-    lengths: 'u32',
-    keys: ['u32', 'write'],
-    values: ['u32', 'write'],
-    positions: ['u32', 'write'],
-    next: ['u32', 'write'],
-  },
-  scalars: { m: 'u32', size: 'u32', capacity: 'u32' },
-  source: /* wgsl */ `
-fn run(index: u32) {
-  let c = index % params.size;
-  let i = index / params.size % params.m;
-  let g = index / (params.size * params.m);
+export const append: (
+  form: CacheForm,
+  d: number,
+) => GpuKernel<'k' | 'v' | 'added' | 'lengths' | 'keys' | 'values' | 'positions' | 'next', 'm' | 'capacity'> = variants(
+  (form, d) => {
+    const { keys, values } = cacheForms[form],
+      store = (from: string, to: string): string => /* wgsl */ `
+  for (var c = lane; c < ${d}u; c += ${STORE_THREADS}u) { vector[c] = ${from}[group * ${d}u + c]; }
+  workgroupBarrier();
+  ${to}_store(slot, lane);`;
+    return {
+      id: `model:append:${form}:${d}`,
+      buffers: {
+        k: 'f32',
+        v: 'f32',
+        added: 'u32',
+        lengths: 'u32',
+        keys: [rowType(keys), 'write'],
+        values: [rowType(values), 'write'],
+        positions: ['u32', 'write'],
+        next: ['u32', 'write'],
+      },
+      scalars: { m: 'u32', capacity: 'u32' },
+      threads: STORE_THREADS,
+      per: 'group',
+      source: /* wgsl */ `
+${rowFunctions(keys, values)}${storeFunctions(keys, values)}
+var<workgroup> vector: array<f32, ${d}>;
+${storesRows({ name: 'keys', form: keys, d })}
+${storesRows({ name: 'values', form: values, d })}
+fn run(group: u32, lane: u32) {
+  let i = group % params.m;
+  let g = group / params.m;
   let slot = g * params.capacity + lengths[g] + i;
-  keys[slot * params.size + c] = k[index];
-  values[slot * params.size + c] = v[index];
-  if (c == 0u) {
+  ${store('k', 'keys')}
+  workgroupBarrier();
+  ${store('v', 'values')}
+  if (lane == 0u) {
     positions[slot] = added[i];
     if (i == 0u) { next[g] = lengths[g] + params.m; }
   }
 }`,
-};
+    };
+  },
+);

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import type { RowForm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import {
@@ -10,6 +11,7 @@ import {
   type ScoreKind,
 } from '../wgsl/visible.ts';
 import { rangesSource } from '../wgsl/ranges.ts';
+import { readsRows, rowFunctions, rowType, stageRows } from '../wgsl/stored-rows.ts';
 
 /** Threads of a workgroup, slots of a tile of keys, channels staged at a time, and slots looked up in a mask at a time. */
 const THREADS = 128,
@@ -23,6 +25,9 @@ const THREADS = 128,
  */
 export interface AttentionKind extends ScoreKind {
   readonly headDim: number;
+  /** How keys and values are stored. */
+  readonly keys: RowForm;
+  readonly values: RowForm;
   readonly rows: 4 | 8 | 16;
   /** Whether several workgroups share the slots; their results are combined by `join`. */
   readonly split: boolean;
@@ -45,8 +50,8 @@ export function mostRows(headDim: number): AttentionKind['rows'] {
  * tile of 32 slots at a time with a running maximum and sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Slots
  * that the window or views hide from all rows are not read, nor those that a mask hides from all of them: what it shows
  * is listed, some hundred slots at a time, and tiles are taken from the list. Where scores are kept, all slots are read.
- * Workgroups that share slots take tiles, or what is looked up in the mask, in turn. q `[H, m, d]`, keys and values `[G,
- * capacity, d]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the log-sum-exp `[H, last]` of the
+ * Workgroups that share slots take tiles, or what is looked up in the mask, in turn. q `[H, m, d]`, keys and values rows `[G,
+ * capacity]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the log-sum-exp `[H, last]` of the
  * last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) * value `[d]`, and from `meta_at` on
  * that maximum and the sum of exponentials; from `scores_at` on scores `[m, H, score_stride]`.
  *
@@ -77,15 +82,17 @@ export const attention: (
   /** The slot of a tile's key. */
   const slot = (key: string): string =>
     listed ? `shown[start + ${key}]` : scores ? `(start + ${key})` : `slot_of(start + ${key}, ranges)`;
-  const stage = (from: string, chunk: string): string => /* wgsl */ `
+  const stage = (name: 'keys' | 'values', chunk: string): string => /* wgsl */ `
     workgroupBarrier();
-    for (var e = lane; e < ${KEYS * CHANNELS}u; e += ${THREADS}u) {
-      let key = e / ${CHANNELS}u;
-      let c = ${chunk} * ${CHANNELS}u + e % ${CHANNELS}u;
-      var value = 0.0;
-      if (key < size && c < ${d}u) { value = ${from}[(g * params.capacity + ${slot('key')}) * ${d}u + c]; }
-      tile[e / ${CHANNELS}u * ${CHANNELS + 1}u + e % ${CHANNELS}u] = value;
-    }
+    ${stageRows(
+      { name, form: kind[name], d },
+      {
+        ...{ into: 'tile', stride: CHANNELS + 1, rows: KEYS, threads: THREADS },
+        row: `g * params.capacity + ${slot('key')}`,
+        exists: 'key < size',
+        part: { index: chunk, channels: CHANNELS },
+      },
+    )}
     workgroupBarrier();`;
   const whole = /* wgsl */ `
   if (mine < count) {
@@ -206,11 +213,11 @@ export const attention: (
     if (lane < held) { shown[lane] = rest; }
   }`;
   return {
-    id: `model:attention:${d}:${rows}:${split}:${scores}:${masked}:${adds ?? ''}`,
+    id: `model:attention:${d}:${kind.keys}:${kind.values}:${rows}:${split}:${scores}:${masked}:${adds ?? ''}`,
     buffers: {
       q: 'f32',
-      keys: 'f32',
-      values: 'f32',
+      keys: rowType(kind.keys),
+      values: rowType(kind.values),
       ...scoreBuffers(kind),
       ...(adds && { past: 'f32', sums: ['f32', 'write'] as const }),
       out: ['f32', 'write'],
@@ -231,6 +238,9 @@ export const attention: (
     source: /* wgsl */ `
 ${visibilitySource(kind)}
 ${scores ? '' : rangesSource(kind)}
+${rowFunctions(kind.keys, kind.values)}
+${readsRows({ name: 'keys', form: kind.keys, d })}
+${readsRows({ name: 'values', form: kind.values, d })}
 ${
   adds
     ? /* wgsl */ `fn was_seen(g: u32, j: u32) -> bool {

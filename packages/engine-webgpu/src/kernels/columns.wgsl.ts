@@ -1,15 +1,22 @@
 import type { WindowStatistic } from '@kv/core';
 import { countsVisible } from '@kv/engine';
+import type { RowForm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
+import { readsRows, rowFunctions, rowType } from '../wgsl/stored-rows.ts';
 import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 export const COLUMN_SLOTS: number = SLOTS;
 
 /** The statistic of a column: the sum of what a slot receives, the largest, or the sum of a window statistic. */
 export type ColumnOf = 'sum' | 'max' | WindowStatistic;
-export type ColumnKind = ScoreKind & { readonly headDim: number; readonly of: ColumnOf };
+export type ColumnKind = ScoreKind & {
+  readonly headDim: number;
+  /** How keys are stored. */
+  readonly keys: RowForm;
+  readonly of: ColumnOf;
+};
 
 /**
  * Margin above the mean from which a weight counts as a vote. A weight equal to the mean up to rounding is none: equal
@@ -40,10 +47,10 @@ export const columnSums: (
   'q' | 'keys' | ScoreBuffer | 'lse' | 'columns',
   keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'over'
 > = variants((kind) => {
-  const { headDim: d, of } = kind;
+  const { headDim: d, keys: form, of } = kind;
   return {
-    id: `model:columns:${of}:${d}:${kind.masked}`,
-    buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
+    id: `model:columns:${of}:${d}:${form}:${kind.masked}`,
+    buffers: { q: 'f32', keys: rowType(form), ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
     scalars: {
       ...scoreScalars,
       last: 'u32',
@@ -60,6 +67,7 @@ export const columnSums: (
     source: /* wgsl */ `
 ${visibilitySource(kind)}
 ${STAGES}
+${rowFunctions(form)}${readsRows({ name: 'keys', form, d })}
 fn both(a: f32, b: f32) -> f32 { return ${of === 'max' ? 'max(a, b)' : 'a + b'}; }
 fn run(group: u32, lane: u32) {
   let tiles = (params.slots + ${SLOTS - 1}u) / ${SLOTS}u;
@@ -72,7 +80,7 @@ fn run(group: u32, lane: u32) {
   for (var h = row * params.fold; h < (row + 1u) * params.fold; h++) { for (var start = params.m - params.last; start < params.m && first < end; start += ${QUERIES}u) {
     let stop = min(start + ${QUERIES}u, params.m);
     if (positions[g * params.capacity + first] > position_of(stop - 1u)) { continue; }
-${products(d, 'first')}
+${products({ form, d }, 'first')}
     var some = 0.0;
     for (var i = 0u; i < ${QUERIES}u; i++) {
       let r = start + i;

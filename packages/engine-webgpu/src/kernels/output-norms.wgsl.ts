@@ -1,6 +1,8 @@
-import type { OutputNorm } from '@kv/engine';
+import type { OutputNorm, RowForm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
+import { HALF } from '../wgsl/halves.ts';
+import { readsRows, rowFunctions, rowType, stageRows } from '../wgsl/stored-rows.ts';
 import { TOTAL } from '../wgsl/total.ts';
 import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 
@@ -10,21 +12,24 @@ export const outputSlots = (headDim: number): 4 | 8 => (headDim <= 256 ? 8 : 4);
 /**
  * One workgroup: what the values of some slots add to the layer's output through one query head, |v W_O|_1 over that
  * head's columns of the output product, or for p = 2 the sum of squares: to `out [heads, slots]`, added to what is
- * there where `join` is 1 (a product of several parts); 0 for slots that do not exist. Values `[G, capacity, d]`;
+ * there where `join` is 1 (a product of several parts); 0 for slots that do not exist. Values are rows `[G, capacity]`
+ * in the form `stored`;
  * weights `[rows, heads * d]` in a form.
  */
 export const outputNorms: (
   form: WeightFormat,
+  stored: RowForm,
   headDim: number,
   p: OutputNorm,
 ) => GpuKernel<
   'values' | 'lengths' | 'weights' | 'scales' | 'out',
   'heads' | 'kv_heads' | 'capacity' | 'slots' | 'rows' | 'octets' | 'join'
-> = variants((form, d, p) => {
+> = variants((form, stored, d, p) => {
   const { buffers, source } = weightsOf(form),
     count = outputSlots(d),
     each = Array.from({ length: count }, (_, i) => i),
-    whole = d % 8 === 0;
+    whole = d % 8 === 0,
+    values = { name: 'values', form: stored, d };
   const vectors = Array.from({ length: count / 4 }, (_, i) => i);
   const add = (weight: string, c: string): string =>
     vectors
@@ -34,8 +39,8 @@ export const outputNorms: (
       )
       .join(' ');
   return {
-    id: `model:output-norms:${form}:${d}:${p}`,
-    buffers: { values: 'f32', lengths: 'u32', ...buffers, out: ['f32', 'write'] },
+    id: `model:output-norms:${form}:${stored}:${d}:${p}`,
+    buffers: { values: rowType(stored), lengths: 'u32', ...buffers, out: ['f32', 'write'] },
     scalars: { heads: 'u32', kv_heads: 'u32', capacity: 'u32', slots: 'u32', rows: 'u32', octets: 'u32', join: 'u32' },
     threads: 64,
     per: 'group',
@@ -43,18 +48,18 @@ export const outputNorms: (
     source: /* wgsl */ `
 ${TOTAL}
 ${source}
+${source.includes(HALF) ? '' : rowFunctions(stored)}${readsRows(values)}
 var<workgroup> staged: array<f32, ${count * d}>;
 fn run(group: u32, lane: u32) {
   let tiles = (params.slots + ${count - 1}u) / ${count}u;
   let h = group / tiles;
   let g = h / (params.heads / params.kv_heads);
   let first = group % tiles * ${count}u;
-  for (var e = lane; e < ${count * d}u; e += 64u) {
-    let slot = first + e / ${d}u;
-    var value = 0.0;
-    if (slot < min(lengths[g], params.slots)) { value = values[(g * params.capacity + slot) * ${d}u + e % ${d}u]; }
-    staged[e] = value;
-  }
+  ${stageRows(values, {
+    ...{ into: 'staged', stride: d, rows: count, threads: 64 },
+    row: 'g * params.capacity + first + key',
+    exists: 'first + key < min(lengths[g], params.slots)',
+  })}
   workgroupBarrier();
   ${vectors.map((i) => `var sums${i} = vec4<f32>();`).join(' ')}
   for (var o = lane; o < params.rows; o += 64u) {

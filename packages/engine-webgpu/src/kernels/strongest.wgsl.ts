@@ -1,12 +1,16 @@
+import type { RowForm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
+import { readsRows, rowFunctions, rowType } from '../wgsl/stored-rows.ts';
 import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer } from '../wgsl/visible.ts';
 
 export const STRONGEST_QUERIES: number = QUERIES;
 
 export interface StrongestKind {
   readonly headDim: number;
+  /** How keys are stored. */
+  readonly keys: RowForm;
   /** Weights per query. */
   readonly most: number;
   /**
@@ -28,11 +32,11 @@ export const strongest: (
 ) => GpuKernel<
   'q' | 'keys' | ScoreBuffer | 'lse' | 'best' | 'mean',
   keyof typeof scoreScalars | 'lse_at' | 'slots' | 'first' | 'above' | 'row' | 'width'
-> = variants(({ headDim: d, most, inside }) => ({
-  id: `model:strongest:${d}:${most}:${inside}`,
+> = variants(({ headDim: d, keys: form, most, inside }) => ({
+  id: `model:strongest:${d}:${form}:${most}:${inside}`,
   buffers: {
     q: 'f32',
-    keys: 'f32',
+    keys: rowType(form),
     ...scoreBuffers({ masked: false }),
     lse: 'f32',
     best: ['f32', 'write'],
@@ -44,6 +48,7 @@ export const strongest: (
   source: /* wgsl */ `
 ${visibilitySource({ masked: false })}
 ${STAGES}
+${rowFunctions(form)}${readsRows({ name: 'keys', form, d })}
 var<workgroup> means: array<f32, ${QUERIES * SLOTS}>;
 var<private> places: array<u32, ${most}>;
 var<private> weights: array<f32, ${most}>;
@@ -71,7 +76,7 @@ fn run(group: u32, lane: u32) {
     for (var h = 0u; any && h < params.heads; h++) {
       let g = h / (params.heads / params.kv_heads);
       let end = lengths[g];
-${products(d, 'from_')}
+${products({ form, d }, 'from_')}
       for (var i = 0u; i < ${QUERIES}u; i++) {
         let r = start + i;
         if (r < stop && j < end && is_seen(r, h, g, j)) { sums[i] += exp(scored(products[i]) - lse[params.lse_at + h * params.m + r]) / f32(params.heads); }

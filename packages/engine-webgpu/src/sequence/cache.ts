@@ -1,7 +1,9 @@
 import type { Tensor } from '@kv/core';
-import { decodeRows } from '@kv/engine';
-import type { LayerSnapshot, Rows } from '@kv/engine';
-import { encodeAppend, encodeCompact, encodeSlots, type DeviceSlots } from '../operations.ts';
+import { cacheForms, inForm, slotBytes } from '@kv/engine';
+import type { CacheForm, CachePart, LayerSnapshot } from '@kv/engine';
+import { encodeAppend, encodeCompact, encodeSlots, type DeviceRows, type DeviceSlots } from '../operations.ts';
+import { rowType, rowWords } from '../wgsl/stored-rows.ts';
+import { toWords } from './row-words.ts';
 import { SlotTable } from './slot-table.ts';
 import { forRows, type DeviceScope, type SlotSelection } from './device-scope.ts';
 import { rotateRows, type Rotations } from './rotate-rows.ts';
@@ -17,6 +19,7 @@ type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 export class DeviceCache implements DeviceSlots {
   readonly heads: number;
   readonly headDim: number;
+  readonly form: CacheForm;
   capacity = 0;
   keys: Tensor;
   values: Tensor;
@@ -31,8 +34,8 @@ export class DeviceCache implements DeviceSlots {
   #rotated: SlotTable | undefined;
   readonly #device: DeviceScope;
 
-  constructor(heads: number, headDim: number, device: DeviceScope) {
-    [this.heads, this.headDim, this.#device] = [heads, headDim, device];
+  constructor(heads: number, headDim: number, device: DeviceScope, form: CacheForm) {
+    [this.heads, this.headDim, this.form, this.#device] = [heads, headDim, form, device];
     [this.keys, this.values, this.positions] = this.#storage(0);
     [this.lengths, this.#next] = [
       device.scope.commands.upload(new Uint32Array(heads), [heads]),
@@ -47,7 +50,7 @@ export class DeviceCache implements DeviceSlots {
     return Math.max(...this.counts);
   }
   get #slotBytes(): number {
-    return 4 * (2 * this.headDim + (this.#rotated ? 2 : 1));
+    return slotBytes(this.form, this.headDim, this.#rotated !== undefined);
   }
   get #liveBytes(): number {
     return this.#slotBytes * this.counts.reduce((a, b) => a + b, 0);
@@ -58,6 +61,11 @@ export class DeviceCache implements DeviceSlots {
     return this.counts.every((n) => n === this.counts[0]);
   }
 
+  /** Returns the rows of keys or values of the longest head's slots. */
+  rows(part: CachePart): DeviceRows {
+    const { form, headDim: d, length: slots } = this;
+    return { form: cacheForms[form][part], rows: this[part], d, slots };
+  }
   /** Returns the positions in the cache, `[kvHead]`, ascending. */
   kept(): number[][] {
     return this.#held.rows();
@@ -142,29 +150,27 @@ export class DeviceCache implements DeviceSlots {
    */
   rebase(next: number, turns: Rotations): void {
     const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
-    rotateRows(turns, this.keys, this.rotations(), to);
+    rotateRows(turns, { x: this.keys, form: cacheForms[this.form].keys, d: this.headDim }, this.rotations(), to);
     this.#setRotations(to);
   }
 
-  /** Fills an empty cache with saved slots, `lengths[g]` of head g. */
-  restore(lengths: readonly number[], { keys, values, positions, rotations }: LayerSnapshot['slots']): void {
+  /** Fills an empty cache with saved slots, of any form, `lengths[g]` of head g. */
+  restore(lengths: readonly number[], saved: LayerSnapshot['slots']): void {
     const { commands } = this.#device.scope,
+      { keys, values, positions, rotations } = inForm(saved, this.form, this.headDim),
       rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))),
       start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
     if (rotations) this.#setRotations(rows(rotations));
     this.#resize(Math.max(...lengths));
-    const numbers = (of: Rows): Float32Array => {
-      const out = new Float32Array(positions.length * this.headDim);
-      decodeRows(of, this.headDim, 0, positions.length, out);
-      return out;
-    };
-    for (const [to, from, width] of [
-      [this.keys, numbers(keys), this.headDim],
-      [this.values, numbers(values), this.headDim],
-      [this.positions, positions, 1],
-    ] as const)
-      for (const [g, n] of lengths.entries())
-        commands.write(to, from.subarray(start(g) * width, (start(g) + n) * width), g * this.capacity * width);
+    for (const [g, n] of lengths.entries()) {
+      const [from, to] = [start(g), g * this.capacity];
+      for (const [x, stored] of [
+        [this.keys, keys],
+        [this.values, values],
+      ] as const)
+        commands.write(x, toWords(stored, this.headDim, from, n), to * x.shape[2]);
+      commands.write(this.positions, positions.subarray(from, from + n), to);
+    }
     commands.write(this.lengths, Uint32Array.from(lengths), 0);
     [this.counts, this.#held] = [lengths, new SlotTable(rows(positions))];
     this.#device.ledger.use('cache', this.#liveBytes);
@@ -172,7 +178,7 @@ export class DeviceCache implements DeviceSlots {
 
   /** Returns a copy of every head's first `upTo` slots. */
   fork(device: DeviceScope, upTo: number = Infinity): DeviceCache {
-    const copy = new DeviceCache(this.heads, this.headDim, device),
+    const copy = new DeviceCache(this.heads, this.headDim, device, this.form),
       counts = this.counts.map((n) => Math.min(n, upTo));
     if (this.#rotated) copy.#setRotations(this.rotations().map((row, g) => row.slice(0, counts[g])));
     copy.#resize(Math.max(...counts));
@@ -200,8 +206,12 @@ export class DeviceCache implements DeviceSlots {
 
   #storage(capacity: number): [keys: Tensor, values: Tensor, positions: Tensor] {
     const { commands } = this.#device.scope,
-      shape = [this.heads, capacity, this.headDim];
-    return [commands.make(shape), commands.make(shape), commands.make([this.heads, capacity], 'u32')];
+      { heads, headDim } = this,
+      { keys, values } = cacheForms[this.form],
+      [k, v] = [keys, values].map((form) =>
+        commands.make([heads, capacity, rowWords(form, headDim)], rowType(form)),
+      ) as [Tensor, Tensor];
+    return [k, v, commands.make([heads, capacity], 'u32')];
   }
 
   /** Sets smaller lengths; `fill` moves the slots where storage is replaced. */

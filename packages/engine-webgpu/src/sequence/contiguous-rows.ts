@@ -133,12 +133,12 @@ function fold(
 /** Returns a copy of `size` slots of every head from `first` on, as a cache of its own. */
 function ownSlots(
   commands: Commands,
-  { keys, positions, heads, headDim }: DeviceCache,
+  { keys, positions, heads }: DeviceCache,
   first: number,
   size: number,
 ): { readonly keys: Tensor; readonly positions: Tensor; readonly lengths: Tensor } {
   const own = {
-    keys: commands.make([heads, size, headDim]),
+    keys: commands.make([heads, size, keys.shape[2]], keys.dtype),
     positions: commands.make([heads, size], 'u32'),
     lengths: commands.upload(new Uint32Array(heads).fill(size), [heads]),
   };

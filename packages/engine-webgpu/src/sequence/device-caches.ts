@@ -35,6 +35,8 @@ import {
   type EventContext,
   type EventSubject,
 } from './event.ts';
+import { DeviceCache } from './cache.ts';
+import { DecodedParts } from './decoded-parts.ts';
 import type { DeviceState } from './device-state.ts';
 import type { DeviceScope } from './device-scope.ts';
 import { DeviceLayer } from './layer.ts';
@@ -54,6 +56,7 @@ import { DeviceBatchSlot, groupOf } from './batch.ts';
 export class DeviceCaches implements SequenceCaches, DeviceState {
   readonly context: SequenceContext;
   readonly slots: SlotCounts;
+  readonly decoded: DecodedParts;
   layers: readonly DeviceLayer[];
   /** State of rows `model`. */
   shared: DeviceStates;
@@ -77,7 +80,16 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       { config } = model;
     this.context = sequenceContext(model, scope, options, progress);
     [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
-    this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.device));
+    this.decoded = new DecodedParts(this.device);
+    this.layers = Array.from(
+      { length: config.layers },
+      () =>
+        new DeviceLayer(
+          config,
+          this.device,
+          new DeviceCache(config.kvHeads, config.headDim, this.device, this.context.form),
+        ),
+    );
     this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.device);
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
@@ -112,9 +124,10 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     layer: number,
     { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope,
   ): (signal: AnySignal) => unknown {
-    const { shared, decoder, context } = this,
+    const { shared, decoded, decoder, context } = this,
       { counters, progress, model } = context,
       { config, embeddings } = model;
+    decoded.clear();
     const rope = {
       rotary: config.ropes[layer].rotary,
       angles: (positions: Uint32Array) => decoder.angles(layer, progress.rotations(positions), progress.rotaryLength),
@@ -124,6 +137,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       index: layer,
       config,
       shared,
+      decoded,
       tokens: progress.text,
       rope,
       embeddings,
@@ -186,6 +200,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
         );
         for (const [i, state] of states.entries())
           writeStates(hook.needs, state, this.layers[layers[i]].states, this.shared);
+        this.decoded.clear();
       }
     });
   }
@@ -254,6 +269,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   free(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
+    this.decoded.clear();
     this.#scope.end();
   }
 
@@ -303,7 +319,13 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   }
 
   #stage(scope: Scope, times: EventTimes): EventContext {
-    return { scope, shared: this.shared, times, change: (run) => this.context.guard.change('an event', run) };
+    return {
+      scope,
+      shared: this.shared,
+      decoded: this.decoded,
+      times,
+      change: (run) => this.context.guard.change('an event', run),
+    };
   }
 }
 

@@ -2,6 +2,7 @@ import type { AnySignal } from '@kv/core';
 import type { OpenScope, Scope } from '@kv/gpu';
 import type { Decoder, SequenceCaches, TokenProgress } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
+import type { DecodedParts } from './decoded-parts.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
@@ -11,6 +12,8 @@ export interface DeviceState extends Pick<SequenceCaches, 'context' | 'slots' | 
   readonly layers: readonly DeviceLayer[];
   /** State of rows `model`. */
   readonly shared: DeviceStates;
+  /** Keys and values that pieces read now. */
+  readonly decoded: DecodedParts;
   /** Opens a scope: what is recorded in it is freed together. */
   open(): OpenScope;
   /** Returns a reader of one layer's current signals, recorded in `scope`. */

@@ -1,10 +1,11 @@
-import { finish, isState, recordEvent, readDecisions } from '@kv/core/engine';
+import { isState, recordEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, BudgetPlan, Tensor } from '@kv/core';
 import type { DraftSelection } from '@kv/core';
-import type { CompiledPolicy, EventLayer, EventRecord } from '@kv/core/engine';
+import type { CompiledPolicy, EventLayer, EventRecord, PacedSteps } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult, EventTimes } from '@kv/engine';
-import { encodeSlots } from '../operations.ts';
+import { encodeReplaced, encodeSlots } from '../operations.ts';
+import type { DecodedParts } from './decoded-parts.ts';
 import type { SlotSelection } from './device-scope.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
@@ -19,6 +20,7 @@ export interface EventSubject {
 export interface EventContext {
   readonly scope: Scope;
   readonly shared: DeviceStates;
+  readonly decoded: DecodedParts;
   readonly times: EventTimes;
   /** Runs a change that must complete. */
   change<T>(run: () => Promise<T>): Promise<T>;
@@ -41,7 +43,7 @@ export function decide(
   policy: CompiledPolicy,
   subjects: readonly EventSubject[],
   plan: BudgetPlan,
-  { scope: { ops }, times }: EventContext,
+  { scope: { ops }, decoded, times }: EventContext,
 ): DeviceEventDecision {
   const started = performance.now(),
     places = subjects.map(
@@ -50,9 +52,18 @@ export function decide(
         budgets: plan.budgets[at.layer],
       }),
     ),
-    replaced = finish(recordEvent(policy, places, ops));
+    replaced = between(recordEvent(policy, places, ops), () => decoded.clear());
   times.score += performance.now() - started;
   return { places, replaced };
+}
+
+/** Runs it to the end, with `rest` after each of its parts. */
+function between<T>(work: PacedSteps<T>, rest: () => void): T {
+  for (;;) {
+    const { done, value } = work.next();
+    rest();
+    if (done) return value;
+  }
 }
 
 /**
@@ -169,8 +180,8 @@ export function compact(
     const { cache } = layer,
       { kept, state } = replaced.drafts[i];
     for (const { keys, values } of replaced.made[i]) {
-      if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]);
-      if (values) encodeSlots(commands, values, cache.values, values.shape[1]);
+      if (keys) encodeReplaced(commands, cache.rows('keys'), keys);
+      if (values) encodeReplaced(commands, cache.rows('values'), values);
     }
     writeStates(policy.needs, state, layer.states, shared);
     if (kept) layer.keep(selection(kept, commands), counts[i]);

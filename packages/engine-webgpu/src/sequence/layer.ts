@@ -3,7 +3,7 @@ import type { ModelConfig } from '@kv/checkpoints';
 import type { LayerSnapshot, ObservationPlan } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
-import { DeviceCache } from './cache.ts';
+import type { DeviceCache } from './cache.ts';
 import type { DeviceScope, SlotSelection } from './device-scope.ts';
 import { DeviceRing } from './ring.ts';
 import { DeviceSlotRows } from './slot-rows.ts';
@@ -34,7 +34,7 @@ export class DeviceLayer {
   constructor(
     config: ModelConfig,
     device: DeviceScope,
-    cache: DeviceCache = new DeviceCache(config.kvHeads, config.headDim, device),
+    cache: DeviceCache,
     states: DeviceStates = new DeviceStates(
       { query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 },
       device,

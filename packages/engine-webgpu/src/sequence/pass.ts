@@ -118,6 +118,7 @@ export function attentionIn(
     scope,
     (needs, state) => writeStates(needs, state, layer.states, caches.shared),
   );
+  caches.decoded.clear();
   checks.push(...hidden.checks);
   const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
     needs.some(({ id }) => id === 'attention.accumulated'),

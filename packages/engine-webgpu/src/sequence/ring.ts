@@ -128,7 +128,7 @@ export class DeviceRing {
     });
     rotateRows(
       turns,
-      this.#tensor,
+      { x: this.#tensor, form: 'f32', d: this.#tensor.shape[2] },
       each((slot, h) => rotations[slot * H + h]),
       to,
     );

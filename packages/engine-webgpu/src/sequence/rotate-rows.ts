@@ -1,7 +1,6 @@
-import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { DeviceAngles } from '../operations.ts';
-import { encodeRotate } from '../rotate.ts';
+import { encodeRotate, type RotatedRows } from '../rotate.ts';
 
 /** Angles of all positions to rotate from or to, on the device. */
 export interface Rotations {
@@ -13,12 +12,12 @@ export interface Rotations {
 }
 
 /**
- * Records the rotation of the first slots of every row of `x [rows, size, d]` from one position to another, both
+ * Records the rotation of the first slots of every row of x from one position to another, both
  * `[row][slot]`; rows may differ in length.
  */
 export function rotateRows(
   { commands, angles, row }: Rotations,
-  x: Tensor,
+  x: RotatedRows,
   from: readonly (readonly number[])[],
   to: readonly (readonly number[])[],
 ): void {

@@ -4,11 +4,14 @@ import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core'
 import type { Commands } from '@kv/gpu';
 import { layerAttention, notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/checkpoints';
-import type { AttentionCounters, OutputNorm } from '@kv/engine';
+import { cacheForms } from '@kv/engine';
+import type { AttentionCounters, CachePart, OutputNorm } from '@kv/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';
 import { addWaiting } from './layer-attention.ts';
+import type { DecodedParts } from './decoded-parts.ts';
+import type { DeviceCache } from './cache.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
@@ -19,6 +22,7 @@ export interface DeviceSignalSource {
   readonly config: ModelConfig;
   /** State of rows `model`. */
   readonly shared: DeviceStates;
+  readonly decoded: DecodedParts;
   readonly tokens: Tokens;
   readonly rope: Rope;
   readonly embeddings: Embeddings;
@@ -30,15 +34,21 @@ export interface DeviceSignalSource {
   readonly ops: Ops;
 }
 
-/** Returns a reader of one layer's current signals; each is recorded once. */
+/** Returns a reader of one layer's current signals; each is recorded once, but for keys and values that are decoded. */
 export function deviceReader(source: DeviceSignalSource): (signal: AnySignal) => unknown {
   const done = new Map<string, unknown>();
   return (signal) => {
     const key = signalKey(signal);
-    if (!done.has(key)) done.set(key, compute(signal, source));
-    return done.get(key);
+    if (done.has(key)) return done.get(key);
+    const value = compute(signal, source);
+    if (!isDecoded(signal, source.layer.cache)) done.set(key, value);
+    return value;
   };
 }
+
+/** Whether a signal is keys or values that are not stored as f32, which are there for one step. */
+export const isDecoded = ({ id }: AnySignal, { form }: Pick<DeviceCache, 'form'>): boolean =>
+  (id === 'keys' || id === 'values') && cacheForms[form][id] !== 'f32';
 
 /** Checks signals. @throws KvError for signals that no sequence on a device offers */
 export function expectOffered(needs: readonly AnySignal[]): void {
@@ -79,6 +89,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   const {
       layer,
       shared,
+      decoded,
       tokens,
       commands,
       config: { queryHeads: H, kvHeads: G },
@@ -121,6 +132,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
       lengthsOf(G).lengths,
     );
   if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf(H));
+  if (isDecoded(signal, cache)) return { ...decoded.read(cache, signal.id as CachePart), ...lengthsOf(G) };
   switch (signal.id) {
     case 'keys':
       return dense(cache.keys);
@@ -177,12 +189,13 @@ export function attentionOf(
     { scale, softcap } = layerAttention(config, index),
     window = windows[index] ?? Infinity,
     [, m = 0] = q.shape;
-  const { heads: kvHeads, headDim, keys, values, positions, lengths, capacity, length: slots } = cache;
+  const { heads: kvHeads, headDim, form, keys, values, positions, lengths, capacity, length: slots } = cache;
   return {
     m,
     heads,
     kvHeads,
     headDim,
+    form,
     q,
     keys,
     values,

@@ -1,7 +1,8 @@
 import type { Tensor } from '@kv/core';
-import type { CacheSnapshot, LayerSnapshot, Rows, StoredState } from '@kv/engine';
-import type { DeviceCache } from './cache.ts';
+import { cacheForms } from '@kv/engine';
+import type { CacheSnapshot, LayerSnapshot, StoredState } from '@kv/engine';
 import type { DeviceState } from './device-state.ts';
+import { fromWords } from './row-words.ts';
 import { settleSums } from './signals.ts';
 import type { DeviceStates } from './states.ts';
 
@@ -37,9 +38,9 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
         block: newest?.(),
         states: own(),
         slots: {
-          form: 'f32',
-          keys: rowsOf(packed(keys(), cache)),
-          values: rowsOf(packed(values(), cache)),
+          form: cache.form,
+          keys: fromWords(keys(), cacheForms[cache.form].keys, cache.headDim, cache.counts),
+          values: fromWords(values(), cacheForms[cache.form].values, cache.headDim, cache.counts),
           positions: Uint32Array.from(cache.kept().flat()),
           ...(cache.rebased && { rotations: Uint32Array.from(cache.rotations().flat()) }),
         },
@@ -51,22 +52,4 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
   } finally {
     scope.end();
   }
-}
-
-/** Returns numbers as rows of f32. */
-const rowsOf = ({ buffer, byteOffset, byteLength }: Float32Array): Rows => ({
-  form: 'f32',
-  codes: new Uint8Array(buffer, byteOffset, byteLength),
-  scales: new Uint8Array(0),
-});
-
-/** Returns the slots in use of `[G, capacity, d]`, head after head. */
-function packed(data: Float32Array, { counts, capacity, headDim: d }: DeviceCache): Float32Array {
-  const out = new Float32Array(d * counts.reduce((a, b) => a + b, 0));
-  let at = 0;
-  for (const [g, n] of counts.entries()) {
-    out.set(data.subarray(g * capacity * d, (g * capacity + n) * d), at);
-    at += n * d;
-  }
-  return out;
 }

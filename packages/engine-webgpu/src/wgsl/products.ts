@@ -1,3 +1,5 @@
+import { stageRows, type StoredRows } from './stored-rows.ts';
+
 /** Slots of a workgroup of as many threads, and queries that it takes at a time. */
 export const SLOTS = 64,
   QUERIES = 16;
@@ -14,22 +16,24 @@ var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;`;
  * head `h`: `start` and those after it. Keys from `end` on and queries from `stop` on count as zeros. All threads of a
  * workgroup come here together.
  */
-export const products = (headDim: number, first: string): string => /* wgsl */ `
+export const products = ({ form, d }: Pick<StoredRows, 'form' | 'd'>, first: string): string => /* wgsl */ `
     var products = array<f32, ${QUERIES}>();
-    for (var chunk = 0u; chunk < ${Math.ceil(headDim / CHANNELS)}u; chunk++) {
+    for (var chunk = 0u; chunk < ${Math.ceil(d / CHANNELS)}u; chunk++) {
       workgroupBarrier();
-      for (var e = lane; e < ${SLOTS * CHANNELS}u; e += ${SLOTS}u) {
-        let slot = ${first} + e / ${CHANNELS}u;
-        let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
-        var value = 0.0;
-        if (slot < end && c < ${headDim}u) { value = keys[(g * params.capacity + slot) * ${headDim}u + c]; }
-        tile[e / ${CHANNELS}u * ${CHANNELS + 1}u + e % ${CHANNELS}u] = value;
-      }
+      ${stageRows(
+        { name: 'keys', form, d },
+        {
+          ...{ into: 'tile', stride: CHANNELS + 1, rows: SLOTS, threads: SLOTS },
+          row: `g * params.capacity + ${first} + key`,
+          exists: `${first} + key < end`,
+          part: { index: 'chunk', channels: CHANNELS },
+        },
+      )}
       for (var e = lane; e < ${QUERIES * CHANNELS}u; e += ${SLOTS}u) {
         let r = start + e / ${CHANNELS}u;
         let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
         var value = 0.0;
-        if (r < stop && c < ${headDim}u) { value = q[(h * params.m + r) * ${headDim}u + c]; }
+        if (r < stop && c < ${d}u) { value = q[(h * params.m + r) * ${d}u + c]; }
         queries[e] = value;
       }
       workgroupBarrier();

@@ -1,3 +1,5 @@
+import { HALF } from './halves.ts';
+
 /**
  * Forms of weights on the device: plain numbers of 32 or 16 bits, or blocks with quants and scales in separate buffers,
  * of 32 numbers with one scale, or of 256 with eight or sixteen scales (K).
@@ -15,18 +17,6 @@ export type WeightFormat =
   | 'q5_k'
   | 'q6_k';
 
-/**
- * Decodes an f16 number from its bits, exactly: `unpack2x16float` may flush subnormals to 0, and scales of small
- * weights are subnormal.
- */
-const HALF = /* wgsl */ `
-fn half(bits: u32) -> f32 {
-  let rest = bits & 0x7fffu;
-  let sign = (bits & 0x8000u) << 16u;
-  if (rest < 0x400u) { return select(1.0, -1.0, sign != 0u) * f32(rest) * 0x1p-24f; }
-  return bitcast<f32>(sign | ((rest << 13u) + 0x38000000u));
-}
-fn halves(word: u32) -> vec2<f32> { return vec2<f32>(half(word & 0xffffu), half(word >> 16u)); }`;
 const SCALE = /* wgsl */ `${HALF}
 fn scale(octet: u32) -> f32 { let block = octet / 4u; return half((scales[block / 2u] >> (16u * (block % 2u))) & 0xffffu); }`;
 const FOURS = /* wgsl */ `

@@ -321,7 +321,7 @@ export class LayerCache implements CacheView {
 }
 
 /** Returns slots in a form: themselves, or a copy that is decoded and encoded. */
-function inForm(slots: Slots, form: CacheForm, d: number): Slots {
+export function inForm(slots: Slots, form: CacheForm, d: number): Slots {
   if (slots.form === form) return slots;
   const { positions } = slots,
     count = positions.length,

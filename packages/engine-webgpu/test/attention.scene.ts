@@ -1,0 +1,205 @@
+import { cacheForms, decodeRows, encodeRows, rowBytes } from '@kv/engine';
+import type { CacheForm, RowForm, Rows } from '@kv/engine';
+import type { Commands } from '@kv/gpu';
+import { numbers, random } from '@kv/gpu-testing';
+import fc from 'fast-check';
+import type { AttentionResult, DeviceAttention } from '../src/attention.ts';
+import { toWords } from '../src/sequence/row-words.ts';
+import { attendHead, type HeadAttended } from './attention.oracle.ts';
+import { near, ulp } from './device.ts';
+
+/** Shapes of attention at random. */
+export const shapes = fc.record({
+  seed: fc.nat(),
+  m: fc.constantFrom(1, 2, 5, 15, 16, 17, 33),
+  kvHeads: fc.constantFrom(1, 2),
+  group: fc.constantFrom(1, 2, 3),
+  headDim: fc.constantFrom(12, 80),
+  slots: fc.constantFrom<number>(1, 31, 32, 33, 65, 150),
+  spare: fc.constantFrom(0, 7),
+  softcap: fc.constantFrom(undefined, 2),
+  window: fc.constantFrom(undefined, 1, 20),
+  views: fc.constantFrom(0, 1, 2),
+  mask: fc.constantFrom('none', 'one', 'kv', 'query'),
+});
+type Drawn = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
+/** A shape of attention. */
+export interface Shape extends Omit<Drawn, 'headDim'> {
+  readonly headDim: number;
+  /** How keys and values are stored. @defaultValue 'f32' */
+  readonly form?: CacheForm;
+}
+export const plain: Shape = {
+  seed: 7,
+  m: 33,
+  kvHeads: 2,
+  group: 2,
+  headDim: 12,
+  slots: 65,
+  spare: 7,
+  softcap: undefined,
+  window: undefined,
+  views: 0,
+  mask: 'none',
+};
+
+/**
+ * A cache of ragged heads with gaps in its positions, queries at its end, what they may see; on the host and on the
+ * device, where slots that no query sees may hold keys and values that are no numbers.
+ */
+export function scene(
+  { seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask, form = 'f32' }: Shape,
+  poisoned = false,
+): {
+  readonly heads: HeadAttended[];
+  readonly values: number[];
+  readonly H: number;
+  readonly scale: number;
+  readonly queryPositions: Uint32Array;
+  readonly cache: { position: number; key: number[] }[][];
+  readonly on: (commands: Commands) => DeviceAttention;
+} {
+  const next = random(seed),
+    H = G * group,
+    capacity = slots + spare,
+    scale = 0.7 / Math.sqrt(d);
+  const lengths = Uint32Array.from({ length: G }, (_, g) => (g === 0 ? slots : Math.floor(next() * (slots + 1))));
+  const positions = new Uint32Array(G * capacity).fill(0xffff_ffff);
+  for (let g = 0; g < G; g++)
+    for (let j = 0, p = 0; j < lengths[g]; j++)
+      positions[g * capacity + j] = p += j === 0 ? Math.floor(next() * 3) : 1 + Math.floor(next() * 2);
+  const end = positions[slots - 1],
+    // some before, some after the last slot
+    queryPositions = Uint32Array.from({ length: m }, (_, i) => Math.max(i, end - Math.floor(m / 2) + i));
+  const data = (salt: number, size: number): Float32Array => numbers(seed + salt, size).map((x) => x / 4);
+  const q = data(1, H * m * d),
+    { keys: keyForm, values: valueForm } = cacheForms[form],
+    [storedKeys, keys] = stored(keyForm, d, data(2, G * capacity * d)),
+    [storedValues, values] = stored(valueForm, d, data(3, G * capacity * d));
+  const [sinks, share] = [Math.floor(next() * 9), next()];
+  // a view like PSAW, and one that hides any range
+  const bounds = Array.from({ length: m * views }, (_, i) => {
+    if (i % views === 0) return [sinks, Math.floor(share * queryPositions[i / views])] as const;
+    const from = Math.floor(next() * (end + 1));
+    return [from, from + Math.floor(next() * end)] as const;
+  });
+  const maskRows = { none: 0, one: 1, kv: G, query: H }[mask],
+    hidden = Uint32Array.from({ length: maskRows * (slots + 2) }, () =>
+      next() < 0.3 ? 0 : next() < 0.5 ? 1 : 0x3f80_0000,
+    );
+  const row = (all: Float32Array, at: number): number[] => [...all.subarray(at * d, (at + 1) * d)];
+  const heads = Array.from({ length: H }, (_, h) => {
+    const g = Math.floor(h / group),
+      list = Array.from({ length: lengths[g] }, (_, j) => g * capacity + j);
+    return attendHead({
+      queries: Array.from({ length: m }, (_, r) => row(q, h * m + r)),
+      queryPositions: [...queryPositions],
+      keys: list.map((at) => row(keys, at)),
+      values: list.map((at) => row(values, at)),
+      positions: list.map((at) => positions[at]),
+      scale,
+      softcap,
+      visible: (own, j) => {
+        const p = positions[g * capacity + j],
+          r = queryPositions.indexOf(own);
+        if (window !== undefined && own - p >= window) return false;
+        if (bounds.slice(r * views, (r + 1) * views).some(([from, below]) => p >= from && p < below)) return false;
+        return maskRows === 0 || hidden[(maskRows === 1 ? 0 : maskRows === G ? g : h) * (slots + 2) + j] !== 0;
+      },
+    });
+  });
+  const cache = Array.from({ length: G }, (_, g) =>
+    Array.from({ length: lengths[g] }, (_, j) => ({
+      position: positions[g * capacity + j],
+      key: row(keys, g * capacity + j),
+    })),
+  );
+  /** Whether attention passes over a slot: hidden by the window or the same range of a view from all, or by a mask. */
+  const unread = (g: number, j: number): boolean => {
+    const p = positions[g * capacity + j];
+    if (maskRows > 0)
+      return heads.slice(g * group, (g + 1) * group).every((head) => head.probabilities.every((row) => row[j] === 0));
+    if (window !== undefined && queryPositions[0] - p >= window) return true;
+    return views === 1 && p < queryPositions[0] && bounds.every(([from, below]) => p >= from && p < below);
+  };
+  if (poisoned)
+    for (let g = 0; g < G; g++)
+      for (let j = 0; j < lengths[g]; j++)
+        if (unread(g, j))
+          for (const x of [storedKeys, storedValues]) {
+            const words = x.length / (G * capacity);
+            x.fill(0xffff_ffff, (g * capacity + j) * words, (g * capacity + j + 1) * words); // no number in any form
+          }
+  const rows = Uint32Array.from(
+    [...queryPositions].flatMap((p, r) => [p, ...bounds.slice(r * views, (r + 1) * views).flat()]),
+  );
+  const on = (commands: Commands): DeviceAttention => ({
+    m,
+    heads: H,
+    kvHeads: G,
+    headDim: d,
+    capacity,
+    slots,
+    views,
+    scale,
+    ...(softcap !== undefined && { softcap }),
+    ...(window !== undefined && { window }),
+    q: commands.upload(q, [H, m, d]),
+    form,
+    keys: commands.upload(storedKeys, [G, capacity, storedKeys.length / (G * capacity)]),
+    values: commands.upload(storedValues, [G, capacity, storedValues.length / (G * capacity)]),
+    positions: commands.upload(positions, [G, capacity]),
+    lengths: commands.upload(lengths, [G]),
+    rows: commands.upload(rows, [m, 1 + 2 * views]),
+    ...(maskRows > 0 && { mask: commands.upload(hidden, [maskRows, slots + 2]) }),
+  });
+  return { heads, values: [...values].map(Math.abs), H, scale, queryPositions, cache, on };
+}
+
+/**
+ * How far a probability may be off, as a share of it: a score by its sum of d products (and a soft cap), and so the
+ * difference of two; exp by 3 + 2 |x| ULP, |x| up to the spread and again where a maximum moves or parts are joined;
+ * sums over n slots; a division.
+ */
+export const share = ({ scoreError, spread }: HeadAttended, r: number, slots: number): number =>
+  (2 * scoreError[r] + 4 * (3 + 2 * spread[r]) + slots + 16) * 2 ** -24;
+
+export function check(
+  got: ArrayLike<number>,
+  { heads, H }: ReturnType<typeof scene>,
+  { m, headDim: d, slots }: Shape,
+  { lseAt, last }: Pick<AttentionResult, 'lseAt' | 'last'>,
+): void {
+  const [mixed, lse]: [number[], number[]] = [[], []],
+    [slack, lseSlack]: [number[], number[]] = [[], []],
+    largest = 4;
+  for (let r = 0; r < m; r++)
+    for (let h = 0; h < H; h++)
+      for (let c = 0; c < d; c++) {
+        mixed.push(heads[h].mixed[r][c]);
+        slack.push(largest * share(heads[h], r, slots) * heads[h].probabilities[r].reduce((a, b) => a + b, 0));
+      }
+  near(Float32Array.from(got).subarray(0, mixed.length), mixed, (at, y) => slack[at] + ulp(y), 'attended');
+  for (let h = 0; h < H; h++)
+    for (let r = m - last; r < m; r++) {
+      lse.push(heads[h].lse[r] ?? -3.4028234663852886e38);
+      lseSlack.push(share(heads[h], r, slots) + 2 ** -21);
+    }
+  near(
+    Float32Array.from(got).subarray(lseAt, lseAt + lse.length),
+    lse,
+    (at, y) => lseSlack[at] + 4 * ulp(y),
+    'log-sum-exp',
+  );
+}
+
+/** Returns the words that rows are stored in, and the numbers that the host reads from them. */
+function stored(form: RowForm, d: number, x: Float32Array): [words: Uint32Array, numbers: Float32Array] {
+  const count = x.length / d,
+    { codes, scales } = rowBytes(form, d),
+    rows: Rows = { form, codes: new Uint8Array(count * codes), scales: new Uint8Array(count * scales) },
+    out = new Float32Array(x.length);
+  encodeRows(rows, d, 0, x);
+  decodeRows(rows, d, 0, count, out);
+  return [toWords(rows, d, 0, count), out];
+}

@@ -1,0 +1,209 @@
+import type { Tensor } from '@kv/core';
+import { cacheForms, decodeRows, encodeRows, LayerCache, Ledger, slotBytes } from '@kv/engine';
+import type { CacheForm, CachePart, LayerSnapshot, Rows } from '@kv/engine';
+import type { Gpu } from '@kv/gpu';
+import { numbers, random } from '@kv/gpu-testing';
+import { expect } from 'vitest';
+import { encodeDecoded, encodeReplaced } from '../src/operations.ts';
+import { DeviceCache } from '../src/sequence/cache.ts';
+import type { DeviceScope } from '../src/sequence/device-scope.ts';
+import { fromWords } from '../src/sequence/row-words.ts';
+import { gpuTests, near } from './device.ts';
+
+const gpuTest = await gpuTests();
+const [G, D] = [2, 64],
+  PARTS = ['keys', 'values'] as const,
+  STORED = Object.keys(cacheForms).filter((form) => form !== 'f32') as CacheForm[];
+
+/** Vectors `[count, D]` of many sizes: rows of zeros, rows of one number, and numbers that halves have as subnormal. */
+function vectors(seed: number, count: number): Float32Array {
+  const next = random(seed),
+    out = new Float32Array(count * D);
+  for (let r = 0; r < count; r++) {
+    const size = [1, 0, 300, 2 ** -16, 1e5][r % 5],
+      same = r % 7 === 3;
+    for (let c = 0; c < D; c++) out[r * D + c] = size * (same ? 0.3 : 2 * next() - 1 + (r % 3));
+  }
+  return out;
+}
+
+/** The codes of rows, and their scales by their bits. */
+function partsOf({ form, codes, scales }: Rows): { readonly codes: number[]; readonly scales: number[] } {
+  const words = (bytes: Uint8Array): Uint16Array => new Uint16Array(bytes.slice().buffer);
+  return {
+    codes:
+      form === 'q4'
+        ? [...codes].flatMap((byte) => [byte & 15, byte >> 4])
+        : [...(form === 'q8' ? new Int8Array(codes) : words(codes))],
+    scales: [...(form === 'q8' ? new Uint32Array(scales.slice().buffer) : words(scales))],
+  };
+}
+
+/** Expects rows as another processor stores them: a scale is a quotient, which a device may round to a neighbour. */
+function expectAlike(got: Rows, want: Rows, what: string): void {
+  const [a, b] = [partsOf(got), partsOf(want)];
+  for (const part of ['codes', 'scales'] as const) {
+    const off = b[part].map((x, i) => Math.abs(x - a[part][i]));
+    expect(Math.max(0, ...off), `${what}, ${part}`).toBeLessThanOrEqual(got.form === 'f16' ? 0 : 1);
+    if (part === 'codes') expect(off.filter((x) => x > 0).length, what).toBeLessThanOrEqual(off.length / 200);
+    expect(a[part]).toHaveLength(b[part].length);
+  }
+}
+
+const saved = (cache: LayerCache): LayerSnapshot['slots'] => {
+  const { form, keys, values, positions } = cache.slots();
+  return { form, keys, values, positions };
+};
+
+async function rowsOf(gpu: Gpu, cache: DeviceCache, part: CachePart): Promise<Rows> {
+  const [{ data }] = await gpu.scope(({ read }) => read([cache[part]]));
+  return fromWords(data, cacheForms[cache.form][part], D, cache.counts);
+}
+
+gpuTest('rows are stored, kept, copied, saved and restored as the host does', async (gpu) => {
+  for (const form of STORED) {
+    const scope = gpu.open(),
+      { commands } = scope,
+      device: DeviceScope = { scope, ledger: new Ledger() },
+      cache = new DeviceCache(G, D, device, form);
+    const slotsOf = async (some: DeviceCache): Promise<LayerSnapshot['slots']> => {
+      const [keys, values] = [await rowsOf(gpu, some, 'keys'), await rowsOf(gpu, some, 'values')];
+      return { form, keys, values, positions: Uint32Array.from(some.kept().flat()) };
+    };
+    /** Returns the cache on the host, with the same bits. */
+    const hosted = async (some: DeviceCache): Promise<LayerCache> => {
+      const host = new LayerCache(G, D, new Ledger(), { form });
+      host.restore(some.counts, await slotsOf(some));
+      return host;
+    };
+    const appended = async (first: number, m: number): Promise<void> => {
+      const [k, v] = [vectors(first + 1, G * m), vectors(first + 2, G * m)],
+        at = Uint32Array.from({ length: m }, (_, i) => first + i),
+        host = await hosted(cache);
+      host.append(k, v, at);
+      cache.grow(m);
+      cache.append(commands.upload(k, [G, m, D]), commands.upload(v, [G, m, D]), commands.upload(at, [m]), at, at);
+      const slots = await slotsOf(cache);
+      for (const part of PARTS) expectAlike(slots[part], host.slots()[part], `${form}, ${part} from ${first}`);
+      expect(slots.positions).toEqual(host.slots().positions);
+    };
+    await appended(0, 20);
+    const lists = [
+        [0, 3, 4, 9, 19],
+        [2, 18],
+      ].map((list) => Uint32Array.from(list)),
+      host = await hosted(cache);
+    cache.keep(
+      {
+        kept: commands.upload(Uint32Array.of(0, 3, 4, 9, 19, 2, 18, 0, 0, 0), [G, 5]),
+        counts: commands.upload(Uint32Array.of(5, 2), [G]),
+      },
+      [5, 2],
+    );
+    cache.confirm(lists);
+    host.keep(lists);
+    expect(await slotsOf(cache), form).toEqual(saved(host));
+    await appended(20, 3);
+    expect(await slotsOf(cache.fork(device)), form).toEqual(await slotsOf(cache));
+    const restored = new DeviceCache(G, D, device, form);
+    restored.restore(cache.counts, await slotsOf(cache));
+    expect(await slotsOf(restored), form).toEqual(await slotsOf(cache));
+    const plain = new LayerCache(G, D, new Ledger()),
+      [converted, other] = [new DeviceCache(G, D, device, form), new LayerCache(G, D, new Ledger(), { form })];
+    plain.append(
+      vectors(5, G * 6),
+      vectors(6, G * 6),
+      Uint32Array.from({ length: 6 }, (_, i) => i),
+    );
+    for (const each of [converted, other]) each.restore([...plain.lengths], plain.slots());
+    expect(await slotsOf(converted), `${form} from f32`).toEqual(saved(other));
+    expect(cache.capacity * G * slotBytes(form, D)).toBe(
+      [cache.keys, cache.values, cache.positions].reduce(
+        (sum, { shape }) => sum + 4 * shape.reduce((a, b) => a * b),
+        0,
+      ),
+    );
+    scope.end();
+  }
+});
+
+gpuTest('pieces read what rows store, and only rows that they change are stored again', async (gpu) => {
+  for (const form of ['f16', 'q8', 'q4'] as const) {
+    const slots = 9,
+      host = new LayerCache(G, D, new Ledger(), { form }),
+      x = vectors(3, G * slots),
+      decoded = new Float32Array(x.length),
+      changes = [1, 7, 12];
+    host.append(
+      x,
+      x,
+      Uint32Array.from({ length: slots }, (_, i) => i),
+    );
+    const stored = host.slots().keys,
+      scope = gpu.open(),
+      { commands } = scope,
+      cache = new DeviceCache(G, D, { scope, ledger: new Ledger() }, form),
+      out = commands.make([G, slots, D]);
+    cache.restore([...host.lengths], host.slots());
+    encodeDecoded(commands, cache.rows('keys'), out);
+    decodeRows(stored, D, 0, G * slots, decoded);
+    expect((await scope.read([out]))[0].data, form).toEqual(decoded);
+    for (const r of changes) {
+      decoded.set(vectors(r, 1), r * D);
+      encodeRows(stored, D, r, vectors(r, 1));
+    }
+    encodeReplaced(commands, cache.rows('keys'), commands.upload(decoded, [G, slots, D]));
+    expectAlike(await rowsOf(gpu, cache, 'keys'), stored, form);
+    scope.end();
+  }
+});
+
+gpuTest('keys that move are decoded, rotated and stored again; others keep their bits', async (gpu) => {
+  for (const form of ['f16', 'q8', 'q4'] as const) {
+    const slots = 6,
+      half = D / 2,
+      scope = gpu.open(),
+      { commands } = scope,
+      cache = new DeviceCache(G, D, { scope, ledger: new Ledger() }, form),
+      at = Uint32Array.of(0, 1, 4, 5, 6, 9),
+      angle = (p: number, i: number): number => p / 100 ** (i / half),
+      table = (of: (a: number) => number): Tensor =>
+        commands.upload(
+          Float32Array.from({ length: 10 * half }, (_, i) => of(angle(Math.floor(i / half), i % half))),
+          [10, half],
+        );
+    const x = commands.upload(numbers(8, G * slots * D), [G, slots, D]);
+    cache.grow(slots);
+    cache.append(x, x, commands.upload(at, [slots]), at, at);
+    const before = await rowsOf(gpu, cache, 'keys'),
+      values = await rowsOf(gpu, cache, 'values');
+    // to positions 0 to 5: the first two stay
+    cache.rebase(slots, {
+      commands,
+      angles: { rotary: D, cos: table(Math.cos), sin: table(Math.sin) },
+      row: new Map(Array.from({ length: 10 }, (_, p) => [p, p])),
+    });
+    const after = await rowsOf(gpu, cache, 'keys'),
+      [old, now] = [before, after].map((rows) => {
+        const out = new Float32Array(G * slots * D);
+        decodeRows(rows, D, 0, G * slots, out);
+        return out;
+      });
+    expect(await rowsOf(gpu, cache, 'values'), form).toEqual(values);
+    for (let r = 0; r < G * slots; r++) {
+      const row = old.subarray(r * D, (r + 1) * D),
+        got = now.subarray(r * D, (r + 1) * D),
+        by = (r % slots) - at[r % slots],
+        turned = Array.from(row, (a, c) =>
+          c < half
+            ? a * Math.cos(angle(by, c)) - row[c + half] * Math.sin(angle(by, c))
+            : a * Math.cos(angle(by, c - half)) + row[c - half] * Math.sin(angle(by, c - half)),
+        ),
+        most = Math.max(...turned.map(Math.abs)),
+        step = { f16: 2 ** -11, q8: 0.501 / 127, q4: 0.51 / 7 }[form];
+      if (by === 0) expect(got, form).toEqual(row);
+      else near(got, turned, (_, y) => step * (form === 'f16' ? Math.abs(y) : most) + 1e-6 * most + 2 ** -24, form);
+    }
+    scope.end();
+  }
+});
