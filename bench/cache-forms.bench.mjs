@@ -4,9 +4,10 @@
  * policies keep alike.
  *
  *   npm run bench -- cache-forms.bench.mjs MODEL.gguf --tokens 2048,4096 --turns 15 [--forms f16,q8,k8v4,q4]
- *   npm run bench -- cache-forms.bench.mjs MODEL.gguf --windows 6 [--policies all]     what rounding costs
+ *   npm run bench -- cache-forms.bench.mjs MODEL.gguf --windows 6 --exact      what rounding costs
+ *   npm run bench -- cache-forms.bench.mjs MODEL.gguf --policies all --exact   what policies keep
  */
-import { loadModel, Sequence } from '@kv/models';
+import { cpuRuntime, loadModel, Sequence } from '@kv/models';
 import { slotBytes } from '@kv/engine';
 import { policy, policyNames } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
@@ -20,22 +21,22 @@ const {
   forms: others,
   windows,
   policies,
+  exact,
 } = commandLine(
-  { tokens: [2048, 4096], turns: 15, forms: ['f16', 'q8', 'k8v4', 'q4'], windows: 0, policies: '' },
+  { tokens: [2048, 4096], turns: 15, forms: ['f16', 'q8', 'k8v4', 'q4'], windows: 0, policies: '', exact: false },
   'the GGUF file of a model',
 );
 const forms = ['f32', ...others],
   /** Steps that warm up; tokens of a window, and those of them that are scored. */
   [before, width, scored] = [6, 512, 256],
-  model = await loadModel(path),
+  model = await loadModel(path, exact ? { runtime: cpuRuntime({ exact }) } : {}),
   { layers, kvHeads, headDim } = model.config,
   book = model.tokenizer.encode(await heldOutBook()).ids,
   bytes = (form) => layers * kvHeads * slotBytes(form, headDim);
 console.log(`${model.engine}, Node ${process.version}: median (lowest-highest)\n`);
-if (windows > 0) {
-  await losses();
-  if (policies) await agreement();
-} else await speed();
+if (windows > 0) await losses();
+if (policies) await agreement();
+if (windows === 0 && !policies) await speed();
 model.destroy();
 
 async function speed() {
@@ -110,7 +111,7 @@ async function losses() {
 /** How many of the slots that a policy keeps at 25 % of a prompt it also keeps in another form, by policy. */
 async function agreement() {
   const names = policies === 'all' ? [...policyNames] : policies.split(';'),
-    ids = book.slice(0, 800);
+    ids = book.slice(0, 600);
   console.log(`\nslots kept alike at 25 % of ${ids.length} tokens\n\n| policy | ${others.join(' | ')} |`);
   console.log(`| --- |${others.map(() => ' --- |').join('')}`);
   for (const name of names) {
