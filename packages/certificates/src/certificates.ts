@@ -4,7 +4,7 @@ import type { AttentionFading } from './fading.ts';
 import { retrievalRatio } from './mass.ts';
 import { reuse } from './reuse.ts';
 import type { Reuse } from './reuse.ts';
-import { rounded } from './rounding.ts';
+import { roundings } from './rounding.ts';
 import type { Rounding } from './rounding.ts';
 import { schedules } from './schedules.ts';
 import type { LayerBound } from './schedules.ts';
@@ -67,7 +67,7 @@ export function certificates({
     fading = ages(sinks),
     shared = reuse(),
     guessed = surrogates(),
-    coarse = rounded(),
+    coarse = roundings(),
     designed = constants && schedules(constants);
   return {
     row(row) {

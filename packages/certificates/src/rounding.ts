@@ -19,7 +19,7 @@ export interface Rounding {
 }
 
 /** Collects rows over caches that are not f32. */
-export function rounded(): { add(row: AttentionRow): void; take(): Rounding | undefined } {
+export function roundings(): { add(row: AttentionRow): void; take(): Rounding | undefined } {
   const all = { logitError: running(), variation: running(), dropped: running(), valueError: running() };
   let rows = 0;
   return {
