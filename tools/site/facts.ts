@@ -119,7 +119,8 @@ async function lineOf(policy: string): Promise<string> {
 
 async function costOf(policy: Policy): Promise<object | undefined> {
   try {
-    const { passes, multiplyAdds, bytes, device, when } = await predict(compile(policy), model.config, LENGTH, SHARE);
+    const { config, cacheForm } = model,
+      { passes, multiplyAdds, bytes, device, when } = await predict(compile(policy), config, LENGTH, SHARE, cacheForm);
     return {
       when,
       passes,

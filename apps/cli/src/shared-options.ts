@@ -24,6 +24,12 @@ export const machineOptions = (
   device: deviceOption,
 });
 
+/** Returns the option `--cache`. @param load the command's flag for a saved cache, which keeps its form */
+export const cacheOption = (load?: string): typeof schemas.CACHE => ({
+  ...schemas.CACHE,
+  otherwise: `${schemas.CACHE.otherwise}${load === undefined ? '' : `; with ${load} as it was saved`}`,
+});
+
 /** The options `--policies` and `--policy`, which are the same; `policies` gives the default and what is done with them. */
 export const policyOptions = (
   policies: Option<readonly string[]>,

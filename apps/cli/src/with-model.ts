@@ -1,13 +1,20 @@
 import { loadModel } from '@kv/models';
-import type { HostModel, Model, RunningModel, Runtime } from '@kv/models';
+import type { CacheForm, HostModel, Model, RunningModel, Runtime } from '@kv/models';
 import type { Command } from 'commander';
+import { cacheText } from './cache-text.ts';
 import type { Closable } from './device.ts';
 import { chooseCpuEngine, chooseEngine, openCpuRuntime, openRuntime } from './engine.ts';
+import { withFlagNames } from './flags.ts';
 import { resolveModel } from './model-source.ts';
 import type { Terminal } from './terminal.ts';
 
+interface ModelFlags {
+  readonly model: string;
+  readonly cache?: CacheForm | undefined;
+}
+
 const pathOf = (command: Command, terminal: Terminal): Promise<string> =>
-  resolveModel(command.opts<{ model: string }>().model, terminal);
+  resolveModel(command.opts<ModelFlags>().model, terminal);
 
 /**
  * Calls a function with the model of `--model` on the device and engine of `--device` and `--engine`, and releases the
@@ -23,7 +30,7 @@ export async function withModel(
 ): Promise<void> {
   const path = await pathOf(command, terminal),
     runtime = await openRuntime(await chooseEngine(command, terminal.cwd, reason), terminal.cwd);
-  await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
+  await closing(runtime, async () => use(await loaded(path, runtime, command, terminal)));
 }
 
 /** The same on the CPU, for commands that inspect the model. */
@@ -37,17 +44,19 @@ export async function withHostModel(
       chooseCpuEngine(command, `'kv ${command.name()}' looks inside the model`),
       terminal.cwd,
     );
-  await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
+  await closing(runtime, async () => use(await loaded(path, runtime, command, terminal)));
 }
 
-/** Loads the model after reporting what runs it. */
+/** Loads the model, and reports what runs it and how its caches are stored. */
 async function loaded<M extends RunningModel>(
   path: string,
   runtime: Runtime<M>,
+  command: Command,
   { stderr, signal }: Terminal,
 ): Promise<Model & M> {
-  const model = await loadModel(path, { runtime, signal });
-  stderr.write(`engine: ${model.engine}\n`);
+  const { cache } = command.opts<ModelFlags>(),
+    model = await withFlagNames(command, () => loadModel(path, { runtime, cache, signal }));
+  stderr.write(`engine: ${model.engine}; ${cacheText(model.cacheForm, model.config)}\n`);
   return model;
 }
 

@@ -1,5 +1,6 @@
 import { slotBytes } from '@kv/engine';
 import { loadModel } from '@kv/models';
+import type { CacheUsage } from '@kv/models';
 import { describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 
@@ -10,7 +11,7 @@ interface Printed {
     readonly engine: string;
     readonly speed: readonly { readonly tokens: number; readonly turns: readonly Record<string, number>[] }[];
     readonly events: readonly { readonly policy: string; readonly turns: readonly Record<string, number>[] }[];
-    readonly memory: { readonly cache?: number };
+    readonly cache: CacheUsage;
   }[];
   readonly skipped: readonly { readonly name: string; readonly why: string }[];
 }
@@ -33,7 +34,7 @@ describe('kv bench', () => {
     const model = await loadModel('embedded'),
       { layers, kvHeads, headDim } = model.config;
     model.destroy();
-    for (const { name, speed, events, memory } of engines) {
+    for (const { speed, events, cache } of engines) {
       expect(speed.map(({ tokens, turns }) => [tokens, turns.length])).toEqual([
         [64, 2],
         [80, 2],
@@ -42,7 +43,8 @@ describe('kv bench', () => {
       for (const number of [...speed, ...events].flatMap(({ turns }) => turns.flatMap((turn) => Object.values(turn))))
         expect(number).toBeGreaterThan(0);
       // the longest prompt and both steps after it
-      expect(memory.cache).toBe(layers * kvHeads * (80 + 2) * slotBytes(name === 'fast' ? 'q8' : 'f32', headDim));
+      expect(cache.peakBytes).toBe((80 + 2) * cache.bytesPerToken);
+      expect(cache.bytesPerToken).toBe(layers * kvHeads * slotBytes(cache.form, headDim));
     }
   });
   it('prints tables of what it was asked for', async () => {
@@ -52,7 +54,8 @@ describe('kv bench', () => {
     expect(stdout).toMatch(/^fast +64 +\d+ +\d+\.\d$/m);
     expect(stdout).toMatch(/^fast +knorm.* \d+\.\d\d +\d+\.\d$/m);
     expect(stdout).toMatch(/^fast is \S/m);
-    expect(stdout).not.toContain('f32  ');
+    expect(stdout).not.toMatch(/^f32 /m);
+    expect(stdout).toMatch(/^fast +(f32|q8) +\d+,\d+ +[\d.]+ [KM]iB/m);
   });
   it.each([
     [['--tokens', '64,5000'], '--tokens: expected lengths of at most '],

@@ -94,10 +94,11 @@ describe('kv chat', () => {
   });
   it('takes a quarter of the context, or what fits an eighth of the memory', () => {
     const config = { layers: 16, kvHeads: 8, headDim: 64, maxPositions: 131_072 },
-      slot = 16 * 8 * (2 * 64 + 1) * 4;
+      pair = { f32: 2 * 4 * 64, q8: 2 * (64 + 4) } as const;
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 64 }), (gib) => {
-        const budget = defaultBudget(config as Model['config'], gib * 2 ** 30),
+      fc.property(fc.integer({ min: 1, max: 64 }), fc.constantFrom('f32', 'q8'), (gib, cacheForm) => {
+        const slot = 16 * 8 * (pair[cacheForm] + 4),
+          budget = defaultBudget({ config: config as Model['config'], cacheForm }, gib * 2 ** 30),
           slots = budget === '25%' ? 131_072 / 4 : Number(budget);
         expect(slots).toBeLessThanOrEqual(131_072 / 4);
         expect(slots * slot).toBeLessThanOrEqual((gib * 2 ** 30) / 8);

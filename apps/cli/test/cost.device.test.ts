@@ -125,7 +125,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
           const policy = parsePolicy(name),
             compiled = compile(policy),
             budget = Math.max(BUDGET, compiled.minSlots(n, BUDGET)),
-            { score, select, compact } = (await predict(compiled, config, n, budget)).device,
+            { score, select, compact } = (await predict(compiled, config, n, budget, 'f32')).device,
             want = [score, select, compact].reduce(sum);
           const event = less(
             await prefilled(model, { policy, budget }),
@@ -225,7 +225,7 @@ describe('at the shape of Llama-3.2-1B', () => {
       for (const [n, budget] of SIZES) {
         for (const name of ['h2o', 'meanAttention']) {
           const predicted = (options?: { readonly rows: string }): Promise<Prediction> =>
-            predict(compile(policyOf(name, options)), config, n, budget);
+            predict(compile(policyOf(name, options)), config, n, budget, 'f32');
           const [query, kv] = [await predicted(), await predicted({ rows: 'kv' })],
             sums = kv.device.sums!;
           expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);

@@ -1,6 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
-import { generate, loadModel } from '@kv/models';
+import { sumOf } from '@kv/core/shared';
+import { slotBytes } from '@kv/engine';
+import { generate, loadModel, Sequence } from '@kv/models';
 import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { predict } from '../src/explain/predict.ts';
@@ -10,26 +12,41 @@ const fixture = (name: string): string =>
 const ids = Array.from({ length: 40 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
 
 test.each([
-  ['gemma3', '6 of 7 layers have a sliding window of 8 and never hold more slots than that'],
-  ['mistral', '2 of 2 layers have a sliding window of 6 and never hold more slots than that'],
-  ['llama', undefined],
-])('slots and bytes of %s are those of a run: a window holds no more than it sees', async (name, note) => {
-  const model = await loadModel(fixture(name));
-  for (const [policy, budget] of [
-    [named('snapkv', { window: 4 }), 12],
-    [named('h2o', { recent: 2 }), 5],
-    [named('full'), 40],
-  ] as const) {
-    const { evicts } = compile(policy),
-      said = await predict(compile(policy), model.config, ids.length, budget);
-    const { report } = await generate(model, { ids, policy, ...(evicts && { budget }), maxNewTokens: 0 }),
-      slots = report.kept.flat().reduce((sum, positions) => sum + positions.length, 0);
-    expect(said.budgets).toEqual(report.kept.map((heads) => heads.map((positions) => positions.length)));
-    expect(said.bytes.after).toBe(slots * 4 * (2 * model.config.headDim + 1));
-    expect(said.notes.filter((line) => line.includes('sliding'))).toEqual(note === undefined ? [] : [note]);
-  }
-  model.destroy();
-});
+  ['gemma3', 'q8', '6 of 7 layers have a sliding window of 8 and never hold more slots than that'],
+  ['mistral', 'f16', '2 of 2 layers have a sliding window of 6 and never hold more slots than that'],
+  ['llama', 'f32', undefined],
+  ['llama', 'q8', undefined],
+] as const)(
+  'slots and bytes of %s in %s are those of a run: a window holds no more than it sees',
+  async (name, form, note) => {
+    const model = await loadModel(fixture(name), { cache: form });
+    for (const [policy, budget] of [
+      [named('snapkv', { window: 4 }), 12],
+      [named('h2o', { recent: 2 }), 5],
+      [named('keydiff'), 9],
+      [named('snapkvCaote', { window: 4 }), 12],
+      [named('full'), 40],
+    ] as const) {
+      const { evicts } = compile(policy),
+        said = await predict(compile(policy), model.config, ids.length, budget, form);
+      const sequence = new Sequence(model);
+      await sequence.prefill(ids, { policy, ...(evicts && { budget }), forget: true });
+      const { cache, ledger } = sequence.memory,
+        kept = sequence.kept().map((heads) => heads.map((positions) => positions.length)),
+        { bytes } = said;
+      expect([said.budgets, said.cache]).toEqual([kept, { form, bytesPerToken: cache.bytesPerToken }]);
+      expect([bytes.after, bytes.peak, bytes.decoded]).toEqual([
+        cache.liveBytes,
+        cache.peakBytes,
+        ledger.entry('decoded').peak,
+      ]);
+      expect(cache.liveBytes).toBe(sumOf(kept.flat()) * slotBytes(form, model.config.headDim));
+      sequence.destroy();
+      expect(said.notes.filter((line) => line.includes('sliding'))).toEqual(note === undefined ? [] : [note]);
+    }
+    model.destroy();
+  },
+);
 
 test('a prompt may fill the context, whatever the policy reads', async () => {
   const model = await loadModel(fixture('llama')),
@@ -37,7 +54,7 @@ test('a prompt may fill the context, whatever the policy reads', async () => {
   model.destroy();
   for (const name of ['h2o', 'snapkv', 'knorm', 'fullTa'] as const)
     for (const length of [1, maxPositions - 4, maxPositions - 1, maxPositions])
-      await expect(predict(compile(named(name)), model.config, length, '100%')).resolves.toMatchObject({
+      await expect(predict(compile(named(name)), model.config, length, '100%', 'f32')).resolves.toMatchObject({
         evicts: true,
       });
 });
@@ -50,7 +67,7 @@ test.each([
 ])('what a token reads under %s is what a run counts', async (text) => {
   const model = await loadModel(fixture('llama')),
     policy = parsePolicy(text),
-    { views } = await predict(compile(policy), model.config, ids.length, '100%'),
+    { views } = await predict(compile(policy), model.config, ids.length, '100%', model.cacheForm),
     { counts } = (await generate(model, { ids, policy, maxNewTokens: 2 })).report,
     heads = model.config.layers * model.config.queryHeads;
   // a head always sees its own slot, whether it was chosen or not, and what one view hides another may have chosen

@@ -1,6 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { slotBytes } from '@kv/engine';
+import type { CacheUsage } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 import { CONTEXT, SHAPE, writeTinyModel } from '@kv/model-testing';
@@ -46,7 +48,7 @@ describe('kv run --chat', () => {
 
 describe('kv run --json', () => {
   it('prints one object with what was said, kept, held and spent', async () => {
-    const { code, stdout, stderr } = await run(
+    const { code, engine, stdout, stderr } = await run(
       '--prompt',
       TEXT,
       '--policy',
@@ -61,7 +63,8 @@ describe('kv run --json', () => {
     );
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout.trim().split('\n')).toHaveLength(1);
-    const { text, tokens, kept, bytes, times, policy, logits } = JSON.parse(stdout) as {
+    const { text, tokens, kept, bytes, cache, times, policy, logits } = JSON.parse(stdout) as {
+      cache: CacheUsage;
       text: string;
       tokens: number[];
       kept: number[][][];
@@ -83,6 +86,12 @@ describe('kv run --json', () => {
     expect(Object.keys(bytes)).toEqual(
       expect.arrayContaining(['allocated', 'live', 'peak', 'meanPrefill', 'meanDecode']),
     );
+    // all five tokens are fed, since logits are asked for
+    expect(cache.liveBytes).toBe((slots + 5) * cache.bytesPerToken);
+    expect(cache.bytesPerToken).toBe(SHAPE.layers * SHAPE.kvHeads * slotBytes(cache.form, 8));
+    expect(cache.peakBytes).toBeGreaterThanOrEqual(cache.liveBytes);
+    expect(cache.peakBytes).toBeLessThanOrEqual((TEXT.length + 1) * cache.bytesPerToken);
+    expect(engine).toMatch(new RegExp(`; cache ${cache.form}, ${cache.bytesPerToken} bytes a token$`));
     expect(Object.values(times).every((ms) => ms >= 0)).toBe(true);
     expect(logits.map((row) => row.length)).toEqual([258, 258]);
   });
@@ -330,13 +339,19 @@ describe('kv', () => {
         [50, 50],
       ],
     });
-    // 2 layers, 2 heads, 8 dimensions: keys, values and a position are 68 bytes a slot.
-    expect(snapkv.bytes).toMatchObject({
-      before: 2 * 2 * 200 * 68,
-      after: 2 * 2 * 50 * 68,
-      peak: 68 * (2 * 200 + 2 * 50),
-      rings: 2 * 16 * (4 * 8 * 4 + 4),
-    });
+    // 2 layers, 2 heads, 8 dimensions: keys, values and a position are 28 bytes a slot in 8 bits, 68 in f32.
+    const exact = await explain('snapkv(window=16)', '--cache', 'f32');
+    expect([snapkv.cache.form, exact.cache.form]).toEqual(['q8', 'f32']);
+    for (const [bytes, slot] of [
+      [snapkv.bytes, 28],
+      [exact.bytes, 68],
+    ] as const)
+      expect(bytes).toMatchObject({
+        before: 2 * 2 * 200 * slot,
+        after: 2 * 2 * 50 * slot,
+        peak: slot * (2 * 200 + 2 * 50),
+        rings: 2 * 16 * (4 * 8 * 4 + 4),
+      });
     expect(snapkv.operations).toMatchObject({ pool: 2, lastSlots: 2, select: 2 });
     expect((await explain('knorm')).passes).toEqual(['none: attention stays on the fused path']);
     expect((await explain('h2o')).bytes.statistics).toBe(2 * 4 * 200 * 4);

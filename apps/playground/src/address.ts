@@ -1,5 +1,6 @@
 import type { Budget } from '@kv/models';
 import {
+  CACHES,
   DEFAULT,
   DEVICES,
   FORMS,
@@ -15,7 +16,16 @@ import {
 const keyOf = (side: number): string => letterOf(side).toLowerCase();
 
 /** Encodes a choice as the fragment of an address, without `#`. */
-export function writeAddress({ model, source, late, policies, budget, maxNewTokens, device }: RunChoice): string {
+export function writeAddress({
+  model,
+  source,
+  late,
+  policies,
+  budget,
+  maxNewTokens,
+  device,
+  cache,
+}: RunChoice): string {
   const prompt =
     source.kind === 'text'
       ? { text: source.text }
@@ -26,7 +36,7 @@ export function writeAddress({ model, source, late, policies, budget, maxNewToke
       ...prompt,
       ask: late ? 'late' : 'early',
       ...Object.fromEntries(policies.map((policy, side) => [keyOf(side), policy])),
-      ...{ budget, new: maxNewTokens, device },
+      ...{ budget, new: maxNewTokens, device, cache },
     }).map(([key, value]) => [key, String(value)]),
   ).toString();
 }
@@ -53,6 +63,7 @@ export function readAddress(hash: string): RunChoice {
     budget: readBudget(given.get('budget') ?? '') ?? DEFAULT.budget,
     maxNewTokens: whole(given.get('new'), 1, LIMITS.maxNewTokens) ?? DEFAULT.maxNewTokens,
     device: DEVICES.find((device) => device === given.get('device')) ?? DEFAULT.device,
+    cache: CACHES.find((cache) => cache === given.get('cache')) ?? DEFAULT.cache,
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Budget } from '@kv/models';
+import type { Budget, CacheForm } from '@kv/models';
 import { recommendedPolicies } from '@kv/policies';
 import type { NeedleForm } from '@kv/tasks';
 
@@ -30,6 +30,12 @@ export const MODELS = ['embedded', 'file', 'hub'] as const;
 export const DEVICES = ['auto', 'webgpu', 'cpu'] as const;
 export type DeviceChoice = (typeof DEVICES)[number];
 
+/** How caches are stored; `auto` is the engine's choice. */
+export const CACHES = ['auto', 'f32', 'f16', 'q8', 'k8v4', 'q4'] as const satisfies readonly (CacheForm | 'auto')[];
+export type CacheChoice = (typeof CACHES)[number];
+/** Returns the form that a choice names. */
+export const formOf = (cache: CacheChoice): CacheForm | undefined => (cache === 'auto' ? undefined : cache);
+
 /** Everything that a run depends on. */
 export interface RunChoice {
   readonly model: ModelChoice;
@@ -41,6 +47,7 @@ export interface RunChoice {
   readonly budget: Budget;
   readonly maxNewTokens: number;
   readonly device: DeviceChoice;
+  readonly cache: CacheChoice;
 }
 
 export const FORMS: readonly NeedleForm[] = ['code', 'number'];
@@ -65,6 +72,7 @@ export const DEFAULT: RunChoice = {
   budget: '25%',
   maxNewTokens: 12,
   device: 'auto',
+  cache: 'auto',
 };
 
 /** Returns the letter of a side. */

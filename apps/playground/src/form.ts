@@ -1,5 +1,6 @@
 import { readBudget, whole } from './address.ts';
 import {
+  CACHES,
   DEFAULT,
   DEVICES,
   FORMS,
@@ -155,8 +156,9 @@ export function choiceForm(): ChoiceForm {
       budget: readBudget(field('budget').value) ?? DEFAULT.budget,
       maxNewTokens: whole(field('maxNewTokens').value, 1, LIMITS.maxNewTokens) ?? DEFAULT.maxNewTokens,
       device: DEVICES.find((device) => device === field('device').value) ?? DEFAULT.device,
+      cache: CACHES.find((cache) => cache === field('cache').value) ?? DEFAULT.cache,
     }),
-    write({ model, source, late, policies: texts, budget, maxNewTokens, device }) {
+    write({ model, source, late, policies: texts, budget, maxNewTokens, device, cache }) {
       const { form, tokens, depth, seed } = source.kind === 'needle' ? source : (DEFAULT.source as NeedlePrompt);
       for (const [name, value] of Object.entries({
         model: model.kind,
@@ -168,6 +170,7 @@ export function choiceForm(): ChoiceForm {
         budget,
         maxNewTokens,
         device,
+        cache,
       }))
         field(name).value = String(value);
       isOwn = source.kind === 'text';

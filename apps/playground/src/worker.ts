@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { fates, recorder, type RecordedEvent } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
-import type { RunChoice, DeviceChoice } from './choice.ts';
+import { formOf, type RunChoice, type DeviceChoice } from './choice.ts';
 import { serveChat } from './chat/serve.ts';
 import { serveMachine } from './machine/serve.ts';
 import type { End, Frame, FromWorker, Side, ToWorker } from './messages.ts';
@@ -70,8 +70,9 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
     send({ type: 'prompt', run, prompt: fed.prompt, layers, kvHeads });
     const open = new Map(
       choice.policies.map((policy, side): [Side, AsyncGenerator<Frame | End>] => {
-        const { budget, maxNewTokens } = choice;
-        return [side, answer({ ...fed, model, policy: parsePolicy(policy), budget, maxNewTokens, signal })];
+        const { budget, maxNewTokens } = choice,
+          cache = formOf(choice.cache);
+        return [side, answer({ ...fed, model, policy: parsePolicy(policy), budget, cache, maxNewTokens, signal })];
       }),
     );
     // interleaved token by token, so that all sides can be watched
@@ -123,14 +124,14 @@ async function explain({ run, side, position }: Why, signal: AbortSignal): Promi
 }
 
 async function record(
-  { policies, budget, maxNewTokens }: RunChoice,
+  { policies, budget, cache, maxNewTokens }: RunChoice,
   fed: PromptParts,
   side: number,
   model: Model,
   signal: AbortSignal,
 ): Promise<readonly RecordedEvent[]> {
   const { policy, events } = recorder(parsePolicy(policies[side]));
-  const steps = answer({ ...fed, model, policy, budget, maxNewTokens, signal });
+  const steps = answer({ ...fed, model, policy, budget, cache: formOf(cache), maxNewTokens, signal });
   while (!(await steps.next()).done);
   signal.throwIfAborted();
   return events;

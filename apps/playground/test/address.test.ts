@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readAddress, readBudget, writeAddress } from '../src/address.ts';
-import { DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type RunChoice } from '../src/choice.ts';
+import { CACHES, DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type RunChoice } from '../src/choice.ts';
 
 /** Any text that an address can carry: half a surrogate pair has no UTF-8. */
 const text = (maxLength: number): fc.Arbitrary<string> =>
@@ -33,6 +33,7 @@ const choice: fc.Arbitrary<RunChoice> = fc.record({
   budget,
   maxNewTokens: fc.integer({ min: 1, max: LIMITS.maxNewTokens }),
   device: fc.constantFrom(...DEVICES),
+  cache: fc.constantFrom(...CACHES),
 });
 
 test('an address gives back the choice that it was written from', () => {
@@ -70,6 +71,7 @@ test('any text is read as some choice, which is read as itself from then on', ()
     'budget',
     'new',
     'device',
+    'cache',
   );
   const value = fc.oneof(
     fc.string(),
@@ -91,9 +93,9 @@ test('any text is read as some choice, which is read as itself from then on', ()
 
 test('what is missing or out of bounds is the default', () => {
   expect(readAddress('')).toEqual(DEFAULT);
-  expect(readAddress('#tokens=100000000&depth=101&seed=1e5&new=0&budget=0%25&device=quantum&form=poem')).toEqual(
-    DEFAULT,
-  );
+  expect(
+    readAddress('#tokens=100000000&depth=101&seed=1e5&new=0&budget=0%25&device=quantum&form=poem&cache=q3'),
+  ).toEqual(DEFAULT);
   expect(readAddress(`#text=${'x'.repeat(LIMITS.text + 1)}&a=${'x'.repeat(LIMITS.policy + 1)}`)).toEqual(DEFAULT);
 });
 

@@ -55,6 +55,7 @@ export function testMachine(shared: () => { readonly site: Site; readonly browse
       `- kv: ${version}\n`,
       /^- model: embedded .*, context of 4,096 tokens$/m,
       /^- policy: snapkv\(.* at 25%$/m,
+      /^- cache stored as: (f32|q8) \(CPU\)/m,
       `- date: ${new Date().toISOString().slice(0, 10)}`,
       `\n| ${rows[0].join(' | ')} |\n`,
       'the median of 1 run ',

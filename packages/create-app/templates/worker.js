@@ -42,14 +42,14 @@ async function send({ text: message }) {
 
 /** Says what the cache holds, and what it would hold if nothing were evicted. */
 function meter() {
-  const { sequence, model } = chat,
-    { layers, kvHeads, headDim } = model.config,
+  const { sequence } = chat,
+    { cache } = sequence.memory,
     tokens = sequence.progress.length,
     slots = Math.max(...sequence.kept().flat().map((row) => row.length));
   postMessage({
     ...{ type: 'kept', tokens, slots },
-    bytes: sequence.memory.ledger.entry('cache').live,
-    whole: tokens * 2 * layers * kvHeads * headDim * Float32Array.BYTES_PER_ELEMENT,
+    bytes: cache.liveBytes,
+    whole: tokens * cache.bytesPerToken,
   });
 }
 

@@ -128,10 +128,9 @@ export class FusedPass {
         unread = caches.hidden ? 0 : ids.length - count;
       let copied: RowKeys | undefined;
       for (let from = 0, to: number; from < all; from = to) {
-        const slots = caches.layers[from].cache.length + ids.length;
-        to = Math.min(
-          ...[all, from + (afterLayers ? layersTogether(this.#decoder.config, slots) : all), nextFrozen(within, from)],
-        );
+        const slots = caches.layers[from].cache.length + ids.length,
+          together = afterLayers ? layersTogether(this.#decoder.config, slots, caches.context.form) : all;
+        to = Math.min(...[all, from + together, nextFrozen(within, from)]);
         await this.#block(run, x, [from, to], { frozen: within?.frozen[from], copied, unread });
         copied =
           within?.copies && to < all && freezes(within, to)

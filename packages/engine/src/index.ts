@@ -12,7 +12,15 @@ export type { CachePart, CacheView } from './cache/layer-cache.ts';
 export { hostStore, planesOf } from './cache/storage.ts';
 export type { Storage, StorageShape, Store } from './cache/storage.ts';
 export { CACHE } from './options.ts';
-export { cacheForms, formOf, rowBytes, slotBytes } from './cache/form.ts';
+export {
+  cacheForms,
+  fitsHeads,
+  formOf,
+  keyValueBytes,
+  rowBytes,
+  slotBytes,
+  tokenBytes,
+} from './cache/form.ts';
 export type { CacheForm, RowForm } from './cache/form.ts';
 export { createRows, decodeRows, encodeRows, floats, fromHalf, roundingBound, toHalf } from './cache/encode.ts';
 export type { Rows } from './cache/encode.ts';
@@ -83,6 +91,7 @@ export type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output } f
 export type { ObservedRow, Observer } from './memory/observer.ts';
 export { makeRoom } from './memory/make-room.ts';
 export { Memory } from './memory/memory.ts';
+export type { CacheUsage } from './memory/memory.ts';
 export { embeddingsOf } from './memory/runtime.ts';
 export type { MemoryModel, MemoryOptions, ModelParts } from './memory/model-parts.ts';
 export type { Model, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';

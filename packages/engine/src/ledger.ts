@@ -3,10 +3,11 @@ import { KvError } from '@kv/core';
 /** The phase that a sample belongs to. */
 export type LedgerPhase = 'prefill' | 'decode';
 
-/** Bytes of one name: allocated capacity, and the part of it in use. */
+/** Bytes of one name: allocated capacity, the part of it in use, and the most that was in use. */
 export interface LedgerEntry {
   readonly allocated: number;
   readonly live: number;
+  readonly peak: number;
 }
 
 /** Bytes of everything that a sequence holds: caches, rings, statistics, states. */
@@ -24,7 +25,7 @@ export interface Bytes {
  * @throws KvError from any method that would make a count negative or is given no byte count.
  */
 export class Ledger {
-  #entries = new Map<string, { allocated: number; live: number }>();
+  #entries = new Map<string, { allocated: number; live: number; peak: number }>();
   #samples = { prefill: { weight: 0, live: 0, allocated: 0 }, decode: { weight: 0, live: 0, allocated: 0 } };
   #allocated = 0;
   #live = 0;
@@ -67,7 +68,7 @@ export class Ledger {
 
   /** Returns the counts of one name; zero for a name never seen. */
   entry(name: string): LedgerEntry {
-    return { ...(this.#entries.get(name) ?? { allocated: 0, live: 0 }) };
+    return { ...(this.#entries.get(name) ?? { allocated: 0, live: 0, peak: 0 }) };
   }
   /** Returns all names that were ever counted. */
   names(): readonly string[] {
@@ -99,7 +100,7 @@ export class Ledger {
   }
 
   #change(name: string, field: 'allocated' | 'live', bytes: number): void {
-    const entry = this.#entries.get(name) ?? { allocated: 0, live: 0 };
+    const entry = this.#entries.get(name) ?? { allocated: 0, live: 0, peak: 0 };
     const next = entry[field] + bytes;
     if (!Number.isSafeInteger(bytes) || next < 0)
       throw new KvError(
@@ -107,6 +108,7 @@ export class Ledger {
         `the ${field} bytes of ${name} must stay an integer of at least 0, got ${entry[field]} and then ${next}`,
       );
     entry[field] = next;
+    entry.peak = Math.max(entry.peak, entry.live);
     this.#entries.set(name, entry);
     if (field === 'live') this.#peak = Math.max(this.#peak, (this.#live += bytes));
     else this.#peakAllocated = Math.max(this.#peakAllocated, (this.#allocated += bytes));

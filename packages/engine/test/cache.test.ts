@@ -204,7 +204,7 @@ describe('Ledger', () => {
       60,
       100,
       20,
-      { allocated: 100, live: 0 },
+      { allocated: 100, live: 0, peak: 40 },
       ['cache', 'ring'],
     ]);
   });

@@ -34,6 +34,8 @@ export {
 } from '@kv/engine';
 export type {
   Bytes,
+  CacheForm,
+  CacheUsage,
   ChatAnswer,
   ChatRetention,
   ChatSettings,

@@ -1,8 +1,12 @@
+import { readFileSync } from 'node:fs';
+import { cacheForms, tokenBytes } from '@kv/engine';
 import { blocksOf, runBlock } from '@kv/model-testing/readme';
 import { expect, test } from 'vitest';
 import * as models from '../src/index.ts';
 
-const [first, cache] = blocksOf(new URL('../README.md', import.meta.url)),
+const at = new URL('../README.md', import.meta.url),
+  README = readFileSync(at, 'utf8'),
+  [first, cache] = blocksOf(at),
   modules = { '@kv/models': models };
 
 test('the first lines load, stream and say what they print', async () => {
@@ -18,4 +22,13 @@ test('the lines about a cache save it, go on from it and share a prefix', async 
   ])) as Record<string, models.Sequence>;
   expect(again.kept()).toEqual(sequence.kept());
   expect(answer.progress.length).toBeGreaterThan(0);
+});
+test('the table of stored forms has the bytes of SmolLM2', () => {
+  const rows = [...README.matchAll(/^\| `(\w+)` \|.*\| ([\d,]+) \|$/gm)].map(([, form, bytes]) => [form, bytes]);
+  expect(rows).toEqual(
+    Object.keys(cacheForms).map((form) => [
+      form,
+      tokenBytes(form as models.CacheForm, { layers: 30, kvHeads: 3, headDim: 64 }).toLocaleString('en'),
+    ]),
+  );
 });

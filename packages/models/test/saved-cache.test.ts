@@ -12,6 +12,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { readSafetensors, bytesSource } from '@kv/checkpoints';
 import { loadCache, loadModel, saveCache, Sequence, slotScores } from '../src/index.ts';
+import { decodeRows, floats, slotBytes } from '@kv/engine';
 import type { Model } from '../src/index.ts';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 
@@ -93,6 +94,57 @@ describe('a saved cache', () => {
     await loaded.append(ids.slice(70, 75));
     for (const each of [sequence, loaded]) each.destroy();
   });
+});
+
+describe('in every form', () => {
+  let other: Model; // whose heads have 32 channels
+  beforeAll(async () => {
+    other = await loadModel('embedded');
+  });
+  const codes = Array.from({ length: 40 }, (_, i) => (i * 31) % 1000),
+    policy = policies[2];
+  test.each(['f16', 'q8', 'k8v4', 'q4'] as const)(
+    '%s goes on bit for bit; an engine without it stores what it says in its own',
+    async (form) => {
+      const sequence = new Sequence(other, undefined, { cache: form });
+      await sequence.prefill(codes.slice(0, 24), { policy, budget: 12, block: 8 });
+      const bytes = await saveCache(sequence),
+        loaded = await loadCache(other, bytes, { policy }),
+        without = await loadCache({ ...other, cacheForms: ['f32'] }, bytes),
+        asked = await loadCache(other, bytes, { cache: 'f16' });
+      expect([loaded, without, asked].map(({ memory: { cache } }) => [cache.form, cache.liveBytes])).toEqual(
+        ([form, 'f32', 'f16'] as const).map((each) => [each, 8 * 2 * 12 * slotBytes(each, 32)]),
+      );
+      expect(await saveCache(loaded)).toEqual(bytes);
+      const [own, decoded] = await Promise.all(
+          [sequence, without].map(async ({ memory }) => (await memory.snapshot()).layers[3].slots),
+        ),
+        numbers = new Float32Array(2 * 12 * 32);
+      for (const part of ['keys', 'values'] as const) {
+        decodeRows(own[part], 32, 0, 2 * 12, numbers);
+        expect(floats(decoded[part].codes)).toEqual(numbers);
+      }
+      for (const each of [sequence, loaded]) for (const id of codes.slice(24, 27)) await each.step(id);
+      expect(await loaded.logits()).toEqual(await sequence.logits());
+      for (const each of [sequence, loaded, without, asked]) each.destroy();
+    },
+  );
+});
+test('a file of version 1, which names no form, is f32', async () => {
+  const { sequence, bytes } = await saved(),
+    end = 8 + Number(new DataView(bytes.buffer).getBigUint64(0, true)),
+    header = new TextDecoder().decode(bytes.subarray(8, end)),
+    older = Buffer.from(header.trimEnd().replace(/(?<=version.":)2,.{2}form.{5}f32../, '1')),
+    size = 8 * Math.ceil(older.length / 8),
+    file = Buffer.alloc(8 + size + bytes.length - end, ' ');
+  expect(older.length).toBeLessThan(Buffer.from(header.trimEnd()).length);
+  file.writeBigUInt64LE(BigInt(size));
+  file.set(older, 8);
+  file.set(bytes.subarray(end), 8 + size);
+  const loaded = await loadCache(model, file, { policy: policies[2], window: 48 });
+  expect(loaded.memory.cache.form).toBe('f32');
+  expect(await saveCache(loaded)).toEqual(bytes);
+  for (const each of [sequence, loaded]) each.destroy();
 });
 
 describe('is refused in one sentence', () => {

@@ -4,7 +4,7 @@ import { schemas } from '@kv/engine';
 import type { Model } from '@kv/models';
 import type { DestinationStream } from 'pino';
 
-const { GENERATE } = schemas;
+const { CACHE, GENERATE } = schemas;
 const bytes = (fallback: number, says: string): Option<number> =>
   number(fallback, says, {
     least: 1,
@@ -48,6 +48,7 @@ export const SERVER = {
   name: required(text('', 'a name', 'What /v1/models calls it.')),
   memory: required(bytes(2 ** 31, 'Bytes of all caches, prefixes, scratch and requests; weights are not counted.')),
   ...POLICY,
+  cache: { ...CACHE, otherwise: "the model's" },
   fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
   registry: required(object<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
   keys: {

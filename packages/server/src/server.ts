@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
+import { formOf, tokenBytes } from '@kv/engine';
+import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
@@ -52,11 +54,12 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
  * ```
  */
 export function createServer(options: ServerOptions): Server {
-  const { model, name, memory, budget, block, every, fixedPolicy, keys, redact, ...given } = settleOwn(
+  const { name, memory, budget, block, every, fixedPolicy, keys, redact, ...given } = settleOwn(
       'createServer',
       SERVER,
       options,
     ),
+    model = storedAs(given.model, given.cache),
     policy = typeof given.policy === 'string' ? parsePolicy(given.policy, given.registry) : given.policy,
     limits = settleOwn('limits', LIMITS, given.limits ?? {}),
     { queue, running, part, ahead, readerMs, requestMs, bodyBytes, headerBytes, receiveMs } = limits,
@@ -72,8 +75,9 @@ export function createServer(options: ServerOptions): Server {
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
     defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
-  const reader = new TextReader(model.tokenizer);
-  metrics.watch(scheduler);
+  const reader = new TextReader(model.tokenizer),
+    cache = { form: model.cacheForm, bytesPerToken: tokenBytes(model.cacheForm, model.config) };
+  metrics.watch(scheduler, cache);
   expectPossible(() => sequencePolicyOf({}, { ...defaults, fixed: false }, model));
 
   const app = Fastify({
@@ -156,7 +160,7 @@ export function createServer(options: ServerOptions): Server {
 
   for (const [path, { type, text }] of Object.entries(PAGE))
     app.get(path, (_, reply) => reply.headers(PAGE_HEADERS).type(type).send(text));
-  app.get('/health', async () => ({ status: 'ok' }));
+  app.get('/health', async () => ({ status: 'ok', cache }));
   app.get('/metrics', async (_, reply) =>
     reply.type(metrics.registry.contentType).send(await metrics.registry.metrics()),
   );
@@ -165,6 +169,7 @@ export function createServer(options: ServerOptions): Server {
     engine: model.engine,
     policy: policy?.label || 'full',
     ...(budget !== undefined && { budget }),
+    cache,
     prompts: scheduler.counts,
     memory: memoryOf(scheduler),
     weights: model.weightBytes,
@@ -284,6 +289,7 @@ export function createServer(options: ServerOptions): Server {
           model: name,
           engine: model.engine,
           policy: policy?.label || 'full',
+          cache,
           memory: memoryOf(scheduler),
           weights: model.weightBytes,
           rss: process.memoryUsage.rss(),
@@ -301,6 +307,13 @@ export function createServer(options: ServerOptions): Server {
       log.info({ memory: memoryOf(scheduler) }, 'closed');
     },
   };
+}
+
+/** Returns a model whose caches are stored in this form. @throws KvError for one that it cannot have */
+function storedAs(model: Model, cache: CacheForm | undefined): Model {
+  const { cacheForms: forms, cacheForm: otherwise, config } = model,
+    cacheForm = formOf(cache, { forms, otherwise, headDim: config.headDim });
+  return { ...model, cacheForm, memory: (options) => model.memory({ ...options, form: options?.form ?? cacheForm }) };
 }
 
 /** Redacts every string in a JSON log line, messages and stack traces included. */

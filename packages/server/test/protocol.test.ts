@@ -1,4 +1,6 @@
+import { tokenBytes } from '@kv/engine';
 import { generate, Sequence } from '@kv/models';
+import type { CacheForm } from '@kv/models';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { embedded, frames, serve } from './serve.ts';
@@ -11,6 +13,11 @@ beforeAll(async () => {
 });
 afterAll(() => on.server.close());
 
+/** How the served model stores caches, and what a token takes. */
+const stored = async (): Promise<{ form: CacheForm; bytesPerToken: number }> => {
+  const { cacheForm: form, config } = await embedded();
+  return { form, bytesPerToken: tokenBytes(form, config) };
+};
 const completion = (body: object) => on.post('/v1/completions', { temperature: 0, ...body });
 const chat = (body: object) => on.post('/v1/chat/completions', { temperature: 0, ...body });
 const user = (content: unknown) => [{ role: 'user', content }];
@@ -20,9 +27,12 @@ describe('completions', () => {
     const { status, json } = await completion({ model: 'embedded', prompt: text, max_tokens: 9, stop: '.' });
     expect(status).toBe(200);
     expect(json.choices).toEqual([{ index: 0, text: ' XK7M9P2Q', logprobs: null, finish_reason: 'stop' }]);
-    const { prompt_tokens, completion_tokens, total_tokens, kept_slots, dropped_slots } = json.usage;
+    const { prompt_tokens, completion_tokens, total_tokens, kept_slots, dropped_slots, cache } = json.usage;
     expect([total_tokens, dropped_slots]).toEqual([prompt_tokens + completion_tokens, 0]);
     expect(kept_slots).toBe(8 * 2 * (total_tokens - 1)); // the last token is not fed
+    const { form, bytesPerToken } = await stored(),
+      bytes = (total_tokens - 1) * bytesPerToken;
+    expect(cache).toEqual({ form, bytes_per_token: bytesPerToken, live_bytes: bytes, peak_bytes: bytes });
   });
   test('a prompt is a text, texts, ids or lists of ids; choices stand in order', async () => {
     const { ids } = (await embedded()).tokenizer.encode(text);
@@ -368,11 +378,15 @@ test('models, metrics, health and the page, which runs no text as code', async (
   });
   expect((await get('/v1/models/embedded')).status).toBe(200);
   expect((await get('/v1/models/another')).status).toBe(404);
-  const metrics = await (await get('/metrics')).text();
+  const metrics = await (await get('/metrics')).text(),
+    { form, bytesPerToken } = await stored();
+  expect(await (await get('/health')).json()).toEqual({ status: 'ok', cache: { form, bytesPerToken } });
+  expect(await (await get('/status')).json()).toMatchObject({ cache: { form, bytesPerToken } });
   for (const line of [
     'kv_memory_bytes{kind="promised"}',
     'kv_tokens_total{kind="completion"}',
     'kv_promise_exceeded_total 0',
+    `kv_cache_bytes_per_token{form="${form}"} ${bytesPerToken}`,
   ])
     expect(metrics).toContain(line);
   const page = await get('/');

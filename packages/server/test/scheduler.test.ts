@@ -1,5 +1,8 @@
 import { connect } from 'node:net';
-import { generate, Sequence } from '@kv/models';
+import { fileURLToPath } from 'node:url';
+import { slotBytes } from '@kv/engine';
+import { generate, loadModel, Sequence } from '@kv/models';
+import type { CacheForm } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -7,6 +10,8 @@ import { sequenceBytes, decodeSlots, prefillSlots } from '../src/run/memory-esti
 import { compile } from '@kv/core/engine';
 import { embedded, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
+
+const LLAMA = fileURLToPath(new URL('../../model-testing/fixtures/llama', import.meta.url));
 
 const words = (n: number, by = 1): string =>
   Array.from({ length: n }, (_, i) => ['river', 'boys', 'code', 'Paris', 'walked', 'wide'][(i * by) % 6]).join(' ');
@@ -63,8 +68,9 @@ describe('several at once', () => {
 });
 
 describe('one memory budget', () => {
-  test('what a sequence holds stays within what is promised to it', async () => {
+  test('what a sequence holds stays within what is promised to it, in every form of its cache', async () => {
     const model = await embedded(),
+      { config, cacheForms } = model,
       texts = [
         'full',
         'snapkv(window=4)',
@@ -91,6 +97,7 @@ describe('one memory budget', () => {
     expect(known.length).toBeGreaterThan(6);
     await fc.assert(
       fc.asyncProperty(
+        fc.constantFrom(...cacheForms),
         fc.constantFrom(...known),
         fc.integer({ min: 2, max: 90 }),
         fc.integer({ min: 0, max: 20 }),
@@ -100,20 +107,20 @@ describe('one memory budget', () => {
         ),
         fc.option(fc.integer({ min: 4, max: 50 }), { nil: undefined }),
         fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
-        async (text, tokens, more, budget, block, every) => {
+        async (cacheForm, text, tokens, more, budget, block, every) => {
           fc.pre(!text.startsWith('finch') || (tokens > 40 && block === undefined)); // a question begins in it
           const policy = parsePolicy(text),
             compiled = compile(policy),
             viewed = compiled.hooks('view').length > 0,
             way = compiled.evicts ? { policy: compiled, budget, block, every } : viewed ? { policy: compiled } : {};
-          const layers = (n: number): number[] => Array<number>(model.config.layers).fill(n),
+          const layers = (n: number): number[] => Array<number>(config.layers).fill(n),
             all = tokens + more,
             read = prefillSlots(way, tokens);
           const promised = Math.max(
-            sequenceBytes(model.config, layers(read), all, way),
-            sequenceBytes(model.config, layers(read + decodeSlots(way, read, tokens, more)), all, way),
+            sequenceBytes({ config, cacheForm }, layers(read), all, way),
+            sequenceBytes({ config, cacheForm }, layers(read + decodeSlots(way, read, tokens, more)), all, way),
           );
-          const sequence = new Sequence(model);
+          const sequence = new Sequence(model, undefined, { cache: cacheForm });
           try {
             const ids = Array.from({ length: tokens }, (_, i) => (i * 31) % 1000);
             for await (const _ of sequence.prefillParts(ids, {
@@ -130,6 +137,18 @@ describe('one memory budget', () => {
       ),
       { numRuns: 60 },
     );
+    // no more than that, so that more prompts fit
+    const full = (cacheForm: CacheForm): number =>
+        sequenceBytes({ config, cacheForm }, Array(config.layers).fill(500), 500, {}),
+      slot = (cacheForm: CacheForm): number => slotBytes(cacheForm, config.headDim, true);
+    for (const form of cacheForms) expect(full(form) / full('f32')).toBeCloseTo(slot(form) / slot('f32'));
+  });
+  test('a form that the model cannot have is refused before anything is served', async () => {
+    const model = await loadModel(LLAMA);
+    await expect(serve({ model, cache: 'q4' })).rejects.toThrow(
+      "cache: q4 stores heads of a multiple of 32 channels, the model's have 16: use q8 or f16",
+    );
+    model.destroy();
   });
   test('what does not fit waits, and what finds no place to wait is told when to come again', async () => {
     const on = await serve({ memory: 6 * MiB, limits: { queue: 2, running: 4, part: 16 } });

@@ -1,3 +1,5 @@
+import type { CacheUsage } from '@kv/models';
+
 /** Speed of one run over a prompt. */
 export interface Speed {
   /** Tokens per second up to the first generated token. */
@@ -33,9 +35,9 @@ export interface EngineTimes {
   readonly events: readonly { readonly policy: string; readonly turns: readonly EventCost[] }[];
   /** Decoding under policies that hide slots, at the longest length. */
   readonly views: readonly ViewRun[];
+  /** How caches are stored, and their bytes at the longest length; unknown for the peer. */
+  readonly cache?: CacheUsage;
   readonly memory: {
-    /** Peak bytes of caches and policy state at the longest length; unknown for the peer. */
-    readonly cache?: number;
     /** Growth of the process in bytes. */
     readonly process: number;
   };

@@ -1,17 +1,22 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { viewsActing } from '@kv/engine';
+import { keyValueBytes, viewsActing } from '@kv/engine';
 import { loadModel, Sequence } from '@kv/models';
-import type { Budget, Model } from '@kv/models';
+import type { Budget, CacheForm, CacheUsage, Model } from '@kv/models';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { BLOCK, speeds } from './bench-job.ts';
 import type { BenchJob, EngineTimes, ViewRun } from './bench-job.ts';
 import { timeRun } from './timed.ts';
 
-export interface EventRun {
+/** What is measured on engines of this project alone. */
+export interface OwnRun {
   readonly policies: readonly { readonly name: string; readonly policy: Policy }[];
   readonly budget: Budget;
+  /** How caches are stored. @defaultValue the engine's choice */
+  readonly cache: CacheForm | undefined;
+  /** Called before an engine is measured. */
+  onLoaded(model: Model): void;
 }
 
 /** Measures an engine of this project. Undefined if it resolves to an engine in `known`. */
@@ -20,20 +25,21 @@ export async function measureOurs(
   path: string,
   cwd: string,
   job: BenchJob,
-  { policies, budget }: EventRun,
+  { policies, budget, cache: form, onLoaded }: OwnRun,
   known: ReadonlySet<string>,
 ): Promise<EngineTimes | undefined> {
   const before = process.memoryUsage.rss(),
     runtime = await openRuntime(choice, cwd, job.threads);
   let model: Model | undefined;
   try {
-    model = await loadModel(path, { runtime, signal: job.signal });
+    model = await loadModel(path, { runtime, cache: form, signal: job.signal });
     const { engine } = model;
     if (known.has(engine)) return undefined;
-    let cache = 0;
+    onLoaded(model);
+    let cache: CacheUsage | undefined;
     const speed = await speeds(job, async (ids) => {
       const { report, ...speed } = await timeRun(model!, ids, { steps: job.decode, block: BLOCK, signal: job.signal }); // set above
-      cache = Math.max(cache, report.bytes.peak);
+      if (!cache || report.cache.peakBytes > cache.peakBytes) ({ cache } = report);
       return speed;
     });
     const events: EngineTimes['events'][number][] = [];
@@ -52,7 +58,8 @@ export async function measureOurs(
       speed,
       events,
       views,
-      memory: { cache, process: process.memoryUsage.rss() - before },
+      ...(cache && { cache }),
+      memory: { process: process.memoryUsage.rss() - before },
     };
   } finally {
     model?.destroy();
@@ -70,6 +77,7 @@ async function underViews(
   const ids = prompts[prompts.length - 1],
     [full, viewed] = [new Sequence(model), new Sequence(model)],
     { layers, queryHeads, headDim, attention } = model.config,
+    pair = keyValueBytes(model.cacheForm, headDim),
     ratios: number[] = [];
   try {
     await full.prefill(ids, { signal });
@@ -98,7 +106,7 @@ async function underViews(
       tokens: ids.length,
       ratios,
       ...(slots > 0 && {
-        counted: { slots, of: queryHeads * seen, numbers, bytes: 4 * (2 * headDim * slots + numbers) },
+        counted: { slots, of: queryHeads * seen, numbers, bytes: pair * slots + 4 * numbers },
       }),
     };
   } finally {

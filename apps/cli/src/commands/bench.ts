@@ -5,11 +5,13 @@ import type { ResolvedOptions } from '@kv/core';
 import { budgetOption } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
+import { CACHE } from '@kv/engine';
 import type { Budget } from '@kv/models';
 import { Command } from 'commander';
 import { measureOurs } from '../bench/measure-kv.ts';
 import { findPeer, measurePeer, PEER } from '../bench/peer.ts';
 import type { BenchJob, EngineTimes } from '../bench/bench-job.ts';
+import { cacheText } from '../cache-text.ts';
 import { fitColumns, reflow } from '../columns.ts';
 import { hasGpu } from '../device.ts';
 import { withFlags } from '../flags.ts';
@@ -18,7 +20,7 @@ import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
-import { on, policiesOf, policyOptions } from '../shared-options.ts';
+import { cacheOption, on, policiesOf, policyOptions } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 import { withoutOnnx } from '../engine.ts';
@@ -50,6 +52,7 @@ export const BENCH = {
     `Which of ${ENGINES.join(',')}; those that are not installed here are named and left out.`,
   ),
   budget: { ...budgetOption('What their events keep.'), default: '25%' as Budget },
+  cache: { ...cacheOption(), says: `${CACHE.says} The peer has its own.` },
   threads: maybe(count(1, 'threads', 'Threads on the CPU.', { most: 1024 }), 'the cores of this machine, at most 8'),
   peer: maybe(text('', 'a folder', `Where ${PEER} is installed, if not in the working folder or above.`)),
   text: maybe(text('', 'a file', 'Prose for the prompts.'), 'made-up sentences'),
@@ -95,7 +98,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
       skipped.push({ name, why });
       continue;
     }
-    stderr.write(`${name}: measuring\n`);
+    if (name === 'peer') stderr.write('peer: measuring\n');
     const done =
       name === 'peer'
         ? await measurePeer(peer!, checkpointPath(path), job) // not missing
@@ -104,7 +107,13 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
             path,
             cwd,
             job,
-            { policies, budget: options.budget },
+            {
+              policies,
+              budget: options.budget,
+              cache: options.cache,
+              onLoaded: ({ engine, cacheForm, config }) =>
+                stderr.write(`${name}: measuring ${engine}; ${cacheText(cacheForm, config)}\n`),
+            },
             new Set(measured.map(({ engine }) => engine)),
           );
     if (done) measured.push({ ...done, name });
@@ -232,9 +241,9 @@ function sheet(
       counted ? bytesText(counted.bytes) : '',
     ]),
   );
-  const memory = measured.map(({ name, memory: { cache, process } }) => [
+  const memory = measured.map(({ name, cache, memory: { process } }) => [
     name,
-    cache === undefined ? '' : bytesText(cache),
+    ...(cache ? [cache.form, cache.bytesPerToken.toLocaleString('en'), bytesText(cache.peakBytes)] : ['', '', '']),
     bytesText(Math.max(0, process)),
   ]);
   const tables = [
@@ -251,7 +260,7 @@ function sheet(
             width,
           ),
         ]),
-    fitColumns([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2]), width),
+    fitColumns([['engine', 'cache', 'bytes a token', 'peak', 'process grew by'], ...memory], new Set([2, 3, 4]), width),
     [
       ...measured.map(({ name, engine }) => `${name} is ${plain(engine)}`),
       ...skipped.map(({ name, why }) => `${name} left out: ${why}`),

@@ -4,9 +4,10 @@ import { KvError, maybe, text } from '@kv/core';
 import { compile, excerpt, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy, ResolvedOptions } from '@kv/core';
 import { Chat, loadCache, Sequence } from '@kv/models';
-import { schemas } from '@kv/engine';
+import { schemas, tokenBytes } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { Command } from 'commander';
+import { savedText } from '../cache-text.ts';
 import { saveChat } from '../chat/commands.ts';
 import { repl } from '../chat/repl.ts';
 import { hostOnly } from '../engine.ts';
@@ -16,7 +17,7 @@ import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { machineOptions } from '../shared-options.ts';
+import { cacheOption, machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -30,12 +31,11 @@ const CACHE_SHARE = 1 / 8;
 
 /** Returns the default budget: that of `DEFAULT`, or what fits `CACHE_SHARE` of the memory where that is less. */
 export function defaultBudget(
-  { layers, kvHeads, headDim, maxPositions }: Model['config'],
+  { config, cacheForm }: Pick<Model, 'config' | 'cacheForm'>,
   memory: number = totalmem(),
 ): Budget {
-  const slot = layers * kvHeads * 4 * (2 * headDim + 1), // keys, values and a position
-    fit = Math.floor((CACHE_SHARE * memory) / slot);
-  return fit < maxPositions / 4 ? Math.max(1, fit) : DEFAULT.budget;
+  const fit = Math.floor((CACHE_SHARE * memory) / tokenBytes(cacheForm, config));
+  return fit < config.maxPositions / 4 ? Math.max(1, fit) : DEFAULT.budget;
 }
 
 const { sequence: _, ...CHAT_OPTIONS } = schemas.CHAT;
@@ -44,6 +44,7 @@ export const CHAT = {
   ...machineOptions('fast'),
   model: maybe(modelOption, `the largest chat model in the Hugging Face cache, else ${SUGGESTED}`),
   ...CHAT_OPTIONS,
+  cache: cacheOption('--load'),
   policy: maybe(
     text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."),
     `${DEFAULT.policy} at ${DEFAULT.budget} of the context, or what fits an eighth of the memory`,
@@ -87,7 +88,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
     given = named === undefined ? undefined : await resolvePolicy(named, { cwd });
   if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, '--budget');
   await withModel(command, terminal, given && hostOnly([compile(given)]), (model) => {
-    const budget = options.budget ?? (chosen ? defaultBudget(model.config) : undefined);
+    const budget = options.budget ?? (chosen ? defaultBudget(model) : undefined);
     return withFlagNames(command, () =>
       converse(model, given, { ...options, policy: named, budget }, { ...terminal, input }),
     );
@@ -103,6 +104,7 @@ async function converse(
   const { stderr, cwd } = terminal,
     { save, system, block, every, maxNewTokens, temperature, topP, seed } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
+  stderr.write(savedText(sequence));
   const budget = options.budget ?? sequence.active.budget?.slots,
     reading = { system, policy, budget, block, every, sequence },
     chat = new Chat(model, { ...reading, maxNewTokens, temperature, topP, seed });
@@ -130,14 +132,17 @@ async function converse(
 async function opened(
   model: Model,
   given: Policy | undefined,
-  { load }: ChatOptions,
+  { load, cache }: ChatOptions,
   cwd: string,
 ): Promise<{ sequence: Sequence; policy: Policy }> {
   let policy = given;
   const sequence =
     load === undefined
       ? new Sequence(model)
-      : await loadCache(model, resolve(cwd, load), { policy: (label) => (policy ??= policyOfCache(load, label)) });
+      : await loadCache(model, resolve(cwd, load), {
+          cache,
+          policy: (label) => (policy ??= policyOfCache(load, label)),
+        });
   return { sequence, policy: policy! }; // given, or asked for by loadCache
 }
 

@@ -4,7 +4,9 @@ import { fileURLToPath } from 'node:url';
 import type { ResolvedOptions } from '@kv/core';
 import { bytesText } from '@kv/core/shared';
 import { cachedModels, modelsIn } from '@kv/hub';
+import { fitsHeads, tokenBytes } from '@kv/engine';
 import { loadModel } from '@kv/models';
+import type { CacheForm, Model } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { fitColumns, reflow, wrapColumns } from '../columns.ts';
@@ -40,8 +42,17 @@ const OPTIONAL: readonly (readonly [name: string, gain: string])[] = [
 /** Folder in which a clone's tools put models. */
 const HERE = '.kv/models';
 
+/** How an engine stores the caches of a model. */
+interface CacheFinding {
+  /** Its choice without --cache, and why it is that. */
+  readonly form: CacheForm;
+  readonly why: string;
+  /** Bytes that a token adds to a full cache, in each form that it offers for this model. */
+  readonly bytesPerToken: Readonly<Partial<Record<CacheForm, number>>>;
+}
 interface Engine extends Partial<DoctorSpeed> {
   readonly flag: string;
+  readonly cache?: CacheFinding;
   /** The engine, or a sentence on why there is none. */
   readonly engine: string;
 }
@@ -121,10 +132,35 @@ async function measured(choice: EngineChoice, path: string, { cwd, signal }: Ter
   const runtime = await openRuntime(choice, cwd);
   try {
     const model = await loadModel(path, { runtime, signal });
-    return { engine: model.engine, ...(await bestSpeed(model, signal)) };
+    return { engine: model.engine, cache: cacheOf(model), ...(await bestSpeed(model, signal)) };
   } finally {
     runtime.close();
   }
+}
+
+/** Returns how an engine stores the caches of a model. */
+function cacheOf({ cacheForm: form, cacheForms, config }: Model): CacheFinding {
+  const forms = cacheForms.filter((each) => fitsHeads(each, config.headDim));
+  return {
+    form,
+    why:
+      forms.length === 1
+        ? 'the only form that it has'
+        : form !== 'f32'
+          ? 'since it multiplies the weights as they are stored'
+          : 'since its products are f32',
+    bytesPerToken: Object.fromEntries(forms.map((each) => [each, tokenBytes(each, config)])),
+  };
+}
+
+/** Describes how an engine stores caches: its choice, why, and what else it offers. */
+function cacheLine({ form, why, bytesPerToken }: CacheFinding): string {
+  const [own, others] = [true, false].map((chosen) =>
+    Object.entries(bytesPerToken)
+      .filter(([each]) => (each === form) === chosen)
+      .map(([each, bytes]) => `${each} ${bytes.toLocaleString('en')}`),
+  );
+  return `${own.join('')}, ${why}${others.length === 0 ? '' : `; --cache also ${others.join(', ')}`}`;
 }
 
 function told({ machine, model, engines, adapter, models, here, packages, failed }: Findings, width: number): string {
@@ -155,6 +191,13 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
           ]),
         ],
         new Set([1, 2]),
+        width,
+      ),
+    ),
+    section(
+      `Caches of ${plain(model)}, in bytes a token`,
+      wrapColumns(
+        engines.flatMap(({ flag, cache }) => (cache ? [[flag, cacheLine(cache)]] : [])),
         width,
       ),
     ),

@@ -3,7 +3,8 @@ import type { ResolvedOptions } from '@kv/core';
 import { budgetOption, compile } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
-import type { Budget, ModelConfig } from '@kv/models';
+import { CACHE, cacheForms, fitsHeads, formOf, tokenBytes } from '@kv/engine';
+import type { Budget, CacheForm, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { countText, wrapColumns } from '../columns.ts';
@@ -11,13 +12,15 @@ import { deviceRows, deviceTable, deviceText } from '../explain/device-table.ts'
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
 import { SHAPES } from '../explain/shapes.ts';
-import { withFlags } from '../flags.ts';
+import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { checkpointPath, modelOption, resolveModel } from '../model-source.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
+
+const FORMS = Object.keys(cacheForms) as readonly CacheForm[];
 
 /** Flags of `kv explain`. */
 export const EXPLAIN = {
@@ -27,6 +30,10 @@ export const EXPLAIN = {
   ),
   length: count(512, 'tokens', 'Tokens of the prompt.'),
   budget: { ...budgetOption('Slots per layer and KV head, or a share such as 25%.'), default: '25%' as Budget },
+  cache: {
+    ...CACHE,
+    otherwise: "q8, as 'kv run' with --engine fast; --engine f32 has f32",
+  },
   json: on("Print one object, of 'all' an array."),
   markdown: on("Print the table of 'all' as Markdown."),
 };
@@ -41,9 +48,14 @@ export const explainCommand = (terminal: Terminal): Command =>
         '<policy>',
         "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU",
       )
-      .action(async (policy: string, options: ExplainOptions) => {
+      .action(async (policy: string, options: ExplainOptions, command: Command) => {
         if (options.markdown && policy !== 'all')
           throw new KvError('--markdown', `expected the policy 'all', got '${policy}'`);
+        if (options.cache !== undefined && policy === 'all')
+          throw new KvError(
+            '--cache',
+            `expected one policy, since the table of 'all' is over f32, got ${options.cache}`,
+          );
         const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape];
         if (policy === 'all') {
           const rows = await deviceRows(config, options.length, options.budget);
@@ -56,11 +68,19 @@ export const explainCommand = (terminal: Terminal): Command =>
           return;
         }
         const compiled = compile(await resolvePolicy(policy, terminal)),
-          prediction = await predict(compiled, config, options.length, options.budget);
+          prediction = await withFlagNames(command, () =>
+            predict(
+              compiled,
+              config,
+              options.length,
+              options.budget,
+              formOf(options.cache, { forms: FORMS, otherwise: 'q8', headDim: config.headDim }),
+            ),
+          );
         terminal.stdout.write(
           options.json
             ? `${JSON.stringify(prediction)}\n`
-            : `${sheet(prediction, options.length, lineWidth(terminal.stdout))}\n`,
+            : `${sheet(prediction, config, options.length, lineWidth(terminal.stdout))}\n`,
         );
       }),
     ['kv explain attendedSentences --length 4096 --budget 25%', 'what it reads, keeps and costs'],
@@ -75,7 +95,7 @@ async function configOf(model: string, terminal: Terminal): Promise<ModelConfig>
   return config;
 }
 
-function sheet(p: Prediction, length: number, width: number): string {
+function sheet(p: Prediction, config: ModelConfig, length: number, width: number): string {
   const { bytes, multiplyAdds: work, operations } = p;
   const share = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
   const calls = Object.values(operations).reduce((sum, n) => sum + n, 0);
@@ -87,12 +107,13 @@ function sheet(p: Prediction, length: number, width: number): string {
     ['slots kept', slotsText(p.budgets, length)],
     ...p.notes.map((note) => ['note', note] as const),
     [
-      'cache',
+      `cache, ${p.cache.form}`,
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
+    ['in other forms', others(p, config)],
     [
       'also held',
-      `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}`,
+      `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
     ],
     [
       'prefill',
@@ -100,7 +121,7 @@ function sheet(p: Prediction, length: number, width: number): string {
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
     ...(p.views === undefined ? [] : [['it reads', viewsText(p.views)] as const]),
-    ['on a GPU', gpuText(p.device)],
+    ['on a GPU, f32', gpuText(p.device)],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
   return wrapColumns(
@@ -108,6 +129,15 @@ function sheet(p: Prediction, length: number, width: number): string {
     width,
   );
 }
+
+/** Describes what the cache takes before and after the eviction in each form that is not the prediction's. */
+const others = ({ bytes, cache }: Prediction, config: ModelConfig): string =>
+  FORMS.filter((form) => form !== cache.form && fitsHeads(form, config.headDim))
+    .map((form) => {
+      const ratio = tokenBytes(form, config) / cache.bytesPerToken;
+      return `${form} ${bytesText(ratio * bytes.before)} and ${bytesText(ratio * bytes.after)}`;
+    })
+    .join(', ');
 
 /** Describes what a token reads under views. */
 const viewsText = (views: Required<Prediction>['views']): string =>

@@ -21,7 +21,7 @@ import { promptReader, withPrompt } from '../run/prompt.ts';
 import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { machineOptions, on, sampled } from '../shared-options.ts';
+import { cacheOption, machineOptions, on, sampled } from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -49,6 +49,7 @@ export const RUN = {
     "A name that 'kv pieces' lists, with options such as streaming(sinks=4); or a module that exports 'policy'.",
   ),
   budget: GENERATE.budget,
+  cache: cacheOption('--load-cache'),
   block: GENERATE.block,
   every: GENERATE.every,
   decodePolicy: maybe(text('', 'a policy', GENERATE.decodePolicy.says), GENERATE.decodePolicy.otherwise),
@@ -64,7 +65,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy}).',
+    'Print one object {text, tokens, kept, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, bytes, cache, policy}).',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;
@@ -160,7 +161,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     if (!read)
       return answerQuestions(
         model,
-        { decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json },
+        { decoding, ...keeping, cache: options.cache, document, loadCache, saveCache, questions, json: options.json },
         terminal,
       );
     const ids = read(model);
@@ -207,13 +208,19 @@ function boundTo(model: Model, text: string): string {
 }
 
 const asJson = (
-  { text, tokens, report: { kept, bytes, times, policy, decodePolicy, certificates: found }, logits }: GenerateResult,
+  {
+    text,
+    tokens,
+    report: { kept, bytes, cache, times, policy, decodePolicy, certificates: found },
+    logits,
+  }: GenerateResult,
   engine: string,
 ): object => ({
   text,
   tokens,
   kept,
   bytes,
+  cache,
   times,
   policy,
   ...(decodePolicy !== undefined && { decodePolicy }),

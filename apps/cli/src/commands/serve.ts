@@ -14,7 +14,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { machineOptions, on } from '../shared-options.ts';
+import { cacheOption, machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -24,6 +24,7 @@ export const SERVE = {
   name: { ...maybe(SERVER.name), required: false, otherwise: 'the last part of --model, without .gguf' },
   policy: text('full', 'a policy', "What caches go by unless a request says otherwise, as for 'kv run'."),
   budget: SERVER.budget,
+  cache: cacheOption(),
   block: SERVER.block,
   every: SERVER.every,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),

@@ -13,7 +13,7 @@ import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { layerTable } from '../run/layer-table.ts';
 import { promptReader, withPrompt } from '../run/prompt.ts';
 import { whyText } from '../run/why.ts';
-import { machineOptions, on } from '../shared-options.ts';
+import { cacheOption, machineOptions, on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
@@ -29,6 +29,7 @@ export const TRACE = {
   raw: on("The prompt as it stands, not as a turn of the model's chat template."),
   policy: required(text('', 'a policy', "A policy that evicts, as 'kv run --policy' takes it.")),
   budget: GENERATE.budget,
+  cache: cacheOption(),
   block: GENERATE.block,
   every: GENERATE.every,
   maxNewTokens: withDefault(GENERATE.maxNewTokens, 16),

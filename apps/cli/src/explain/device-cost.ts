@@ -7,7 +7,7 @@ import { observationPlan } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { providedZeros } from './zero-inputs.ts';
 
-/** Costs of a policy on a GPU, in addition to the model's. */
+/** Costs of a policy on a GPU whose caches are stored as f32, in addition to the model's. */
 export interface DeviceCost {
   readonly prefill: DispatchCost;
   /** Computing the signals that the event reads: attention of a window of queries, sums. */

@@ -58,7 +58,7 @@ export async function deviceRows(config: ModelConfig, length: number, budget: Bu
   for (const [name, made] of asked) {
     const policy = compile(made);
     if (!policy.evicts || (typeof budget === 'number' && policy.least(length, budget) > budget)) continue;
-    const { device } = await predict(policy, config, length, budget, costs);
+    const { device } = await predict(policy, config, length, budget, 'f32', costs);
     rows.push({ name, kind: kindOf(policy, length), device });
   }
   return rows;

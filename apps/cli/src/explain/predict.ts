@@ -6,12 +6,21 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
-import { layersTogether, predictViews, viewsActing, waits, windowOf } from '@kv/engine';
-import type { ModelConfig } from '@kv/models';
+import {
+  keyValueBytes,
+  layersTogether,
+  predictViews,
+  slotBytes,
+  tokenBytes,
+  viewsActing,
+  waits,
+  windowOf,
+} from '@kv/engine';
+import type { CacheForm, CacheUsage, ModelConfig } from '@kv/models';
 import { keptSums, onDevice } from './device-cost.ts';
 import type { DeviceCost } from './device-cost.ts';
 
-/** Predicted costs of a policy on a prompt. Bytes are those of f32 keys, f32 values and u32 positions. */
+/** Predicted costs of a policy on a prompt. */
 export interface Prediction {
   readonly policy: string;
   readonly needs: readonly { readonly signal: string; readonly cost: string }[];
@@ -21,6 +30,8 @@ export interface Prediction {
   /** Slots of every layer and KV head after the event. */
   readonly budgets: readonly (readonly number[])[];
   readonly notes: readonly string[];
+  /** How keys and values are stored, and the bytes that a token adds to a full cache. */
+  readonly cache: Pick<CacheUsage, 'form' | 'bytesPerToken'>;
   readonly bytes: {
     readonly before: number;
     readonly after: number;
@@ -28,6 +39,8 @@ export interface Prediction {
     readonly rings: number;
     readonly statistics: number;
     readonly states: number;
+    /** Keys and values of one layer as f32, which pieces read, where they are not stored so. */
+    readonly decoded: number;
   };
   /** Multiply-adds of prefill, of the event's extra passes, and of one decoded token before and after it. */
   readonly multiplyAdds: {
@@ -37,7 +50,7 @@ export interface Prediction {
     readonly tokenAfter: number;
   };
   /**
-   * What a decoded token reads under views, over all layers and heads, in f32: slots that query heads attend to, of as
+   * What a decoded token reads under views, over all layers and heads: slots that query heads attend to, of as
    * many, numbers that are read to choose them, and the bytes of both. Null if a view of its own kind decides in a run;
    * absent if no view acts.
    */
@@ -65,6 +78,7 @@ export async function predict(
   config: ModelConfig,
   length: number,
   given: Budget,
+  form: CacheForm,
   costs?: ShapeCosts,
 ): Promise<Prediction> {
   const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
@@ -84,19 +98,19 @@ export async function predict(
         policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
           .length;
   const kept = sumOf(budgets.flat()),
-    slot = 2 * d * 4 + 4,
+    slot = slotBytes(form, d),
     before = G * heldByAll * slot,
-    whole = before + G * (length - Math.min(...held)) * slot, // a layer with a window holds the whole prompt only briefly, one at a time
+    whole = G * L * length * slot, // a layer with a window holds the whole prompt until all layers have passed
     after = kept * slot;
   const wide = waits(policy);
-  const together = layersTogether(config, length),
+  const together = layersTogether(config, length, form),
     above = budgets.map((heads) => G * length - sumOf(heads)),
     groups = Array.from({ length: Math.ceil(L / together) }, (_, i) => above.slice(i * together, (i + 1) * together)),
     widest = Math.max(...groups.map((group) => sumOf(group)));
   const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
   const prefill = length * perToken(config) + L * H * d * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };
-  const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length) : undefined;
+  const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(config)));
   return {
     policy: policy.label === '' ? 'full' : policy.label,
@@ -116,6 +130,7 @@ export async function predict(
       ...(plan?.notes ?? []),
       ...windowNotes(config, length),
     ],
+    cache: { form, bytesPerToken: tokenBytes(form, config) },
     bytes: {
       before,
       after,
@@ -123,6 +138,7 @@ export async function predict(
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
       statistics: sums * heldByAll * 4,
       states: stateBytes(policy, config, length),
+      decoded: events && form !== 'f32' ? 4 * G * d * Math.max(...held) * partsRead(policy) : 0,
     },
     multiplyAdds: {
       prefill,
@@ -141,6 +157,7 @@ function readByViews(
   policy: CompiledPolicy,
   { layers, queryHeads, kvHeads, headDim, attention: { windows } }: ModelConfig,
   promptLength: number,
+  form: CacheForm,
 ): Required<Prediction>['views'] {
   const length = promptLength + 1,
     seen = Array.from({ length: layers }, (_, l) => Math.min(length, windows[l] ?? Infinity)),
@@ -150,7 +167,7 @@ function readByViews(
     })),
     reads = predictViews(policy, places);
   return reads
-    ? { ...reads, of: queryHeads * sumOf(seen), bytes: 4 * (2 * headDim * reads.slots + reads.numbers) }
+    ? { ...reads, of: queryHeads * sumOf(seen), bytes: keyValueBytes(form, headDim) * reads.slots + 4 * reads.numbers }
     : null;
 }
 
@@ -185,6 +202,10 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
     if (secondPass(signal)) passes.push(`another pass over the model for ${signalKey(signal)}`);
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
 }
+
+/** Returns how many of keys and values the steps of a policy read. */
+const partsRead = ({ needs }: CompiledPolicy): number =>
+  new Set(needs.flatMap(({ id }) => (id === 'keys' ? 'keys' : id.startsWith('values') ? 'values' : []))).size;
 
 function stateBytes({ needs }: CompiledPolicy, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
   return needs.filter(isState).reduce((sum, signal) => {

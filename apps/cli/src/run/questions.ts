@@ -3,7 +3,8 @@ import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { decode, loadCache, Sequence } from '@kv/models';
-import type { Budget, DecodeOptions, Model } from '@kv/models';
+import type { Budget, CacheForm, DecodeOptions, Model } from '@kv/models';
+import { savedText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
 import { notesText } from './notes.ts';
 import { saveCacheFile } from '../save-cache.ts';
@@ -16,6 +17,7 @@ interface QuestionOptions {
   readonly questions: readonly string[];
   readonly policy: Policy;
   readonly budget?: Budget | undefined;
+  readonly cache?: CacheForm | undefined;
   readonly block?: number | undefined;
   readonly json?: true | undefined;
   readonly decoding: DecodeOptions;
@@ -30,7 +32,7 @@ export async function answerQuestions(
   const { questions, json, saveCache, decoding } = options,
     base = await documentCache(model, options, cwd, signal);
   try {
-    stderr.write(notesText(base.stats.notes));
+    stderr.write(`${savedText(base)}${notesText(base.stats.notes)}`);
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
     const answers: object[] = [];
     for (const question of questions) {
@@ -47,7 +49,7 @@ export async function answerQuestions(
     }
     if (json && !signal.aborted)
       stdout.write(
-        `${JSON.stringify({ answers, kept: base.kept(), bytes: base.memory.ledger.bytes(), policy: base.active.policy.label || 'full' })}\n`,
+        `${JSON.stringify({ answers, kept: base.kept(), bytes: base.memory.ledger.bytes(), cache: base.memory.cache, policy: base.active.policy.label || 'full' })}\n`,
       );
   } finally {
     base.destroy();
@@ -78,11 +80,11 @@ async function answerOver(
 
 async function documentCache(
   model: Model,
-  { document, loadCache: file, policy, budget, block }: QuestionOptions,
+  { document, loadCache: file, policy, budget, cache, block }: QuestionOptions,
   cwd: string,
   signal: AbortSignal,
 ): Promise<Sequence> {
-  if (file !== undefined) return loadCache(model, resolve(cwd, file));
+  if (file !== undefined) return loadCache(model, resolve(cwd, file), { cache });
   const sequence = new Sequence(model);
   try {
     // without a saved cache there is a document, see documentGiven

@@ -23,10 +23,11 @@ export function conversations(model: Model, begun: ChatChoice, send: (message: F
       left: new Chat(within, {
         policy: begun.policy,
         budget: begun.budget,
+        cache: begun.cache,
         every: EVERY,
         maxNewTokens: begun.answer,
       }),
-      right: new Chat(within, { maxNewTokens: begun.answer }),
+      right: new Chat(within, { cache: begun.cache, maxNewTokens: begun.answer }),
     },
     full = new Set<Side>();
   let kept: Pick<ChatChoice, 'policy' | 'budget'> = begun;
@@ -88,7 +89,7 @@ const windowed = (model: Model, window: number): Model => ({
 });
 
 function heldBy({ sequence: { memory, progress } }: Chat): MemoryUse {
-  const bytes = memory.ledger.entry('cache').live,
+  const { liveBytes: bytes } = memory.cache,
     rows = memory.slots.lengths().flat();
   return {
     bytes,

@@ -1,4 +1,4 @@
-import type { Budget, Finish } from '@kv/models';
+import type { Budget, CacheForm, Finish } from '@kv/models';
 import type { DeviceChoice } from '../choice.ts';
 import type { DeviceInfo } from '../messages.ts';
 import type { FromModels, ModelRequest, ToModels } from '../model-messages.ts';
@@ -14,6 +14,8 @@ export interface ChatChoice {
   readonly budget: Budget;
   /** Positions that both may use, at most the model's context. */
   readonly window: number;
+  /** How both caches are stored. */
+  readonly cache: CacheForm;
   /** The longest answer, in tokens. */
   readonly answer: number;
 }
@@ -45,6 +47,9 @@ export interface OpenedModel {
   readonly device: DeviceInfo;
   /** Positions of the model's context. */
   readonly context: number;
+  /** How its caches can be stored, and the bytes that a token takes in each; and how they are by default. */
+  readonly caches: readonly { readonly form: CacheForm; readonly bytesPerToken: number }[];
+  readonly cache: CacheForm;
   /** Whether it was trained to chat, as far as its files tell. */
   readonly template: boolean;
 }

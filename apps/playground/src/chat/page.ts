@@ -6,7 +6,7 @@ import { element, make } from '../element.ts';
 import { CHAT_MODEL, modelField } from '../model-field.ts';
 import { keepOffline } from '../offline/register.ts';
 import { policyChoice } from '../policy-choice.ts';
-import { deviceText } from '../words.ts';
+import { bytesText, deviceText } from '../words.ts';
 import type { ChatChoice, FromChat, MemoryUse, OpenedModel, Side, ToChat } from './messages.ts';
 import { transcript, wholeText } from './transcript.ts';
 
@@ -31,6 +31,7 @@ const form = element('talk', HTMLFormElement),
   deviceLine = element('device-line', HTMLSpanElement),
   budget = element('budget', HTMLInputElement),
   windowList = element('window', HTMLSelectElement),
+  cacheList = element('cache', HTMLSelectElement),
   answer = element('answer', HTMLInputElement),
   wrong = element('wrong-budget', HTMLParagraphElement),
   explained = element('explained', HTMLParagraphElement),
@@ -76,8 +77,10 @@ function turnTo(state: State): void {
   stop.disabled = state !== 'answering';
   for (const button of suggested.querySelectorAll('button')) button.disabled = sendIt.disabled;
   clear.disabled = !ready || !begun;
-  windowList.disabled = answer.disabled = begun || !opened;
-  windowList.title = answer.title = begun ? 'Clear the conversations to change it' : '';
+  for (const field of [windowList, cacheList, answer]) {
+    field.disabled = begun || !opened;
+    field.title = begun ? 'Clear the conversations to change it' : '';
+  }
   for (const field of policy.root.querySelectorAll<HTMLInputElement>('select, input'))
     field.disabled = state === 'answering';
   budget.disabled = state === 'answering';
@@ -107,6 +110,17 @@ function open(): void {
 
 const deviceChoice = (): DeviceChoice => DEVICES.find((each) => each === device.value) ?? 'auto';
 
+/** Lists how caches can be stored, and chooses the form that the address names, else the engine's. */
+function listCaches({ caches, cache }: OpenedModel): void {
+  const chosen = caches.find(({ form }) => form === given.get('cache'))?.form ?? cache;
+  cacheList.replaceChildren(
+    ...caches.map(({ form, bytesPerToken }) =>
+      make('option', { value: form }, `${form}, ${bytesText(bytesPerToken)} a token`),
+    ),
+  );
+  cacheList.value = chosen;
+}
+
 const windowOption = (size: number): HTMLOptionElement => make('option', { value: String(size) }, wholeText(size));
 
 function ready(now: OpenedModel): void {
@@ -116,6 +130,7 @@ function ready(now: OpenedModel): void {
     lengths = [...new Set([...WINDOWS, wish, context])].filter((each) => each <= context).sort((a, b) => a - b);
   windowList.replaceChildren(...lengths.map(windowOption));
   windowList.value = String(Math.min(wish, context));
+  listCaches(now);
   modelLine.textContent = name;
   deviceLine.textContent = deviceText(now.device);
   setup.open = false;
@@ -156,8 +171,10 @@ function choice(): ChatChoice | undefined {
     budget.focus();
     return undefined;
   }
-  const longest = whole(answer.value, 1, 1024) ?? DEFAULT.answer;
-  return { policy: policy.read(), budget: kept, window: Number(windowList.value), answer: longest };
+  const longest = whole(answer.value, 1, 1024) ?? DEFAULT.answer,
+    form = opened?.caches.find((each) => each.form === cacheList.value)?.form;
+  if (form === undefined) return undefined; // no model is open
+  return { policy: policy.read(), budget: kept, window: Number(windowList.value), cache: form, answer: longest };
 }
 
 function ask(text: string): void {
@@ -181,14 +198,21 @@ function showMessage(side: Side): void {
   sides[side].ask(asked);
 }
 
-function keepAddress({ policy: text, budget: kept, window: size, answer: longest }: ChatChoice): void {
+function keepAddress({ policy: text, budget: kept, window: size, cache, answer: longest }: ChatChoice): void {
   const { kind, name } = model.read();
   history.replaceState(
     null,
     '',
     `#${new URLSearchParams({
       ...(kind === 'hub' && { hub: name }),
-      ...{ policy: text, budget: String(kept), window: String(size), new: String(longest), device: device.value },
+      ...{
+        policy: text,
+        budget: String(kept),
+        window: String(size),
+        cache,
+        new: String(longest),
+        device: device.value,
+      },
     })}`,
   );
 }

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { fitsHeads, tokenBytes } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { openComputer, type Computer } from '../worker/device.ts';
 import { loadChosen } from '../worker/model.ts';
@@ -35,13 +36,17 @@ export function serveChat(): void {
     try {
       const model = await loadChosen(request, computer, signal);
       loaded = { computer, model };
-      const { name, config, chatTemplate } = model;
+      const { name, config, chatTemplate, cacheForm, cacheForms } = model;
       send({
         type: 'opened',
         model: {
           name: request.model.name || name,
           device: computer.opened,
           context: config.maxPositions,
+          cache: cacheForm,
+          caches: cacheForms
+            .filter((form) => fitsHeads(form, config.headDim))
+            .map((form) => ({ form, bytesPerToken: tokenBytes(form, config) })),
           template: chatTemplate?.() !== undefined,
         },
       });

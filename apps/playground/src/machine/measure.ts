@@ -1,5 +1,5 @@
 import type { Policy } from '@kv/core';
-import { decode, Sequence, type Budget, type Model } from '@kv/models';
+import { decode, Sequence, type Budget, type CacheForm, type Model } from '@kv/models';
 
 /** Tokens that are decoded after each prompt. */
 export const STEPS = 32;
@@ -7,6 +7,7 @@ export const STEPS = 32;
 /** One way of running a prompt. */
 export interface MeasuredCase {
   readonly ids: readonly number[];
+  readonly cache: CacheForm | undefined;
   /** The full cache without one. */
   readonly retention?: { readonly policy: Policy; readonly budget: Budget };
 }
@@ -16,6 +17,7 @@ interface Run {
   readonly decode: number;
   readonly slots: number;
   readonly bytes: number;
+  readonly form: CacheForm;
 }
 
 /**
@@ -33,16 +35,17 @@ export async function measure(model: Model, measured: MeasuredCase, repeats: num
 }
 
 /** Prefills a prompt, which ends with the first token, and decodes `STEPS` more. */
-export async function run(model: Model, { ids, retention }: MeasuredCase): Promise<Run> {
-  const sequence = new Sequence(model);
+export async function run(model: Model, { ids, cache: asked, retention }: MeasuredCase): Promise<Run> {
+  const sequence = new Sequence(model, undefined, { cache: asked });
   try {
     const start = performance.now();
     await sequence.prefill(ids, retention);
-    const { memory } = sequence,
-      rows = memory.slots.lengths().flat(),
+    const { slots, cache } = sequence.memory,
+      rows = slots.lengths().flat(),
       held = {
-        slots: rows.reduce((sum, slots) => sum + slots, 0) / rows.length,
-        bytes: memory.ledger.entry('cache').live,
+        slots: rows.reduce((sum, count) => sum + count, 0) / rows.length,
+        bytes: cache.liveBytes,
+        form: cache.form,
       };
     const at: number[] = [];
     for await (const { token } of decode(sequence, { maxNewTokens: STEPS + 1, stopAtEos: false }))

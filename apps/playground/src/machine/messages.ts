@@ -1,5 +1,5 @@
-import type { Budget } from '@kv/models';
-import type { DeviceChoice } from '../choice.ts';
+import type { Budget, CacheForm } from '@kv/models';
+import type { CacheChoice, DeviceChoice } from '../choice.ts';
 import type { DeviceInfo } from '../messages.ts';
 import type { FromModels, ModelRequest, ToModels } from '../model-messages.ts';
 import type { Computer } from '../worker/device.ts';
@@ -12,6 +12,7 @@ export interface MeasurePlan {
   readonly policy: string;
   readonly budget: Budget;
   readonly device: DeviceChoice;
+  readonly cache: CacheChoice;
   /** Runs of which each row shows the median. */
   readonly repeats: number;
 }
@@ -24,9 +25,10 @@ export interface MeasuredRow {
   readonly device: DeviceInfo['device'];
   readonly tokens: number;
   readonly cache: CacheKind;
-  /** Slots after the prompt, the mean over layers and KV heads, and their bytes. */
+  /** Slots after the prompt, the mean over layers and KV heads, and their bytes as they are stored. */
   readonly slots: number;
   readonly bytes: number;
+  readonly form: CacheForm;
   /** Tokens a second, medians. */
   readonly prefill: number;
   readonly decode: number;

@@ -1,6 +1,6 @@
 import '../trusted.ts';
 import { readBudget, whole } from '../address.ts';
-import { DEVICES, LIMITS } from '../choice.ts';
+import { CACHES, DEVICES, LIMITS } from '../choice.ts';
 import { element, make } from '../element.ts';
 import { modelField } from '../model-field.ts';
 import { keepOffline } from '../offline/register.ts';
@@ -25,7 +25,7 @@ const COLUMNS = [
   'Decode, tokens/s',
   'Keys and values',
 ];
-const CACHES = { full: 'full', kept: 'policy' } as const;
+const SLOTS = { full: 'full', kept: 'policy' } as const;
 const NAMES = { cpu: 'CPU', webgpu: 'WebGPU' } as const;
 /** Follows the device of a row that was measured while the page was hidden. */
 const HIDDEN = ' *';
@@ -37,6 +37,7 @@ const form = element('plan', HTMLFormElement),
   budget = element('budget', HTMLInputElement),
   lengths = element('lengths', HTMLInputElement),
   device = element('device', HTMLSelectElement),
+  cache = element('cache', HTMLSelectElement),
   wrong = element('wrong-plan', HTMLParagraphElement),
   measureIt = element('measure', HTMLButtonElement),
   stop = element('stop', HTMLButtonElement),
@@ -64,6 +65,7 @@ element('policy-choice', HTMLDivElement).append(policy.root);
 budget.value = String(readBudget(given.get('budget') ?? '') ?? DEFAULT.budget);
 lengths.value = (lengthsIn(given.get('lengths') ?? '') ?? DEFAULT.lengths).join(', ');
 device.value = DEVICES.find((each) => each === given.get('device')) ?? 'auto';
+cache.value = CACHES.find((each) => each === given.get('cache')) ?? 'auto';
 const repeats = whole(given.get('repeats'), 1, 99) ?? DEFAULT.repeats;
 
 /** What was measured in the last run. */
@@ -140,6 +142,7 @@ function plan(): MeasurePlan | undefined {
     policy: policy.read(),
     budget: kept,
     device: DEVICES.find((each) => each === device.value) ?? 'auto',
+    cache: CACHES.find((each) => each === cache.value) ?? 'auto',
     repeats,
   };
 }
@@ -226,12 +229,13 @@ function report({
       ['kv', __KV__],
       ['model', name],
       ['policy', `${policyText} at ${typeof kept === 'number' ? `${kept} slots` : kept}`],
+      ['cache stored as', [...new Set(rows.map(({ row }) => `${row.form} (${NAMES[row.device]})`))].join(', ')],
       ['date', date],
     ],
     columns: COLUMNS,
     rows: rows.map(({ row: { device: kind, tokens, cache, slots, bytes, prefill, decode }, hidden: unseen }) => [
       `${NAMES[kind]}${unseen ? HIDDEN : ''}`,
-      ...[tokens.toLocaleString('en'), CACHES[cache], Math.round(slots).toLocaleString('en')],
+      ...[tokens.toLocaleString('en'), SLOTS[cache], Math.round(slots).toLocaleString('en')],
       ...[rate(prefill), rate(decode), bytesText(bytes)],
     ]),
     notes: [

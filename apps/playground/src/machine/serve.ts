@@ -1,6 +1,7 @@
 import type { Model } from '@kv/models';
 import { heldOutBook } from '@kv/tasks';
 import { parsePolicy } from '@kv/policies';
+import { formOf } from '../choice.ts';
 import { onCpu, openComputer, type Computer } from '../worker/device.ts';
 import { loadChosen } from '../worker/model.ts';
 import { modelKeeper } from '../worker/models.ts';
@@ -61,22 +62,26 @@ async function computers({ device }: MeasurePlan): Promise<readonly Computer[]> 
 
 async function measureOn({ opened: { device } }: Computer, model: Model, plan: MeasurePlan): Promise<void> {
   const { lengths, policy: text, budget, repeats } = plan,
+    stored = { cache: formOf(plan.cache) },
     context = model.config.maxPositions,
     policy = parsePolicy(text),
     book = model.tokenizer.encode(await heldOutBook()).ids,
     most = Math.min(book.length, context - STEPS - 1);
   send({ type: 'loaded', context });
-  const shortest = { ids: book.slice(0, Math.min(lengths[0], most)) };
+  const shortest = { ...stored, ids: book.slice(0, Math.min(lengths[0], most)) };
   for (const began = performance.now(); performance.now() - began < WARM_UP; ) await run(model, shortest);
   for (const tokens of new Set(lengths.map((length) => Math.min(length, most)))) {
     const ids = book.slice(0, tokens),
-      cases: readonly MeasuredCase[] = [{ ids }, { ids, retention: { policy, budget } }];
+      cases: readonly MeasuredCase[] = [
+        { ...stored, ids },
+        { ...stored, ids, retention: { policy, budget } },
+      ];
     for (const measured of cases) {
       const cache = measured.retention ? 'kept' : 'full';
       send({ type: 'begun', device, tokens, cache });
       if (device === 'webgpu') await run(model, measured); // compiles the shaders
-      const { slots, bytes, prefill, decode } = await measure(model, measured, repeats);
-      send({ type: 'row', row: { device, tokens, cache, slots, bytes, prefill, decode } });
+      const found = await measure(model, measured, repeats);
+      send({ type: 'row', row: { device, tokens, cache, ...found } });
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { decode, Sequence, type Budget, type Model } from '@kv/models';
+import { decode, Sequence, type Budget, type CacheForm, type Model } from '@kv/models';
 import type { End, Frame } from '../messages.ts';
 import type { PromptParts } from './prompt.ts';
 
@@ -9,6 +9,7 @@ export interface SideTask extends PromptParts {
   readonly model: Model;
   readonly policy: Policy;
   readonly budget: Budget;
+  readonly cache: CacheForm | undefined;
   readonly maxNewTokens: number;
   readonly signal: AbortSignal;
 }
@@ -20,6 +21,7 @@ export async function* answer({
   model,
   policy,
   budget,
+  cache,
   maxNewTokens,
   stop,
   signal,
@@ -27,7 +29,7 @@ export async function* answer({
   after,
 }: SideTask): AsyncGenerator<Frame | End> {
   const { label, evicts } = compile(policy),
-    sequence = new Sequence(model),
+    sequence = new Sequence(model, undefined, { cache }),
     clock = { prefill: 0, decode: 0 };
   try {
     const started = performance.now();

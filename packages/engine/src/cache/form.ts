@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import type { ModelConfig } from '@kv/checkpoints';
 
 /**
  * How the rows of keys, or those of values, are stored. A row is the `d` numbers of one slot of one KV head.
@@ -51,12 +52,22 @@ export function rowBytes(form: RowForm, d: number): RowBytes {
   }
 }
 
-/** Returns the bytes of one slot of one KV head: key, value, position and, once rebased, rotation. */
-export function slotBytes(form: CacheForm, headDim: number, rebased = false): number {
+/** Returns the bytes of a key and a value of one KV head. */
+export function keyValueBytes(form: CacheForm, headDim: number): number {
   const { keys, values } = cacheForms[form],
     [k, v] = [rowBytes(keys, headDim), rowBytes(values, headDim)];
-  return k.codes + k.scales + v.codes + v.scales + (rebased ? 8 : 4);
+  return k.codes + k.scales + v.codes + v.scales;
 }
+
+/** Returns the bytes of one slot of one KV head: key, value, position and, once rebased, rotation. */
+export const slotBytes = (form: CacheForm, headDim: number, rebased = false): number =>
+  keyValueBytes(form, headDim) + (rebased ? 8 : 4);
+
+/** Returns the bytes that a token adds to a full cache: a slot in every layer and KV head. */
+export const tokenBytes = (
+  form: CacheForm,
+  { layers, kvHeads, headDim }: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
+): number => layers * kvHeads * slotBytes(form, headDim);
 
 /**
  * Returns the form that a model's caches are stored in.
@@ -73,17 +84,19 @@ export function formOf(
     headDim,
   }: { readonly forms: readonly CacheForm[]; readonly otherwise: CacheForm; readonly headDim: number },
 ): CacheForm {
-  if (asked === undefined) return headDim % multipleOf(otherwise) === 0 ? otherwise : 'f32';
+  if (asked === undefined) return fitsHeads(otherwise, headDim) ? otherwise : 'f32';
   if (!forms.includes(asked))
     throw new KvError('cache', `this engine stores caches as ${forms.join(', ')}, got ${asked}`);
-  const of = multipleOf(asked);
-  if (headDim % of !== 0)
+  if (!fitsHeads(asked, headDim))
     throw new KvError(
       'cache',
-      `${asked} stores heads of a multiple of ${of} channels, the model's have ${headDim}: use ${headDim % 4 === 0 ? 'q8 or f16' : 'f32'}`,
+      `${asked} stores heads of a multiple of ${multipleOf(asked)} channels, the model's have ${headDim}: use ${headDim % 4 === 0 ? 'q8 or f16' : 'f32'}`,
     );
   return asked;
 }
+
+/** Whether heads of this width can be stored in a form. */
+export const fitsHeads = (form: CacheForm, headDim: number): boolean => headDim % multipleOf(form) === 0;
 
 /** Returns what the width of a head must be a multiple of. */
 function multipleOf(form: CacheForm): number {

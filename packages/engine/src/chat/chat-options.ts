@@ -1,7 +1,7 @@
 import { callback, count, maybe, object, text, whole } from '@kv/core';
 import { policyOption } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
-import { DECODE, GENERATE, SAMPLING } from '../options.ts';
+import { CACHE, DECODE, GENERATE, SAMPLING } from '../options.ts';
 import type { Sequence } from '../sequence/sequence.ts';
 
 /** The options of `Chat`, declared. */
@@ -23,6 +23,7 @@ export const CHAT = {
     count(1, 'tokens', 'Evict after this many generated tokens too, not only after each answer.'),
     'only where a long answer needs the room',
   ),
+  cache: { ...CACHE, otherwise: "the model's; a `sequence` keeps its own" },
   maxNewTokens: whole(256, 'tokens', 'The longest answer.'),
   ...SAMPLING,
   sequence: object<Sequence>('a sequence', 'A saved conversation to go on from.', 'an empty one'),

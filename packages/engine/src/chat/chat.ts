@@ -63,7 +63,7 @@ export class Chat {
     this.#options = settleOwn('chat', CHAT, options);
     this.model = model;
     this.#turns = turnsOf(model, this.#options.system);
-    this.#sequence = this.#options.sequence ?? new Sequence(model);
+    this.#sequence = this.#options.sequence ?? new Sequence(model, undefined, { cache: this.#options.cache });
   }
 
   /** The cache of the conversation, for its counts, bytes and kept positions. `clear` and `retain` replace it. */
@@ -103,7 +103,7 @@ export class Chat {
   clear(): void {
     this.#expectIdle();
     this.#sequence.destroy();
-    [this.#sequence, this.#unread] = [new Sequence(this.model), []];
+    [this.#sequence, this.#unread] = [this.#empty(), []];
     this.messages.length = 0;
   }
 
@@ -219,7 +219,7 @@ export class Chat {
   async #reread(retention: ChatRetention, { signal, onRead }: ResolvedOptions<typeof SEND>): Promise<void> {
     const ids = [...this.#sequence.progress.text.ids, ...this.#unread],
       earlier = { sequence: this.#sequence, unread: this.#unread };
-    this.#sequence = new Sequence(this.model);
+    this.#sequence = this.#empty();
     try {
       if (ids.length > 0 && !(await this.#read(ids, retention, signal, onRead))) throw signal?.reason;
     } catch (error) {
@@ -246,6 +246,11 @@ export class Chat {
     } finally {
       this.#busy = false;
     }
+  }
+
+  /** Returns an empty sequence whose cache is stored as that of the conversation. */
+  #empty(): Sequence {
+    return new Sequence(this.model, undefined, { cache: this.#sequence.memory.cache.form });
   }
 
   /** Runs a change of the conversation; other calls meanwhile are refused. */

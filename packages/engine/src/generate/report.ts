@@ -5,6 +5,7 @@ import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { DecodeOptions, Finish } from '../options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import type { Bytes } from '../ledger.ts';
+import type { CacheUsage } from '../memory/memory.ts';
 import type { Sequence } from '../sequence/sequence.ts';
 import type { Observer } from '../memory/observer.ts';
 
@@ -22,6 +23,8 @@ export interface Report {
   readonly kept: readonly (readonly (readonly number[])[])[];
   /** Bytes of the caches and of what the policy records. */
   readonly bytes: Bytes;
+  /** How keys and values are stored, and their bytes alone. */
+  readonly cache: CacheUsage;
   /**
    * How often each thing was done: attention calls (`fused`) and those that also computed statistics (`statistics`),
    * events, blocks of the prompt, decode steps, speculative steps that were rolled back, passes of providers, slots
@@ -60,6 +63,7 @@ export function report(
     budgets: last?.budgets ?? [],
     kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),
     bytes: memory.ledger.bytes(),
+    cache: memory.cache,
     counts: { ...context.counters, ...counts, unreachable },
     times: { ...times },
     bound: bound(sequence, options),

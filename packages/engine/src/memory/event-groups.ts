@@ -1,4 +1,5 @@
 import type { ModelConfig } from '@kv/checkpoints';
+import { slotBytes, type CacheForm } from '../cache/form.ts';
 
 /** The most bytes of caches that may wait for their events, and the largest share of a model's layers. */
 const mostBytes = 8 * 2 ** 20,
@@ -9,15 +10,17 @@ const mostBytes = 8 * 2 ** 20,
  * layer's products pushed out of the processor's caches are fetched once for all of them. 1 where caches are large.
  *
  * @param slots of a KV head before its event
+ * @param form of the caches
  */
 export const layersTogether = (
   { layers, kvHeads, headDim }: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
   slots: number,
+  form: CacheForm,
 ): number =>
   Math.max(
     1,
     Math.min(
       Math.floor(layers * mostShare),
-      Math.floor(mostBytes / Math.max(1, slots * kvHeads * 4 * (2 * headDim + 1))),
+      Math.floor(mostBytes / Math.max(1, slots * kvHeads * slotBytes(form, headDim))),
     ),
   );

@@ -1,3 +1,4 @@
+import { tokenBytes, type CacheForm } from '../cache/form.ts';
 import { expectIds } from '../decoder/decoder.ts';
 import type { Ledger } from '../ledger.ts';
 import type { ActivePolicy, EventResult } from './active-policy.ts';
@@ -7,6 +8,17 @@ import { expectRoom, makeRoom } from './make-room.ts';
 import type { TokenProgress } from './progress.ts';
 import type { SlotCounts } from './slot-counts.ts';
 import type { Snapshot } from './snapshot.ts';
+
+/** How the keys and values of a sequence are stored, and their bytes. */
+export interface CacheUsage {
+  readonly form: CacheForm;
+  /** Bytes that a token adds while nothing is evicted: a slot in every layer and KV head. */
+  readonly bytesPerToken: number;
+  /** Bytes of the slots in use: keys, values and positions. */
+  readonly liveBytes: number;
+  /** The most of them at any time. */
+  readonly peakBytes: number;
+}
 
 /**
  * What one sequence holds: its progress, and its caches wherever they live. Decides when tokens may pass and events may
@@ -27,6 +39,12 @@ export class Memory {
   }
   get ledger(): Ledger {
     return this.caches.context.ledger;
+  }
+  /** How keys and values are stored, and their bytes. */
+  get cache(): CacheUsage {
+    const { form, ledger, model } = this.caches.context,
+      { live, peak } = ledger.entry('cache');
+    return { form, bytesPerToken: tokenBytes(form, model.config), liveBytes: live, peakBytes: peak };
   }
 
   /**

@@ -60,7 +60,13 @@ export function readSaved(
   let at = 8 + size;
   return {
     manifest,
-    arrays: new Map(tensors.map((tensor) => [tensor.name, array(tensor, bytes.slice(at, (at += bytesOf(tensor))))])),
+    // copies, which slices of Node's buffers are not
+    arrays: new Map(
+      tensors.map((tensor) => [
+        tensor.name,
+        array(tensor, new Uint8Array(bytes.subarray(at, (at += bytesOf(tensor))))),
+      ]),
+    ),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { CompiledPolicy } from '@kv/core/engine';
 import { layersTogether, waits, observationPlan, windowOf } from '@kv/engine';
-import type { ModelConfig } from '@kv/models';
+import type { CacheForm, ModelConfig } from '@kv/models';
 
 /** Slots of each KV head, `[layer][kvHead]`. */
 type Slots = readonly (readonly number[])[];
@@ -14,7 +14,12 @@ export function peakOf(
   policy: CompiledPolicy,
   config: ModelConfig,
   length: number,
-  { whole, cut, slotBytes }: { readonly whole: Slots; readonly cut: Slots; readonly slotBytes: number },
+  {
+    whole,
+    cut,
+    slotBytes,
+    form,
+  }: { readonly whole: Slots; readonly cut: Slots; readonly slotBytes: number; readonly form: CacheForm },
 ): number {
   const { queryHeads: H, kvHeads: G, headDim: d } = config,
     bytes = (heads: readonly number[]): number => slotBytes * heads.reduce((a, b) => a + b, 0),
@@ -24,7 +29,7 @@ export function peakOf(
     columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,
     observed = queries + sums + (policy.evicts ? columns : 0);
   if (!policy.evicts || waits(policy, false)) return whole.reduce((sum, heads) => sum + bytes(heads) + observed, 0);
-  const together = layersTogether(config, length);
+  const together = layersTogether(config, length, form);
   let held = 0,
     most = 0;
   for (let from = 0; from < whole.length; from += together) {

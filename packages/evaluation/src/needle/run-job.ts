@@ -110,8 +110,11 @@ const slotsOf = (sequence: Sequence): number[][] => sequence.kept().map((heads) 
 /** @see peakOf */
 function peakOfFork(whole: Sequence, fork: Sequence, policy: CompiledPolicy): number {
   const slots = slotsOf(whole),
-    slotBytes = whole.memory.ledger.entry('cache').live / slots.flat().reduce((a, b) => a + b, 0);
-  return peakOf(policy, whole.model.config, whole.progress.length, { whole: slots, cut: slotsOf(fork), slotBytes });
+    { form, liveBytes } = whole.memory.cache,
+    slotBytes = liveBytes / slots.flat().reduce((a, b) => a + b, 0);
+  return peakOf(policy, whole.model.config, whole.progress.length, {
+    ...{ whole: slots, cut: slotsOf(fork), slotBytes, form },
+  });
 }
 /** Returns the mean while answering, and the peak at any time, since a long answer may exceed the prompt's. */
 function bytesOf(fork: Sequence, peak: number): Pick<NeedleAnswer, 'mean' | 'peak'> {

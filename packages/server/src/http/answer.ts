@@ -73,6 +73,12 @@ const usageOf = (all: readonly Usage[]): object => {
     prompt_tokens_details: { cached_tokens: sum(all, (u) => u.cachedTokens) },
     kept_slots: sum(all, (u) => u.keptSlots),
     dropped_slots: sum(all, (u) => u.droppedSlots),
+    cache: {
+      form: all[0].cache.form,
+      bytes_per_token: all[0].cache.bytesPerToken,
+      live_bytes: sum(all, (u) => u.cache.liveBytes),
+      peak_bytes: Math.max(...all.map((u) => u.cache.peakBytes)),
+    },
   };
 };
 /** Builds the `kv` field: policy, budget, notes, and the cache that an echoed prompt was scored under. */

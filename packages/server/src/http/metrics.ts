@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { CacheUsage } from '@kv/models';
 import type { SchedulerObserver } from '../run/job.ts';
 import type { Scheduler } from '../run/scheduler.ts';
 
@@ -10,7 +11,7 @@ export interface Metrics {
   readonly observed: SchedulerObserver;
   answered(route: string, status: number): void;
   firstToken(seconds: number): void;
-  watch(scheduler: Scheduler): void;
+  watch(scheduler: Scheduler, cache: Pick<CacheUsage, 'form' | 'bytesPerToken'>): void;
 }
 
 export function createMetrics(failed: (cause: unknown) => void): Metrics {
@@ -67,7 +68,7 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
     },
     answered: (route, status) => requests.inc({ route, status: String(status) }),
     firstToken: (seconds) => first.observe(seconds),
-    watch(scheduler) {
+    watch(scheduler, { form, bytesPerToken }) {
       new Gauge({
         name: 'kv_memory_bytes',
         help: 'Bytes in addition to the weights: the limit, those promised, the most ever promised and kept together, and those held.',
@@ -77,6 +78,12 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
           for (const [kind, bytes] of Object.entries(memoryOf(scheduler))) this.set({ kind }, bytes);
         },
       });
+      new Gauge({
+        name: 'kv_cache_bytes_per_token',
+        help: 'Bytes that a token adds to a full cache, by the form that caches are stored in.',
+        labelNames: ['form'],
+        registers,
+      }).set({ form }, bytesPerToken);
       new Gauge({
         name: 'kv_prompts',
         help: 'Prompts that wait or are read, and answers that are generated.',

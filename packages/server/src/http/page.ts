@@ -95,9 +95,10 @@ async function show() {
   try {
     const answer = await fetch('/status', { headers: key() });
     if (!answer.ok) return;
-    const { model, engine, policy, prompts, memory, weights } = await answer.json();
+    const { model, engine, policy, cache, prompts, memory, weights } = await answer.json();
     const rows = {
       Model: model, Engine: engine, Policy: policy,
+      Cache: cache.form + ', ' + cache.bytesPerToken.toLocaleString('en') + ' bytes a token',
       Running: prompts.answering + ' answered, ' + prompts.reading + ' read, ' + prompts.waiting + ' waiting',
       Memory: bytes(memory.promised) + ' promised of ' + bytes(memory.limit) + ', ' + bytes(memory.prefixes) + ' of prefixes',
       ...(weights === undefined ? {} : { Weights: bytes(weights) + ' in addition' }),

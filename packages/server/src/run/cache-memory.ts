@@ -49,7 +49,7 @@ export class CacheMemory {
 
   /** Returns the bytes that a request may need. @throws Refusal with 400 if there never are that many */
   needOf(request: SequenceRequest): number {
-    const need = requestBytes(request, this.#model.config);
+    const need = requestBytes(request, this.#model);
     if (need <= this.pool.limit) return need;
     throw new Refusal(
       `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${this.#options.memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
@@ -85,7 +85,7 @@ export class CacheMemory {
         const longest = Math.max(...heads);
         return longest + decodeSlots(sequencePolicy, longest, ids.length, limits.maxNewTokens);
       }),
-      each = sequenceBytes(this.#model.config, slots, ids.length + limits.maxNewTokens, sequencePolicy),
+      each = sequenceBytes(this.#model, slots, ids.length + limits.maxNewTokens, sequencePolicy),
       promised = Math.max(sequence.memory.ledger.allocated, each),
       more = n * promised - job.need;
     if (more > 0 && !this.pool.take(more)) throw noMemory();

@@ -1,4 +1,4 @@
-import type { Sequence } from '@kv/models';
+import type { CacheUsage, Sequence } from '@kv/models';
 import type { Policy } from '@kv/core';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
@@ -32,6 +32,8 @@ export interface Usage {
   completionTokens: number;
   keptSlots: number;
   droppedSlots: number;
+  /** The bytes of its answers' caches when they ended, and the most that one of them held. */
+  cache: CacheUsage;
   /** Whether anything had been evicted before the last prompt token was scored. */
   scoredEvicted: boolean;
   /** Notes of its events, such as a share too small for the slots that the policy forces. */

@@ -1,13 +1,16 @@
 import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { waits, observationPlan } from '@kv/engine';
-import type { ModelConfig } from '@kv/models';
+import { observationPlan, slotBytes, waits } from '@kv/engine';
+import type { Model, ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
 
 /** Threads that choose slots, each with scratch of its own: as many as an engine starts by itself. */
 const mostThreads = 8;
+
+/** What the bytes of a model's caches follow from. */
+type StoredModel = Pick<Model, 'config' | 'cacheForm'>;
 
 /** Signals that a sequence under this policy records. */
 const recordedSignals = ({ policy }: SequencePolicy): readonly AnySignal[] =>
@@ -65,7 +68,7 @@ export function decodeSlots(sequencePolicy: SequencePolicy, slots: number, promp
  * is being replaced.
  */
 export function sequenceBytes(
-  { queryHeads: H, kvHeads: G, headDim: d, hidden: D }: ModelConfig,
+  { config: { queryHeads: H, kvHeads: G, headDim: d, hidden: D }, cacheForm: form }: StoredModel,
   slots: readonly number[],
   tokens: number,
   sequencePolicy: SequencePolicy,
@@ -80,7 +83,10 @@ export function sequenceBytes(
       .filter(isState)
       .reduce((sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1), 0);
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
-    cache = (n: number): number => 4 * G * n * (2 * d + 2),
+    slot = slotBytes(form, d, true),
+    cache = (n: number): number => G * n * slot,
+    // what pieces read, one layer at a time, where it is not stored as they read it
+    decoded = form === 'f32' || needs.length === 0 ? 0 : 8 * G * d * Math.max(...slots),
     statistics = 4 * rows * grown(tokens);
   const loops = sequencePolicy.policy?.hooks('view').flatMap(({ chooses }) => chooses?.loops ?? []) ?? [],
     // what loops keep about keys, and the scores, lists and scratch of the layer that chooses
@@ -98,6 +104,7 @@ export function sequenceBytes(
     all +
     cache(Math.max(...slots)) +
     indexes(Math.max(...slots)) +
+    decoded +
     choosing +
     statistics +
     (hidden ? 8 * tokens * D : 0)
@@ -105,13 +112,13 @@ export function sequenceBytes(
 }
 
 /** Returns an upper bound on the bytes of a prompt and its answers, during prefill or decoding. */
-export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest, config: ModelConfig): number {
-  const layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
+export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest, model: StoredModel): number {
+  const layers = (slots: number): number[] => Array<number>(model.config.layers).fill(slots),
     all = ids.length + limits.maxNewTokens,
     read = prefillSlots(sequencePolicy, ids.length),
-    reading = sequenceBytes(config, layers(read), all, sequencePolicy),
+    reading = sequenceBytes(model, layers(read), all, sequencePolicy),
     answer = sequenceBytes(
-      config,
+      model,
       layers(read + decodeSlots(sequencePolicy, read, ids.length, limits.maxNewTokens)),
       all,
       sequencePolicy,

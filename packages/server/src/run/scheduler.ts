@@ -175,6 +175,7 @@ export class Scheduler {
       completionTokens: 0,
       keptSlots: 0,
       droppedSlots: 0,
+      cache: { ...sequence.memory.cache, liveBytes: 0 },
       scoredEvicted: false,
       notes: new Set(),
     };
@@ -276,6 +277,13 @@ export class Scheduler {
       { layers, kvHeads } = this.#model.config;
     if (usage) {
       usage.keptSlots += kept;
+      const { liveBytes, peakBytes } = sequence.memory.cache,
+        { cache } = usage;
+      usage.cache = {
+        ...cache,
+        liveBytes: cache.liveBytes + liveBytes,
+        peakBytes: Math.max(cache.peakBytes, peakBytes),
+      };
       for (const note of sequence.stats.notes) usage.notes.add(note);
       usage.droppedSlots += sequence.progress.length * layers * kvHeads - kept;
     }
