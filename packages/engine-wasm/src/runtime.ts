@@ -22,13 +22,13 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
-      const prepared = await createDecoder(config, weights, engine),
+      const exact = options?.exact === true,
+        cacheForm = formOf(cache, { forms, otherwise: exact ? 'f32' : 'q8', headDim: config.headDim }),
+        prepared = await createDecoder(config, weights, engine),
         { pool } = prepared.head,
         decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(pool) }),
         { heap } = pool,
         placed = heap.live,
-        exact = options?.exact === true,
-        cacheForm = formOf(cache, { forms, otherwise: exact ? 'f32' : 'q8', headDim: config.headDim }),
         fused = new FusedPass(pool, prepared, exact),
         passes = fusedPasses(fused),
         own = cpuWith((products) => heapProducts(pool, products), heapKernels(pool)),
