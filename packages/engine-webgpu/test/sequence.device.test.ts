@@ -137,7 +137,7 @@ gpuTest('pieces read keys and values of one layer at a time as f32, which are fr
     await sequence.evict(merge, 12); // of all layers together
     expect(most).toBe(2 * part * 40);
     expect(all).toBeGreaterThan(layers * most);
-    expect(ledger.entry('decoded')).toEqual({ live: 0, allocated: 0 });
+    expect(ledger.entry('decoded')).toMatchObject({ live: 0, allocated: 0 });
     sequence.destroy();
   }),
 );
