@@ -19,7 +19,7 @@ const SHORT = '--prompts 1 --tokens 96 --policies streaming --modes aware';
 /** Commands that run with less work, or on what is here: the text that is replaced, and by what. */
 const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[] = [
   [/^npm start$/, /$/, ` -- ${SHORT}`],
-  [/^kv needle$/, /$/, ` ${SHORT}`],
+  [/^kv needle(?: --cache .*)?$/, /$/, ` ${SHORT}`],
   [/^(?:echo .*\| )?kv chat(?=$| --policy)/, /kv chat/, 'kv chat --model model.gguf'],
   [/^npm run -s kv -- chat$/, /$/, ' --model packages/model-testing/fixtures/llama/model.gguf'],
   [/^kv serve --policy/, /$/, ' --port 0'],

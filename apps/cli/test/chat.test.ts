@@ -80,7 +80,7 @@ describe('kv chat', () => {
     });
     expect([code, stderr]).toEqual([
       0,
-      expect.stringMatching(/: outstandingSentences keeps 64 slots, 25 % of its context; \/help/),
+      expect.stringMatching(/: outstandingSentences keeps 64 slots \(.* KiB\), 25 % of its context; \/help/),
     ]);
     const slots = [...stderr.matchAll(/ (\d+) of 64 slots, /g)].map(([, count]) => Number(count));
     expect([slots.length, Math.max(...slots)]).toEqual([6, 64]);
@@ -164,7 +164,7 @@ describe('kv chat', () => {
     expect(long.stderr).toContain('saved to middle.safetensors');
     const rest = await chat(['--load', 'middle.safetensors', '--max-new-tokens', '12'], [three]);
     expect(rest.stderr).toContain('streaming ∘');
-    expect(rest.stderr).toContain('keeps 48 slots, ');
+    expect(rest.stderr).toContain('keeps 48 slots (6.0 KiB), ');
     expect(long.stdout.endsWith(rest.stdout)).toBe(true);
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));
     expect(existsSync(join(cwd, 'end.safetensors'))).toBe(true);
@@ -193,21 +193,35 @@ describe('kv chat', () => {
     expect(before).toMatch(/^"clocks": \d+ tokens, 100 % still in the cache/);
     expect(after).toMatch(/^"clocks": \d+ tokens, \d?\d % still in the cache/);
     expect(cleared).toBe('"clocks" is not in the conversation');
-    expect(stderr).toMatch(/^streaming\(.*\) ∘ .*, 24 slots$|^streaming.*, 24 slots$/m);
+    expect(stderr).toMatch(/^streaming.* ∘ .*, 24 slots \(3\.0 KiB\)$/m);
     expect(stderr).toMatch(/nosuch/);
     expect(stderr).toMatch(/^expected \/why TEXT, got "\/why"$/m);
   });
   it('changes the budget alone, or the policy alone, tells both, and names every place of a text', async () => {
     const { code, stdout, stderr } = await chat(
       ['--max-new-tokens', '4', '--policy', 'streaming', '--budget', '64'],
-      [TURN, '/policy 32', '/policy knorm', '/policy', TURN, '/why clocks', '/clear now', '/policy full', '/policy'],
+      [
+        TURN,
+        '/policy 32',
+        '/policy knorm',
+        '/policy',
+        '/policy 4KiB',
+        '/policy 99B',
+        TURN,
+        '/why clocks',
+        '/clear now',
+        '/policy full',
+        '/policy',
+      ],
     );
     expect(code).toBe(0);
-    expect(stderr.match(/^\S+ ∘ topK, \d+ slots$/gm)).toEqual([
-      'streaming ∘ topK, 32 slots',
-      'knorm ∘ topK, 32 slots',
-      'knorm ∘ topK, 32 slots',
+    expect(stderr.match(/^\S+ ∘ topK, \d+ slots \(\d+\.\d KiB\)$/gm)).toEqual([
+      'streaming ∘ topK, 32 slots (4.0 KiB)',
+      'knorm ∘ topK, 32 slots (4.0 KiB)',
+      'knorm ∘ topK, 32 slots (4.0 KiB)',
+      'knorm ∘ topK, 32 slots (4.0 KiB)',
     ]);
+    expect(stderr).toMatch(/^budget: 99B hold no slot: one slot in every layer and KV head is 128 bytes in q8/m);
     expect(stdout).toMatch(/^"clocks" stands in 2 places:\n {2}place 1: 6 tokens, .*\n {2}place 2: 6 tokens, /m);
     expect(stderr).toMatch(/^expected \/clear alone, got "\/clear now"$/m);
     expect(stderr).toMatch(/^full\nfull$/m);
@@ -256,7 +270,7 @@ describe('kv chat', () => {
   it.each([
     [
       ['--policy', 'knorm'],
-      /^--budget: 'knorm ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'$/,
+      /^--budget: 'knorm ∘ topK' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'$/,
     ],
     [['--policy', 'knorm', '--budget', '256'], /^--budget: expected fewer slots than the context of .*, 256, got 256$/],
     [

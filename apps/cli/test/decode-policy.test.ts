@@ -45,7 +45,7 @@ test.each([
   ],
   [
     ['--decode-policy', 'keydiff', '--every', '4'],
-    "--decode-budget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'",
+    "--decode-budget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'",
   ],
   [['--decode-budget', '8', '--every', '4'], '--decode-budget: expected a policy that evicts, got none'],
   [['--decode-policy', 'keydif'], 'keydif'],

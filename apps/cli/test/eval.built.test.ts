@@ -23,7 +23,9 @@ describe('kv eval', () => {
     expect([code, stderr]).toEqual([0, expect.not.stringContaining('expected')]);
     const rows = readFileSync(join(cwd, 'rows.csv'), 'utf8').trim().split('\r\n');
     expect(rows).toHaveLength(1 + 2 * 7);
-    expect(stdout).toMatch(/^model embedded, unparsed 0\.0 %, n 4\ntask +policy +budget +right +95% +mean +peak\n/);
+    expect(stdout).toMatch(
+      /^model embedded, unparsed 0\.0 %, n 4\ntask +policy +budget +right +95% +mean +mean +peak\n/,
+    );
     expect(stdout).toMatch(/^perplexity@256 +full +all +ppl \d/m);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     const printed = await run('--json');

@@ -178,7 +178,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     ],
     [
       ['--prompt', TEXT, '--policy', 'knorm'],
-      /^--budget: 'knorm ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'$/,
+      /^--budget: 'knorm ∘ topK' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'$/,
     ],
     [
       ['--prompt', 'x'.repeat(CONTEXT)],
@@ -194,7 +194,23 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     ],
     [
       ['--prompt', 'x', '--budget', '120%'],
-      /^--budget: must be a whole number of slots of at least 1, or a share such as '25%', .*, got '120%'$/,
+      /^--budget: must be a whole number of slots of at least 1, a share .* such as '25%' or '25% of f16' .*, got '120%'$/,
+    ],
+    ...['64 MiB', '1e999GiB', '-1MiB', '0B', '25% of q9'].map((budget): [string[], RegExp] => [
+      ['--prompt', 'x', `--budget=${budget}`],
+      new RegExp(`^--budget: must be .*, or bytes such as '64MiB' .*, got '${budget}'$`),
+    ]),
+    [
+      ['--prompt', TEXT, '--policy', 'knorm', '--budget', '9B'],
+      /^--budget: 9B hold no slot: one slot in every layer and KV head is 112 bytes in q8, so expected at least 112B, or a cache in a coarser form$/,
+    ],
+    [
+      ['--prompt', TEXT, '--policy', 'knorm', '--budget', '32', '--decode-budget', '9B', '--every', '2'],
+      /^--decode-budget: 9B hold no slot: one slot/,
+    ],
+    [
+      ['--prompt', TEXT, '--policy', 'snapkv(window=16)', '--budget', '1KiB'],
+      /^--budget: 9 slots, which 1KiB hold, are fewer than '.*' forces .*; a slot is 112 bytes in q8$/,
     ],
     [['--prompt', 'x', '--block', '0'], /^--block: must be a positive whole number of tokens, got 0$/],
     [
@@ -250,8 +266,11 @@ describe('the last line of kv run', () => {
   it('says what was kept and dropped, by which policy', async () => {
     expect(await last('--policy', 'knorm', '--budget', '20')).toMatch(
       new RegExp(
-        `^kept 20 of ${read} tokens a layer and KV head, dropped ${read - 20} \\(knorm ∘ topK\\), .* in the end$`,
+        `^kept 20 of ${read} tokens a layer and KV head, dropped ${read - 20} \\(knorm ∘ topK, budget 20 slots = 2\\.2 KiB\\), .* in the end$`,
       ),
+    );
+    expect(await last('--policy', 'knorm', '--budget', '2.25KiB')).toMatch(
+      /^kept 20 of .* \(knorm ∘ topK, budget 20 slots = 2\.2 KiB\), /, // 20.6 slots of 112 bytes
     );
     expect(await last('--policy', 'pyramidal(window=4,kernel=1)', '--budget', '20')).toMatch(
       new RegExp(`^kept 20\\.0 \\(\\d+ to \\d+\\) of ${read} tokens`),

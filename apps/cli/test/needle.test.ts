@@ -6,7 +6,7 @@ import { needleText } from '../src/commands/needle.ts';
 
 const accuracy = { hits: 2, n: 4, share: 0.5, interval: { low: 0.15, high: 0.85 } };
 const row = (policy: string, more: Partial<NeedleRow>): NeedleRow => ({
-  arm: { policy: 1, mode: 'aware', budget: '50%' },
+  arm: { policy: 1, cache: 'f32', mode: 'aware', budget: '50%' },
   policy,
   accuracy,
   byDepth: [accuracy],
@@ -20,10 +20,10 @@ const row = (policy: string, more: Partial<NeedleRow>): NeedleRow => ({
 it('the needle table has a line for every arm, with its interval, bytes and speed, and names a policy once', () => {
   const settings = { ...settleOwn('needle', NEEDLE, {}), model: 'm', weights: 'w', engine: 'e', code: [] },
     rows = [
-      row('full', { arm: { policy: 0, mode: 'aware' }, speed: 1 }),
+      row('full', { arm: { policy: 0, cache: 'f32', mode: 'aware' }, speed: 1 }),
       row('streaming', {}),
       row('streaming', { memory: undefined, speed: undefined }),
-      row('streaming', { arm: { policy: 1, mode: 'agnostic', budget: 24 } }),
+      row('streaming', { arm: { policy: 1, cache: 'f32', mode: 'agnostic', budget: 24 } }),
     ];
   const lines = needleText({ settings, rows, arms: [], results: [] }, 100)
     .replace(/\u001b\[\d+m/g, '')
@@ -49,9 +49,13 @@ it.each([80, 92])(
         code: [],
       },
       rows = [
-        row('full', { arm: { policy: 0, mode: 'aware' } }),
+        row('full', { arm: { policy: 0, cache: 'f32', mode: 'aware' } }),
         row(long, {}),
-        row(long, { arm: { policy: 1, mode: 'aware', budget: 8, forced: 16 }, memory: undefined, speed: undefined }),
+        row(long, {
+          arm: { policy: 1, cache: 'f32', mode: 'aware', budget: 8, forced: 16 },
+          memory: undefined,
+          speed: undefined,
+        }),
       ];
     const lines = needleText({ settings, rows, arms: [], results: [] }, most)
       .replace(/\u001b\[\d+m/g, '')

@@ -174,7 +174,7 @@ describe('the built kv', () => {
     const { code, stdout, stderr } = await kv(['needle', '--budgets', '0%'], folder());
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toBe(
-      "--budgets: must be a whole number of slots of at least 1, or a share such as '25%', above 0% and up to 100%, got '0%'\n",
+      "--budgets: must be a whole number of slots of at least 1, a share above 0% and up to 100% such as '25%' or '25% of f16' (f32, f16, q8, k8v4 or q4), or bytes such as '64MiB' (B, KiB, MiB or GiB), got '0%'\n",
     );
   });
 });

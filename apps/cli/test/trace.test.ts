@@ -90,7 +90,7 @@ test.each([
   [['--policy', 'full', '--why', '1'], "--policy: expected a policy that evicts, got 'full'"],
   [
     ['--policy', 'streaming', '--why', '1'],
-    "--budget: 'streaming ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'",
+    "--budget: 'streaming ∘ topK' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'",
   ],
   [
     ['--policy', 'streaming', '--budget', '8', '--why', '1', '--prompt-file', 'p.txt'],

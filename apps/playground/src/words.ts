@@ -1,3 +1,4 @@
+import { budgetText } from '@kv/core/engine';
 import { fateText, type Fate } from '@kv/engine';
 import type { Budget } from '@kv/models';
 import { countsOf, holds, type CachePosition } from './heat-map.ts';
@@ -8,7 +9,7 @@ export function leadText(
   { offsets, value, questionFrom }: PromptSummary,
   budget: Budget,
 ): readonly [before: string, after: string] {
-  const kept = typeof budget === 'number' ? `${budget} slots a head` : budget.replace('%', ' %'),
+  const kept = typeof budget === 'number' ? `${budget} slots a head` : budgetText(budget).replace('%', ' %'),
     late = questionFrom === undefined ? '' : ` before the last ${offsets.length - questionFrom} are read`,
     cut = `${offsets.length} tokens; its KV cache is cut to ${kept}${late}.`;
   return value === undefined

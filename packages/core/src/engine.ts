@@ -1,7 +1,7 @@
 /** Entry for code that runs or inspects policies: engines, laws, tools. */
 
 export { allowanceOf, expectBudget, mostKept, raisedNote } from './event/allowance.ts';
-export type { Allowance } from './event/allowance.ts';
+export type { Allowance, BudgetPlace } from './event/allowance.ts';
 export { recordApply } from './host/apply.ts';
 export { expectObject, runGuarded } from './event/boundary.ts';
 export { outOfMemory } from './tensor/out-of-memory.ts';
@@ -22,7 +22,7 @@ export { withLabel } from './piece/with-label.ts';
 export { limitOperations } from './piece/limited.ts';
 export { primitivesOf, withMaths } from './tensor/maths.ts';
 export { didYouMean } from './piece/nearest.ts';
-export { budgetOption } from './piece/budget.ts';
+export { budgetOption, budgetText, exactSlotsOf, formNames, isShare, parseBudget } from './piece/budget.ts';
 export { expectOptions, fitValue, settleOwn } from './piece/option.ts';
 export { policyOption } from './piece/policy-option.ts';
 export { excerpt, policyCalls, printCalls } from './text/policy-calls.ts';

@@ -17,7 +17,7 @@ export type {
   ViewBounds,
 } from './piece/atoms.ts';
 export { slotsOf } from './piece/budget.ts';
-export type { Budget, BudgetShare } from './piece/budget.ts';
+export type { Budget, BudgetBytes, BudgetShare, FormName, SlotBytes } from './piece/budget.ts';
 export { compose, id } from './compose/compose.ts';
 export { isFactory, method, partOf } from './piece/declare.ts';
 export type { DeclarationFields, AnyFactory, Description, Factory, OptionPart } from './piece/declare.ts';

@@ -12,6 +12,7 @@ export type { CachePart, CacheView } from './cache/layer-cache.ts';
 export { hostStore, planesOf } from './cache/storage.ts';
 export type { Storage, StorageShape, Store } from './cache/storage.ts';
 export { CACHE } from './options.ts';
+export { movesTogether, slotSizes } from './cache/slot-sizes.ts';
 export {
   cacheForms,
   fitsHeads,

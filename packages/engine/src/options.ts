@@ -15,7 +15,7 @@ const isMessages = (x: unknown): x is readonly ChatMessage[] =>
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
 
 const budget = budgetOption(
-  'Slots per layer and KV head, or the share of the prompt to keep, such as 25%.',
+  'What evictions leave: slots per layer and KV head, a share of the prompt such as 25% (25% of f16: of its bytes in that form), or bytes of the whole cache such as 64MiB.',
   'nothing is evicted',
 );
 const block = maybe(
@@ -88,8 +88,8 @@ export const GENERATE = {
     '`policy`',
   ),
   decodeBudget: budgetOption(
-    'Slots that evictions leave while tokens are generated, or the share of all tokens so far.',
-    'the slots of `budget`',
+    'What evictions leave while tokens are generated, as `budget`; a share is of all tokens so far.',
+    'the slots or bytes of `budget`',
   ),
   block,
   logits: whole(

@@ -14,7 +14,7 @@ const made = (
   policy: string,
   budget: number | undefined,
   numbers: Numbers,
-  { slots = 10, task = 'sums' } = {},
+  { slots = 10, task = 'sums', cache }: { slots?: number; task?: string; cache?: 'f16' | 'q8' } = {},
 ): Made => {
   const read = task === 'text';
   return {
@@ -23,12 +23,14 @@ const made = (
       task,
       policy,
       ...(budget !== undefined && { budget }),
+      ...(cache && { cache }),
       problems: numbers.length,
       samples: numbers.length,
       accuracy: 0,
       unparsed: 0,
       meanSlots: slots,
       peakSlots: 10,
+      meanBytes: slots * (cache === 'q8' ? 2 : 1),
       peakBytes: 1,
       ...(read && { perplexity: { value: 1, low: 1, high: 1 } }),
     },
@@ -38,6 +40,7 @@ const made = (
       problem: `p${i}`,
       policy,
       ...(budget !== undefined && { budget }),
+      ...(cache && { cache }),
       seed: 0,
       answer: String(number),
       score: read ? 0 : number,
@@ -188,4 +191,21 @@ it('stands first in the report, and nowhere where none is declared', () => {
   expect(html).toContain('Comparisons with the full cache: 4, counted apart from the declared contrasts.');
   expect(JSON.parse(sweepJson({ ...outcome, contrasts }))).toMatchObject({ contrasts });
   expect(sweepReport(outcome, facts)).not.toMatch(/<h2>Declared|counted apart/);
+});
+
+it('compares one policy in two forms, or two in one form, at the bytes that are equal', () => {
+  const forms = outcomeOf(
+      made('a', 16, half, { slots: 15, cache: 'f16' }),
+      made('a', 16, third, { slots: 7.5, cache: 'q8' }),
+      made('b', 16, none, { slots: 8, cache: 'q8' }),
+    ),
+    match = { policy: 'a', bytes: 'mean', within: 0.01 } as const,
+    across = only([{ policy: 'a', against: 'a', caches: ['q8', 'f16'] }], match, forms);
+  expect([across.cache, across.against.cache, across.matched]).toEqual(['q8', 'f16', true]);
+  expect(across.difference).toBeCloseTo(textbook(third, half).difference, 12);
+  expect(contrastText(across)).toMatch(
+    /^a in q8 at 16 slots on sums on m: undecided against a in f16 at 16 slots, .*; mean bytes agree\.$/,
+  );
+  const within = only([{ policy: 'a', against: 'b' }], match, forms);
+  expect([within.cache, within.against.cache, within.matched]).toEqual(['q8', 'q8', false]);
 });

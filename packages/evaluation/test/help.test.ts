@@ -11,8 +11,9 @@ import { folder } from './folder.ts';
 const named = (fields: string): readonly string[] => [...fields.matchAll(/^(\w+) +/gm)].map(([, name]) => name);
 
 it('names every field of a sweep, in its order, and every task', () => {
-  const { models, policies, tasks, budgets, seeds, part, contrasts, match, ...generation } = SweepFile.properties,
-    first = Object.keys({ models, policies, tasks, budgets, seeds });
+  const { models, policies, tasks, budgets, caches, seeds, part, contrasts, match, ...generation } =
+      SweepFile.properties,
+    first = Object.keys({ models, policies, tasks, budgets, caches, seeds });
   expect(named(sweepFields)).toEqual([
     ...first,
     ...Object.keys(generation),

@@ -85,7 +85,7 @@ describe('cells elsewhere', () => {
     [{ ...job, cell: { ...job.cell, budget: -1 } }, 'job: cell.budget must'],
     [
       { ...job, cell: { ...job.cell, model: '/etc' } },
-      'job: cell.model is no field that is known (there are task, problem, policy, budget, seed), got "/etc"',
+      'job: cell.model is no field that is known (there are task, problem, policy, budget, cache, seed), got "/etc"',
     ],
     [{ ...job, cell: { ...job.cell, problem: 'p/1' } }, 'job: expected the problem of its cell, got "p/0"'],
     [{ ...job, problem: { ...job.problem, maxNewTokens: 1e9 } }, 'job: problem.maxNewTokens must be <= 65536'],

@@ -63,7 +63,7 @@ describe("kvpress' result folders", () => {
         },
       );
     expect(sweepCsv(rows).split('\r\n')[1]).toMatch(
-      /^packages\/model-embedded,ruler\/512\/\w+,"?kvpress: knorm"?,50%,,3,3,0,0,/,
+      /^packages\/model-embedded,ruler\/512\/\w+,"?kvpress: knorm"?,50%,,,3,3,0,0,/,
     );
     expect((await sweepParquet(rows)).length).toBeGreaterThan(500);
     expect(html).toContain('Results of other libraries');
@@ -196,10 +196,10 @@ describe('answers as result folders', () => {
   const written = async (mode: 'aware' | 'agnostic'): Promise<string> => {
     const into = folder(),
       out = folder(),
-      { tokenizer } = await loadModel(writeTinyModel(join(into, 'tiny')));
+      { config, tokenizer } = await loadModel(writeTinyModel(join(into, 'tiny')));
     writeFileSync(join(into, 'sweep.json'), JSON.stringify({ ...sweep, mode }));
     const read = readSweep(join(into, 'sweep.json'), 's'),
-      options = { sweep: read, tasks, samples, encode: tokenizer.encode },
+      options = { sweep: read, tasks, samples, encode: tokenizer.encode, config },
       files = await kvpressFiles('org/tiny', options);
     expect(await kvpressFiles('org/tiny', options)).toEqual(files);
     for (const { path, text } of files) {

@@ -13,7 +13,7 @@ import { needleReport } from '../src/needle/report/report.ts';
 import type { NeedleResult } from '../src/needle/results.ts';
 import { promptOf, runJob } from '../src/needle/run-job.ts';
 import type { NeedleBench } from '../src/needle/run-job.ts';
-import { jobsOf, armsOf } from '../src/needle/settings.ts';
+import { armsOf, budgetLabel, jobsOf } from '../src/needle/settings.ts';
 import type { RetentionBounds, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
 import { needleConclusion } from '../src/needle/conclusion.ts';
 import { summarise } from '../src/needle/summary.ts';
@@ -28,6 +28,7 @@ const settings: NeedleSettings = {
   policies: ['full', 'streaming', 'random'],
   code: [],
   budgets: ['50%', 24],
+  cache: ['f32'],
   depths: [0.2, 0.8],
   prompts: 2,
   tokens: 220,
@@ -39,7 +40,7 @@ const settings: NeedleSettings = {
   block: undefined,
 };
 const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0 });
-const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)]),
+const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)], { ...SHAPE, headDim: 8 }),
   jobs = jobsOf(settings);
 const never = new AbortController().signal;
 let bench: NeedleBench, results: NeedleResult[];
@@ -98,7 +99,7 @@ describe('an experiment', () => {
       ],
       priced = { ...settings, policies, budgets: ['25%'] as const },
       read = policies.map((text) => parsePolicy(text)),
-      all = armsOf(priced, read.map(compile)),
+      all = armsOf(priced, read.map(compile), bench.model.config),
       job = jobs.find(({ id }) => id === 'prompt/0.8/1')!,
       { outcomes } = await runJob({ ...bench, settings: priced }, job);
     expect(outcomes).toHaveLength(all.length);
@@ -118,6 +119,41 @@ describe('an experiment', () => {
       expect(peak / most, `${policies[policy]}, ${mode}, peak`).toBeCloseTo(1, 2);
       alone.destroy();
     }
+  });
+  it('has every policy at every budget in every form: bytes hold more slots in a coarser form, or none', async () => {
+    const budgets = ['64B', '5KiB', '25% of f16'] as const,
+      forms = {
+        ...settings,
+        policies: ['full', 'streaming'],
+        cache: ['f16', 'q8'],
+        budgets,
+        modes: ['aware'],
+      } as const,
+      all = armsOf(forms, [keeps(false), { ...keeps(true), least: (_, slots) => slots }], bench.model.config),
+      { outcomes } = await runJob({ ...bench, settings: forms }, jobs[1]);
+    expect(all.map((arm) => [arm.policy, budgetLabel(arm), arm.forced])).toEqual([
+      [0, 'all in f16', undefined],
+      [0, 'all in q8', undefined],
+      ...['f16', 'q8'].flatMap((form) => [
+        [1, `64B in ${form}`, 1], // no room for one slot
+        [1, `5KiB in ${form}`, undefined],
+        [1, `25% of f16 in ${form}`, undefined],
+      ]),
+    ]);
+    expect(outcomes.map(({ arm }) => arm).sort((a, b) => a - b)).toEqual([0, 1, 3, 4, 6, 7]);
+    const mean = (i: number): number => outcomes.find(({ arm }) => arm === i)!.mean;
+    expect(mean(0)).toBeGreaterThan(1.2 * mean(1));
+    // at equal bytes, but for a slot that is cut off and the tokens of the answer
+    for (const [f16, q8] of [
+      [3, 6],
+      [4, 7],
+    ])
+      expect(Math.abs(mean(f16) - mean(q8))).toBeLessThan(10 * 4 * 36);
+    const html = needleReport({
+      ...{ settings: forms, arms: all, results: [] },
+      rows: summarise(forms, all, [{ ...results[0], outcomes }]),
+    });
+    for (const arm of all) expect(html).toContain(`<th scope="row">${budgetLabel(arm)}</th>`);
   });
   it('draws again for every trial', () => {
     const [a, b] = [0, 1].map((trial) => results.find((result) => result.trial === trial && result.depth === 0.2)!);

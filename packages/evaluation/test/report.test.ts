@@ -40,6 +40,7 @@ const row = (policy: string, budget: number | undefined, cells: readonly CellRes
   unparsed: 0,
   meanSlots: budget ?? 64,
   peakSlots: budget ?? 64,
+  meanBytes: 2 ** 16,
   peakBytes: 1,
 });
 const N = 40;

@@ -100,7 +100,7 @@ describe('a sweep', () => {
     expect(await swept(path, kept)).toEqual({ ...first, ran: 0 });
     expect(await swept(path, folder())).toEqual(first);
     expect(first.csv.split('\r\n')).toHaveLength(1 + 5 + 1);
-    expect(first.csv).toContain('tiny,problems.jsonl,full,,,4,4,');
+    expect(first.csv).toContain('tiny,problems.jsonl,full,,,,4,4,');
   });
   it('is written as Parquet: what a reader finds is what JSON says, null where it says nothing, equal bytes again', async () => {
     const { json } = await swept(written({ match: { policy: 'streaming', within: 0.05 } }), folder()),
@@ -115,6 +115,7 @@ describe('a sweep', () => {
         task: 'problems.jsonl',
         policy: row.policy,
         budget: row.budget?.toString() ?? null,
+        cache: null,
         slots: row.slots === undefined ? null : BigInt(row.slots),
         problems: 4n,
         samples: 4n,
@@ -124,6 +125,7 @@ describe('a sweep', () => {
         unparsed: row.unparsed,
         'mean slots': row.meanSlots,
         'peak slots': BigInt(row.peakSlots),
+        'mean bytes': row.meanBytes,
         'peak bytes': BigInt(row.peakBytes),
         matched: row.matched ?? null,
         shortfall: row.shortfall ?? null,
@@ -208,6 +210,26 @@ describe('a sweep', () => {
       else if (shortfall !== undefined && matched) expect(Math.abs(shortfall - accuracy)).toBeLessThanOrEqual(1);
     }
   });
+  it('compares forms of caches in one table, each at the bytes of one policy in the first form', async () => {
+    const match = { policy: 'streaming', bytes: 'mean', within: 0.05 },
+      policies = ['full', 'streaming', 'snapkv(window=8)'],
+      path = written({ caches: ['f16', 'q8'], policies, match, budgets: ['6KiB'], maxNewTokens: 2 }),
+      { rows } = await swept(path, folder());
+    expect(rows.map(({ policy, cache, budget }) => [policy, cache, budget])).toEqual(
+      policies.flatMap((policy) =>
+        ['f16', 'q8'].map((cache) => [policy, cache, policy === 'full' ? undefined : '6KiB']),
+      ),
+    );
+    const [full, coarse, base, ...others] = rows;
+    expect(full.meanBytes).toBeGreaterThan(1.25 * coarse.meanBytes);
+    expect(base.slots).toBeUndefined(); // what the others are matched with has the budget that was asked for
+    for (const { meanBytes, matched } of others) {
+      expect(matched).toBe(true);
+      expect(Math.abs(meanBytes - base.meanBytes)).toBeLessThanOrEqual(0.05 * base.meanBytes);
+    }
+    expect(others[0].meanSlots).toBeGreaterThan(1.2 * base.meanSlots); // 36 bytes a slot and head become 28
+    expect(others[1].meanSlots).toBeLessThan(base.meanSlots); // queries that SnapKV records are bytes too
+  });
   it('asks one side of the split alone, with budgets that were found to choose on', async () => {
     const asked = async (part?: 'dev' | 'confirm'): Promise<readonly (string | number | undefined)[][]> => {
       const { json } = await swept(written({ match: { policy: 'streaming', within: 0.05 }, part }), folder());
@@ -269,7 +291,10 @@ describe('a sweep', () => {
       [{ models: ['tiny', 'tiny'] }, 's: models must have different names, got tiny, tiny'],
       [{ models: ['tiny', { name: 'tiny', model: 'other' }] }, 's: models must have different names, got tiny, tiny'],
       [{ models: [{ model: 'tiny' }] }, 's: models.0 must have the field name, got {"model":"tiny"}'],
-      [{ budgets: ['a quarter'] }, 's: budgets.0 must'],
+      [{ budgets: ['a quarter'] }, 's, budgets.0: must be a whole number of slots'],
+      [{ budgets: ['64 MiB'] }, 's, budgets.0: must be a whole number of slots'],
+      [{ budgets: ['25% of q9'] }, "(B, KiB, MiB or GiB), got '25% of q9'"],
+      [{ caches: ['q9'] }, /^s: caches\.0 must be .*, got "q9"$/],
       [{ policies: [] }, 's: policies must not have fewer than 1 items, got []'],
       [
         { tasks: [{ task: 'niah', tokens: 9, problems: 1 }] },
@@ -278,7 +303,7 @@ describe('a sweep', () => {
       [{ match: { policy: 'knorm' } }, 's: match.policy must be one of policies, got "knorm"'],
       [
         { match: { policy: 'full' }, budgets: ['25%'] },
-        's: budgets must be numbers of slots where match is given, got a share',
+        's: budgets must be numbers of slots or bytes where match is given, got a share',
       ],
       [
         { contrasts: [{ policy: 'knorm', against: 'full' }] },
@@ -291,6 +316,10 @@ describe('a sweep', () => {
       [
         { contrasts: [{ policy: 'full', against: 'full' }] },
         's: contrasts.0.against must be another than its policy, got "full"',
+      ],
+      [
+        { caches: ['f16'], contrasts: [{ policy: 'full', against: 'full', caches: ['q8', 'f16'] }] },
+        's: contrasts.0.caches must be two of caches, got "q8"',
       ],
       [{ contrasts: [] }, 's: contrasts must not have fewer than 1 items, got []'],
       [{ polices: ['full'] }, 's: polices is no field that is known (did you mean policies?), got ["full"]'],

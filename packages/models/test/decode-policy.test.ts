@@ -118,13 +118,13 @@ describe('decoding under another policy', () => {
     [
       'no budget',
       { ...evicting, decodeBudget: undefined },
-      "decodeBudget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, or a share such as '25%'",
+      "decodeBudget: 'keydiff ∘ topK' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'",
     ],
     ['a budget alone', { decodeBudget: 24, every: 5 }, 'decodeBudget: expected a policy that evicts, got none'],
     [
       'no share',
       { ...evicting, decodeBudget: '200%' as const },
-      "decodeBudget: must be a whole number of slots of at least 1, or a share such as '25%', above 0% and up to 100%",
+      "decodeBudget: must be a whole number of slots of at least 1, a share above 0% and up to 100% such as '25%'",
     ],
     [
       'slots left where they were moved to',

@@ -247,7 +247,7 @@ describe('errors, before anything is evicted', () => {
       'nan, layer 0: scores must be finite, got NaN in row 0, slot 0',
     ],
     ['no budget', () => ({ policy: small }), "'snapkv(window=8) ∘ topK' evicts, so a budget is expected"],
-    ['a share above 1', () => ({ policy: small, budget: '140%' as const }), "up to 100%, got '140%'"],
+    ['a share above 1', () => ({ policy: small, budget: '140%' as const }), "(B, KiB, MiB or GiB), got '140%'"],
     [
       'too long',
       () => ({ ids: new Array<number>(2049).fill(1) }),

@@ -1,4 +1,4 @@
-import { tokenBytes } from '@kv/engine';
+import { slotSizes, tokenBytes } from '@kv/engine';
 import { generate, Sequence } from '@kv/models';
 import type { CacheForm } from '@kv/models';
 import fc from 'fast-check';
@@ -213,6 +213,12 @@ describe('refusals', () => {
     [{ prompt: 'a', policy: 'snapkv' }, 400, 'budget'],
     [{ prompt: 'a', policy: 'snapkv', budget: '0%' }, 400, 'budget'],
     [{ prompt: 'a', policy: 'snapkv', budget: 2 }, 400, 'budget'],
+    [{ prompt: 'a', policy: 'knorm', budget: '9B' }, 400, 'budget'],
+    [{ prompt: 'a', policy: 'knorm', budget: '64 MiB' }, 400, 'budget'],
+    [{ prompt: 'a', policy: 'knorm', budget: '1000% of f16' }, 400, 'budget'],
+    [{ prompt: 'a', policy: 'knorm', budget: '25% of q9' }, 400, 'budget'],
+    [{ prompt: 'a', policy: 'knorm', budget: { bytes: 9 } }, 400, 'budget'],
+    [{ prompt: 'a', policy: 'knorm', budget: { bytes: 1.5 } }, 400, 'budget'],
     [{ prompt: 'a', budget: 4 }, 400, 'budget'],
     [{ prompt: 'a', policy: 'snapkv', budget: 64, block: 0 }, 400, 'block'],
     [{ prompt: 'a '.repeat(9000) }, 400, 'prompt'],
@@ -354,6 +360,18 @@ describe('who may ask', () => {
     expect([status, json.error.param]).toEqual([400, 'budget']);
     expect(json.error.message).toContain('expected a budget of at least 16, as snapkv(window=16');
     await short.server.close();
+  });
+
+  test('a budget in bytes keeps as many slots as they hold', async () => {
+    const model = await embedded(),
+      { bytesPerSlot } = slotSizes(model.config, model.cacheForm),
+      rows = model.config.layers * model.config.kvHeads;
+    for (const budget of [{ bytes: 8 * bytesPerSlot + 1 }, `${8 * bytesPerSlot}B`, 8]) {
+      const { json } = await on.post('/v1/completions', { prompt: text, policy: 'knorm', budget, max_tokens: 1 });
+      expect([json.kv.budget, json.usage.kept_slots]).toEqual([budget, 8 * rows]);
+    }
+    const { json } = await on.post('/v1/completions', { prompt: text, policy: 'knorm', budget: '9B' });
+    expect(json.error.message).toContain("'budget': 9B hold no slot: one slot in every layer and KV head is");
   });
 
   test('an operator may fix the policy', async () => {

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { slotBytes } from '@kv/engine';
+import { slotBytes, slotSizes } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import type { CacheForm } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
@@ -104,15 +104,23 @@ describe('one memory budget', () => {
         fc.oneof(
           fc.integer({ min: 12, max: 60 }),
           fc.integer({ min: 1, max: 100 }).map((percent) => `${percent}%` as const),
+          fc.integer({ min: 12, max: 60 }).map((slots) => ({ slots })),
+          fc.integer({ min: 1, max: 100 }).map((percent) => `${percent}% of f16` as const),
         ),
         fc.option(fc.integer({ min: 4, max: 50 }), { nil: undefined }),
         fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
-        async (cacheForm, text, tokens, more, budget, block, every) => {
+        async (cacheForm, text, tokens, more, asked, block, every) => {
           fc.pre(!text.startsWith('finch') || (tokens > 40 && block === undefined)); // a question begins in it
           const policy = parsePolicy(text),
             compiled = compile(policy),
             viewed = compiled.hooks('view').length > 0,
-            way = compiled.evicts ? { policy: compiled, budget, block, every } : viewed ? { policy: compiled } : {};
+            sizes = slotSizes(config, cacheForm),
+            budget = typeof asked === 'object' ? { bytes: (asked.slots + 0.5) * sizes.bytesPerSlot } : asked,
+            way = compiled.evicts
+              ? { policy: compiled, budget, sizes, block, every }
+              : viewed
+                ? { policy: compiled }
+                : {};
           const layers = (n: number): number[] => Array<number>(config.layers).fill(n),
             all = tokens + more,
             read = prefillSlots(way, tokens);

@@ -24,9 +24,10 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
   '/policy': {
     argument: '[TEXT] [BUDGET]',
     optional: true,
-    says: 'the policy; or go on under another one or budget, such as /policy streaming 25%: the conversation is read again',
+    says: 'the policy; or go on under another one or budget, such as /policy streaming 25% or 8MiB: the conversation is read again',
     async run(chat, argument, { cwd, stderr, signal }) {
-      const [, text = '', budget] = /^(.*?)\s*(?:(?<!\S)(\d+%?))?$/.exec(argument) ?? [],
+      const [, text = '', budget] =
+          /^(.*?)\s*(?:(?<!\S)(\d+(?:\.\d+)?(?:%(?: of \w+)?|[KMG]i?B|B)?))?$/.exec(argument) ?? [],
         onRead = (read: number, of: number): void => progress(stderr, read, of);
       let now = await chat.retention();
       if (argument !== '') {
@@ -34,8 +35,10 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
           kept = policy && compile(policy).evicts ? now.slots : undefined;
         now = await chat.retain(policy ?? 'full', budget === undefined ? kept : budgetOf(budget), { signal, onRead });
       }
-      const { policy, slots } = now;
-      stderr.write(`${plain(policy?.label || 'full')}${slots === undefined ? '' : `, ${slots} slots`}\n`);
+      const { policy, slots, bytes = 0 } = now;
+      stderr.write(
+        `${plain(policy?.label || 'full')}${slots === undefined ? '' : `, ${slots} slots (${bytesText(bytes)})`}\n`,
+      );
     },
   },
   '/why': {
@@ -119,4 +122,5 @@ export async function saveChat(chat: Chat, file: string, cwd: string): Promise<v
   await saveCacheFile(chat.sequence, file, cwd);
 }
 
-const budgetOf = (text: string): Budget => (text.endsWith('%') ? (text as Budget) : Number(text));
+/** The conversation checks it. */
+const budgetOf = (text: string): Budget => (/^\d+$/.test(text) ? Number(text) : (text as Budget));

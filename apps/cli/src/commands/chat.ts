@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { KvError, maybe, text } from '@kv/core';
 import { compile, excerpt, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy, ResolvedOptions } from '@kv/core';
+import { bytesText } from '@kv/core/shared';
 import { Chat, loadCache, Sequence } from '@kv/models';
 import { schemas, tokenBytes } from '@kv/engine';
 import type { Model } from '@kv/models';
@@ -86,7 +87,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   const chosen = options.policy === undefined && load === undefined,
     named = chosen ? DEFAULT.policy : options.policy,
     given = named === undefined ? undefined : await resolvePolicy(named, { cwd });
-  if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, '--budget');
+  if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, { at: '--budget' });
   await withModel(command, terminal, given && hostOnly([compile(given)]), (model) => {
     const budget = options.budget ?? (chosen ? defaultBudget(model) : undefined);
     return withFlagNames(command, () =>
@@ -105,16 +106,17 @@ async function converse(
     { save, system, block, every, maxNewTokens, temperature, topP, seed } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   stderr.write(savedText(sequence));
-  const budget = options.budget ?? sequence.active.budget?.slots,
+  const { budget: had } = sequence.active,
+    budget = options.budget ?? (had?.bytes === undefined ? had?.slots : { bytes: had.bytes }),
     reading = { system, policy, budget, block, every, sequence },
     chat = new Chat(model, { ...reading, maxNewTokens, temperature, topP, seed });
   try {
-    const { slots } = await chat.retention(),
+    const { slots, bytes = 0 } = await chat.retention(),
       context = model.config.maxPositions,
       keeps =
         slots === undefined
           ? `keeps all until the context of ${context} tokens is full`
-          : `keeps ${slots} slots, ${Math.round((100 * slots) / context)} % of its context`;
+          : `keeps ${slots} slots (${bytesText(bytes)}), ${Math.round((100 * slots) / context)} % of its context`;
     stderr.write(
       `${plain(`${/[^/\\]+$/.exec(model.name)?.[0] ?? model.name}: ${options.policy ?? (policy.label || 'full')} ${keeps}`)}${(slots ?? 0) > 64 ? '; /policy 64 keeps only 64' : ''}; /help lists what else can be typed\n`,
     );

@@ -11,6 +11,7 @@ import {
   generationOf,
   kvpressFiles,
   modelOf,
+  NEEDLE,
   readKvpress,
   readSweep,
   screeningLegend,
@@ -29,6 +30,7 @@ import {
 } from '@kv/evaluation';
 import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import type { Cell, CellResult, OtherRow, ResultFile, SweepContrast, SweepCost, SweepRow } from '@kv/evaluation';
+import { bytesText } from '@kv/core/shared';
 import { count, KvError, maybe, text } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { Command } from 'commander';
@@ -48,6 +50,7 @@ import { VERSION } from '../version.ts';
 /** Flags of `kv eval`. */
 export const EVAL = {
   ...CELL_MACHINE,
+  cache: maybe(NEEDLE.cache, "the sweep's `caches`, else f32"),
   csv: maybe(text('', 'a file', 'Write the rows as CSV.')),
   json: on('Print rows, answers, the sweep and the code as one object instead of the table.'),
   out: maybe(text('', 'a file', 'Write that object.')),
@@ -97,13 +100,13 @@ export const evalCommand = (terminal: Terminal): Command =>
 
 async function evaluate(
   file: string,
-  { csv, json, out: jsonFile, parquet, answers, html, kvpress, compareWith, predict }: Flags,
+  { cache, csv, json, out: jsonFile, parquet, answers, html, kvpress, compareWith, predict }: Flags,
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
   const { cwd, stdout, stderr } = terminal,
     path = resolve(cwd, file),
-    sweep = readSweep(path, plain(file));
+    sweep = { ...readSweep(path, plain(file)), ...(cache && { caches: cache }) };
   for (const out of [csv, jsonFile, parquet, answers, html])
     if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
   const write = async (out: string | undefined, data: () => string | Promise<Uint8Array>): Promise<void> => {
@@ -153,8 +156,11 @@ async function evaluate(
   await write(answers, () => answersParquet(samples));
   if (kvpress !== undefined)
     for (const { model, found, tasks } of parts) {
-      const { encode } = found.subject.tokenizer,
-        files = await kvpressFiles(model, { sweep, tasks, samples: samples[model], encode });
+      const {
+          config,
+          tokenizer: { encode },
+        } = found.subject,
+        files = await kvpressFiles(model, { sweep, tasks, samples: samples[model], encode, config });
       writeFolders(files, resolve(cwd, kvpress), plain(kvpress));
     }
   await write(html, () =>
@@ -245,7 +251,10 @@ const percent = (share: number | undefined): string => (share === undefined ? ''
 
 function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): string {
   const short = rows.some((row) => 'meanSlots' in row && row.shortfall !== undefined),
-    head = ['model', 'task', 'policy', 'budget', 'right', '95%', 'unparsed', 'mean slots', 'peak slots', 'n'];
+    head = [
+      ...['model', 'task', 'policy', 'budget', 'right', '95%', 'unparsed'],
+      ...['mean slots', 'mean bytes', 'peak bytes', 'n'],
+    ];
   const lines = rows.map((row) => {
     const { model, task, policy, budget = 'all', unparsed } = row;
     return [
@@ -255,7 +264,9 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
       `${plain(String(budget))}${'meanSlots' in row ? given(row) : ''}`,
       ...rightOf(row),
       percent(unparsed),
-      ...('meanSlots' in row ? [row.meanSlots.toFixed(1), String(row.peakSlots)] : ['', '']),
+      ...('meanSlots' in row
+        ? [row.meanSlots.toFixed(1), bytesText(row.meanBytes), bytesText(row.peakBytes)]
+        : ['', '', '']),
       String('problems' in row ? row.problems : row.samples),
       ...(short ? [percent('meanSlots' in row ? row.shortfall : undefined)] : []),
     ];
@@ -290,8 +301,8 @@ function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly 
   const { perplexity = undefined } = 'meanSlots' in row ? row : {},
     digits = (x: number): string => x.toPrecision(4);
   if (perplexity) return [`ppl ${digits(perplexity.value)}`, `${digits(perplexity.low)}-${digits(perplexity.high)}`];
-  return [percent(accuracy), interval ? `${(100 * interval.low).toFixed(1)}-${percent(interval.high)}` : ''];
+  return [percent(accuracy), interval ? `${(100 * interval.low).toFixed(1)}-${(100 * interval.high).toFixed(1)}` : ''];
 }
 
-const given = ({ budget, slots, matched }: SweepRow): string =>
-  `${slots === undefined || slots === budget ? '' : ` as ${slots}`}${matched === false ? ' (not matched)' : ''}`;
+const given = ({ budget, cache, slots, matched }: SweepRow): string =>
+  `${slots === undefined || slots === budget ? '' : ` as ${slots}`}${cache === undefined ? '' : ` in ${cache}`}${matched === false ? ' (not matched)' : ''}`;

@@ -29,7 +29,10 @@ export const EXPLAIN = {
     oneOf(Object.keys(SHAPES), '', `The shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}.`),
   ),
   length: count(512, 'tokens', 'Tokens of the prompt.'),
-  budget: { ...budgetOption('Slots per layer and KV head, or a share such as 25%.'), default: '25%' as Budget },
+  budget: {
+    ...budgetOption('Slots per layer and KV head, a share such as 25%, or bytes such as 64MiB.'),
+    default: '25%' as Budget,
+  },
   cache: {
     ...CACHE,
     otherwise: "q8, as 'kv run' with --engine fast; --engine f32 has f32",

@@ -53,11 +53,15 @@ export const needleCommand = (terminal: Terminal): Command => {
       'two policies, compared with the full cache',
     ],
     ['kv needle --model model.gguf --tokens 1024 --modes aware', 'a checkpoint of yours'],
+    [
+      "kv needle --model model.gguf --cache f16,q8,q4 --budgets '12.5% of f16' --prompts 10",
+      'coarser caches at equal bytes: fewer bits a number, more slots',
+    ],
   );
 
   async function needle(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
-      { model, budgets, depths, prompts, tokens, seed, modes, form, asking, distractors, block, fresh } = flags,
+      { model, budgets, cache, depths, prompts, tokens, seed, modes, form, asking, distractors, block, fresh } = flags,
       policies = policiesOf(flags, NEEDLE.policies);
     if (flags.out !== undefined) checkWritable(resolve(cwd, flags.out), flags.out);
     const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, terminal)))),
@@ -65,7 +69,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       { subject, path } = await subjectOf(model, machine, terminal);
     const table = await needleTable(
         subject,
-        { policies, budgets, depths, prompts, tokens, seed, modes, form, asking, distractors, block },
+        { policies, budgets, cache, depths, prompts, tokens, seed, modes, form, asking, distractors, block },
         namingOf(terminal, machine),
       ),
       ran = await run(table, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
@@ -91,8 +95,7 @@ function promptsText(each: number, depths: number): string {
 /** Formats the rows as a table of this width, one block per mode, explains its columns, and ends in what follows. */
 export function needleText({ settings, rows }: NeedleTable, width: number): string {
   const head = needleColumns.map(([title]) => pc.dim(title)),
-    right = new Set(head.keys());
-  right.delete(0);
+    right = new Set([...head.keys()].slice(2)); // policies and budgets may be wrapped
   const blocks = settings.modes.map((mode) => {
     const ofMode = rows.filter(({ arm }) => arm.mode === mode);
     const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));

@@ -13,7 +13,7 @@ import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
-import { decodingUnder } from '../run/decode-policy.ts';
+import { decodingUnder, expectHeld } from '../run/decode-policy.ts';
 import { keptLine } from '../run/kept-line.ts';
 import { notesText } from '../run/notes.ts';
 import { whyText } from '../run/why.ts';
@@ -65,7 +65,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, bytes, cache, policy}).',
+    'Print one object {text, tokens, kept, budget, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, bytes, cache, policy}).',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;
@@ -158,6 +158,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       ? `${looking} looks at attention and scores, which stay on a GPU`
       : hostOnly([policy, under.decodePolicy ?? policy].map((p) => compile(p)));
   await withModel(command, terminal, reason, async (model) => {
+    if (loadCache === undefined) await withFlagNames(command, () => expectHeld(model, { ...keeping, ...under, every }));
     if (!read)
       return answerQuestions(
         model,
@@ -211,7 +212,7 @@ const asJson = (
   {
     text,
     tokens,
-    report: { kept, bytes, cache, times, policy, decodePolicy, certificates: found },
+    report: { kept, budget, budgetBytes, bytes, cache, times, policy, decodePolicy, certificates: found },
     logits,
   }: GenerateResult,
   engine: string,
@@ -219,6 +220,7 @@ const asJson = (
   text,
   tokens,
   kept,
+  ...(budget !== undefined && { budget, budgetBytes }),
   bytes,
   cache,
   times,

@@ -77,7 +77,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
       options.apiKeyFile === undefined ? undefined : readKeys(readText(options.apiKeyFile, cwd), options.apiKeyFile),
     registry = await catalogueWith(options.pieces, cwd),
     open = options.apiKeyFile === undefined ? undefined : openKeyFile(options.apiKeyFile, cwd);
-  expectBudget(compiled, options.budget, '--budget');
+  expectBudget(compiled, options.budget, { at: '--budget' });
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
   await withModel(command, terminal, hostOnly([compiled]), (model) =>
     listen(model, options, terminal, { policy, keys, registry }).then(onStop),

@@ -6,10 +6,11 @@ import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import { generate } from '@kv/models';
 import { recorder, schemas, traceFile } from '@kv/engine';
 import { Command } from 'commander';
-import { withFlags } from '../flags.ts';
+import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { expectHeld } from '../run/decode-policy.ts';
 import { layerTable } from '../run/layer-table.ts';
 import { promptReader, withPrompt } from '../run/prompt.ts';
 import { whyText } from '../run/why.ts';
@@ -82,8 +83,9 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
     compiled = compile(recorded.policy),
     { evicts, label } = compiled;
   if (!evicts) throw new KvError('--policy', `expected a policy that evicts, got '${label}'`);
-  expectBudget(compiled, budget, '--budget');
+  expectBudget(compiled, budget, { at: '--budget' });
   await withHostModel(command, terminal, async (model) => {
+    await withFlagNames(command, () => expectHeld(model, { policy: recorded.policy, budget, every }));
     const ids = read(model),
       { tokens } = await generate(model, {
         ids,

@@ -1,8 +1,9 @@
-import { compile } from '@kv/core/engine';
+import { slotsOf } from '@kv/core';
+import { compile, isShare } from '@kv/core/engine';
 import type { Budget, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { sum } from '@kv/engine-webgpu';
-import { windowOf } from '@kv/engine';
+import { slotSizes, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf, policyNames } from '@kv/policies';
 import { colors as pc } from '../colors.ts';
@@ -54,10 +55,11 @@ export async function deviceRows(config: ModelConfig, length: number, budget: Bu
     ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, policyOf(name, { rows: 'kv' })] as const] : []),
   ]);
   const rows: DeviceRow[] = [],
+    slots = isShare(budget) ? length : slotsOf(budget, length, slotSizes(config, 'f32')),
     costs = await plannedCosts(config);
   for (const [name, made] of asked) {
     const policy = compile(made);
-    if (!policy.evicts || (typeof budget === 'number' && policy.least(length, budget) > budget)) continue;
+    if (!policy.evicts || policy.least(length, slots) > slots) continue;
     const { device } = await predict(policy, config, length, budget, 'f32', costs);
     rows.push({ name, kind: kindOf(policy, length), device });
   }

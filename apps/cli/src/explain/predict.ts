@@ -9,8 +9,10 @@ import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
   keyValueBytes,
   layersTogether,
+  movesTogether,
   predictViews,
   slotBytes,
+  slotSizes,
   tokenBytes,
   viewsActing,
   waits,
@@ -86,7 +88,8 @@ export async function predict(
     heldByAll = sumOf(held);
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const allowance = allowanceOf(policy, given, length, '--budget'),
+  const sizes = slotSizes(config, form, movesTogether(policy)),
+    allowance = allowanceOf(policy, given, length, { at: '--budget', sizes }),
     { slots: budget } = allowance;
   const lengths = held.map((slots) => Array.from({ length: G }, () => slots));
   const plan = policy.evicts ? planBudgets(policy, allowance, lengths) : undefined;

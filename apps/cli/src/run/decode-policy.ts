@@ -1,6 +1,6 @@
 import type { Policy } from '@kv/core';
-import { decodingPolicy } from '@kv/engine';
-import type { Budget } from '@kv/models';
+import { decodingPolicy, movesTogether, slotSizes } from '@kv/engine';
+import type { Budget, Model } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 
 interface Given {
@@ -24,3 +24,7 @@ export async function decodingUnder(
     decodePolicy = decodingPolicy({ ...given, policy, decodePolicy: named });
   return decodePolicy ? { decodePolicy, ...(decodeBudget !== undefined && { decodeBudget }) } : {};
 }
+
+/** Checks what budgets in bytes hold in a model's caches. @throws KvError for bytes that hold too few slots */
+export const expectHeld = ({ config, cacheForm }: Model, policies: Parameters<typeof decodingPolicy>[0]): void =>
+  void decodingPolicy(policies, (policy) => slotSizes(config, cacheForm, movesTogether(policy)));

@@ -11,7 +11,9 @@ export function keptLine(
     policy,
     counts: { events = 0, steps = 0 },
     bytes: { live },
-  }: Pick<Report, 'kept' | 'policy' | 'counts' | 'bytes'>,
+    budget,
+    budgetBytes = 0,
+  }: Pick<Report, 'kept' | 'policy' | 'counts' | 'bytes' | 'budget' | 'budgetBytes'>,
   read: number,
   every = Number.POSITIVE_INFINITY,
 ): string {
@@ -21,7 +23,8 @@ export function keptLine(
     [least, most] = [Math.min(...lengths), Math.max(...lengths)],
     // an event during decoding has seen more than the prompt
     seen = Math.max(read + (Math.floor(steps / every) * every || 0), ...rows.map((slots) => (slots.at(-1) ?? -1) + 1)),
-    slots = least === most ? String(most) : `${mean.toFixed(1)} (${least} to ${most})`;
+    slots = least === most ? String(most) : `${mean.toFixed(1)} (${least} to ${most})`,
+    under = budget === undefined ? '' : `, budget ${budget} slots = ${bytesText(budgetBytes)}`;
   if (events === 0) return `kept all ${read} tokens of the prompt (${policy || 'full'}), ${bytesText(live)} in the end`;
-  return `kept ${slots} of ${seen} tokens a layer and KV head, dropped ${Number((seen - mean).toFixed(1))} (${policy}), ${bytesText(live)} in the end`;
+  return `kept ${slots} of ${seen} tokens a layer and KV head, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${bytesText(live)} in the end`;
 }

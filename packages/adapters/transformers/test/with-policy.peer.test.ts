@@ -320,6 +320,7 @@ describe('refused before the first token, in one sentence', () => {
       'block: must be a positive whole number of tokens, got 0',
     ],
     [() => ({ policy: policy('knorm'), budget: 0 }), 'budget: must be a whole number of slots of at least 1'],
+    [() => ({ policy: policy('knorm'), budget: '1MiB' as const }), "budget: '1MiB' needs a model's cache"],
   ] as const)('%#: %s', async (options, sentence) => {
     const error: unknown = await withPolicy(plain.model, options()).catch((cause: unknown) => cause);
     expect(error).toMatchObject({ name: 'KvError' });

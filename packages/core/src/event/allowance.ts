@@ -1,5 +1,5 @@
-import { exactSlotsOf, slotsOf } from '../piece/budget.ts';
-import type { Budget, BudgetShare } from '../piece/budget.ts';
+import { budgetText, exactSlotsOf, isShare, readBudget, slotsOf } from '../piece/budget.ts';
+import type { Budget, BudgetShare, SlotBytes } from '../piece/budget.ts';
 import { KvError } from '../tensor/errors.ts';
 
 /** What planning a budget needs to know of a policy. */
@@ -35,46 +35,74 @@ export interface Allowance {
   readonly requested?: number;
   /** The share, if the budget is one. */
   readonly share?: BudgetShare;
+  /** The bytes, if the budget is a number of them. */
+  readonly bytes?: number;
+}
+
+/** Where a budget was given, and for which caches. */
+export interface BudgetPlace {
+  /** What errors name. @defaultValue 'budget' */
+  readonly at?: string | undefined;
+  /** The sizes of slots, which bytes and shares of a form need. */
+  readonly sizes?: SlotBytes | undefined;
 }
 
 /**
- * Checks a budget before anything runs.
- * @param at what errors name. @defaultValue 'budget'
- * @throws KvError for an invalid budget, for a missing one if the policy evicts to one, and for a number of slots that
- * the policy can never keep, however long the text.
+ * Checks a budget before anything runs; how many slots a number of bytes holds only where `sizes` are given.
+ * @throws KvError for an invalid budget, for a missing one if the policy evicts to one, for bytes that hold no slot, and
+ * for a number of slots or bytes that the policy can never keep, however long the text.
  */
-export function expectBudget(policy: BudgetTraits, budget: Budget | undefined, at = 'budget'): void {
+export function expectBudget(
+  policy: BudgetTraits,
+  budget: Budget | undefined,
+  { at = 'budget', sizes }: BudgetPlace = {},
+): void {
   if (budget === undefined) {
     if (!policy.evicts || policy.choosesBudget) return;
     throw new KvError(
       at,
-      `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
+      `'${policy.label}' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'`,
     );
   }
-  slotsOf(budget, 1);
-  if (typeof budget !== 'number' || !policy.evicts || policy.raises || policy.least(Infinity, budget) <= budget) return;
+  const parsed = readBudget(budget, at);
+  if ('percent' in parsed || ('bytes' in parsed && !sizes)) return;
+  const slots = slotsOf(budget, 1, sizes, at);
+  if (!policy.evicts || policy.raises || policy.least(Infinity, slots) <= slots) return;
+  const { said, each } =
+    'bytes' in parsed && sizes
+      ? {
+          said: `${slots} slots, which ${budgetText(budget)} hold,`,
+          each: `; a slot is ${sizes.bytesPerSlot} bytes in ${sizes.form}`,
+        }
+      : { said: `${slots} slots`, each: '' };
   throw new KvError(
     at,
-    `${budget} slots are fewer than '${policy.methodName}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, budget)}`,
+    `${said} are fewer than '${policy.methodName}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, slots)}${each}`,
   );
 }
 
 /**
- * Returns what a budget allows for the given number of tokens. A share is rounded down, but never below what the policy
- * forces whatever the text is.
+ * Returns what a budget allows for the given number of tokens. It is rounded down, but a share never below what the
+ * policy forces whatever the text is.
  * @param tokens tokens that a share is of
- * @param at what errors name. @defaultValue 'budget'
- * @throws KvError as `expectBudget`
+ * @throws KvError as `expectBudget`, and for a budget that needs `sizes` and has none
  */
-export function allowanceOf(policy: BudgetTraits, budget: Budget, tokens: number, at = 'budget'): Allowance {
-  expectBudget(policy, budget, at);
-  const slots = slotsOf(budget, tokens);
-  if (typeof budget === 'number') return { slots };
-  return {
-    slots: policy.evicts ? policy.least(tokens, slots) : slots,
-    requested: exactSlotsOf(budget, tokens),
-    share: budget,
-  };
+export function allowanceOf(
+  policy: BudgetTraits,
+  budget: Budget,
+  tokens: number,
+  { at = 'budget', sizes }: BudgetPlace = {},
+): Allowance {
+  expectBudget(policy, budget, { at, sizes });
+  const slots = slotsOf(budget, tokens, sizes, at);
+  if (isShare(budget))
+    return {
+      slots: policy.evicts ? policy.least(tokens, slots) : slots,
+      requested: exactSlotsOf(budget, tokens, sizes),
+      share: budget,
+    };
+  const parsed = readBudget(budget);
+  return { slots, ...('bytes' in parsed && { bytes: parsed.bytes }) };
 }
 
 /** Returns the note for a share that was raised to what is forced. */
@@ -94,10 +122,15 @@ export const raisedNote = (
  * Returns the maximum number of slots that events under this budget leave in a head, if all heads get the same.
  *
  * @param tokens number that a share is taken of
- * @param present maximum number of tokens present at an event
+ * @param present maximum number of tokens present at an event. @defaultValue `tokens`
  */
-export function mostKept(policy: BudgetTraits, budget: Budget, tokens: number, present: number = tokens): number {
-  const slots = slotsOf(budget, tokens);
-  if (typeof budget === 'number') return slots;
+export function mostKept(
+  policy: BudgetTraits,
+  budget: Budget,
+  tokens: number,
+  { present = tokens, sizes }: { readonly present?: number | undefined; readonly sizes?: SlotBytes | undefined } = {},
+): number {
+  const slots = slotsOf(budget, tokens, sizes);
+  if (!isShare(budget)) return slots;
   return Math.max(policy.least(present, slots), policy.open ? present : policy.minSlots(present, slots));
 }

@@ -276,7 +276,8 @@ export async function retainOn(
   expectBackend('retainOn', backend);
   const compiled = eventsOnly(policy, cache);
   const alike = heads === 'alike';
-  const allowance = typeof budget === 'object' ? budget : allowanceOf(compiled, budget, seen(cache));
+  const allowance =
+    typeof budget === 'object' && 'slots' in budget ? budget : allowanceOf(compiled, budget, seen(cache));
   const host = hostOf(cache, backend, compiled.label, compiled.needs, allowance.slots, alike);
   const plan = planBudgets(compiled, allowance, host.lengths);
   const known = backend.lasting ? new StepCache() : undefined;

@@ -2,47 +2,118 @@ import { KvError } from '../tensor/errors.ts';
 import { showValue } from './option.ts';
 import type { Option } from './option.ts';
 
-/** A share of the tokens seen, such as `'25%'`. */
-export type BudgetShare = `${number}%`;
+/** The names of the forms that caches are stored in, from the finest to the coarsest. */
+export const formNames = ['f32', 'f16', 'q8', 'k8v4', 'q4'] as const;
+/** The name of a form that caches are stored in. */
+export type FormName = (typeof formNames)[number];
+
+/** A share of the tokens seen, such as `'25%'`; or of their bytes in a stated form, such as `'25% of f16'`. */
+export type BudgetShare = `${number}%` | `${number}% of ${FormName}`;
+const units = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 } as const;
+/** Bytes as a text, such as `'64MiB'`. */
+export type BudgetBytes = `${number}${keyof typeof units}`;
 /**
- * Slots per layer and KV head on average, or a share of the tokens seen. A number is never exceeded; under a share,
- * what the policy forces is kept even if that is more.
+ * What an eviction leaves: slots per layer and KV head on average, a share of the tokens seen, or bytes of a whole
+ * sequence's cache. Numbers of slots and of bytes are never exceeded; under a share, what the policy forces is kept even
+ * if that is more.
  */
-export type Budget = number | BudgetShare;
+export type Budget = number | BudgetShare | BudgetBytes | { readonly bytes: number };
+
+/** What turns the bytes of a budget into slots: bytes of one slot in every layer and KV head of a sequence's cache. */
+export interface SlotBytes {
+  /** How the cache is stored. */
+  readonly form: FormName;
+  readonly bytesPerSlot: number;
+  /** Returns the bytes of such a slot in another form. */
+  bytesOf(form: FormName): number;
+}
+
+/** A budget that was read. */
+export type ParsedBudget =
+  | { readonly slots: number }
+  | { readonly percent: number; readonly of?: FormName }
+  | { readonly bytes: number };
+
+const SHARE = /^(\d+(?:\.\d+)?)%(?: of (\w+))?$/,
+  BYTES = /^(\d+(?:\.\d+)?)(B|KiB|MiB|GiB)$/,
+  WANT = `a whole number of slots of at least 1, a share above 0% and up to 100% such as '25%' or '25% of f16' (${formNames.slice(0, -1).join(', ')} or ${formNames.at(-1)}), or bytes such as '64MiB' (B, KiB, MiB or GiB)`;
+
+const isForm = (name: string): name is FormName => formNames.some((form) => form === name);
+const isCount = (x: number): boolean => Number.isSafeInteger(x) && x >= 1;
+
+/** Returns what a budget means, or undefined for anything else. */
+export function parseBudget(x: unknown): ParsedBudget | undefined {
+  if (typeof x === 'number') return isCount(x) ? { slots: x } : undefined;
+  if (typeof x === 'object' && x !== null) {
+    const { bytes } = x as { readonly bytes?: unknown };
+    return typeof bytes === 'number' && isCount(bytes) && Object.keys(x).length === 1 ? { bytes } : undefined;
+  }
+  if (typeof x !== 'string') return undefined;
+  const [, share, of] = SHARE.exec(x) ?? [],
+    percent = Number(share);
+  if (percent > 0 && percent <= 100 && (of === undefined || isForm(of)))
+    return { percent, ...(of !== undefined && { of }) };
+  const [, count, unit] = BYTES.exec(x) ?? [],
+    bytes = Math.floor(Number(count) * units[(unit ?? 'B') as keyof typeof units]);
+  return isCount(bytes) ? { bytes } : undefined;
+}
+
+/** Returns the meaning of a budget. @throws KvError for an invalid one */
+export function readBudget(budget: Budget, at = 'budget'): ParsedBudget {
+  const parsed = parseBudget(budget);
+  if (parsed === undefined) throw new KvError(at, `must be ${WANT}, got ${showValue(budget)}`);
+  return parsed;
+}
+
+/** Whether a value is a budget that is a share. */
+export const isShare = (budget: unknown): budget is BudgetShare =>
+  typeof budget === 'string' && budget.includes('%') && parseBudget(budget) !== undefined;
+
+/** Returns a budget as text that reads back as the same budget: bytes exactly, in the largest unit that is whole. */
+export function budgetText(budget: Budget): string {
+  if (typeof budget !== 'object') return String(budget);
+  const { bytes } = budget,
+    [unit, size] = Object.entries(units).findLast(([, one]) => bytes % one === 0)!; // every number is whole in B
+  return `${bytes / size}${unit}`;
+}
 
 /** Returns an option that is a budget; absent by default. */
 export const budgetOption = (says: string, otherwise?: string): Option<Budget | undefined> => ({
   default: undefined,
   says,
-  form: {
-    sort: 'text',
-    of: 'slots',
-    want: "a whole number of slots of at least 1, or a share such as '25%', above 0% and up to 100%",
-    read: (x) => (isBudget(x) ? x : undefined),
-  },
+  form: { sort: 'text', of: 'budget', want: WANT, read: (x) => (parseBudget(x) ? x : undefined) },
   ...(otherwise !== undefined && { otherwise }),
 });
-const isBudget = (x: unknown): x is Budget =>
-  typeof x === 'number' ? Number.isInteger(x) && x >= 1 : typeof x === 'string' && percent(x) > 0 && percent(x) <= 100;
-const percent = (share: string): number => Number(/^(\d+(?:\.\d+)?)%$/.exec(share)?.[1] ?? NaN);
 
-/** Returns the number of slots that a budget means for n tokens. @throws KvError for an invalid budget. */
-export const slotsOf = (budget: Budget, n: number): number => Math.max(1, Math.floor(exactSlotsOf(budget, n)));
+/**
+ * Returns the number of slots that a budget means for n tokens, rounded down: at least 1 for a share.
+ * @param sizes the sizes of slots, which bytes and shares of a form need
+ * @param at what errors name. @defaultValue 'budget'
+ * @throws KvError for an invalid budget, for one that needs `sizes` and has none, and for bytes that hold no slot
+ */
+export function slotsOf(budget: Budget, n: number, sizes?: SlotBytes, at = 'budget'): number {
+  const exact = exactSlotsOf(budget, n, sizes, at),
+    slots = Math.floor(exact);
+  if (slots >= 1) return slots;
+  if (isShare(budget)) return 1;
+  const { form, bytesPerSlot } = sizes!; // a number of slots is whole, and bytes were turned into slots
+  throw new KvError(
+    at,
+    `${budgetText(budget)} hold no slot: one slot in every layer and KV head is ${bytesPerSlot} bytes in ${form}, so expected at least ${bytesPerSlot}B${form === formNames.at(-1) ? '' : ', or a cache in a coarser form'}`,
+  );
+}
 
-/** Returns that number before a share is rounded down. @throws KvError for an invalid budget. */
-export function exactSlotsOf(budget: Budget, n: number): number {
-  if (typeof budget === 'number') {
-    if (Number.isInteger(budget) && budget >= 1) return budget;
+/** Returns that number before it is rounded. @throws KvError as `slotsOf`, but for bytes that hold no slot */
+export function exactSlotsOf(budget: Budget, n: number, sizes?: SlotBytes, at = 'budget'): number {
+  const parsed = readBudget(budget, at);
+  if ('slots' in parsed) return parsed.slots;
+  if ('percent' in parsed && parsed.of === undefined) return (n * parsed.percent) / 100;
+  if (!sizes)
     throw new KvError(
-      'budget',
-      `must be a whole number of slots of at least 1, or a share such as '25%', got ${budget}`,
+      at,
+      `'${budgetText(budget)}' needs a model's cache, whose slots have a size: here expected slots, or a share such as '25%'`,
     );
-  }
-  const share = typeof budget === 'string' ? percent(budget) : NaN;
-  if (!(share > 0 && share <= 100))
-    throw new KvError(
-      'budget',
-      `must be a whole number of slots, or a share above 0% and up to 100%, got ${showValue(budget)}`,
-    );
-  return (n * share) / 100;
+  return 'bytes' in parsed
+    ? parsed.bytes / sizes.bytesPerSlot
+    : (n * parsed.percent * sizes.bytesOf(parsed.of!)) / (100 * sizes.bytesPerSlot); // only a share of a form is left
 }

@@ -235,8 +235,15 @@ describe('what a cache lacks is said before anything runs', () => {
     wanting(
       policy,
       { queryHeads, layers },
-      "budget: must be a whole number of slots, or a share above 0% and up to 100%, got '0%'",
+      "budget: must be a whole number of slots of at least 1, a share above 0% and up to 100% such as '25%'",
       '0%',
+    ));
+  test('a budget in slots, since no model says how many bytes one is', () =>
+    wanting(
+      policy,
+      { queryHeads, layers },
+      "budget: '64MiB' needs a model's cache, whose slots have a size: here expected slots, or a share such as '25%'",
+      '64MiB',
     ));
   test('room for what is forced', () =>
     wanting(

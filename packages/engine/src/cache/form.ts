@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import type { FormName } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
 
 /**
@@ -24,7 +25,7 @@ export const cacheForms = {
   q8: { keys: 'q8', values: 'q8' },
   k8v4: { keys: 'q8', values: 'q4' },
   q4: { keys: 'q4', values: 'q4' },
-} as const satisfies Record<string, StoredForm>;
+} as const satisfies Record<FormName, StoredForm>;
 
 /** The name of a stored form of a cache. */
 export type CacheForm = keyof typeof cacheForms;

@@ -2,6 +2,8 @@ import { KvError } from '@kv/core';
 import type { Budget, Policy, ResolvedOptions } from '@kv/core';
 import { allowanceOf, compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
+import type { CacheForm } from '../cache/form.ts';
+import { slotSizes } from '../cache/slot-sizes.ts';
 import { decode } from '../generate/generate.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
@@ -27,6 +29,8 @@ export interface ChatRetention {
   readonly policy?: Policy;
   /** Slots per layer and KV head after each message and each answer; absent if nothing is evicted. */
   readonly slots?: number;
+  /** Bytes of a cache that holds them in every layer and KV head, moved together. */
+  readonly bytes?: number;
   /** Tokens of a message that are read between two events. */
   readonly block: number;
   /** Generated tokens between two events. */
@@ -85,7 +89,7 @@ export class Chat {
   /** Returns the policy, budget and schedule. @throws KvError for an invalid policy, or a budget that it cannot keep */
   retention(): Promise<ChatRetention> {
     const { policy, budget } = this.#options;
-    return (this.#retention ??= retentionOf(this.model, policy, budget, this.#options));
+    return (this.#retention ??= retentionOf(this.model, policy, budget, { ...this.#options, form: this.#form }));
   }
 
   /**
@@ -94,7 +98,7 @@ export class Chat {
    */
   async retain(policy: Policy | string, budget?: Budget, options: SendOptions = {}): Promise<ChatRetention> {
     const settled = settleOwn('retain', SEND, options),
-      retention = await retentionOf(this.model, policy, budget, this.#options);
+      retention = await retentionOf(this.model, policy, budget, { ...this.#options, form: this.#form });
     await this.#alone(() => this.#reread(retention, settled));
     return retention;
   }
@@ -264,6 +268,10 @@ export class Chat {
     }
   }
 
+  get #form(): CacheForm {
+    return this.#sequence.memory.caches.context.form;
+  }
+
   #expectIdle(): void {
     if (this.#busy)
       throw new KvError(
@@ -275,19 +283,21 @@ export class Chat {
 
 /** Returns a chat's policy, budget and schedule. @throws KvError for a policy or budget that cannot be kept */
 async function retentionOf(
-  { name, config: { maxPositions } }: Model,
+  { name, config }: Model,
   given: Policy | string | undefined,
   budget: Budget | undefined,
-  { block, every }: Pick<ChatSettings, 'block' | 'every'>,
+  { block, every, form }: Pick<ChatSettings, 'block' | 'every'> & { readonly form: CacheForm },
 ): Promise<ChatRetention> {
-  const policy = given === undefined ? undefined : await policyOf(given),
+  const { maxPositions } = config,
+    policy = given === undefined ? undefined : await policyOf(given),
     compiled = policy && compile(policy),
     longest = Math.min(512, maxPositions);
   if (!policy || !compiled?.evicts)
     return { ...(policy && { policy }), block: block ?? longest, ...(every !== undefined && { every }) };
   // messages need room in addition to the budget, so a policy that chooses its own size needs one too
   expectBudget({ ...compiled, choosesBudget: false }, budget);
-  const { slots } = allowanceOf(compiled, budget!, maxPositions);
+  const sizes = slotSizes(config, form, true), // a conversation outgrows the context, and its slots are then moved
+    { slots } = allowanceOf(compiled, budget!, maxPositions, { sizes });
   if (slots >= maxPositions)
     throw new KvError('budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${slots}`);
   const most = maxPositions - slots;
@@ -296,6 +306,7 @@ async function retentionOf(
   return {
     policy,
     slots,
+    bytes: slots * sizes.bytesPerSlot,
     block: block ?? Math.min(longest, most),
     every: every ?? Math.max(1, Math.floor(most / 2)), // room for long answers
   };

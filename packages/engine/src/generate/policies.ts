@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
-import type { Budget, Policy } from '@kv/core';
+import type { Budget, Policy, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 
 /** The policies that a prompt is read under and tokens are generated under. */
@@ -18,16 +18,14 @@ export const everyOf = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): number | unde
 /**
  * Returns the policy that tokens are generated under, if it differs from the one that the prompt is read under.
  *
+ * @param sizes the sizes of slots, by policy
  * @throws KvError, before anything runs, for a policy that evicts without a budget, or would never evict
  */
-export function decodingPolicy({
-  policy,
-  budget,
-  decodePolicy = policy,
-  decodeBudget,
-  every,
-}: Policies): Policy | undefined {
-  if (policy) expectBudget(compile(policy), budget);
+export function decodingPolicy(
+  { policy, budget, decodePolicy = policy, decodeBudget, every }: Policies,
+  sizes?: (policy: CompiledPolicy) => SlotBytes,
+): Policy | undefined {
+  if (policy) expectBudget(compile(policy), budget, { sizes: sizes?.(compile(policy)) });
   if (decodePolicy === policy && decodeBudget === undefined) return undefined;
   const compiled = decodePolicy && compile(decodePolicy);
   if (!compiled || (decodePolicy === policy && !compiled.evicts))
@@ -38,6 +36,6 @@ export function decodingPolicy({
       `'${compiled.label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
     );
   const at = decodeBudget === undefined && budget !== undefined ? 'budget' : 'decodeBudget';
-  expectBudget(compiled, decodeBudget ?? budget, at);
+  expectBudget(compiled, decodeBudget ?? budget, { at, sizes: sizes?.(compiled) });
   return decodePolicy;
 }

@@ -1,5 +1,6 @@
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
+import { movesTogether, slotSizes } from '../cache/slot-sizes.ts';
 import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -59,7 +60,12 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     options,
   );
   const evicts = policy !== undefined && compile(policy).evicts;
-  if (policy) expectBudget(compile(policy), budget);
+  if (policy) {
+    const compiled = compile(policy);
+    expectBudget(compiled, budget, {
+      sizes: slotSizes(model.config, cache ?? model.cacheForm, movesTogether(compiled)),
+    });
+  }
   /** Least recently used first. */
   let kept: Sequence[] = [];
   const counts = { fed: 0, reused: 0, dropped: 0 },

@@ -1,6 +1,7 @@
 import { expectObject, runGuarded, runFreeze } from '@kv/core/engine';
 import { numbersOf } from '../host/event.ts';
 import { evicts, mostOf } from '../memory/active-policy.ts';
+import { sizesAt } from '../memory/budget-sizes.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { DecodeOptions, Finish } from '../options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
@@ -17,6 +18,8 @@ export interface Report {
   readonly decodePolicy?: string;
   /** Slots per layer and KV head asked for; absent where nothing evicts. */
   readonly budget?: number;
+  /** Bytes of a cache that holds them: keys, values and positions of all layers and KV heads. */
+  readonly budgetBytes?: number;
   /** Slots that the last event allowed, `[layer][kvHead]`; empty where none ran. */
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept by the last event (everything fed, where none ran), `[layer][kvHead]`, ascending. */
@@ -59,7 +62,10 @@ export function report(
   return {
     policy: named(prompt ?? active),
     ...(prompt && { decodePolicy: named(active) }),
-    ...(budget && { budget: budget.slots }),
+    ...(budget && {
+      budget: budget.slots,
+      budgetBytes: budget.slots * sizesAt(context, active.policy, memory.progress.length).bytesPerSlot,
+    }),
     budgets: last?.budgets ?? [],
     kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),
     bytes: memory.ledger.bytes(),

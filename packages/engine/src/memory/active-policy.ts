@@ -1,4 +1,3 @@
-import { allowanceOf } from '@kv/core/engine';
 import type { Allowance, CompiledPolicy } from '@kv/core/engine';
 
 /** Milliseconds of the stages of events. */
@@ -61,12 +60,6 @@ export const decodingBy = (next: ActivePolicy, { prompt: _, ...read }: ActivePol
   ...next,
   prompt: read,
 });
-
-/** Returns the active policy for an event at this number of tokens. */
-export const atLength = (active: ActivePolicy, tokens: number): ActivePolicy =>
-  active.budget?.follows === true && active.budget.share !== undefined
-    ? { ...active, budget: { ...allowanceOf(active.policy, active.budget.share, tokens), follows: true } }
-    : active;
 
 /** Returns the most slots that a head may hold: those asked for, or what the last event gave one. */
 export const mostOf = ({ budget, last }: ActivePolicy): number =>

@@ -1,5 +1,6 @@
 import { tokenBytes, type CacheForm } from '../cache/form.ts';
 import { expectIds } from '../decoder/decoder.ts';
+import { movesTogether } from '../cache/slot-sizes.ts';
 import type { Ledger } from '../ledger.ts';
 import type { ActivePolicy, EventResult } from './active-policy.ts';
 import type { EventRequest, SequenceCaches } from './caches.ts';
@@ -62,7 +63,7 @@ export class Memory {
       { model, guard } = caches.context,
       { phase, active, signal, evict } = options,
       where = phase === 'decode' ? 'generation' : 'prompt',
-      together = active.policy.hooks('compact').some((hook) => hook.movesTogether);
+      together = movesTogether(active.policy);
     this.expectUsable();
     expectIds(ids, model.config.vocab);
     expectRoom(caches, ids.length, where);

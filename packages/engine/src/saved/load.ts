@@ -11,6 +11,7 @@ import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, observationPlan, type ObservationPlan } from '../memory/observation-plan.ts';
 import { activePolicyOf, type EventBudget, type EventResult } from '../memory/active-policy.ts';
+import { sizesAt } from '../memory/budget-sizes.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { LayerSnapshot, Snapshot, StoredState } from '../memory/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
@@ -42,12 +43,7 @@ export async function loadCache(
   const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
     found = given === undefined ? undefined : await policyOf(given),
     compiled = found ? remembered(compile(found), manifest) : compile(id),
-    last = lastEvent(manifest, arrays),
-    active = activePolicyOf(
-      compiled,
-      budget === undefined ? savedBudget(manifest) : allowanceOf(compiled, budget, manifest.tokens),
-      { ...(last && { last }) },
-    );
+    last = lastEvent(manifest, arrays);
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
@@ -58,6 +54,11 @@ export async function loadCache(
   });
   try {
     memory.restore(snapshotOf(manifest, arrays));
+    const { tokens } = manifest,
+      given = budget ?? (manifest.bytes === undefined ? undefined : { bytes: manifest.bytes }),
+      sizes = sizesAt(memory.caches.context, compiled, tokens),
+      allowance = given === undefined ? savedBudget(manifest) : allowanceOf(compiled, given, tokens, { sizes }),
+      active = activePolicyOf(compiled, allowance, { ...(last && { last }) });
     return new Sequence(model, undefined, { start: { memory, active, outputs: new Outputs(logits) } });
   } catch (error) {
     memory.destroy();

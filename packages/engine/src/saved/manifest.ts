@@ -1,4 +1,5 @@
-import { KvError, slotsOf } from '@kv/core';
+import { KvError } from '@kv/core';
+import { isShare } from '@kv/core/engine';
 import type { BudgetShare, StateSpec } from '@kv/core';
 import { cacheForms, type CacheForm } from '../cache/form.ts';
 import { object, show, type JsonFields } from '@kv/checkpoints';
@@ -32,6 +33,8 @@ export interface SavedManifest {
   readonly model: string;
   readonly policy: string;
   readonly budget: number | null;
+  /** For a budget in bytes: the bytes. */
+  readonly bytes?: number;
   /** For a budget that is a share: the share, and its slots before rounding; `follows`: of all tokens so far. */
   readonly share?: { readonly of: BudgetShare; readonly asked: number; readonly follows: boolean };
   /** Rotary positions that the sequence uses. */
@@ -53,7 +56,8 @@ export interface SavedManifest {
   readonly states: readonly SavedState[];
 }
 
-const MOST = 2 ** 31 - 1;
+/** The largest count of a manifest. */
+export const MOST: number = 2 ** 31 - 1;
 
 /**
  * Reads a manifest field by field, so that the result has the writer's fields in the writer's order. @throws KvError
@@ -70,6 +74,7 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
     model: text(fields, 'model', where),
     policy: text(fields, 'policy', where),
     budget: fields.budget === null ? null : count(fields, 'budget', where),
+    ...(fields.bytes !== undefined && { bytes: bytesOf(fields, where) }),
     ...(fields.share !== undefined && { share: parseShare(fields.share, where) }),
     window: count(fields, 'window', where),
     tokens: count(fields, 'tokens', where),
@@ -88,13 +93,15 @@ function parseShare(value: unknown, where: string): NonNullable<SavedManifest['s
   const fields = object(value, where, 'share'),
     of = text(fields, 'of', where),
     asked = finite(fields, 'asked', where);
-  try {
-    slotsOf(of as BudgetShare, 1);
-  } catch {
-    throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
-  }
-  if (asked < 0 || !of.endsWith('%')) throw new KvError(where, `share must be one such as '25%', got ${show(of)}`);
-  return { of: of as BudgetShare, asked, follows: fields.follows === true };
+  if (asked < 0 || !isShare(of))
+    throw new KvError(where, `share must be one such as '25%' or '25% of f16', got ${show(of)}`);
+  return { of, asked, follows: fields.follows === true };
+}
+
+/** A budget may have more bytes than a file may have numbers. */
+function bytesOf({ bytes }: JsonFields, where: string): number {
+  if (Number.isSafeInteger(bytes) && (bytes as number) > 0) return bytes as number;
+  throw new KvError(where, `bytes must be a positive whole number, got ${show(bytes)}`);
 }
 
 function parseLayer(value: unknown, where: string): SavedLayer {

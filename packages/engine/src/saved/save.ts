@@ -4,6 +4,7 @@ import type { StoredState } from '../memory/snapshot.ts';
 import type { Rows } from '../cache/encode.ts';
 import { BLOCK, rowBytes } from '../cache/form.ts';
 import { writeSaved, type SavedArray } from './file.ts';
+import { MOST } from './manifest.ts';
 import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 
 /**
@@ -76,7 +77,8 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     form: saved.layers[0].slots.form,
     model: fingerprint,
     policy: policy.label,
-    budget: budget?.slots ?? null,
+    budget: budget ? Math.min(budget.slots, MOST) : null,
+    ...(budget?.bytes !== undefined && { bytes: budget.bytes }),
     ...(budget?.share !== undefined && {
       share: { of: budget.share, asked: budget.requested ?? budget.slots, follows: budget.follows === true },
     }),

@@ -1,5 +1,5 @@
 import { id, KvError } from '@kv/core';
-import { allowanceOf, compile, expectBudget, planBudgets, raisedNote } from '@kv/core/engine';
+import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote } from '@kv/core/engine';
 import type { Budget, BudgetPlan, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
@@ -9,6 +9,8 @@ import {
   type EventBudget,
   type EventResult,
 } from '../memory/active-policy.ts';
+import { movesTogether } from '../cache/slot-sizes.ts';
+import { sizesAt } from '../memory/budget-sizes.ts';
 import type { Memory } from '../memory/memory.ts';
 import { observationPlan } from '../memory/observation-plan.ts';
 import type { SequenceStats } from './stats.ts';
@@ -37,10 +39,12 @@ export class PolicySchedule {
     tokens: number,
     at: 'budget' | 'decodeBudget' = 'budget',
   ): EventBudget | undefined {
-    if (budget !== undefined) return allowanceOf(policy, budget, tokens, at);
-    const before = this.active.budget;
+    const place = { at, sizes: sizesAt(this.#memory.caches.context, policy, tokens) },
+      before = this.active.budget;
+    if (budget !== undefined) return allowanceOf(policy, budget, tokens, place);
     if (before === undefined) return policy.choosesBudget ? { slots: tokens } : undefined;
-    if (before.share === undefined) expectBudget(policy, before.slots, at);
+    if (before.bytes !== undefined) return allowanceOf(policy, { bytes: before.bytes }, tokens, place);
+    if (before.share === undefined) expectBudget(policy, before.slots, { at });
     return before.share === undefined ? before : { ...before, slots: policy.least(tokens, before.slots) };
   }
 
@@ -52,17 +56,15 @@ export class PolicySchedule {
   decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
     const next = compile(policy),
       allowance = this.allowance(next, budget, this.#memory.progress.length, 'decodeBudget');
-    const moves = ({ hooks }: CompiledPolicy): boolean =>
-      hooks('compact').some(({ movesTogether: together }) => together);
-    if (allowance === undefined) expectBudget(next, undefined, 'decodeBudget');
-    if (moves(this.active.policy) && !moves(next))
+    if (allowance === undefined) expectBudget(next, undefined, { at: 'decodeBudget' });
+    if (movesTogether(this.active.policy) && !movesTogether(next))
       throw new KvError(
         'decodePolicy',
         `'${this.active.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
     const active = activePolicyOf(
       next,
-      allowance && { ...allowance, ...(typeof budget === 'string' && { follows: true }) },
+      allowance && { ...allowance, ...(isShare(budget) && { follows: true }) },
       this.active,
     );
     return decodingBy(active, this.active);

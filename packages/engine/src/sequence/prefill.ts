@@ -61,7 +61,9 @@ export async function* prefill(
     late = waits(compiled, size < ids.length);
   expectRoom(
     memory.caches,
-    acts && !late && size < ids.length ? Math.max(size, size + active.budget.slots - memory.slots.longest) : ids.length,
+    acts && !late && size < ids.length
+      ? Math.min(ids.length, Math.max(size, size + active.budget.slots - memory.slots.longest))
+      : ids.length,
     'prompt',
   );
   progress.setPrompt(ids.length);

@@ -1,12 +1,13 @@
 import { id, KvError } from '@kv/core';
-import { allowanceOf, compile, settleOwn } from '@kv/core/engine';
+import { compile, settleOwn } from '@kv/core/engine';
 import type { Backend, Budget, OptionValues, Policy } from '@kv/core';
 import { greedy } from '../sampling.ts';
 import type { SamplingRule } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectIds } from '../decoder/decoder.ts';
-import { activePolicyOf, evicts, atLength } from '../memory/active-policy.ts';
+import { activePolicyOf, evicts } from '../memory/active-policy.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
+import { atLength } from '../memory/budget-sizes.ts';
 import type { BatchMembership } from '../memory/feed.ts';
 import { expectRoom } from '../memory/make-room.ts';
 import type { Memory } from '../memory/memory.ts';
@@ -117,7 +118,8 @@ export class Sequence {
     const compiled = compile(await policyOf(policy));
     this.memory.expectUsable();
     this.#speculation?.rollback();
-    this.#schedule.active = activePolicyOf(compiled, allowanceOf(compiled, budget, this.progress.length), this.active);
+    const allowance = this.#schedule.allowance(compiled, budget, this.progress.length);
+    this.#schedule.active = activePolicyOf(compiled, allowance, this.active);
     if (compiled.evicts) await this.#schedule.event();
   }
 
@@ -147,7 +149,7 @@ export class Sequence {
     expectRoom(caches, 1, 'generation');
     stats.counts.steps++;
     const eventFollows = every !== undefined && evicts(this.active) && (progress.decoded + 1) % every === 0;
-    if (eventFollows) this.#schedule.active = atLength(this.active, progress.length + 1);
+    if (eventFollows) this.#schedule.active = atLength(this.active, progress.length + 1, caches.context);
     const committed = eventFollows ? undefined : this.#speculation?.commit(token);
     if (!committed) this.#speculation?.rollback();
     this.#outputs.replace(

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { Budget } from '@kv/models';
+import type { CacheForm } from '@kv/engine';
 import type { Problem } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
 import { digest } from '../jobs/store.ts';
@@ -8,8 +8,8 @@ import { policyOf } from '../policies.ts';
 import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { isRead, readIds } from './perplexity.ts';
-import { cellId, cellResult, CELLS } from './types.ts';
-import type { Cell, CellResult, GenerationOptions } from './types.ts';
+import { cellId, cellResult, CELLS, EXACT } from './types.ts';
+import type { Cell, CellResult, FileBudget, GenerationOptions } from './types.ts';
 import type { CellWork } from './run-cell.ts';
 
 /** Options of `cellExperiment`. */
@@ -100,15 +100,22 @@ export function checkFits(
 
 /** Returns a cell for every policy, budget, problem and seed; policies that evict nothing get no budget. */
 export async function cellsOf(
-  arms: readonly { readonly policy: string; readonly budgets: readonly Budget[] }[],
+  arms: readonly {
+    readonly policy: string;
+    readonly budgets: readonly FileBudget[];
+    readonly cache?: CacheForm | undefined;
+  }[],
   problems: readonly { readonly task: string; readonly id: string }[],
   seeds: readonly number[],
   names: PolicyNaming['names'],
 ): Promise<readonly Cell[]> {
   const all = await Promise.all(
-    arms.map(async ({ policy, budgets }) =>
-      compile(await policyOf(policy, names)).evicts ? budgets.map((budget) => ({ policy, budget })) : [{ policy }],
-    ),
+    arms.map(async ({ policy, budgets, cache }) => {
+      const stored = cache === undefined || cache === EXACT ? {} : { cache };
+      return compile(await policyOf(policy, names)).evicts
+        ? budgets.map((budget) => ({ policy, budget, ...stored }))
+        : [{ policy, ...stored }];
+    }),
   );
   return problems.flatMap(({ task, id: problem }) =>
     seeds.flatMap((seed) => all.flat().map((arm): Cell => ({ task, problem, seed, ...arm }))),

@@ -10,7 +10,7 @@ import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { checkFits } from './experiment.ts';
 import { problemsOf } from './run-cell.ts';
-import { GenerationSchema, cellId, cellResult, CELLS, OneBudget } from './types.ts';
+import { GenerationSchema, cellId, cellResult, CELLS, isFileBudget, OneBudget, OneCache } from './types.ts';
 import type { CellOutcome, Cell, CellResult, GenerationOptions } from './types.ts';
 
 /** A cell with everything that a worker needs in addition to its model and pieces. It names no file and no address. */
@@ -32,7 +32,14 @@ const Job = Type.Object(
   {
     format: Type.Literal(1),
     cell: Type.Object(
-      { task: text, problem: text, policy: text, budget: Type.Optional(OneBudget), seed: whole },
+      {
+        task: text,
+        problem: text,
+        policy: text,
+        budget: Type.Optional(OneBudget),
+        cache: Type.Optional(OneCache),
+        seed: whole,
+      },
       closed,
     ),
     problem: Type.Object(
@@ -92,9 +99,11 @@ export async function checkCellJob(
   code: NonNullable<PolicyNaming['code']>,
 ): Promise<CellJob> {
   checkShape(value, Job, 'job');
-  const job = value as CellJob, // budgets match their pattern
+  const job = value as CellJob, // its budget is checked next
     { cell, problem, generation } = job,
     most = MOST_CHARACTERS * subject.config.maxPositions;
+  if (cell.budget !== undefined && !isFileBudget(cell.budget))
+    throw new KvError('job', `expected a budget such as 64, 25% or 64MiB, got ${JSON.stringify(cell.budget)}`);
   if (cell.problem !== problem.id)
     throw new KvError('job', `expected the problem of its cell, got ${JSON.stringify(problem.id.slice(0, 80))}`);
   if (problem.context.length + problem.question.length + (problem.answers[0] ?? '').length > most)

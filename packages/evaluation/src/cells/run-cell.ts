@@ -8,7 +8,7 @@ import { slotsNow, using } from '../sequences.ts';
 import type { Bench } from '../subject.ts';
 import { answerTokens, keptOf, watch } from './evidence.ts';
 import { isRead, readPerplexity, readIds } from './perplexity.ts';
-import { cellId, cellResult } from './types.ts';
+import { cellId, cellResult, EXACT } from './types.ts';
 import type { Cell, CellResult, GenerationOptions, Tasks } from './types.ts';
 
 /** Data shared by the cells of a run. */
@@ -46,7 +46,7 @@ export async function runCell(
     { evicts } = compile(policy),
     { encode } = model.tokenizer,
     { context, question, stop } = problem;
-  return using(new Sequence(model), async (sequence) => {
+  return using(new Sequence(model, undefined, { cache: cell.cache ?? EXACT }), async (sequence) => {
     const certified = watch(sequence),
       text = isRead(problem) ? readIds(problem, encode) : undefined,
       { ids, offsets } = text

@@ -1,3 +1,5 @@
+import { formNames, parseBudget } from '@kv/core/engine';
+import type { CacheForm } from '@kv/engine';
 import type { Budget } from '@kv/models';
 import { grade } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
@@ -8,8 +10,16 @@ import type { Evidence } from './evidence.ts';
 /** Version of cell results: cells of another version are run again. Increase it when their fields or meaning change. */
 export const CELLS = 2;
 
-/** Slots per layer and KV head, or a share such as "25%". */
-export const OneBudget = Type.Union([Type.Integer({ minimum: 1 }), Type.String({ pattern: '^\\d+(\\.\\d+)?%$' })]);
+/** A budget as files have it: slots per layer and KV head, a share such as "25%" or "25% of f16", or bytes as "64MiB". */
+export type FileBudget = Exclude<Budget, object>;
+/** Schema of a budget; `parseBudget` says which texts are one. */
+export const OneBudget = Type.Union([Type.Integer({ minimum: 1 }), Type.String({ maxLength: 40 })]);
+export const isFileBudget = (x: unknown): x is FileBudget => typeof x !== 'object' && parseBudget(x) !== undefined;
+
+/** How a cache is stored. */
+export const OneCache = Type.Unsafe<CacheForm>(Type.Union(formNames.map((form) => Type.Literal(form))));
+/** The form of caches where none is named: exact, so that results do not depend on an engine's choice. */
+export const EXACT: CacheForm = 'f32';
 
 /** Options of generation. */
 export const GENERATION = {
@@ -40,14 +50,16 @@ export interface Cell {
   readonly problem: string;
   readonly policy: string;
   /** Absent if nothing is evicted. */
-  readonly budget?: Budget;
+  readonly budget?: FileBudget;
+  /** How the cache is stored. @defaultValue f32 */
+  readonly cache?: CacheForm;
   /** Seed of sampling and of random policies; the same for every policy. */
   readonly seed: number;
 }
 
 /** Returns a unique name of a cell. */
-export const cellId = ({ task, problem, policy, budget, seed }: Cell): string =>
-  JSON.stringify([task, problem, policy, budget ?? null, seed]);
+export const cellId = ({ task, problem, policy, budget, cache, seed }: Cell): string =>
+  JSON.stringify([task, problem, policy, budget ?? null, seed, ...(cache ? [cache] : [])]);
 
 interface Extent {
   /** Mean over the whole generation. */

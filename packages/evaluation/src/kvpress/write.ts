@@ -1,7 +1,11 @@
 import { join } from 'node:path';
 import { grade } from '@kv/tasks';
 import type { Encode, Problem } from '@kv/tasks';
+import { exactSlotsOf } from '@kv/core/engine';
+import { slotSizes } from '@kv/engine';
+import { EXACT } from '../cells/types.ts';
 import type { CellResult, Tasks } from '../cells/types.ts';
+import type { Subject } from '../subject.ts';
 import { isRead } from '../cells/perplexity.ts';
 import { mean } from '../numbers.ts';
 import { groupBy } from '../grouped.ts';
@@ -46,11 +50,13 @@ export async function kvpressFiles(
     tasks,
     samples,
     encode,
+    config,
   }: {
     readonly sweep: Sweep;
     readonly tasks: Tasks;
     readonly samples: readonly CellResult[];
     readonly encode: Encode;
+    readonly config: Subject['config'];
   },
 ): Promise<readonly ResultFile[]> {
   const { stringify, Scalar } = await import('yaml'), // loaded only when such folders are written
@@ -66,7 +72,8 @@ export async function kvpressFiles(
   const float = (x: number): object => Object.assign(new Scalar(x), { minFractionDigits: 1 });
   // kvpress does not measure perplexity
   const written = samples.filter(({ task, problem }) => !isRead(problems.get(JSON.stringify([task, problem]))![0])),
-    answered = written.map(({ task, problem: id, policy, budget, seed, answer, score }): Answered => {
+    answered = written.map((cell): Answered => {
+      const { task, problem: id, policy, budget, cache, seed, answer, score } = cell;
       const [problem, length] = problems.get(JSON.stringify([task, id]))!, // samples are of these problems
         set = sets.get(task)!, // and of these tasks
         { answers } = problem,
@@ -75,15 +82,17 @@ export async function kvpressFiles(
           set.dataset === 'ruler'
             ? grade(cleanAnswer(answer), { grader: rulerGrader(set.task), answers }).score
             : score;
-      return { ...set, policy, budget, seed, problem, answer, score: graded, removed: removedOf(budget, length) };
+      const removed = removedOf(cell, length, config);
+      return { ...set, policy, budget, cache, seed, problem, answer, score: graded, removed };
     });
-  const runs = groupBy(answered, ({ dataset, dir, policy, budget, seed }) =>
-    JSON.stringify([dataset, dir, policy, budget ?? null, seed]),
+  const runs = groupBy(answered, ({ dataset, dir, policy, budget, cache, seed }) =>
+    JSON.stringify([dataset, dir, policy, budget ?? null, cache ?? EXACT, seed]),
   );
   return [...runs.values()].flatMap((cells) => {
-    const [{ dataset, dir, policy, budget, seed }] = cells,
+    const [{ dataset, dir, policy, budget, cache, seed }] = cells,
+      known = cache === undefined ? PRESSES[policy.replaceAll(' ', '')] : undefined,
       ratio = Number(mean(cells.map(({ removed }) => removed)).toFixed(6)),
-      press = PRESSES[policy.replaceAll(' ', '')] ?? fileName(`kv_${policy}`),
+      press = known ?? fileName(`kv_${policy}${cache === undefined ? '' : ` ${cache}`}`),
       parts = [dataset, dir, fileName(model.replaceAll('/', '--')), press, ratio.toFixed(2), aware && 'query_aware'],
       name = parts.filter(Boolean).join('__'),
       times = taken.get(name) ?? 0;
@@ -107,7 +116,7 @@ export async function kvpressFiles(
       output_dir: './results',
       log_level: 'INFO',
       model_kwargs: {},
-      press_init_command: `${policy}${budget === undefined ? '' : ` at ${budget}`}`,
+      press_init_command: `${policy}${cache === undefined ? '' : ` in ${cache}`}${budget === undefined ? '' : ` at ${budget}`}`,
       seed,
       fp8: false,
     };
@@ -143,6 +152,7 @@ const HEAD = [
 
 interface Answered extends DataSet, Pick<CellResult, 'policy' | 'seed' | 'answer' | 'score'> {
   readonly budget: CellResult['budget'] | undefined;
+  readonly cache: CellResult['cache'] | undefined;
   readonly problem: Problem;
   /** Share of the prompt evicted. */
   readonly removed: number;
@@ -162,9 +172,10 @@ function dataSetOf(task: Sweep['tasks'][number]): DataSet {
 
 const fileName = (text: string): string => text.replace(/[^\w.=-]+/g, '_').slice(0, 120);
 
-function removedOf(budget: CellResult['budget'], length: number): number {
+function removedOf({ budget, cache = EXACT }: CellResult, length: number, config: Subject['config']): number {
   if (budget === undefined) return 0;
-  return typeof budget === 'string' ? 1 - parseFloat(budget) / 100 : Math.max(0, 1 - budget / length);
+  const kept = exactSlotsOf(budget, length, slotSizes(config, cache)) / length;
+  return Math.max(0, 1 - kept);
 }
 
 function metricsText(dataset: string, answers: readonly Answered[]): string {

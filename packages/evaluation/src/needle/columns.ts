@@ -1,5 +1,6 @@
 import { bytesText } from '@kv/core/shared';
 import { percent } from '../numbers.ts';
+import { budgetLabel } from './settings.ts';
 import type { Mode } from './settings.ts';
 import type { Accuracy, NeedleRow } from './summary.ts';
 
@@ -21,17 +22,17 @@ const run =
 /** The columns of a printed table: title, and cell of a row. */
 export const needleColumns: readonly (readonly [title: string, cell: (row: NeedleRow) => string])[] = [
   ['policy', ({ policy }) => policy],
-  ['budget', ({ arm: { budget = 'all' } }) => String(budget)],
+  ['budget', ({ arm }) => budgetLabel(arm)],
   ['right', run(({ accuracy: { share } }) => percent(share))],
   ['Wilson 95 %', (row) => (row.arm.forced === undefined ? intervalText(row.accuracy) : 'no room')],
   ['value kept', run(({ retained }) => percent(retained))],
   ['somewhere', run(({ somewhere }) => percent(somewhere))],
   ['cache, mean', ({ memory }) => (memory ? bytesText(memory.mean) : '-')],
   ['cache, peak', ({ memory }) => (memory ? bytesText(memory.peak) : '-')],
-  ['tokens/s', ({ speed }) => (speed === undefined ? '-' : `${speed.toFixed(2)}x`)],
+  ['speed', ({ speed }) => (speed === undefined ? '-' : `${speed.toFixed(2)}x`)],
 ];
 
 /** Explains the columns. */
 export const needleLegend = `value kept: layers and KV heads that still hold every token of the value, mean over prompts; somewhere: prompts where at least one does.
 cache: bytes of keys, values, positions and what the policy remembers: mean while answering, over prompts, and peak, with what its event reads of a prompt that passes layer by layer.
-tokens/s: against the full cache on the same prompts.`;
+speed: tokens a second against those of the full cache in the same form on the same prompts.`;

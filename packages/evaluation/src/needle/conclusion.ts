@@ -20,7 +20,7 @@ export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string
     better = (a: NeedleRow, b: NeedleRow): NeedleRow => (b.accuracy.share > a.accuracy.share ? b : a),
     best = able.length > 0 ? able.reduce(lighter) : others.reduce(better),
     { policy, arm, accuracy } = best,
-    said = `${policy} with ${arm.budget} kept, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))} on average.`,
+    said = `${policy} with ${arm.budget ?? 'everything'} kept${arm.cache === full.arm.cache ? '' : ` in ${arm.cache}`}, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))} on average.`,
     number = `A ${evidenceLevel(accuracy.n)} of ${accuracy.n} prompts.`;
   if (able.length > 0) return `Least memory with as many right answers as the full cache: ${said} ${number}`;
   if (accuracy.hits === 0) return `Nothing here answers but the full cache. ${number}`;

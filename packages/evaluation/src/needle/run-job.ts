@@ -48,20 +48,23 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
     { id, depth, trial, example } = job,
     policies = await Promise.all(settings.policies.map((text) => policyOf(text, names, trial))),
     compiled = policies.map((policy) => compile(policy)),
-    arms = armsOf(settings, compiled),
+    arms = armsOf(settings, compiled, model.config),
     prompt = promptOf(model, settings, sentences, job);
   const { document, question, documentIds, questionIds, offsets, valueTokens, value } = prompt,
     { layers, kvHeads } = model.config,
     outcomes: NeedleAnswer[] = [],
     kept: string[] = [];
   for (const mode of settings.modes)
-    await using(new Sequence(model), async (whole) => {
-      const { block } = settings,
-        ids = firstPart(prompt, mode);
-      if (block === undefined) await whole.prefill(ids, { policies });
-      for (const [arm, { policy, budget, mode: asked, forced }] of arms.entries())
-        if (asked === mode && forced === undefined)
-          await using(block === undefined ? whole.fork() : new Sequence(model), async (fork) => {
+    for (const cache of settings.cache)
+      await using(new Sequence(model, undefined, { cache }), async (whole) => {
+        const { block } = settings,
+          ids = firstPart(prompt, mode),
+          own = [...arms.entries()].filter(
+            ([, one]) => one.mode === mode && one.cache === cache && one.forced === undefined,
+          );
+        if (block === undefined) await whole.prefill(ids, { policies });
+        for (const [arm, { policy, budget }] of own)
+          await using(block === undefined ? whole.fork() : new Sequence(model, undefined, { cache }), async (fork) => {
             if (block === undefined) await fork.evict(policies[policy], budget ?? '100%');
             else await fork.prefill(ids, blockwise(policies[policy], budget, block));
             const held = retainedShare(fork.kept(), valueTokens),
@@ -70,7 +73,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
             if (example) kept[arm] = countsOf(fork.kept(), documentIds.length + questionIds.length);
             outcomes.push({ arm, ...(await answer(fork, prompt, settings)), retained: held, ...bytesOf(fork, peak) });
           });
-    });
+      });
   const spans = model.tokenizer.encode(question, { special: false }).offsets;
   return {
     id,

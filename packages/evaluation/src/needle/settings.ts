@@ -1,8 +1,11 @@
-import { budgetOption } from '@kv/core/engine';
+import { budgetOption, exactSlotsOf, formNames, isShare } from '@kv/core/engine';
 import { count, list, maybe, oneOf, required, share, text, whole } from '@kv/core';
-import type { ResolvedOptions } from '@kv/core';
-import type { Budget } from '@kv/models';
+import type { Option, ResolvedOptions } from '@kv/core';
+import { slotSizes } from '@kv/engine';
+import type { CacheForm } from '@kv/engine';
+import type { ModelConfig } from '@kv/models';
 import type { QuestionStyle, NeedleForm } from '@kv/tasks';
+import { EXACT, type FileBudget } from '../cells/types.ts';
 
 /**
  * `aware`: the question is inside the prompt before the eviction. `agnostic`: the document is evicted first, then asked
@@ -32,10 +35,15 @@ export const NEEDLE = {
     ],
     "Policies, as 'kv run --policy' takes them; 'full' is always added.",
   ),
-  budgets: list<Budget>(
-    required(budgetOption('A budget.')),
+  budgets: list<FileBudget>(
+    required(budgetOption('A budget.')) as Option<FileBudget>,
     ['12.5%', '25%', '50%'],
-    'Slots per layer and KV head, or shares of the prompt.',
+    "Slots per layer and KV head, shares of the prompt such as '25%' or '25% of f16', or bytes of the cache such as 64KiB.",
+  ),
+  cache: list<CacheForm>(
+    oneOf(formNames, EXACT, 'A form.'),
+    [EXACT],
+    'How caches are stored: every policy at every budget in each of f32, f16, q8, k8v4 and q4 that is named.',
   ),
   depths: list(share(0, 'A depth.'), [0.1, 0.5, 0.9], 'Where the fact stands, 0 (first) to 1 (last).'),
   prompts: count(50, 'prompts', 'Prompts at each depth; every policy, budget and mode answers them all.'),
@@ -80,7 +88,9 @@ export interface NeedleArm {
   /** Index into the policies of the settings. */
   readonly policy: number;
   /** Undefined if nothing is evicted. */
-  readonly budget?: Budget;
+  readonly budget?: FileBudget;
+  /** How its cache is stored. */
+  readonly cache: CacheForm;
   readonly mode: Mode;
   /** Slots that the policy forces in every head, if they exceed the budget: the arm is then not run. */
   readonly forced?: number;
@@ -94,19 +104,29 @@ export interface RetentionBounds {
 
 /** Returns every arm of the settings, in the order in which results list them; `compiled` are its policies. */
 export const armsOf = (
-  { policies, budgets, modes }: NeedleSettings,
+  { policies, budgets, cache: forms, modes }: NeedleSettings,
   compiled: readonly RetentionBounds[],
+  config: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
 ): readonly NeedleArm[] =>
   modes.flatMap((mode) =>
-    policies.flatMap((_, policy): readonly NeedleArm[] => {
-      const { evicts, least } = compiled[policy];
-      if (!evicts) return [{ policy, mode }];
-      return budgets.map((budget) => {
-        const forced = typeof budget === 'number' ? least(Infinity, budget) : 0;
-        return { policy, budget, mode, ...(forced > Number(budget) && { forced }) };
-      });
-    }),
+    policies.flatMap((_, policy) =>
+      forms.flatMap((cache): readonly NeedleArm[] => {
+        const { evicts, least } = compiled[policy],
+          arm = { policy, cache, mode };
+        if (!evicts) return [arm];
+        return budgets.map((budget) => {
+          if (isShare(budget)) return { ...arm, budget };
+          const slots = Math.floor(exactSlotsOf(budget, 1, slotSizes(config, cache))),
+            forced = least(Infinity, Math.max(1, slots));
+          return { ...arm, budget, ...(forced > slots && { forced }) };
+        });
+      }),
+    ),
   );
+
+/** Returns the budget of an arm, and the form of its cache unless that is f32. */
+export const budgetLabel = ({ budget, cache }: Pick<NeedleArm, 'budget' | 'cache'>): string =>
+  `${budget ?? 'all'}${cache === EXACT ? '' : ` in ${cache}`}`;
 
 /** One prompt, to be answered by all arms. */
 export interface NeedleJob {

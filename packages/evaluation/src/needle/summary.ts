@@ -26,7 +26,7 @@ export interface NeedleRow {
   readonly somewhere: number;
   /** Bytes: the mean while answering, and the peak over all prompts; undefined if the arm was not run. */
   readonly memory: { readonly mean: number; readonly peak: number } | undefined;
-  /** Tokens per second relative to the full cache on the same prompts. */
+  /** Tokens per second relative to the full cache in the same form on the same prompts. */
   readonly speed: number | undefined;
 }
 
@@ -51,7 +51,9 @@ export function summarise(
       .flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.arm === arm));
   return arms.map((arm, index): NeedleRow => {
     const answers = of(index),
-      full = arms.findIndex(({ mode, budget }) => mode === arm.mode && budget === undefined),
+      full = arms.findIndex(
+        ({ mode, cache, budget }) => mode === arm.mode && cache === arm.cache && budget === undefined,
+      ),
       speed = rate(answers) / rate(of(full));
     return {
       arm,

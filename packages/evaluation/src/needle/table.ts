@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import type { OptionValues } from '@kv/core';
-import { compile, expectBudget, settleOwn } from '@kv/core/engine';
+import { compile, expectBudget, formNames, settleOwn } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
+import { formOf, movesTogether, slotSizes } from '@kv/engine';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import { filesOf } from '../sidecar-files.ts';
 import type { Experiment } from '../jobs/experiment.ts';
@@ -53,9 +54,10 @@ export async function needleTable(
       'tokens',
       `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
     );
-  const arms = armsOf(settings, compiled),
+  for (const form of rest.cache) formOf(form, { forms: formNames, otherwise: form, headDim: config.headDim });
+  const arms = armsOf(settings, compiled, config),
     jobs = jobsOf(settings);
-  checkFits(arms, compiled);
+  checkFits(arms, compiled, config);
   try {
     promptOf({ tokenizer }, settings, sentencesOf(await heldOutBook()), jobs[0]);
   } catch (cause) {
@@ -74,9 +76,10 @@ export async function needleTable(
 }
 
 /** Arms whose forced slots exceed the budget are left out of a table; it is an error if no other is left. */
-function checkFits(arms: readonly NeedleArm[], compiled: readonly CompiledPolicy[]): void {
+function checkFits(arms: readonly NeedleArm[], compiled: readonly CompiledPolicy[], config: Subject['config']): void {
   const cut = arms.flatMap((arm) => (arm.budget === undefined ? [] : [{ ...arm, budget: arm.budget }])),
     [first] = cut;
   if (first?.forced === undefined || cut.some(({ forced }) => forced === undefined)) return;
-  expectBudget(compiled[first.policy], first.budget, 'budgets');
+  const policy = compiled[first.policy];
+  expectBudget(policy, first.budget, { at: 'budgets', sizes: slotSizes(config, first.cache, movesTogether(policy)) });
 }

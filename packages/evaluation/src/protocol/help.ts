@@ -30,5 +30,6 @@ base          the policy to improve on, as --policy has it
 candidate     the other, with {lambda} where the weight stands
 lambdas       weights to try, from 0
 seeds         whole numbers from 0: kv protocol probe takes the first [0, 1, 2]
+cache         how caches are stored: f32, f16, q8, k8v4 or q4 [f32]
 within        share of the base's mean cache that the candidate's may differ by, to .05 [0.01]
 ${generationHelp}`;

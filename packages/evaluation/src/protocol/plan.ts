@@ -4,7 +4,7 @@ import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { Within } from '../cells/rebudget.ts';
-import { GENERATION } from '../cells/types.ts';
+import { GENERATION, OneCache } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
 import { digest } from '../jobs/store.ts';
@@ -32,6 +32,8 @@ export const Protocol = Type.Object(
     lambdas: Type.Array(Type.Number({ minimum: 0 }), { minItems: 1, uniqueItems: true }),
     /** The probe uses the first. */
     seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
+    /** How caches are stored; f32 if the plan does not say. */
+    cache: Type.Optional(OneCache),
     /** Tolerated relative difference from the base's mean cache. */
     within: Type.Optional(Within),
     ...GENERATION,

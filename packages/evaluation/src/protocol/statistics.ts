@@ -27,6 +27,9 @@ export interface ArmSummary {
   readonly meanSlots: number;
   /** Largest number of slots of a KV head. */
   readonly peakSlots: number;
+  /** Bytes of the cache and of what the policy records, over the whole generation, mean of all samples. */
+  readonly meanBytes: number;
+  /** The most of them at any time, over all samples. */
   readonly peakBytes: number;
 }
 export const armSummary = (results: readonly CellResult[]): ArmSummary => ({
@@ -34,6 +37,7 @@ export const armSummary = (results: readonly CellResult[]): ArmSummary => ({
   unparsed: mean(results.map(({ parsed }) => (parsed ? 0 : 1))),
   meanSlots: mean(results.map(({ slots }) => slots.mean)),
   peakSlots: results.reduce((most, { slots }) => Math.max(most, slots.peak), 0),
+  meanBytes: mean(results.map(({ bytes }) => bytes.mean)),
   peakBytes: results.reduce((most, { bytes }) => Math.max(most, bytes.peak), 0),
 });
 

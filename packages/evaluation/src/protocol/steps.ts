@@ -70,7 +70,10 @@ export async function probe(
   const models = await modelsOf(protocol, bed, 'probe'),
     problems = ids.map((id) => ({ task: TASK, id })),
     answers = async (model: string, policy: string, budget: number): Promise<readonly CellResult[]> =>
-      run(model, await cellsOf([{ policy, budgets: [budget] }], problems, plan.seeds.slice(0, 1), names));
+      run(
+        model,
+        await cellsOf([{ policy, budgets: [budget], cache: plan.cache }], problems, plan.seeds.slice(0, 1), names),
+      );
   const cells: ProbeOutcome['cells'][number][] = [];
   for (const { name: model } of plan.models)
     for (const budget of plan.budgets) {
@@ -168,7 +171,7 @@ export async function confirm(
     sampled: CellSample[] = [];
   for (const [i, { model, budget }] of cells.entries()) {
     const answers = async (policy: string, at: number): Promise<readonly CellResult[]> =>
-      run(model, await cellsOf([{ policy, budgets: [at] }], problems, plan.seeds, names));
+      run(model, await cellsOf([{ policy, budgets: [at], cache: plan.cache }], problems, plan.seeds, names));
     sampled.push({
       model,
       role: plan.models.find(({ name }) => name === model)!.role, // the probe asked the plan's models

@@ -1,32 +1,31 @@
 import { bytesText } from '@kv/core/shared';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { groupBy } from '../grouped.ts';
+import { nameText } from './compared.ts';
 import type { SweepGroup } from './groups.ts';
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 60, 12, 10, 34];
 
 /** Renders accuracy against mean bytes, a line per policy with the band of its intervals. */
 export function chart(groups: readonly SweepGroup[], title: string): string {
-  const most = Math.max(...groups.map(({ meanBytes }) => meanBytes)),
+  const most = Math.max(...groups.map(({ row }) => row.meanBytes)),
     read = groups.some(({ row }) => row.perplexity),
     top = read ? Math.max(...groups.map(({ interval }) => interval.high)) || 1 : 1,
     x = (bytes: number): string => (LEFT + ((WIDTH - LEFT - RIGHT) * bytes) / most).toFixed(1),
     y = (share: number): string => (TOP + (HEIGHT - TOP - BOTTOM) * (1 - share / top)).toFixed(1),
-    policies = [...groupBy(groups, ({ row }) => row.policy)];
+    policies = [...groupBy(groups, ({ row }) => nameText(row))];
   const lines = policies.map(([policy, of], i) => {
-    const some = [...of].sort((a, b) => a.meanBytes - b.meanBytes),
-      line = some.map(({ meanBytes, row }) => `${x(meanBytes)},${y(row.accuracy)}`).join(' '),
+    const some = [...of].sort((a, b) => a.row.meanBytes - b.row.meanBytes),
+      line = some.map(({ row }) => `${x(row.meanBytes)},${y(row.accuracy)}`).join(' '),
       band = [
-        ...some.map(({ meanBytes, interval }) => `${x(meanBytes)},${y(interval.high)}`),
-        ...some.toReversed().map(({ meanBytes, interval }) => `${x(meanBytes)},${y(interval.low)}`),
+        ...some.map(({ row, interval }) => `${x(row.meanBytes)},${y(interval.high)}`),
+        ...some.toReversed().map(({ row, interval }) => `${x(row.meanBytes)},${y(interval.low)}`),
       ].join(' ');
     const bars = some.map(
-      ({ meanBytes, interval }) =>
-        `<line x1="${x(meanBytes)}" x2="${x(meanBytes)}" y1="${y(interval.low)}" y2="${y(interval.high)}"/>`,
+      ({ row, interval }) =>
+        `<line x1="${x(row.meanBytes)}" x2="${x(row.meanBytes)}" y1="${y(interval.low)}" y2="${y(interval.high)}"/>`,
     );
-    const dots = some.map(
-      ({ meanBytes, row }) => `<circle class="dot" cx="${x(meanBytes)}" cy="${y(row.accuracy)}" r="3"/>`,
-    );
+    const dots = some.map(({ row }) => `<circle class="dot" cx="${x(row.meanBytes)}" cy="${y(row.accuracy)}" r="3"/>`);
     return `<g class="s${i % 8}"><title>${escapeHtml(policy)}</title><polygon class="band" points="${band}"/><polyline class="line" points="${line}"/>${bars.join('')}${dots.join('')}</g>`;
   });
   const ticks = [0, 0.25, 0.5, 0.75, 1],

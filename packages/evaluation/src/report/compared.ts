@@ -8,11 +8,16 @@ export const comparedLegend = `${pLegend} Better or worse is said where p after 
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
 const factor = (nats: number): string => Math.exp(nats).toFixed(3);
 
-/** Returns the budget in words; empty for a policy that evicts nothing. */
-export const atText = ({ budget, slots }: Pick<SweepRow, 'budget' | 'slots'>): string =>
-  budget === undefined
-    ? ''
-    : ` at ${budget}${typeof budget === 'string' ? '' : ' slots'}${slots === undefined || slots === budget ? '' : ` (given ${slots})`}`;
+/** Returns a row's policy, and the form of its cache if the sweep names forms. */
+export const nameText = ({ policy, cache }: Pick<SweepRow, 'policy' | 'cache'>): string =>
+  cache === undefined ? policy : `${policy} in ${cache}`;
+/** Returns the budget in words, and the form of the cache; without a budget for a policy that evicts nothing. */
+export function atText({ budget, slots, cache }: Pick<SweepRow, 'budget' | 'slots' | 'cache'>): string {
+  const given =
+      slots === undefined || slots === budget ? '' : ` (given ${slots}${typeof budget === 'string' ? ' slots' : ''})`,
+    at = budget === undefined ? '' : ` at ${budget}${typeof budget === 'string' ? '' : ' slots'}${given}`;
+  return cache === undefined ? at : ` in ${cache}${at}`;
+}
 
 /**
  * Describes a comparison with its interval and p. `read`: the difference is in nats, and less is better. `matched`:

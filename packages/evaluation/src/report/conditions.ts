@@ -1,3 +1,4 @@
+import { measureText } from '../sweep/measure.ts';
 import type { Sweep } from '../sweep/sweep.ts';
 
 const PARTS = {
@@ -16,7 +17,11 @@ export function conditions({
   maxNewTokens,
   part,
   match,
-}: Pick<Sweep, 'mode' | 'block' | 'every' | 'temperature' | 'topP' | 'maxNewTokens' | 'part' | 'match'>): string {
+  caches,
+}: Pick<
+  Sweep,
+  'mode' | 'block' | 'every' | 'temperature' | 'topP' | 'maxNewTokens' | 'part' | 'match' | 'caches'
+>): string {
   const parts = [
     mode === 'aware'
       ? 'Query-aware: the question is in the prompt before the eviction'
@@ -30,9 +35,10 @@ export function conditions({
       ? 'at most as many new tokens as each problem says'
       : `at most ${maxNewTokens} new tokens`,
     PARTS[part ?? 'both'],
+    ...(caches ? [`caches stored as ${caches.join(', ')}`] : []),
     ...(match
       ? [
-          `every policy at the mean cache of ${match.policy} within ${Number((100 * (match.within ?? 0.01)).toPrecision(3))} %`,
+          `every policy at the ${measureText(match)} of ${match.policy}${match.bytes && caches ? ` in ${caches[0]}` : ''} within ${Number((100 * (match.within ?? 0.01)).toPrecision(3))} %`,
         ]
       : []),
   ];

@@ -1,10 +1,9 @@
-import type { Budget } from '@kv/models';
 import { pairedTest } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
+import { EXACT } from '../cells/types.ts';
 import type { CellResult } from '../cells/types.ts';
 import { natsOf } from '../cells/perplexity.ts';
 import { byProblem, intervalOf } from '../grouped.ts';
-import { mean } from '../numbers.ts';
 import { pairedByProblem } from '../protocol/statistics.ts';
 import type { SweepAnswers, SweepRow } from '../sweep/run.ts';
 
@@ -13,27 +12,35 @@ export interface SweepGroup {
   readonly row: SweepRow;
   readonly cells: readonly CellResult[];
   readonly interval: Interval;
-  readonly meanBytes: number;
 }
 
 /** Returns the rows of a sweep, each with its cells. */
 export const groupsOf = ({ rows, samples }: SweepAnswers): readonly SweepGroup[] =>
   rows.map((row) => {
-    const budget: Budget | undefined = row.slots ?? row.budget,
+    const budget = row.slots ?? row.budget,
       cells = samples[row.model].filter(
-        (cell) => cell.task === row.task && cell.policy === row.policy && cell.budget === budget,
+        (cell) =>
+          cell.task === row.task &&
+          cell.policy === row.policy &&
+          cell.budget === budget &&
+          (cell.cache ?? EXACT) === (row.cache ?? EXACT),
       );
     return {
       row,
       cells,
       interval: row.interval ?? intervalOf(byProblem(cells)),
-      meanBytes: mean(cells.map(({ bytes }) => bytes.mean)),
     };
   });
 
-/** Returns the group to compare with: the one that evicts nothing, of the same model and task. */
+/** Returns the group to compare with: the one that evicts nothing, of the same model, task and form of cache. */
 export const wholeOf = (group: SweepGroup, all: readonly SweepGroup[]): SweepGroup | undefined =>
-  all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
+  all.find(
+    ({ row }) =>
+      row.model === group.row.model &&
+      row.task === group.row.task &&
+      row.cache === group.row.cache &&
+      row.budget === undefined,
+  );
 
 /** Whether the budget was large enough for every prompt and answer. */
 export const evictedNothing = ({ row }: SweepGroup, { row: whole }: SweepGroup): boolean =>

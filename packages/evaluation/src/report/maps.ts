@@ -1,21 +1,23 @@
 import { BINS } from '../cells/evidence.ts';
 import { mean } from '../numbers.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
+import { panel, type PanelRow } from '../needle/report/panel.ts';
 import { groupBy } from '../grouped.ts';
+import { nameText } from './compared.ts';
 import type { SweepGroup } from './groups.ts';
 
 const DEPTHS = 5;
-/** Returns a policy's name and budget. */
-export const wayText = ({ row: { policy, budget } }: SweepGroup): string =>
-  budget === undefined ? policy : `${policy} at ${budget}`;
+/** Returns a policy's name, form of cache and budget. */
+export const wayText = ({ row }: SweepGroup): string =>
+  row.budget === undefined ? nameText(row) : `${nameText(row)} at ${row.budget}`;
 
 /**
  * Renders right answers by depth of the answer in the prompt and by budget, a panel per policy; empty if no answer
  * occurs in its prompt.
  */
 export function depths(groups: readonly SweepGroup[]): string {
-  const panels = [...groupBy(groups, ({ row }) => row.policy)].map(([policy, of]) => {
-    const lines = of.map(({ row, cells }) => {
+  const panels = [...groupBy(groups, ({ row }) => nameText(row))].map(([policy, of]) => {
+    const lines = of.map(({ row, cells }): PanelRow => {
       const squares = Array.from({ length: DEPTHS }, (_, d) => {
         const some = cells.filter(
           ({ evidence: { depth } }) => depth !== undefined && Math.min(DEPTHS - 1, Math.floor(depth * DEPTHS)) === d,
@@ -25,10 +27,10 @@ export function depths(groups: readonly SweepGroup[]): string {
           percent = Math.round(100 * share);
         return `<td class="k${percent}${share > 0.72 ? ' on' : ''}" title="${some.length} answers">${percent}</td>`;
       });
-      return `<tr><th scope="row">${escapeHtml(String(row.budget ?? 'all'))}</th>${squares.join('')}</tr>`;
+      return [String(row.budget ?? 'all'), squares.join('')];
     });
-    const ticks = Array.from({ length: DEPTHS }, (_, d) => `<th scope="col">${(d / DEPTHS).toFixed(1)}</th>`).join('');
-    return `<figure><figcaption>${escapeHtml(policy)}</figcaption><table class="panel" width="${48 * DEPTHS + 52}"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;
+    const ticks = Array.from({ length: DEPTHS }, (_, d) => (d / DEPTHS).toFixed(1));
+    return `<figure><figcaption>${escapeHtml(policy)}</figcaption>${panel(lines, ticks)}</figure>`;
   });
   return groups.some(({ cells }) => cells.some(({ evidence: { depth } }) => depth !== undefined))
     ? `<div class="maps">${panels.join('\n')}</div><p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; depth is where the answer stands in the prompt.</p>`

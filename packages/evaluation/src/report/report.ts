@@ -112,14 +112,14 @@ function certificateTable(
     'not in prompt',
   ];
   const lines = groups.map((group) => {
-    const { row, cells, meanBytes } = group,
+    const { row, cells } = group,
       whole = wholeOf(group, all),
       { wrong, beyond, all: inAll, some, none, unknown } = failures(group, whole),
       of = (name: 'dropped' | 'least' | 'overlap' | 'answerKept'): string =>
         known(cells.map(({ evidence }) => evidence[name]));
     const texts = [
       row.perplexity ? '' : percent(row.accuracy, 1),
-      bytesText(meanBytes),
+      bytesText(row.meanBytes),
       bytesText(row.peakBytes),
       of('dropped'),
       of('least'),

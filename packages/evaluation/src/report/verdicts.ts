@@ -37,14 +37,14 @@ export function verdicts(
     compared = found.flatMap(({ difference }) => (difference ? [difference.p] : [])),
     adjusted = bonferroni(compared);
   let next = 0;
-  const items = found.map(({ group: { row, interval, meanBytes }, difference, idle = false }) => {
+  const items = found.map(({ group: { row, interval }, difference, idle = false }) => {
     const n = row.problems,
       kind = evidenceLevel(n, part),
       arm = `<strong>${escapeHtml(row.policy)}</strong>${escapeHtml(atText(row))}${row.budget === undefined || idle ? ', nothing evicted,' : ''}`,
       { perplexity } = row,
       right = perplexity
-        ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(meanBytes)} on average`
-        : `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
+        ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(row.meanBytes)} on average`
+        : `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(row.meanBytes)} on average`;
     if (!difference) return `<li>${arm} ${right} (${kind}, n = ${n}).</li>`;
     return `<li>${arm} ${right}: ${comparedText('the full cache', difference, adjusted[next++], { read: perplexity !== undefined })} (${kind}, n = ${n}).</li>`;
   });

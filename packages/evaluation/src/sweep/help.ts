@@ -36,9 +36,13 @@ tasks         any of
                 - ${problemFields}
                 - { "task": NAME, "tokens": N, "problems": N, "seed": N from 0 [0] }, NAME one of ${generatedTasks.join(' ')}
                 - { "task": "perplexity", "tokens": N, "problems": N, "text": a path from this file [a book], "read": N below tokens [half] }: windows of "tokens" tokens, the last of which are read over a cache that the others fill
-budgets       slots a layer and KV head, from 1, or shares of the prompt such as "25%"
+budgets       any of
+                - slots a layer and KV head, from 1
+                - shares of the prompt such as "25%", or of its bytes in a form such as "25% of f16"
+                - bytes of the whole cache such as "64MiB" (B, KiB, MiB or GiB)
+caches        how caches are stored, any of f32, f16, q8, k8v4 and q4: every policy at every budget in each of them [f32]
 seeds         whole numbers from 0: one sample of each for every problem [0]
 ${generationHelp}
 part          "dev" or "confirm": one side of kv protocol's split of the ids [both]
-contrasts     any of { "policy": one of policies, "against": another }: these two are compared on every model, task and budget that both have; what evicts nothing is compared with every budget. Contrasts add no runs [none]
-match         { "policy": one of policies, "within": above 0, to .05 [0.01] }: every policy is given the budget at which its mean cache is that of this one; budgets are then slots. A mean cache is the slots of a layer and KV head over the tokens of an answer, and shortfall the right answers less those of that policy at the same mean cache`;
+contrasts     any of { "policy": one of policies, "against": another, "caches": two of caches [each form] }: these two are compared on every model, task and budget that both have, in one form, or the first in the first of two forms with the second in the second; what evicts nothing is compared with every budget. Contrasts add no runs [none]
+match         { "policy": one of policies, "within": above 0, to .05 [0.01], "bytes": "mean" or "peak" [slots] }: every policy is given the budget at which its mean cache is that of this one, or with bytes its mean or peak bytes, what it records included, in the first of caches; budgets are then slots or bytes. A mean cache is the slots of a layer and KV head over the tokens of an answer, and shortfall the right answers less those of that policy at the same mean cache or bytes`;

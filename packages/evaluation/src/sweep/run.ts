@@ -1,13 +1,14 @@
 import { KvError } from '@kv/core';
-import { compile, expectBudget } from '@kv/core/engine';
-import type { Budget } from '@kv/models';
+import { compile, expectBudget, formNames } from '@kv/core/engine';
+import { formOf, movesTogether, slotSizes } from '@kv/engine';
+import type { CacheForm } from '@kv/engine';
 import { interpolate, pairedDifference } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { cellsOf, checkFits } from '../cells/experiment.ts';
 import { agree, rebudget, ROUNDS } from '../cells/rebudget.ts';
 import { isRead, natsOf } from '../cells/perplexity.ts';
-import { cellId, generationOf } from '../cells/types.ts';
-import type { Cell, CellResult, Tasks } from '../cells/types.ts';
+import { cellId, EXACT, generationOf } from '../cells/types.ts';
+import type { Cell, CellResult, FileBudget, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
 import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
@@ -16,6 +17,7 @@ import { mean } from '../numbers.ts';
 import { isDev } from '../protocol/split.ts';
 import { armSummary } from '../protocol/statistics.ts';
 import type { ArmSummary } from '../protocol/statistics.ts';
+import { measureOf } from './measure.ts';
 import type { Sweep } from './sweep.ts';
 
 interface Perplexity extends Interval {
@@ -28,10 +30,12 @@ export interface SweepRow extends ArmSummary {
   readonly task: string;
   readonly policy: string;
   /** As in the sweep; absent if nothing is evicted. */
-  readonly budget?: Budget;
+  readonly budget?: FileBudget;
+  /** How its caches are stored; absent if the sweep names no forms. */
+  readonly cache?: CacheForm;
   /** With `match`: the budget in slots that was found. */
   readonly slots?: number;
-  /** With `match`: whether mean caches agree within the tolerance, over all problems. */
+  /** With `match`: whether mean caches, or bytes, agree within the tolerance, over all problems. */
   readonly matched?: boolean;
   readonly problems: number;
   /** Number of answers: one per problem and seed. */
@@ -46,7 +50,7 @@ export interface SweepRow extends ArmSummary {
    */
   readonly perplexity?: Perplexity;
   /**
-   * With `match`: accuracy minus that of the matched policy's curve at the same mean cache, negative if it is worse;
+   * With `match`: accuracy minus that of the matched policy's curve at the same mean cache or bytes, negative if it is worse;
    * absent outside the curve, and for a text that is read.
    */
   readonly shortfall?: number;
@@ -64,7 +68,8 @@ type Answers = (cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 interface Way {
   readonly task: string;
   readonly policy: string;
-  readonly budget?: Budget;
+  readonly budget?: FileBudget;
+  readonly cache?: CacheForm;
   readonly slots?: number;
 }
 
@@ -84,21 +89,26 @@ export async function sweepModel(
     arms: Way[] = [];
   for (const arm of await armsOf(sweep, tasks, names)) arms.push({ ...arm, ...(await matchedSlots(arm)) });
 
-  async function matchedSlots({ task, policy, budget }: Way): Promise<Pick<Way, 'slots'>> {
+  async function matchedSlots({ task, policy, budget, cache }: Way): Promise<Pick<Way, 'slots'>> {
     if (!match || budget === undefined) return {};
-    if (policy === match.policy || typeof budget === 'string') return { slots: Number(budget) };
+    // slots agree in every form
+    const target = match.bytes ? sweep.caches?.[0] : cache;
+    if (policy === match.policy && cache === target) return typeof budget === 'number' ? { slots: budget } : {};
     const some = matchedOn(tasks[task]).map(({ id }) => ({ task, id })),
-      at = async (of: string, slots: number): Promise<number> =>
-        armSummary(await answers(await cellsOf([{ policy: of, budgets: [slots] }], some, seeds.slice(0, 1), names)))
-          .meanSlots;
-    const found = await rebudget(await at(match.policy, budget), budget, within, (slots) => at(policy, slots));
+      at = async (of: Pick<Way, 'policy' | 'cache'>, given: FileBudget): Promise<ArmSummary> =>
+        armSummary(await answers(await cellsOf([{ ...of, budgets: [given] }], some, seeds.slice(0, 1), names)));
+    const base = await at({ policy: match.policy, ...(target && { cache: target }) }, budget),
+      start = typeof budget === 'number' ? budget : base.meanSlots;
+    const found = await rebudget(measureOf(base, match), start, within, async (slots) =>
+      measureOf(await at({ policy, ...(cache && { cache }) }, slots), match),
+    );
     return { slots: found.budget };
   }
 
   const asked = await Promise.all(
-    arms.map(({ task, policy, budget, slots }) =>
+    arms.map(({ task, policy, budget, cache, slots }) =>
       cellsOf(
-        [{ policy, budgets: [slots ?? budget ?? 1] }],
+        [{ policy, budgets: [slots ?? budget ?? 1], cache }],
         askedOf(sweep, tasks, task).map(({ id }) => ({ task, id })),
         seeds,
         names,
@@ -121,7 +131,12 @@ export async function sweepModel(
       ...(read ? { perplexity: perplexityOf(results) } : { interval: intervalOf(scores) }),
     };
   });
-  return { rows: match ? rows.map((row) => compared(row, rows, match.policy, within)) : rows, samples };
+  return {
+    rows: match
+      ? rows.map((row) => compared(row, rows, { ...match, within, ...(match.bytes && { cache: sweep.caches?.[0] }) }))
+      : rows,
+    samples,
+  };
 }
 
 function perplexityOf(results: readonly CellResult[]): Perplexity {
@@ -129,22 +144,25 @@ function perplexityOf(results: readonly CellResult[]): Perplexity {
   return { value: Math.exp(difference), low: Math.exp(low), high: Math.exp(high) };
 }
 
-/** Returns every policy at every budget on every task; a policy that evicts nothing once. */
+/** Returns every policy at every budget in every form on every task; a policy that evicts nothing once in each form. */
 async function armsOf(
-  { policies, budgets }: Sweep,
+  { policies, budgets, caches }: Sweep,
   tasks: Tasks,
   names: PolicyNaming['names'],
 ): Promise<readonly Way[]> {
   const evicting = await Promise.all(
     policies.map(async (text) => {
       const policy = compile(await policyOf(text, names));
-      for (const budget of budgets) expectBudget(policy, budget, 'budgets');
+      for (const budget of budgets) expectBudget(policy, budget, { at: 'budgets' });
       return policy.evicts;
     }),
   );
   return Object.keys(tasks).flatMap((task) =>
-    policies.flatMap((policy, i): Way[] =>
-      evicting[i] ? budgets.map((budget) => ({ task, policy, budget })) : [{ task, policy }],
+    policies.flatMap((policy, i) =>
+      (caches ?? [undefined]).flatMap((cache): Way[] => {
+        const way = { task, policy, ...(cache && { cache }) };
+        return evicting[i] ? budgets.map((budget) => ({ ...way, budget })) : [way];
+      }),
     ),
   );
 }
@@ -173,7 +191,13 @@ export async function checkAsked(
   tasks: Tasks,
   names: PolicyNaming['names'],
 ): Promise<void> {
-  await armsOf(sweep, tasks, names);
+  for (const { policy: text, budget, cache = EXACT } of await armsOf(sweep, tasks, names)) {
+    const policy = compile(await policyOf(text, names)),
+      { config } = subject;
+    formOf(cache, { forms: formNames, otherwise: cache, headDim: config.headDim });
+    if (budget !== undefined)
+      expectBudget(policy, budget, { at: 'budgets', sizes: slotSizes(config, cache, movesTogether(policy)) });
+  }
   for (const task of Object.keys(tasks)) {
     const asked = new Set([...askedOf(sweep, tasks, task), ...(sweep.match ? matchedOn(tasks[task]) : [])]);
     for (const problem of asked) checkFits(subject, task, problem, generationOf(sweep));
@@ -200,14 +224,14 @@ export async function sweepCost(
   time: (cells: readonly Cell[]) => Promise<readonly number[]>,
   names: PolicyNaming['names'],
 ): Promise<SweepCost> {
-  const { seeds = [0], match } = sweep,
+  const { seeds = [0], match, caches } = sweep,
     matching = { cells: 0, seconds: 0 },
     whole = { cells: 0, seconds: 0 },
     arms = await armsOf(sweep, tasks, names),
     some = await Promise.all(
-      arms.map(({ task, policy, budget }) =>
+      arms.map(({ task, policy, budget, cache }) =>
         cellsOf(
-          [{ policy, budgets: [budget ?? 1] }],
+          [{ policy, budgets: [budget ?? 1], cache }],
           askedOf(sweep, tasks, task)
             .slice(0, problems)
             .map(({ id }) => ({ task, id })),
@@ -217,10 +241,15 @@ export async function sweepCost(
       ),
     ),
     seconds = [...(await time(some.flat()))]; // all at once, as in the sweep itself
-  for (const [i, { task, policy, budget }] of arms.entries()) {
+  for (const [i, { task, policy, budget, cache }] of arms.entries()) {
     const asked = askedOf(sweep, tasks, task),
       each = mean(seconds.splice(0, some[i].length)),
-      rounds = !match || budget === undefined ? 0 : policy === match.policy ? 1 : ROUNDS;
+      rounds =
+        !match || budget === undefined
+          ? 0
+          : policy === match.policy && (!match.bytes || cache === caches?.[0])
+            ? 1
+            : ROUNDS;
     for (const [sum, count] of [
       [whole, asked.length * seeds.length],
       [matching, rounds * matchedOn(tasks[task]).length],
@@ -232,17 +261,27 @@ export async function sweepCost(
   return { ...whole, matching };
 }
 
-function compared(row: SweepRow, rows: readonly SweepRow[], policy: string, within: number): SweepRow {
+/** Adds to a row how it compares with the matched policy's curve, in its own form or in this one. */
+function compared(
+  row: SweepRow,
+  rows: readonly SweepRow[],
+  {
+    cache = row.cache,
+    within,
+    ...match
+  }: Required<Pick<Sweep, 'match'>>['match'] & { readonly cache?: CacheForm | undefined },
+): SweepRow {
   if (row.budget === undefined) return row;
-  const curve = rows.filter((one) => one.task === row.task && one.policy === policy),
+  const curve = rows.filter((one) => one.task === row.task && one.policy === match.policy && one.cache === cache),
     same = curve.find(({ budget }) => budget === row.budget),
+    size = measureOf(row, match),
     height = interpolate(
-      curve.map(({ meanSlots, accuracy }) => [meanSlots, accuracy] as const),
-      row.meanSlots,
+      curve.map((one) => [measureOf(one, match), one.accuracy] as const),
+      size,
     );
   return {
     ...row,
-    ...(same && { matched: agree(row.meanSlots, same.meanSlots, within) }),
+    ...(same && { matched: agree(size, measureOf(same, match), within) }),
     ...(height !== undefined && !row.perplexity && { shortfall: row.accuracy - height }),
   };
 }

@@ -1,12 +1,14 @@
 import { dirname, resolve } from 'node:path';
-import { KvError, slotsOf } from '@kv/core';
-import type { Budget } from '@kv/models';
+import { KvError } from '@kv/core';
+import { budgetOption, fitValue, isShare } from '@kv/core/engine';
+import type { CacheForm } from '@kv/engine';
 import type { Encode, GeneratedTask, Problem } from '@kv/tasks';
 import { generateProblems, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { Within } from '../cells/rebudget.ts';
-import { GENERATION, OneBudget } from '../cells/types.ts';
+import { GENERATION, OneBudget, OneCache } from '../cells/types.ts';
+import type { FileBudget } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
 import { policyOf } from '../policies.ts';
@@ -50,22 +52,46 @@ export const SweepFile = Type.Object(
       ]),
       { minItems: 1 },
     ),
-    /** Slots per layer and KV head, or shares such as "25%". */
+    /** Slots per layer and KV head, shares such as "25%" or "25% of f16", or bytes such as "64MiB". */
     budgets: Type.Array(OneBudget, { minItems: 1, uniqueItems: true }),
+    /** How caches are stored: every policy at every budget in each of these forms. */
+    caches: Type.Optional(Type.Array(OneCache, { minItems: 1, uniqueItems: true })),
     seeds: Type.Optional(
       Type.Array(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), { minItems: 1, uniqueItems: true }),
     ),
     /** Ask only the dev or only the confirmation problems of the protocol's split. */
     part: Type.Optional(Type.Union([Type.Literal('dev'), Type.Literal('confirm')])),
-    /** Policies to compare with each other, in addition to the full cache, at every budget that both have. */
+    /**
+     * Policies to compare with each other, in addition to the full cache, at every budget that both have: in one form,
+     * or the first in the first of two forms with the second in the second.
+     */
     contrasts: Type.Optional(
-      Type.Array(Type.Object({ policy: name, against: name }, { additionalProperties: false }), {
-        minItems: 1,
-        uniqueItems: true,
-      }),
+      Type.Array(
+        Type.Object(
+          {
+            policy: name,
+            against: name,
+            caches: Type.Optional(Type.Array(OneCache, { minItems: 2, maxItems: 2 })),
+          },
+          { additionalProperties: false },
+        ),
+        { minItems: 1, uniqueItems: true },
+      ),
     ),
-    /** Give every policy the budget at which its mean cache equals this policy's; budgets are then slots. */
-    match: Type.Optional(Type.Object({ policy: name, within: Type.Optional(Within) }, { additionalProperties: false })),
+    /**
+     * Give every policy the budget at which its mean cache equals this policy's, in slots or, with `bytes`, in mean or
+     * peak bytes, in the first of `caches`; budgets are then slots or bytes.
+     */
+    match: Type.Optional(
+      Type.Object(
+        {
+          policy: name,
+          within: Type.Optional(Within),
+          bytes: Type.Optional(Type.Union([Type.Literal('mean'), Type.Literal('peak')])),
+        },
+        { additionalProperties: false },
+      ),
+    ),
     ...GENERATION,
   },
   { additionalProperties: false },
@@ -79,10 +105,13 @@ type SweepTask =
   | (Sized & { readonly task: GeneratedTask; readonly seed?: number })
   | (Sized & { readonly task: 'perplexity'; readonly text?: string; readonly read?: number });
 /** A sweep file, read and checked. */
-export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
-  readonly budgets: readonly Budget[];
+export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'caches' | 'tasks'> & {
+  readonly budgets: readonly FileBudget[];
+  readonly caches?: readonly CacheForm[];
   readonly tasks: readonly SweepTask[];
 };
+
+const BUDGET = budgetOption('A budget.');
 
 /**
  * Reads a sweep file.
@@ -91,7 +120,7 @@ export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
  */
 export function readSweep(path: string, called: string): Sweep {
   const sweep = readJson(path, called, SweepFile),
-    { contrasts = [], match, models, policies, budgets } = sweep,
+    { contrasts = [], match, models, policies, budgets, caches = [] } = sweep,
     names = models.map((model) => modelOf(model).name),
     known = (field: string, policy: string): void => {
       if (!policies.includes(policy))
@@ -100,19 +129,21 @@ export function readSweep(path: string, called: string): Sweep {
   if (new Set(names).size < names.length)
     throw new KvError(called, `models must have different names, got ${names.join(', ')}`);
   if (match) known('match.policy', match.policy);
-  for (const [i, { policy, against }] of contrasts.entries()) {
+  for (const [i, { policy, against, caches: pair = [] }] of contrasts.entries()) {
     known(`contrasts.${i}.policy`, policy);
     known(`contrasts.${i}.against`, against);
-    if (policy === against)
+    const other = pair.find((form) => !caches.includes(form));
+    if (other !== undefined) throw new KvError(called, `contrasts.${i}.caches must be two of caches, got "${other}"`);
+    if (policy === against && pair[0] === pair[1])
       throw new KvError(
         called,
         `contrasts.${i}.against must be another than its policy, got ${JSON.stringify(against.slice(0, 80))}`,
       );
   }
-  for (const [i, budget] of budgets.entries()) checkShare(budget as Budget, `${called}, budgets.${i}`);
-  if (match && budgets.some((budget) => typeof budget === 'string'))
-    throw new KvError(called, 'budgets must be numbers of slots where match is given, got a share');
-  return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
+  for (const [i, budget] of budgets.entries()) fitValue(`${called}, budgets.${i}`, BUDGET, budget);
+  if (match && budgets.some(isShare))
+    throw new KvError(called, 'budgets must be numbers of slots or bytes where match is given, got a share');
+  return sweep as Sweep; // its budgets were read, its forms and tasks are known ones
 }
 
 /** Returns a warning if the sweep answers confirmation ids. */
@@ -124,15 +155,6 @@ export const confirmNote = ({ part, tasks }: Pick<Sweep, 'part' | 'tasks'>): str
 /** Returns the name in rows and the `--model` value of a model. */
 export const modelOf = (model: Sweep['models'][number]): { readonly name: string; readonly model: string } =>
   typeof model === 'string' ? { name: model, model } : model;
-
-/** @throws KvError for a share of 0 or above 100% */
-function checkShare(budget: Budget, at: string): void {
-  try {
-    slotsOf(budget, 1);
-  } catch (cause) {
-    throw KvError.is(cause) ? new KvError(at, cause.message.replace(/^budget: /, '')) : cause;
-  }
-}
 
 /** Checks the policies of a sweep. @throws KvError that names the first invalid one */
 export async function checkPolicies({ policies }: Sweep, called: string, names?: PolicyNaming['names']): Promise<void> {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Model } from '@kv/models';
+import type { Budget, Model } from '@kv/models';
 import { chatLogprobs, completionLogprobs } from '../protocol/logprobs.ts';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import { refusalOf } from '../protocol/refusal.ts';
@@ -17,7 +17,7 @@ export interface ResponseSource {
   readonly logprobs: boolean;
   /** The policy of the caches, as text. */
   readonly policy: string;
-  readonly budget: number | string | undefined;
+  readonly budget: Budget | undefined;
   readonly includeUsage: boolean;
 }
 

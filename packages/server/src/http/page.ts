@@ -131,7 +131,7 @@ async function send(event) {
     messages: asked,
     stream: true, stream_options: { include_usage: true },
     ...(at('policy').value.trim() === '' ? {} : { policy: at('policy').value.trim() }),
-    ...(budget === '' ? {} : { budget: budget.endsWith('%') ? budget : Number(budget) }),
+    ...(budget === '' ? {} : { budget: /^\\d+$/.test(budget) ? Number(budget) : budget }),
   };
   try {
     const answer = await fetch('/v1/chat/completions', {

@@ -1,9 +1,9 @@
 import { randomInt } from 'node:crypto';
 import { entries, KvError, parsePolicy } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
-import type { Policy, Registry } from '@kv/core';
+import type { Policy, Registry, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { slotsOf } from '@kv/models';
+import { movesTogether, slotSizes } from '@kv/engine';
 import type { Budget, Model } from '@kv/models';
 import type { AnswerLimits } from '../run/answer-choice.ts';
 import type { SequencePolicy } from '../run/sequence-policy.ts';
@@ -45,7 +45,7 @@ const EXTENSIONS = Object.keys(POLICY) as readonly (keyof typeof POLICY)[];
 export function sequencePolicyOf(
   request: CommonRequest,
   defaults: Defaults,
-  { config: { maxPositions } }: Pick<Model, 'config'>,
+  { config, cacheForm }: Pick<Model, 'config' | 'cacheForm'>,
 ): SequencePolicy & { readonly of: Policy | undefined } {
   const asked = EXTENSIONS.find((field) => request[field] !== undefined);
   if (defaults.fixed && asked !== undefined)
@@ -57,24 +57,24 @@ export function sequencePolicyOf(
     budget = request.budget ?? defaults.budget,
     block = request.block ?? (same ? defaults.block : undefined),
     every = request.every ?? (same ? defaults.every : undefined);
-  if (typeof budget === 'string') inPercent(budget);
   for (const field of EXTENSIONS)
     if (field !== 'policy' && request[field] !== undefined && !policy?.evicts)
       throw new Refusal(`'${field}' is expected with a policy that evicts, got none`, { param: field });
   if (!policy) return { of };
-  expectKept(policy, budget);
-  const slots = budget === undefined ? 0 : slotsOf(budget, maxPositions);
-  if (slots > maxPositions)
-    throw new Refusal(`'budget' must be at most the ${maxPositions} slots of the model's context, got ${slots}`, {
+  const sizes = slotSizes(config, cacheForm, movesTogether(policy)),
+    { maxPositions } = config;
+  expectKept(policy, budget, sizes);
+  if (typeof budget === 'number' && budget > maxPositions)
+    throw new Refusal(`'budget' must be at most the ${maxPositions} slots of the model's context, got ${budget}`, {
       param: 'budget',
     });
-  return { of, policy, ...(policy.evicts && { budget, block, every }) };
+  return { of, policy, ...(policy.evicts && { budget, sizes, block, every }) };
 }
 
-/** @throws Refusal for a budget that is missing or that the policy can never keep */
-function expectKept(policy: CompiledPolicy, budget: Budget | undefined): void {
+/** @throws Refusal for a budget that is missing, invalid, or that the policy can never keep */
+function expectKept(policy: CompiledPolicy, budget: Budget | undefined, sizes: SlotBytes): void {
   try {
-    expectBudget(policy, budget, "'budget'");
+    expectBudget(policy, budget, { at: "'budget'", sizes });
   } catch (cause) {
     throw KvError.is(cause) ? new Refusal(cause.message, { param: 'budget' }) : cause;
   }
@@ -88,12 +88,6 @@ function namedPolicy(text: string, registry: Registry): Policy | undefined {
     if (!KvError.is(cause)) throw cause;
     throw new Refusal(`'policy' cannot be read: ${cause.message}`, { param: 'policy' });
   }
-}
-
-function inPercent(share: string): void {
-  const percent = Number(share.slice(0, -1));
-  if (!(percent > 0 && percent <= 100))
-    throw new Refusal(`'budget' must be above 0% and at most 100%, got '${share}'`, { param: 'budget' });
 }
 
 /** Returns the sampling and stopping options of a request. @throws Refusal naming the invalid field */

@@ -1,6 +1,7 @@
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import type { Option } from '@kv/core';
+import { formNames } from '@kv/core/engine';
 import { POLICY } from '../options.ts';
 
 /** Longest texts and lists of a request. */
@@ -40,13 +41,20 @@ const field = <T>({ form }: Option<T>) =>
         : {
             anyOf: [
               { type: 'integer', minimum: 1, maximum: 2 ** 31 - 1 },
-              { type: 'string', pattern: SHARE },
+              { type: 'string', pattern: BUDGET },
+              {
+                type: 'object',
+                properties: { bytes: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER } },
+                required: ['bytes'],
+                additionalProperties: false,
+              },
             ],
             description: form.want,
           },
     ),
   );
-const SHARE = '^\\d{1,3}(\\.\\d{1,6})?%$';
+/** Texts that are a share or bytes; `parseBudget` says which of them are in range. */
+const BUDGET = `^(\\d{1,3}(\\.\\d{1,6})?%( of (${formNames.join('|')}))?|\\d{1,16}(\\.\\d{1,6})?(B|KiB|MiB|GiB))$`;
 
 /** Fields of both kinds of request that are accepted only with values that ask for nothing. */
 const neutral = {

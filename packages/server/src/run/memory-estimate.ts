@@ -46,9 +46,9 @@ export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): 
 /** Returns an upper bound on the slots of a layer's longest head while a prompt of `tokens` tokens is read. */
 export function prefillSlots(sequencePolicy: SequencePolicy, tokens: number): number {
   const policy = evicting(sequencePolicy),
-    { budget, block = policy?.hooks('cadence')[0]?.block } = sequencePolicy;
+    { budget, sizes, block = policy?.hooks('cadence')[0]?.block } = sequencePolicy;
   if (!policy || waits(policy) || !even(policy) || block === undefined || budget === undefined) return tokens;
-  return Math.min(tokens, mostKept(policy, budget, tokens) + block);
+  return Math.min(tokens, mostKept(policy, budget, tokens, { sizes }) + block);
 }
 
 /**
@@ -58,9 +58,12 @@ export function prefillSlots(sequencePolicy: SequencePolicy, tokens: number): nu
  */
 export function decodeSlots(sequencePolicy: SequencePolicy, slots: number, prompt: number, tokens: number): number {
   const policy = evicting(sequencePolicy),
-    { budget, every = policy?.hooks('cadence')[0]?.every } = sequencePolicy;
+    { budget, sizes, every = policy?.hooks('cadence')[0]?.every } = sequencePolicy;
   if (!policy || !even(policy) || every === undefined || budget === undefined) return tokens;
-  return Math.min(tokens, Math.max(0, mostKept(policy, budget, prompt, prompt + tokens) - slots) + every);
+  return Math.min(
+    tokens,
+    Math.max(0, mostKept(policy, budget, prompt, { present: prompt + tokens, sizes }) - slots) + every,
+  );
 }
 
 /**

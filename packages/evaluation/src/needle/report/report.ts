@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { budgetLabel } from '../settings.ts';
 import type { Mode, NeedleSettings } from '../settings.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml } from './escape.ts';
@@ -57,7 +58,7 @@ function lead({ settings: { model, tokens, prompts, depths, modes, policies }, r
         (a, b) => b.accuracy.share - a.accuracy.share || (a.memory?.mean ?? 0) - (b.memory?.mean ?? 0),
       );
     return modes.includes(mode) && best
-      ? ` ${when}, <strong>${escapeHtml(best.policy)}</strong> at ${best.arm.budget} is right most often, ${Math.round(100 * best.accuracy.share)} %${next?.accuracy.hits === best.accuracy.hits ? ' (the smallest cache of those that are)' : ''}.`
+      ? ` ${when}, <strong>${escapeHtml(best.policy)}</strong> at ${budgetLabel(best.arm)} is right most often, ${Math.round(100 * best.accuracy.share)} %${next?.accuracy.hits === best.accuracy.hits ? ' (the smallest cache of those that are)' : ''}.`
       : '';
   };
   return `A fact is hidden in a book, a policy cuts the model's cache, and the model is asked for the fact. ${prompts * depths.length} prompts of ${tokens} tokens, ${policies.length} policies, model “${escapeHtml(model)}”.${say('aware', 'When the question is known before the cut')}${say('agnostic', 'When it comes after the cut')}`;

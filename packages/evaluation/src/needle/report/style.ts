@@ -15,6 +15,7 @@ p { max-width: 46rem; margin: .4rem 0; }
 .lead { font-size: 1.05rem; }
 strong { overflow-wrap: anywhere; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(10rem, 45%), 1fr)); gap: 1.2rem 1rem; align-items: end; }
+.panels.wide { grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)); }
 figure { margin: 0; min-width: 0; align-self: start; }
 figcaption { font-size: .85rem; line-height: 1.3; min-height: 4em; max-width: 12.5rem; overflow-wrap: anywhere; display: flex; flex-direction: column; justify-content: flex-end; padding-bottom: .35rem; }
 figcaption small { color: var(--soft); font-size: .75rem; }
@@ -39,7 +40,7 @@ thead th::first-letter { text-transform: uppercase; }
 table.panel { border-collapse: separate; border-spacing: 2px; table-layout: fixed; max-width: 100%; }
 .panel th, .panel th:first-child { padding: 0 .4rem 0 0; border: 0; color: var(--soft); font-weight: 400; font-size: .75rem; text-align: right; }
 .panel th[scope=col] { padding: 0; text-align: center; }
-.panel th:first-child { width: 3rem; }
+.panel th:first-child { white-space: normal; line-height: 1.15; }
 .panel td { height: 30px; padding: 0; border: 0; border-radius: 3px; text-align: center; font-size: .75rem; background: linear-gradient(rgb(var(--mark) / var(--k)) 0 0), var(--empty); }
 ${shades}
 .panel .on { color: var(--on); }

@@ -1,5 +1,6 @@
 import { modeTitles } from '../columns.ts';
 import type { NeedleSample, NeedleResult } from '../results.ts';
+import { budgetLabel } from '../settings.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml, inlineJson } from './escape.ts';
 
@@ -36,8 +37,8 @@ ${select(
 ${select(
   'budget',
   'Budget',
-  settings.budgets.map((budget) => [String(budget), String(budget)]),
-  String(first.budget),
+  [...new Set(cut.map(budgetLabel))].map((budget) => [budget, budget]),
+  budgetLabel(first),
 )}
 ${select(
   'mode',
@@ -48,7 +49,7 @@ ${select(
 </form>
 <p id="said" role="status" aria-live="polite"></p>
 <p class="text" id="kept">${tokens(example)}</p>
-<script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, arms: arms.map(({ policy, budget, mode, forced }) => [policy, budget === undefined ? null : String(budget), mode, forced ?? null]) })}</script>`;
+<script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, arms: arms.map((arm) => [arm.policy, arm.budget === undefined ? null : budgetLabel(arm), arm.mode, arm.forced ?? null]) })}</script>`;
 }
 
 /** Renders a span for every token; a space before a word belongs to its token. */

@@ -1,0 +1,146 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { allowanceOf, budgetOption, budgetText, expectBudget, fitValue, formNames, parseBudget } from '@kv/core/engine';
+import { slotsOf } from '@kv/core';
+import type { Budget, FormName, SlotBytes } from '@kv/core';
+
+/** A policy that evicts and forces this many slots in every head. */
+const forcing = (forced: number): Parameters<typeof allowanceOf>[0] => ({
+  label: 'window ∘ topK',
+  methodName: 'window ∘ topK',
+  evicts: true,
+  choosesBudget: false,
+  open: false,
+  raises: false,
+  minSlots: (slots) => Math.min(slots, forced),
+  least: (slots, budget) => Math.max(budget, Math.min(slots, forced)),
+  forcers: () => ['window'],
+  budgetHint: () => `window forces ${forced}`,
+});
+
+/** Sizes of slots of a cache: any bytes a slot, coarser forms below finer ones. */
+const sizes = fc
+  .record({
+    heads: fc.integer({ min: 1, max: 300 }),
+    each: fc.tuple(...formNames.map(() => fc.integer({ min: 5, max: 4000 }))),
+    form: fc.constantFrom(...formNames),
+    moved: fc.constantFrom(0, 4),
+  })
+  .map(({ heads, each, form, moved }): SlotBytes => {
+    const bytesOf = (name: FormName): number => heads * [...each].sort((a, b) => b - a)[formNames.indexOf(name)];
+    return { form, bytesPerSlot: bytesOf(form) + heads * moved, bytesOf };
+  });
+const tokens = fc.integer({ min: 1, max: 100_000 });
+
+describe('a budget in bytes', () => {
+  test('is the most slots whose bytes do not exceed it, whatever the number of tokens', () => {
+    fc.assert(
+      fc.property(sizes, fc.integer({ min: 1, max: 2 ** 40 }), tokens, (slot, extra, n) => {
+        const bytes = slot.bytesPerSlot + extra,
+          { slots, ...rest } = allowanceOf(forcing(0), { bytes }, n, { sizes: slot });
+        expect(slots * slot.bytesPerSlot).toBeLessThanOrEqual(bytes);
+        expect((slots + 1) * slot.bytesPerSlot).toBeGreaterThan(bytes);
+        expect(rest).toEqual({ bytes });
+      }),
+    );
+  });
+  test('allows no fewer slots where it is larger', () => {
+    fc.assert(
+      fc.property(sizes, fc.integer({ min: 0, max: 2 ** 30 }), fc.integer({ min: 0, max: 2 ** 30 }), (slot, a, b) => {
+        const of = (bytes: number): number => slotsOf({ bytes: slot.bytesPerSlot + bytes }, 1, slot);
+        expect(of(a + b)).toBeGreaterThanOrEqual(of(a));
+      }),
+    );
+  });
+  test('is never exceeded for what is forced: the policy is refused, however the budget is written', () => {
+    fc.assert(
+      fc.property(sizes, fc.integer({ min: 1, max: 500 }), fc.integer({ min: 1, max: 500 }), (slot, forced, slots) => {
+        const budget = { bytes: slots * slot.bytesPerSlot };
+        const run = (): unknown => allowanceOf(forcing(forced), budget, 1000, { sizes: slot });
+        if (forced > slots)
+          expect(run).toThrow(
+            `budget: ${slots} slots, which ${budgetText(budget)} hold, are fewer than 'window ∘ topK' forces in every head: window forces ${forced}; a slot is ${slot.bytesPerSlot} bytes in ${slot.form}`,
+          );
+        else expect(run()).toEqual({ slots, ...budget });
+      }),
+    );
+  });
+  test.each([
+    ['4096B', 23_040, 'q8', ', or a cache in a coarser form'],
+    ['1KiB', 1025, 'q4', ''],
+  ] as const)('%s below one slot is a sentence', (budget, bytesPerSlot, form, remedy) => {
+    const place = { at: '--budget', sizes: { form, bytesPerSlot, bytesOf: () => bytesPerSlot } };
+    expect(() => expectBudget(forcing(0), budget, place)).toThrow(
+      `--budget: ${budget} hold no slot: one slot in every layer and KV head is ${bytesPerSlot} bytes in ${form}, so expected at least ${bytesPerSlot}B${remedy}`,
+    );
+  });
+  test.each(['64MiB', { bytes: 100 }, '25% of f16'] as const)('%j needs a cache whose slots have a size', (budget) => {
+    expect(() => allowanceOf(forcing(0), budget, 100)).toThrow(
+      `budget: '${budgetText(budget)}' needs a model's cache, whose slots have a size: here expected slots, or a share such as '25%'`,
+    );
+    expect(() => expectBudget(forcing(0), budget)).not.toThrow(); // checked where the sizes are known
+  });
+});
+
+describe('a share of a form', () => {
+  const share = fc.integer({ min: 1, max: 100 });
+  test('is that share of the bytes of the tokens in that form, and forced slots stay', () => {
+    fc.assert(
+      fc.property(sizes, share, fc.constantFrom(...formNames), tokens, (slot, percent, of, n) => {
+        const whole = n * slot.bytesOf(of),
+          asked = allowanceOf(forcing(0), `${percent}% of ${of}`, n, { sizes: slot });
+        if (asked.slots > 1) expect(100 * asked.slots * slot.bytesPerSlot).toBeLessThanOrEqual(percent * whole);
+        expect(100 * (asked.slots + 1) * slot.bytesPerSlot).toBeGreaterThan(percent * whole);
+        expect(asked.share).toBe(`${percent}% of ${of}`);
+        expect(allowanceOf(forcing(n), asked.share!, n, { sizes: slot }).slots).toBe(Math.max(n, asked.slots));
+      }),
+    );
+  });
+  test('of the form of a cache whose slots never moved is the plain share', () => {
+    fc.assert(
+      fc.property(sizes, share, tokens, (slot, percent, n) => {
+        const still = { ...slot, bytesPerSlot: slot.bytesOf(slot.form) };
+        expect(slotsOf(`${percent}% of ${slot.form}`, n, still)).toBe(slotsOf(`${percent}%`, n));
+      }),
+    );
+  });
+});
+
+test('a budget as text reads back as the same budget', () => {
+  const budgets = fc.oneof(
+    fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }).map((bytes): Budget => ({ bytes })),
+    fc.tuple(fc.integer({ min: 1, max: 4096 }), fc.integer({ min: 0, max: 30 })).map(([x, k]): Budget => {
+      return { bytes: x * 2 ** k };
+    }),
+    fc.integer({ min: 1, max: 2 ** 20 }),
+    fc.constantFrom<Budget>('25%', '0.5% of k8v4', '1.5GiB', '900KiB', '4096B'),
+  );
+  fc.assert(
+    fc.property(budgets, (budget) => {
+      const text = budgetText(budget);
+      expect(parseBudget(typeof budget === 'number' ? Number(text) : text)).toEqual(parseBudget(budget));
+    }),
+  );
+});
+
+test.each([
+  ['64MiB', { bytes: 2 ** 26 }],
+  ['1.5GiB', { bytes: 1.5 * 2 ** 30 }],
+  ['900KiB', { bytes: 900 * 1024 }],
+  ['4096B', { bytes: 4096 }],
+  ['25% of f16', { percent: 25, of: 'f16' }],
+  ['0.1KiB', { bytes: 102 }],
+  [{ bytes: 7 }, { bytes: 7 }],
+])('%j is read', (budget, parsed) => expect(parseBudget(budget)).toEqual(parsed));
+
+test.each([
+  ...['1e999GiB', '-1MiB', '0B', '0.5B', '64 MiB', '64MB', '64mib', '64M', 'MiB', '9007199254740993B', '1e3B', '0x10B'],
+  ...[`${'9'.repeat(400)}GiB`, '25% of q9', '25% of', '25%of f16', '0% of f16', '101% of f16', '25% of f16 ', '1e1%'],
+  ...['25% of constructor', '', ' ', 'full', '٣MiB', 0, -1, 1.5, Number.NaN, Infinity, null, true, [], {}],
+  ...[{ bytes: 0 }, { bytes: 1.5 }, { bytes: '64MiB' }, { bytes: Infinity }, { bytes: 1, more: 2 }, { slots: 3 }],
+])('%j is no budget', (budget) => {
+  expect(parseBudget(budget)).toBeUndefined();
+  const refused = /must be a whole number of slots of at least 1, a share .* '25% of f16' .*, or bytes such as '64MiB'/;
+  expect(() => fitValue('--budget', budgetOption('A budget.'), budget)).toThrow(refused);
+  expect(() => slotsOf(budget as Budget, 100)).toThrow(refused);
+});
