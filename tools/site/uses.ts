@@ -144,6 +144,8 @@ export const uses: Readonly<Record<string, Use>> = {
   h2oJoint: {
     when: 'A yardstick for CAOTE on short prompts: it counts the error of all that left together. Its time grows with the square of the slots.',
     instead: { h2oCaote: 'the cache has more than some hundred slots' },
+    measured:
+      'Over a cache of 8 bits it keeps 95.0 % of the slots that it keeps over f32 (SmolLM2-135M, a quarter of 600 tokens): it removes one slot after another, and a first one that differs changes the error of all that follow.',
   },
   meanAttention: {
     when: 'As H2O without a recent window: late tokens are not at a disadvantage for having been seen by fewer queries.',
@@ -191,7 +193,8 @@ export const uses: Readonly<Record<string, Use>> = {
   fullTa: {
     when: 'As TA-Fast, where attention should count as well.',
     instead: { taFast: 'an event should read no attention: in our measurements attention adds nothing' },
-    measured: 'Without attention, recency, structure and frequency it answers the same (60 prompts, a screening).',
+    measured:
+      "Without attention, recency, structure and frequency it answers the same (60 prompts, a screening). Over a cache of 8 bits it keeps 97.4 % of the slots that it keeps over f32 (SmolLM2-135M, a quarter of 600 tokens): scores that lie close together change places at the budget's edge.",
     policy: 'fullTa(reach=12,slots=24)',
   },
   outstandingSentences: {
@@ -204,7 +207,7 @@ export const uses: Readonly<Record<string, Use>> = {
     when: 'The question comes later, and the text is not made of sentences: it combines keys unlike all others with attention that looks both ways.',
     instead: { outstandingSentences: 'the text has sentences', kvzip: 'reading the text twice is affordable' },
     measured:
-      'Asked after the eviction about 1,024 tokens, SmolLM2-135M is right in 65.5 % of 200 prompts with a quarter kept, and in 97 % under outstandingSentences(kind=max).',
+      "Asked after the eviction about 1,024 tokens, SmolLM2-135M is right in 65.5 % of 200 prompts with a quarter kept, and in 97 % under outstandingSentences(kind=max). Over a cache of 8 bits it keeps 97.0 % of the slots that it keeps over f32 (SmolLM2-135M, a quarter of 600 tokens): scores that lie close together change places at the budget's edge.",
     policy: 'compactor(chunk=64)',
   },
   leverage: {
@@ -213,6 +216,8 @@ export const uses: Readonly<Record<string, Use>> = {
       outstandingSentences: 'the text has sentences: it keeps them whole by this score',
       compactor: 'attention should count too',
     },
+    measured:
+      "Over a cache of 8 bits it keeps 97.0 % of the slots that it keeps over f32 (SmolLM2-135M, a quarter of 600 tokens): scores that lie close together change places at the budget's edge.",
   },
   keydiff: {
     when: 'The question comes later and the engine gives no attention weights: keys unlike the mean key stay.',
