@@ -27,6 +27,7 @@ export { kernel } from './tensor/kernel.ts';
 export type { Kernel, Products, WasmMemory } from './tensor/kernel.ts';
 export {
   allocator,
+  demotion,
   normaliser,
   scoreAllocator,
   scorer,
@@ -43,6 +44,7 @@ export {
 } from './piece/kinds.ts';
 export type {
   AllocatorOutput,
+  DemotionContext,
   UnitCut,
   StepContext,
   SignalReaders,
@@ -53,6 +55,8 @@ export type {
   WithScores,
   WithUnits,
 } from './piece/piece-declaration.ts';
+export { LEVELS, meanSlotBytes } from './piece/levels.ts';
+export type { Level, LevelShares } from './piece/levels.ts';
 export { HIGHEST } from './tensor/maths.ts';
 export type { Mask, Ops } from './tensor/maths.ts';
 export { allocatorBy, max, sum, weighted } from './compose/nested.ts';
@@ -88,6 +92,7 @@ export { PROTOCOL } from './piece/piece.ts';
 export type {
   Allocator,
   AnyPiece,
+  Demotion,
   HookPiece,
   IdentityPiece,
   Normaliser,

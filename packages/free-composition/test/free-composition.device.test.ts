@@ -17,8 +17,9 @@ afterAll(() => {
 
 const setsOf = ({ layers, visible }: Decision): readonly string[] =>
   (visible ?? layers.map((l) => l.kept)).flatMap((rows, l) =>
-    rows.map((set, r) => `layer ${l}, row ${r}: ${set.join(' ')}`),
+    rows.map((set, r) => `layer ${l}, row ${r}: ${set.join(' ')}${atLevels(layers[l]?.levels?.[r])}`),
   );
+const atLevels = (levels: readonly number[] | undefined): string => (levels ? ` at ${levels.join(' ')}` : '');
 /**
  * Maximum tries of perturbed scores. Scores that tie exactly across layers leave many choices; only
  * differing sets cost tries.

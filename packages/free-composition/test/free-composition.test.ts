@@ -42,6 +42,7 @@ test('what does not compose says why, and counting agrees with composing', () =>
     ['transform', 'unit'],
     ['unit', 'unit transform', 'view'],
     ['score allocator', 'unit', 'view'],
+    ['demotion', 'view'],
   ]) {
     let composed = 0;
     for (const row of product(kinds)) {
@@ -57,7 +58,7 @@ test('what does not compose says why, and counting agrees with composing', () =>
       const sentence = String(error).replace(/'[^']*'/g, "'…'");
       if (
         !KvError.is(error) ||
-        !/^KvError: (compose: '…' needs .*, but '…' before it leaves .*|view: '…' (reaches over the whole model|needs .*, a pass of its own), expected .*)$/.test(
+        !/^KvError: (compose: '…' needs .*, but '…' before it leaves .*|view: '…' (reaches over the whole model|needs .*, a pass of its own|demotes slots), expected .*)$/.test(
           sentence,
         )
       )

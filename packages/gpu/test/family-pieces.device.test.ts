@@ -2,6 +2,7 @@ import { adaKV } from '@kv/allocators-ada-kv';
 import { cakeScores, shareOut } from '@kv/allocators-across-layers';
 import { compose, weighted, zScore } from '@kv/core';
 import type { Piece } from '@kv/core';
+import { levels } from '@kv/demotions-levels';
 import { backendLaws, kernelLaws } from '@kv/laws';
 import { byEviction, chunkMass, leverage, noncausalAttention } from '@kv/scorers-compactor';
 import { expectedAttention } from '@kv/scorers-expected-attention';
@@ -43,6 +44,7 @@ const pieces: readonly (readonly [piece: Piece<any, any>, tolerance?: number])[]
   [weighted([0.1, groupMaxAttention({ window: 2 })], [-0.9, redundancy()]), 1e-4],
   [compose(chunks({ size: 3 }), wholeUnits())],
   [compose(adaKV(), topK())],
+  [compose(topK(), levels())],
 ];
 for (const [piece, tolerance] of pieces)
   gpuTest(`${piece.label} as on the CPU`, async (gpu) => {

@@ -8,6 +8,7 @@ import { scene, sceneSpecs } from './scene.ts';
 import { results } from './scoring.ts';
 import { realise, selectSpecs } from './selection.ts';
 import { onBackend, onCpu, rowsOf } from './stage.ts';
+import type { ResultRows } from './stage.ts';
 import { randomScores, scoreSpecs } from './transform.ts';
 import type { Layer, Scene } from './scene.ts';
 
@@ -26,6 +27,9 @@ const compare = (
   const expected = results(piece, want, layers);
   results(piece, got, layers).forEach(([name, x], i) => agree(name, x, expected[i][1], tolerance));
 };
+/** Returns the valid numbers of each row. */
+const listed = ({ rows, slots, data, valid }: ResultRows): number[][] =>
+  Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r])));
 type Property = Claim<Piece<any, any>, BackendOptions>;
 
 /** A scorer or a transform gives the same scores and masks on two backends. */
@@ -41,15 +45,16 @@ const scores: Property = (piece, { backend = cpu, tolerance = TOLERANCE, ...opti
       tolerance,
     );
   });
-/** A selector keeps the same slots on two backends for the same bits. */
+/** A selector keeps the same slots, and a demotion gives them the same levels, on two backends for the same bits. */
 const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
   fc.asyncProperty(selectSpecs(piece), async (spec) => {
     const { on, given } = realise(spec),
       sets = [await onBackend(piece, on, backend, options, given), onCpu(piece, on, options, given)].map((drafts) =>
         drafts.map((d, l) => {
           if (!d.kept) return [];
-          const { rows, slots, data, valid } = rowsOf(d.kept, on.layers[l]);
-          return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r])));
+          const sets = listed(rowsOf(d.kept, on.layers[l])),
+            levels = d.levels && listed(rowsOf(d.levels, on.layers[l]));
+          return [sets, levels && sets.map((set, r) => set.map((slot) => levels[levels.length === 1 ? 0 : r][slot]))];
         }),
       );
     equal(sets[0], sets[1], `kept on ${backend.name}`);

@@ -11,6 +11,7 @@ export type { Combination, WeightedCombination } from './combination.ts';
 export { agree, all } from './compare.ts';
 export { composeLaws, composition } from './compose.ts';
 export type { Compose } from './compose.ts';
+export { demotion, demotionLaws } from './demotion.ts';
 export { engine, engineLaws } from './engine.ts';
 export type { EngineHost, EngineOptions, EngineSequence } from './engine.ts';
 export { hostileCases, judgeHostile } from './hostile/cases.ts';

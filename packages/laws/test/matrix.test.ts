@@ -5,6 +5,7 @@ import { backends } from './mutants/backend.ts';
 import { boundedOptions } from './mutants/bounded.ts';
 import { maxima, sums, weightedSums } from './mutants/combination.ts';
 import { compositions } from './mutants/compose.ts';
+import { demotions } from './mutants/demotion.ts';
 import { engines, wordedEngines } from './mutants/engine.ts';
 import { kernels } from './mutants/kernel.ts';
 import { schedules } from './mutants/schedule.ts';
@@ -24,6 +25,7 @@ const fields = [
   weightedSums,
   units,
   selectors,
+  demotions,
   allocators,
   scoreAllocators,
   schedules,

@@ -9,6 +9,7 @@ export * as '@kv/allocators-pyramidal' from '@kv/allocators-pyramidal';
 export * as '@kv/allocators-schedules' from '@kv/allocators-schedules';
 export * as '@kv/allocators-threshold' from '@kv/allocators-threshold';
 export * as '@kv/allocators-uniform' from '@kv/allocators-uniform';
+export * as '@kv/demotions-levels' from '@kv/demotions-levels';
 export * as '@kv/policies' from './methods/index.ts';
 export * as '@kv/scorers-attention' from '@kv/scorers-attention';
 export * as '@kv/scorers-caote' from '@kv/scorers-caote';

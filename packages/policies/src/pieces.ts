@@ -8,6 +8,7 @@ export * from '@kv/allocators-pyramidal';
 export * from '@kv/allocators-schedules';
 export * from '@kv/allocators-threshold';
 export * from '@kv/allocators-uniform';
+export * from '@kv/demotions-levels';
 export * from '@kv/scorers-attention';
 export * from '@kv/scorers-caote';
 export * from '@kv/scorers-compactor';

@@ -33,6 +33,11 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
         'view',
         `'${inner.label}' needs ${signalKey(passing)}, a pass of its own, expected a policy that can select at every decoded token`,
       );
+    if (inner.levels)
+      throw new KvError(
+        'view',
+        `'${inner.label}' demotes slots, expected a policy without demotions: a view stores nothing`,
+      );
     const [wrap] = inner.hooks('wrapSelect');
     const needs = union([positions], inner.needs, wrap?.needs ?? []);
     const loops = rows === 'query' ? loopsOf(inner.steps, wrap) : undefined;

@@ -4,6 +4,7 @@ import type { LayerContext, StepInput, Check, DraftSelection, BudgetPlan, Step }
 import { KvError } from '../tensor/errors.ts';
 import { forcersOf } from './forced.ts';
 import type { Ops } from '../tensor/maths.ts';
+import { LEVELS } from '../piece/levels.ts';
 import { showValue } from '../piece/option.ts';
 import { readOnly } from './read-only.ts';
 import type { AnySignal } from '../piece/signals.ts';
@@ -172,9 +173,12 @@ function checked(
   if (own(draft, after, 'unitScores'))
     expectTensor(from, 'unit scores', unitScores, { rows, columns: units?.count ?? 0, dtype: 'f32' });
   if (own(draft, after, 'kept')) expectTensor(from, 'kept slots', after.kept, { rows: keptRows(at), dtype: 'u32' });
+  if (own(draft, after, 'levels'))
+    expectTensor(from, 'levels', after.levels, { rows: keptRows(at), columns: slots, dtype: 'f32' });
   if ((kind === 'scorer' || kind === 'transform') && !scores) throw refuse('scores', scores);
   if (kind === 'unit' && !unitScores) throw refuse('unit scores', unitScores);
   if (kind === 'selector' && !after.kept) throw refuse('kept slots', after.kept);
+  if (kind === 'demotion' && !after.levels) throw refuse('levels', after.levels);
   expectState(from, at, needs, after.state, before);
   if (!Array.isArray(after.checks) || draft.checks.some((check, i) => after.checks[i] !== check))
     throw refuse('the checks of the pieces before it, followed by others', after.checks);
@@ -204,6 +208,7 @@ function checked(
     ...(after.forced && after.forced !== draft.forced && { forcedBy: forcersOf(after, { forcedBy: forcers }) ?? [] }),
     ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !choosesBudget && !approximate } }),
     ...(after.kept !== draft.kept && { selectedBy: name }),
+    ...(after.levels !== draft.levels && { levelledBy: name }),
   });
 }
 
@@ -265,6 +270,24 @@ export function checkedBudgets(draft: DraftSelection, layer: number, budgets: re
       where(draft.allottedBy?.name ?? 'budget', layer),
       `expected whole numbers of slots as budgets, got ${showValue(bad)}`,
     );
+}
+
+/** Checks the levels read of one row's kept slots. @throws KvError naming the piece that gave them. */
+export function checkedLevels(
+  { levelledBy = 'event' }: DraftSelection,
+  { layer }: LayerContext,
+  kept: Uint32Array,
+  levels: ArrayLike<number>,
+): Uint8Array {
+  for (const slot of kept) {
+    const level = levels[slot];
+    if (!Number.isInteger(level) || level < 0 || level >= LEVELS.length)
+      throw new KvError(
+        where(levelledBy, layer),
+        `expected levels as whole numbers from 0 (${LEVELS[0]}) to ${LEVELS.length - 1} (${LEVELS.at(-1)}), got ${level} for slot ${slot}`,
+      );
+  }
+  return Uint8Array.from(kept, (slot) => levels[slot]);
 }
 
 /** Checks the kept slots read for one row. @throws KvError naming the piece that selected them. */

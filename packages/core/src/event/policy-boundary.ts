@@ -6,7 +6,7 @@ import type { Piece } from '../piece/piece.ts';
 
 // Checks of a policy's parts before any of it runs: third-party pieces need not be made by our declarations.
 
-const KINDS: readonly unknown[] = ['scorer', 'transform', 'unit', 'allocator', 'selector'];
+const KINDS: readonly unknown[] = ['scorer', 'transform', 'unit', 'allocator', 'selector', 'demotion'];
 const DURING: readonly unknown[] = ['prefill', 'decode', 'both'];
 export const REACH = ['head', 'layer', 'model'] as const;
 

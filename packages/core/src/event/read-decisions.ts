@@ -1,7 +1,7 @@
 import { raisedText } from './allowance.ts';
 import type { Check, DraftSelection } from '../piece/atoms.ts';
 import type { Backend } from '../tensor/backend.ts';
-import { checkedBudgets, checkedSlots } from './boundary.ts';
+import { checkedBudgets, checkedLevels, checkedSlots } from './boundary.ts';
 import { badNumber } from '../tensor/host-tensor.ts';
 import { KvError } from '../tensor/errors.ts';
 import { budgetHint } from './forced.ts';
@@ -14,6 +14,8 @@ export interface EventDecision {
   /** Ascending slots, `[layer][kvHead]`. */
   readonly kept: readonly (readonly Uint32Array[])[];
   readonly budgets: readonly (readonly number[])[];
+  /** Levels of the kept slots, in their order, `[layer][kvHead]`; absent if the policy gives none. */
+  readonly levels?: readonly (readonly Uint8Array[])[];
   /** Notes that forced slots made the event keep more than a share allots. */
   readonly notes: readonly string[];
 }
@@ -25,6 +27,7 @@ export const toRead = (drafts: readonly DraftSelection[]): readonly Tensor[] => 
   ...drafts.map(({ budgets }) => budgets),
   ...drafts.map(({ kept, budgets }) => kept ?? budgets),
   ...drafts.flatMap(({ allotted = [] }) => allotted),
+  ...drafts.flatMap(({ levels = [] }) => levels),
 ];
 
 /**
@@ -90,7 +93,22 @@ export function decisionsOf(
     checks.filter(({ late }) => late),
     read.filter((_, i) => i < checks.length && checks[i].late),
   );
-  return { kept, budgets, notes: [...new Set(raised)] };
+  const levels = drafts.map((draft, i) => {
+    if (!draft.levels) return undefined;
+    const { data, shape } = read[at++],
+      [rows, slots] = shape,
+      of = layers[i].at;
+    return kept[i].map((set, g) => {
+      const row = Math.floor((g * rows) / of.selectRows);
+      return checkedLevels(draft, of, set, data.subarray(row * slots, (row + 1) * slots));
+    });
+  });
+  return {
+    kept,
+    budgets,
+    ...(levels.every((of) => of !== undefined) && levels.length > 0 && { levels }),
+    notes: [...new Set(raised)],
+  };
 }
 
 /**

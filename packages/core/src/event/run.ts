@@ -16,6 +16,7 @@ import type {
 } from '../piece/atoms.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { certainSlots, minSlotsOf } from './min-slots.ts';
+import type { LevelShares } from '../piece/levels.ts';
 import type { Piece, Policy } from '../piece/piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
 import { showValue } from '../piece/option.ts';
@@ -39,6 +40,8 @@ export interface CompiledPolicy extends BudgetTraits {
   readonly reach: Reach;
   /** A step needs the whole prompt before it. */
   readonly needsFullPrompt: boolean;
+  /** What is known before an event of the levels that each of its demotions gives; absent if it has none. */
+  readonly levels?: readonly LevelShares[];
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
 }
 
@@ -74,6 +77,7 @@ export function expectPiece(policy: unknown): asserts policy is Piece {
 function compileUncached(policy: Piece): CompiledPolicy {
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
+    demotions = steps.filter(({ kind }) => kind === 'demotion'),
     minSlots = (slots: number, budget: number): number => minSlotsOf(steps, slots, budget),
     certain = (budget: number): number => certainSlots(steps, budget);
   // some ends grow with the budget
@@ -95,6 +99,7 @@ function compileUncached(policy: Piece): CompiledPolicy {
     open: steps.some((s) => s.open),
     choosesBudget: steps.some((s) => s.choosesBudget),
     raises: steps.some((s) => s.choosesBudget || (s.approximate && !s.plan)),
+    ...(demotions.length > 0 && { levels: demotions.map(({ shares = { f32: 1 } }) => shares) }),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
     minSlots,
     least,

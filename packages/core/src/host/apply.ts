@@ -5,6 +5,8 @@ import { countedPositions, isArray, sharers, stateArray } from './host-signals.t
 import type { Ops } from '../tensor/maths.ts';
 import { expectBackend } from '../tensor/backend.ts';
 import type { Backend } from '../tensor/backend.ts';
+import { LEVELS } from '../piece/levels.ts';
+import type { Level } from '../piece/levels.ts';
 import { showValue } from '../piece/option.ts';
 import type { AnyPiece, Piece } from '../piece/piece.ts';
 import { compile, planBudgets } from '../event/run.ts';
@@ -40,6 +42,8 @@ export interface ApplyResult {
   readonly scores?: DenseArray;
   /** Ascending slots per row. */
   readonly kept?: readonly (readonly number[])[];
+  /** Levels of the kept slots, in their order; absent if the piece gives none. */
+  readonly levels?: readonly (readonly Level[])[];
   /** Slots to keep, per row of the selection. */
   readonly budgets: readonly number[];
   /** Notes on budgets that could not be met as asked for, such as `linearBudgets` in a single layer. */
@@ -195,6 +199,7 @@ function applied({ layer, draft, notes }: Recorded, read: Read): ApplyResult {
     notes,
     ...(scores && { scores: { data: scores.data, shape: scores.shape } }),
     ...(draft.kept && { kept: all.kept[0].map((set) => Array.from(set)) }),
+    ...(all.levels && { levels: all.levels[0].map((of) => Array.from(of, (level) => LEVELS[level])) }),
   };
 }
 const wanted = ({ draft }: Recorded): readonly Tensor[] => [

@@ -75,6 +75,8 @@ export interface RetainResult {
   readonly slots: readonly (readonly Uint32Array[])[];
   /** Their original positions. */
   readonly positions: readonly (readonly Uint32Array[])[];
+  /** Levels of these slots, indexes among `LEVELS`, `[layer][kvHead]`; absent if the policy demotes none. */
+  readonly levels?: readonly (readonly Uint8Array[])[];
   /** Slots allotted, `[layer][kvHead]`. */
   readonly budgets: readonly (readonly number[])[];
   /** Notes on fallbacks and rounding. */
@@ -290,8 +292,10 @@ export async function retainOn(
     }),
   );
   const drafts = runEvent(compiled, layers, backend.ops);
-  const { kept, budgets, notes } = await readDecisions(backend, layers, drafts);
-  const slots = kept.map((sets, l) => host.lengths[l].map((_, g) => perRow(sets, g, host.lengths[l].length)));
+  const { kept, budgets, levels, notes } = await readDecisions(backend, layers, drafts);
+  const perHead = <T>(rows: readonly (readonly T[])[]): T[][] =>
+    rows.map((sets, l) => host.lengths[l].map((_, g) => perRow(sets, g, host.lengths[l].length)));
+  const slots = perHead(kept);
   const needs = union(compiled.needs, ...compiled.hooks('step').map((hook) => hook.needs));
   const states = await statesAfter(
     needs,
@@ -302,6 +306,7 @@ export async function retainOn(
     label: compiled.label,
     slots,
     budgets,
+    ...(levels && { levels: perHead(levels) }),
     notes: [...new Set([...plan.notes, ...notes])],
     state: compacted(needs, new Map([...(cache.state ?? []), ...states]), slots),
     positions: slots.map((sets, l) => positionsOf(cache.layers[l], sets)),

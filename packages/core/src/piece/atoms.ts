@@ -4,6 +4,7 @@ import type { Ops } from '../tensor/maths.ts';
 import { sameSignal } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import type { LevelShares } from './levels.ts';
 import type { ForcedEnds, LayerContext } from './layer-context.ts';
 import type { ViewLoop } from './view-loop.ts';
 
@@ -40,6 +41,13 @@ export interface DraftSelection {
   readonly unitScores?: Tensor;
   /** u32 `[G | 1, n]`, ragged, ascending. */
   readonly kept?: Tensor;
+  /**
+   * Level of every slot, f32 `[G | 1, n]`: its index among `LEVELS`, 0 the finest. Absent: all at the sequence's own.
+   * Those of slots that are not kept do not count.
+   */
+  readonly levels?: Tensor;
+  /** Piece that gave the levels. */
+  readonly levelledBy?: string;
   /** New values of piece state, by signal id. */
   readonly state: ReadonlyMap<string, Tensor>;
   /** Read together with the counts at the end of the event. */
@@ -118,7 +126,7 @@ export interface ForcedAboveShare {
 /** How far a step reads: one head, all heads of a layer, or all layers. */
 export type Reach = 'head' | 'layer' | 'model';
 /** What a step does in an event. */
-export type StepKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector';
+export type StepKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector' | 'demotion';
 interface AtomBase {
   /** The piece's name, for errors. */
   readonly name: string;
@@ -153,6 +161,8 @@ export interface Step extends AtomBase {
   readonly forcers?: readonly string[];
   /** Returns the drafts of the layers that it is given, in the same order. */
   run(cells: readonly StepInput[]): readonly DraftSelection[];
+  /** Shares of the kept slots at each level, for demotions that know them before the event. */
+  readonly shares?: LevelShares;
   /** It promises scores of at least 0. */
   readonly weights?: boolean;
   /** A transform that does not change which slots any top-k keeps. */

@@ -10,7 +10,7 @@ import type { AnySignal } from './signals.ts';
 /** Arguments of a piece before its options. */
 export type PieceArguments = 'nothing' | 'scorer' | 'scorers' | 'terms' | 'policy';
 /** The kinds of the algebra. A method is a named composition; any other word is a part, such as a detector. */
-export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector' | 'hook' | 'method';
+export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector' | 'demotion' | 'hook' | 'method';
 
 /** A piece as data, from which labels, texts, forms, tables and lists are made. */
 export interface Description<O extends Options = Options> {

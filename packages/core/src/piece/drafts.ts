@@ -1,6 +1,7 @@
 import type { DraftSelection, LayerContext, StepInput } from './atoms.ts';
 import type {
   AllocatorOutput,
+  DemotionContext,
   NewMasks,
   NewState,
   Scores,
@@ -82,6 +83,23 @@ export function onBudgetRows(cell: StepInput): WithRows {
     banned: banned && each(banned),
   };
 }
+/** Returns scores and kept slots with one row per KV head, or one for all. */
+export function onKeptRows(cell: StepInput): DemotionContext {
+  const { ops, draft } = cell,
+    { kept } = draft;
+  if (!kept) throw new Error('expected kept slots of a piece before it, got none');
+  const { scores, budgets, forced, banned } = onSelectRows(cell),
+    rows = Math.max(kept.shape[0], scores.shape[0]),
+    each = (x: Tensor): Tensor => ops.broadcast(x, rows),
+    wide = each(scores);
+  return {
+    scores: wide,
+    budgets,
+    forced: forced && each(forced),
+    banned: banned && each(banned),
+    kept: ops.mark(kept, wide),
+  };
+}
 export const withUnits = (cell: StepInput): WithUnits => {
   const { units, unitScores } = cell.draft;
   if (!units || !unitScores) throw new Error('expected units of a piece before it, got none');
@@ -153,6 +171,11 @@ export const leaveBudgets = (cell: StepInput, result: AllocatorOutput, by: StepA
   return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
 };
 export const leaveKept = ({ draft }: StepInput, kept: Tensor): DraftSelection => ({ ...draft, kept });
+/** Leaves levels: the coarser one of a slot that has one already. */
+export const leaveLevels = ({ draft, ops }: StepInput, levels: Tensor): DraftSelection => ({
+  ...draft,
+  levels: draft.levels ? ops.max(draft.levels, levels) : levels,
+});
 /** Returns a draft with the masks, state and checks of another draft of the same cell added. */
 export const mergeMasks = (cell: StepInput, part: DraftSelection): DraftSelection => {
   const { draft } = cell;

@@ -4,6 +4,7 @@ import type { DeclarationFields, Factory } from './declare.ts';
 import { ofOptions } from './piece-declaration.ts';
 import type {
   AllocatorOutput,
+  DemotionContext,
   PieceDeclaration,
   Run,
   Scores,
@@ -20,10 +21,12 @@ import {
   context,
   leaveBudgets,
   leaveKept,
+  leaveLevels,
   leaveScores,
   leaveUnits,
   leaveUnitScores,
   onBudgetRows,
+  onKeptRows,
   onSelectRows,
   reduced,
   withScores,
@@ -66,6 +69,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     acrossLayers,
     reach,
     hooks,
+    shares,
   } = declared;
   const by: StepAuthor = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) },
     loop = declared.loop?.(o);
@@ -79,6 +83,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     ...(choosesBudget && { choosesBudget }),
     ...(approximate && { approximate }),
     ...(loop && { loop }),
+    ...(shares && { shares: shares(o) }),
     reach: ofOptions(reach ?? (acrossLayers ? 'model' : 'layer'), o),
     open: ofOptions(open, o),
     ...(minSlots && { minSlots: (slots: number, budget: number) => minSlots(o, slots, budget) ?? 0 }),
@@ -244,6 +249,17 @@ export const unitSelector: Author<'units', 'kept', SelectorContext, Tensor> = au
   'kept',
   selecting,
   leaveKept,
+);
+/**
+ * Declares a demotion: kept slots to the levels at which they are stored, f32 `[G | 1, n]`, indexes among `LEVELS`. Of
+ * two demotions a slot takes the coarser level.
+ */
+export const demotion: Author<'kept', 'kept', DemotionContext, Tensor> = author(
+  'demotion',
+  ['kept'],
+  'kept',
+  onKeptRows,
+  leaveLevels,
 );
 
 const PLANNED: readonly Phase[] = ['start', ...LATER];

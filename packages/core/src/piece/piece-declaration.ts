@@ -1,6 +1,7 @@
 import type { DeclarationFields } from './declare.ts';
 import type { ForcedEnds, LayerContext, Reach, Units } from './atoms.ts';
 import type { Mask, Ops } from '../tensor/maths.ts';
+import type { LevelShares } from './levels.ts';
 import type { Options, ResolvedOptions } from './option.ts';
 import type { HookPiece } from './piece.ts';
 import type { AnySignal, Signal } from './signals.ts';
@@ -57,6 +58,11 @@ export interface SelectorContext extends WithRows {
   /** f32 `[rows, units.count]`, reduced to the rows of the selection. */
   readonly unitScores: Tensor | undefined;
 }
+/** Input of a demotion. */
+export interface DemotionContext extends Omit<WithRows, 'rawScores'> {
+  /** 1 at the kept slots, f32 in the shape of `scores`. */
+  readonly kept: Tensor;
+}
 
 // Results of an equation.
 
@@ -104,6 +110,8 @@ export interface PieceDeclaration<O extends Options, S extends readonly AnySigna
   readonly choosesBudget?: boolean;
   /** An allocator whose sum only approximates what was asked for, as in its paper. @defaultValue false */
   readonly approximate?: boolean;
+  /** Returns the shares of the kept slots at each level, for demotions that know them before the event. */
+  readonly shares?: (options: ResolvedOptions<O>) => LevelShares;
   /** Further hooks that are added to the policy. */
   readonly hooks?: (options: ResolvedOptions<O>) => readonly HookPiece[];
   /**

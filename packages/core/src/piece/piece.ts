@@ -56,6 +56,8 @@ export type Allocator<N extends string = string> = Piece<'start' | ScorePhase | 
 export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units', 'same', N>;
 /** A piece that chooses the slots to keep. */
 export type Selector<N extends string = string> = Piece<ScorePhase | 'units', 'kept', N>;
+/** A piece that says at which level the kept slots are stored. */
+export type Demotion<N extends string = string> = Piece<'kept', 'kept', N>;
 /** A hook, which acts outside the event: hides, freezes, schedules, accumulates. */
 export type HookPiece<N extends string = string> = Piece<Phase, 'same', N>;
 /** A hook that hides slots from a query and evicts nothing. */

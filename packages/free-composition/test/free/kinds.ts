@@ -9,7 +9,7 @@ export interface Choice {
   readonly piece?: Piece;
   readonly from: readonly Phase[];
   readonly to: Phase | 'same';
-  /** Whether no view accepts it, because it reaches over the whole model or needs its own pass. */
+  /** Whether no view accepts it, because it reaches over the whole model, needs its own pass, or demotes slots. */
   readonly once: boolean;
 }
 /** The choices at one place of a composition. */
@@ -30,7 +30,9 @@ const small = (value: unknown): unknown =>
       : value % 2 === 1
         ? 3
         : 2;
-const smaller = ({ description: { options } }: AnyFactory): readonly object[] => {
+const smaller = ({ description: { kind, options } }: AnyFactory): readonly object[] => {
+  // levels that heads of 8 channels fit
+  if (kind === 'demotion') return [{ f16: 0.5, q8: 0.5 }];
   const all = Object.entries(options).map(([name, option]) => [name, small(option.default)]);
   return all.length === 0 ? [] : [Object.fromEntries(all) as object];
 };
@@ -38,13 +40,13 @@ const smaller = ({ description: { options } }: AnyFactory): readonly object[] =>
 const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 const NONE: Choice = { label: 'none', from: PHASES, to: 'same', once: false };
 const choice = (piece: Piece): Choice => {
-  const { reach, needs } = compile(piece);
+  const { reach, needs, levels } = compile(piece);
   return {
     label: piece.label,
     piece,
     from: piece.from,
     to: piece.to,
-    once: reach === 'model' || needs.some((s) => s.provide !== undefined),
+    once: levels !== undefined || reach === 'model' || needs.some((s) => s.provide !== undefined),
   };
 };
 
@@ -113,7 +115,17 @@ function kindOf({ atoms, from }: Piece): string {
   return first.kind === 'allocator' ? (first.plan ? 'allocator' : 'score allocator') : first.kind;
 }
 /** Order of the event's kinds: budgets before the scores are read, then by the scores, then units. */
-const INNER = ['scorer', 'transform', 'allocator', 'score allocator', 'unit', 'unit transform', 'selector', 'sharing'];
+const INNER = [
+  'scorer',
+  'transform',
+  'allocator',
+  'score allocator',
+  'unit',
+  'unit transform',
+  'selector',
+  'demotion',
+  'sharing',
+];
 const NEEDED = ['scorer', 'selector'];
 
 const all = made(),

@@ -11,6 +11,8 @@ type Slots = readonly (readonly number[])[];
 /** Decisions of one event in one layer, by KV head (inside a view: by choosing row). */
 export interface Decided {
   readonly kept: Slots;
+  /** Levels of these slots, under a demotion. */
+  readonly levels?: Slots;
   readonly forced: Slots;
   readonly banned: Slots;
   /** Number of slots present. */
@@ -86,7 +88,7 @@ export async function event(
     (layer, l): EventLayer => ({ ...layer, at: { ...layer.at, budget }, budgets: plan.budgets[l] }),
   );
   const drafts = runEvent(compiled, layers, ops),
-    { kept, budgets } = await readDecisions(backend, layers, drafts);
+    { kept, levels, budgets } = await readDecisions(backend, layers, drafts);
   const folded = compiled.hooks('compact').flatMap((hook) =>
     layers.flatMap(({ at, read }, l) =>
       Object.values(
@@ -120,6 +122,7 @@ export async function event(
     };
     return {
       kept: kept[l].map((s) => [...s]),
+      ...(levels && { levels: levels[l].map((of) => [...of]) }),
       budgets: budgets[l],
       planned: plan.budgets[l],
       lengths,

@@ -2,6 +2,7 @@ import {
   allocator,
   allocatorBy,
   compose,
+  demotion,
   scoreAllocator,
   selector,
   unitSelector,
@@ -9,7 +10,7 @@ import {
   weightSelector,
 } from '@kv/core';
 import type { Policy } from '@kv/core';
-import { cut, first, plain, topK, weights } from './correct-pieces.ts';
+import { cut, first, newest, plain, topK, weights } from './correct-pieces.ts';
 import type { FaultPoint, FaultSupplier } from './fault-point.ts';
 import { content, counts, slots, spoiltValues } from './faulty-values.ts';
 import type { FaultContext } from './faulty-values.ts';
@@ -104,4 +105,13 @@ export const budgetFaults: readonly FaultPoint[] = [
   keeping('unit selector', (supply) =>
     compose(plain, cut, unitSelector('hostile', {}, (ctx) => supply(first(ctx, ctx.at.budget), ctx))()),
   ),
+  {
+    name: 'demotion, levels',
+    when: 'event',
+    takes: 'tensor',
+    demotes: true,
+    numbers: [...spoiltValues, ...content(0.5, 5)],
+    policy: (supply) =>
+      compose(newest, topK, demotion('hostile', {}, (ctx) => supply(ctx.ops.fill(ctx.scores, 2), ctx))()),
+  },
 ];

@@ -1,4 +1,4 @@
-import { compose, scorer, selector, state, unit, unitSelector, weightScorer } from '@kv/core';
+import { compose, positions, scorer, selector, state, unit, unitSelector, weightScorer } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import type { FaultContext } from './faulty-values.ts';
 
@@ -18,6 +18,8 @@ export const first = ({ ops, at }: FaultContext, n: number): Tensor =>
   );
 
 export const plain = scorer('plain', {}, (ctx) => even(ctx))();
+/** Keeps the last slots. */
+export const newest = scorer('newest', { needs: [positions] }, ({ ops, positions: p }) => ops.float(p))();
 export const weights = weightScorer('weights', {}, (ctx) => even(ctx))();
 export const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 export const byUnits = unitSelector(
