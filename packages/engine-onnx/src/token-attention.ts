@@ -1,5 +1,5 @@
 import type { AttendOptions, HeadLayout, Rows } from '@kv/engine';
-import { floats, hider } from '@kv/engine';
+import { floats, hider, plainRows } from '@kv/engine';
 import { countBelow } from '@kv/core/shared';
 import type { GraphWriter } from './graph.ts';
 import type { Onnx, OnnxTensor } from './runtime.ts';
@@ -56,7 +56,7 @@ export function tokenFeeds(
     position === undefined ||
     queryPositions.length > 1 ||
     stats !== undefined ||
-    cache.form !== 'f32' ||
+    cache.keys.form !== 'f32' ||
     options.softcap !== softcap ||
     cache.heads !== G ||
     cache.headDim !== d ||
@@ -100,8 +100,8 @@ export function tokenFeeds(
       1,
       d,
     ),
-    keys: stored(cache.keys),
-    values: stored(cache.values),
+    keys: stored(plainRows(cache.keys)),
+    values: stored(plainRows(cache.values)),
     mask,
   };
 }

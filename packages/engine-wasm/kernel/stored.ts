@@ -5,12 +5,17 @@
 import { half, halfBits, halfUnit, halves, larger, largest4, max4, wholes } from "./forms";
 
 export const F32: u32 = 0, F16: u32 = 1, Q8: u32 = 2, Q4: u32 = 3;
+/**
+ * Keys and values of slots at levels of their own (@kv/engine's cache/records.ts): codes are then words of a table, each
+ * of them a level and where a slot's record begins among the bytes at `scales`.
+ */
+export const RECORD_KEYS: u32 = 4, RECORD_VALUES: u32 = 5;
 
 /** Bytes of a row's codes. */
 // @ts-ignore: decorator
 @inline
 export function codeBytes(form: u32, d: usize): usize {
-  return form == F32 ? d << 2 : form == F16 ? d << 1 : form == Q8 ? d : d >> 1;
+  return form == F32 ? d << 2 : form == F16 ? d << 1 : form == Q8 ? d : form == Q4 ? d >> 1 : 4;
 }
 /** Bytes of a row's scales. */
 // @ts-ignore: decorator
@@ -26,7 +31,8 @@ export function encode(form: u32, x: usize, ldx: usize, n: usize, d: usize, code
     if (form == F32) memory.copy(codes, x, size);
     else if (form == F16) encode16(x, d, codes);
     else if (form == Q8) encode8(x, d, codes, scales);
-    else encode4(x, d, codes, scales);
+    else if (form == Q4) encode4(x, d, codes, scales);
+    else inRecord(form, load<u32>(codes), scales, d, x, true);
   }
 }
 
@@ -35,7 +41,20 @@ export function decode(form: u32, codes: usize, scales: usize, n: usize, d: usiz
   if (form == F32) memory.copy(to, codes, (n * d) << 2);
   else if (form == F16) decode16(codes, n * d, to);
   else if (form == Q8) for (let r: usize = 0; r < n; r++, codes += d, scales += 4, to += d << 2) decode8(codes, scales, d, to);
-  else decode4(codes, scales, n * d, to);
+  else if (form == Q4) decode4(codes, scales, n * d, to);
+  else for (let r: usize = 0; r < n; r++, codes += 4, to += d << 2) inRecord(form, load<u32>(codes), scales, d, to, false);
+}
+
+/** Stores a row in the record that a word of a table says, or writes it to x. */
+function inRecord(part: u32, word: u32, records: usize, d: usize, x: usize, stores: bool): void {
+  const level = word >> 29, keys = level < 3 ? level : level == 3 ? Q8 : Q4, values = level < 3 ? level : Q4;
+  let at = records + (<usize>(word & 0x1fffffff) << 2), form = keys;
+  if (part == RECORD_VALUES) {
+    at += codeBytes(keys, d) + scaleBytes(keys, d);
+    form = values;
+  }
+  if (stores) encode(form, x, 0, 1, d, at, at + codeBytes(form, d));
+  else decode(form, at, at + codeBytes(form, d), 1, d, x);
 }
 
 /** Writes the rows of n slots (words) to `to`. */

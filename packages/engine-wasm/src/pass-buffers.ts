@@ -1,6 +1,6 @@
 import type { LayerCache, Angles } from '@kv/engine';
 import type { LoadedCode } from './install.ts';
-import { rowFormNumbers } from './store.ts';
+import { formNumber } from './store.ts';
 import type { Command, ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
@@ -186,7 +186,7 @@ function describe(caches: readonly LayerCache[], words: Uint32Array): void {
     words.set(
       [
         ...[keys.codes.byteOffset, values.codes.byteOffset, positions.byteOffset, capacity, 0, 0],
-        ...[rowFormNumbers[keys.form], rowFormNumbers[values.form], keys.scales.byteOffset, values.scales.byteOffset],
+        ...[formNumber('keys', keys), formNumber('values', values), keys.scales.byteOffset, values.scales.byteOffset],
       ],
       l * each,
     );

@@ -3,10 +3,13 @@ import {
   hostStore,
   planesOf,
   rowBytes,
+  storageOfRecords,
+  type CachePart,
   type Rows,
   type Storage,
   type StorageShape,
   type Store,
+  type CacheRows,
 } from '@kv/engine';
 import { line } from './heap.ts';
 import type { ThreadPool } from './thread-pool.ts';
@@ -24,7 +27,12 @@ export interface HeapStore extends Store {
 }
 
 /** The numbers of row forms, as kernel/stored.ts has them. */
-export const rowFormNumbers = { f32: 0, f16: 1, q8: 2, q4: 3 } as const;
+const rowFormNumbers = { f32: 0, f16: 1, q8: 2, q4: 3 } as const;
+const recordNumbers = { keys: 4, values: 5 } as const;
+
+/** Returns the number of the form that keys or values have. */
+export const formNumber = (part: CachePart, { form }: CacheRows): number =>
+  form === 'mixed' ? recordNumbers[part] : rowFormNumbers[form];
 
 /**
  * Returns cache storage in a heap, where its threads read and write it: codes and scales of keys, then those of values,
@@ -41,22 +49,37 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
   const lost = new FinalizationRegistry(release);
   /** Returns storage at an allocated address. */
   const lay = (at: number, shape: StorageShape): Storage => {
-    const { heads, headDim, capacity, form, rebased } = shape,
+    const { heads, headDim, capacity, form, rebased, room } = shape,
       slots = heads * capacity;
     let next = at;
     const take = (bytes: number): Uint8Array => {
       next += bytes;
       return heap.bytes(next - bytes, bytes);
     };
+    const hold = (first: Uint8Array): void => {
+      if (slots === 0) return;
+      held.set(at, { at, bytes: bytesOf(shape) });
+      lost.register(first, at, first);
+    };
+    if (room !== undefined) {
+      const table = heap.words(at, slots);
+      next += 4 * slots;
+      const bytes = take(heads * room),
+        made = storageOfRecords(
+          { heads, headDim, capacity, form },
+          { bytes, room, table },
+          heap.words(next, slots),
+          rebased,
+        );
+      hold(made.keys.codes);
+      return made;
+    }
     const [keys, values] = (['keys', 'values'] as const).map((part): Rows => {
       const as = cacheForms[form][part],
         { codes, scales } = rowBytes(as, headDim);
       return { form: as, codes: take(slots * codes), scales: take(slots * scales) };
     }) as [Rows, Rows];
-    if (slots > 0) {
-      held.set(at, { at, bytes: bytesOf(shape) });
-      lost.register(keys.codes, at, keys.codes);
-    }
+    hold(keys.codes);
     return {
       ...{ heads, headDim, capacity, form, keys, values },
       positions: heap.words(next, slots),
@@ -152,7 +175,8 @@ function placeOf({ form, codes, scales }: Rows, d: number, at: number): [codes: 
 }
 
 /** Returns the bytes of storage, in whole cache lines. */
-function bytesOf({ heads, headDim, capacity, form }: Omit<StorageShape, 'rebased'>): number {
+function bytesOf({ heads, headDim, capacity, form, room }: Omit<StorageShape, 'rebased'>): number {
+  if (room !== undefined) return line * Math.ceil((heads * (room + 8 * capacity)) / line);
   const { keys, values } = cacheForms[form],
     [k, v] = [rowBytes(keys, headDim), rowBytes(values, headDim)];
   return line * Math.ceil((heads * capacity * (k.codes + k.scales + v.codes + v.scales + 4)) / line);

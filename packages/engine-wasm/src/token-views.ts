@@ -6,7 +6,7 @@ import { viewsActing } from '@kv/engine';
 import { boundsOf, joinedContext } from './shown-bounds.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
 import type { PassBuffers } from './pass-buffers.ts';
-import { rowFormNumbers } from './store.ts';
+import { formNumber } from './store.ts';
 
 /** Words of a view before its loops, and words of a loop in it: its own words, and its functions (kernel/show.ts). */
 const firstLoop = 32,
@@ -117,7 +117,7 @@ export function placeViews(
       ...[H, G, d, n, cache.keys.codes.byteOffset, cache.capacity, q, Math.min(choice?.budget ?? 0, n)],
       ...[at.step, at.length, at.layer, at.layers, scores, stride, lists, counts, active],
       ...[forced('first'), forced('last'), Math.max(0, ...loops.map(({ unit }) => unit ?? 0)), read, 0, 0],
-      rowFormNumbers[cache.keys.form],
+      formNumber('keys', cache.keys),
       ...[loops.length, scratchAt, scratch, table, ranges.count, rangesAt, cache.keys.scales.byteOffset],
     ]);
     for (let k = 0, at = ownAt; k < loops.length; k++) {

@@ -1,6 +1,16 @@
 import fc from 'fast-check';
 import { mulberry } from '@kv/core/shared';
-import { attend, cacheForms, decodeRows, encodeRows, hostStore, LayerCache, Ledger, type CacheForm } from '@kv/engine';
+import {
+  attend,
+  cacheForms,
+  decodeRows,
+  encodeRows,
+  hostStore,
+  LayerCache,
+  Ledger,
+  plainRows,
+  type CacheForm,
+} from '@kv/engine';
 import { close } from '@kv/engine-testing/attention-cases';
 import { expect, test } from 'vitest';
 import { BytecodeWriter } from '../src/bytecode-writer.ts';
@@ -36,14 +46,14 @@ test.each(modules)('%s: rows are stored and read, to the bit, as the reference s
           x = Float32Array.from(numbers.slice(0, n * d)),
           [back, truth] = [new Float32Array(n * d), new Float32Array(n * d)];
         for (const part of ['keys', 'values'] as const) {
-          store.encode(got[part], d, 1, x);
-          encodeRows(want[part], d, 1, x);
+          store.encode(plainRows(got[part]), d, 1, x);
+          encodeRows(plainRows(want[part]), d, 1, x);
           for (const plane of ['codes', 'scales'] as const) {
             const from = want[part][plane].length / (n + 1);
             expect([...got[part][plane].subarray(from)]).toEqual([...want[part][plane].subarray(from)]);
           }
-          store.decode(got[part], d, 1, n, back);
-          decodeRows(want[part], d, 1, n, truth);
+          store.decode(plainRows(got[part]), d, 1, n, back);
+          decodeRows(plainRows(want[part]), d, 1, n, truth);
           expect(back).toEqual(truth);
         }
         store.release(got);
@@ -63,6 +73,7 @@ const shapes = fc.record({
   form: anyForm,
   n: fc.oneof(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 200, max: 600 })),
   held: fc.constantFrom(0.3, 1),
+  levels: fc.boolean(),
   window: fc.constantFrom(0, 0, 50),
   softcap: fc.option(fc.constantFrom(0.5, 20), { nil: undefined }),
 });
@@ -71,7 +82,7 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
   const pool = await ThreadPool.start(fast, 2, () => {}),
     store = heapStore(pool);
   fc.assert(
-    fc.property(shapes, ({ seed, G, group, d, form: chosen, n, held, window, softcap }) => {
+    fc.property(shapes, ({ seed, G, group, d, form: chosen, n, held, levels, window, softcap }) => {
       const form = fitting(chosen, d),
         draw = mulberry(seed),
         H = G * group,
@@ -80,7 +91,9 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
         positions = Uint32Array.from({ length: n }, (_, i) => i);
       const inside = new LayerCache(G, d, new Ledger(), { store, form });
       inside.append(numbers(G * n * d), numbers(G * n * d), positions);
-      inside.keep(Array.from({ length: G }, () => positions.filter(() => draw() < held)));
+      const kept = Array.from({ length: G }, () => positions.filter(() => draw() < held)),
+        most = d % 32 === 0 ? 5 : 3;
+      inside.keep(kept, 0, levels ? kept.map((of) => Uint8Array.from(of, () => Math.floor(most * draw()))) : undefined);
       const outside = new LayerCache(G, d, new Ledger(), { form });
       outside.restore([...inside.lengths], inside.slots());
       const [q, k, v] = [numbers(H * d), numbers(G * d), numbers(G * d)];

@@ -175,6 +175,23 @@ gpuTest(
     }),
 );
 
+gpuTest('slots at levels are refused in one sentence, given by a policy or by a saved cache', (gpu) =>
+  both(gpu, fixture('llama'), async (host, device) => {
+    const policy = await policyOf('snapkv(window=4) | topK | levels(f16=0.5,q8=0.5)'),
+      there = new Sequence(device),
+      here = new Sequence(host);
+    await expect(there.prefill(distinct(20), { policy, budget: 8 })).rejects.toThrow(
+      /^policy: '.* ∘ levels\(f16=0\.5,q8=0\.5\)' stores slots at levels, which this engine cannot: expected a policy without levels, or a model on the CPU$/,
+    );
+    expect(there.progress.length).toBe(0);
+    await here.prefill(distinct(20), { policy, budget: 8 });
+    await expect(loadCache(device, await saveCache(here))).rejects.toThrow(
+      'cache: holds slots at levels, which this engine cannot: expected a cache of one form, or a model on the CPU',
+    );
+    for (const some of [here, there]) some.destroy();
+  }),
+);
+
 gpuTest('prompts that begin alike share a prefix that is on the device', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
     const went = async (model: Model): Promise<unknown> => {

@@ -1,7 +1,7 @@
-import { KvError, positions, tensorFile } from '@kv/core';
+import { KvError, LEVELS, positions, tensorFile } from '@kv/core';
 import { readCpu } from '@kv/cpu';
 import { compile, withLabel } from '@kv/core/engine';
-import type { Policy, Step, Tensor } from '@kv/core';
+import type { Level, Policy, Step, Tensor } from '@kv/core';
 
 /** The selection of one layer after one step of an event; rows are query heads, KV heads or one. */
 interface RecordedStep {
@@ -15,6 +15,8 @@ interface RecordedStep {
   /** Unit of every slot. */
   readonly unitOf?: readonly Float32Array[];
   readonly kept?: readonly Float32Array[];
+  /** Level of every slot that is kept, an index among `LEVELS`. */
+  readonly levels?: readonly Float32Array[];
 }
 /** What one event decided in one layer. */
 export interface RecordedEvent {
@@ -66,7 +68,7 @@ export function recorder(policy: Policy): Recorder {
             const { layer, kvHeads, step, length } = at;
             events.push({ layer, kvHeads, step, length, positions: rowsOf(read(positions)), steps });
           }
-          const { scores, forced, banned, budgets, units, kept } = drafts[c];
+          const { scores, forced, banned, budgets, units, kept, levels } = drafts[c];
           open.get(at.layer)?.push({
             name: atom.name,
             budgets: Array.from(readCpu(budgets).data),
@@ -75,6 +77,7 @@ export function recorder(policy: Policy): Recorder {
             ...(banned && { banned: rowsOf(banned) }),
             ...(units && { unitOf: rowsOf(units.of) }),
             ...(kept && { kept: rowsOf(kept) }),
+            ...(levels && { levels: rowsOf(levels) }),
           });
         }
         return drafts;
@@ -116,6 +119,8 @@ export interface Fate {
     readonly mandatory: number;
     /** The lowest score of a slot that was kept without being forced. */
     readonly bar: number | undefined;
+    /** Level at which it is stored, where slots are given levels and it stays. */
+    readonly level: number | undefined;
     /** Slots of its unit, where units were cut. */
     readonly unit: number | undefined;
     /** Its score after every step that changed it. */
@@ -126,25 +131,29 @@ export interface Fate {
 /**
  * Returns why a token is, or is no longer, in the cache, for every recorded layer and KV head.
  * @param position the token's position in the text
+ * @param form that of the cache, than which nothing is stored finer @defaultValue 'f32'
  */
-export function fates(events: readonly RecordedEvent[], position: number): readonly Fate[] {
+export function fates(events: readonly RecordedEvent[], position: number, form: Level = 'f32'): readonly Fate[] {
   const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b);
   return layers.flatMap((layer) => {
     const own = events.filter((event) => event.layer === layer);
-    return Array.from({ length: own[0].kvHeads }, (_, head) => fateOf(own, position, layer, head));
+    return Array.from({ length: own[0].kvHeads }, (_, head) =>
+      fateOf(own, position, layer, head, LEVELS.indexOf(form)),
+    );
   });
 }
 
-function fateOf(events: readonly RecordedEvent[], position: number, layer: number, head: number): Fate {
+function fateOf(events: readonly RecordedEvent[], position: number, layer: number, head: number, finest: number): Fate {
   let fate: Fate = { layer, head, stays: false };
   for (const event of events) {
     const slot = event.positions[head].indexOf(position),
       last = event.steps.at(-1);
     if (slot < 0 || !last?.kept) continue;
-    const why = judged(event, head, slot);
+    const { level: now, ...why } = judged(event, head, slot),
+      level = now === undefined ? undefined : Math.max(now, fate.why?.level ?? finest);
     if (!rowOf(last.kept, head, event.kvHeads)?.includes(slot))
-      return { layer, head, left: event.step, stays: false, why };
-    fate = { layer, head, stays: true, why };
+      return { layer, head, left: event.step, stays: false, why: { ...why, level: undefined } };
+    fate = { layer, head, stays: true, why: { ...why, level } };
   }
   return fate;
 }
@@ -178,6 +187,7 @@ function judged(
     rank: 1 + free.filter((i) => scoreAt(i) > scoreAt(slot) || (scoreAt(i) === scoreAt(slot) && i < slot)).length,
     mandatory: n - free.length - (banned?.filter((x) => x !== 0).length ?? 0),
     bar: stayed.length === 0 ? undefined : Math.min(...stayed.map(scoreAt)),
+    level: of(last.levels)?.[slot],
     unit: unitOf && unitOf.filter((unit) => unit === unitOf[slot]).length,
     steps: changes,
   };
@@ -189,8 +199,13 @@ const short = (x: number): string => String(Number(x.toPrecision(4)));
 export function fateText({ layer, head, left, why }: Fate): string {
   const where = `layer ${layer}, KV head ${head}: `;
   if (!why) return `${where}was never there`;
-  const { budget, slots, forced, banned, by = 'a piece', score, rank, mandatory, bar, unit, steps } = why,
-    when = left === undefined ? 'stays' : left === 0 ? 'left after the prompt' : `left after ${left} generated tokens`,
+  const { budget, slots, forced, banned, by = 'a piece', score, rank, mandatory, bar, unit, level, steps } = why,
+    when =
+      left === undefined
+        ? `stays${level === undefined ? '' : ` at ${LEVELS[level]}`}`
+        : left === 0
+          ? 'left after the prompt'
+          : `left after ${left} generated tokens`,
     judged = forced
       ? `${by} forces it`
       : banned
@@ -202,7 +217,7 @@ export function fateText({ layer, head, left, why }: Fate): string {
 
 /**
  * Encodes everything recorded as a safetensors file, f32: `event.E.layer.L.positions`, and for every step S of it
- * `event.E.layer.L.S.NAME.scores`, `.forced`, `.banned`, `.budgets` and `.kept` (1 where a slot stays), rows by slots,
+ * `event.E.layer.L.S.NAME.scores`, `.forced`, `.banned`, `.budgets`, `.kept` (1 where a slot stays) and `.levels` (an index among `LEVELS`), rows by slots,
  * padded with NaN where heads differ in length. E counts the events of a layer.
  *
  * @throws KvError where nothing was evicted
@@ -224,7 +239,7 @@ export function traceFile(events: readonly RecordedEvent[], metadata: Readonly<R
       tensors[`${at}.${name}`] = { shape: [rows.length, width], data };
     };
     put('positions', all);
-    for (const [s, { name, scores, forced, banned, budgets, kept }] of steps.entries()) {
+    for (const [s, { name, scores, forced, banned, budgets, kept, levels }] of steps.entries()) {
       put(`${s}.${name}.scores`, scores);
       put(`${s}.${name}.forced`, forced);
       put(`${s}.${name}.banned`, banned);
@@ -237,6 +252,7 @@ export function traceFile(events: readonly RecordedEvent[], metadata: Readonly<R
           return mask;
         }),
       );
+      put(`${s}.${name}.levels`, levels);
     }
   }
   return tensorFile({ tensors, metadata });

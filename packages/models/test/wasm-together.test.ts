@@ -1,5 +1,6 @@
 import { adaKV } from '@kv/allocators-ada-kv';
 import { cadence, compose, type Policy } from '@kv/core';
+import { levels } from '@kv/demotions-levels';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
@@ -14,13 +15,17 @@ import { reference } from '@kv/model-testing/reference';
 
 const newest = modules.at(-1)![1]; // form 0 is available wherever tests run
 
-/** Policies of the sequences: none, a window, running sums, heads of different lengths; all but the first evict. */
+/**
+ * Policies of the sequences: none, a window, running sums, heads of different lengths, slots at levels; all but the first
+ * evict.
+ */
 const ways: readonly { readonly policy: Policy | undefined; readonly every?: number }[] = [
   { policy: undefined },
   { policy: compose(snapkv({ window: 4 }), topK()), every: 3 },
   { policy: compose(h2o(), topK(), cadence({ every: 2 })), every: 2 },
   { policy: compose(streaming({ sinks: 2 }), topK()) },
   { policy: compose(snapkv({ window: 8 }), adaKV(), topK()), every: 4 },
+  { policy: compose(snapkv({ window: 4 }), topK(), levels({ f16: 0.5, q8: 0.5 })), every: 2 },
 ];
 const members = (vocab: number, most: number) =>
   fc.record({

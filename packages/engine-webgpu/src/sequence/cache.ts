@@ -1,5 +1,5 @@
-import type { Tensor } from '@kv/core';
-import { cacheForms, inForm, slotBytes } from '@kv/engine';
+import { KvError, type Tensor } from '@kv/core';
+import { cacheForms, inForm, plainRows, slotBytes } from '@kv/engine';
 import type { CacheForm, CachePart, LayerSnapshot } from '@kv/engine';
 import { encodeAppend, encodeCompact, encodeSlots, type DeviceRows, type DeviceSlots } from '../operations.ts';
 import { rowType, rowWords } from '../wgsl/stored-rows.ts';
@@ -156,6 +156,11 @@ export class DeviceCache implements DeviceSlots {
 
   /** Fills an empty cache with saved slots, of any form, `lengths[g]` of head g. */
   restore(lengths: readonly number[], saved: LayerSnapshot['slots']): void {
+    if (saved.records)
+      throw new KvError(
+        'cache',
+        'holds slots at levels, which this engine cannot: expected a cache of one form, or a model on the CPU',
+      );
     const { commands } = this.#device.scope,
       { keys, values, positions, rotations } = inForm(saved, this.form, this.headDim),
       rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))),
@@ -168,7 +173,7 @@ export class DeviceCache implements DeviceSlots {
         [this.keys, keys],
         [this.values, values],
       ] as const)
-        commands.write(x, toWords(stored, this.headDim, from, n), to * x.shape[2]);
+        commands.write(x, toWords(plainRows(stored), this.headDim, from, n), to * x.shape[2]);
       commands.write(this.positions, positions.subarray(from, from + n), to);
     }
     commands.write(this.lengths, Uint32Array.from(lengths), 0);

@@ -2,7 +2,7 @@ import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { joinEvents, observationPlan, sequenceContext, SlotCounts } from '@kv/engine';
+import { expectDemotion, joinEvents, observationPlan, sequenceContext, SlotCounts } from '@kv/engine';
 import type {
   ActivePolicy,
   BatchGroup,
@@ -61,6 +61,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   /** State of rows `model`. */
   shared: DeviceStates;
   readonly decoder: Decoder<DeviceRunnable>;
+  readonly demotes = false;
   readonly speculation: SpeculativeSteps = speculativeSteps(this);
   readonly #gpu: Recordable;
   readonly #scope: OpenScope;
@@ -208,6 +209,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
+        expectDemotion(this, active.policy);
         const given = await runDeviceProviders(this, active.policy, layers, scope.commands, onPass);
         return runOnDevice(
           active.policy,

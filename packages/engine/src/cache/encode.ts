@@ -125,7 +125,7 @@ const words16 = ({ buffer, byteOffset, byteLength }: Uint8Array): Uint16Array =>
   new Uint16Array(buffer, byteOffset, byteLength / 2);
 
 /** Half of the distance between a number of 1 and the next half. */
-const HALF_ULP = 2 ** -11;
+export const HALF_ULP = 2 ** -11;
 
 /**
  * Returns a bound on the length of what rounding has taken off a row: the largest of `n` stored rows, from row `at` on. 0

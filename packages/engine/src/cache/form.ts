@@ -18,7 +18,7 @@ export interface StoredForm {
   readonly values: RowForm;
 }
 
-/** The stored forms of a cache, by name, from the finest to the coarsest. */
+/** The stored forms of a cache, by name, from the finest to the coarsest: the levels of the algebra. */
 export const cacheForms = {
   f32: { keys: 'f32', values: 'f32' },
   f16: { keys: 'f16', values: 'f16' },
@@ -98,6 +98,20 @@ export function formOf(
 
 /** Whether heads of this width can be stored in a form. */
 export const fitsHeads = (form: CacheForm, headDim: number): boolean => headDim % multipleOf(form) === 0;
+
+/**
+ * Checks that slots of heads of this width can be stored at levels.
+ * @param name the policy or piece that gives them
+ * @throws KvError naming the first level that they do not fit
+ */
+export function expectLevels(name: string, levels: Iterable<CacheForm>, headDim: number): void {
+  for (const level of levels)
+    if (!fitsHeads(level, headDim))
+      throw new KvError(
+        name,
+        `${level} stores heads of a multiple of ${multipleOf(level)} channels, the model's have ${headDim}: leave this level out`,
+      );
+}
 
 /** Returns what the width of a head must be a multiple of. */
 function multipleOf(form: CacheForm): number {

@@ -1,8 +1,22 @@
 import { KvError } from '@kv/core';
 import { countBelow } from '@kv/core/shared';
-import { decodeRows, encodeRows, floats, type Rows } from './encode.ts';
-import { slotBytes, type CacheForm } from './form.ts';
-import { copySlots, hostStore, packSlots, type Storage, type Store } from './storage.ts';
+import { range } from '@kv/core/shared';
+import { decodeRows, encodeRows, floats } from './encode.ts';
+import type { CacheForm } from './form.ts';
+import {
+  bytesHeld,
+  bytesInUse,
+  hasRecords,
+  keepRecords,
+  levelAt,
+  levelOf,
+  newSlotBytes,
+  recordRows,
+  storeRecords,
+  type MovedSlots,
+} from './records.ts';
+import { copySlots, hostStore, inForm, packSlots, type Storage, type Store } from './storage.ts';
+import { plainRows, type CachePart, type Records, type CacheRows } from './cache-rows.ts';
 import type { RotateVector } from './rotate.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Slots } from '../memory/snapshot.ts';
@@ -20,9 +34,6 @@ export interface CacheView extends Storage {
    */
   read(part: CachePart, g: number): Float32Array;
 }
-
-/** Keys or values. */
-export type CachePart = 'keys' | 'values';
 
 /** What a cache has besides its heads. */
 export interface LayerCacheOptions {
@@ -70,11 +81,15 @@ export class LayerCache implements CacheView {
   get capacity(): number {
     return this.#storage.capacity;
   }
-  get keys(): Rows {
+  get keys(): CacheRows {
     return this.#storage.keys;
   }
-  get values(): Rows {
+  get values(): CacheRows {
     return this.#storage.values;
+  }
+  /** Slots at levels of their own, once one was demoted. */
+  get records(): Records | undefined {
+    return this.#storage.records;
   }
   get positions(): Uint32Array {
     return this.#storage.positions;
@@ -91,29 +106,44 @@ export class LayerCache implements CacheView {
   }
   /** Bytes of the slots in use. */
   get liveBytes(): number {
-    return this.#slotBytes * this.lengths.reduce((a, b) => a + b, 0);
+    return bytesInUse(this.#storage, this.lengths);
   }
   /** Bytes of the allocated slots. */
   get allocatedBytes(): number {
-    return this.#slotBytes * this.heads * this.capacity;
+    return bytesHeld(this.#storage);
   }
-  get #slotBytes(): number {
-    return slotBytes(this.form, this.headDim, this.rotations !== undefined);
+
+  /** Returns the levels of the slots in use, `[kvHead][slot]`; undefined while all have the cache's form. */
+  levels(): Uint8Array[] | undefined {
+    if (!this.records) return undefined;
+    return Array.from(this.lengths, (n, g) =>
+      Uint8Array.from({ length: n }, (_, i) => levelAt(this.#storage, g * this.capacity + i)),
+    );
   }
 
   read(part: CachePart, g: number, from = 0, count: number = this.lengths[g] - from): Float32Array {
-    const { [part]: rows } = this.#storage,
+    const storage = this.#storage,
       at = g * this.capacity + from,
-      { headDim: d } = this;
+      { headDim: d } = this,
+      { [part]: rows } = storage;
     if (rows.form === 'f32') return floats(rows.codes).subarray(at * d, (at + count) * d);
     const out = new Float32Array(count * d);
-    this.#store.decode(rows, d, at, count, out);
+    if (!hasRecords(storage)) this.#store.decode(plainRows(rows), d, at, count, out);
+    else
+      for (let i = 0; i < count; i++)
+        decodeRows(recordRows(storage, part, at + i), d, 0, 1, out.subarray(i * d, (i + 1) * d));
     return out;
   }
 
   /** Stores keys or values `[n, d]` in a KV head, from slot `at` on, among those in use. */
   write(part: CachePart, g: number, at: number, x: Float32Array): void {
-    this.#store.encode(this.#storage[part], this.headDim, g * this.capacity + at, x);
+    const storage = this.#storage,
+      { headDim: d } = this,
+      first = g * this.capacity + at;
+    if (!hasRecords(storage)) this.#store.encode(plainRows(storage[part]), d, first, x);
+    else
+      for (let i = 0; i * d < x.length; i++)
+        encodeRows(recordRows(storage, part, first + i), d, 0, x.subarray(i * d, (i + 1) * d));
   }
 
   /** Returns how many slots of each head, its first ones, come before this position. */
@@ -178,20 +208,32 @@ export class LayerCache implements CacheView {
       );
       this.lengths[g] = this.lengths[g] + m;
     }
-    this.#ledger.use(this.#name, this.#slotBytes * this.heads * m);
+    this.#ledger.use(this.#name, newSlotBytes(this.#storage) * this.heads * m);
   }
 
   /**
    * Keeps only these slots of each head (ascending), in place; `room` is how many more slots per head are wanted.
    * Storage more than twice as large as then needed is replaced by one that fits.
+   * @param levels of these slots: each is stored at the coarser of its level and this one
    * @throws KvError, before anything changes, unless every list ascends within its head's length.
    */
-  keep(slots: readonly Uint32Array[], room = 0): void {
+  keep(slots: readonly Uint32Array[], room = 0, levels?: readonly Uint8Array[]): void {
     this.#checkKeep(slots);
     const [live, allocated] = [this.liveBytes, this.allocatedBytes],
       need = slots.reduce((most, { length }) => Math.max(most, length), 0) + room,
-      capacity = this.capacity > 2 * need ? need : this.capacity,
-      next = this.#slotBytes * this.heads * capacity,
+      own = levelOf(this.form);
+    if (this.records && need === room) {
+      // what is empty begins without levels again
+      this.clear();
+      this.reserve(room);
+      return;
+    }
+    if (this.records || levels?.some((of) => of.some((level) => level > own))) {
+      this.#demote(slots, need, levels);
+      return;
+    }
+    const capacity = this.capacity > 2 * need ? need : this.capacity,
+      next = newSlotBytes(this.#storage) * this.heads * capacity,
       both = capacity < this.capacity && !this.#store.inPlace;
     if (both) this.#ledger.allocate(this.#name, next);
     this.#storage = this.#store.pack(this.#storage, slots, capacity);
@@ -235,9 +277,13 @@ export class LayerCache implements CacheView {
       form: this.form,
     });
     if (this.rotations) copy.#markRotations();
-    const lengths = Uint32Array.from(this.before(upTo));
-    copy.reserve(Math.max(...lengths) + room);
-    copySlots(this.#storage, copy.#storage, lengths);
+    const lengths = Uint32Array.from(this.before(upTo)),
+      capacity = Math.max(...lengths) + room;
+    if (this.records && capacity > room) copy.#adopt(this.#whole(lengths), capacity);
+    else {
+      copy.reserve(capacity);
+      copySlots(this.#storage, copy.#storage, lengths);
+    }
     copy.lengths.set(lengths);
     ledger.use(this.#name, copy.liveBytes);
     return copy;
@@ -247,7 +293,12 @@ export class LayerCache implements CacheView {
   slots(): Slots {
     const count = this.lengths.reduce((a, b) => a + b, 0),
       { form, headDim } = this,
-      out = hostStore.create({ heads: 1, headDim, capacity: count, form, rebased: this.rotations !== undefined });
+      shape = { heads: 1, headDim, capacity: count, form, rebased: this.rotations !== undefined };
+    if (this.records) {
+      const { from, lists } = this.#whole(this.lengths);
+      return storeRecords(hostStore, { from, lists: [Uint32Array.from(lists.flatMap((list) => [...list]))] }, shape);
+    }
+    const out = hostStore.create(shape);
     packSlots(this.#storage, this.lengths, out);
     return out;
   }
@@ -255,7 +306,16 @@ export class LayerCache implements CacheView {
   /** Fills an empty cache with such slots, of any form, `lengths[g]` of head g; positions must ascend in each head. */
   restore(lengths: readonly number[], slots: Slots): void {
     if (slots.rotations) this.#markRotations();
-    this.reserve(Math.max(...lengths));
+    const most = Math.max(...lengths);
+    if (slots.records) {
+      let at = 0;
+      const lists = lengths.map((n) => range((at += n) - n, n));
+      this.#adopt({ from: { heads: 1, headDim: this.headDim, capacity: at, ...slots }, lists }, most);
+      this.lengths.set(lengths);
+      this.#ledger.use(this.#name, this.liveBytes);
+      return;
+    }
+    this.reserve(most);
     this.lengths.set(lengths);
     packSlots(this.#storage, this.lengths, inForm(slots, this.form, this.headDim), true);
     this.#ledger.use(this.#name, this.liveBytes);
@@ -265,6 +325,7 @@ export class LayerCache implements CacheView {
   clear(): void {
     this.#ledger.release(this.#name, this.liveBytes);
     this.lengths.fill(0);
+    if (this.records) this.#resize(0); // the next sequence begins without levels
   }
 
   /** Frees everything. Idempotent. */
@@ -273,12 +334,54 @@ export class LayerCache implements CacheView {
     this.#resize(0);
   }
 
+  /** Keeps slots where some have levels of their own, or are given them. */
+  #demote(slots: readonly Uint32Array[], need: number, levels?: readonly Uint8Array[]): void {
+    const live = this.liveBytes,
+      moved = {
+        from: this.#storage,
+        lists: slots.map((list, g) => list.map((slot) => g * this.capacity + slot)),
+        levels,
+      };
+    if (!keepRecords(moved, need)) this.#adopt(moved, need);
+    for (const [g, list] of slots.entries()) this.lengths[g] = list.length;
+    const more = this.liveBytes - live;
+    if (more > 0) this.#ledger.use(this.#name, more);
+    else this.#ledger.release(this.#name, -more);
+  }
+
+  /** Replaces the storage by one of records that holds these slots. */
+  #adopt(moved: MovedSlots, capacity: number): void {
+    const old = this.#storage,
+      { heads, headDim, form } = this,
+      held = bytesHeld(old),
+      next = storeRecords(this.#store, moved, {
+        heads,
+        headDim,
+        capacity,
+        form,
+        rebased: this.rotations !== undefined,
+      });
+    this.#ledger.allocate(this.#name, bytesHeld(next));
+    this.#store.release(old);
+    this.#storage = next;
+    this.#ledger.free(this.#name, held);
+  }
+
+  /** Returns the first slots of each head, where they are. */
+  #whole(lengths: Uint32Array): MovedSlots {
+    return { from: this.#storage, lists: Array.from(lengths, (n, g) => range(g * this.capacity, n)) };
+  }
+
   #resize(capacity: number): void {
+    if (this.records && this.length > 0) {
+      this.#adopt(this.#whole(this.lengths), capacity);
+      return;
+    }
     const old = this.allocatedBytes;
     const { heads, headDim, form } = this,
       next = this.#store.create({ heads, headDim, capacity, form, rebased: this.rotations !== undefined });
-    this.#ledger.allocate(this.#name, this.#slotBytes * this.heads * capacity);
-    copySlots(this.#storage, next, this.lengths);
+    this.#ledger.allocate(this.#name, bytesHeld(next));
+    if (!this.records) copySlots(this.#storage, next, this.lengths);
     this.#store.release(this.#storage);
     this.#storage = next;
     this.#ledger.free(this.#name, old);
@@ -318,18 +421,4 @@ export class LayerCache implements CacheView {
       }
     }
   }
-}
-
-/** Returns slots in a form: themselves, or a copy that is decoded and encoded. */
-export function inForm(slots: Slots, form: CacheForm, d: number): Slots {
-  if (slots.form === form) return slots;
-  const { positions } = slots,
-    count = positions.length,
-    out = hostStore.create({ heads: 1, headDim: d, capacity: count, form, rebased: false }),
-    x = new Float32Array(count * d);
-  for (const part of ['keys', 'values'] as const) {
-    decodeRows(slots[part], d, 0, count, x);
-    encodeRows(out[part], d, 0, x);
-  }
-  return { ...out, positions, ...(slots.rotations && { rotations: slots.rotations }) };
 }

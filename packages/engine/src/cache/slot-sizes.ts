@@ -1,4 +1,5 @@
-import type { SlotBytes } from '@kv/core';
+import { LEVELS, meanSlotBytes } from '@kv/core';
+import type { LevelShares, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { ModelConfig } from '@kv/checkpoints';
 import { tokenBytes, type CacheForm } from './form.ts';
@@ -11,13 +12,22 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
  * Returns the bytes of one slot in every layer and KV head of a sequence's caches: keys, values and positions, summed
  * over layers and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
  * @param moved whether slots have rotations of their own, 4 bytes each
+ * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average
  */
-export const slotSizes = (
+export function slotSizes(
   config: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
   form: CacheForm,
   moved = false,
-): SlotBytes => ({
-  form,
-  bytesPerSlot: tokenBytes(form, config) + (moved ? 4 * config.layers * config.kvHeads : 0),
-  bytesOf: (other) => tokenBytes(other, config),
-});
+  levels: readonly LevelShares[] = [],
+): SlotBytes {
+  const own = LEVELS.indexOf(form),
+    bytesOf = (other: CacheForm): number => tokenBytes(other, config),
+    // a slot at a level finds its numbers by a word
+    coarse = levels.some((shares) => LEVELS.some((level, at) => at > own && (shares[level] ?? 0) > 0)),
+    each = meanSlotBytes(levels, (level) => bytesOf(LEVELS[Math.max(own, LEVELS.indexOf(level))])) ?? bytesOf(form);
+  return {
+    form,
+    bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse)) * config.layers * config.kvHeads,
+    bytesOf,
+  };
+}

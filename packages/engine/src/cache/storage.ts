@@ -1,6 +1,7 @@
 import type { Slots } from '../memory/snapshot.ts';
 import { createRows, decodeRows, encodeRows, type Rows } from './encode.ts';
 import { cacheForms, rowBytes, type CacheForm } from './form.ts';
+import { plainRows, type Records, type CacheRows } from './cache-rows.ts';
 
 /** What storage is for. */
 export interface StorageShape {
@@ -11,6 +12,8 @@ export interface StorageShape {
   readonly form: CacheForm;
   /** Whether slots have rotations of their own. */
   readonly rebased: boolean;
+  /** Bytes of a head's records, for slots at levels of their own. @defaultValue all slots have the form */
+  readonly room?: number | undefined;
 }
 
 /** Storage of `capacity` slots in each of `heads` KV heads. */
@@ -19,11 +22,14 @@ export interface Storage {
   readonly headDim: number;
   /** Allocated slots per head. */
   readonly capacity: number;
+  /** How the newest slots are stored, and all of them unless some have levels of their own. */
   readonly form: CacheForm;
   /** Rows `[G, capacity]` of `d` numbers. */
-  readonly keys: Rows;
+  readonly keys: CacheRows;
   /** Rows `[G, capacity]` of `d` numbers. */
-  readonly values: Rows;
+  readonly values: CacheRows;
+  /** Slots at levels of their own, once one was demoted. */
+  readonly records?: Records | undefined;
   /** Original positions `[G, capacity]`. */
   readonly positions: Uint32Array;
   /** Positions that the keys are rotated by, `[G, capacity]`; absent while they are the original ones. */
@@ -31,8 +37,15 @@ export interface Storage {
 }
 
 /** Returns storage of zeros. */
-function createStorage({ heads, headDim, capacity, form, rebased }: StorageShape): Storage {
+function createStorage({ heads, headDim, capacity, form, rebased, room }: StorageShape): Storage {
   const slots = heads * capacity;
+  if (room !== undefined)
+    return storageOfRecords(
+      { heads, headDim, capacity, form },
+      { bytes: new Uint8Array(heads * room), room, table: new Uint32Array(slots) },
+      new Uint32Array(slots),
+      rebased,
+    );
   return {
     heads,
     headDim,
@@ -45,26 +58,48 @@ function createStorage({ heads, headDim, capacity, form, rebased }: StorageShape
   };
 }
 
+/** Returns storage of these records. */
+export function storageOfRecords(
+  shape: Pick<Storage, 'heads' | 'headDim' | 'capacity' | 'form'>,
+  records: Records,
+  positions: Uint32Array,
+  rebased: boolean,
+): Storage {
+  const { bytes: scales, table } = records,
+    mixed = { form: 'mixed', codes: new Uint8Array(table.buffer, table.byteOffset, table.byteLength), scales } as const;
+  return {
+    ...shape,
+    keys: mixed,
+    values: mixed,
+    records,
+    positions,
+    ...(rebased && { rotations: new Uint32Array(positions.length) }),
+  };
+}
+
 /** Bytes of slots that lie one after the other, `each` of them a slot. */
 export interface Plane {
   readonly bytes: Uint8Array;
   readonly each: number;
 }
 
-/** Returns the arrays that slots consist of, as bytes. */
-export function planesOf(
-  { keys, values, positions, rotations }: Pick<Storage, 'keys' | 'values' | 'positions' | 'rotations'>,
+/** Returns the arrays that rows of one form consist of: key codes and scales, value codes and scales. */
+export const rowPlanes = ({ keys, values }: Pick<Storage, 'keys' | 'values'>, headDim: number): readonly Plane[] =>
+  [plainRows(keys), plainRows(values)]
+    .flatMap(({ form, codes, scales }) => {
+      const each = rowBytes(form, headDim);
+      return [
+        { bytes: codes, each: each.codes },
+        { bytes: scales, each: each.scales },
+      ];
+    })
+    .filter(({ each }) => each > 0);
+
+/** Returns the arrays that slots of one form consist of, as bytes. */
+export const planesOf = (
+  { positions, rotations, ...rows }: Pick<Storage, 'keys' | 'values' | 'positions' | 'rotations'>,
   headDim: number,
-): readonly Plane[] {
-  const rows = [keys, values].flatMap(({ form, codes, scales }) => {
-    const each = rowBytes(form, headDim);
-    return [
-      { bytes: codes, each: each.codes },
-      { bytes: scales, each: each.scales },
-    ];
-  });
-  return [...rows, plane(positions), ...(rotations ? [plane(rotations)] : [])].filter(({ each }) => each > 0);
-}
+): readonly Plane[] => [...rowPlanes(rows, headDim), plane(positions), ...(rotations ? [plane(rotations)] : [])];
 
 const plane = ({ buffer, byteOffset, byteLength }: Uint32Array): Plane => ({
   bytes: new Uint8Array(buffer, byteOffset, byteLength),
@@ -149,3 +184,17 @@ export const hostStore: Store = {
   createNumbers: (count) => new Float32Array(count),
   releaseNumbers() {},
 };
+
+/** Returns slots in a form: themselves, or a copy that is decoded and encoded. */
+export function inForm(slots: Slots, form: CacheForm, d: number): Slots {
+  if (slots.form === form) return slots;
+  const { positions } = slots,
+    count = positions.length,
+    out = hostStore.create({ heads: 1, headDim: d, capacity: count, form, rebased: false }),
+    x = new Float32Array(count * d);
+  for (const part of ['keys', 'values'] as const) {
+    decodeRows(plainRows(slots[part]), d, 0, count, x);
+    encodeRows(plainRows(out[part]), d, 0, x);
+  }
+  return { ...out, positions, ...(slots.rotations && { rotations: slots.rotations }) };
+}

@@ -296,7 +296,7 @@ async function retentionOf(
     return { ...(policy && { policy }), block: block ?? longest, ...(every !== undefined && { every }) };
   // messages need room in addition to the budget, so a policy that chooses its own size needs one too
   expectBudget({ ...compiled, choosesBudget: false }, budget);
-  const sizes = slotSizes(config, form, true), // a conversation outgrows the context, and its slots are then moved
+  const sizes = slotSizes(config, form, true, compiled.levels), // a conversation outgrows the context, and its slots are then moved
     { slots } = allowanceOf(compiled, budget!, maxPositions, { sizes });
   if (slots >= maxPositions)
     throw new KvError('budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${slots}`);

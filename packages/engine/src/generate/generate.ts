@@ -53,7 +53,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   const options = await withPolicies(settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, block, logits, backend, cache, signal, certify } = options,
     decodePolicy = decodingPolicy(options, (policy) =>
-      slotSizes(model.config, cache ?? model.cacheForm, movesTogether(policy)),
+      slotSizes(model.config, cache ?? model.cacheForm, movesTogether(policy), policy.levels),
     );
   const ids = promptIds(model, options);
   const sequence = new Sequence(model, backend, { cache });

@@ -63,7 +63,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   if (policy) {
     const compiled = compile(policy);
     expectBudget(compiled, budget, {
-      sizes: slotSizes(model.config, cache ?? model.cacheForm, movesTogether(compiled)),
+      sizes: slotSizes(model.config, cache ?? model.cacheForm, movesTogether(compiled), compiled.levels),
     });
   }
   /** Least recently used first. */

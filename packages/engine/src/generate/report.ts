@@ -24,6 +24,8 @@ export interface Report {
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept by the last event (everything fed, where none ran), `[layer][kvHead]`, ascending. */
   readonly kept: readonly (readonly (readonly number[])[])[];
+  /** Levels at which these slots are stored, indexes among `LEVELS`; absent under a policy that demotes none. */
+  readonly levels?: readonly (readonly (readonly number[])[])[];
   /** Bytes of the caches and of what the policy records. */
   readonly bytes: Bytes;
   /** How keys and values are stored, and their bytes alone. */
@@ -68,6 +70,7 @@ export function report(
     }),
     budgets: last?.budgets ?? [],
     kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),
+    ...(last?.levels && { levels: last.levels.map((heads) => heads.map((of) => Array.from(of))) }),
     bytes: memory.ledger.bytes(),
     cache: memory.cache,
     counts: { ...context.counters, ...counts, unreachable },

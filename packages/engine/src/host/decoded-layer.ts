@@ -1,5 +1,6 @@
 import { floats } from '../cache/encode.ts';
-import type { CachePart, LayerCache } from '../cache/layer-cache.ts';
+import type { LayerCache } from '../cache/layer-cache.ts';
+import type { CachePart } from '../cache/cache-rows.ts';
 import type { Ledger } from '../ledger.ts';
 
 /** Keys or values of a layer as f32: number i of slot j of KV head g at `(g * capacity + j) * d + i`. */

@@ -1,8 +1,11 @@
+import { LEVELS } from '@kv/core';
 import { isState, recordEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Backend, BudgetPlan, State } from '@kv/core';
 import type { CompiledPolicy, EventLayer, ReplacementCache } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../memory/active-policy.ts';
-import type { CachePart, LayerCache } from '../cache/layer-cache.ts';
+import { expectLevels } from '../cache/form.ts';
+import type { LayerCache } from '../cache/layer-cache.ts';
+import type { CachePart } from '../cache/cache-rows.ts';
 import type { LayerMemory } from './layer.ts';
 import type { EventSignals } from './provide.ts';
 import type { StateStore } from './store.ts';
@@ -52,12 +55,18 @@ export async function runHostEvent(
   const scored = performance.now();
   const settled = await readDecisions(backend, layers, drafts);
   if ('error' in replaced) throw replaced.error;
+  if (settled.levels)
+    expectLevels(
+      policy.label,
+      new Set(settled.levels.flat(2).flatMap((of) => Array.from(of, (i) => LEVELS[i]))),
+      subjects[0].memory.cache.headDim,
+    );
   const read = performance.now();
   await change(async () => {
     for (const [i, subject] of subjects.entries()) {
       await replace(replaced.made[i], subject.memory, backend);
       await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
-      subject.memory.keep(settled.kept[i], room);
+      subject.memory.keep(settled.kept[i], room, settled.levels?.[i]);
     }
     if (drafts.some(({ state }) => state.size > 0)) common.states.clear();
   });
@@ -66,6 +75,7 @@ export async function runHostEvent(
   return {
     budgets: settled.budgets,
     kept: subjects.map(({ memory }) => keptPositions(memory)),
+    ...(settled.levels && { levels: subjects.map(({ memory: { cache } }) => levelsOf(cache)) }),
     notes: settled.notes,
   };
 }
@@ -76,6 +86,10 @@ export const numbersOf = (heads: readonly Uint32Array[]): number[][] => heads.ma
 export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): Uint32Array[] {
   return Array.from({ length: heads }, (_, g) => positions.slice(g * capacity, g * capacity + lengths[g]));
 }
+
+/** Returns the levels of the slots in a cache, `[kvHead][slot]`. */
+const levelsOf = (cache: LayerCache): readonly Uint8Array[] =>
+  cache.levels() ?? Array.from(cache.lengths, (n) => new Uint8Array(n).fill(LEVELS.indexOf(cache.form)));
 
 /** Stores an event's or a step's new state. */
 export async function writeState(

@@ -63,6 +63,7 @@ export class HostCaches implements SequenceCaches, HostState {
   readonly context: SequenceContext;
   readonly slots: SlotCounts;
   readonly decoder: HostDecoder;
+  readonly demotes = true;
   readonly #passes: TokenPasses;
   layers: readonly LayerMemory[];
   /** State of rows `model`. */

@@ -90,12 +90,12 @@ export class LayerMemory {
     delete this.block;
   }
 
-  /** Compacts the cache and all per-slot arrays to these slots of each KV head. */
-  keep(kept: readonly Uint32Array[], room: number): void {
+  /** Compacts the cache and all per-slot arrays to these slots of each KV head, at no finer levels than these. */
+  keep(kept: readonly Uint32Array[], room: number, levels?: readonly Uint8Array[]): void {
     const same = this.aligned && kept.every((slots) => slots === kept[0] || equal(slots, kept[0]));
     this.windowStats.clear();
     this.clearIndexes();
-    this.cache.keep(kept, room);
+    this.cache.keep(kept, room, levels);
     this.accumulated?.keep(kept);
     this.block?.keep(kept);
     this.states.keep(kept);

@@ -4,7 +4,7 @@ import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '
 import { windowAttention } from '../attention/attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { AttentionCounters } from '../memory/feed.ts';
-import type { CachePart } from '../cache/layer-cache.ts';
+import type { CachePart } from '../cache/cache-rows.ts';
 import type { DecodedLayer } from './decoded-layer.ts';
 import type { LayerMemory } from './layer.ts';
 import { outputNormOf, outputNorms } from './output-norms.ts';

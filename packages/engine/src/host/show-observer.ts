@@ -2,6 +2,8 @@ import { attentionLast, keys, queries } from '@kv/core';
 import { runGuarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import { roundingBound } from '../cache/encode.ts';
+import { recordsBound } from '../cache/records.ts';
+import { plainRows, type CachePart } from '../cache/cache-rows.ts';
 import type { LayerCache } from '../cache/layer-cache.ts';
 import type { Observer, ObservedRow } from '../memory/observer.ts';
 import type { HostState } from './host-state.ts';
@@ -59,12 +61,13 @@ async function valuesOf(caches: HostState, layers: readonly number[]): Promise<r
 
 /** Returns what rounding can have taken off the keys and values of each KV head. */
 function roundingOf(cache: LayerCache): LayerValues['rounding'] {
-  const { heads, headDim: d, capacity, lengths, form } = cache;
-  if (form === 'f32') return undefined;
-  return Array.from({ length: heads }, (_, g) => ({
-    key: roundingBound(cache.keys, d, g * capacity, lengths[g]),
-    value: roundingBound(cache.values, d, g * capacity, lengths[g]),
-  }));
+  const { heads, headDim: d, capacity, lengths, form, records } = cache;
+  if (cache.keys.form === 'f32') return undefined;
+  const bound = (part: CachePart, g: number): number =>
+    records
+      ? recordsBound({ records, headDim: d, capacity, form }, part, g, lengths[g])
+      : roundingBound(plainRows(cache[part]), d, g * capacity, lengths[g]);
+  return Array.from({ length: heads }, (_, g) => ({ key: bound('keys', g), value: bound('values', g) }));
 }
 
 /**

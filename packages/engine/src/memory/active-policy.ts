@@ -19,6 +19,8 @@ export interface EventResult {
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept, ascending. */
   readonly kept: readonly (readonly Uint32Array[])[];
+  /** Levels of these slots, indexes among `LEVELS`, under a policy that demotes slots. */
+  readonly levels?: readonly (readonly Uint8Array[])[];
   /** Notes that more was kept than a share allows, because it was forced. */
   readonly notes: readonly string[];
 }
@@ -27,6 +29,7 @@ export interface EventResult {
 export const joinEvents = (events: readonly EventResult[]): EventResult => ({
   budgets: events.flatMap(({ budgets }) => budgets),
   kept: events.flatMap(({ kept }) => kept),
+  ...(events.some(({ levels }) => levels) && { levels: events.flatMap(({ levels = [] }) => levels) }),
   notes: [...new Set(events.flatMap(({ notes }) => notes))],
 });
 

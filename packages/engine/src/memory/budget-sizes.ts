@@ -13,7 +13,8 @@ export const sizesAt = (
   { model, form, window, progress }: SequenceContext,
   policy: CompiledPolicy,
   tokens: number,
-): SlotBytes => slotSizes(model.config, form, progress.shift > 0 || tokens > window || movesTogether(policy));
+): SlotBytes =>
+  slotSizes(model.config, form, progress.shift > 0 || tokens > window || movesTogether(policy), policy.levels);
 
 /** Returns the active policy for an event at this number of tokens: bytes, and a share that follows, are slots again. */
 export function atLength(active: ActivePolicy, tokens: number, context: SequenceContext): ActivePolicy {

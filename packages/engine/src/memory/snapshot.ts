@@ -1,5 +1,5 @@
 import type { StateSpec } from '@kv/core';
-import type { Rows } from '../cache/encode.ts';
+import type { Records, CacheRows } from '../cache/cache-rows.ts';
 import type { CacheForm } from '../cache/form.ts';
 
 /** Rows of running sums: one per query head, or one per KV head, which sums those of its query heads. */
@@ -8,8 +8,10 @@ export type SumRows = 'query' | 'kv';
 /** Slots of a cache, head after head: rows of keys and values, positions and, once rebased, rotations `[slots]`. */
 export interface Slots {
   readonly form: CacheForm;
-  readonly keys: Rows;
-  readonly values: Rows;
+  readonly keys: CacheRows;
+  readonly values: CacheRows;
+  /** Where slots have levels of their own. */
+  readonly records?: Records | undefined;
   readonly positions: Uint32Array;
   readonly rotations?: Uint32Array | undefined;
 }

@@ -1,13 +1,16 @@
-import { KvError } from '@kv/core';
-import { cacheForms, type CacheForm } from '../cache/form.ts';
+import { KvError, LEVELS } from '@kv/core';
+import { decodeRows } from '../cache/encode.ts';
+import { cacheForms, expectLevels, type CacheForm } from '../cache/form.ts';
+import { levelOf, recordRows, recordsOf } from '../cache/records.ts';
+import type { Records } from '../cache/cache-rows.ts';
 import type { SavedArray, SavedArrays } from './file.ts';
 import type { CacheShape } from './layout.ts';
 import type { SavedManifest } from './manifest.ts';
 
 /** Checks a manifest's counts against the model's. @throws KvError naming what does not fit. */
 export function checkCounts(
-  { tokens, shift, layers, promptLength }: SavedManifest,
-  { layers: L, kvHeads: G }: CacheShape,
+  { form, tokens, shift, layers, promptLength }: SavedManifest,
+  { layers: L, kvHeads: G, headDim }: CacheShape,
   where: string,
 ): void {
   if (layers.length !== L || layers.some(({ lengths }) => lengths.length !== G))
@@ -17,7 +20,7 @@ export function checkCounts(
       where,
       `expected a prompt and a shift within its tokens, got ${promptLength} and ${shift ?? 0} of ${tokens}`,
     );
-  for (const { lengths, ring, event, states } of layers) {
+  for (const { lengths, ring, event, states, levels } of layers) {
     const most = { slot: Math.max(...lengths), position: tokens };
     if (states.some(({ spec: { kind }, columns }) => (kind === 'slot' || kind === 'position') && columns > most[kind]))
       throw new KvError(where, 'a state must not cover more slots or tokens than the cache holds');
@@ -26,6 +29,15 @@ export function checkCounts(
         where,
         `expected slots and a ring within its ${tokens} tokens, got ${Math.max(...lengths, ring?.seen ?? 0)}`,
       );
+    if (levels) {
+      const slots = lengths.reduce((a, b) => a + b, 0);
+      if (levels.length !== LEVELS.length || levels.reduce((a, b) => a + b, 0) !== slots)
+        throw new KvError(where, `expected ${LEVELS.length} counts of levels, of ${slots} slots, got others`);
+      const used = LEVELS.filter((_, level) => levels[level] > 0);
+      if (used.some((level) => levelOf(level) < levelOf(form)))
+        throw new KvError(where, `expected levels no finer than ${form}, got ${used[0]}`);
+      expectLevels(where, used, headDim);
+    }
     if (event && event.kept.length !== G)
       throw new KvError(where, `expected kept slots of ${G} KV heads, got ${event.kept.length}`);
   }
@@ -38,7 +50,7 @@ export function checkCounts(
 export function checkNumbers(
   { form, tokens, shift, layers }: SavedManifest,
   arrays: SavedArrays,
-  { vocab }: CacheShape,
+  { vocab, headDim }: CacheShape,
   where: string,
 ): void {
   const next = tokens - (shift ?? 0),
@@ -64,6 +76,7 @@ export function checkNumbers(
   };
   for (const [name, list] of arrays) {
     if (list instanceof Uint32Array) continue;
+    if (name.endsWith('.records')) continue;
     if (list instanceof Uint8Array) {
       const at = isHalf(name, form) ? notFinite(list) : -1;
       if (at >= 0) fail(name, 'hold finite numbers', 'none', at);
@@ -76,10 +89,20 @@ export function checkNumbers(
     if (bad >= 0) fail(name, 'hold finite numbers', list[bad], bad);
   }
   below('tokens', vocab);
-  for (const [l, { lengths, aligned, ring, event }] of layers.entries()) {
+  for (const [l, { lengths, aligned, ring, event, levels }] of layers.entries()) {
     const at = `layers.${l}.`,
       positions = numbers(`${at}positions`);
     ascend(`${at}positions`, lengths, tokens);
+    if (levels) {
+      const of = numbers(`${at}levels`) as Uint32Array;
+      below(`${at}levels`, LEVELS.length);
+      if (levels.some((count, level) => count !== of.reduce((sum, x) => sum + Number(x === level), 0)))
+        throw new KvError(where, `${at}levels must be as many of each level as the file says, got others`);
+      // decoded by the reader that attention has, since a record's scales lie among its codes
+      const records = recordsOf(of, numbers(`${at}records`) as Uint8Array, headDim),
+        bad = of.findIndex((_, slot) => !hasFinite(records, slot, headDim));
+      if (bad >= 0) fail(`${at}records`, 'hold finite numbers', 'none', bad);
+    }
     if (shift !== null) ascend(`${at}rotations`, lengths, next);
     if (ring) below(`${at}ring.positions`, tokens);
     if (ring && shift !== null) below(`${at}ring.rotations`, next);
@@ -89,6 +112,14 @@ export function checkNumbers(
       fail(`${at}positions`, 'be the same in all heads, as the file says', positions[bad], bad);
   }
 }
+
+/** Whether the key and value of a slot are finite numbers. */
+const hasFinite = (records: Records, slot: number, headDim: number): boolean =>
+  (['keys', 'values'] as const).every((part) => {
+    const row = new Float32Array(headDim);
+    decodeRows(recordRows({ records, headDim }, part, slot), headDim, 0, 1, row);
+    return row.every((x) => Number.isFinite(x));
+  });
 
 /** Whether a tensor of bytes holds halves: rows of f16, or the scales and minima of 4 bits. */
 function isHalf(name: string, form: CacheForm): boolean {

@@ -1,4 +1,5 @@
 import { BLOCK, cacheForms, type RowForm } from '../cache/form.ts';
+import { recordBytes } from '../cache/records.ts';
 import { stateRows } from '../host/store.ts';
 import type { SavedManifest, SavedState } from './manifest.ts';
 
@@ -39,11 +40,15 @@ export function layoutOf(
     list.forEach(({ spec, columns }, i) => add('F32', `${at}states.${i}`, stateRows(spec, shape), columns));
   add('U32', 'tokens', tokens);
   add('F32', 'logits', logits, vocab);
-  for (const [l, { lengths, ring, accumulated, block, states: own, event }] of layers.entries()) {
+  for (const [l, { lengths, ring, accumulated, block, states: own, levels, event }] of layers.entries()) {
     const at = `layers.${l}.`,
       slots = sum(lengths),
       longest = Math.max(0, ...lengths);
-    for (const part of ['keys', 'values'] as const)
+    if (levels) {
+      add('U32', `${at}levels`, slots);
+      add('U8', `${at}records`, sum(levels.map((count, level) => count * recordBytes(level, d))));
+    }
+    for (const part of levels ? [] : (['keys', 'values'] as const))
       for (const { name, dtype, width } of rowTensors[cacheForms[form][part]](d))
         add(dtype, `${at}${part}${name}`, slots, width);
     add('U32', `${at}positions`, slots);

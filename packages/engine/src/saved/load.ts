@@ -7,13 +7,15 @@ import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
 import { cacheForms, type RowForm } from '../cache/form.ts';
+import { recordsOf } from '../cache/records.ts';
+import { storageOfRecords } from '../cache/storage.ts';
 import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, observationPlan, type ObservationPlan } from '../memory/observation-plan.ts';
 import { activePolicyOf, type EventBudget, type EventResult } from '../memory/active-policy.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
 import type { Model } from '../memory/runtime.ts';
-import type { LayerSnapshot, Snapshot, StoredState } from '../memory/snapshot.ts';
+import type { LayerSnapshot, Slots, Snapshot, StoredState } from '../memory/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
 import { readSaved, type SavedArrays } from './file.ts';
 import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
@@ -53,7 +55,7 @@ export async function loadCache(
     window: window ?? manifest.window,
   });
   try {
-    memory.restore(snapshotOf(manifest, arrays));
+    memory.restore(snapshotOf(manifest, arrays, config.headDim));
     const { tokens } = manifest,
       given = budget ?? (manifest.bytes === undefined ? undefined : { bytes: manifest.bytes }),
       sizes = sizesAt(memory.caches.context, compiled, tokens),
@@ -87,7 +89,7 @@ function lastEvent({ layers }: SavedManifest, arrays: SavedArrays): EventResult 
   };
 }
 
-function snapshotOf(manifest: SavedManifest, arrays: SavedArrays): Snapshot {
+function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, headDim: number): Snapshot {
   const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
     whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
   const bytes = (name: string): Uint8Array => {
@@ -95,6 +97,21 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays): Snapshot {
     return array ? new Uint8Array(array.buffer, array.byteOffset, array.byteLength) : new Uint8Array(0);
   };
   const rows = (form: RowForm, name: string): Rows => ({ form, codes: bytes(name), scales: bytes(`${name}.scales`) });
+  const slots = (at: string, leveled: boolean): Slots => {
+    const { form } = manifest,
+      [positions, rotations] = [whole(`${at}positions`), whole(`${at}rotations`)];
+    if (!leveled)
+      return {
+        form,
+        keys: rows(cacheForms[form].keys, `${at}keys`),
+        values: rows(cacheForms[form].values, `${at}values`),
+        positions,
+        rotations,
+      };
+    const records = recordsOf(whole(`${at}levels`), bytes(`${at}records`), headDim),
+      shape = { heads: 1, headDim, capacity: positions.length, form };
+    return { ...storageOfRecords(shape, records, positions, false), rotations };
+  };
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
     list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
   const { promptLength, rotaryLength, decoded, mostSlots, shift } = manifest;
@@ -106,33 +123,29 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays): Snapshot {
     mostSlots,
     shift: shift ?? 0,
     states: states(manifest.states, ''),
-    layers: manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l): LayerSnapshot => {
-      const at = `layers.${l}.`;
-      return {
-        lengths,
-        aligned,
-        slots: {
-          form: manifest.form,
-          keys: rows(cacheForms[manifest.form].keys, `${at}keys`),
-          values: rows(cacheForms[manifest.form].values, `${at}values`),
-          positions: whole(`${at}positions`),
-          rotations: whole(`${at}rotations`),
-        },
-        ...(ring && {
-          ring: {
-            ...ring,
-            queries: floats(`${at}ring.queries`),
-            positions: whole(`${at}ring.positions`),
-            rotations: whole(`${at}ring.rotations`),
-          },
-        }),
-        ...(accumulated && {
-          accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) },
-        }),
-        ...(block && { block: floats(`${at}block`) }),
-        states: states(own, at),
-      };
-    }),
+    layers: manifest.layers.map(
+      ({ lengths, aligned, ring, accumulated, block, states: own, levels }, l): LayerSnapshot => {
+        const at = `layers.${l}.`;
+        return {
+          lengths,
+          aligned,
+          slots: slots(at, levels !== undefined),
+          ...(ring && {
+            ring: {
+              ...ring,
+              queries: floats(`${at}ring.queries`),
+              positions: whole(`${at}ring.positions`),
+              rotations: whole(`${at}ring.rotations`),
+            },
+          }),
+          ...(accumulated && {
+            accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) },
+          }),
+          ...(block && { block: floats(`${at}block`) }),
+          states: states(own, at),
+        };
+      },
+    ),
   };
 }
 

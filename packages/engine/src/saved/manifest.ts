@@ -20,6 +20,8 @@ export interface SavedLayer {
   readonly accumulated: boolean | 'kv';
   readonly block: boolean;
   readonly states: readonly SavedState[];
+  /** How many slots have each level, if slots have levels of their own. */
+  readonly levels?: readonly number[];
   /** Slots that the last event allowed and kept in each head; null before the first. */
   readonly event: { readonly budgets: readonly number[]; readonly kept: readonly number[] } | null;
 }
@@ -115,6 +117,7 @@ function parseLayer(value: unknown, where: string): SavedLayer {
     accumulated: fields.accumulated === 'kv' ? 'kv' : fields.accumulated === true,
     block: fields.block === true,
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
+    ...(fields.levels !== undefined && { levels: counts(fields, 'levels', where) }),
     event: event && { budgets: counts(event, 'budgets', where), kept: counts(event, 'kept', where) },
   };
 }

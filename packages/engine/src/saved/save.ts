@@ -1,8 +1,10 @@
-import { KvError } from '@kv/core';
+import { KvError, LEVELS } from '@kv/core';
 import type { Sequence } from '../sequence/sequence.ts';
-import type { StoredState } from '../memory/snapshot.ts';
+import type { Slots, StoredState } from '../memory/snapshot.ts';
 import type { Rows } from '../cache/encode.ts';
 import { BLOCK, rowBytes } from '../cache/form.ts';
+import { levelsOf } from '../cache/records.ts';
+import { plainRows } from '../cache/cache-rows.ts';
 import { writeSaved, type SavedArray } from './file.ts';
 import { MOST } from './manifest.ts';
 import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
@@ -48,10 +50,10 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
     const at = `layers.${l}.`,
       kept = last?.kept[l],
-      { keys, values, positions, rotations } = slots;
+      { positions, rotations } = slots,
+      levels = slots.records && levelsOf(slots.records);
     for (const [name, numbers] of Object.entries({
-      ...rowArrays('keys', keys),
-      ...rowArrays('values', values),
+      ...slotArrays(slots),
       positions,
       rotations,
       'ring.queries': ring?.queries,
@@ -69,6 +71,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       accumulated: accumulated?.rows === 'kv' ? 'kv' : accumulated !== undefined,
       block: block !== undefined,
       states: putStates(states, at),
+      ...(levels && { levels: LEVELS.map((_, level) => levels.filter((of) => of === level).length) }),
       event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null, // `kept` is of it
     };
   });
@@ -97,6 +100,10 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
 }
 
 /** Returns the arrays of rows as the file names them. */
+const slotArrays = ({ keys, values, records }: Slots): Readonly<Record<string, SavedArray>> =>
+  records
+    ? { levels: levelsOf(records), records: records.bytes }
+    : { ...rowArrays('keys', plainRows(keys)), ...rowArrays('values', plainRows(values)) };
 const rowArrays = (name: string, { form, codes, scales }: Rows): Readonly<Record<string, SavedArray>> => ({
   [name]: codes,
   ...(rowBytes(form, BLOCK).scales > 0 && { [`${name}.scales`]: scales }),

@@ -1,7 +1,8 @@
-import { id, KvError } from '@kv/core';
+import { id, KvError, LEVELS } from '@kv/core';
 import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote } from '@kv/core/engine';
 import type { Budget, BudgetPlan, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
+import { expectLevels } from '../cache/form.ts';
 import {
   activePolicyOf,
   decodingBy,
@@ -39,6 +40,7 @@ export class PolicySchedule {
     tokens: number,
     at: 'budget' | 'decodeBudget' = 'budget',
   ): EventBudget | undefined {
+    expectDemotion(this.#memory.caches, policy);
     const place = { at, sizes: sizesAt(this.#memory.caches.context, policy, tokens) },
       before = this.active.budget;
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, place);
@@ -70,11 +72,12 @@ export class PolicySchedule {
     return decodingBy(active, this.active);
   }
 
-  /** Returns an event's budgets, or undefined if every head already fits. */
+  /** Returns an event's budgets, or undefined if every head already fits and no slot may be demoted. */
   plan(lengths: readonly (readonly number[])[]): BudgetPlan | undefined {
     const budget = this.active.budget!, // there where the active evicts
       plan = planBudgets(this.active.policy, budget, lengths);
-    if (this.active.policy.choosesBudget || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
+    const { choosesBudget, levels } = this.active.policy;
+    if (choosesBudget || levels || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g])))
       return plan;
     this.note(raisedNote(this.active.policy, budget));
     return undefined;
@@ -129,3 +132,14 @@ export const waits = ({ needsFullPrompt, reach, needs }: CompiledPolicy, inBlock
   (needsFullPrompt && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
+
+/** Checks that caches can store slots at the levels of a policy. @throws KvError if not */
+export function expectDemotion({ demotes, context }: Memory['caches'], { label, levels = [] }: CompiledPolicy): void {
+  if (levels.length > 0 && !demotes)
+    throw new KvError(
+      'policy',
+      `'${label}' stores slots at levels, which this engine cannot: expected a policy without levels, or a model on the CPU`,
+    );
+  const used = LEVELS.filter((level) => levels.some((shares) => (shares[level] ?? 0) > 0));
+  expectLevels('policy', used, context.model.config.headDim);
+}

@@ -61,7 +61,7 @@ export function sequencePolicyOf(
     if (field !== 'policy' && request[field] !== undefined && !policy?.evicts)
       throw new Refusal(`'${field}' is expected with a policy that evicts, got none`, { param: field });
   if (!policy) return { of };
-  const sizes = slotSizes(config, cacheForm, movesTogether(policy)),
+  const sizes = slotSizes(config, cacheForm, movesTogether(policy), policy.levels),
     { maxPositions } = config;
   expectKept(policy, budget, sizes);
   if (typeof budget === 'number' && budget > maxPositions)

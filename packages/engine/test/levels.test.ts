@@ -1,0 +1,205 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { mulberry } from '@kv/core/shared';
+import { createRows, decodeRows, encodeRows } from '../src/cache/encode.ts';
+import { cacheForms, type CacheForm } from '../src/cache/form.ts';
+import { LayerCache } from '../src/cache/layer-cache.ts';
+import { recordsBound } from '../src/cache/records.ts';
+import { Ledger } from '../src/ledger.ts';
+
+const G = 2,
+  d = 32;
+const CHAIN = ['f32', 'f16', 'q8', 'k8v4', 'q4'] as const;
+/** Bytes of a key and a value of 32 numbers. */
+const RECORD = { f32: 256, f16: 128, q8: 72, k8v4: 56, q4: 40 } as const;
+
+/** A slot as it should be: what is read of it, and at which level it is stored. */
+interface Slot {
+  readonly position: number;
+  rotation: number;
+  level: number;
+  key: Float32Array;
+  value: Float32Array;
+  /** What they were before anything was rounded. */
+  readonly first: readonly Float32Array[];
+}
+interface State {
+  readonly heads: Slot[][];
+  position: number;
+  rebased: boolean;
+  /** Whether slots have levels of their own. */
+  levelled: boolean;
+}
+
+/** Returns what is left of numbers at a level. */
+function rounded(level: number, part: 'keys' | 'values', x: Float32Array): Float32Array {
+  const rows = createRows(cacheForms[CHAIN[level]][part], d, 1),
+    out = new Float32Array(d);
+  encodeRows(rows, d, 0, x);
+  decodeRows(rows, d, 0, 1, out);
+  return out;
+}
+/** Returns the bits of numbers. */
+const bits = (all: readonly Float32Array[]): string =>
+  all.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString('hex')).join('');
+/** Turns a key; what is done twice is not what is done at once, as with angles of 32 bits. */
+const turn = (x: Float32Array, at: number, from: number, to: number): void => {
+  for (let i = at; i < at + d; i++) x[i] = x[i] * 0.5 + 0.01 * (to - from);
+};
+
+function check({ heads, rebased, levelled }: State, cache: LayerCache, ledger: Ledger, own: number): void {
+  const extra = (rebased ? 8 : 4) + (levelled ? 4 : 0);
+  let bytes = 0;
+  heads.forEach((slots, g) => {
+    const at = g * cache.capacity;
+    expect([...cache.positions.subarray(at, at + slots.length)]).toEqual(slots.map(({ position }) => position));
+    if (rebased) expect([...cache.rotations!.subarray(at, at + slots.length)]).toEqual(slots.map((s) => s.rotation));
+    expect(bits([cache.read('keys', g)])).toBe(bits(slots.map(({ key }) => key)));
+    expect(bits([cache.read('values', g)])).toBe(bits(slots.map(({ value }) => value)));
+    if (levelled) expect([...cache.levels()![g]]).toEqual(slots.map(({ level }) => level));
+    // what is turned or replaced is other numbers
+    if (levelled && !rebased)
+      for (const [p, part] of (['keys', 'values'] as const).entries()) {
+        const { records, form, capacity } = cache,
+          bound = recordsBound({ records: records!, headDim: d, capacity, form }, part, g, slots.length);
+        for (const { key, value, first } of slots)
+          expect(Math.hypot(...[key, value][p].map((x, i) => x - first[p][i]))).toBeLessThanOrEqual(bound);
+      }
+    for (const { level } of slots) bytes += RECORD[CHAIN[level]] + extra;
+  });
+  if (!levelled) expect(cache.levels()).toBeUndefined();
+  expect(own).toBe(CHAIN.indexOf(cache.form));
+  expect([cache.liveBytes, ledger.live]).toEqual([bytes, bytes]);
+  expect(ledger.allocated).toBe(cache.allocatedBytes);
+  expect(cache.allocatedBytes).toBeGreaterThanOrEqual(bytes);
+}
+
+const steps = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('append' as const), count: fc.nat(12) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('keep' as const),
+      share: fc.constantFrom(0, 0.3, 0.8, 1, 1),
+      levels: fc.constantFrom('none', 'mixed', 'coarsest'),
+      room: fc.constantFrom(0, 0, 0, 4),
+    }),
+  },
+  fc.record({
+    do: fc.constantFrom('fork' as const, 'restore' as const, 'rebase' as const, 'write' as const, 'clear' as const),
+  }),
+);
+
+test('slots at levels of their own behave as lists of rounded numbers, to the bit and the byte', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom<CacheForm>('f32', 'f16', 'q8', 'q4'),
+      fc.array(steps, { maxLength: 12 }),
+      fc.integer(),
+      (form, all, seed) => {
+        const draw = mulberry(seed),
+          own = CHAIN.indexOf(form),
+          ledger = new Ledger(),
+          numbers = (): Float32Array => Float32Array.from({ length: d }, () => 4 * draw() - 2);
+        let state: State = { heads: [[], []], position: 0, rebased: false, levelled: false },
+          cache = new LayerCache(G, d, ledger, { form });
+        for (const step of all) {
+          const { heads } = state;
+          if (step.do === 'append') {
+            const positions = Uint32Array.from({ length: step.count }, (_, i) => state.position + i),
+              part = (): Float32Array[][] => heads.map(() => Array.from(positions, numbers)),
+              [k, v] = [part(), part()],
+              flat = (x: Float32Array[][]): Float32Array => Float32Array.from(x.flat().flatMap((row) => [...row]));
+            cache.append(flat(k), flat(v), positions, 0);
+            state.position += step.count;
+            heads.forEach((slots, g) =>
+              positions.forEach((position, i) =>
+                slots.push({
+                  position,
+                  rotation: position,
+                  level: own,
+                  key: rounded(own, 'keys', k[g][i]),
+                  value: rounded(own, 'values', v[g][i]),
+                  first: [k[g][i], v[g][i]],
+                }),
+              ),
+            );
+          } else if (step.do === 'keep') {
+            const kept = heads.map((slots) => Uint32Array.from(slots.keys()).filter(() => draw() < step.share)),
+              levels =
+                step.levels === 'none'
+                  ? undefined
+                  : kept.map((of) => Uint8Array.from(of, () => (step.levels === 'mixed' ? Math.floor(5 * draw()) : 4)));
+            cache.keep(kept, step.room, levels);
+            if (levels?.some((of) => of.some((level) => level > own))) state.levelled = true;
+            if (kept.every(({ length }) => length === 0)) state.levelled = false;
+            heads.forEach((slots, g) => {
+              const left = Array.from(kept[g], (i) => slots[i]);
+              left.forEach((slot, i) => {
+                const level = levels?.[g][i] ?? 0;
+                if (level <= slot.level) return;
+                slot.level = level;
+                slot.key = rounded(level, 'keys', slot.key);
+                slot.value = rounded(level, 'values', slot.value);
+              });
+              heads[g] = left;
+            });
+          } else if (step.do === 'rebase') {
+            const next = 3 + Math.max(...heads.map(({ length }) => length));
+            cache.rebase(next, turn);
+            state.rebased = true;
+            for (const slots of heads)
+              slots.forEach((slot, i) => {
+                const to = next - slots.length + i;
+                if (to === slot.rotation) return;
+                turn(slot.key, 0, slot.rotation, to);
+                slot.key = rounded(slot.level, 'keys', slot.key);
+                slot.rotation = to;
+              });
+          } else if (step.do === 'write') {
+            for (const [g, slots] of heads.entries()) {
+              const slot = slots.at(-1);
+              if (!slot) continue;
+              const x = numbers();
+              cache.write('values', g, slots.length - 1, x);
+              slot.value = rounded(slot.level, 'values', x);
+              slot.first[1].set(x);
+            }
+          } else if (step.do === 'clear') {
+            cache.clear();
+            state = { ...state, heads: [[], []], levelled: false };
+          } else {
+            // a copy goes on, and the original is given up: neither may see the other
+            const copy = step.do === 'fork' ? cache.fork(ledger, 2) : new LayerCache(G, d, ledger, { form });
+            if (step.do === 'restore') copy.restore([...cache.lengths], cache.slots());
+            cache.clear();
+            cache.destroy();
+            cache = copy;
+          }
+          check(state, cache, ledger, own);
+        }
+        cache.destroy();
+        expect([ledger.live, ledger.allocated]).toEqual([0, 0]);
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test('levels no finer than the form change nothing', () => {
+  const ledger = new Ledger(),
+    draw = mulberry(5),
+    cache = new LayerCache(G, d, ledger, { form: 'q8' }),
+    x = Float32Array.from({ length: G * 9 * d }, () => draw()),
+    kept = [Uint32Array.of(0, 2, 7), Uint32Array.of(1, 3, 4)];
+  cache.append(
+    x,
+    x,
+    Uint32Array.from({ length: 9 }, (_, i) => i),
+  );
+  const plain = cache.fork();
+  plain.keep(kept);
+  cache.keep(kept, 0, [Uint8Array.of(0, 1, 2), Uint8Array.of(2, 2, 2)]);
+  expect(cache.slots()).toEqual(plain.slots());
+  expect(cache.levels()).toBeUndefined();
+});
