@@ -102,3 +102,15 @@ test.each([
   expect(code).toBe(2);
   expect(stderr).toContain(sentence);
 });
+test('slots at levels: shares of each layer, of a text that stays, and after the answer', async () => {
+  const args = ['--policy', 'streaming(sinks=2)|topK|levels(f16=0.25,q8=0.75)', '--engine', 'f32', '--budget', '12'],
+    { stdout } = await trace(...args);
+  expect(stdout).toMatch(/^ *0 +1 +42 +12 +14 % +0 % +71 % +25 % f16, 75 % q8$/m);
+  const why = await trace(...args, '--why', 'goes', '--detail');
+  expect(why.stdout).toMatch(/^"goes": .*; what stays is stored at 25 % f16, 75 % q8$/m);
+  const { stderr, stdout: out } = await kv(
+    ['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args],
+    { cwd },
+  );
+  expect(out + stderr).toContain('kept 12 of 42 tokens a layer and KV head, 25 % f16, 75 % q8, dropped 30 (');
+});

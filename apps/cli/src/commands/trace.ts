@@ -87,7 +87,7 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
   await withHostModel(command, terminal, async (model) => {
     await withFlagNames(command, () => expectHeld(model, { policy: recorded.policy, budget, every }));
     const ids = read(model),
-      { tokens } = await generate(model, {
+      { tokens, report } = await generate(model, {
         ids,
         policy: recorded.policy,
         budget,
@@ -99,7 +99,8 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
     if (signal.aborted) return;
     const all = [...ids, ...tokens];
     for (const asked of why) stdout.write(whyText(asked, recorded.events, all, model, flags.detail));
-    if (why.length === 0 && out === undefined) stdout.write(`${layerTable(recorded.events, lineWidth(stdout))}\n`);
+    if (why.length === 0 && out === undefined)
+      stdout.write(`${layerTable(recorded.events, lineWidth(stdout), report.levels)}\n`);
     if (out === undefined) return;
     const layers = new Set(recorded.events.map(({ layer }) => layer)).size;
     writeWhole(

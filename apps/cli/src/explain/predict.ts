@@ -88,7 +88,7 @@ export async function predict(
     heldByAll = sumOf(held);
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const sizes = slotSizes(config, form, movesTogether(policy)),
+  const sizes = slotSizes(config, form, movesTogether(policy), policy.levels),
     allowance = allowanceOf(policy, given, length, { at: '--budget', sizes }),
     { slots: budget } = allowance;
   const lengths = held.map((slots) => Array.from({ length: G }, () => slots));
@@ -101,10 +101,10 @@ export async function predict(
         policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
           .length;
   const kept = sumOf(budgets.flat()),
-    slot = slotBytes(form, d),
+    slot = slotBytes(form, d), // of one slot before it is demoted
     before = G * heldByAll * slot,
     whole = G * L * length * slot, // a layer with a window holds the whole prompt until all layers have passed
-    after = kept * slot;
+    after = Math.ceil((kept * sizes.bytesPerSlot) / (L * G));
   const wide = waits(policy);
   const together = layersTogether(config, length, form),
     above = budgets.map((heads) => G * length - sumOf(heads)),

@@ -27,4 +27,4 @@ export async function decodingUnder(
 
 /** Checks what budgets in bytes hold in a model's caches. @throws KvError for bytes that hold too few slots */
 export const expectHeld = ({ config, cacheForm }: Model, policies: Parameters<typeof decodingPolicy>[0]): void =>
-  void decodingPolicy(policies, (policy) => slotSizes(config, cacheForm, movesTogether(policy)));
+  void decodingPolicy(policies, (policy) => slotSizes(config, cacheForm, movesTogether(policy), policy.levels));

@@ -1,11 +1,16 @@
 import type { RecordedEvent } from '@kv/engine';
+import type { Report } from '@kv/models';
 import { colors as pc } from '../colors.ts';
+import { levelsText } from './levels-text.ts';
 import { fitColumns } from '../columns.ts';
 
 const THIRDS = ['first', 'second', 'last'] as const;
 
-/** Formats what the last event of every layer kept, a row each: how many slots, and of which part of the text. */
-export function layerTable(events: readonly RecordedEvent[], width: number): string {
+/**
+ * Formats what the last event of every layer kept, a row each: how many slots, of which part of the text, and at which
+ * levels.
+ */
+export function layerTable(events: readonly RecordedEvent[], width: number, levels?: Report['levels']): string {
   const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b),
     rows = layers.flatMap((layer) => {
       const own = events.filter((event) => event.layer === layer),
@@ -21,11 +26,12 @@ export function layerTable(events: readonly RecordedEvent[], width: number): str
           String(Math.max(...last.positions.map((row) => row.length))),
           least === most ? String(most) : `${least} to ${most}`,
           ...THIRDS.map((_, third) => shareOf(last, kept, third)),
+          ...(levels ? [levelsText(levels[layer].flat())] : []),
         ],
       ];
     });
   const head = ['layer', 'events', 'slots', 'kept', ...THIRDS.map((third) => `of ${third} third`)];
-  return fitColumns([head.map(pc.dim), ...rows], new Set(head.keys()), width);
+  return fitColumns([[...head, ...(levels ? ['levels'] : [])].map(pc.dim), ...rows], new Set(head.keys()), width);
 }
 
 /** Returns the positions that every KV head kept. */

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { fates, fateText, TokenText } from '@kv/engine';
+import { levelsText } from './levels-text.ts';
 import type { Fate, RecordedEvent } from '@kv/engine';
 
 /** Maximum heads whose reason is written out, and occurrences of a text that are listed; the others are counted. */
@@ -34,7 +35,7 @@ export function whyText(
   asked: string,
   events: readonly RecordedEvent[],
   ids: readonly number[],
-  { tokenizer }: Pick<Model, 'tokenizer'>,
+  { tokenizer, cacheForm }: Pick<Model, 'tokenizer' | 'cacheForm'>,
   detail = false,
 ): string {
   const tokens = new TokenText(tokenizer);
@@ -49,7 +50,7 @@ export function whyText(
   const all = last.map((position) => ({
     position,
     token: tokens.text.slice(...tokens.offsets[position]),
-    of: fates(events, position),
+    of: fates(events, position, cacheForm),
   }));
   return `${several}${summary(all)}\n${detail ? all.map(tokenLines).join('') : ''}`;
 }
@@ -70,6 +71,8 @@ function summary(all: readonly TokenFates[]): string {
       const by = fatesOf.flatMap(({ why }) => (why?.[kind] ? [why.by ?? 'a piece'] : []));
       return by.length === 0 ? '' : `; ${kind} in ${by.length} by ${[...new Set(by)].join(', ')}`;
     };
+  const levels = fatesOf.flatMap(({ why }) => why?.level ?? []),
+    stored = levels.length === 0 ? '' : `; what stays is stored at ${levelsText(levels)}`;
   const judged = (gone.length > 0 ? gone : fatesOf).flatMap(({ why }) =>
       why && !why.forced && !why.banned ? [why] : [],
     ),
@@ -77,7 +80,7 @@ function summary(all: readonly TokenFates[]): string {
       judged.length === 0
         ? ''
         : `; ranked ${range(judged.map(({ rank }) => rank))} of ${range(judged.map(({ slots, mandatory }) => slots - mandatory))} by score, with room for ${range(judged.map(({ budget, mandatory }) => Math.max(0, budget - mandatory)))}`;
-  return `${JSON.stringify(all.map(({ token }) => token).join(''))}: ${all.length === 1 ? `1 token, position ${first}` : `${all.length} tokens, positions ${first} to ${last}`}, ${fatesOf.length === 0 ? 'read after the last eviction' : `gone from ${gone.length} of ${fatesOf.length} places (${all.length === 1 ? '' : 'tokens x '}KV heads)${ranked}${ruled('forced')}${ruled('banned')}`}`;
+  return `${JSON.stringify(all.map(({ token }) => token).join(''))}: ${all.length === 1 ? `1 token, position ${first}` : `${all.length} tokens, positions ${first} to ${last}`}, ${fatesOf.length === 0 ? 'read after the last eviction' : `gone from ${gone.length} of ${fatesOf.length} places (${all.length === 1 ? '' : 'tokens x '}KV heads)${ranked}${stored}${ruled('forced')}${ruled('banned')}`}`;
 }
 
 function range(numbers: readonly number[]): string {
