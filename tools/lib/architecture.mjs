@@ -3,7 +3,9 @@ const PIECES = 'pieces';
 
 /** Returns the box of a package: its name, or the one box of all families of pieces. */
 const boxOf = ({ folder, manifest: { name } }) =>
-  /^packages\/(scorers|transforms|allocators|selectors|units|demotions)\//.test(folder) ? PIECES : name.replace('@kv/', '');
+  /^packages\/(scorers|transforms|allocators|selectors|units|demotions)\//.test(folder)
+    ? PIECES
+    : name.replace('@kv/', '');
 
 /** Returns what each box builds on, highest box first, without dependencies implied by others. */
 function graphOf(packages) {

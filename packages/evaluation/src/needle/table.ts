@@ -81,5 +81,8 @@ function checkFits(arms: readonly NeedleArm[], compiled: readonly CompiledPolicy
     [first] = cut;
   if (first?.forced === undefined || cut.some(({ forced }) => forced === undefined)) return;
   const policy = compiled[first.policy];
-  expectBudget(policy, first.budget, { at: 'budgets', sizes: slotSizes(config, first.cache, movesTogether(policy), policy.levels) });
+  expectBudget(policy, first.budget, {
+    at: 'budgets',
+    sizes: slotSizes(config, first.cache, movesTogether(policy), policy.levels),
+  });
 }

@@ -196,7 +196,10 @@ export async function checkAsked(
       { config } = subject;
     formOf(cache, { forms: formNames, otherwise: cache, headDim: config.headDim });
     if (budget !== undefined)
-      expectBudget(policy, budget, { at: 'budgets', sizes: slotSizes(config, cache, movesTogether(policy), policy.levels) });
+      expectBudget(policy, budget, {
+        at: 'budgets',
+        sizes: slotSizes(config, cache, movesTogether(policy), policy.levels),
+      });
   }
   for (const task of Object.keys(tasks)) {
     const asked = new Set([...askedOf(sweep, tasks, task), ...(sweep.match ? matchedOn(tasks[task]) : [])]);
