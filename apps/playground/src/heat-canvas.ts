@@ -1,4 +1,14 @@
-import { cornerOf, holds, layoutOf, moveBy, placeAt, type HeatMapLayout, type CachePosition } from './heat-map.ts';
+import { LEVELS } from '@kv/core';
+import {
+  cornerOf,
+  holds,
+  layoutOf,
+  levelAt,
+  moveBy,
+  placeAt,
+  type HeatMapLayout,
+  type CachePosition,
+} from './heat-map.ts';
 import type { Frame, PromptSummary } from './messages.ts';
 
 /** Input of a heat map. */
@@ -97,9 +107,24 @@ function paint(
   for (let position = 0; position < positions; position++) {
     const [x, y] = cornerOf(layout, { position, row: 0 });
     for (let row = 0; row < rows; row++) {
-      context.fillStyle = colors[holds(frame, { position, row }) ? '--kept' : '--empty'];
       // a fine line between layers
-      context.fillRect(x, y + row * tall, cell, tall - (tall > 2 && row % kvHeads === kvHeads - 1 ? 1 : 0));
+      const high = tall - (tall > 2 && row % kvHeads === kvHeads - 1 ? 1 : 0),
+        fill = (color: keyof Colors): void => {
+          context.fillStyle = colors[color];
+          context.fillRect(x, y + row * tall, cell, high);
+        };
+      if (!holds(frame, { position, row })) {
+        fill('--empty');
+        continue;
+      }
+      const level = levelAt(frame, { position, row });
+      if (level !== undefined) {
+        // the coarser, the paler
+        fill('--empty');
+        context.globalAlpha = 1 - (0.65 * level) / (LEVELS.length - 1);
+      }
+      fill('--kept');
+      context.globalAlpha = 1;
     }
     const mark = value.has(position)
       ? '--value'

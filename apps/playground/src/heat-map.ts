@@ -130,6 +130,10 @@ const rowsOf = ({ kept, length }: Frame): number => kept.length / length;
 export const holds = ({ kept, length }: Frame, { position, row }: CachePosition): boolean | undefined =>
   position < length ? kept[row * length + position] === 1 : undefined;
 
+/** Returns the level at which a row of the cache holds a position, if slots have levels of their own. */
+export const levelAt = ({ levels, length }: Frame, { position, row }: CachePosition): number | undefined =>
+  levels?.[row * length + position];
+
 /** Counts the rows that hold each position. */
 export function countsOf(frame: Frame): Uint16Array {
   const counts = new Uint16Array(frame.length);

@@ -23,6 +23,8 @@ export interface Frame {
   readonly length: number;
   /** `[layers * kvHeads, length]`: 1 where the cache holds the position. */
   readonly kept: Uint8Array;
+  /** Level of each of these, an index among `LEVELS`, under a policy that demotes slots. */
+  readonly levels?: Uint8Array;
   /** Text of the chosen token, which is not in the cache yet. */
   readonly token: string;
   /** The answer up to this token. */

@@ -125,5 +125,9 @@ describe('what caches hold', () => {
       'Token 1 “y”, layer 0, KV head 1: kept; 1 of 4 rows keep it',
     );
     expect(placeText(shown, { position: 2, row: 1 }, '.', 2)).toBe('Token 2 “.”: not in the cache yet');
+    const levels = Uint8Array.of(2, 2, 4, 3, 2, 2, 2, 2);
+    expect(placeText({ ...shown, levels }, { position: 1, row: 1 }, 'y', 2)).toBe(
+      'Token 1 “y”, layer 0, KV head 1: kept in k8v4; 1 of 4 rows keep it',
+    );
   });
 });

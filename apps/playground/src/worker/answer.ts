@@ -1,4 +1,4 @@
-import type { Policy } from '@kv/core';
+import { LEVELS, type Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { decode, Sequence, type Budget, type CacheForm, type Model } from '@kv/models';
 import type { End, Frame } from '../messages.ts';
@@ -66,11 +66,13 @@ function frameOf(
     rows = sequence.kept().flat(),
     kept = new Uint8Array(rows.length * length);
   for (const [row, positions] of rows.entries()) for (const position of positions) kept[row * length + position] = 1;
+  const levels = levelsOf(sequence, rows);
   const { live, peak } = sequence.memory.ledger.bytes(),
     slots = rows.reduce((sum, row) => sum + row.length, 0) / rows.length;
   return {
     length,
     kept,
+    ...(levels && { levels }),
     token,
     answer,
     bytes: live,
@@ -79,4 +81,18 @@ function frameOf(
     prefillSpeed: (1000 * promptLength) / clock.prefill,
     ...(counts.steps > 0 && { decodeSpeed: (1000 * counts.steps) / clock.decode }),
   };
+}
+
+/** Returns the level of every slot, by row and position, once an event has given levels. */
+function levelsOf(
+  { active: { last }, progress: { length }, memory }: Sequence,
+  rows: readonly (readonly number[])[],
+): Uint8Array | undefined {
+  if (!last?.levels) return undefined;
+  // what joined since has the form of the cache
+  const levels = new Uint8Array(rows.length * length).fill(LEVELS.indexOf(memory.cache.form)),
+    given = last.levels.flat();
+  for (const [row, positions] of last.kept.flat().entries())
+    for (const [i, position] of positions.entries()) levels[row * length + position] = given[row][i];
+  return levels;
 }
