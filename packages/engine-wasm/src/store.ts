@@ -1,5 +1,5 @@
 import {
-  cacheForms,
+  storedForms,
   hostStore,
   planesOf,
   rowBytes,
@@ -75,7 +75,7 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
       return made;
     }
     const [keys, values] = (['keys', 'values'] as const).map((part): Rows => {
-      const as = cacheForms[form][part],
+      const as = storedForms[form][part],
         { codes, scales } = rowBytes(as, headDim);
       return { form: as, codes: take(slots * codes), scales: take(slots * scales) };
     }) as [Rows, Rows];
@@ -177,7 +177,7 @@ function placeOf({ form, codes, scales }: Rows, d: number, at: number): [codes: 
 /** Returns the bytes of storage, in whole cache lines. */
 function bytesOf({ heads, headDim, capacity, form, room }: Omit<StorageShape, 'rebased'>): number {
   if (room !== undefined) return line * Math.ceil((heads * (room + 8 * capacity)) / line);
-  const { keys, values } = cacheForms[form],
+  const { keys, values } = storedForms[form],
     [k, v] = [rowBytes(keys, headDim), rowBytes(values, headDim)];
   return line * Math.ceil((heads * capacity * (k.codes + k.scales + v.codes + v.scales + 4)) / line);
 }

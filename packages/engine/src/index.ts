@@ -17,6 +17,8 @@ export { CACHE } from './options.ts';
 export { movesTogether, slotSizes } from './cache/slot-sizes.ts';
 export {
   cacheForms,
+  movedForm,
+  storedForms,
   fitsHeads,
   formOf,
   keyValueBytes,

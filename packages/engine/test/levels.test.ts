@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { mulberry } from '@kv/core/shared';
 import { createRows, decodeRows, encodeRows } from '../src/cache/encode.ts';
-import { cacheForms, type CacheForm } from '../src/cache/form.ts';
+import { cacheForms, movedForm, type CacheForm } from '../src/cache/form.ts';
 import { LayerCache } from '../src/cache/layer-cache.ts';
 import { recordsBound } from '../src/cache/records.ts';
 import { Ledger } from '../src/ledger.ts';
@@ -10,8 +10,12 @@ import { Ledger } from '../src/ledger.ts';
 const G = 2,
   d = 32;
 const CHAIN = ['f32', 'f16', 'q8', 'k8v4', 'q4'] as const;
+/** The level of halves. */
+const HALF = 1;
 /** Bytes of a key and a value of 32 numbers. */
 const RECORD = { f32: 256, f16: 128, q8: 72, k8v4: 56, q4: 40 } as const;
+/** Bytes of the key alone. */
+const KEY = { f32: 128, f16: 64, q8: 36, k8v4: 36, q4: 20 } as const;
 
 /** A slot as it should be: what is read of it, and at which level it is stored. */
 interface Slot {
@@ -27,6 +31,8 @@ interface State {
   readonly heads: Slot[][];
   position: number;
   rebased: boolean;
+  /** Whether keys are halves, since slots were moved and have no levels. */
+  moved: boolean;
   /** Whether slots have levels of their own. */
   levelled: boolean;
 }
@@ -47,7 +53,7 @@ const turn = (x: Float32Array, at: number, from: number, to: number): void => {
   for (let i = at; i < at + d; i++) x[i] = x[i] * 0.5 + 0.01 * (to - from);
 };
 
-function check({ heads, rebased, levelled }: State, cache: LayerCache, ledger: Ledger, own: number): void {
+function check({ heads, rebased, moved, levelled }: State, cache: LayerCache, ledger: Ledger, own: number): void {
   const extra = (rebased ? 8 : 4) + (levelled ? 4 : 0);
   let bytes = 0;
   heads.forEach((slots, g) => {
@@ -65,10 +71,10 @@ function check({ heads, rebased, levelled }: State, cache: LayerCache, ledger: L
         for (const { key, value, first } of slots)
           expect(Math.hypot(...[key, value][p].map((x, i) => x - first[p][i]))).toBeLessThanOrEqual(bound);
       }
-    for (const { level } of slots) bytes += RECORD[CHAIN[level]] + extra;
+    for (const { level } of slots) bytes += RECORD[CHAIN[level]] + extra + (moved ? 2 * d - KEY[CHAIN[level]] : 0);
   });
   if (!levelled) expect(cache.levels()).toBeUndefined();
-  expect(own).toBe(CHAIN.indexOf(cache.form));
+  expect(cache.form).toBe(moved ? movedForm(CHAIN[own]) : CHAIN[own]);
   expect([cache.liveBytes, ledger.live]).toEqual([bytes, bytes]);
   expect(ledger.allocated).toBe(cache.allocatedBytes);
   expect(cache.allocatedBytes).toBeGreaterThanOrEqual(bytes);
@@ -101,7 +107,7 @@ test('slots at levels of their own behave as lists of rounded numbers, to the bi
           own = CHAIN.indexOf(form),
           ledger = new Ledger(),
           numbers = (): Float32Array => Float32Array.from({ length: d }, () => 4 * draw() - 2);
-        let state: State = { heads: [[], []], position: 0, rebased: false, levelled: false },
+        let state: State = { heads: [[], []], position: 0, rebased: false, moved: false, levelled: false },
           cache = new LayerCache(G, d, ledger, { form });
         for (const step of all) {
           const { heads } = state;
@@ -118,7 +124,7 @@ test('slots at levels of their own behave as lists of rounded numbers, to the bi
                   position,
                   rotation: position,
                   level: own,
-                  key: rounded(own, 'keys', k[g][i]),
+                  key: rounded(state.moved ? HALF : own, 'keys', k[g][i]),
                   value: rounded(own, 'values', v[g][i]),
                   first: [k[g][i], v[g][i]],
                 }),
@@ -131,7 +137,11 @@ test('slots at levels of their own behave as lists of rounded numbers, to the bi
                   ? undefined
                   : kept.map((of) => Uint8Array.from(of, () => (step.levels === 'mixed' ? Math.floor(5 * draw()) : 4)));
             cache.keep(kept, step.room, levels);
-            if (levels?.some((of) => of.some((level) => level > own))) state.levelled = true;
+            if (levels?.some((of) => of.some((level) => level > own))) {
+              // keys go back to the form of their level
+              if (state.moved) for (const slot of heads.flat()) slot.key = rounded(own, 'keys', slot.key);
+              [state.levelled, state.moved] = [true, false];
+            }
             if (kept.every(({ length }) => length === 0)) state.levelled = false;
             heads.forEach((slots, g) => {
               const left = Array.from(kept[g], (i) => slots[i]);
@@ -148,12 +158,16 @@ test('slots at levels of their own behave as lists of rounded numbers, to the bi
             const next = 3 + Math.max(...heads.map(({ length }) => length));
             cache.rebase(next, turn);
             state.rebased = true;
+            if (!state.levelled && own > HALF) {
+              if (!state.moved) for (const slot of heads.flat()) slot.key = rounded(HALF, 'keys', slot.key);
+              state.moved = true;
+            }
             for (const slots of heads)
               slots.forEach((slot, i) => {
                 const to = next - slots.length + i;
                 if (to === slot.rotation) return;
                 turn(slot.key, 0, slot.rotation, to);
-                slot.key = rounded(slot.level, 'keys', slot.key);
+                slot.key = rounded(state.moved ? HALF : slot.level, 'keys', slot.key);
                 slot.rotation = to;
               });
           } else if (step.do === 'write') {

@@ -30,6 +30,28 @@ export const cacheForms = {
 /** The name of a stored form of a cache. */
 export type CacheForm = keyof typeof cacheForms;
 
+/**
+ * All forms that storage has: those of a cache, and those that it takes once slots are moved. A key that is rotated again
+ * and again is rounded each time; halves keep that small.
+ */
+export const storedForms = {
+  ...cacheForms,
+  'q8-moved': { keys: 'f16', values: 'q8' },
+  'k8v4-moved': { keys: 'f16', values: 'q4' },
+  'q4-moved': { keys: 'f16', values: 'q4' },
+} as const satisfies Record<string, StoredForm>;
+
+/** The name of a form that storage has. */
+export type StorageForm = keyof typeof storedForms;
+
+/** Returns the form of storage whose slots have been moved. */
+export const movedForm = (form: StorageForm): StorageForm =>
+  form === 'q8' || form === 'k8v4' || form === 'q4' ? `${form}-moved` : form;
+
+/** Returns the form of a cache whose storage has this form. */
+export const unmovedForm = (form: StorageForm): CacheForm =>
+  form === 'q8-moved' ? 'q8' : form === 'k8v4-moved' ? 'k8v4' : form === 'q4-moved' ? 'q4' : form;
+
 /** Channels that share a scale and a minimum in `q4`. */
 export const BLOCK = 32;
 
@@ -54,14 +76,14 @@ export function rowBytes(form: RowForm, d: number): RowBytes {
 }
 
 /** Returns the bytes of a key and a value of one KV head. */
-export function keyValueBytes(form: CacheForm, headDim: number): number {
-  const { keys, values } = cacheForms[form],
+export function keyValueBytes(form: StorageForm, headDim: number): number {
+  const { keys, values } = storedForms[form],
     [k, v] = [rowBytes(keys, headDim), rowBytes(values, headDim)];
   return k.codes + k.scales + v.codes + v.scales;
 }
 
 /** Returns the bytes of one slot of one KV head: key, value, position and, once rebased, rotation. */
-export const slotBytes = (form: CacheForm, headDim: number, rebased = false): number =>
+export const slotBytes = (form: StorageForm, headDim: number, rebased = false): number =>
   keyValueBytes(form, headDim) + (rebased ? 8 : 4);
 
 /** Returns the bytes that a token adds to a full cache: a slot in every layer and KV head. */

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { countBelow } from '@kv/core/shared';
 import { range } from '@kv/core/shared';
 import { decodeRows, encodeRows, floats } from './encode.ts';
-import type { CacheForm } from './form.ts';
+import { movedForm, type StorageForm } from './form.ts';
 import {
   bytesHeld,
   bytesInUse,
@@ -42,7 +42,7 @@ export interface LayerCacheOptions {
   /** @defaultValue arrays of their own */
   readonly store?: Store | undefined;
   /** How its keys and values are stored. @defaultValue 'f32' */
-  readonly form?: CacheForm | undefined;
+  readonly form?: StorageForm | undefined;
 }
 
 /**
@@ -55,10 +55,11 @@ export class LayerCache implements CacheView {
   readonly heads: number;
   readonly headDim: number;
   readonly lengths: Uint32Array;
-  readonly form: CacheForm;
   readonly #ledger: Ledger;
   readonly #name: string;
   readonly #store: Store;
+  /** The form that it was created in. */
+  readonly #own: StorageForm;
   #storage: Storage;
 
   /** Creates an empty cache of `heads` KV heads, whose bytes are counted in `ledger`. */
@@ -73,11 +74,14 @@ export class LayerCache implements CacheView {
     this.lengths = new Uint32Array(heads);
     this.#ledger = ledger;
     this.#name = name;
-    this.#store = store;
-    this.form = form;
+    [this.#store, this.#own] = [store, form];
     this.#storage = store.create({ heads, headDim, capacity: 0, form, rebased: false });
   }
 
+  /** How its newest slots are stored: as it was created, until its slots are moved. */
+  get form(): StorageForm {
+    return this.#storage.form;
+  }
   get capacity(): number {
     return this.#storage.capacity;
   }
@@ -247,6 +251,8 @@ export class LayerCache implements CacheView {
    * rotated accordingly (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
   rebase(next: number, rotate: RotateVector): void {
+    // keys that are rotated again and again are rounded less
+    if (!this.records) this.#storeAs(movedForm(this.form));
     const rotations = this.#markRotations(),
       { headDim: d } = this,
       stored = this.keys.form !== 'f32';
@@ -306,6 +312,7 @@ export class LayerCache implements CacheView {
   /** Fills an empty cache with such slots, of any form, `lengths[g]` of head g; positions must ascend in each head. */
   restore(lengths: readonly number[], slots: Slots): void {
     if (slots.rotations) this.#markRotations();
+    if (slots.form === movedForm(this.form)) this.#storeAs(slots.form);
     const most = Math.max(...lengths);
     if (slots.records) {
       let at = 0;
@@ -336,6 +343,7 @@ export class LayerCache implements CacheView {
 
   /** Keeps slots where some have levels of their own, or are given them. */
   #demote(slots: readonly Uint32Array[], need: number, levels?: readonly Uint8Array[]): void {
+    if (!this.records) this.#storeAs(this.#own);
     const live = this.liveBytes,
       moved = {
         from: this.#storage,
@@ -396,6 +404,27 @@ export class LayerCache implements CacheView {
     this.#ledger.allocate(this.#name, this.allocatedBytes - allocated);
     this.#ledger.use(this.#name, this.liveBytes - live);
     return rotations;
+  }
+
+  /** Stores the slots in use, of one form, in another one. */
+  #storeAs(form: StorageForm): void {
+    if (form === this.form) return;
+    const old = this.#storage,
+      [live, held] = [this.liveBytes, this.allocatedBytes],
+      rows = (['keys', 'values'] as const).map(
+        (part) => [part, Array.from(this.lengths, (_, g) => this.read(part, g))] as const,
+      ),
+      next = this.#store.create({ ...old, form, rebased: this.rotations !== undefined });
+    this.#ledger.allocate(this.#name, bytesHeld(next));
+    next.positions.set(old.positions);
+    if (old.rotations) next.rotations?.set(old.rotations);
+    this.#storage = next;
+    for (const [part, heads] of rows) for (const [g, x] of heads.entries()) this.write(part, g, 0, x);
+    this.#store.release(old);
+    this.#ledger.free(this.#name, held);
+    const more = this.liveBytes - live;
+    if (more > 0) this.#ledger.use(this.#name, more);
+    else this.#ledger.release(this.#name, -more);
   }
 
   #checkPositions(positions: Uint32Array): void {

@@ -1,6 +1,6 @@
 import { KvError, LEVELS } from '@kv/core';
 import { decodeRows, encodeRows, HALF_ULP, roundingBound, type Rows } from './encode.ts';
-import { cacheForms, rowBytes, slotBytes, type CacheForm } from './form.ts';
+import { cacheForms, rowBytes, slotBytes, unmovedForm, type StorageForm } from './form.ts';
 import { rowPlanes, type Storage, type StorageShape, type Store } from './storage.ts';
 import { plainRows, type CachePart, type Records } from './cache-rows.ts';
 
@@ -12,7 +12,7 @@ const SHIFT = 29;
 const MOST = 4 * 2 ** SHIFT;
 
 /** Returns the level of a form. */
-export const levelOf = (form: CacheForm): number => LEVELS.indexOf(form);
+export const levelOf = (form: StorageForm): number => LEVELS.indexOf(unmovedForm(form));
 
 /** Returns the bytes of a record. */
 export const recordBytes = (level: number, headDim: number): number => slotBytes(LEVELS[level], headDim) - 4;
@@ -92,7 +92,7 @@ function layFree(storage: RecordStorage, g: number, n: number): void {
 }
 
 /** What a slot becomes: the coarsest of what it is, what it is given, and the form of the storage that it joins. */
-const joined = (from: Storage, slot: number, to: CacheForm, given = 0): number =>
+const joined = (from: Storage, slot: number, to: StorageForm, given = 0): number =>
   Math.max(levelAt(from, slot), given, levelOf(to));
 
 /** Writes keys or values of one slot to `out`, as f32. */
@@ -168,7 +168,7 @@ export interface MovedSlots {
 }
 
 /** Returns the bytes of each head's records once these slots are in storage of this form. */
-function bytesAfter({ from, lists, levels }: MovedSlots, form: CacheForm): number[] {
+function bytesAfter({ from, lists, levels }: MovedSlots, form: StorageForm): number[] {
   const sizes = sizesOf(from.headDim);
   return lists.map((list, g) =>
     list.reduce((sum, slot, i) => sum + sizes[joined(from, slot, form, levels?.[g][i])], 0),

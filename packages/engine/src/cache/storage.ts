@@ -1,6 +1,6 @@
 import type { Slots } from '../memory/snapshot.ts';
 import { createRows, decodeRows, encodeRows, type Rows } from './encode.ts';
-import { cacheForms, rowBytes, type CacheForm } from './form.ts';
+import { rowBytes, storedForms, type StorageForm } from './form.ts';
 import { plainRows, type Records, type CacheRows } from './cache-rows.ts';
 
 /** What storage is for. */
@@ -9,7 +9,7 @@ export interface StorageShape {
   readonly headDim: number;
   /** Allocated slots per head. */
   readonly capacity: number;
-  readonly form: CacheForm;
+  readonly form: StorageForm;
   /** Whether slots have rotations of their own. */
   readonly rebased: boolean;
   /** Bytes of a head's records, for slots at levels of their own. @defaultValue all slots have the form */
@@ -23,7 +23,7 @@ export interface Storage {
   /** Allocated slots per head. */
   readonly capacity: number;
   /** How the newest slots are stored, and all of them unless some have levels of their own. */
-  readonly form: CacheForm;
+  readonly form: StorageForm;
   /** Rows `[G, capacity]` of `d` numbers. */
   readonly keys: CacheRows;
   /** Rows `[G, capacity]` of `d` numbers. */
@@ -51,8 +51,8 @@ function createStorage({ heads, headDim, capacity, form, rebased, room }: Storag
     headDim,
     capacity,
     form,
-    keys: createRows(cacheForms[form].keys, headDim, slots),
-    values: createRows(cacheForms[form].values, headDim, slots),
+    keys: createRows(storedForms[form].keys, headDim, slots),
+    values: createRows(storedForms[form].values, headDim, slots),
     positions: new Uint32Array(slots),
     ...(rebased && { rotations: new Uint32Array(slots) }),
   };
@@ -186,7 +186,7 @@ export const hostStore: Store = {
 };
 
 /** Returns slots in a form: themselves, or a copy that is decoded and encoded. */
-export function inForm(slots: Slots, form: CacheForm, d: number): Slots {
+export function inForm(slots: Slots, form: StorageForm, d: number): Slots {
   if (slots.form === form) return slots;
   const { positions } = slots,
     count = positions.length,

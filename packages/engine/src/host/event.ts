@@ -5,6 +5,7 @@ import type { CompiledPolicy, EventLayer, ReplacementCache } from '@kv/core/engi
 import type { EventResult, EventTimes } from '../memory/active-policy.ts';
 import { expectLevels } from '../cache/form.ts';
 import type { LayerCache } from '../cache/layer-cache.ts';
+import { levelOf } from '../cache/records.ts';
 import type { CachePart } from '../cache/cache-rows.ts';
 import type { LayerMemory } from './layer.ts';
 import type { EventSignals } from './provide.ts';
@@ -89,7 +90,7 @@ export function keptPositions({ cache: { positions, capacity, lengths, heads } }
 
 /** Returns the levels of the slots in a cache, `[kvHead][slot]`. */
 const levelsOf = (cache: LayerCache): readonly Uint8Array[] =>
-  cache.levels() ?? Array.from(cache.lengths, (n) => new Uint8Array(n).fill(LEVELS.indexOf(cache.form)));
+  cache.levels() ?? Array.from(cache.lengths, (n) => new Uint8Array(n).fill(levelOf(cache.form)));
 
 /** Stores an event's or a step's new state. */
 export async function writeState(

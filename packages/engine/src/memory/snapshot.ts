@@ -1,13 +1,13 @@
 import type { StateSpec } from '@kv/core';
 import type { Records, CacheRows } from '../cache/cache-rows.ts';
-import type { CacheForm } from '../cache/form.ts';
+import type { StorageForm } from '../cache/form.ts';
 
 /** Rows of running sums: one per query head, or one per KV head, which sums those of its query heads. */
 export type SumRows = 'query' | 'kv';
 
 /** Slots of a cache, head after head: rows of keys and values, positions and, once rebased, rotations `[slots]`. */
 export interface Slots {
-  readonly form: CacheForm;
+  readonly form: StorageForm;
   readonly keys: CacheRows;
   readonly values: CacheRows;
   /** Where slots have levels of their own. */

@@ -1,6 +1,6 @@
 import { KvError, LEVELS } from '@kv/core';
 import { decodeRows } from '../cache/encode.ts';
-import { cacheForms, expectLevels, type CacheForm } from '../cache/form.ts';
+import { expectLevels, storedForms, type StorageForm } from '../cache/form.ts';
 import { levelOf, recordRows, recordsOf } from '../cache/records.ts';
 import type { Records } from '../cache/cache-rows.ts';
 import type { SavedArray, SavedArrays } from './file.ts';
@@ -122,8 +122,8 @@ const hasFinite = (records: Records, slot: number, headDim: number): boolean =>
   });
 
 /** Whether a tensor of bytes holds halves: rows of f16, or the scales and minima of 4 bits. */
-function isHalf(name: string, form: CacheForm): boolean {
-  const as = cacheForms[form][name.includes('keys') ? 'keys' : 'values'];
+function isHalf(name: string, form: StorageForm): boolean {
+  const as = storedForms[form][name.includes('keys') ? 'keys' : 'values'];
   return as === 'f16' || (as === 'q4' && name.endsWith('.scales'));
 }
 

@@ -1,4 +1,4 @@
-import { BLOCK, cacheForms, type RowForm } from '../cache/form.ts';
+import { BLOCK, storedForms, type RowForm } from '../cache/form.ts';
 import { recordBytes } from '../cache/records.ts';
 import { stateRows } from '../host/store.ts';
 import type { SavedManifest, SavedState } from './manifest.ts';
@@ -49,7 +49,7 @@ export function layoutOf(
       add('U8', `${at}records`, sum(levels.map((count, level) => count * recordBytes(level, d))));
     }
     for (const part of levels ? [] : (['keys', 'values'] as const))
-      for (const { name, dtype, width } of rowTensors[cacheForms[form][part]](d))
+      for (const { name, dtype, width } of rowTensors[storedForms[form][part]](d))
         add(dtype, `${at}${part}${name}`, slots, width);
     add('U32', `${at}positions`, slots);
     if (rebased) add('U32', `${at}rotations`, slots);

@@ -6,7 +6,7 @@ import { fileSource, expectNamed } from '@kv/checkpoints';
 import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
-import { cacheForms, type RowForm } from '../cache/form.ts';
+import { storedForms, unmovedForm, type RowForm } from '../cache/form.ts';
 import { recordsOf } from '../cache/records.ts';
 import { storageOfRecords } from '../cache/storage.ts';
 import { Outputs } from '../sequence/outputs.ts';
@@ -51,7 +51,7 @@ export async function loadCache(
   );
   const memory = model.memory({
     backend,
-    form: cache ?? (model.cacheForms.includes(manifest.form) ? manifest.form : undefined),
+    form: cache ?? model.cacheForms.find((form) => form === unmovedForm(manifest.form)),
     window: window ?? manifest.window,
   });
   try {
@@ -103,8 +103,8 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, headDim: numbe
     if (!leveled)
       return {
         form,
-        keys: rows(cacheForms[form].keys, `${at}keys`),
-        values: rows(cacheForms[form].values, `${at}values`),
+        keys: rows(storedForms[form].keys, `${at}keys`),
+        values: rows(storedForms[form].values, `${at}values`),
         positions,
         rotations,
       };

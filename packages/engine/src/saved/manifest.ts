@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { isShare } from '@kv/core/engine';
 import type { BudgetShare, StateSpec } from '@kv/core';
-import { cacheForms, type CacheForm } from '../cache/form.ts';
+import { storedForms, type StorageForm } from '../cache/form.ts';
 import { object, show, type JsonFields } from '@kv/checkpoints';
 
 /** One state of a piece: what it is and how many columns it has. */
@@ -30,7 +30,7 @@ export interface SavedLayer {
 export interface SavedManifest {
   readonly version: 1 | 2;
   /** How keys and values are stored; f32 in version 1, which does not say. */
-  readonly form: CacheForm;
+  readonly form: StorageForm;
   /** Fingerprint of the model whose keys and values these are. */
   readonly model: string;
   readonly policy: string;
@@ -72,7 +72,7 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
     throw new KvError(where, `expected a saved cache of version 1 or 2, got version ${show(version)}`);
   return {
     version,
-    form: version === 1 ? 'f32' : word(fields, 'form', Object.keys(cacheForms) as CacheForm[], where),
+    form: version === 1 ? 'f32' : word(fields, 'form', Object.keys(storedForms) as StorageForm[], where),
     model: text(fields, 'model', where),
     policy: text(fields, 'policy', where),
     budget: fields.budget === null ? null : count(fields, 'budget', where),

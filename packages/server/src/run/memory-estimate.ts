@@ -1,7 +1,7 @@
 import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { observationPlan, slotBytes, waits } from '@kv/engine';
+import { movedForm, movesTogether, observationPlan, slotBytes, waits } from '@kv/engine';
 import type { Model, ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
@@ -71,7 +71,7 @@ export function decodeSlots(sequencePolicy: SequencePolicy, slots: number, promp
  * is being replaced.
  */
 export function sequenceBytes(
-  { config: { queryHeads: H, kvHeads: G, headDim: d, hidden: D }, cacheForm: form }: StoredModel,
+  { config: { queryHeads: H, kvHeads: G, headDim: d, hidden: D, maxPositions }, cacheForm: form }: StoredModel,
   slots: readonly number[],
   tokens: number,
   sequencePolicy: SequencePolicy,
@@ -86,7 +86,9 @@ export function sequenceBytes(
       .filter(isState)
       .reduce((sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1), 0);
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
-    slot = slotBytes(form, d, true),
+    { policy } = sequencePolicy,
+    moves = tokens > maxPositions || (policy !== undefined && movesTogether(policy)),
+    slot = slotBytes(moves ? movedForm(form) : form, d, true),
     cache = (n: number): number => G * n * slot,
     // what pieces read, one layer at a time, where it is not stored as they read it
     decoded = form === 'f32' || needs.length === 0 ? 0 : 8 * G * d * Math.max(...slots),
