@@ -164,7 +164,7 @@ describe('kv chat', () => {
     expect(long.stderr).toContain('saved to middle.safetensors');
     const rest = await chat(['--load', 'middle.safetensors', '--max-new-tokens', '12'], [three]);
     expect(rest.stderr).toContain('streaming ∘');
-    expect(rest.stderr).toContain('keeps 48 slots (6.0 KiB), ');
+    expect(rest.stderr).toContain('keeps 48 slots (6.8 KiB), ');
     expect(long.stdout.endsWith(rest.stdout)).toBe(true);
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));
     expect(existsSync(join(cwd, 'end.safetensors'))).toBe(true);
@@ -193,7 +193,7 @@ describe('kv chat', () => {
     expect(before).toMatch(/^"clocks": \d+ tokens, 100 % still in the cache/);
     expect(after).toMatch(/^"clocks": \d+ tokens, \d?\d % still in the cache/);
     expect(cleared).toBe('"clocks" is not in the conversation');
-    expect(stderr).toMatch(/^streaming.* ∘ .*, 24 slots \(3\.0 KiB\)$/m);
+    expect(stderr).toMatch(/^streaming.* ∘ .*, 24 slots \(3\.4 KiB\)$/m);
     expect(stderr).toMatch(/nosuch/);
     expect(stderr).toMatch(/^expected \/why TEXT, got "\/why"$/m);
   });
@@ -216,12 +216,12 @@ describe('kv chat', () => {
     );
     expect(code).toBe(0);
     expect(stderr.match(/^\S+ ∘ topK, \d+ slots \(\d+\.\d KiB\)$/gm)).toEqual([
-      'streaming ∘ topK, 32 slots (4.0 KiB)',
-      'knorm ∘ topK, 32 slots (4.0 KiB)',
-      'knorm ∘ topK, 32 slots (4.0 KiB)',
-      'knorm ∘ topK, 32 slots (4.0 KiB)',
+      'streaming ∘ topK, 32 slots (4.5 KiB)',
+      'knorm ∘ topK, 32 slots (4.5 KiB)',
+      'knorm ∘ topK, 32 slots (4.5 KiB)',
+      'knorm ∘ topK, 28 slots (3.9 KiB)',
     ]);
-    expect(stderr).toMatch(/^budget: 99B hold no slot: one slot in every layer and KV head is 128 bytes in q8/m);
+    expect(stderr).toMatch(/^budget: 99B hold no slot: one slot in every layer and KV head is 144 bytes in q8/m);
     expect(stdout).toMatch(/^"clocks" stands in 2 places:\n {2}place 1: 6 tokens, .*\n {2}place 2: 6 tokens, /m);
     expect(stderr).toMatch(/^expected \/clear alone, got "\/clear now"$/m);
     expect(stderr).toMatch(/^full\nfull$/m);

@@ -23,12 +23,15 @@ afterEach(() => {
   if (icd !== undefined) process.env['VK_ICD_FILENAMES'] = icd;
 });
 const TEXT = 'It was a bright cold day in April, and the clocks were striking thirteen.';
+// the CPU stores 8 bits unless told otherwise, where it multiplies stored weights
 const run = (...args: string[]): ReturnType<typeof kv> =>
   kv(
     [
       'run',
       '--model',
       model,
+      '--cache',
+      'f32',
       '--prompt',
       TEXT,
       '--policy',
@@ -109,6 +112,8 @@ describe('--device', () => {
             device,
             '--model',
             model,
+            '--cache',
+            'f32',
             '--question',
             ' What?',
             '--policy',
@@ -139,6 +144,8 @@ describe('--device', () => {
             device,
             '--model',
             model,
+            '--cache',
+            'f32',
             '--policy',
             'streamingRerotated',
             '--budget',

@@ -51,11 +51,12 @@ function signals(signal: AnySignal, { at, attention }: Layer, ops: Ops): unknown
   }
 }
 
-/** The piece alone if a scene has what it reads, else preceded by units. */
-const standing = (piece: Piece): Piece =>
-  piece.from.some((phase) => phase !== 'units' && phase !== 'kept')
-    ? piece
-    : (compose(knorm() as AnyPiece, chunks({ size: 3 }) as AnyPiece, piece as AnyPiece) as Piece);
+/** The piece alone if a scene has what it reads, else preceded by units, or by a selection. */
+function standing(piece: Piece): Piece {
+  if (piece.from.some((phase) => phase !== 'units' && phase !== 'kept')) return piece;
+  const before = piece.from.some((phase) => phase === 'units') ? chunks({ size: 3 }) : topK();
+  return compose(knorm() as AnyPiece, before as AnyPiece, piece as AnyPiece) as Piece;
+}
 /** Arguments of a factory before its options: the first that fits. */
 const inner: Readonly<Record<AnyFactory['description']['takes'], readonly (readonly unknown[])[]>> = {
   nothing: [[]],
