@@ -95,8 +95,8 @@ export function testChat(shared: () => { readonly site: Site; readonly browser: 
         .filter(({ left }) => left[2] === '64 of 64')
         .map(({ left }) => Number.parseFloat(left[0]));
     expect(kept.length).toBeGreaterThan(2);
-    // with the moved positions of slots, 4 bytes more of 76, that the conversation has carried past the context
-    expect(Math.max(...kept)).toBeLessThan(1.06 * kept[0]);
+    // once slots are moved, each has a rotation, and its key is stored in 16 bits instead of 8
+    expect(Math.max(...kept)).toBeLessThan(1.5 * kept[0]);
     expect(Number.parseFloat(full.right[0])).toBeGreaterThan(2 * kept[0]);
     expect(after.right).toEqual(full.right);
     expect(Number(after.left[3])).toBeGreaterThan(Number(full.left[3]));
