@@ -23,11 +23,18 @@ function quarter(
   more: Tensor | number = 0,
 ): Tensor {
   const { ops, scores, kept, forced } = { ...ctx, ...change(ctx) },
-    { sum, not } = ops,
-    count = ops.map('floor', ops.add(ops.mul(sum(kept), 0.25), more)),
-    // scores lie far below a thousand
-    ranked = forced ? ops.add(scores, ops.mul(forced, 1000)) : scores;
-  return ops.sub(COARSEST, ops.mul(ops.top(ranked, count, { banned: not(kept) }), 2));
+    others = ops.not(kept),
+    count = ops.map('floor', ops.add(ops.mul(ops.sum(kept), 0.25), more)),
+    held = forced && ops.mul(forced, kept),
+    most = held && ops.count(held),
+    best =
+      held && most
+        ? ops.max(
+            ops.top(scores, ops.min(count, most), { banned: ops.not(held) }),
+            ops.top(scores, ops.max(ops.sub(count, most), 0), { banned: ops.union(held, others) }),
+          )
+        : ops.top(scores, count, { banned: others });
+  return ops.sub(COARSEST, ops.mul(best, 2));
 }
 const made = (
   name: string,
@@ -63,11 +70,11 @@ export const demotions: Field = field('demotion', demotion, {
       kept: ops.select(ops.mul(draft.scores ?? 0, -1), draft.budgets, draft),
     })),
     order: made('worst first', (ctx) =>
-      quarter(ctx, ({ ops, scores }) => ({ scores: ops.mul(scores, -1), forced: 0 })),
+      quarter(ctx, ({ ops, scores }) => ({ scores: ops.mul(scores, -1), forced: ops.fill(scores, 0) })),
     ),
     ties: made('late ties', (ctx) =>
       quarter(ctx, ({ ops, scores }) => ({
-        scores: ops.add(scores, ops.mul(ops.rank(ops.fill(scores, 0), 'row'), 1e-4)),
+        scores: ops.add(scores, ops.mul(ops.rank(ops.fill(scores, 0), 'row'), 1e-7)),
       })),
     ),
     idempotent: changed(
