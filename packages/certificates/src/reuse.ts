@@ -1,6 +1,6 @@
 import { printedSharingBound, sharingBound } from './design.ts';
 import { certificate } from './mass.ts';
-import { running } from './tally.ts';
+import { spreads } from './tally.ts';
 import type { AttentionRow } from './attention-row.ts';
 import type { Spread } from './tally.ts';
 
@@ -24,8 +24,7 @@ const REACH = 64;
 /** Collects the queries of each head, and bounds what reuse costs those that the state of `cis` marks as reusing. */
 export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefined } {
   const past = new Map<string, Map<number, Float32Array>>(),
-    all = { distance: running(), bound: running(), printed: running(), beyond: running() };
-  let rows = 0;
+    all = spreads(['distance', 'bound', 'printed', 'beyond']);
   return {
     add({ at, layer, head, step, vector, keyNorm, state, weights, kept }) {
       const ago = at === 'view' ? state?.('state.cis.ago') : undefined;
@@ -50,21 +49,13 @@ export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefin
       const dim = vector.length,
         distance = Math.sqrt(far),
         { dropped, best } = certificate(weights, kept);
-      all.distance.add(distance);
-      all.bound.add(sharingBound({ keyNorm, dim, distance }));
-      all.printed.add(printedSharingBound({ keyNorm, dim, cosine: ab / Math.sqrt(aa * bb) }));
-      all.beyond.add(dropped - best);
-      rows++;
+      all.add({
+        distance,
+        bound: sharingBound({ keyNorm, dim, distance }),
+        printed: printedSharingBound({ keyNorm, dim, cosine: ab / Math.sqrt(aa * bb) }),
+        beyond: dropped - best,
+      });
     },
-    take: () =>
-      rows === 0
-        ? undefined
-        : {
-            rows,
-            distance: all.distance.take(),
-            bound: all.bound.take(),
-            printed: all.printed.take(),
-            beyond: all.beyond.take(),
-          },
+    take: all.take,
   };
 }

@@ -1,6 +1,6 @@
 import { droppedMass } from './mass.ts';
 import { roundingVariation } from './design.ts';
-import { running } from './tally.ts';
+import { spreads } from './tally.ts';
 import type { AttentionRow } from './attention-row.ts';
 import type { Spread } from './tally.ts';
 
@@ -20,29 +20,20 @@ export interface Rounding {
 
 /** Collects rows over caches that are not f32. */
 export function roundings(): { add(row: AttentionRow): void; take(): Rounding | undefined } {
-  const all = { logitError: running(), variation: running(), dropped: running(), valueError: running() };
-  let rows = 0;
+  const all = spreads(['logitError', 'variation', 'dropped', 'valueError']);
   return {
     add({ rounding, vector, weights, kept }) {
       if (!rounding || !vector) return;
       const length = Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0)),
         logitError = (length * rounding.key) / Math.sqrt(vector.length),
         variation = roundingVariation(logitError);
-      all.logitError.add(logitError);
-      all.variation.add(variation);
-      all.dropped.add(Math.min(1, droppedMass(weights, kept) + variation));
-      all.valueError.add(rounding.value);
-      rows++;
+      all.add({
+        logitError,
+        variation,
+        dropped: Math.min(1, droppedMass(weights, kept) + variation),
+        valueError: rounding.value,
+      });
     },
-    take: () =>
-      rows === 0
-        ? undefined
-        : {
-            rows,
-            logitError: all.logitError.take(),
-            variation: all.variation.take(),
-            dropped: all.dropped.take(),
-            valueError: all.valueError.take(),
-          },
+    take: all.take,
   };
 }

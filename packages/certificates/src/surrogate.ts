@@ -1,6 +1,6 @@
 import { posteriorBound, quantisedBound } from './design.ts';
 import { droppedMass } from './mass.ts';
-import { running } from './tally.ts';
+import { spreads } from './tally.ts';
 import type { AttentionRow } from './attention-row.ts';
 import type { Spread } from './tally.ts';
 
@@ -40,14 +40,7 @@ function leastWith(weights: ArrayLike<number>, forced: readonly number[], size: 
 
 /** Collects views that choose by scores, row by row, and judges the scores as estimates of the logits. */
 export function surrogates(): { add(row: AttentionRow): void; take(): Surrogate | undefined } {
-  const all = {
-    logitError: running(),
-    variation: running(),
-    dropped: running(),
-    byLogits: running(),
-    byVariation: running(),
-  };
-  let rows = 0;
+  const all = spreads(['logitError', 'variation', 'dropped', 'byLogits', 'byVariation']);
   return {
     add({ weights, kept, by }) {
       if (!by) return;
@@ -66,23 +59,14 @@ export function surrogates(): { add(row: AttentionRow): void; take(): Surrogate 
       for (let i = 0; i < weights.length; i++)
         epsilon += Math.abs(weights[i] / whole - Math.exp(scores[i] - top) / mass) / 2;
       const best = leastWith(weights, forced, kept.length);
-      all.logitError.add(eta);
-      all.variation.add(epsilon);
-      all.dropped.add(droppedMass(weights, kept));
-      all.byLogits.add(quantisedBound(best, eta));
-      all.byVariation.add(posteriorBound(best, epsilon));
-      rows++;
+      all.add({
+        logitError: eta,
+        variation: epsilon,
+        dropped: droppedMass(weights, kept),
+        byLogits: quantisedBound(best, eta),
+        byVariation: posteriorBound(best, epsilon),
+      });
     },
-    take: () =>
-      rows === 0
-        ? undefined
-        : {
-            rows,
-            logitError: all.logitError.take(),
-            variation: all.variation.take(),
-            dropped: all.dropped.take(),
-            byLogits: all.byLogits.take(),
-            byVariation: all.byVariation.take(),
-          },
+    take: all.take,
   };
 }

@@ -40,6 +40,27 @@ export function running(): { add(x: number): void; take(): Spread } {
   };
 }
 
+/** Returns an accumulator of rows of these numbers: how many rows there were, and mean and maximum of each number. */
+export function spreads<N extends string>(
+  names: readonly N[],
+): {
+  add(row: Readonly<Record<N, number>>): void;
+  take(): ({ readonly rows: number } & Readonly<Record<N, Spread>>) | undefined;
+} {
+  const all = names.map((name) => [name, running()] as const);
+  let rows = 0;
+  return {
+    add(row) {
+      for (const [name, each] of all) each.add(row[name]);
+      rows++;
+    },
+    take: () =>
+      rows === 0
+        ? undefined
+        : { rows, ...(Object.fromEntries(all.map(([name, each]) => [name, each.take()])) as Record<N, Spread>) },
+  };
+}
+
 const NAMES = ['dropped', 'best', 'overlap', 'divergence', 'entropy', 'information'] as const;
 
 /** Returns an accumulator of the certificates of rows. */
@@ -47,32 +68,17 @@ export function tally(): {
   add(layer: number, weights: ArrayLike<number>, kept: readonly number[]): void;
   take(): Summary | undefined;
 } {
-  const all = Object.fromEntries(NAMES.map((name) => [name, running()])) as Record<
-      (typeof NAMES)[number],
-      ReturnType<typeof running>
-    >,
+  const all = spreads(NAMES),
     layers: ReturnType<typeof running>[] = [];
-  let rows = 0;
   return {
     add(layer, weights, kept) {
       const found = certificate(weights, kept);
-      for (const name of NAMES) all[name].add(found[name]);
+      all.add(found);
       (layers[layer] ??= running()).add(found.dropped);
-      rows++;
     },
     take() {
-      if (rows === 0) return undefined;
-      const { dropped, best, overlap, divergence, entropy, information } = all;
-      return {
-        rows,
-        dropped: dropped.take(),
-        best: best.take(),
-        overlap: overlap.take(),
-        divergence: divergence.take(),
-        entropy: entropy.take(),
-        information: information.take(),
-        byLayer: Array.from(layers, (layer) => layer?.take().mean ?? 0),
-      };
+      const taken = all.take();
+      return taken && { ...taken, byLayer: Array.from(layers, (layer) => layer?.take().mean ?? 0) };
     },
   };
 }
