@@ -1,6 +1,7 @@
+import { formNames } from '@kv/core/engine';
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { cacheForms, formOf, createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
-import type { CacheForm, Runtime, RunningHostModel } from '@kv/engine';
+import { formOf, createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
+import type { Runtime, RunningHostModel } from '@kv/engine';
 import { engineName, wasmEngine } from './engine.ts';
 import type { WasmEngineOptions } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
@@ -9,9 +10,6 @@ import type { FastModule } from './kernels.ts';
 import { fusedPasses } from './passes.ts';
 import { FusedPass } from './fused-pass.ts';
 import { heapRowEngine } from './row-engine.ts';
-
-/** The forms that the module's kernels read. */
-const forms = Object.keys(cacheForms) as readonly CacheForm[];
 
 /**
  * Returns a runtime whose models keep weights and caches in the module's memory.
@@ -23,7 +21,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
       const exact = options?.exact === true,
-        cacheForm = formOf(cache, { forms, otherwise: exact ? 'f32' : 'q8', headDim: config.headDim }),
+        cacheForm = formOf(cache, { otherwise: exact ? 'f32' : 'q8', headDim: config.headDim }),
         prepared = await createDecoder(config, weights, engine),
         { pool } = prepared.head,
         decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(pool) }),
@@ -37,12 +35,12 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         engine: engineName(fast, exact, pool.threads),
         decoder,
         cacheForm,
-        cacheForms: forms,
+        cacheForms: formNames,
         memory: ({ backend = own, form, ...rest } = {}) =>
           new Memory(
             new HostCaches(decoder, model, backend, {
               ...rest,
-              form: formOf(form, { forms, otherwise: cacheForm, headDim: config.headDim }),
+              form: formOf(form, { otherwise: cacheForm, headDim: config.headDim }),
               passes,
             }),
           ),

@@ -3,6 +3,7 @@ import {
   hostStore,
   planesOf,
   rowBytes,
+  slotBytes,
   storageOfRecords,
   type CachePart,
   type Rows,
@@ -139,6 +140,10 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
     },
     release: ({ keys }) => give(keys.codes),
     encode(rows, d, at, x) {
+      if (rows.form === 'f32') {
+        hostStore.encode(rows, d, at, x); // nothing to compute
+        return;
+      }
       const n = x.length / d,
         bytes = 4 * x.length,
         from = heap.allocate(bytes),
@@ -177,7 +182,5 @@ function placeOf({ form, codes, scales }: Rows, d: number, at: number): [codes: 
 /** Returns the bytes of storage, in whole cache lines. */
 function bytesOf({ heads, headDim, capacity, form, room }: Omit<StorageShape, 'rebased'>): number {
   if (room !== undefined) return line * Math.ceil((heads * (room + 8 * capacity)) / line);
-  const { keys, values } = storedForms[form],
-    [k, v] = [rowBytes(keys, headDim), rowBytes(values, headDim)];
-  return line * Math.ceil((heads * capacity * (k.codes + k.scales + v.codes + v.scales + 4)) / line);
+  return line * Math.ceil((heads * capacity * slotBytes(form, headDim)) / line);
 }

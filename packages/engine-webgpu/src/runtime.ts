@@ -1,13 +1,11 @@
 import { KvError } from '@kv/core';
+import { formNames } from '@kv/core/engine';
 import type { Gpu } from '@kv/gpu';
-import { cacheForms, createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
-import type { CacheForm, RunningModel, Runtime } from '@kv/engine';
+import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
+import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
-
-/** Its kernels read every form. */
-const forms = Object.keys(cacheForms) as readonly CacheForm[];
 
 /** A model whose sequences live on a device. */
 export interface RunningDeviceModel extends RunningModel {
@@ -24,13 +22,13 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
-      const decoder = await createDecoder(config, weights, engine),
-        cacheForm = formOf(cache, { forms, otherwise: 'f32', headDim: config.headDim }),
+      const cacheForm = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
+        decoder = await createDecoder(config, weights, engine),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         decoder,
         cacheForm,
-        cacheForms: forms,
+        cacheForms: formNames,
         memory({ backend, form, ...options } = {}) {
           if (backend)
             throw new KvError(
@@ -40,7 +38,7 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
           return new Memory(
             new DeviceCaches(gpu, decoder, model, {
               ...options,
-              form: formOf(form, { forms, otherwise: cacheForm, headDim: config.headDim }),
+              form: formOf(form, { otherwise: cacheForm, headDim: config.headDim }),
             }),
           );
         },

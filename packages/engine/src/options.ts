@@ -1,7 +1,7 @@
 import { count, flag, maybe, number, object, oneOf, required, text, texts, value, whole } from '@kv/core';
-import { budgetOption, policyOption } from '@kv/core/engine';
+import { budgetOption, formNames, policyOption } from '@kv/core/engine';
 import type { Backend, Option, OptionValues, Policy } from '@kv/core';
-import { cacheForms, type CacheForm } from './cache/form.ts';
+import type { CacheForm } from './cache/form.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import type { ChatMessage } from '@kv/checkpoints';
@@ -32,7 +32,7 @@ const backend = object<Backend>(
 /** How a cache is stored. */
 export const CACHE: Option<CacheForm | undefined> = maybe(
   oneOf(
-    Object.keys(cacheForms) as CacheForm[],
+    formNames,
     'f32',
     'How keys and values are stored: f32, f16, q8 (8 bits), k8v4 (keys of 8 bits, values of 4) or q4 (4 bits).',
   ),

@@ -1,10 +1,10 @@
 import { count, KvError, maybe, oneOf } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
-import { budgetOption, compile } from '@kv/core/engine';
+import { budgetOption, compile, formNames } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
-import { CACHE, cacheForms, fitsHeads, formOf, tokenBytes } from '@kv/engine';
-import type { Budget, CacheForm, ModelConfig } from '@kv/models';
+import { CACHE, fitsHeads, formOf, tokenBytes } from '@kv/engine';
+import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { countText, wrapColumns } from '../columns.ts';
@@ -19,8 +19,6 @@ import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
-
-const FORMS = Object.keys(cacheForms) as readonly CacheForm[];
 
 /** Flags of `kv explain`. */
 export const EXPLAIN = {
@@ -77,7 +75,7 @@ export const explainCommand = (terminal: Terminal): Command =>
               config,
               options.length,
               options.budget,
-              formOf(options.cache, { forms: FORMS, otherwise: 'q8', headDim: config.headDim }),
+              formOf(options.cache, { otherwise: 'q8', headDim: config.headDim }),
             ),
           );
         terminal.stdout.write(
@@ -135,7 +133,8 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
 
 /** Describes what the cache takes before and after the eviction in each form that is not the prediction's. */
 const others = ({ bytes, cache }: Prediction, config: ModelConfig): string =>
-  FORMS.filter((form) => form !== cache.form && fitsHeads(form, config.headDim))
+  formNames
+    .filter((form) => form !== cache.form && fitsHeads(form, config.headDim))
     .map((form) => {
       const ratio = tokenBytes(form, config) / cache.bytesPerToken;
       return `${form} ${bytesText(ratio * bytes.before)} and ${bytesText(ratio * bytes.after)}`;

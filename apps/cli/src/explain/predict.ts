@@ -9,10 +9,9 @@ import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
   keyValueBytes,
   layersTogether,
-  movesTogether,
   predictViews,
   slotBytes,
-  slotSizes,
+  policySizes,
   tokenBytes,
   viewsActing,
   waits,
@@ -88,7 +87,7 @@ export async function predict(
     heldByAll = sumOf(held);
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const sizes = slotSizes(config, form, movesTogether(policy), policy.levels),
+  const sizes = policySizes(config, form, policy),
     allowance = allowanceOf(policy, given, length, { at: '--budget', sizes }),
     { slots: budget } = allowance;
   const lengths = held.map((slots) => Array.from({ length: G }, () => slots));

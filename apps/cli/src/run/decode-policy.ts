@@ -1,5 +1,5 @@
 import type { Policy } from '@kv/core';
-import { decodingPolicy, movesTogether, slotSizes } from '@kv/engine';
+import { decodingPolicy, policySizes } from '@kv/engine';
 import type { Budget, Model } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 
@@ -27,4 +27,4 @@ export async function decodingUnder(
 
 /** Checks what budgets in bytes hold in a model's caches. @throws KvError for bytes that hold too few slots */
 export const expectHeld = ({ config, cacheForm }: Model, policies: Parameters<typeof decodingPolicy>[0]): void =>
-  void decodingPolicy(policies, (policy) => slotSizes(config, cacheForm, movesTogether(policy), policy.levels));
+  void decodingPolicy(policies, (policy) => policySizes(config, cacheForm, policy));

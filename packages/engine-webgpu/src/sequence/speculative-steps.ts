@@ -1,4 +1,5 @@
 import type { Tensor } from '@kv/core';
+import { movesTogether } from '@kv/engine';
 import type { SpeculativeSteps } from '@kv/engine';
 import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
@@ -22,7 +23,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
       const hostTakesPart =
         policy.hooks('view').some(({ needs }) => needs.length > 0) ||
         policy.hooks('step').length > 0 ||
-        policy.hooks('compact').some((hook) => hook.movesTogether);
+        movesTogether(policy);
       if (hostTakesPart || !caches.shared.empty) return 0;
       return Math.min(
         caches.context.window - nextRotation(),

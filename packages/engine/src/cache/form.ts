@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { formNames } from '@kv/core/engine';
 import type { FormName } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
 
@@ -95,17 +96,17 @@ export const tokenBytes = (
 /**
  * Returns the form that a model's caches are stored in.
  * @param asked the form that was asked for, if one was
- * @param forms the forms that the engine stores caches in
+ * @param forms the forms that the engine stores caches in @defaultValue all
  * @param otherwise the engine's choice; heads that do not fit it are stored as f32
  * @throws KvError for a form that the engine has not, or that heads of this width do not fit
  */
 export function formOf(
   asked: CacheForm | undefined,
   {
-    forms,
+    forms = formNames,
     otherwise,
     headDim,
-  }: { readonly forms: readonly CacheForm[]; readonly otherwise: CacheForm; readonly headDim: number },
+  }: { readonly forms?: readonly CacheForm[]; readonly otherwise: CacheForm; readonly headDim: number },
 ): CacheForm {
   if (asked === undefined) return fitsHeads(otherwise, headDim) ? otherwise : 'f32';
   if (!forms.includes(asked))

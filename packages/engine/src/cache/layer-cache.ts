@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
-import { countBelow } from '@kv/core/shared';
-import { range } from '@kv/core/shared';
+import { countBelow, range } from '@kv/core/shared';
 import { decodeRows, encodeRows, floats } from './encode.ts';
 import { movedForm, type StorageForm } from './form.ts';
 import {

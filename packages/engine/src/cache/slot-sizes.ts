@@ -34,3 +34,10 @@ export function slotSizes(
     bytesOf,
   };
 }
+
+/** Returns `slotSizes` under a policy: whether it moves slots, and the levels that it gives. */
+export const policySizes = (
+  config: Parameters<typeof slotSizes>[0],
+  form: CacheForm,
+  policy: Pick<CompiledPolicy, 'hooks' | 'levels'>,
+): SlotBytes => slotSizes(config, form, movesTogether(policy), policy.levels);

@@ -254,7 +254,7 @@ export class Chat {
 
   /** Returns an empty sequence whose cache is stored as that of the conversation. */
   #empty(): Sequence {
-    return new Sequence(this.model, undefined, { cache: this.#sequence.memory.cache.form });
+    return new Sequence(this.model, undefined, { cache: this.#form });
   }
 
   /** Runs a change of the conversation; other calls meanwhile are refused. */

@@ -6,7 +6,7 @@ import { sampler } from '../sampling.ts';
 import { policyOf } from '../policy-text.ts';
 import type { Model } from '../memory/runtime.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
-import { movesTogether, slotSizes } from '../cache/slot-sizes.ts';
+import { policySizes } from '../cache/slot-sizes.ts';
 import { decodingPolicy, everyOf } from './policies.ts';
 import type { Policies } from './policies.ts';
 import { generation } from './generation.ts';
@@ -52,9 +52,7 @@ export const generate = (model: Model, options: GenerateOptions): Generation<Gen
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
   const options = await withPolicies(settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, block, logits, backend, cache, signal, certify } = options,
-    decodePolicy = decodingPolicy(options, (policy) =>
-      slotSizes(model.config, cache ?? model.cacheForm, movesTogether(policy), policy.levels),
-    );
+    decodePolicy = decodingPolicy(options, (policy) => policySizes(model.config, cache ?? model.cacheForm, policy));
   const ids = promptIds(model, options);
   const sequence = new Sequence(model, backend, { cache });
   try {

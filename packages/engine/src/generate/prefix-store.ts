@@ -1,6 +1,6 @@
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
-import { movesTogether, slotSizes } from '../cache/slot-sizes.ts';
+import { policySizes } from '../cache/slot-sizes.ts';
 import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -63,7 +63,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   if (policy) {
     const compiled = compile(policy);
     expectBudget(compiled, budget, {
-      sizes: slotSizes(model.config, cache ?? model.cacheForm, movesTogether(compiled), compiled.levels),
+      sizes: policySizes(model.config, cache ?? model.cacheForm, compiled),
     });
   }
   /** Least recently used first. */

@@ -111,12 +111,13 @@ export async function writeState(
 }
 
 /** Stores the rows `[n, d]` of a KV head that differ from those it has: no other is rounded once more. */
-function writeChanged(cache: LayerCache, part: CachePart, g: number, rows: ArrayLike<number>): void {
+function writeChanged(cache: LayerCache, part: CachePart, g: number, rows: Float32Array): void {
   const { headDim: d } = cache,
     before = cache.read(part, g);
   for (let at = 0; at < rows.length; at += d) {
-    const row = Float32Array.from({ length: d }, (_, i) => rows[at + i]);
-    if (row.some((x, i) => x !== before[at + i])) cache.write(part, g, at / d, row);
+    let i = at;
+    while (i < at + d && rows[i] === before[i]) i++;
+    if (i < at + d) cache.write(part, g, at / d, rows.subarray(at, at + d));
   }
 }
 
@@ -133,6 +134,11 @@ async function replace(made: readonly ReplacementCache[], { cache }: LayerMemory
         shape: [heads = 0, slots = 0, dim = 0],
       } = (await backend.read([tensor]))[0];
       for (let g = 0; g < heads; g++)
-        writeChanged(cache, part, g, data.subarray(g * slots * dim, g * slots * dim + cache.lengths[g] * dim));
+        writeChanged(
+          cache,
+          part,
+          g,
+          data.subarray(g * slots * dim, g * slots * dim + cache.lengths[g] * dim) as Float32Array,
+        );
     }
 }

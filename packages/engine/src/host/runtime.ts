@@ -1,8 +1,8 @@
 import { cpu } from '@kv/cpu';
-import { settleOwn } from '@kv/core/engine';
+import { formNames, settleOwn } from '@kv/core/engine';
 import { scratchBytes } from '@kv/cpu/engine';
 import type { Backend } from '@kv/core';
-import { cacheForms, formOf, type CacheForm } from '../cache/form.ts';
+import { formOf, type CacheForm } from '../cache/form.ts';
 import { createDecoder } from '../decoder/decoder.ts';
 import { embeddingsOf } from '../memory/runtime.ts';
 import type { ModelParts } from '../memory/model-parts.ts';
@@ -12,9 +12,6 @@ import type { HostDecoder } from './decoder.ts';
 import { Memory } from '../memory/memory.ts';
 import { HostCaches } from './host-caches.ts';
 import { HOST, type HostOptions } from '../options.ts';
-
-/** The forms of caches on the host. */
-const FORMS = Object.keys(cacheForms) as readonly CacheForm[];
 
 /** A model whose caches are on the host. */
 export interface RunningHostModel extends RunningModel {
@@ -30,7 +27,7 @@ export function hostRuntime(options: HostOptions): Runtime<RunningHostModel> {
   return {
     name: engine.name,
     async start({ config, weights, cache, ...parts }) {
-      const form = formOf(cache, { forms: FORMS, otherwise: 'f32', headDim: config.headDim }),
+      const form = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
         decoder = hostDecoder(await createDecoder(config, weights, engine), engine);
       return hostRunning(decoder, { config, ...parts }, { backend, cacheForm: form });
     },
@@ -47,12 +44,12 @@ export function hostRunning(
   return {
     decoder,
     cacheForm,
-    cacheForms: FORMS,
+    cacheForms: formNames,
     memory: ({ backend: own = backend, form, ...options } = {}) =>
       new Memory(
         new HostCaches(decoder, model, own, {
           ...options,
-          form: formOf(form, { forms: FORMS, otherwise: cacheForm, headDim: config.headDim }),
+          form: formOf(form, { otherwise: cacheForm, headDim: config.headDim }),
         }),
       ),
     scratchBytes,

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import type { OptionValues } from '@kv/core';
-import { compile, expectBudget, formNames, settleOwn } from '@kv/core/engine';
+import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { formOf, movesTogether, slotSizes } from '@kv/engine';
+import { formOf, policySizes } from '@kv/engine';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import { filesOf } from '../sidecar-files.ts';
 import type { Experiment } from '../jobs/experiment.ts';
@@ -54,7 +54,7 @@ export async function needleTable(
       'tokens',
       `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
     );
-  for (const form of rest.cache) formOf(form, { forms: formNames, otherwise: form, headDim: config.headDim });
+  for (const form of rest.cache) formOf(form, { otherwise: form, headDim: config.headDim });
   const arms = armsOf(settings, compiled, config),
     jobs = jobsOf(settings);
   checkFits(arms, compiled, config);
@@ -83,6 +83,6 @@ function checkFits(arms: readonly NeedleArm[], compiled: readonly CompiledPolicy
   const policy = compiled[first.policy];
   expectBudget(policy, first.budget, {
     at: 'budgets',
-    sizes: slotSizes(config, first.cache, movesTogether(policy), policy.levels),
+    sizes: policySizes(config, first.cache, policy),
   });
 }

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import { compile, expectBudget, formNames } from '@kv/core/engine';
-import { formOf, movesTogether, slotSizes } from '@kv/engine';
+import { compile, expectBudget } from '@kv/core/engine';
+import { formOf, policySizes } from '@kv/engine';
 import type { CacheForm } from '@kv/engine';
 import { interpolate, pairedDifference } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
@@ -194,11 +194,11 @@ export async function checkAsked(
   for (const { policy: text, budget, cache = EXACT } of await armsOf(sweep, tasks, names)) {
     const policy = compile(await policyOf(text, names)),
       { config } = subject;
-    formOf(cache, { forms: formNames, otherwise: cache, headDim: config.headDim });
+    formOf(cache, { otherwise: cache, headDim: config.headDim });
     if (budget !== undefined)
       expectBudget(policy, budget, {
         at: 'budgets',
-        sizes: slotSizes(config, cache, movesTogether(policy), policy.levels),
+        sizes: policySizes(config, cache, policy),
       });
   }
   for (const task of Object.keys(tasks)) {

@@ -3,7 +3,7 @@ import { entries, KvError, parsePolicy } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Policy, Registry, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { movesTogether, slotSizes } from '@kv/engine';
+import { policySizes } from '@kv/engine';
 import type { Budget, Model } from '@kv/models';
 import type { AnswerLimits } from '../run/answer-choice.ts';
 import type { SequencePolicy } from '../run/sequence-policy.ts';
@@ -61,7 +61,7 @@ export function sequencePolicyOf(
     if (field !== 'policy' && request[field] !== undefined && !policy?.evicts)
       throw new Refusal(`'${field}' is expected with a policy that evicts, got none`, { param: field });
   if (!policy) return { of };
-  const sizes = slotSizes(config, cacheForm, movesTogether(policy), policy.levels),
+  const sizes = policySizes(config, cacheForm, policy),
     { maxPositions } = config;
   expectKept(policy, budget, sizes);
   if (typeof budget === 'number' && budget > maxPositions)
