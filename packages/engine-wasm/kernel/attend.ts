@@ -424,31 +424,37 @@ function scalesNear(slots: usize, m: usize, from: usize, each: usize, room: usiz
   return room;
 }
 
-/** Decodes m rows: those of `slots`, or, if that is 0, those from slot `first` on. */
-function decodeNear(form: u32, codes: usize, scales: usize, slots: usize, first: usize, m: usize, d: usize, room: usize): void {
-  if (slots) decodeAt(form, codes, scales, slots, m, d, room);
+/**
+ * Brings m rows of `each` bytes near: those that `some` lists, or, if that is 0, those from row `first` on; gives where they
+ * lie. 0: one head alone reads listed rows where they are.
+ */
+function rowsNear(rows: usize, each: usize, some: usize, first: usize, m: usize, room: usize, alone: bool): usize {
+  if (some) return bring(some, m, rows, each, room, alone);
+  fetch(rows + first * each, m * each);
+  return rows + first * each;
+}
+
+/** Like `rowsNear`, for rows of any form, as f32. */
+function numbersNear(form: u32, codes: usize, scales: usize, some: usize, first: usize, m: usize, d: usize, room: usize, alone: bool): usize {
+  const each = codeBytes(form, d);
+  if (form == F32) return rowsNear(codes, each, some, first, m, room, alone);
+  if (some) decodeAt(form, codes, scales, some, m, d, room);
   else {
-    fetch(codes + first * codeBytes(form, d), m * codeBytes(form, d));
-    decode(form, codes + first * codeBytes(form, d), scales + first * scaleBytes(form, d), m, d, room);
+    fetch(codes + first * each, m * each);
+    decode(form, codes + first * each, scales + first * scaleBytes(form, d), m, d, room);
   }
+  return room;
 }
 
 /** Scores of m slots, from slot `first` on or as `some` lists them (0: they are not listed), for a group's queries. */
 function scoreNear(some: usize, first: usize, m: usize, group: usize, d: usize, q: usize, q16: usize, room: usize, scales: usize, out: usize): void {
   const row = d << 2;
   if (meetsCodes(KEY_FORM, d)) {
-    const key = some ? bring(some, m, KEYS, d, room, false) : KEYS + first * d, by = some ? scalesNear(some, m, KEY_SCALES, 4, scales) : KEY_SCALES + 4 * first;
-    if (!some) fetch(key, m * d);
+    const key = rowsNear(KEYS, d, some, first, m, room, false), by = some ? scalesNear(some, m, KEY_SCALES, 4, scales) : KEY_SCALES + 4 * first;
     scoreCodes(group, q16, q16 + 2 * group * d, key, by, m, d, out, 4 * HELD);
     return;
   }
-  let key = room;
-  if (KEY_FORM != F32) decodeNear(KEY_FORM, KEYS, KEY_SCALES, some, first, m, d, room);
-  else if (some) key = bring(some, m, KEYS, row, room, group == 1);
-  else {
-    key = KEYS + first * row;
-    fetch(key, m * row);
-  }
+  const key = numbersNear(KEY_FORM, KEYS, KEY_SCALES, some, first, m, d, room, group == 1);
   if (key == 0) {
     dotsAt(q, row, KEYS, some, m, out);
     return;
@@ -461,27 +467,16 @@ function scoreNear(some: usize, first: usize, m: usize, group: usize, d: usize, 
 
 /** Adds weighted values of m slots to the parts of a group: weights at `weights`, or in 16 bits at `w16`. */
 function mixNear(some: usize, first: usize, m: usize, group: usize, d: usize, weights: usize, w16: usize, units: usize, room: usize, out: usize): void {
-  const half = d >> 1, blocks = blocksOf(d);
+  const row = d << 2, record = recordBytes(d), blocks = blocksOf(d);
   if (meetsNibbles(VALUE_FORM)) {
-    const value = some ? bring(some, m, VALUES, half, room, false) : VALUES + first * half;
-    if (!some) fetch(value, m * half);
-    mixBlocks(group, w16, 2 * blocks * HELD, 2 * HELD, units, 8 * blocks, value, m, d, out, recordBytes(d));
+    mixBlocks(group, w16, 2 * blocks * HELD, 2 * HELD, units, 8 * blocks, rowsNear(VALUES, d >> 1, some, first, m, room, false), m, d, out, record);
     return;
   }
-  const row = d << 2, record = recordBytes(d);
   if (meetsCodes(VALUE_FORM, d)) {
-    const value = some ? bring(some, m, VALUES, d, room, false) : VALUES + first * d;
-    if (!some) fetch(value, m * d);
-    mixCodes(group, w16, 2 * HELD, units, value, m, d, out, record);
+    mixCodes(group, w16, 2 * HELD, units, rowsNear(VALUES, d, some, first, m, room, false), m, d, out, record);
     return;
   }
-  let value = room;
-  if (VALUE_FORM != F32) decodeNear(VALUE_FORM, VALUES, VALUE_SCALES, some, first, m, d, room);
-  else if (some) value = bring(some, m, VALUES, row, room, group == 1);
-  else {
-    value = VALUES + first * row;
-    fetch(value, m * row);
-  }
+  const value = numbersNear(VALUE_FORM, VALUES, VALUE_SCALES, some, first, m, d, room, group == 1);
   if (value == 0) {
     mixAt(weights, VALUES, row, some, m, out);
     return;

@@ -257,42 +257,51 @@ export function weights16(line: usize, valueScales: usize, n: usize, to: usize):
   return most / 32767;
 }
 
+/** Codes of values: of 8 bits, or the lower or the upper four bits of a byte. */
+const BYTES: i32 = 0, LOWER: i32 = 1, UPPER: i32 = 2;
+
+/** 16 codes of a row as signed bytes. */
+// @ts-ignore: decorator
+@inline
+function codesOf(how: i32, at: usize): v128 {
+  const all = v128.load(at);
+  return how == BYTES ? all : how == UPPER ? i8x16.shr_u(all, 4) : v128.and(all, i8x16.splat(15));
+}
+
 /**
- * out += weights of n values of 8 bits, of `heads` (1 to 3) rows of weights of 16 bits `ldp` apart, each of them worth
- * `units`, and outputs `ldo` apart. An odd last slot is read with the next one, whose weight is 0.
+ * out += weights of n values, 16 channels of them: codes at v, `row` bytes a slot; of `heads` (1 to 3) rows of weights of 16
+ * bits `ldp` apart, each of them worth what is at `units`, `ldu` apart, and outputs `ldo` apart. An odd last slot is read
+ * with the next one, whose weight is 0.
  */
 // @ts-ignore: decorator
 @inline
-function mix16(heads: i32, p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
-  const u0 = v128.load32_splat(units), u1 = heads > 1 ? v128.load32_splat(units + 4) : u0, u2 = heads > 2 ? v128.load32_splat(units + 8) : u0;
-  for (let i: usize = 0; i < d; i += 16, out += 64) {
-    let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0, c0 = a0, c1 = a0, c2 = a0, c3 = a0;
-    for (let j: usize = 0, at = v + i, w = p; j < n; j += 2, at += 2 * d, w += 4) {
-      const x = v128.load(at), y = v128.load(at + d);
-      const low = v128.shuffle<i8>(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      const high = v128.shuffle<i8>(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-      const wa = v128.load32_splat(w), wb = heads > 1 ? v128.load32_splat(w + ldp) : wa, wc = heads > 2 ? v128.load32_splat(w + 2 * ldp) : wa;
-      let e = i16x8.extend_low_i8x16_s(low);
-      a0 = i32x4.add(a0, i32x4.dot_i16x8_s(e, wa));
-      if (heads > 1) b0 = i32x4.add(b0, i32x4.dot_i16x8_s(e, wb));
-      if (heads > 2) c0 = i32x4.add(c0, i32x4.dot_i16x8_s(e, wc));
-      e = i16x8.extend_high_i8x16_s(low);
-      a1 = i32x4.add(a1, i32x4.dot_i16x8_s(e, wa));
-      if (heads > 1) b1 = i32x4.add(b1, i32x4.dot_i16x8_s(e, wb));
-      if (heads > 2) c1 = i32x4.add(c1, i32x4.dot_i16x8_s(e, wc));
-      e = i16x8.extend_low_i8x16_s(high);
-      a2 = i32x4.add(a2, i32x4.dot_i16x8_s(e, wa));
-      if (heads > 1) b2 = i32x4.add(b2, i32x4.dot_i16x8_s(e, wb));
-      if (heads > 2) c2 = i32x4.add(c2, i32x4.dot_i16x8_s(e, wc));
-      e = i16x8.extend_high_i8x16_s(high);
-      a3 = i32x4.add(a3, i32x4.dot_i16x8_s(e, wa));
-      if (heads > 1) b3 = i32x4.add(b3, i32x4.dot_i16x8_s(e, wb));
-      if (heads > 2) c3 = i32x4.add(c3, i32x4.dot_i16x8_s(e, wc));
-    }
-    add16(out, u0, a0, a1, a2, a3);
-    if (heads > 1) add16(out + ldo, u1, b0, b1, b2, b3);
-    if (heads > 2) add16(out + 2 * ldo, u2, c0, c1, c2, c3);
+function mix16(heads: i32, how: i32, p: usize, ldp: usize, units: usize, ldu: usize, v: usize, n: usize, row: usize, out: usize, ldo: usize): void {
+  let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0, c0 = a0, c1 = a0, c2 = a0, c3 = a0;
+  for (let j: usize = 0, at = v, w = p; j < n; j += 2, at += 2 * row, w += 4) {
+    const x = codesOf(how, at), y = codesOf(how, at + row);
+    const low = v128.shuffle<i8>(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const high = v128.shuffle<i8>(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    const wa = v128.load32_splat(w), wb = heads > 1 ? v128.load32_splat(w + ldp) : wa, wc = heads > 2 ? v128.load32_splat(w + 2 * ldp) : wa;
+    let e = i16x8.extend_low_i8x16_s(low);
+    a0 = i32x4.add(a0, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b0 = i32x4.add(b0, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c0 = i32x4.add(c0, i32x4.dot_i16x8_s(e, wc));
+    e = i16x8.extend_high_i8x16_s(low);
+    a1 = i32x4.add(a1, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b1 = i32x4.add(b1, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c1 = i32x4.add(c1, i32x4.dot_i16x8_s(e, wc));
+    e = i16x8.extend_low_i8x16_s(high);
+    a2 = i32x4.add(a2, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b2 = i32x4.add(b2, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c2 = i32x4.add(c2, i32x4.dot_i16x8_s(e, wc));
+    e = i16x8.extend_high_i8x16_s(high);
+    a3 = i32x4.add(a3, i32x4.dot_i16x8_s(e, wa));
+    if (heads > 1) b3 = i32x4.add(b3, i32x4.dot_i16x8_s(e, wb));
+    if (heads > 2) c3 = i32x4.add(c3, i32x4.dot_i16x8_s(e, wc));
   }
+  add16(out, v128.load32_splat(units), a0, a1, a2, a3);
+  if (heads > 1) add16(out + ldo, v128.load32_splat(units + ldu), b0, b1, b2, b3);
+  if (heads > 2) add16(out + 2 * ldo, v128.load32_splat(units + 2 * ldu), c0, c1, c2, c3);
 }
 
 // @ts-ignore: decorator
@@ -304,9 +313,15 @@ function add16(out: usize, unit: v128, a: v128, b: v128, c: v128, d: v128): void
   v128.store(out, f32x4.add(v128.load(out, 48), f32x4.mul(f32x4.convert_i32x4_s(d), unit)), 48);
 }
 
-function mix16x1(p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void { mix16(1, p, ldp, units, v, n, d, out, ldo); }
-function mix16x2(p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void { mix16(2, p, ldp, units, v, n, d, out, ldo); }
-function mix16x3(p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void { mix16(3, p, ldp, units, v, n, d, out, ldo); }
+function mix16x1(p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
+  for (let i: usize = 0; i < d; i += 16) mix16(1, BYTES, p, ldp, units, 4, v + i, n, d, out + 4 * i, ldo);
+}
+function mix16x2(p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
+  for (let i: usize = 0; i < d; i += 16) mix16(2, BYTES, p, ldp, units, 4, v + i, n, d, out + 4 * i, ldo);
+}
+function mix16x3(p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
+  for (let i: usize = 0; i < d; i += 16) mix16(3, BYTES, p, ldp, units, 4, v + i, n, d, out + 4 * i, ldo);
+}
 
 /** out + ldo * head += what `weights16` left of each head, times n values of 8 bits, at most 256. */
 export function mixCodes(heads: usize, p: usize, ldp: usize, units: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
@@ -356,57 +371,17 @@ export function weightsOfBlocks(line: usize, scales: usize, n: usize, d: usize, 
   }
 }
 
-/** The lower or the upper codes of two rows, in pairs: those of 8 channels from the first on, or from the ninth on. */
-// @ts-ignore: decorator
-@inline
-function paired(x: v128, y: v128, upper: bool, last: bool): v128 {
-  const a = upper ? i8x16.shr_u(x, 4) : v128.and(x, i8x16.splat(15)), b = upper ? i8x16.shr_u(y, 4) : v128.and(y, i8x16.splat(15));
-  return last
-    ? v128.shuffle<i8>(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-    : v128.shuffle<i8>(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-}
-
-/** Like `mix16`, for 16 channels of values of 4 bits: codes at v, `row` bytes a slot. */
-// @ts-ignore: decorator
-@inline
-function mixNibbles16(heads: i32, upper: bool, p: usize, ldp: usize, units: usize, ldu: usize, v: usize, n: usize, row: usize, out: usize, ldo: usize): void {
-  let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0, c0 = a0, c1 = a0, c2 = a0, c3 = a0;
-  for (let j: usize = 0, at = v, w = p; j < n; j += 2, at += 2 * row, w += 4) {
-    const x = v128.load(at), y = v128.load(at + row), low = paired(x, y, upper, false), high = paired(x, y, upper, true);
-    const wa = v128.load32_splat(w), wb = heads > 1 ? v128.load32_splat(w + ldp) : wa, wc = heads > 2 ? v128.load32_splat(w + 2 * ldp) : wa;
-    let e = i16x8.extend_low_i8x16_u(low);
-    a0 = i32x4.add(a0, i32x4.dot_i16x8_s(e, wa));
-    if (heads > 1) b0 = i32x4.add(b0, i32x4.dot_i16x8_s(e, wb));
-    if (heads > 2) c0 = i32x4.add(c0, i32x4.dot_i16x8_s(e, wc));
-    e = i16x8.extend_high_i8x16_u(low);
-    a1 = i32x4.add(a1, i32x4.dot_i16x8_s(e, wa));
-    if (heads > 1) b1 = i32x4.add(b1, i32x4.dot_i16x8_s(e, wb));
-    if (heads > 2) c1 = i32x4.add(c1, i32x4.dot_i16x8_s(e, wc));
-    e = i16x8.extend_low_i8x16_u(high);
-    a2 = i32x4.add(a2, i32x4.dot_i16x8_s(e, wa));
-    if (heads > 1) b2 = i32x4.add(b2, i32x4.dot_i16x8_s(e, wb));
-    if (heads > 2) c2 = i32x4.add(c2, i32x4.dot_i16x8_s(e, wc));
-    e = i16x8.extend_high_i8x16_u(high);
-    a3 = i32x4.add(a3, i32x4.dot_i16x8_s(e, wa));
-    if (heads > 1) b3 = i32x4.add(b3, i32x4.dot_i16x8_s(e, wb));
-    if (heads > 2) c3 = i32x4.add(c3, i32x4.dot_i16x8_s(e, wc));
-  }
-  add16(out, v128.load32_splat(units), a0, a1, a2, a3);
-  if (heads > 1) add16(out + ldo, v128.load32_splat(units + ldu), b0, b1, b2, b3);
-  if (heads > 2) add16(out + 2 * ldo, v128.load32_splat(units + 2 * ldu), c0, c1, c2, c3);
-}
-
 function mixNibbles(heads: i32, p: usize, ldp: usize, apart: usize, units: usize, ldu: usize, v: usize, n: usize, d: usize, out: usize, ldo: usize): void {
   for (let b: usize = 0; b < d; b += 32, p += apart, units += 4, v += 16, out += 128) {
     if (heads == 1) {
-      mixNibbles16(1, false, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
-      mixNibbles16(1, true, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
+      mix16(1, LOWER, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
+      mix16(1, UPPER, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
     } else if (heads == 2) {
-      mixNibbles16(2, false, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
-      mixNibbles16(2, true, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
+      mix16(2, LOWER, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
+      mix16(2, UPPER, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
     } else {
-      mixNibbles16(3, false, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
-      mixNibbles16(3, true, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
+      mix16(3, LOWER, p, ldp, units, ldu, v, n, d >> 1, out, ldo);
+      mix16(3, UPPER, p, ldp, units, ldu, v, n, d >> 1, out + 64, ldo);
     }
   }
 }
