@@ -109,6 +109,7 @@ describe('a saved cache with levels', () => {
       loaded = await loadCache(fast, bytes, { policy: quarters }),
       copy = sequence.fork();
     expect(await saveCache(loaded)).toEqual(bytes);
+    expect(loaded.active.last?.levels).toEqual(sequence.active.last?.levels);
     expect(loaded.memory.ledger.live).toBe(sequence.memory.ledger.live);
     const all = [sequence, loaded, copy];
     for (const each of all) {

@@ -86,6 +86,8 @@ type Has = typeof HAS;
 /** Advice for scores where weights are needed. */
 export const TO_WEIGHTS =
   ': put softmax or minMax between them, or declare with weightScorer() what is always at least 0';
+/** Advice where kept slots are needed. */
+export const TO_KEPT = ': put a selector such as topK between them';
 export const NEEDS = {
   start: 'an empty draft',
   scores: 'scores',
@@ -108,7 +110,9 @@ type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
       Out<A>,
     ] extends ['weights', 'scores']
       ? typeof TO_WEIGHTS
-      : ''}`;
+      : [From<B>] extends ['kept']
+        ? typeof TO_KEPT
+        : ''}`;
 
 type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends ''
   ? B['name']
