@@ -2,7 +2,7 @@ import { LEVELS, meanSlotBytes } from '@kv/core';
 import type { LevelShares, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { ModelConfig } from '@kv/checkpoints';
-import { movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
+import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
 
 /** Whether a policy moves kept slots together, which then have rotations of their own. */
 export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
@@ -33,6 +33,15 @@ export function slotSizes(
     bytesPerSlot: Math.ceil(each ?? bytesOf(form)) + 4 * (Number(moved) + Number(coarse)) * heads,
     bytesOf,
   };
+}
+
+/** Checks that a model's heads can be stored at the levels of a policy. @throws KvError naming a level that they do not fit */
+export function expectLevelsFit(
+  { levels = [] }: Pick<CompiledPolicy, 'levels'>,
+  { headDim }: Pick<ModelConfig, 'headDim'>,
+): void {
+  const used = LEVELS.filter((level) => levels.some((shares) => (shares[level] ?? 0) > 0));
+  expectLevels('policy', used, headDim);
 }
 
 /** Returns `slotSizes` under a policy: whether it moves slots, and the levels that it gives. */
