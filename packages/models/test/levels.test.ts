@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { compose, LEVELS, rerotate, view } from '@kv/core';
-import type { Policy } from '@kv/core';
+import { compose, demotion, LEVELS, rerotate, view } from '@kv/core';
+import type { Budget, Policy } from '@kv/core';
 import { levels } from '@kv/demotions-levels';
 import { referenceEngine, slotBytes } from '@kv/engine';
 import { snapkv, h2o } from '@kv/scorers-attention';
@@ -68,6 +68,22 @@ test('a budget in bytes holds as many more slots as levels save', async () => {
     expect(each).toBeLessThanOrEqual(120 * 1024);
     expect(each).toBeGreaterThan(116 * 1024);
   }
+});
+
+test('a demotion that declares no shares keeps within a budget in bytes, and the report says how it was counted', async () => {
+  // one slot in 16 bits: all others have four bytes more, by which they are found
+  const one = demotion('one', {}, ({ ops, scores, kept }) =>
+      ops.top(scores, ops.fill(ops.sum(kept), 1), { banned: ops.not(kept) }),
+    ),
+    run = async (budget: Budget) =>
+      (await generate(fast, { ids, policy: compose(snapkv({ window: 8 }), topK(), one()), budget, maxNewTokens: 1 }))
+        .report;
+  const bytes = 60 * L * G * slotBytes('f32', d),
+    { cache, kept, notes } = await run({ bytes });
+  expect(kept[0][0]).toHaveLength(59);
+  expect(cache.liveBytes).toBeLessThanOrEqual(bytes);
+  expect(notes).toEqual(["bytes were counted in the form of the cache, as 'one' declares no shares"]);
+  expect((await run(30)).notes).toEqual([]);
 });
 
 test('all of them at the finest level is the policy without levels, to the bit and the byte', async () => {

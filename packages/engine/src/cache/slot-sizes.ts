@@ -12,7 +12,8 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
  * Returns the bytes of one slot in every layer and KV head of a sequence's caches: keys, values and positions, summed
  * over layers and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
  * @param moved whether slots are moved, and then have rotations of their own and keys of at least 16 bits
- * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average
+ * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average, those of
+ * the cache's form where no shares are known
  */
 export function slotSizes(
   config: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
@@ -24,13 +25,15 @@ export function slotSizes(
     heads = config.layers * config.kvHeads,
     bytesOf = (other: CacheForm): number => tokenBytes(other, config),
     // a slot at a level finds its numbers by a word
-    coarse = levels.some((shares) => LEVELS.some((level, at) => at > own && (shares[level] ?? 0) > 0)),
+    coarse = levels.some(
+      (shares) => Object.keys(shares).length === 0 || LEVELS.some((level, at) => at > own && (shares[level] ?? 0) > 0),
+    ),
     each = coarse
-      ? meanSlotBytes(levels, (level) => bytesOf(LEVELS[Math.max(own, LEVELS.indexOf(level))]))
+      ? (meanSlotBytes(levels, (level) => bytesOf(LEVELS[Math.max(own, LEVELS.indexOf(level))])) ?? bytesOf(form))
       : heads * slotBytes(moved ? movedForm(form) : form, config.headDim);
   return {
     form,
-    bytesPerSlot: Math.ceil(each ?? bytesOf(form)) + 4 * (Number(moved) + Number(coarse)) * heads,
+    bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse)) * heads,
     bytesOf,
   };
 }
