@@ -22,6 +22,7 @@ import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
 import { showValue } from '../piece/option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
 import { readOnly } from './read-only.ts';
+import { sharedLevels } from './shared-levels.ts';
 import { cellOf, pacedSteps, runSteps, starting } from './steps.ts';
 import type { EventLayer, PacedSteps } from './steps.ts';
 import { sameSignal } from '../piece/signals.ts';
@@ -79,7 +80,7 @@ export function expectPiece(policy: unknown): asserts policy is Piece {
 
 function compileUncached(policy: Piece): CompiledPolicy {
   expectAtoms(policy, policy.atoms);
-  const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
+  const steps = sharedLevels(policy.atoms.filter((a): a is Step => a.at === 'event')),
     demotions = steps.filter(({ kind }) => kind === 'demotion'),
     minSlots = (slots: number, budget: number): number => minSlotsOf(steps, slots, budget),
     certain = (budget: number): number => certainSlots(steps, budget);

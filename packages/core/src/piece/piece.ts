@@ -53,7 +53,7 @@ export type UnitTransform<N extends string = string> = Piece<'units', 'units', N
 /** A piece that shares the budget out over layers and KV heads. */
 export type Allocator<N extends string = string> = Piece<'start' | ScorePhase | 'units', 'same', N>;
 /** An allocator that reads scores. */
-export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units', 'same', N>;
+export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units' | 'kept', 'same', N>;
 /** A piece that chooses the slots to keep. */
 export type Selector<N extends string = string> = Piece<ScorePhase | 'units', 'kept', N>;
 /** A piece that says at which level the kept slots are stored. */
