@@ -29,6 +29,8 @@ function why(a: Piece, b: Piece): string {
       return `'${b.name}' is a scorer after '${a.name}', which already chose what to keep: scorers come first`;
     return `'${b.name}' is a second scorer after '${a.name}': join scorers with sum(), max() or weighted()`;
   }
+  if (b.from.includes('start'))
+    return `'${b.name}' shares slots out before scores are read: put it before the selector, not after '${a.name}'`;
   const asks = b.from.includes('scores') ? 'scores' : NEEDS[b.from[0]],
     toWeights = asks === NEEDS.weights && out(a).every((p) => p === 'scores');
   return `'${b.name}' needs ${asks}, but '${a.name}' before it leaves ${out(a)

@@ -105,14 +105,16 @@ type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
     : Out<A> extends 'kept'
       ? `'${B['name']}' is a scorer after '${A['name']}', which already chose what to keep: scorers come first`
       : `'${B['name']}' is a second scorer after '${A['name']}': join scorers with sum(), max() or weighted()`
-  : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}${[
-      From<B>,
-      Out<A>,
-    ] extends ['weights', 'scores']
-      ? typeof TO_WEIGHTS
-      : [From<B>] extends ['kept']
-        ? typeof TO_KEPT
-        : ''}`;
+  : 'start' extends From<B>
+    ? `'${B['name']}' shares slots out before scores are read: put it before the selector, not after '${A['name']}'`
+    : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}${[
+        From<B>,
+        Out<A>,
+      ] extends ['weights', 'scores']
+        ? typeof TO_WEIGHTS
+        : [From<B>] extends ['kept']
+          ? typeof TO_KEPT
+          : ''}`;
 
 type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends ''
   ? B['name']

@@ -30,6 +30,10 @@ export const WRONG: readonly (readonly [source: string, sentence: string])[] = [
   ['snapkv(), best()', "'best' needs unit scores, but 'snapkv' before it leaves weights (scores of at least 0)"],
   ['snapkv(), topK(), topK()', "'topK' needs scores, but 'snapkv ∘ topK' before it leaves kept slots"],
   [
+    'snapkv(), topK(), pyramidal(), levels()',
+    "'pyramidal' shares slots out before scores are read: put it before the selector, not after 'snapkv ∘ topK'",
+  ],
+  [
     'snapkv(), levels()',
     "'levels' needs kept slots, but 'snapkv' before it leaves weights (scores of at least 0): put a selector such as topK between them",
   ],
