@@ -5,6 +5,7 @@ import type { Budget, Policy } from '@kv/core';
 import { levels } from '@kv/demotions-levels';
 import { referenceEngine, slotBytes } from '@kv/engine';
 import { snapkv, h2o } from '@kv/scorers-attention';
+import { parsePolicy } from '@kv/policies';
 import { pageBounds } from '@kv/scorers-retrieval';
 import { topK } from '@kv/selectors-top-k';
 import { cpuRuntime, generate, hostRuntime, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
@@ -29,6 +30,7 @@ test('both engines keep the same slots at the same levels, in blocks, while toke
     [quarters, { budget: 60 }],
     [compose(h2o({ recent: 4 }), topK(), levels({ f32: 0.1, k8v4: 0.9 })), { budget: 40, block: 48, every: 3 }],
     [compose(snapkv({ window: 8 }), topK(), levels(), rerotate()), { budget: 40, every: 4 }],
+    [parsePolicy('h2o(recent=4) | topK | modelWide | levels(f16=0.2,q4=0.8)'), { budget: 40, every: 4 }],
     // pages are ranked by what a loop keeps about keys
     [compose(quarters, view(compose(pageBounds({ page: 4 }), topK()), { budget: 24 })), { budget: 60, every: 5 }],
   ];
@@ -64,7 +66,14 @@ test('a budget in bytes holds as many more slots as levels save', async () => {
     },
     [[plain32, bytes32], [leveled, bytes]] = [await run(snap), await run(quarters)];
   expect([plain32, leveled]).toEqual([29, 98]);
-  for (const each of [bytes32, bytes]) {
+  // however levels are shared out, over unequal heads too
+  const shared = async (text: string): Promise<number> => (await run(parsePolicy(text)))[1];
+  for (const each of [
+    bytes32,
+    bytes,
+    await shared('snapkv(window=8) | topK | adaKV | levels(f16=0.25,q8=0.25,q4=0.5)'),
+    await shared('snapkv(window=8) | adaKV | topK | modelWide | levels(f16=0.25,q8=0.25,q4=0.5)'),
+  ]) {
     expect(each).toBeLessThanOrEqual(120 * 1024);
     expect(each).toBeGreaterThan(116 * 1024);
   }
