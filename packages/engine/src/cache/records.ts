@@ -78,9 +78,25 @@ function layFree(storage: RecordStorage, g: number, n: number): void {
   for (let i = n; i < capacity; i++, at += each) records.table[g * capacity + i] = place(own, at);
 }
 
-/** What a slot becomes: the coarsest of what it is, what it is given, and the form of the storage that it joins. */
-const joined = (from: Storage, slot: number, to: StorageForm, given = 0): number =>
-  Math.max(levelAt(from, slot), given, levelOf(to));
+/**
+ * Returns the levels that slots have, and those that they get: the coarsest of what they have, what they are given, and
+ * the form of the storage that they join.
+ */
+function levelsOfMoved(
+  { records, form }: Storage,
+  slots: ArrayLike<number>,
+  to: StorageForm,
+  given?: ArrayLike<number>,
+): { readonly before: Uint8Array; readonly after: Uint8Array } {
+  const [before, after] = [new Uint8Array(slots.length), new Uint8Array(slots.length)],
+    [all, least] = [levelOf(form), levelOf(to)];
+  for (let i = 0; i < slots.length; i++) {
+    const level = records ? records.table[slots[i]] >>> SHIFT : all;
+    before[i] = level;
+    after[i] = Math.max(level, least, given ? given[i] : 0);
+  }
+  return { before, after };
+}
 
 /** Slots that are decoded and stored again together. */
 const TOGETHER = 128;
@@ -148,6 +164,7 @@ function moveRecords(
   const { headDim: d, capacity, records, positions, rotations } = to,
     { bytes, table, room } = records,
     sizes = sizesOf(d),
+    { before, after } = levelsOfMoved(from, slots, to.form, levels),
     plain = hasRecords(from) ? [] : rowPlanes(from, d),
     run = { from: 0, to: 0, size: 0 };
   const copyRun = (): void => {
@@ -160,7 +177,7 @@ function moveRecords(
       demoted: number[] = [],
       places: number[] = [];
     for (let i = start; i < stop; i++)
-      if (joined(from, slots[i], to.form, levels?.[i]) !== levelAt(from, slots[i])) {
+      if (before[i] !== after[i]) {
         demoted.push(slots[i]);
         places.push(g * capacity + i);
       }
@@ -169,8 +186,8 @@ function moveRecords(
     for (let i = start; i < stop; i++) {
       const slot = slots[i],
         next = g * capacity + i,
-        level = joined(from, slot, to.form, levels?.[i]),
-        stays = level === levelAt(from, slot),
+        level = after[i],
+        stays = level === before[i],
         at = end;
       end += sizes[level];
       if (stays && hasRecords(from)) {
@@ -212,7 +229,7 @@ export interface MovedSlots {
 function bytesAfter({ from, lists, levels }: MovedSlots, form: StorageForm): number[] {
   const sizes = sizesOf(from.headDim);
   return lists.map((list, g) =>
-    list.reduce((sum, slot, i) => sum + sizes[joined(from, slot, form, levels?.[g][i])], 0),
+    levelsOfMoved(from, list, form, levels?.[g]).after.reduce((sum, level) => sum + sizes[level], 0),
   );
 }
 
