@@ -126,7 +126,7 @@ async function costOf(policy: Policy): Promise<object | undefined> {
       passes,
       passShare: multiplyAdds.passes / multiplyAdds.prefill,
       bytes,
-      eventShare: device.shares.operations,
+      eventShare: device?.shares.operations,
       length: LENGTH,
       budget: SHARE,
     };

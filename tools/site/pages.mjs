@@ -105,7 +105,9 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
               ['evicts', cost.when],
               ['passes', cost.passes.join('; ')],
               ['their multiply-adds', `${percent(cost.passShare)} of prefill`],
-              ['the event on a GPU', `${percent(cost.eventShare)} of the operations of prefill`],
+              ...(cost.eventShare === undefined
+                ? []
+                : [['the event on a GPU', `${percent(cost.eventShare)} of the operations of prefill`]]),
               [
                 'cache',
                 `${kib(cost.bytes.before)} before, ${kib(cost.bytes.after)} after, at most ${kib(cost.bytes.peak)} on the way`,

@@ -97,7 +97,7 @@ test.each([
     'an unknown family',
     'scorer',
     'a',
-    /^the family must be one of allocators, scorers, selectors, transforms, units, got "scorer"$/,
+    /^the family must be one of allocators, demotions, scorers, selectors, transforms, units, got "scorer"$/,
   ],
   [
     'a name that is no package name',

@@ -1,7 +1,7 @@
 import { loadModel } from '@kv/models';
 import type { CacheForm, HostModel, Model, RunningModel, Runtime } from '@kv/models';
 import type { Command } from 'commander';
-import { cacheText } from './cache-text.ts';
+import { engineText } from './cache-text.ts';
 import type { Closable } from './device.ts';
 import { chooseCpuEngine, chooseEngine, openCpuRuntime, openRuntime } from './engine.ts';
 import { withFlagNames } from './flags.ts';
@@ -11,6 +11,9 @@ import type { Terminal } from './terminal.ts';
 interface ModelFlags {
   readonly model: string;
   readonly cache?: CacheForm | undefined;
+  /** Saved caches, which have a form of their own. */
+  readonly load?: string | undefined;
+  readonly loadCache?: string | undefined;
 }
 
 const pathOf = (command: Command, terminal: Terminal): Promise<string> =>
@@ -47,16 +50,19 @@ export async function withHostModel(
   await closing(runtime, async () => use(await loaded(path, runtime, command, terminal)));
 }
 
-/** Loads the model, and reports what runs it and how its caches are stored. */
+/**
+ * Loads the model, and reports what runs it and how its caches are stored, unless the command loads one: it says that
+ * itself.
+ */
 async function loaded<M extends RunningModel>(
   path: string,
   runtime: Runtime<M>,
   command: Command,
   { stderr, signal }: Terminal,
 ): Promise<Model & M> {
-  const { cache } = command.opts<ModelFlags>(),
+  const { cache, load, loadCache } = command.opts<ModelFlags>(),
     model = await withFlagNames(command, () => loadModel(path, { runtime, cache, signal }));
-  stderr.write(`engine: ${model.engine}; ${cacheText(model.cacheForm, model.config)}\n`);
+  if (load === undefined && loadCache === undefined) stderr.write(engineText(model));
   return model;
 }
 

@@ -125,7 +125,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
           const policy = parsePolicy(name),
             compiled = compile(policy),
             budget = Math.max(BUDGET, compiled.minSlots(n, BUDGET)),
-            { score, select, compact } = (await predict(compiled, config, n, budget, 'f32')).device,
+            { score, select, compact } = (await predict(compiled, config, n, budget, 'f32')).device!,
             want = [score, select, compact].reduce(sum);
           const event = less(
             await prefilled(model, { policy, budget }),
@@ -227,11 +227,12 @@ describe('at the shape of Llama-3.2-1B', () => {
           const predicted = (options?: { readonly rows: string }): Promise<Prediction> =>
             predict(compile(policyOf(name, options)), config, n, budget, 'f32');
           const [query, kv] = [await predicted(), await predicted({ rows: 'kv' })],
-            sums = kv.device.sums!;
-          expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
+            sums = kv.device!.sums!,
+            rows = query.device!.sums!;
+          expect([rows.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
           expect(sums.waits).toBeLessThanOrEqual(most);
           expect(sums.waits).toBeCloseTo(1 / config.headDim, 2);
-          expect(query.device.sums!.waits / sums.waits).toBeLessThanOrEqual(config.queryHeads / config.kvHeads);
+          expect(rows.waits / sums.waits).toBeLessThanOrEqual(config.queryHeads / config.kvHeads);
           expect(query.bytes.statistics / kv.bytes.statistics).toBe(config.queryHeads / config.kvHeads);
         }
       }

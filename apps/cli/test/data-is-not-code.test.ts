@@ -54,7 +54,7 @@ it.each([
   const chat = await kv(['chat', ...args, '--load', 'hostile'], { cwd, lines: ['x'] });
   expect([chat.code, chat.stderr.trim()]).toEqual([
     2,
-    `hostile: expected a conversation whose policy kv brings along, or --policy to name another one's, got '${label()}'`,
+    `hostile: expected a cache whose policy kv brings along, or --policy to name another, got '${label()}'`,
   ]);
   const { code } = await kv(
     ['run', ...args.filter((one) => one !== '--budget' && one !== '48'), '--load-cache', 'hostile', '--question', 'x'],

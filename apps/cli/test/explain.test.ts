@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
-import { slotBytes } from '@kv/engine';
+import { slotBytes, tokenBytes } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
@@ -47,6 +47,53 @@ test.each([
     model.destroy();
   },
 );
+
+test.each([
+  ['llama', 'f32', 'levels(f16=0.25,q8=0.75)'],
+  ['llama', 'q8', 'levels(f16=0.25,q8=0.75)'],
+  ['gemma3', 'f16', 'levels(f32=0.5,q8=0.5)'],
+  ['mistral', 'f32', 'levels(f16=1)|levels(f32=0.4,q8=0.6)'],
+] as const)('bytes of slots at levels are those of a run, rounded up: %s in %s', async (name, form, demoted) => {
+  const model = await loadModel(fixture(name), { cache: form }),
+    policy = parsePolicy(`snapkv(window=4)|topK|${demoted}`),
+    compiled = compile(policy);
+  for (const budget of ['100%', '50%', 12, { bytes: 9000 }] as const) {
+    const { bytes, budgets, otherForms, operations, ...said } = await predict(
+        compiled,
+        model.config,
+        ids.length,
+        budget,
+        form,
+      ),
+      sequence = new Sequence(model);
+    await sequence.prefill(ids, { policy, budget, forget: true });
+    const { liveBytes, peakBytes } = sequence.memory.cache,
+      heads = model.config.layers * model.config.kvHeads;
+    expect(budgets).toEqual(sequence.kept().map((of) => of.map((positions) => positions.length)));
+    // a slot a head may be at the coarser level
+    const slack = heads * slotBytes('f32', model.config.headDim);
+    for (const [predicted, run] of [
+      [bytes.after, liveBytes],
+      [bytes.peak, peakBytes],
+    ] as const) {
+      expect(predicted).toBeGreaterThanOrEqual(run);
+      expect(predicted).toBeLessThanOrEqual(run + slack);
+    }
+    expect(Object.keys(operations).length).toBeGreaterThan(0);
+    expect(said.device === undefined).toBe(said.onDevice !== undefined);
+    for (const { form: other, before, after } of otherForms) {
+      const own = await predict(compiled, model.config, ids.length, budget, other);
+      expect([before, after]).toEqual([own.bytes.before, own.bytes.after]);
+    }
+    sequence.destroy();
+  }
+  // four slots, which the window forces, fit in 8 bits only
+  const plain = compile(parsePolicy('snapkv(window=4)|topK')),
+    bytes = 4 * tokenBytes('q8', model.config),
+    { otherForms } = await predict(plain, model.config, ids.length, { bytes }, 'q8');
+  expect(otherForms.find((other) => other.form === 'f32')?.after).toBeNull();
+  model.destroy();
+});
 
 test('a prompt may fill the context, whatever the policy reads', async () => {
   const model = await loadModel(fixture('llama')),

@@ -196,7 +196,8 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       ['--prompt', 'x', '--budget', '120%'],
       /^--budget: must be a whole number of slots of at least 1, a share .* such as '25%' or '25% of f16' .*, got '120%'$/,
     ],
-    ...['64 MiB', '1e999GiB', '-1MiB', '0B', '25% of q9'].map((budget): [string[], RegExp] => [
+    [['--prompt', 'x', '--budget', '2MB'], /^--budget: must be in units of 1,024 bytes .*, such as '2MiB', got '2MB'$/],
+    ...['1e999GiB', '-1MiB', '25% of q9'].map((budget): [string[], RegExp] => [
       ['--prompt', 'x', `--budget=${budget}`],
       new RegExp(`^--budget: must be .*, or bytes such as '64MiB' .*, got '${budget}'$`),
     ]),
@@ -268,6 +269,9 @@ describe('the last line of kv run', () => {
       new RegExp(
         `^kept 20 of ${read} tokens a layer and KV head, dropped ${read - 20} \\(knorm ∘ topK, budget 20 slots = 2\\.2 KiB\\), .* in the end$`,
       ),
+    );
+    expect(await last('--policy', 'snapkv(window=4)', '--budget', '20', '--every', '2')).toMatch(
+      /, 2\.\d KiB in the end, and 1\.0 KiB recorded for policies$/,
     );
     expect(await last('--policy', 'knorm', '--budget', '2.25KiB')).toMatch(
       /^kept 20 of .* \(knorm ∘ topK, budget 20 slots = 2\.2 KiB\), /, // 20.6 slots of 112 bytes

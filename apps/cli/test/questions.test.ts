@@ -62,6 +62,68 @@ describe('kv run --document', () => {
     ).toBe(direct.stdout);
     expect(direct.stdout).toMatch(/^Who\?\n[^]*\n\nWhen\?\n[^]*\n$/);
   });
+  it('goes on with a saved cache under another policy, another budget, or both', async () => {
+    const levels = 'snapkv(window=8)|topK|levels(f32=0.25,q8=0.75)',
+      asked = ['--question', ' Who?', '--max-new-tokens', '6'],
+      length = DOCUMENT.length + 1;
+    await run(
+      '--document',
+      'story.txt',
+      '--save-cache',
+      'all',
+      '--policy',
+      levels,
+      '--budget',
+      '100%',
+      '--engine',
+      'f32',
+    );
+    const over = (...args: string[]) => run('--load-cache', 'all', '--engine', 'f32', ...asked, ...args),
+      last = async (...args: string[]) => (await over(...args)).stderr.trim();
+    expect(await last()).toMatch(
+      new RegExp(
+        `^kept ${length} of ${length} tokens .*, 24 % f32, 76 % q8, dropped 0 .*levels.*before the question, and`,
+      ),
+    );
+    expect(await last('--budget', '20')).toMatch(`kept 20 of ${length} tokens a layer and KV head, 25 % f32, 75 % q8,`);
+    expect(await last('--policy', 'streaming', '--budget', '40%')).toMatch(
+      new RegExp(`^kept ${Math.floor(0.4 * length)} of .* \\(streaming ∘ topK\\)`),
+    );
+    // the policy alone: at the budget that the cache had
+    expect(await last('--policy', 'streaming')).toMatch(`kept ${length} of ${length} tokens`);
+    // as if the document had been compacted so at once
+    const [twice, once] = [
+      await over('--policy', 'streaming', '--budget', '30'),
+      await run('--document', 'story.txt', ...asked, '--policy', 'streaming', '--budget', '30', '--engine', 'f32'),
+    ];
+    expect(twice.stdout).not.toBe('');
+    await run('--document', 'story.txt', '--save-cache', 'full', '--engine', 'f32');
+    expect(
+      (await run('--load-cache', 'full', '--engine', 'f32', ...asked, '--policy', 'streaming', '--budget', '30'))
+        .stdout,
+    ).toBe(once.stdout);
+    for (const [args, sentence] of [
+      [
+        ['--policy', 'h2o', '--budget', '20'],
+        /not remembered .* or go on under the one that it was saved under, 'snapkv/,
+      ],
+      [['--policy', 'full', '--budget', '20'], /^--policy: expected one that evicts to 20, got 'full'$/],
+      [['--policy', levels, '--budget', '2'], /^--budget: 2 slots are fewer than .* forces in every head/],
+      [['--block', '8'], /^--block: expected none with --load-cache, whose text was read before/],
+    ] as const) {
+      const { code, stdout, stderr } = await over(...args);
+      expect([code, stdout]).toEqual([2, '']);
+      expect(stderr.trim()).toMatch(sentence);
+    }
+    expect((await run('--load-cache', 'full', ...asked, '--budget', '20')).stderr).toMatch(
+      /^--policy: expected one that evicts to 20, got 'full'$/m,
+    );
+    const { levels: of, kept } = (await json('--load-cache', 'all', '--engine', 'f32', ...asked)) as Answers & {
+      levels: number[][][];
+    };
+    expect(of.flat().map((each) => each.length)).toEqual(kept.flat().map((each) => each.length));
+    expect(new Set(of.flat(2))).toEqual(new Set([0, 2]));
+  });
   it("reads a document that is longer than the model's context in blocks", async () => {
     const { kept } = await json(
       '--document',

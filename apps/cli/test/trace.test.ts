@@ -108,9 +108,11 @@ test('slots at levels: shares of each layer, of a text that stays, and after the
   expect(stdout).toMatch(/^ *0 +1 +42 +12 +14 % +0 % +71 % +25 % f16, 75 % q8$/m);
   const why = await trace(...args, '--why', 'goes', '--detail');
   expect(why.stdout).toMatch(/^"goes": .*; what stays is stored at 25 % f16, 75 % q8$/m);
-  const { stderr, stdout: out } = await kv(
-    ['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args],
-    { cwd },
-  );
+  const run = (...more: string[]) =>
+      kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args, ...more], { cwd }),
+    { stderr, stdout: out } = await run();
   expect(out + stderr).toContain('kept 12 of 42 tokens a layer and KV head, 25 % f16, 75 % q8, dropped 30 (');
+  const { levels } = JSON.parse((await run('--json')).stdout) as { levels: number[][][] };
+  // the two sinks and the newest slot
+  expect(levels.flat()).toEqual(Array.from({ length: 4 }, () => [1, 1, ...new Array<number>(9).fill(2), 1]));
 });

@@ -106,6 +106,28 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
       }
     heap.free(places, bytes);
   };
+  /** Calls a kernel with the address of numbers, or of a copy of them. */
+  const taking = (x: Float32Array, use: (at: number) => void): void => {
+    if (heap.holds(x)) {
+      use(x.byteOffset);
+      return;
+    }
+    const at = heap.allocate(4 * x.length);
+    heap.floats(at, x.length).set(x);
+    use(at);
+    heap.free(at, 4 * x.length);
+  };
+  /** Calls a kernel that writes numbers with an address for them. */
+  const giving = (out: Float32Array, count: number, use: (at: number) => void): void => {
+    if (heap.holds(out)) {
+      use(out.byteOffset);
+      return;
+    }
+    const at = heap.allocate(4 * count);
+    use(at);
+    out.set(heap.floats(at, count));
+    heap.free(at, 4 * count);
+  };
   const give = (first: Uint8Array | Float32Array): void => {
     if (first.length === 0) return;
     lost.unregister(first);
@@ -144,21 +166,35 @@ export function heapStore({ heap, kernels }: Pick<ThreadPool, 'heap' | 'kernels'
         hostStore.encode(rows, d, at, x); // nothing to compute
         return;
       }
-      const n = x.length / d,
-        bytes = 4 * x.length,
-        from = heap.allocate(bytes),
-        [codes, scales] = placeOf(rows, d, at);
-      heap.floats(from, x.length).set(x);
-      kernels.encode(rowFormNumbers[rows.form], from, 4 * d, n, d, codes, scales);
-      heap.free(from, bytes);
+      if (!heap.holds(rows.codes)) {
+        hostStore.encode(rows, d, at, x);
+        return;
+      }
+      const [codes, scales] = placeOf(rows, d, at);
+      taking(x, (from) => kernels.encode(rowFormNumbers[rows.form], from, 4 * d, x.length / d, d, codes, scales));
     },
     decode(rows, d, at, n, out) {
-      const bytes = 4 * n * d,
-        to = heap.allocate(bytes),
-        [codes, scales] = placeOf(rows, d, at);
-      kernels.decode(rowFormNumbers[rows.form], codes, scales, n, d, to);
-      out.set(heap.floats(to, n * d));
-      heap.free(to, bytes);
+      if (!heap.holds(rows.codes)) {
+        hostStore.decode(rows, d, at, n, out);
+        return;
+      }
+      const [codes, scales] = placeOf(rows, d, at);
+      giving(out, n * d, (to) => kernels.decode(rowFormNumbers[rows.form], codes, scales, n, d, to));
+    },
+    encodeRecords(records, d, x) {
+      const { part, words, bytes } = records;
+      if (!heap.holds(bytes) || !heap.holds(words)) hostStore.encodeRecords(records, d, x);
+      else
+        taking(x, (from) =>
+          kernels.encode(recordNumbers[part], from, 4 * d, words.length, d, words.byteOffset, bytes.byteOffset),
+        );
+    },
+    decodeRecords(records, d, out) {
+      const { part, words, bytes } = records,
+        n = words.length;
+      if (!heap.holds(bytes) || !heap.holds(words)) hostStore.decodeRecords(records, d, out);
+      else
+        giving(out, n * d, (to) => kernels.decode(recordNumbers[part], words.byteOffset, bytes.byteOffset, n, d, to));
     },
     createNumbers(count) {
       if (count === 0) return new Float32Array(0);

@@ -65,6 +65,51 @@ test.each(modules)('%s: rows are stored and read, to the bit, as the reference s
   pool.destroy();
 });
 
+test.each(modules.slice(0, 2))('%s: slots are demoted, to the bit, as the reference says', async (_, fast) => {
+  const pool = await ThreadPool.start(fast, 1, () => {}),
+    stores = [heapStore(pool), hostStore];
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...forms),
+      fc.constantFrom(32, 96),
+      fc.oneof(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 120, max: 140 })),
+      fc.array(hard, { minLength: 50, maxLength: 50 }),
+      fc.infiniteStream(fc.nat(11)),
+      (form, d, n, numbers, draws) => {
+        const x = Float32Array.from({ length: 2 * n * d }, (_, i) => numbers[(i * 7 + (i >> 5)) % 50]),
+          caches = stores.map((store) => new LayerCache(2, d, new Ledger(), { store, form })),
+          draw = (): number => draws.next().value as number;
+        for (const cache of caches)
+          cache.append(
+            x,
+            x.map((v) => -v / 3),
+            Uint32Array.from({ length: n }, (_, i) => i),
+          );
+        // the second and third move slots within their storage
+        for (let turn = 0; turn < 3; turn++) {
+          const kept = [0, 1].map((g) =>
+              Uint32Array.from({ length: caches[0].lengths[g] }, (_, i) => i).filter(() => draw() > 1),
+            ),
+            levels = kept.map((of) => Uint8Array.from(of, () => Math.floor(draw() / 3) + Number(draw() > 5)));
+          for (const cache of caches) cache.keep(kept, 0, levels);
+          const [got, want] = caches.map((cache) => {
+            const { keys, values, positions } = cache.slots(),
+              arrays = [keys.codes, keys.scales, values.codes, values.scales, positions, cache.read('keys', 1)];
+            return Buffer.concat(
+              arrays.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength)),
+            );
+          });
+          expect(got.equals(want)).toBe(true);
+        }
+        for (const cache of caches) cache.destroy();
+      },
+    ),
+    { numRuns: 40 },
+  );
+  expect(stores[0]).toMatchObject({ bytes: 0 });
+  pool.destroy();
+});
+
 const shapes = fc.record({
   seed: fc.integer(),
   G: fc.integer({ min: 1, max: 3 }),

@@ -14,7 +14,7 @@ export type { Storage, StorageShape, Store } from './cache/storage.ts';
 export { plainRows } from './cache/cache-rows.ts';
 export type { CachePart, CacheRows } from './cache/cache-rows.ts';
 export { CACHE } from './options.ts';
-export { movesTogether, policySizes, slotSizes } from './cache/slot-sizes.ts';
+export { expectLevelsFit, movesTogether, policySizes, slotSizes } from './cache/slot-sizes.ts';
 export {
   cacheForms,
   movedForm,

@@ -292,7 +292,7 @@ describe('a sweep', () => {
       [{ models: ['tiny', { name: 'tiny', model: 'other' }] }, 's: models must have different names, got tiny, tiny'],
       [{ models: [{ model: 'tiny' }] }, 's: models.0 must have the field name, got {"model":"tiny"}'],
       [{ budgets: ['a quarter'] }, 's, budgets.0: must be a whole number of slots'],
-      [{ budgets: ['64 MiB'] }, 's, budgets.0: must be a whole number of slots'],
+      [{ budgets: ['64 MiB'] }, 's, budgets.0: must be in units of 1,024 bytes'],
       [{ budgets: ['25% of q9'] }, "(B, KiB, MiB or GiB), got '25% of q9'"],
       [{ caches: ['q9'] }, /^s: caches\.0 must be .*, got "q9"$/],
       [{ policies: [] }, 's: policies must not have fewer than 1 items, got []'],

@@ -45,6 +45,7 @@ const pieces: readonly (readonly [piece: Piece<any, any>, tolerance?: number])[]
   [compose(chunks({ size: 3 }), wholeUnits())],
   [compose(adaKV(), topK())],
   [compose(topK(), levels())],
+  [compose(topK(), adaKV(), levels())],
 ];
 for (const [piece, tolerance] of pieces)
   gpuTest(`${piece.label} as on the CPU`, async (gpu) => {

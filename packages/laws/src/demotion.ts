@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { compose, demotion as makeDemotion, LEVELS, selector } from '@kv/core';
+import { compose, demotion as makeDemotion, LEVELS, scoreAllocator, selector } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { Demotion, DraftSelection, Piece } from '@kv/core';
+import type { Demotion, DraftSelection, Piece, ScoreAllocator } from '@kv/core';
 import { equal } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import { claim, suite } from './law.ts';
@@ -20,7 +20,15 @@ interface Head {
 
 /** Keeps the slots of the highest scores, for the piece after it. */
 const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
-const after = (...pieces: readonly Demotion[]): Piece =>
+/** Shares nothing out. */
+const asAsked = scoreAllocator('asAsked', {}, ({ budgets }) => ({ budgets }))();
+/** Gives all heads of a layer together the best of their slots. */
+const together = scoreAllocator('together', {}, ({ ops, scores, banned, budgets }) => ({
+  budgets: ops.count(ops.less(ops.rank(ops.masked(scores, { banned }), 'all'), ops.reduce('sum', budgets, 'rows'))),
+}))();
+
+type After = Demotion | ScoreAllocator;
+const after = (...pieces: readonly After[]): Piece =>
   compose(...([best, ...pieces] as unknown as readonly Piece<'start', 'kept'>[])) as Piece;
 const specs = (piece: Demotion) => selectSpecs(after(piece));
 
@@ -36,7 +44,7 @@ const heads = ({ label }: Piece, drafts: readonly DraftSelection[], { layers, sp
       return { kept: slots, levels: slots.map((slot) => of.data[row(of.rows, g) * of.slots + slot]) };
     });
   });
-const run = (pieces: readonly Demotion[], { on, given }: SelectCase, options: LawOptions): readonly Head[][] => {
+const run = (pieces: readonly After[], { on, given }: SelectCase, options: LawOptions): readonly Head[][] => {
   const piece = after(...pieces);
   return heads(piece, onCpu(piece, on, options, given), on);
 };
@@ -54,7 +62,7 @@ const headsAre =
     });
 /** A claim about the levels that two compositions give the same kept slots. */
 const pairs =
-  (of: (piece: Demotion) => readonly (readonly Demotion[])[], judge: (a: Head, b: Head) => void): Property =>
+  (of: (piece: Demotion) => readonly (readonly After[])[], judge: (a: Head, b: Head) => void): Property =>
   (piece, options = {}) =>
     fc.property(specs(piece), (spec) => {
       const c = realise(spec),
@@ -210,6 +218,45 @@ export const demotion = {
       );
     });
   }),
+  /** An allocator before it that shares nothing out changes nothing. */
+  uniform: pairs(
+    (piece) => [[asAsked, piece], [piece]],
+    (shared, alone) => equal(shared.levels, alone.levels, 'levels after an allocator that shares nothing out'),
+  ),
+  /** However its levels are shared out over heads, no level or finer one holds more of a layer's slots. */
+  total: (piece, options = {}) =>
+    fc.property(specs(piece), (spec) => {
+      const c = realise(spec),
+        [shared, alone] = [[together, piece], [piece]].map((pieces) => run(pieces, c, options));
+      shared.forEach((layer, l) =>
+        LEVELS.forEach((name, level) => {
+          const [got, most] = [layer, alone[l]].map(
+            (heads) => heads.flatMap(({ levels }) => levels).filter((of) => of <= level).length,
+          );
+          claim(
+            got <= most,
+            () =>
+              `expected at most ${most} slots of layer ${l} at ${name} or finer, as without an allocator, got ${got}`,
+          );
+        }),
+      );
+    }),
+  /** With a larger budget no level or finer one holds fewer slots of a head. Only with `monotone`. */
+  monotone: (piece, options = {}) =>
+    fc.property(specs(piece), fc.integer({ min: 1, max: 9 }), (spec, more) => {
+      const [small, large] = [0, more].map((extra) => run([piece], realise(spec, { more: extra }), options));
+      small.forEach((layer, l) =>
+        layer.forEach((head, g) =>
+          LEVELS.forEach((name, level) => {
+            const [least, got] = [head, large[l][g]].map(({ levels }) => levels.filter((of) => of <= level).length);
+            claim(
+              got >= least,
+              () => `expected at least ${least} slots at ${name} or finer with ${more} slots more, got ${got}`,
+            );
+          }),
+        ),
+      );
+    }),
   /** Numbers beyond a row's valid slots change nothing. */
   padding: (piece, options) => onDevices.padding(after(piece), options),
   /** The same kept slots and scores give the same levels again, and are left unchanged. */
@@ -218,11 +265,18 @@ export const demotion = {
   traced: (piece, options) => onDevices.traced(after(piece), options),
 } satisfies Claims<Demotion>;
 
+/** Options of `demotionLaws`. */
+export interface DemotionOptions extends LawOptions {
+  /** Claims that with a larger budget no level or finer one holds fewer slots. @defaultValue false */
+  readonly monotone?: boolean | undefined;
+}
+
 /** Returns the laws that apply to this demotion. */
-export function demotionLaws(piece: Demotion, options: LawOptions = {}): Suite {
+export function demotionLaws(piece: Demotion, options: DemotionOptions = {}): Suite {
   const { needs, steps } = compile(after(piece));
   return suite(demotion, piece, options, {
     equivariant: needs.length > 0,
     shares: steps.every(({ kind, shares }) => kind !== 'demotion' || !shares),
+    monotone: options.monotone !== true,
   });
 }

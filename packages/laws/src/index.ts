@@ -12,6 +12,7 @@ export { agree, all } from './compare.ts';
 export { composeLaws, composition } from './compose.ts';
 export type { Compose } from './compose.ts';
 export { demotion, demotionLaws } from './demotion.ts';
+export type { DemotionOptions } from './demotion.ts';
 export { engine, engineLaws } from './engine.ts';
 export type { EngineHost, EngineOptions, EngineSequence } from './engine.ts';
 export { hostileCases, judgeHostile } from './hostile/cases.ts';

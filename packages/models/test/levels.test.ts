@@ -1,10 +1,11 @@
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { compose, LEVELS, rerotate, view } from '@kv/core';
-import type { Policy } from '@kv/core';
+import { compose, demotion, LEVELS, rerotate, view } from '@kv/core';
+import type { Budget, Policy } from '@kv/core';
 import { levels } from '@kv/demotions-levels';
 import { referenceEngine, slotBytes } from '@kv/engine';
 import { snapkv, h2o } from '@kv/scorers-attention';
+import { parsePolicy } from '@kv/policies';
 import { pageBounds } from '@kv/scorers-retrieval';
 import { topK } from '@kv/selectors-top-k';
 import { cpuRuntime, generate, hostRuntime, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
@@ -29,6 +30,7 @@ test('both engines keep the same slots at the same levels, in blocks, while toke
     [quarters, { budget: 60 }],
     [compose(h2o({ recent: 4 }), topK(), levels({ f32: 0.1, k8v4: 0.9 })), { budget: 40, block: 48, every: 3 }],
     [compose(snapkv({ window: 8 }), topK(), levels(), rerotate()), { budget: 40, every: 4 }],
+    [parsePolicy('h2o(recent=4) | topK | modelWide | levels(f16=0.2,q4=0.8)'), { budget: 40, every: 4 }],
     // pages are ranked by what a loop keeps about keys
     [compose(quarters, view(compose(pageBounds({ page: 4 }), topK()), { budget: 24 })), { budget: 60, every: 5 }],
   ];
@@ -64,10 +66,33 @@ test('a budget in bytes holds as many more slots as levels save', async () => {
     },
     [[plain32, bytes32], [leveled, bytes]] = [await run(snap), await run(quarters)];
   expect([plain32, leveled]).toEqual([29, 98]);
-  for (const each of [bytes32, bytes]) {
+  // however levels are shared out, over unequal heads too
+  const shared = async (text: string): Promise<number> => (await run(parsePolicy(text)))[1];
+  for (const each of [
+    bytes32,
+    bytes,
+    await shared('snapkv(window=8) | topK | adaKV | levels(f16=0.25,q8=0.25,q4=0.5)'),
+    await shared('snapkv(window=8) | adaKV | topK | modelWide | levels(f16=0.25,q8=0.25,q4=0.5)'),
+  ]) {
     expect(each).toBeLessThanOrEqual(120 * 1024);
     expect(each).toBeGreaterThan(116 * 1024);
   }
+});
+
+test('a demotion that declares no shares keeps within a budget in bytes, and the report says how it was counted', async () => {
+  // one slot in 16 bits: all others have four bytes more, by which they are found
+  const one = demotion('one', {}, ({ ops, scores, kept }) =>
+      ops.top(scores, ops.fill(ops.sum(kept), 1), { banned: ops.not(kept) }),
+    ),
+    run = async (budget: Budget) =>
+      (await generate(fast, { ids, policy: compose(snapkv({ window: 8 }), topK(), one()), budget, maxNewTokens: 1 }))
+        .report;
+  const bytes = 60 * L * G * slotBytes('f32', d),
+    { cache, kept, notes } = await run({ bytes });
+  expect(kept[0][0]).toHaveLength(59);
+  expect(cache.liveBytes).toBeLessThanOrEqual(bytes);
+  expect(notes).toEqual(["bytes were counted in the form of the cache, as 'one' declares no shares"]);
+  expect((await run(30)).notes).toEqual([]);
 });
 
 test('all of them at the finest level is the policy without levels, to the bit and the byte', async () => {
@@ -109,6 +134,7 @@ describe('a saved cache with levels', () => {
       loaded = await loadCache(fast, bytes, { policy: quarters }),
       copy = sequence.fork();
     expect(await saveCache(loaded)).toEqual(bytes);
+    expect(loaded.active.last?.levels).toEqual(sequence.active.last?.levels);
     expect(loaded.memory.ledger.live).toBe(sequence.memory.ledger.live);
     const all = [sequence, loaded, copy];
     for (const each of all) {

@@ -1,14 +1,14 @@
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { KvError, maybe, text } from '@kv/core';
-import { compile, excerpt, expectBudget } from '@kv/core/engine';
+import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy, ResolvedOptions } from '@kv/core';
 import { bytesText } from '@kv/core/shared';
 import { Chat, loadCache, Sequence } from '@kv/models';
 import { schemas, tokenBytes } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { Command } from 'commander';
-import { savedText } from '../cache-text.ts';
+import { engineText } from '../cache-text.ts';
 import { saveChat } from '../chat/commands.ts';
 import { repl } from '../chat/repl.ts';
 import { hostOnly } from '../engine.ts';
@@ -16,7 +16,7 @@ import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
-import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
+import { policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import { cacheOption, machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
@@ -105,7 +105,7 @@ async function converse(
   const { stderr, cwd } = terminal,
     { save, system, block, every, maxNewTokens, temperature, topP, seed } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
-  stderr.write(savedText(sequence));
+  if (options.load !== undefined) stderr.write(engineText(model, sequence.memory.cache.form));
   const { budget: had } = sequence.active,
     budget = options.budget ?? (had?.bytes === undefined ? had?.slots : { bytes: had.bytes }),
     reading = { system, policy, budget, block, every, sequence },
@@ -146,20 +146,4 @@ async function opened(
           policy: (label) => (policy ??= policyOfCache(load, label)),
         });
   return { sequence, policy: policy! }; // given, or asked for by loadCache
-}
-
-/**
- * Returns the policy of a saved conversation. @throws KvError about the file for a policy that only the command line
- * may name
- */
-function policyOfCache(file: string, label: string): Policy {
-  try {
-    return policyOfFile(label);
-  } catch (cause) {
-    if (!KvError.is(cause)) throw cause;
-    throw new KvError(
-      file,
-      `expected a conversation whose policy kv brings along, or --policy to name another one's, got ${excerpt(label)}`,
-    );
-  }
 }

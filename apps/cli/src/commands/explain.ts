@@ -1,14 +1,15 @@
 import { count, KvError, maybe, oneOf } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
-import { budgetOption, compile, formNames } from '@kv/core/engine';
+import { budgetOption, compile } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
-import { CACHE, fitsHeads, formOf, tokenBytes } from '@kv/engine';
+import { CACHE, formOf } from '@kv/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { countText, wrapColumns } from '../columns.ts';
 import { deviceRows, deviceTable, deviceText } from '../explain/device-table.ts';
+import type { DeviceCost } from '../explain/device-cost.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
 import { SHAPES } from '../explain/shapes.ts';
@@ -81,7 +82,7 @@ export const explainCommand = (terminal: Terminal): Command =>
         terminal.stdout.write(
           options.json
             ? `${JSON.stringify(prediction)}\n`
-            : `${sheet(prediction, config, options.length, lineWidth(terminal.stdout))}\n`,
+            : `${sheet(prediction, options.length, lineWidth(terminal.stdout))}\n`,
         );
       }),
     ['kv explain attendedSentences --length 4096 --budget 25%', 'what it reads, keeps and costs'],
@@ -96,7 +97,7 @@ async function configOf(model: string, terminal: Terminal): Promise<ModelConfig>
   return config;
 }
 
-function sheet(p: Prediction, config: ModelConfig, length: number, width: number): string {
+function sheet(p: Prediction, length: number, width: number): string {
   const { bytes, multiplyAdds: work, operations } = p;
   const share = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
   const calls = Object.values(operations).reduce((sum, n) => sum + n, 0);
@@ -111,7 +112,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
       `cache, ${p.cache.form}`,
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
-    ['in other forms', others(p, config)],
+    ['in other forms', others(p)],
     [
       'also held',
       `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
@@ -122,7 +123,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
     ...(p.views === undefined ? [] : [['it reads', viewsText(p.views)] as const]),
-    ['on a GPU, f32', gpuText(p.device)],
+    p.device ? ['on a GPU, f32', gpuText(p.device)] : ['on a GPU', `not: ${p.onDevice}`],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
   return wrapColumns(
@@ -132,13 +133,12 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
 }
 
 /** Describes what the cache takes before and after the eviction in each form that is not the prediction's. */
-const others = ({ bytes, cache }: Prediction, config: ModelConfig): string =>
-  formNames
-    .filter((form) => form !== cache.form && fitsHeads(form, config.headDim))
-    .map((form) => {
-      const ratio = tokenBytes(form, config) / cache.bytesPerToken;
-      return `${form} ${bytesText(ratio * bytes.before)} and ${bytesText(ratio * bytes.after)}`;
-    })
+const others = ({ otherForms }: Prediction): string =>
+  otherForms
+    .map(
+      ({ form, before, after }) =>
+        `${form} ${bytesText(before)} and ${after === null ? 'too few slots' : bytesText(after)}`,
+    )
     .join(', ');
 
 /** Describes what a token reads under views. */
@@ -148,7 +148,7 @@ const viewsText = (views: Required<Prediction>['views']): string =>
     : `keys and values of ${countText(views.slots)} of ${countText(views.of)} slots, over all layers and query heads${views.numbers === 0 ? '' : `, and at most ${countText(views.numbers)} numbers to choose them`}: ${bytesText(views.bytes)}`;
 
 /** Describes what score, selection and compaction cost relative to prefill, and running sums relative to a token. */
-function gpuText({ score, select, compact, shares, sums }: Prediction['device']): string {
+function gpuText({ score, select, compact, shares, sums }: DeviceCost): string {
   const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`,
     dispatches = score.dispatches + select.dispatches + compact.dispatches;
   const event =

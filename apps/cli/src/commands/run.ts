@@ -42,7 +42,13 @@ export const RUN = {
   document: maybe(text('', 'a file', 'A text that is read and compacted once, for every --question.')),
   question: texts('What follows the document, as it stands.'),
   saveCache: maybe(text('', 'a file', "Write the document's compacted cache.")),
-  loadCache: maybe(text('', 'a file', 'Answer over a saved cache instead of a document.')),
+  loadCache: maybe(
+    text(
+      '',
+      'a file',
+      'Answer over a saved cache instead of a document; --policy and --budget, or one of them and what it was saved under, compact it again first.',
+    ),
+  ),
   policy: text(
     'full',
     'a policy',
@@ -65,7 +71,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, budget, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, bytes, cache, policy}).',
+    'Print one object {text, tokens, kept, levels, budget, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, bytes, cache, policy}); levels, of a policy that gives them, from 0 (f32) to 4 (q4).',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;
@@ -150,7 +156,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const named = await resolvePolicy(options.policy, { cwd }),
     recorded = options.why && recorder(named),
     policy = recorded?.policy ?? named;
-  const under = await withFlagNames(command, () => decodingUnder(policy, options, cwd));
+  // a saved cache may go on under its own policy and budget
+  const under = loadCache === undefined ? await withFlagNames(command, () => decodingUnder(policy, options, cwd)) : {};
   const decoding = { every, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };
   const looking = options.certify ? '--certify' : recorded && '--why',
@@ -162,7 +169,11 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     if (!read)
       return answerQuestions(
         model,
-        { decoding, ...keeping, cache: options.cache, document, loadCache, saveCache, questions, json: options.json },
+        {
+          ...{ decoding, ...keeping, cache: options.cache, document, loadCache, saveCache, questions },
+          named: command.getOptionValueSource('policy') === 'cli',
+          json: options.json,
+        },
         terminal,
       );
     const ids = read(model);
@@ -190,7 +201,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       for (const asked of options.why ?? [])
         stdout.write(whyText(asked, recorded?.events ?? [], all, model, options.detail));
       terminal.stderr.write(
-        `${notesText(report.notes)}${keptLine(report, ids.length, every)}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
+        `${notesText(report.notes)}${keptLine(report, { read: ids.length, every })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
       );
       return;
     }
@@ -212,7 +223,7 @@ const asJson = (
   {
     text,
     tokens,
-    report: { kept, budget, budgetBytes, bytes, cache, times, policy, decodePolicy, certificates: found },
+    report: { kept, levels, budget, budgetBytes, bytes, cache, times, policy, decodePolicy, certificates: found },
     logits,
   }: GenerateResult,
   engine: string,
@@ -220,6 +231,7 @@ const asJson = (
   text,
   tokens,
   kept,
+  ...(levels && { levels }),
   ...(budget !== undefined && { budget, budgetBytes }),
   bytes,
   cache,
@@ -246,6 +258,7 @@ function documentGiven({
   certify,
   decodePolicy,
   decodeBudget,
+  block,
 }: RunOptions): boolean {
   const over = document !== undefined || loadCache !== undefined;
   if (!over && (question || saveCache !== undefined))
@@ -256,6 +269,8 @@ function documentGiven({
     throw new KvError('prompt', `expected exactly one of ${PROMPT}`);
   if (!question && saveCache === undefined)
     throw new KvError('--question', 'expected at least one question, or --save-cache, got neither');
+  if (loadCache !== undefined && block !== undefined)
+    throw new KvError('--block', 'expected none with --load-cache, whose text was read before, got a number of tokens');
   if (logits !== undefined) throw new KvError('--logits', 'expected a prompt, got a document');
   if (certify) throw new KvError('--certify', 'expected a prompt, got a document');
   if (decodePolicy !== undefined || decodeBudget !== undefined)

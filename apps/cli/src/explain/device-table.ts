@@ -61,7 +61,7 @@ export async function deviceRows(config: ModelConfig, length: number, budget: Bu
     const policy = compile(made);
     if (!policy.evicts || policy.least(length, slots) > slots) continue;
     const { device } = await predict(policy, config, length, budget, 'f32', costs);
-    rows.push({ name, kind: kindOf(policy, length), device });
+    if (device) rows.push({ name, kind: kindOf(policy, length), device });
   }
   return rows;
 }

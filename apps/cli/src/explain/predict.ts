@@ -1,23 +1,15 @@
 import { KvError } from '@kv/core';
 import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget } from '@kv/core';
-import { allowanceOf, isState, planBudgets, signalKey } from '@kv/core/engine';
+import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
-import {
-  keyValueBytes,
-  layersTogether,
-  predictViews,
-  slotBytes,
-  policySizes,
-  tokenBytes,
-  viewsActing,
-  waits,
-  windowOf,
-} from '@kv/engine';
+import { keyValueBytes, predictViews, tokenBytes, viewsActing, waits, windowOf } from '@kv/engine';
 import type { CacheForm, CacheUsage, ModelConfig } from '@kv/models';
+import { hostOnly } from '../engine.ts';
+import { otherForms, predictCache, type OtherForm } from './cache-bytes.ts';
 import { keptSums, onDevice } from './device-cost.ts';
 import type { DeviceCost } from './device-cost.ts';
 
@@ -33,6 +25,8 @@ export interface Prediction {
   readonly notes: readonly string[];
   /** How keys and values are stored, and the bytes that a token adds to a full cache. */
   readonly cache: Pick<CacheUsage, 'form' | 'bytesPerToken'>;
+  /** Bytes of the cache before and after the event in the other forms. */
+  readonly otherForms: readonly OtherForm[];
   readonly bytes: {
     readonly before: number;
     readonly after: number;
@@ -63,8 +57,10 @@ export interface Prediction {
   } | null;
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
-  /** Costs on a GPU: dispatches, bytes and operations. */
-  readonly device: DeviceCost;
+  /** Costs on a GPU: dispatches, bytes and operations; absent where the policy does not run there. */
+  readonly device?: DeviceCost;
+  /** Why it does not, if so. */
+  readonly onDevice?: string;
 }
 
 /** Returns the costs of a model of this shape on a device. */
@@ -82,38 +78,24 @@ export async function predict(
   form: CacheForm,
   costs?: ShapeCosts,
 ): Promise<Prediction> {
-  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
-    held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity)),
-    heldByAll = sumOf(held);
+  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const sizes = policySizes(config, form, policy),
-    allowance = allowanceOf(policy, given, length, { at: '--budget', sizes }),
-    { slots: budget } = allowance;
-  const lengths = held.map((slots) => Array.from({ length: G }, () => slots));
-  const plan = policy.evicts ? planBudgets(policy, allowance, lengths) : undefined;
-  const budgets = plan?.budgets ?? lengths;
+  const { budget, budgets, plan, events, before, after, peak } = predictCache(policy, config, length, given, form),
+    held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity)),
+    heldByAll = sumOf(held);
   const window = Math.max(0, ...policy.needs.map(windowOf)),
     sums =
       keptSums(policy.needs, config) +
       H *
         policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
           .length;
-  const kept = sumOf(budgets.flat()),
-    slot = slotBytes(form, d), // of one slot before it is demoted
-    before = G * heldByAll * slot,
-    whole = G * L * length * slot, // a layer with a window holds the whole prompt until all layers have passed
-    after = Math.ceil((kept * sizes.bytesPerSlot) / (L * G));
-  const wide = waits(policy);
-  const together = layersTogether(config, length, form),
-    above = budgets.map((heads) => G * length - sumOf(heads)),
-    groups = Array.from({ length: Math.ceil(L / together) }, (_, i) => above.slice(i * together, (i + 1) * together)),
-    widest = Math.max(...groups.map((group) => sumOf(group)));
-  const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
+  const kept = sumOf(budgets.flat());
   const prefill = length * perToken(config) + L * H * d * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(config)));
+  const refused = hostOnly([policy]);
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),
@@ -121,7 +103,7 @@ export async function predict(
     evicts: policy.evicts,
     when: !policy.evicts
       ? 'never'
-      : wide
+      : waits(policy)
         ? 'once, when every layer has the whole prompt'
         : 'layer by layer, as the prompt passes',
     budgets,
@@ -133,10 +115,11 @@ export async function predict(
       ...windowNotes(config, length),
     ],
     cache: { form, bytesPerToken: tokenBytes(form, config) },
+    otherForms: otherForms(policy, config, length, given, form),
     bytes: {
       before,
       after,
-      peak: !events || wide ? whole : Math.min(whole, after + widest * slot),
+      peak,
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
       statistics: sums * heldByAll * 4,
       states: stateBytes(policy, config, length),
@@ -150,7 +133,7 @@ export async function predict(
     },
     ...(views !== undefined && { views }),
     operations: countsOf(calls.filter((name) => name !== 'from')),
-    device,
+    ...(refused === undefined ? { device } : { onDevice: refused }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { KvError, parsePolicy } from '@kv/core';
-import { didYouMean, policyCalls } from '@kv/core/engine';
+import { didYouMean, excerpt, policyCalls } from '@kv/core/engine';
 import type { AnyFactory, Policy, Registry } from '@kv/core';
 import type { Arg, PolicyCall } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
@@ -35,6 +35,21 @@ export function checkPolicyNamed(command: Command): void {
  */
 export function policyOfFile(label: string, named: Registry = catalogue): Policy {
   return parsePolicy(label === '' ? 'full' : label, named);
+}
+
+/**
+ * Returns the policy of a saved cache. @throws KvError about the file for a policy that only the command line may name
+ */
+export function policyOfCache(file: string, label: string): Policy {
+  try {
+    return policyOfFile(label);
+  } catch (cause) {
+    if (!KvError.is(cause)) throw cause;
+    throw new KvError(
+      file,
+      `expected a cache whose policy kv brings along, or --policy to name another, got ${excerpt(label)}`,
+    );
+  }
 }
 
 /**

@@ -1,11 +1,23 @@
-import { bytesText } from '@kv/core/shared';
+import { bytesText, sumOf } from '@kv/core/shared';
 import type { Report } from '@kv/models';
 import { levelsText } from './levels-text.ts';
 
-/**
- * Describes in one line what the last event of a run kept and dropped in all layers and KV heads; the prompt had `read`
- * tokens.
- */
+/** What the line says about a run, of its report. */
+export type KeptReport = Pick<Report, 'kept' | 'levels' | 'policy' | 'counts' | 'bytes' | 'cache'> &
+  Partial<Pick<Report, 'budget' | 'budgetBytes'>>;
+
+/** What was read, and when its bytes are counted. */
+interface Told {
+  /** Tokens read before the first one was generated. */
+  readonly read: number;
+  readonly every?: number | undefined;
+  /** @defaultValue 'the prompt' */
+  readonly of?: string;
+  /** @defaultValue 'in the end' */
+  readonly when?: string;
+}
+
+/** Describes in one line what the last event of a run kept and dropped in all layers and KV heads, and its bytes. */
 export function keptLine(
   {
     kept,
@@ -13,20 +25,22 @@ export function keptLine(
     policy,
     counts: { events = 0, steps = 0 },
     bytes: { live },
+    cache: { liveBytes },
     budget,
     budgetBytes = 0,
-  }: Pick<Report, 'kept' | 'levels' | 'policy' | 'counts' | 'bytes' | 'budget' | 'budgetBytes'>,
-  read: number,
-  every = Number.POSITIVE_INFINITY,
+  }: KeptReport,
+  { read, every = Number.POSITIVE_INFINITY, of = 'the prompt', when = 'in the end' }: Told,
 ): string {
   const rows = kept.flat(),
     lengths = rows.map((slots) => slots.length),
-    mean = lengths.reduce((sum, n) => sum + n, 0) / lengths.length,
+    mean = sumOf(lengths) / lengths.length,
     [least, most] = [Math.min(...lengths), Math.max(...lengths)],
     // an event during decoding has seen more than the prompt
     seen = Math.max(read + (Math.floor(steps / every) * every || 0), ...rows.map((slots) => (slots.at(-1) ?? -1) + 1)),
     slots = least === most ? String(most) : `${mean.toFixed(1)} (${least} to ${most})`,
-    under = budget === undefined ? '' : `, budget ${budget} slots = ${bytesText(budgetBytes)}`;
-  if (events === 0) return `kept all ${read} tokens of the prompt (${policy || 'full'}), ${bytesText(live)} in the end`;
-  return `kept ${slots} of ${seen} tokens a layer and KV head${levels ? `, ${levelsText(levels.flat(2))}` : ''}, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${bytesText(live)} in the end`;
+    under = budget === undefined ? '' : `, budget ${budget} slots = ${bytesText(budgetBytes)}`,
+    recorded = live > liveBytes ? `, and ${bytesText(live - liveBytes)} recorded for policies` : '',
+    held = `${bytesText(liveBytes)} ${when}${recorded}`;
+  if (events === 0) return `kept all ${read} tokens of ${of} (${policy || 'full'}), ${held}`;
+  return `kept ${slots} of ${seen} tokens a layer and KV head${levels ? `, ${levelsText(levels.flat(2))}` : ''}, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${held}`;
 }

@@ -1,11 +1,14 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { KvError } from '@kv/core';
+import { id, KvError } from '@kv/core';
+import { budgetText, compile, expectBudget } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import { decode, loadCache, Sequence } from '@kv/models';
+import { decode, loadCache as load, Sequence } from '@kv/models';
 import type { Budget, CacheForm, DecodeOptions, Model } from '@kv/models';
-import { savedText } from '../cache-text.ts';
+import { engineText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
+import { policyOfCache } from '../policy/resolve-policy.ts';
+import { keptLine, type KeptReport } from './kept-line.ts';
 import { notesText } from './notes.ts';
 import { saveCacheFile } from '../save-cache.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
@@ -16,6 +19,8 @@ interface QuestionOptions {
   readonly saveCache?: string | undefined;
   readonly questions: readonly string[];
   readonly policy: Policy;
+  /** Whether the policy was named on the command line. */
+  readonly named: boolean;
   readonly budget?: Budget | undefined;
   readonly cache?: CacheForm | undefined;
   readonly block?: number | undefined;
@@ -30,9 +35,10 @@ export async function answerQuestions(
   { stdout, stderr, signal, cwd }: Terminal,
 ): Promise<void> {
   const { questions, json, saveCache, decoding } = options,
-    base = await documentCache(model, options, cwd, signal);
+    { base, by } = await documentCache(model, options, cwd, signal);
   try {
-    stderr.write(`${savedText(base)}${notesText(base.stats.notes)}`);
+    if (options.loadCache !== undefined) stderr.write(engineText(model, base.memory.cache.form));
+    stderr.write(notesText(base.stats.notes));
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
     const answers: object[] = [];
     for (const question of questions) {
@@ -47,13 +53,34 @@ export async function answerQuestions(
       if (!json) stdout.write('\n');
       answers.push({ question, ...answer });
     }
-    if (json && !signal.aborted)
-      stdout.write(
-        `${JSON.stringify({ answers, kept: base.kept(), bytes: base.memory.ledger.bytes(), cache: base.memory.cache, policy: base.active.policy.label || 'full' })}\n`,
+    if (signal.aborted) return;
+    const { counts, ...held } = heldBy(base, by);
+    if (json) stdout.write(`${JSON.stringify({ answers, ...held })}\n`);
+    else
+      stderr.write(
+        `${keptLine({ ...held, counts }, { read: base.progress.length, of: 'the document', when: ['in the end', 'before the question'][questions.length] ?? 'before each question' })}\n`,
       );
   } finally {
     base.destroy();
   }
+}
+
+/** Returns what a sequence holds before a question; `policy` is the label of what compacted it. */
+function heldBy(base: Sequence, policy: string): KeptReport {
+  const {
+    active: { last },
+    memory,
+    stats,
+  } = base;
+  return {
+    kept: base.kept(),
+    ...(last?.levels && { levels: last.levels.map((heads) => heads.map((of) => Array.from(of))) }),
+    bytes: memory.ledger.bytes(),
+    cache: memory.cache,
+    policy: policy || 'full',
+    // a loaded cache has had an event of its own
+    counts: { ...stats.counts, events: last ? 1 : 0 },
+  };
 }
 
 async function answerOver(
@@ -80,20 +107,66 @@ async function answerOver(
 
 async function documentCache(
   model: Model,
-  { document, loadCache: file, policy, budget, cache, block }: QuestionOptions,
+  options: QuestionOptions,
   cwd: string,
   signal: AbortSignal,
-): Promise<Sequence> {
-  if (file !== undefined) return loadCache(model, resolve(cwd, file), { cache });
+): Promise<{ readonly base: Sequence; readonly by: string }> {
+  const { document, loadCache: file, policy, budget, block } = options;
+  if (file !== undefined) return loadedCache(model, file, options, cwd);
   const sequence = new Sequence(model);
   try {
     // without a saved cache there is a document, see documentGiven
     await sequence.prefill(model.tokenizer.encode(readText(document!, cwd)).ids, { policy, budget, block, signal });
-    return sequence;
+    return { base: sequence, by: sequence.active.policy.label };
   } catch (error) {
     sequence.destroy();
     throw error;
   }
+}
+
+/**
+ * Loads a saved cache as it is; where a policy or a budget is given, that and the other one that it was saved under
+ * compact it again.
+ */
+async function loadedCache(
+  model: Model,
+  file: string,
+  { named, policy, budget, cache }: QuestionOptions,
+  cwd: string,
+): ReturnType<typeof documentCache> {
+  const again = named || budget !== undefined;
+  let by = '',
+    found: Policy = named ? policy : id;
+  const base = await load(model, resolve(cwd, file), {
+    cache,
+    budget,
+    policy: (label) => {
+      by = label;
+      if (again && !named) found = policyOfCache(file, label);
+      if (budget !== undefined) expectEvicting(found, budget);
+      return found;
+    },
+  });
+  try {
+    const { evicts, label } = compile(found),
+      { budget: had } = base.active,
+      limit = budget ?? (had?.bytes === undefined ? (had?.share ?? had?.slots) : { bytes: had.bytes });
+    if (!evicts) return { base, by };
+    expectBudget(compile(found), limit, { at: '--budget' });
+    if (limit !== undefined) await base.evict(found, limit);
+    return { base, by: label };
+  } catch (error) {
+    base.destroy();
+    throw error;
+  }
+}
+
+/** @throws KvError for a policy that would not keep the budget */
+function expectEvicting(policy: Policy, budget: Budget): void {
+  const { evicts, label } = compile(policy);
+  if (!evicts)
+    throw new KvError('--policy', `expected one that evicts to ${budgetText(budget)}, got '${label || 'full'}'`);
+  expectBudget(compile(policy), budget, { at: '--budget' });
 }
 
 /** Maximum bytes of a text; anything larger is a mistake. */

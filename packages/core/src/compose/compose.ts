@@ -1,7 +1,7 @@
 import { KvError } from '../tensor/errors.ts';
 import { mergeHooks } from '../piece/atoms.ts';
 import { withLabel } from '../piece/with-label.ts';
-import { HAS, isPiece, NEEDS, otherProtocol, PHASES, PROTOCOL, readBy, TO_WEIGHTS } from '../piece/piece.ts';
+import { HAS, isPiece, NEEDS, otherProtocol, PHASES, PROTOCOL, readBy, TO_KEPT, TO_WEIGHTS } from '../piece/piece.ts';
 import type { AnyPiece, CheckedPieces, ComposedPiece, IdentityPiece, Phase, Piece } from '../piece/piece.ts';
 
 const common = (a: readonly Phase[], b: readonly Phase[]): Phase[] => a.filter((p) => b.includes(p));
@@ -29,10 +29,13 @@ function why(a: Piece, b: Piece): string {
       return `'${b.name}' is a scorer after '${a.name}', which already chose what to keep: scorers come first`;
     return `'${b.name}' is a second scorer after '${a.name}': join scorers with sum(), max() or weighted()`;
   }
-  const asks = b.from.includes('scores') ? 'scores' : NEEDS[b.from[0]];
+  if (b.from.includes('start'))
+    return `'${b.name}' shares slots out before scores are read: put it before the selector, not after '${a.name}'`;
+  const asks = b.from.includes('scores') ? 'scores' : NEEDS[b.from[0]],
+    toWeights = asks === NEEDS.weights && out(a).every((p) => p === 'scores');
   return `'${b.name}' needs ${asks}, but '${a.name}' before it leaves ${out(a)
     .map((p) => HAS[p])
-    .join(' or ')}${asks === NEEDS.weights && out(a).every((p) => p === 'scores') ? TO_WEIGHTS : ''}`;
+    .join(' or ')}${toWeights ? TO_WEIGHTS : asks === NEEDS.kept ? TO_KEPT : ''}`;
 }
 
 function join(a: Piece, b: Piece): Piece {

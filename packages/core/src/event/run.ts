@@ -22,6 +22,7 @@ import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
 import { showValue } from '../piece/option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
 import { readOnly } from './read-only.ts';
+import { sharedLevels } from './shared-levels.ts';
 import { cellOf, pacedSteps, runSteps, starting } from './steps.ts';
 import type { EventLayer, PacedSteps } from './steps.ts';
 import { sameSignal } from '../piece/signals.ts';
@@ -40,7 +41,10 @@ export interface CompiledPolicy extends BudgetTraits {
   readonly reach: Reach;
   /** A step needs the whole prompt before it. */
   readonly needsFullPrompt: boolean;
-  /** What is known before an event of the levels that each of its demotions gives; absent if it has none. */
+  /**
+   * Shares of the kept slots at each level, of each of its demotions, empty where an event alone decides; absent if it has
+   * no demotion.
+   */
   readonly levels?: readonly LevelShares[];
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
 }
@@ -76,7 +80,7 @@ export function expectPiece(policy: unknown): asserts policy is Piece {
 
 function compileUncached(policy: Piece): CompiledPolicy {
   expectAtoms(policy, policy.atoms);
-  const steps = policy.atoms.filter((a): a is Step => a.at === 'event'),
+  const steps = sharedLevels(policy.atoms.filter((a): a is Step => a.at === 'event')),
     demotions = steps.filter(({ kind }) => kind === 'demotion'),
     minSlots = (slots: number, budget: number): number => minSlotsOf(steps, slots, budget),
     certain = (budget: number): number => certainSlots(steps, budget);
@@ -99,7 +103,7 @@ function compileUncached(policy: Piece): CompiledPolicy {
     open: steps.some((s) => s.open),
     choosesBudget: steps.some((s) => s.choosesBudget),
     raises: steps.some((s) => s.choosesBudget || (s.approximate && !s.plan)),
-    ...(demotions.length > 0 && { levels: demotions.map(({ shares = { f32: 1 } }) => shares) }),
+    ...(demotions.length > 0 && { levels: demotions.map(({ shares = {} }) => shares) }),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
     minSlots,
     least,
@@ -137,7 +141,7 @@ export function planBudgets(
     requested: note === undefined ? (allowance.requested ?? budget) : budget,
     floor: policy.minSlots(most, budget),
     ...(share !== undefined && { above: { share, forced: policy.open ? most : policy.minSlots(most, budget) } }),
-    notes: note === undefined ? [] : [note],
+    notes: [note ?? [], unknownShares(policy, allowance) ?? []].flat(),
   };
   let scored: Step | undefined;
   for (const step of policy.steps) {
@@ -171,6 +175,14 @@ export function planBudgets(
   const all = fill(plan.budgets.flat(), lengths.flat());
   let at = 0;
   return { ...plan, budgets: lengths.map((heads) => all.slice(at, (at += heads.length))) };
+}
+
+/** Returns the note that bytes hold more slots than were counted, where a demotion does not say its shares. */
+function unknownShares({ steps }: CompiledPolicy, { bytes, share }: Allowance): string | undefined {
+  const unknown = steps.filter(({ kind, shares }) => kind === 'demotion' && !shares).map(({ name }) => `'${name}'`);
+  return unknown.length > 0 && (bytes !== undefined || share?.includes('of'))
+    ? `bytes were counted in the form of the cache, as ${unknown.join(' and ')} ${unknown.length > 1 ? 'declare' : 'declares'} no shares`
+    : undefined;
 }
 
 /** Returns a copy that an allocator cannot change. */

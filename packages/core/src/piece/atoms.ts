@@ -90,6 +90,8 @@ export interface StepInput {
   readonly draft: DraftSelection;
   /** Results of earlier layers, for steps whose input is the same in several. */
   readonly stepCache?: StepResults | undefined;
+  /** Shares numbers of slots of the layers' rows out, for a demotion after allocators. */
+  allot?(counts: readonly Tensor[]): readonly Tensor[];
   /** Object whose getters report signals that a piece reads undeclared. */
   readonly undeclared?: object;
 }

@@ -36,6 +36,7 @@ export type ParsedBudget =
 
 const SHARE = /^(\d+(?:\.\d+)?)%(?: of (\w+))?$/,
   BYTES = /^(\d+(?:\.\d+)?)(B|KiB|MiB|GiB)$/,
+  NO_SLOT = 'must be at least the bytes of one slot',
   WANT = `a whole number of slots of at least 1, a share above 0% and up to 100% such as '25%' or '25% of f16' (${formNames.slice(0, -1).join(', ')} or ${formNames.at(-1)}), or bytes such as '64MiB' (B, KiB, MiB or GiB)`;
 
 const isForm = (name: string): name is FormName => formNames.some((form) => form === name);
@@ -61,8 +62,25 @@ export function parseBudget(x: unknown): ParsedBudget | undefined {
 /** Returns the meaning of a budget. @throws KvError for an invalid one */
 export function readBudget(budget: Budget, at = 'budget'): ParsedBudget {
   const parsed = parseBudget(budget);
-  if (parsed === undefined) throw new KvError(at, `must be ${WANT}, got ${showValue(budget)}`);
+  if (parsed === undefined) throw new KvError(at, misread(budget) ?? `must be ${WANT}, got ${showValue(budget)}`);
   return parsed;
+}
+
+/** The unit that was meant by a letter. */
+const WRITTEN: Readonly<Record<string, string>> = { k: 'KiB', m: 'MiB', g: 'GiB', t: 'GiB' };
+
+/** Returns what is wrong with bytes that are no budget, if it is clear what was meant. */
+function misread(x: unknown): string | undefined {
+  if (typeof x === 'object' && x !== null && 'bytes' in x && Object.keys(x).length === 1)
+    return x.bytes === 0
+      ? `${NO_SLOT}, got { bytes: 0 }`
+      : `must have bytes as a positive whole number, got { bytes: ${showValue(x.bytes)} }`;
+  const [, count = '', unit, alone] = /^(\d{1,15}(?:\.\d{1,15})?) ?(?:([kmgt]?)i?b|([kmgt]))$/i.exec(String(x)) ?? [],
+    of = unit ?? alone;
+  if (of === undefined) return undefined;
+  if (BYTES.test(String(x)) || Number(count) === 0) return `${NO_SLOT}, got ${showValue(x)}`;
+  const meant = `${of.toLowerCase() === 't' ? 1024 * Number(count) : count}${WRITTEN[of.toLowerCase()] ?? 'B'}`;
+  return `must be in units of 1,024 bytes (B, KiB, MiB or GiB), such as '${meant}', got ${showValue(x)}`;
 }
 
 /** Whether a value is a budget that is a share. */
@@ -81,7 +99,7 @@ export function budgetText(budget: Budget): string {
 export const budgetOption = (says: string, otherwise?: string): Option<Budget | undefined> => ({
   default: undefined,
   says,
-  form: { sort: 'text', of: 'budget', want: WANT, read: (x) => (parseBudget(x) ? x : undefined) },
+  form: { sort: 'text', of: 'budget', want: WANT, read: (x) => (parseBudget(x) ? x : undefined), misread },
   ...(otherwise !== undefined && { otherwise }),
 });
 

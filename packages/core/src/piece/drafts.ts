@@ -98,6 +98,7 @@ export function onKeptRows(cell: StepInput): DemotionContext {
     forced: forced && each(forced),
     banned: banned && each(banned),
     kept: ops.mark(kept, wide),
+    allot: cell.allot ?? ((counts) => counts),
   };
 }
 export const withUnits = (cell: StepInput): WithUnits => {

@@ -209,11 +209,11 @@ export const unitTransform: Author<'units', 'units', WithUnits, UnitScores> = au
 );
 /**
  * Declares an allocator that reads scores: maps budgets `[selectRows, 1]` to budgets, or forces or bans slots within
- * them.
+ * them. After a selector it shares out how many slots a demotion stores at a level.
  */
-export const scoreAllocator: Author<ScorePhase | 'units', 'same', WithRows, AllocatorOutput> = author(
+export const scoreAllocator: Author<ScorePhase | 'units' | 'kept', 'same', WithRows, AllocatorOutput> = author(
   'allocator',
-  LATER,
+  [...LATER, 'kept'],
   'same',
   onBudgetRows,
   leaveBudgets,

@@ -22,7 +22,14 @@ export type OptionForm =
     }
   | { readonly sort: 'word'; readonly want: string; readonly words: readonly string[] }
   | { readonly sort: 'flag'; readonly want: string }
-  | { readonly sort: 'text'; readonly want: string; readonly of?: string; readonly read?: (x: unknown) => unknown }
+  | {
+      readonly sort: 'text';
+      readonly want: string;
+      readonly of?: string;
+      readonly read?: (x: unknown) => unknown;
+      /** Returns a sentence for what does not fit, if it says more than `want`. */
+      readonly misread?: (x: unknown) => string | undefined;
+    }
   /** Another declared thing, such as a detector. */
   | { readonly sort: 'part'; readonly want: string; readonly kind: string }
   /** A value that only code can give, such as bytes; or several texts; or several values, each of which fits `each`. */
@@ -306,6 +313,7 @@ export function fitValue<T>(at: string, option: Option<T>, x: unknown): T {
   return made as T;
 }
 const misfit = ({ form }: Option<unknown>, x: unknown): string =>
+  (form.sort === 'text' && form.misread?.(x)) ||
   `must be ${form.want}${tooMany(form, x) ? ' below 2^32' : ''}, got ${showValue(x)}`;
 
 function read<O extends Options>(

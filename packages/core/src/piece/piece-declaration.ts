@@ -62,6 +62,11 @@ export interface SelectorContext extends WithRows {
 export interface DemotionContext extends Omit<WithRows, 'rawScores'> {
   /** 1 at the kept slots, f32 in the shape of `scores`. */
   readonly kept: Tensor;
+  /**
+   * Shares numbers of slots out by the allocators between the selector and the demotion; without one they stay. For each
+   * layer (all of `acrossLayers`, or one) a number for each row, `[rows, 1]`, and so is the result.
+   */
+  readonly allot: (counts: readonly Tensor[]) => readonly Tensor[];
 }
 
 // Results of an equation.

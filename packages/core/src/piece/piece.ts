@@ -53,7 +53,7 @@ export type UnitTransform<N extends string = string> = Piece<'units', 'units', N
 /** A piece that shares the budget out over layers and KV heads. */
 export type Allocator<N extends string = string> = Piece<'start' | ScorePhase | 'units', 'same', N>;
 /** An allocator that reads scores. */
-export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units', 'same', N>;
+export type ScoreAllocator<N extends string = string> = Piece<ScorePhase | 'units' | 'kept', 'same', N>;
 /** A piece that chooses the slots to keep. */
 export type Selector<N extends string = string> = Piece<ScorePhase | 'units', 'kept', N>;
 /** A piece that says at which level the kept slots are stored. */
@@ -86,6 +86,8 @@ type Has = typeof HAS;
 /** Advice for scores where weights are needed. */
 export const TO_WEIGHTS =
   ': put softmax or minMax between them, or declare with weightScorer() what is always at least 0';
+/** Advice where kept slots are needed. */
+export const TO_KEPT = ': put a selector such as topK between them';
 export const NEEDS = {
   start: 'an empty draft',
   scores: 'scores',
@@ -103,12 +105,16 @@ type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
     : Out<A> extends 'kept'
       ? `'${B['name']}' is a scorer after '${A['name']}', which already chose what to keep: scorers come first`
       : `'${B['name']}' is a second scorer after '${A['name']}': join scorers with sum(), max() or weighted()`
-  : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}${[
-      From<B>,
-      Out<A>,
-    ] extends ['weights', 'scores']
-      ? typeof TO_WEIGHTS
-      : ''}`;
+  : 'start' extends From<B>
+    ? `'${B['name']}' shares slots out before scores are read: put it before the selector, not after '${A['name']}'`
+    : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}${[
+        From<B>,
+        Out<A>,
+      ] extends ['weights', 'scores']
+        ? typeof TO_WEIGHTS
+        : [From<B>] extends ['kept']
+          ? typeof TO_KEPT
+          : ''}`;
 
 type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends ''
   ? B['name']

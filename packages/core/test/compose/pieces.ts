@@ -1,6 +1,7 @@
 import {
   allocator,
   attentionWindow,
+  demotion,
   keys,
   scorer,
   selector,
@@ -21,3 +22,4 @@ export const chunks = unit('chunks', {}, ({ ops, scores }) => ({
 export const best = unitTransform('best', {}, ({ unitScores }) => unitScores);
 export const pyramidal = allocator('pyramidal', {}, (plan) => plan);
 export const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+export const levels = demotion('levels', {}, ({ ops, scores }) => ops.fill(scores, 0));

@@ -34,7 +34,7 @@ const options: ts.CompilerOptions = {
   },
 };
 const HEAD =
-  "import { cadence, compose, id, log1p, max, normalize, pool, softmax, sum, weighted, zScore } from '@kv/core';\nimport { best, caote, chunks, knorm, pyramidal, rarity, snapkv, topK } from './pieces.ts';\n";
+  "import { cadence, compose, id, log1p, max, normalize, pool, softmax, sum, weighted, zScore } from '@kv/core';\nimport { best, caote, chunks, knorm, levels, pyramidal, rarity, snapkv, topK } from './pieces.ts';\n";
 
 /** Valid policies. */
 const RIGHT = [
@@ -49,6 +49,7 @@ const RIGHT = [
   'max(snapkv(), knorm()), topK()',
   'weighted([1, snapkv()], [2, knorm()]), topK()',
   'id, snapkv(), id',
+  'snapkv(), topK(), levels()',
 ];
 const parts = ['snapkv()', 'caote()', 'pyramidal()', 'topK()'] as const;
 /** The same policy, grouped in every way. */

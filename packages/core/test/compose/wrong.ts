@@ -29,6 +29,18 @@ export const WRONG: readonly (readonly [source: string, sentence: string])[] = [
   ['snapkv(), chunks(), zScore()', "'zScore' needs scores, but 'snapkv ∘ chunks' before it leaves unit scores"],
   ['snapkv(), best()', "'best' needs unit scores, but 'snapkv' before it leaves weights (scores of at least 0)"],
   ['snapkv(), topK(), topK()', "'topK' needs scores, but 'snapkv ∘ topK' before it leaves kept slots"],
+  [
+    'snapkv(), topK(), pyramidal(), levels()',
+    "'pyramidal' shares slots out before scores are read: put it before the selector, not after 'snapkv ∘ topK'",
+  ],
+  [
+    'snapkv(), levels()',
+    "'levels' needs kept slots, but 'snapkv' before it leaves weights (scores of at least 0): put a selector such as topK between them",
+  ],
+  [
+    'knorm(), chunks(), levels()',
+    "'levels' needs kept slots, but 'knorm ∘ chunks' before it leaves unit scores: put a selector such as topK between them",
+  ],
   ['snapkv(), topK(), pool()', "'pool' needs scores, but 'snapkv ∘ topK' before it leaves kept slots"],
   [
     'knorm(), normalize()',

@@ -140,7 +140,26 @@ test.each([
   ...[{ bytes: 0 }, { bytes: 1.5 }, { bytes: '64MiB' }, { bytes: Infinity }, { bytes: 1, more: 2 }, { slots: 3 }],
 ])('%j is no budget', (budget) => {
   expect(parseBudget(budget)).toBeUndefined();
-  const refused = /must be a whole number of slots of at least 1, a share .* '25% of f16' .*, or bytes such as '64MiB'/;
+  const refused =
+    /must be (?:a whole number of slots of at least 1, a share .* '25% of f16' .*, or bytes such as '64MiB'|in units of|at least the bytes)|must have bytes/;
   expect(() => fitValue('--budget', budgetOption('A budget.'), budget)).toThrow(refused);
   expect(() => slotsOf(budget as Budget, 100)).toThrow(refused);
+});
+
+test.each([
+  ['2MB', "must be in units of 1,024 bytes (B, KiB, MiB or GiB), such as '2MiB', got '2MB'"],
+  ['1.5 gb', "must be in units of 1,024 bytes (B, KiB, MiB or GiB), such as '1.5GiB', got '1.5 gb'"],
+  ['64M', "must be in units of 1,024 bytes (B, KiB, MiB or GiB), such as '64MiB', got '64M'"],
+  ['512b', "must be in units of 1,024 bytes (B, KiB, MiB or GiB), such as '512B', got '512b'"],
+  ['1TiB', "must be in units of 1,024 bytes (B, KiB, MiB or GiB), such as '1024GiB', got '1TiB'"],
+  ['0B', "must be at least the bytes of one slot, got '0B'"],
+  ['0MB', "must be at least the bytes of one slot, got '0MB'"],
+  [{ bytes: 0 }, 'must be at least the bytes of one slot, got { bytes: 0 }'],
+  [{ bytes: 1.5 }, 'must have bytes as a positive whole number, got { bytes: 1.5 }'],
+  [{ bytes: '2MiB' }, "must have bytes as a positive whole number, got { bytes: '2MiB' }"],
+])('%j is refused with what was meant', (budget, sentence) => {
+  expect(() => fitValue('--budget', budgetOption('A budget.'), budget)).toThrow(`--budget: ${sentence}`);
+  expect(() => slotsOf(budget as Budget, 100)).toThrow(`budget: ${sentence}`);
+  const [, meant] = /such as '(.*)', got/.exec(sentence) ?? [];
+  if (meant !== undefined) expect(parseBudget(meant)).toBeDefined();
 });

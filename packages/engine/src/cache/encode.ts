@@ -35,87 +35,135 @@ export function fromHalf(half: number): number {
 }
 
 /** Returns x, less than 2^22 in size, rounded to the nearest whole number, ties to even. */
-const whole = (x: number): number => round(round(x + 12_582_912) - 12_582_912);
+const whole = (x: number): number => round(x + 12_582_912) - 12_582_912;
+
+/** The same bytes as numbers of every kind that rows consist of. Begins at a multiple of 4. */
+export interface NumberViews {
+  readonly u8: Uint8Array;
+  readonly i8: Int8Array;
+  readonly u16: Uint16Array;
+  readonly f32: Float32Array;
+}
+
+/** Returns bytes as numbers of every kind; f32 as far as whole numbers go. */
+export const viewsOf = ({ buffer, byteOffset, byteLength }: Uint8Array): NumberViews => ({
+  u8: new Uint8Array(buffer, byteOffset, byteLength),
+  i8: new Int8Array(buffer, byteOffset, byteLength),
+  u16: new Uint16Array(buffer, byteOffset, byteLength >>> 1),
+  f32: new Float32Array(buffer, byteOffset, byteLength >>> 2),
+});
 
 /**
- * Stores vectors `x` `[n, d]` as rows, from row `at` on. All arithmetic is f32, as in kernels.
+ * Stores the vector at `from` of x as a row, whose codes and scales begin at these bytes. All arithmetic is f32, as in
+ * kernels. Allocates nothing: a demotion stores each slot by itself.
  */
-export function encodeRows(rows: Rows, d: number, at: number, x: Float32Array): void {
-  const n = x.length / d,
-    bytes = rowBytes(rows.form, d),
-    codes = rows.codes.subarray(at * bytes.codes, (at + n) * bytes.codes),
-    scales = rows.scales.subarray(at * bytes.scales, (at + n) * bytes.scales);
-  switch (rows.form) {
+export function encodeRow(
+  form: RowForm,
+  d: number,
+  x: Float32Array,
+  from: number,
+  codes: NumberViews,
+  codesAt: number,
+  scales: NumberViews,
+  scalesAt: number,
+): void {
+  switch (form) {
     case 'f32':
-      codes.set(new Uint8Array(x.buffer, x.byteOffset, x.byteLength));
+      for (let i = 0, to = codesAt >>> 2; i < d; i++) codes.f32[to + i] = x[from + i];
       return;
-    case 'f16': {
-      const to = words16(codes);
-      for (let i = 0; i < x.length; i++) to[i] = toHalf(x[i]);
+    case 'f16':
+      for (let i = 0, to = codesAt >>> 1; i < d; i++) codes.u16[to + i] = toHalf(x[from + i]);
       return;
-    }
     case 'q8': {
-      const to = new Int8Array(codes.buffer, codes.byteOffset, codes.length),
-        scale = floats(scales);
-      for (let r = 0; r < n; r++) {
-        let top = 0;
-        for (let i = r * d; i < (r + 1) * d; i++) top = Math.max(top, Math.abs(x[i]));
-        const inverse = round(127 / Math.max(top, round(1e-30)));
-        scale[r] = top / 127;
-        for (let i = r * d; i < (r + 1) * d; i++) to[i] = whole(round(x[i] * inverse));
-      }
+      let top = 0;
+      for (let i = from; i < from + d; i++) top = Math.max(top, Math.abs(x[i]));
+      const inverse = round(127 / Math.max(top, round(1e-30)));
+      scales.f32[scalesAt >>> 2] = top / 127;
+      for (let i = 0; i < d; i++) codes.i8[codesAt + i] = whole(round(x[from + i] * inverse));
       return;
     }
-    case 'q4': {
-      const beside = words16(scales);
-      for (let b = 0, i = 0; i < x.length; b++, i += BLOCK) {
-        let [low, high] = [x[i], x[i]];
-        for (let j = i + 1; j < i + BLOCK; j++) [low, high] = [Math.min(low, x[j]), Math.max(high, x[j])];
-        beside[2 * b + 1] = toHalf(low);
-        const from = fromHalf(beside[2 * b + 1]);
-        beside[2 * b] = toHalf(round(round(high - from) / 15));
-        const scale = fromHalf(beside[2 * b]),
-          inverse = scale === 0 ? 0 : round(1 / scale),
-          code = (j: number): number => Math.min(15, Math.max(0, whole(round(round(x[j] - from) * inverse))));
+    case 'q4':
+      for (let block = 0; block < d; block += BLOCK) {
+        const first = from + block,
+          beside = (scalesAt >>> 1) + (2 * block) / BLOCK;
+        let low = x[first],
+          high = low;
+        for (let i = first + 1; i < first + BLOCK; i++) {
+          low = Math.min(low, x[i]);
+          high = Math.max(high, x[i]);
+        }
+        const lowHalf = toHalf(low),
+          start = fromHalf(lowHalf),
+          scaleHalf = toHalf(round(round(high - start) / 15)),
+          scale = fromHalf(scaleHalf),
+          inverse = scale === 0 ? 0 : round(1 / scale);
+        scales.u16[beside] = scaleHalf;
+        scales.u16[beside + 1] = lowHalf;
         // channel j lies with channel j + 16
-        for (let j = 0; j < BLOCK / 2; j++) codes[i / 2 + j] = code(i + j) | (code(i + j + BLOCK / 2) << 4);
+        for (let j = 0, to = codesAt + block / 2; j < BLOCK / 2; j++)
+          codes.u8[to + j] =
+            nibble(x[first + j], start, inverse) | (nibble(x[first + j + BLOCK / 2], start, inverse) << 4);
       }
-    }
   }
 }
 
-/** Writes `n` stored rows, from row `at` on, as vectors to `out` `[n, d]`. */
-export function decodeRows({ form, ...rows }: Rows, d: number, at: number, n: number, out: Float32Array): void {
-  const bytes = rowBytes(form, d),
-    codes = rows.codes.subarray(at * bytes.codes, (at + n) * bytes.codes),
-    scales = rows.scales.subarray(at * bytes.scales, (at + n) * bytes.scales);
+/** Returns the code of 4 bits of a number. */
+function nibble(x: number, low: number, inverse: number): number {
+  const code = whole(round(round(x - low) * inverse));
+  return code > 15 ? 15 : code > 0 ? code : 0;
+}
+
+/** Writes the row whose codes and scales begin at these bytes as a vector to `out`, from `to` on. Allocates nothing. */
+export function decodeRow(
+  form: RowForm,
+  d: number,
+  codes: NumberViews,
+  codesAt: number,
+  scales: NumberViews,
+  scalesAt: number,
+  out: Float32Array,
+  to: number,
+): void {
   switch (form) {
     case 'f32':
-      out.set(floats(codes));
+      for (let i = 0, from = codesAt >>> 2; i < d; i++) out[to + i] = codes.f32[from + i];
       return;
-    case 'f16': {
-      const from = words16(codes);
-      for (let i = 0; i < n * d; i++) out[i] = fromHalf(from[i]);
+    case 'f16':
+      for (let i = 0, from = codesAt >>> 1; i < d; i++) out[to + i] = fromHalf(codes.u16[from + i]);
       return;
-    }
     case 'q8': {
-      const from = new Int8Array(codes.buffer, codes.byteOffset, codes.length),
-        scale = floats(scales);
-      for (let r = 0; r < n; r++) for (let i = r * d; i < (r + 1) * d; i++) out[i] = from[i] * scale[r];
+      const scale = scales.f32[scalesAt >>> 2];
+      for (let i = 0; i < d; i++) out[to + i] = codes.i8[codesAt + i] * scale;
       return;
     }
-    case 'q4': {
-      const beside = words16(scales);
-      for (let b = 0, i = 0; i < n * d; b++, i += BLOCK) {
-        const [scale, low] = [fromHalf(beside[2 * b]), fromHalf(beside[2 * b + 1])];
-        for (let j = 0; j < BLOCK / 2; j++) {
-          const byte = codes[i / 2 + j];
-          out[i + j] = round((byte & 15) * scale) + low;
-          out[i + j + BLOCK / 2] = round((byte >> 4) * scale) + low;
+    case 'q4':
+      for (let block = 0; block < d; block += BLOCK) {
+        const beside = (scalesAt >>> 1) + (2 * block) / BLOCK,
+          scale = fromHalf(scales.u16[beside]),
+          low = fromHalf(scales.u16[beside + 1]);
+        for (let j = 0, from = codesAt + block / 2, at = to + block; j < BLOCK / 2; j++) {
+          const byte = codes.u8[from + j];
+          out[at + j] = round((byte & 15) * scale) + low;
+          out[at + j + BLOCK / 2] = round((byte >> 4) * scale) + low;
         }
       }
-    }
   }
+}
+
+/** Stores vectors `x` `[n, d]` as rows, from row `at` on. */
+export function encodeRows(rows: Rows, d: number, at: number, x: Float32Array): void {
+  const bytes = rowBytes(rows.form, d),
+    [codes, scales] = [viewsOf(rows.codes), viewsOf(rows.scales)];
+  for (let r = 0; r * d < x.length; r++)
+    encodeRow(rows.form, d, x, r * d, codes, (at + r) * bytes.codes, scales, (at + r) * bytes.scales);
+}
+
+/** Writes `n` stored rows, from row `at` on, as vectors to `out` `[n, d]`. */
+export function decodeRows(rows: Rows, d: number, at: number, n: number, out: Float32Array): void {
+  const bytes = rowBytes(rows.form, d),
+    [codes, scales] = [viewsOf(rows.codes), viewsOf(rows.scales)];
+  for (let r = 0; r < n; r++)
+    decodeRow(rows.form, d, codes, (at + r) * bytes.codes, scales, (at + r) * bytes.scales, out, r * d);
 }
 
 /** Returns bytes as f32. */

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { countBelow, range } from '@kv/core/shared';
-import { decodeRows, encodeRows, floats } from './encode.ts';
+import { floats } from './encode.ts';
 import { movedForm, type StorageForm } from './form.ts';
 import {
   bytesHeld,
@@ -131,10 +131,8 @@ export class LayerCache implements CacheView {
       { [part]: rows } = storage;
     if (rows.form === 'f32') return floats(rows.codes).subarray(at * d, (at + count) * d);
     const out = new Float32Array(count * d);
-    if (!hasRecords(storage)) this.#store.decode(plainRows(rows), d, at, count, out);
-    else
-      for (let i = 0; i < count; i++)
-        decodeRows(recordRows(storage, part, at + i), d, 0, 1, out.subarray(i * d, (i + 1) * d));
+    if (hasRecords(storage)) this.#store.decodeRecords(recordRows(storage, part, at, count), d, out);
+    else this.#store.decode(plainRows(rows), d, at, count, out);
     return out;
   }
 
@@ -143,10 +141,8 @@ export class LayerCache implements CacheView {
     const storage = this.#storage,
       { headDim: d } = this,
       first = g * this.capacity + at;
-    if (!hasRecords(storage)) this.#store.encode(plainRows(storage[part]), d, first, x);
-    else
-      for (let i = 0; i * d < x.length; i++)
-        encodeRows(recordRows(storage, part, first + i), d, 0, x.subarray(i * d, (i + 1) * d));
+    if (hasRecords(storage)) this.#store.encodeRecords(recordRows(storage, part, first, x.length / d), d, x);
+    else this.#store.encode(plainRows(storage[part]), d, first, x);
   }
 
   /** Returns how many slots of each head, its first ones, come before this position. */
@@ -349,7 +345,7 @@ export class LayerCache implements CacheView {
         lists: slots.map((list, g) => list.map((slot) => g * this.capacity + slot)),
         levels,
       };
-    if (!keepRecords(moved, need)) this.#adopt(moved, need);
+    if (!keepRecords(this.#store, moved, need)) this.#adopt(moved, need);
     for (const [g, list] of slots.entries()) this.lengths[g] = list.length;
     const more = this.liveBytes - live;
     if (more > 0) this.#ledger.use(this.#name, more);

@@ -1,13 +1,13 @@
 import { KvError, LEVELS } from '@kv/core';
-import { decodeRows, encodeRows, HALF_ULP, roundingBound, type Rows } from './encode.ts';
+import { decodeRows, HALF_ULP, roundingBound, type Rows } from './encode.ts';
 import { cacheForms, rowBytes, slotBytes, unmovedForm, type StorageForm } from './form.ts';
+import { begin, partLayouts, SHIFT, type RecordRows } from './record-rows.ts';
 import { rowPlanes, type Storage, type StorageShape, type Store } from './storage.ts';
 import { plainRows, type CachePart, type Records } from './cache-rows.ts';
 
 /** Storage of records. */
 export type RecordStorage = Storage & { readonly records: Records };
 
-const SHIFT = 29;
 /** Bytes that a table can tell apart. */
 const MOST = 4 * 2 ** SHIFT;
 
@@ -27,34 +27,21 @@ export const hasRecords = (storage: Storage): storage is RecordStorage => storag
 export const levelAt = ({ records, form }: Storage, slot: number): number =>
   records ? records.table[slot] >>> SHIFT : levelOf(form);
 
-const begin = ({ table }: Records, slot: number): number => ((table[slot] << (32 - SHIFT)) >>> (32 - SHIFT)) * 4;
 const place = (level: number, at: number): number => ((level << SHIFT) | (at / 4)) >>> 0;
 
-/** Returns the keys or values of one slot. */
-export function recordRows(
-  { records, headDim }: Pick<RecordStorage, 'records' | 'headDim'>,
+/** Returns the keys or values of n slots. */
+export const recordRows = (
+  { records: { table, bytes } }: Pick<RecordStorage, 'records'>,
   part: CachePart,
   slot: number,
-): Rows {
-  const level = records.table[slot] >>> SHIFT,
-    { keys, values } = cacheForms[LEVELS[level]],
-    key = rowBytes(keys, headDim);
-  let at = begin(records, slot);
-  if (part === 'values') at += key.codes + key.scales;
-  const form = part === 'keys' ? keys : values,
-    { codes, scales } = rowBytes(form, headDim);
-  return {
-    form,
-    codes: records.bytes.subarray(at, at + codes),
-    scales: records.bytes.subarray(at + codes, at + codes + scales),
-  };
-}
+  n: number,
+): RecordRows => ({ part, words: table.subarray(slot, slot + n), bytes });
 
 /** Returns the bytes of the first n records of a head. */
 export function bytesBefore({ records, headDim, capacity }: RecordStorage, g: number, n: number): number {
   if (n === 0) return 0;
   const last = g * capacity + n - 1;
-  return begin(records, last) + recordBytes(records.table[last] >>> SHIFT, headDim) - g * records.room;
+  return begin(records.table[last]) + recordBytes(records.table[last] >>> SHIFT, headDim) - g * records.room;
 }
 
 /** Returns the bytes of the slots in use: those of their rows, their positions, and what finds their records. */
@@ -91,72 +78,143 @@ function layFree(storage: RecordStorage, g: number, n: number): void {
   for (let i = n; i < capacity; i++, at += each) records.table[g * capacity + i] = place(own, at);
 }
 
-/** What a slot becomes: the coarsest of what it is, what it is given, and the form of the storage that it joins. */
-const joined = (from: Storage, slot: number, to: StorageForm, given = 0): number =>
-  Math.max(levelAt(from, slot), given, levelOf(to));
+/**
+ * Returns the levels that slots have, and those that they get: the coarsest of what they have, what they are given, and
+ * the form of the storage that they join.
+ */
+function levelsOfMoved(
+  { records, form }: Storage,
+  slots: ArrayLike<number>,
+  to: StorageForm,
+  given?: ArrayLike<number>,
+): { readonly before: Uint8Array; readonly after: Uint8Array } {
+  const [before, after] = [new Uint8Array(slots.length), new Uint8Array(slots.length)],
+    [all, least] = [levelOf(form), levelOf(to)];
+  for (let i = 0; i < slots.length; i++) {
+    const level = records ? records.table[slots[i]] >>> SHIFT : all;
+    before[i] = level;
+    after[i] = Math.max(level, least, given ? given[i] : 0);
+  }
+  return { before, after };
+}
 
-/** Writes keys or values of one slot to `out`, as f32. */
-function readSlot(storage: Storage, part: CachePart, slot: number, out: Float32Array): void {
-  if (hasRecords(storage)) decodeRows(recordRows(storage, part, slot), storage.headDim, 0, 1, out);
-  else decodeRows(plainRows(storage[part]), storage.headDim, slot, 1, out);
+/** Slots that are decoded and stored again together. */
+const TOGETHER = 128;
+
+/** Numbers and words of slots that are stored again, where the store can work on them. */
+interface Recoded {
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+  readonly words: Uint32Array;
+}
+
+/** Calls a function with a place for numbers, which exists once it is asked for. */
+function withRecoded<T>(store: Store, d: number, use: (recoded: () => Recoded) => T): T {
+  let numbers: Float32Array | undefined;
+  const recoded = (): Recoded => {
+    numbers ??= store.createNumbers(TOGETHER * (2 * d + 1));
+    const { buffer, byteOffset } = numbers,
+      part = (i: number): Float32Array => new Float32Array(buffer, byteOffset + 4 * i * TOGETHER * d, TOGETHER * d);
+    return {
+      keys: part(0),
+      values: part(1),
+      words: new Uint32Array(buffer, byteOffset + 8 * TOGETHER * d, TOGETHER),
+    };
+  };
+  try {
+    return use(recoded);
+  } finally {
+    if (numbers) store.releaseNumbers(numbers);
+  }
+}
+
+/** Writes the keys or values of slots to `out`, as f32. */
+function readSlots(store: Store, from: Storage, part: CachePart, slots: readonly number[], recoded: Recoded): void {
+  const { headDim: d } = from,
+    { [part]: out } = recoded;
+  if (hasRecords(from)) {
+    const words = recoded.words.subarray(0, slots.length);
+    for (let i = 0; i < slots.length; i++) words[i] = from.records.table[slots[i]];
+    store.decodeRecords({ part, words, bytes: from.records.bytes }, d, out);
+    return;
+  }
+  for (let i = 0; i < slots.length; ) {
+    let n = 1;
+    while (slots[i + n] === slots[i] + n) n++;
+    store.decode(plainRows(from[part]), d, slots[i], n, out.subarray(i * d, (i + n) * d));
+    i += n;
+  }
 }
 
 /**
  * Moves slots (ascending, counted from the first slot of the first head) to the front of head g of `to`, which may be
- * `from` itself. Only what is demoted is decoded and stored again; other records move as they are, run by run.
+ * `from` itself: some after the other, so that none is overwritten before it was read. Only what is demoted is decoded
+ * and stored again; other records move as they are, run by run.
  * @param levels given to these slots
  */
 function moveRecords(
+  store: Store,
   from: Storage,
   slots: ArrayLike<number>,
   to: RecordStorage,
   g: number,
-  levels?: ArrayLike<number>,
+  levels: ArrayLike<number> | undefined,
+  recoded: () => Recoded,
 ): void {
   const { headDim: d, capacity, records, positions, rotations } = to,
     { bytes, table, room } = records,
     sizes = sizesOf(d),
+    { before, after } = levelsOfMoved(from, slots, to.form, levels),
     plain = hasRecords(from) ? [] : rowPlanes(from, d),
-    key = new Float32Array(d),
-    value = new Float32Array(d),
     run = { from: 0, to: 0, size: 0 };
   const copyRun = (): void => {
     if (run.size > 0 && hasRecords(from)) bytes.set(from.records.bytes.subarray(run.from, run.from + run.size), run.to);
     run.size = 0;
   };
   let end = g * room;
-  for (let i = 0; i < slots.length; i++) {
-    const slot = slots[i],
-      next = g * capacity + i,
-      level = joined(from, slot, to.form, levels?.[i]),
-      stays = level === levelAt(from, slot),
-      size = sizes[level],
-      at = end;
-    end += size;
-    if (stays && hasRecords(from)) {
-      const first = begin(from.records, slot);
-      if (first !== run.from + run.size) copyRun();
-      if (run.size === 0) [run.from, run.to] = [first, at];
-      run.size += size;
-    } else copyRun();
-    if (!stays) {
-      readSlot(from, 'keys', slot, key);
-      readSlot(from, 'values', slot, value);
+  for (let start = 0; start < slots.length; start += TOGETHER) {
+    const stop = Math.min(slots.length, start + TOGETHER),
+      demoted: number[] = [],
+      places: number[] = [];
+    for (let i = start; i < stop; i++)
+      if (before[i] !== after[i]) {
+        demoted.push(slots[i]);
+        places.push(g * capacity + i);
+      }
+    const x = demoted.length > 0 ? recoded() : undefined;
+    if (x) for (const part of ['keys', 'values'] as const) readSlots(store, from, part, demoted, x);
+    for (let i = start; i < stop; i++) {
+      const slot = slots[i],
+        next = g * capacity + i,
+        level = after[i],
+        stays = level === before[i],
+        at = end;
+      end += sizes[level];
+      if (stays && hasRecords(from)) {
+        const first = begin(from.records.table[slot]);
+        if (first !== run.from + run.size) copyRun();
+        if (run.size === 0) [run.from, run.to] = [first, at];
+        run.size += sizes[level];
+      } else {
+        copyRun();
+        let to = at;
+        if (stays)
+          for (const { bytes: rows, each } of plain) {
+            bytes.set(rows.subarray(slot * each, (slot + 1) * each), to);
+            to += each;
+          }
+      }
+      table[next] = place(level, at);
+      positions[next] = from.positions[slot];
+      if (rotations && from.rotations) rotations[next] = from.rotations[slot];
     }
-    table[next] = place(level, at);
-    positions[next] = from.positions[slot];
-    if (rotations && from.rotations) rotations[next] = from.rotations[slot];
-    if (stays)
-      plain.reduce((at, { bytes: rows, each }) => {
-        bytes.set(rows.subarray(slot * each, (slot + 1) * each), at);
-        return at + each;
-      }, at);
-    else {
-      encodeRows(recordRows(to, 'keys', next), d, 0, key);
-      encodeRows(recordRows(to, 'values', next), d, 0, value);
-    }
+    copyRun();
+    if (!x) continue;
+    const words = x.words.subarray(0, places.length);
+    for (let i = 0; i < places.length; i++) words[i] = table[places[i]];
+    for (const part of ['keys', 'values'] as const)
+      store.encodeRecords({ part, words, bytes }, d, x[part].subarray(0, places.length * d));
   }
-  copyRun();
   layFree(to, g, slots.length);
 }
 
@@ -171,7 +229,7 @@ export interface MovedSlots {
 function bytesAfter({ from, lists, levels }: MovedSlots, form: StorageForm): number[] {
   const sizes = sizesOf(from.headDim);
   return lists.map((list, g) =>
-    list.reduce((sum, slot, i) => sum + sizes[joined(from, slot, form, levels?.[g][i])], 0),
+    levelsOfMoved(from, list, form, levels?.[g]).after.reduce((sum, level) => sum + sizes[level], 0),
   );
 }
 
@@ -190,7 +248,10 @@ export function storeRecords(store: Store, moved: MovedSlots, shape: Omit<Storag
     throw new KvError('cache', `a layer's slots at levels must fit ${MOST} bytes, got ${heads * room}`);
   const to = store.create({ ...shape, room });
   if (!hasRecords(to)) throw new TypeError('expected storage of records');
-  for (const [g, list] of moved.lists.entries()) moveRecords(moved.from, list, to, g, moved.levels?.[g]);
+  withRecoded(store, headDim, (recoded) => {
+    for (const [g, list] of moved.lists.entries())
+      moveRecords(store, moved.from, list, to, g, moved.levels?.[g], recoded);
+  });
   return to;
 }
 
@@ -199,7 +260,7 @@ export function storeRecords(store: Store, moved: MovedSlots, shape: Omit<Storag
  * twice as large as `need` slots are.
  * @returns whether they were moved
  */
-export function keepRecords(moved: MovedSlots, need: number): boolean {
+export function keepRecords(store: Store, moved: MovedSlots, need: number): boolean {
   const { from, lists } = moved;
   if (!hasRecords(from) || from.capacity < need || from.capacity > 2 * need) return false;
   const own = recordBytes(levelOf(from.form), from.headDim),
@@ -207,7 +268,9 @@ export function keepRecords(moved: MovedSlots, need: number): boolean {
     after = bytesAfter(moved, from.form);
   if (after.some((bytes, g) => bytes + (from.capacity - lists[g].length) * own > room)) return false;
   if (room > 2 * Math.max(...after.map((bytes, g) => bytes + (need - lists[g].length) * own))) return false;
-  for (const [g, list] of lists.entries()) moveRecords(from, list, from, g, moved.levels?.[g]);
+  withRecoded(store, from.headDim, (recoded) => {
+    for (const [g, list] of lists.entries()) moveRecords(store, from, list, from, g, moved.levels?.[g], recoded);
+  });
   return true;
 }
 
@@ -237,10 +300,18 @@ export function recordsBound(
 ): number {
   const { records, headDim: d, capacity, form } = storage,
     own = levelOf(form),
+    layouts = partLayouts(part, d),
     row = new Float32Array(d);
   let most = 0;
   for (let slot = g * capacity; slot < g * capacity + n; slot++) {
-    const rows = recordRows(storage, part, slot),
+    const word = records.table[slot],
+      at = begin(word),
+      { form, codes, scales } = layouts[word >>> SHIFT],
+      rows: Rows = {
+        form,
+        codes: records.bytes.subarray(at + codes, at + scales),
+        scales: records.bytes.subarray(at + scales, at + scales + rowBytes(form, d).scales),
+      },
       last = roundingBound(rows, d, 0, 1);
     decodeRows(rows, d, 0, 1, row);
     const top = row.reduce((max, x) => Math.max(max, Math.abs(x)), 0);

@@ -2,7 +2,7 @@ import { LEVELS, meanSlotBytes } from '@kv/core';
 import type { LevelShares, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { ModelConfig } from '@kv/checkpoints';
-import { movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
+import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
 
 /** Whether a policy moves kept slots together, which then have rotations of their own. */
 export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
@@ -12,7 +12,8 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
  * Returns the bytes of one slot in every layer and KV head of a sequence's caches: keys, values and positions, summed
  * over layers and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
  * @param moved whether slots are moved, and then have rotations of their own and keys of at least 16 bits
- * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average
+ * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average, those of
+ * the cache's form where no shares are known
  */
 export function slotSizes(
   config: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
@@ -24,15 +25,26 @@ export function slotSizes(
     heads = config.layers * config.kvHeads,
     bytesOf = (other: CacheForm): number => tokenBytes(other, config),
     // a slot at a level finds its numbers by a word
-    coarse = levels.some((shares) => LEVELS.some((level, at) => at > own && (shares[level] ?? 0) > 0)),
+    coarse = levels.some(
+      (shares) => Object.keys(shares).length === 0 || LEVELS.some((level, at) => at > own && (shares[level] ?? 0) > 0),
+    ),
     each = coarse
-      ? meanSlotBytes(levels, (level) => bytesOf(LEVELS[Math.max(own, LEVELS.indexOf(level))]))
+      ? (meanSlotBytes(levels, (level) => bytesOf(LEVELS[Math.max(own, LEVELS.indexOf(level))])) ?? bytesOf(form))
       : heads * slotBytes(moved ? movedForm(form) : form, config.headDim);
   return {
     form,
-    bytesPerSlot: Math.ceil(each ?? bytesOf(form)) + 4 * (Number(moved) + Number(coarse)) * heads,
+    bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse)) * heads,
     bytesOf,
   };
+}
+
+/** Checks that a model's heads can be stored at the levels of a policy. @throws KvError naming a level that they do not fit */
+export function expectLevelsFit(
+  { levels = [] }: Pick<CompiledPolicy, 'levels'>,
+  { headDim }: Pick<ModelConfig, 'headDim'>,
+): void {
+  const used = LEVELS.filter((level) => levels.some((shares) => (shares[level] ?? 0) > 0));
+  expectLevels('policy', used, headDim);
 }
 
 /** Returns `slotSizes` under a policy: whether it moves slots, and the levels that it gives. */

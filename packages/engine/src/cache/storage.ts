@@ -1,6 +1,7 @@
 import type { Slots } from '../memory/snapshot.ts';
 import { createRows, decodeRows, encodeRows, type Rows } from './encode.ts';
 import { rowBytes, storedForms, type StorageForm } from './form.ts';
+import { decodeRecords, encodeRecords, type RecordRows } from './record-rows.ts';
 import { plainRows, type Records, type CacheRows } from './cache-rows.ts';
 
 /** What storage is for. */
@@ -122,6 +123,10 @@ export interface Store {
   encode(rows: Rows, d: number, at: number, x: Float32Array): void;
   /** Writes `n` rows, from row `at` on, to `out` `[n, d]`. */
   decode(rows: Rows, d: number, at: number, n: number, out: Float32Array): void;
+  /** Stores vectors x `[n, d]` in n records. */
+  encodeRecords(records: RecordRows, d: number, x: Float32Array): void;
+  /** Writes n records to `out` `[n, d]`. */
+  decodeRecords(records: RecordRows, d: number, out: Float32Array): void;
   /** Allocates numbers, all of them 0, that lie with the caches. */
   createNumbers(count: number): Float32Array;
   releaseNumbers(numbers: Float32Array): void;
@@ -181,6 +186,8 @@ export const hostStore: Store = {
   release() {},
   encode: encodeRows,
   decode: decodeRows,
+  encodeRecords,
+  decodeRecords,
   createNumbers: (count) => new Float32Array(count),
   releaseNumbers() {},
 };

@@ -53,8 +53,8 @@ export const observationPlan = (needs: readonly AnySignal[]): ObservationPlan =>
 export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 'kv' : 'query');
 
 /** Returns the error for a signal that an event needs and that was not recorded. */
-export const notRemembered = (signal: AnySignal): KvError =>
+export const notRemembered = (signal: AnySignal, saved = ''): KvError =>
   new KvError(
     'sequence',
-    `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\``,
+    `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\`${saved && `, or go on under the one that it was saved under, '${saved}'`}`,
   );

@@ -1,8 +1,7 @@
 import { KvError, LEVELS } from '@kv/core';
-import { decodeRows } from '../cache/encode.ts';
 import { expectLevels, storedForms, type StorageForm } from '../cache/form.ts';
 import { levelOf, recordRows, recordsOf } from '../cache/records.ts';
-import type { Records } from '../cache/cache-rows.ts';
+import { decodeRecords } from '../cache/record-rows.ts';
 import type { SavedArray, SavedArrays } from './file.ts';
 import type { CacheShape } from './layout.ts';
 import type { SavedManifest } from './manifest.ts';
@@ -100,7 +99,13 @@ export function checkNumbers(
         throw new KvError(where, `${at}levels must be as many of each level as the file says, got others`);
       // decoded by the reader that attention has, since a record's scales lie among its codes
       const records = recordsOf(of, numbers(`${at}records`) as Uint8Array, headDim),
-        bad = of.findIndex((_, slot) => !hasFinite(records, slot, headDim));
+        row = new Float32Array(headDim),
+        bad = of.findIndex((_, slot) =>
+          (['keys', 'values'] as const).some((part) => {
+            decodeRecords(recordRows({ records }, part, slot, 1), headDim, row);
+            return !row.every((x) => Number.isFinite(x));
+          }),
+        );
       if (bad >= 0) fail(`${at}records`, 'hold finite numbers', 'none', bad);
     }
     if (shift !== null) ascend(`${at}rotations`, lengths, next);
@@ -112,14 +117,6 @@ export function checkNumbers(
       fail(`${at}positions`, 'be the same in all heads, as the file says', positions[bad], bad);
   }
 }
-
-/** Whether the key and value of a slot are finite numbers. */
-const hasFinite = (records: Records, slot: number, headDim: number): boolean =>
-  (['keys', 'values'] as const).every((part) => {
-    const row = new Float32Array(headDim);
-    decodeRows(recordRows({ records, headDim }, part, slot), headDim, 0, 1, row);
-    return row.every((x) => Number.isFinite(x));
-  });
 
 /** Whether a tensor of bytes holds halves: rows of f16, or the scales and minima of 4 bits. */
 function isHalf(name: string, form: StorageForm): boolean {

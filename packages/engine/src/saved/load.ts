@@ -7,7 +7,7 @@ import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
 import { storedForms, unmovedForm, type RowForm } from '../cache/form.ts';
-import { recordsOf } from '../cache/records.ts';
+import { levelOf, recordsOf } from '../cache/records.ts';
 import { storageOfRecords } from '../cache/storage.ts';
 import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -78,13 +78,26 @@ const savedBudget = ({ budget, share }: SavedManifest): EventBudget | undefined 
       };
 
 /** Returns what the last event allowed and kept; undefined if a layer has seen none. */
-function lastEvent({ layers }: SavedManifest, arrays: SavedArrays): EventResult | undefined {
+function lastEvent({ form, layers }: SavedManifest, arrays: SavedArrays): EventResult | undefined {
   const events = layers.flatMap(({ event }) => event ?? []);
   if (events.length < layers.length) return undefined;
+  // the file holds all that its manifest names
+  const whole = (l: number, name: string): Uint32Array => arrays.get(`layers.${l}.${name}`) as Uint32Array,
+    kept = events.map((event, l) => split(whole(l, 'kept'), event.kept)),
+    own = levelOf(form);
+  const levels = kept.map((heads, l) => {
+    const { lengths, levels: some } = layers[l],
+      positions = split(whole(l, 'positions'), lengths),
+      of = some && split(whole(l, 'levels'), lengths);
+    return heads.map((head, g) => {
+      const at = new Map(Array.from(positions[g], (position, i) => [position, of?.[g][i]]));
+      return Uint8Array.from(head, (position) => at.get(position) ?? own);
+    });
+  });
   return {
     budgets: events.map(({ budgets }) => budgets),
-    // the file holds all that its manifest names
-    kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`) as Uint32Array, kept)),
+    kept,
+    ...(layers.some(({ levels }) => levels) && { levels }),
     notes: [],
   };
 }
@@ -162,7 +175,7 @@ function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPo
     const other =
       isState(signal) && spec !== undefined && (spec.kind !== signal.state.kind || spec.rows !== signal.state.rows);
     if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, observationPlan([signal]))))
-      throw notRemembered(signal);
+      throw notRemembered(signal, manifest.policy);
   }
   return policy;
 }

@@ -1,8 +1,7 @@
-import { id, KvError, LEVELS } from '@kv/core';
+import { id, KvError } from '@kv/core';
 import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote } from '@kv/core/engine';
 import type { Budget, BudgetPlan, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { expectLevels } from '../cache/form.ts';
 import {
   activePolicyOf,
   decodingBy,
@@ -10,7 +9,7 @@ import {
   type EventBudget,
   type EventResult,
 } from '../memory/active-policy.ts';
-import { movesTogether } from '../cache/slot-sizes.ts';
+import { expectLevelsFit, movesTogether } from '../cache/slot-sizes.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
 import type { Memory } from '../memory/memory.ts';
 import { observationPlan } from '../memory/observation-plan.ts';
@@ -134,12 +133,12 @@ export const waits = ({ needsFullPrompt, reach, needs }: CompiledPolicy, inBlock
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
 
 /** Checks that caches can store slots at the levels of a policy. @throws KvError if not */
-export function expectDemotion({ demotes, context }: Memory['caches'], { label, levels = [] }: CompiledPolicy): void {
-  if (levels.length > 0 && !demotes)
+export function expectDemotion({ demotes, context }: Memory['caches'], policy: CompiledPolicy): void {
+  const { label, levels } = policy;
+  if (levels && !demotes)
     throw new KvError(
       'policy',
       `'${label}' stores slots at levels, which this engine cannot: expected a policy without levels, or a model on the CPU`,
     );
-  const used = LEVELS.filter((level) => levels.some((shares) => (shares[level] ?? 0) > 0));
-  expectLevels('policy', used, context.model.config.headDim);
+  expectLevelsFit(policy, context.model.config);
 }

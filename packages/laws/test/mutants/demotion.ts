@@ -93,6 +93,22 @@ export const demotions: Field = field('demotion', demotion, {
       return quarter(ctx, undefined, ops.mul(odd, -1));
     }),
     shares: made('says less', (ctx) => quarter(ctx), { q8: 0.1, q4: 0.9 }),
+    uniform: changed(
+      'coarse after any allocator',
+      ({ draft }) => draft,
+      (after, { ops, allot }) =>
+        allot && after.levels ? { ...after, levels: ops.fill(after.levels, COARSEST) } : after,
+    ),
+    total: made('takes what it had and more', (ctx) => {
+      const count = ctx.ops.map('floor', ctx.ops.mul(ctx.ops.sum(ctx.kept), 0.25)),
+        [given] = ctx.allot([count]);
+      return quarter(ctx, undefined, ctx.ops.max(0, ctx.ops.sub(given, count)));
+    }),
+    monotone: made('even numbers', (ctx) => {
+      const half = ctx.ops.div(ctx.ops.sum(ctx.kept), 2),
+        odd = ctx.ops.less(ctx.ops.map('floor', half), half);
+      return quarter(ctx, undefined, ctx.ops.mul(odd, -64));
+    }),
     padding: made('sees padding', (ctx) =>
       quarter(ctx, undefined, ctx.ops.mul(ctx.ops.less(withPadding(ctx.ops, ctx.scores), 1e9), -1)),
     ),

@@ -1,0 +1,91 @@
+import { id, KvError } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
+import type { Budget, BudgetPlan } from '@kv/core';
+import { allowanceOf, compile, formNames, planBudgets } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
+import { expectLevelsFit, fitsHeads, layersTogether, policySizes, slotBytes, waits } from '@kv/engine';
+import type { CacheForm, ModelConfig } from '@kv/models';
+
+/** What a policy makes of the cache of a prompt. */
+export interface CachePrediction {
+  /** Slots allowed per layer and KV head on average. */
+  readonly budget: number;
+  /** Slots of every layer and KV head after the event. */
+  readonly budgets: readonly (readonly number[])[];
+  readonly plan: BudgetPlan | undefined;
+  /** Whether an event runs: some slot leaves or may be demoted. */
+  readonly events: boolean;
+  readonly before: number;
+  /** Under levels the most that it can be: what is no whole number of slots goes to the coarser level. */
+  readonly after: number;
+  readonly peak: number;
+}
+
+/**
+ * Predicts the slots and bytes of keys and values of a prompt in caches of this form.
+ * @throws KvError for a budget below what the policy forces, and for levels that the heads do not fit
+ */
+export function predictCache(
+  policy: CompiledPolicy,
+  config: ModelConfig,
+  length: number,
+  given: Budget,
+  form: CacheForm,
+): CachePrediction {
+  expectLevelsFit(policy, config);
+  const { layers: L, kvHeads: G, headDim, attention } = config,
+    held = Array.from({ length: L }, (_, l) => Math.min(length, attention.windows[l] ?? Infinity)),
+    lengths = held.map((slots) => Array.from({ length: G }, () => slots)),
+    sizes = policySizes(config, form, policy),
+    allowance = allowanceOf(policy, given, length, { at: '--budget', sizes }),
+    plan = policy.evicts ? planBudgets(policy, allowance, lengths) : undefined,
+    budgets = plan?.budgets ?? lengths,
+    events = policy.evicts && (policy.levels !== undefined || budgets.some((of, l) => of.some((b) => b < held[l])));
+  const slot = slotBytes(form, headDim), // of one slot before it is demoted
+    kept = events ? sizes.bytesPerSlot / (L * G) : slot,
+    left = budgets.map((heads) => sumOf(heads) * kept),
+    layer = G * length * slot; // a layer with a window holds the whole prompt until its event
+  let peak = L * layer;
+  if (events && !waits(policy)) {
+    const together = layersTogether(config, length, form);
+    peak = 0;
+    for (let l = 0; l < L; l += together)
+      peak = Math.max(peak, sumOf(left.slice(0, l)) + Math.min(together, L - l) * layer);
+  }
+  return {
+    budget: allowance.slots,
+    budgets,
+    plan,
+    events,
+    before: G * sumOf(held) * slot,
+    after: Math.ceil(sumOf(left)),
+    peak: Math.ceil(peak),
+  };
+}
+
+/** Bytes in another form. */
+export interface OtherForm extends Pick<CachePrediction, 'before'> {
+  readonly form: CacheForm;
+  /** Null where the budget holds fewer slots in it than the policy forces. */
+  readonly after: number | null;
+}
+
+/** Predicts the bytes in every other form that the model's heads fit. */
+export const otherForms = (
+  policy: CompiledPolicy,
+  config: ModelConfig,
+  length: number,
+  given: Budget,
+  form: CacheForm,
+): readonly OtherForm[] =>
+  formNames
+    .filter((other) => other !== form && fitsHeads(other, config.headDim))
+    .map((other) => {
+      const { before } = predictCache(compile(id), config, length, '100%', other);
+      try {
+        return { form: other, before, after: predictCache(policy, config, length, given, other).after };
+      } catch (error) {
+        if (!KvError.is(error)) throw error;
+        return { form: other, before, after: null };
+      }
+    });

@@ -1,0 +1,55 @@
+import { LEVELS } from '@kv/core';
+import type { CachePart } from './cache-rows.ts';
+import { decodeRow, encodeRow, viewsOf } from './encode.ts';
+import { cacheForms, rowBytes, type RowForm } from './form.ts';
+
+/** Bits of a word of a table below those of the level. */
+export const SHIFT = 29;
+
+/** Returns the byte at which the record of a table's word begins. */
+export const begin = (word: number): number => ((word << (32 - SHIFT)) >>> (32 - SHIFT)) * 4;
+
+/** Where a key or value lies in a record. */
+interface PartLayout {
+  readonly form: RowForm;
+  readonly codes: number;
+  readonly scales: number;
+}
+
+/** Returns where keys or values lie in the records of every level. */
+export const partLayouts = (part: CachePart, headDim: number): readonly PartLayout[] =>
+  LEVELS.map((level) => {
+    const { [part]: form, keys } = cacheForms[level],
+      key = rowBytes(keys, headDim),
+      codes = part === 'keys' ? 0 : key.codes + key.scales;
+    return { form, codes, scales: codes + rowBytes(form, headDim).codes };
+  });
+
+/** Keys or values of records: the words of a table that say which, and the bytes of all. */
+export interface RecordRows {
+  readonly part: CachePart;
+  readonly words: Uint32Array;
+  readonly bytes: Uint8Array;
+}
+
+/** Stores vectors x `[n, d]` in n records. */
+export function encodeRecords({ part, words, bytes }: RecordRows, d: number, x: Float32Array): void {
+  const views = viewsOf(bytes),
+    layouts = partLayouts(part, d);
+  for (let i = 0; i < words.length; i++) {
+    const at = begin(words[i]),
+      { form, codes, scales } = layouts[words[i] >>> SHIFT];
+    encodeRow(form, d, x, i * d, views, at + codes, views, at + scales);
+  }
+}
+
+/** Writes n records as vectors to `out` `[n, d]`. */
+export function decodeRecords({ part, words, bytes }: RecordRows, d: number, out: Float32Array): void {
+  const views = viewsOf(bytes),
+    layouts = partLayouts(part, d);
+  for (let i = 0; i < words.length; i++) {
+    const at = begin(words[i]),
+      { form, codes, scales } = layouts[words[i] >>> SHIFT];
+    decodeRow(form, d, views, at + codes, views, at + scales, out, i * d);
+  }
+}
