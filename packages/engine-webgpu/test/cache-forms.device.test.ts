@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
-import { cacheForms, decodeRows, encodeRows, LayerCache, Ledger, slotBytes, plainRows } from '@kv/engine';
-import type { CacheForm, CachePart, LayerSnapshot, Rows } from '@kv/engine';
+import { cacheForms, decodeRows, encodeRows, LayerCache, Ledger, slotBytes, storedForms, plainRows } from '@kv/engine';
+import type { CacheForm, CachePart, LayerSnapshot, Rows, StorageForm } from '@kv/engine';
 import type { Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import { expect } from 'vitest';
@@ -57,7 +57,7 @@ const saved = (cache: LayerCache): LayerSnapshot['slots'] => {
 
 async function rowsOf(gpu: Gpu, cache: DeviceCache, part: CachePart): Promise<Rows> {
   const [{ data }] = await gpu.scope(({ read }) => read([cache[part]]));
-  return fromWords(data, cacheForms[cache.form][part], D, cache.counts);
+  return fromWords(data, storedForms[cache.form as StorageForm][part], D, cache.counts);
 }
 
 gpuTest('rows are stored, kept, copied, saved and restored as the host does', async (gpu) => {

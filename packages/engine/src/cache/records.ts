@@ -7,9 +7,10 @@ import { plainRows, type CachePart, type Records } from './cache-rows.ts';
 /** Storage of records. */
 export type RecordStorage = Storage & { readonly records: Records };
 
-const SHIFT = 29;
+/** First bit of the level in an entry of the table. */
+export const LEVEL_SHIFT = 29;
 /** Bytes that a table can tell apart. */
-const MOST = 4 * 2 ** SHIFT;
+export const MOST_RECORD_BYTES: number = 4 * 2 ** LEVEL_SHIFT;
 
 /** Returns the level of a form. */
 export const levelOf = (form: StorageForm): number => LEVELS.indexOf(unmovedForm(form));
@@ -25,10 +26,10 @@ export const hasRecords = (storage: Storage): storage is RecordStorage => storag
 
 /** Returns the level of a slot, counted from the first slot of the first head. */
 export const levelAt = ({ records, form }: Storage, slot: number): number =>
-  records ? records.table[slot] >>> SHIFT : levelOf(form);
+  records ? records.table[slot] >>> LEVEL_SHIFT : levelOf(form);
 
-const begin = ({ table }: Records, slot: number): number => ((table[slot] << (32 - SHIFT)) >>> (32 - SHIFT)) * 4;
-const place = (level: number, at: number): number => ((level << SHIFT) | (at / 4)) >>> 0;
+const begin = ({ table }: Records, slot: number): number => ((table[slot] << (32 - LEVEL_SHIFT)) >>> (32 - LEVEL_SHIFT)) * 4;
+const place = (level: number, at: number): number => ((level << LEVEL_SHIFT) | (at / 4)) >>> 0;
 
 /** Returns the keys or values of one slot. */
 export function recordRows(
@@ -36,7 +37,7 @@ export function recordRows(
   part: CachePart,
   slot: number,
 ): Rows {
-  const level = records.table[slot] >>> SHIFT,
+  const level = records.table[slot] >>> LEVEL_SHIFT,
     { keys, values } = cacheForms[LEVELS[level]],
     key = rowBytes(keys, headDim);
   let at = begin(records, slot);
@@ -54,7 +55,7 @@ export function recordRows(
 export function bytesBefore({ records, headDim, capacity }: RecordStorage, g: number, n: number): number {
   if (n === 0) return 0;
   const last = g * capacity + n - 1;
-  return begin(records, last) + recordBytes(records.table[last] >>> SHIFT, headDim) - g * records.room;
+  return begin(records, last) + recordBytes(records.table[last] >>> LEVEL_SHIFT, headDim) - g * records.room;
 }
 
 /** Returns the bytes of the slots in use: those of their rows, their positions, and what finds their records. */
@@ -186,8 +187,8 @@ export function storeRecords(store: Store, moved: MovedSlots, shape: Omit<Storag
       (most, bytes, g) => Math.max(most, bytes + (capacity - moved.lists[g].length) * own),
       0,
     );
-  if (heads * room > MOST)
-    throw new KvError('cache', `a layer's slots at levels must fit ${MOST} bytes, got ${heads * room}`);
+  if (heads * room > MOST_RECORD_BYTES)
+    throw new KvError('cache', `a layer's slots at levels must fit ${MOST_RECORD_BYTES} bytes, got ${heads * room}`);
   const to = store.create({ ...shape, room });
   if (!hasRecords(to)) throw new TypeError('expected storage of records');
   for (const [g, list] of moved.lists.entries()) moveRecords(moved.from, list, to, g, moved.levels?.[g]);
@@ -223,7 +224,7 @@ export function recordsOf(levels: ArrayLike<number>, bytes: Uint8Array, headDim:
 }
 
 /** Returns the levels of slots. */
-export const levelsOf = ({ table }: Records): Uint32Array => table.map((word) => word >>> SHIFT);
+export const levelsOf = ({ table }: Records): Uint32Array => table.map((word) => word >>> LEVEL_SHIFT);
 
 /**
  * Returns a bound on what rounding has taken off keys or values of a head's first n slots: the largest Euclidean norm of
@@ -245,7 +246,7 @@ export function recordsBound(
     decodeRows(rows, d, 0, 1, row);
     const top = row.reduce((max, x) => Math.max(max, Math.abs(x)), 0);
     let bound = last;
-    for (let level = (records.table[slot] >>> SHIFT) - 1; level >= own; level--) {
+    for (let level = (records.table[slot] >>> LEVEL_SHIFT) - 1; level >= own; level--) {
       const before = cacheForms[LEVELS[level]][part],
         // the largest number that can have been there
         most = top + bound;

@@ -40,7 +40,7 @@ export class PolicySchedule {
     tokens: number,
     at: 'budget' | 'decodeBudget' = 'budget',
   ): EventBudget | undefined {
-    expectDemotion(this.#memory.caches, policy);
+    expectDeclaredLevels(this.#memory.caches, policy);
     const place = { at, sizes: sizesAt(this.#memory.caches.context, policy, tokens) },
       before = this.active.budget;
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, place);
@@ -133,13 +133,8 @@ export const waits = ({ needsFullPrompt, reach, needs }: CompiledPolicy, inBlock
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
 
-/** Checks that caches can store slots at the levels of a policy. @throws KvError if not */
-export function expectDemotion({ demotes, context }: Memory['caches'], { label, levels = [] }: CompiledPolicy): void {
-  if (levels.length > 0 && !demotes)
-    throw new KvError(
-      'policy',
-      `'${label}' stores slots at levels, which this engine cannot: expected a policy without levels, or a model on the CPU`,
-    );
+/** Checks that the model's heads fit the levels that a policy declares. @throws KvError if not */
+export function expectDeclaredLevels({ context }: Memory['caches'], { levels = [] }: CompiledPolicy): void {
   const used = LEVELS.filter((level) => levels.some((shares) => (shares[level] ?? 0) > 0));
   expectLevels('policy', used, context.model.config.headDim);
 }

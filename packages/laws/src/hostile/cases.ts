@@ -26,8 +26,6 @@ export interface HostileOptions {
   readonly foreign: Tensor;
   /** Tensors live until an event ends, as on a device. @defaultValue false */
   readonly ends?: boolean;
-  /** Slots can be stored at levels. @defaultValue true */
-  readonly demotes?: boolean;
   /** JavaScript cannot write to the numbers of tensors. @defaultValue `ends` */
   readonly opaque?: boolean;
 }
@@ -41,7 +39,6 @@ const HELD = 'where tensors are not freed, an old one is still valid';
 export function hostileCases({
   foreign,
   ends = false,
-  demotes = true,
   opaque = ends,
 }: HostileOptions): readonly HostileCase[] {
   const all = ({ takes, when, wide = false, numbers = [] }: FaultPoint): readonly FaultyValue[] => [
@@ -49,8 +46,7 @@ export function hostileCases({
     ...(takes === 'tensor' ? [...tensors(!wide), ...lifetimes(foreign)] : []),
     ...numbers,
   ];
-  const points = faultPoints.filter((point) => demotes || !point.demotes),
-    cases = points.flatMap((point) => {
+  const cases = faultPoints.flatMap((point) => {
       const left = new Set(Object.keys(point.harmless ?? {})),
         made = all(point).map((wrong): HostileCase => {
           left.delete(wrong.name);
