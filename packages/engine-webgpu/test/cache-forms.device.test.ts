@@ -1,14 +1,13 @@
-import type { Tensor } from '@kv/core';
 import { cacheForms, decodeRows, encodeRows, LayerCache, Ledger, slotBytes, storedForms, plainRows } from '@kv/engine';
 import type { CacheForm, CachePart, LayerSnapshot, Rows, StorageForm } from '@kv/engine';
 import type { Gpu } from '@kv/gpu';
-import { numbers, random } from '@kv/gpu-testing';
+import { random } from '@kv/gpu-testing';
 import { expect } from 'vitest';
 import { encodeDecoded, encodeReplaced } from '../src/operations.ts';
 import { DeviceCache } from '../src/sequence/cache.ts';
 import type { DeviceScope } from '../src/sequence/device-scope.ts';
 import { fromWords } from '../src/sequence/row-words.ts';
-import { gpuTests, near } from './device.ts';
+import { gpuTests } from './device.ts';
 
 const gpuTest = await gpuTests();
 const [G, D] = [2, 64],
@@ -155,56 +154,6 @@ gpuTest('pieces read what rows store, and only rows that they change are stored 
     }
     encodeReplaced(commands, cache.rows('keys'), commands.upload(decoded, [G, slots, D]));
     expectAlike(await rowsOf(gpu, cache, 'keys'), stored, form);
-    scope.end();
-  }
-});
-
-gpuTest('keys that move are decoded, rotated and stored again; others keep their bits', async (gpu) => {
-  for (const form of ['f16', 'q8', 'q4'] as const) {
-    const slots = 6,
-      half = D / 2,
-      scope = gpu.open(),
-      { commands } = scope,
-      cache = new DeviceCache(G, D, { scope, ledger: new Ledger() }, form),
-      at = Uint32Array.of(0, 1, 4, 5, 6, 9),
-      angle = (p: number, i: number): number => p / 100 ** (i / half),
-      table = (of: (a: number) => number): Tensor =>
-        commands.upload(
-          Float32Array.from({ length: 10 * half }, (_, i) => of(angle(Math.floor(i / half), i % half))),
-          [10, half],
-        );
-    const x = commands.upload(numbers(8, G * slots * D), [G, slots, D]);
-    cache.grow(slots);
-    cache.append(x, x, commands.upload(at, [slots]), at, at);
-    const before = await rowsOf(gpu, cache, 'keys'),
-      values = await rowsOf(gpu, cache, 'values');
-    // to positions 0 to 5: the first two stay
-    cache.rebase(slots, {
-      commands,
-      angles: { rotary: D, cos: table(Math.cos), sin: table(Math.sin) },
-      row: new Map(Array.from({ length: 10 }, (_, p) => [p, p])),
-    });
-    const after = await rowsOf(gpu, cache, 'keys'),
-      [old, now] = [before, after].map((rows) => {
-        const out = new Float32Array(G * slots * D);
-        decodeRows(rows, D, 0, G * slots, out);
-        return out;
-      });
-    expect(await rowsOf(gpu, cache, 'values'), form).toEqual(values);
-    for (let r = 0; r < G * slots; r++) {
-      const row = old.subarray(r * D, (r + 1) * D),
-        got = now.subarray(r * D, (r + 1) * D),
-        by = (r % slots) - at[r % slots],
-        turned = Array.from(row, (a, c) =>
-          c < half
-            ? a * Math.cos(angle(by, c)) - row[c + half] * Math.sin(angle(by, c))
-            : a * Math.cos(angle(by, c - half)) + row[c - half] * Math.sin(angle(by, c - half)),
-        ),
-        most = Math.max(...turned.map(Math.abs)),
-        step = { f16: 2 ** -11, q8: 0.501 / 127, q4: 0.51 / 7 }[form];
-      if (by === 0) expect(got, form).toEqual(row);
-      else near(got, turned, (_, y) => step * (form === 'f16' ? Math.abs(y) : most) + 1e-6 * most + 2 ** -24, form);
-    }
     scope.end();
   }
 });
