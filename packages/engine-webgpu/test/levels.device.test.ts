@@ -3,14 +3,19 @@ import { LayerCache, Ledger, levelsOf, rotator } from '@kv/engine';
 import type { CacheForm, LayerSnapshot } from '@kv/engine';
 import type { OpenScope } from '@kv/gpu';
 import { random } from '@kv/gpu-testing';
+import { generate } from '@kv/models';
+import type { Budget, GenerateResult, Model, Report } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { DeviceCache } from '../src/sequence/cache.ts';
 import { everywhere, gpuTests } from './device.ts';
+import { both, fixture, relative, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 const [G, D] = [2, 32],
-  POSITIONS = 200;
+  POSITIONS = 200,
+  ids = Array.from({ length: 34 }, (_, i) => (i * 37 + 11) % 64);
 type Slots = LayerSnapshot['slots'];
 
 /** What can be done with a cache. */
@@ -176,3 +181,62 @@ gpuTest('slots at levels are stored, demoted, turned, copied and saved as on the
     20,
   ),
 );
+
+/** A policy with levels, and how it is run. */
+interface Run {
+  readonly policy: string;
+  readonly cache?: CacheForm;
+  readonly budget: Budget;
+  readonly block?: number | undefined;
+  readonly every?: number | undefined;
+}
+/** Such runs, for heads of 16 channels, which no level of 4 bits fits. */
+const runs: fc.Arbitrary<Run> = fc
+  .record({
+    scorer: fc.constantFrom('snapkv(window=4)', 'h2o(recent=4)', 'h2o(recent=4,rows=kv)', 'snapkv(window=4) | caote'),
+    allocator: fc.constantFrom('', ' | adaKV'),
+    levels: fc.constantFrom('f16=0.5,q8=0.5', 'f32=0.3,q8=0.7', 'q8=1', 'f32=0.2,f16=0.3,q8=0.5'),
+    hook: fc.constantFrom('', ' | rerotate', ' | view(pageBounds(page=4) | topK,budget=8)'),
+    cache: fc.constantFrom<CacheForm>('f32', 'f16', 'q8'),
+    budget: fc.constantFrom<Budget>('100%', 14),
+    block: fc.constantFrom(undefined, 11),
+    every: fc.constantFrom(undefined, 1, 3),
+  })
+  .map(({ scorer, allocator, levels, hook, ...rest }) => ({
+    policy: `${scorer}${allocator} | topK | levels(${levels})${hook}`,
+    ...rest,
+  }));
+
+/** What a report says of bytes in use: each place lays out records as it likes. */
+const used = (report: Report): object => said({ ...report, bytes: { ...report.bytes, allocated: 0 } });
+
+async function expectAlike(host: Model, device: Model, { policy: text, ...options }: Run): Promise<void> {
+  const policy = parsePolicy(text),
+    run = async (model: Model): Promise<GenerateResult> =>
+      await generate(model, { ids, policy, maxNewTokens: 6, logits: 3, ...options }),
+    [want, got] = [await run(host), await run(device)];
+  expect(got.tokens, text).toEqual(want.tokens);
+  expect(used(got.report), text).toEqual(used(want.report));
+  // a number that is rounded to a neighbour is a step off
+  for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row), text).toBeLessThan(3e-3);
+}
+
+// KV_FULL=1 runs many policies at random: software adapters compile a kernel for seconds
+if (process.env.KV_FULL === '1')
+  gpuTest('policies with levels keep, store and answer on a device what they do on the host, at random', (gpu) =>
+    both(gpu, fixture('llama'), (host, device) => everywhere(runs, (run) => expectAlike(host, device, run), 60)),
+  );
+for (const [name, run] of [
+  [
+    'llama',
+    {
+      policy: 'h2o(recent=4) | adaKV | topK | levels(f32=0.2,f16=0.3,q8=0.5) | rerotate',
+      ...{ budget: 14, block: 11, every: 3 },
+    },
+  ],
+  // slots that its window has left behind are dropped from among records
+  ['mistral', { policy: 'snapkv(window=4) | topK | levels(f16=0.5,q8=0.5)', budget: '100%' }],
+] satisfies [string, Run][])
+  gpuTest(`policies with levels keep, store and answer on a device what they do on the host: ${name}`, (gpu) =>
+    both(gpu, fixture(name), (host, device) => expectAlike(host, device, run)),
+  );

@@ -179,6 +179,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
               }),
             );
           else read.push(await evict.run([l]));
+          if (evict.freeObservations) this.layers[l].stopObserving();
         },
       });
       try {
