@@ -188,6 +188,7 @@ export class DeviceCache implements DeviceSlots {
       this.#demote(decided, counts);
       return;
     }
+    if (this.#levels) throw new TypeError('expected the slots that are kept, since records are laid out by the host');
     const into = (to: Pick<DeviceStorage, 'keys' | 'values' | 'positions'>, out: boolean): void => {
       for (const name of ['keys', 'values', 'positions'] as const)
         encodeCompact(commands, this[name], kept, valid, { most, ...(out && { out: to[name] }) });
