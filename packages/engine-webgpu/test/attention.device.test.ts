@@ -53,7 +53,15 @@ gpuTest('attention over every stored form is that over the numbers that rows sta
   for (const form of ['f16', 'q8', 'k8v4', 'q4', 'records'] as const)
     await everywhere(
       fc.tuple(
-        shapes.map((shape): Shape => ({ ...shape, form, headDim: form === 'q4' || form === 'records' ? 64 : 32, m: 5, group: 3 })),
+        shapes.map(
+          (shape): Shape => ({
+            ...shape,
+            form,
+            headDim: form === 'q4' || form === 'records' ? 64 : 32,
+            m: 5,
+            group: 3,
+          }),
+        ),
         fc.constantFrom('one', 'kv', 'query'),
       ),
       ([shape, mask]) => attends(gpu)([{ ...shape, mask }, { splits: 2 }]),

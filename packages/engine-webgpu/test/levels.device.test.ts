@@ -80,106 +80,110 @@ function expectNear(got: LayerCache, want: LayerCache, stays: (g: number, i: num
   expect(off, what).toBeLessThanOrEqual(all / 200);
 }
 
-gpuTest('slots at levels are stored, demoted, turned, copied and saved as on the host, whatever comes after what', (gpu) =>
-  everywhere(
-    fc.record({
-      form: fc.constantFrom<CacheForm>('f32', 'f16', 'q8', 'k8v4'),
-      all: fc.array(steps, { minLength: 4, maxLength: 9 }),
-      seed: fc.integer(),
-    }),
-    async ({ form: first, all, seed }) => {
-      const next = random(seed),
-        scope = gpu.open(),
-        { commands } = scope,
-        ledger = new Ledger(),
-        device = { scope, ledger };
-      let form = first,
-        cache = new DeviceCache(G, D, device, form),
-        position = 0;
-      const table = angles(Array.from({ length: POSITIONS }, (_, p) => p)),
-        [cos, sin] = [table.cos, table.sin].map((x) => commands.upload(x, [POSITIONS, D / 2]));
-      for (const [at, step] of all.entries()) {
-        const what = `${first}, step ${at} of ${JSON.stringify(all)}`,
-          before = await savedOf(scope, cache),
-          levels = cache.levels();
-        let host = hosted(form, cache.counts, before),
-          kept = Array.from(cache.counts, (n) => Uint32Array.from({ length: n }, (_, i) => i));
-        if (step.do === 'append') {
-          const m = step.count,
-            numbers = (): Float32Array => Float32Array.from({ length: G * m * D }, () => 4 * next() - 2),
-            [k, v] = [numbers(), numbers()],
-            added = Uint32Array.from({ length: m }, () => (position += 1 + Math.floor(2 * next())));
-          host.append(k, v, added);
-          cache.grow(m);
-          cache.append(
-            commands.upload(k, [G, m, D]),
-            commands.upload(v, [G, m, D]),
-            commands.upload(added, [m]),
-            added,
-            added,
+gpuTest(
+  'slots at levels are stored, demoted, turned, copied and saved as on the host, whatever comes after what',
+  (gpu) =>
+    everywhere(
+      fc.record({
+        form: fc.constantFrom<CacheForm>('f32', 'f16', 'q8', 'k8v4'),
+        all: fc.array(steps, { minLength: 4, maxLength: 9 }),
+        seed: fc.integer(),
+      }),
+      async ({ form: first, all, seed }) => {
+        const next = random(seed),
+          scope = gpu.open(),
+          { commands } = scope,
+          ledger = new Ledger(),
+          device = { scope, ledger };
+        let form = first,
+          cache = new DeviceCache(G, D, device, form),
+          position = 0;
+        const table = angles(Array.from({ length: POSITIONS }, (_, p) => p)),
+          [cos, sin] = [table.cos, table.sin].map((x) => commands.upload(x, [POSITIONS, D / 2]));
+        for (const [at, step] of all.entries()) {
+          const what = `${first}, step ${at} of ${JSON.stringify(all)}`,
+            before = await savedOf(scope, cache),
+            levels = cache.levels();
+          let host = hosted(form, cache.counts, before),
+            kept = Array.from(cache.counts, (n) => Uint32Array.from({ length: n }, (_, i) => i));
+          if (step.do === 'append') {
+            const m = step.count,
+              numbers = (): Float32Array => Float32Array.from({ length: G * m * D }, () => 4 * next() - 2),
+              [k, v] = [numbers(), numbers()],
+              added = Uint32Array.from({ length: m }, () => (position += 1 + Math.floor(2 * next())));
+            host.append(k, v, added);
+            cache.grow(m);
+            cache.append(
+              commands.upload(k, [G, m, D]),
+              commands.upload(v, [G, m, D]),
+              commands.upload(added, [m]),
+              added,
+              added,
+            );
+          } else if (step.do === 'keep') {
+            kept = kept.map((slots) => slots.filter(() => next() < step.share));
+            const given =
+                step.levels === 'none'
+                  ? undefined
+                  : kept.map((list) =>
+                      Uint8Array.from(list, () => (step.levels === 'mixed' ? Math.floor(5 * next()) : 4)),
+                    ),
+              counts = kept.map(({ length }) => length),
+              most = Math.max(1, ...counts),
+              rows = new Uint32Array(G * most);
+            for (const [g, list] of kept.entries()) rows.set(list, g * most);
+            host.keep(kept, 0, given);
+            cache.keep(
+              { kept: commands.upload(rows, [G, most]), counts: commands.upload(Uint32Array.from(counts), [G]) },
+              counts,
+              { slots: kept, levels: given },
+            );
+            cache.confirm(kept);
+          } else if (step.do === 'rebase') {
+            const to = 3 + cache.length;
+            host.rebase(to, rotator(angles, [...Array(POSITIONS).keys()]));
+            cache.rebase(to, {
+              commands,
+              angles: { rotary: D, cos, sin },
+              row: new Map(Array.from({ length: POSITIONS }, (_, p) => [p, p])),
+            });
+          } else {
+            const { counts } = cache;
+            if (step.do === 'restore') form = step.as ?? form;
+            const copy = step.do === 'fork' ? cache.fork(device) : new DeviceCache(G, D, device, form);
+            cache.destroy();
+            cache = copy;
+            if (step.do === 'restore') cache.restore(counts, before);
+            host = step.do === 'fork' ? host.fork() : hosted(form, counts, before);
+          }
+          const [got, want] = [await savedOf(scope, cache), host.slots()],
+            [{ data: places }, { data: lengths }] = await scope.read([cache.positions, cache.lengths]);
+          expect(
+            cache.counts.flatMap((n, g) => [...places.subarray(g * cache.capacity, g * cache.capacity + n)]),
+            what,
+          ).toEqual([...want.positions]);
+          expect([...lengths], what).toEqual([...host.lengths]);
+          expect([got.form, got.positions, got.rotations], what).toEqual([want.form, want.positions, want.rotations]);
+          expect(got.records && levelsOf(got.records), what).toEqual(want.records && levelsOf(want.records));
+          expect([cache.counts, ledger.live], what).toEqual([[...host.lengths], host.liveBytes]);
+          expect(ledger.allocated, what).toBeGreaterThanOrEqual(ledger.live);
+          if (step.do === 'fork' || step.do === 'restore' || (step.do === 'keep' && step.levels === 'none'))
+            expect(bytesOf(got), what).toEqual(bytesOf(want));
+          const after = cache.levels(),
+            same = got.form === before.form && step.do !== 'rebase';
+          expectNear(
+            hosted(form, cache.counts, got),
+            host,
+            (g, i) => same && i < kept[g].length && after[g][i] === levels[g][kept[g][i]],
+            what,
           );
-        } else if (step.do === 'keep') {
-          kept = kept.map((slots) => slots.filter(() => next() < step.share));
-          const given =
-              step.levels === 'none'
-                ? undefined
-                : kept.map((list) => Uint8Array.from(list, () => (step.levels === 'mixed' ? Math.floor(5 * next()) : 4))),
-            counts = kept.map(({ length }) => length),
-            most = Math.max(1, ...counts),
-            rows = new Uint32Array(G * most);
-          for (const [g, list] of kept.entries()) rows.set(list, g * most);
-          host.keep(kept, 0, given);
-          cache.keep(
-            { kept: commands.upload(rows, [G, most]), counts: commands.upload(Uint32Array.from(counts), [G]) },
-            counts,
-            { slots: kept, levels: given },
-          );
-          cache.confirm(kept);
-        } else if (step.do === 'rebase') {
-          const to = 3 + cache.length;
-          host.rebase(to, rotator(angles, [...Array(POSITIONS).keys()]));
-          cache.rebase(to, {
-            commands,
-            angles: { rotary: D, cos, sin },
-            row: new Map(Array.from({ length: POSITIONS }, (_, p) => [p, p])),
-          });
-        } else {
-          const { counts } = cache;
-          if (step.do === 'restore') form = step.as ?? form;
-          const copy = step.do === 'fork' ? cache.fork(device) : new DeviceCache(G, D, device, form);
-          cache.destroy();
-          cache = copy;
-          if (step.do === 'restore') cache.restore(counts, before);
-          host = step.do === 'fork' ? host.fork() : hosted(form, counts, before);
         }
-        const [got, want] = [await savedOf(scope, cache), host.slots()],
-          [{ data: places }, { data: lengths }] = await scope.read([cache.positions, cache.lengths]);
-        expect(
-          cache.counts.flatMap((n, g) => [...places.subarray(g * cache.capacity, g * cache.capacity + n)]),
-          what,
-        ).toEqual([...want.positions]);
-        expect([...lengths], what).toEqual([...host.lengths]);
-        expect([got.form, got.positions, got.rotations], what).toEqual([want.form, want.positions, want.rotations]);
-        expect(got.records && levelsOf(got.records), what).toEqual(want.records && levelsOf(want.records));
-        expect([cache.counts, ledger.live], what).toEqual([[...host.lengths], host.liveBytes]);
-        expect(ledger.allocated, what).toBeGreaterThanOrEqual(ledger.live);
-        if (step.do === 'fork' || step.do === 'restore' || (step.do === 'keep' && step.levels === 'none'))
-          expect(bytesOf(got), what).toEqual(bytesOf(want));
-        const after = cache.levels(),
-          same = got.form === before.form && step.do !== 'rebase';
-        expectNear(
-          hosted(form, cache.counts, got),
-          host,
-          (g, i) => same && i < kept[g].length && after[g][i] === levels[g][kept[g][i]],
-          what,
-        );
-      }
-      cache.destroy();
-      expect([ledger.live, ledger.allocated]).toEqual([0, 0]);
-      scope.end();
-    },
-    20,
-  ),
+        cache.destroy();
+        expect([ledger.live, ledger.allocated]).toEqual([0, 0]);
+        scope.end();
+      },
+      20,
+    ),
 );
 
 /** A policy with levels, and how it is run. */

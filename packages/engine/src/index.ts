@@ -11,7 +11,15 @@ export { LayerCache } from './cache/layer-cache.ts';
 export type { CacheView } from './cache/layer-cache.ts';
 export { hostStore, inForm, planesOf, storageOfRecords } from './cache/storage.ts';
 export type { Storage, StorageShape, Store } from './cache/storage.ts';
-export { LEVEL_SHIFT, levelOf, levelsOf, MOST_RECORD_BYTES, recordBytes, recordsOf, storeRecords } from './cache/records.ts';
+export {
+  LEVEL_SHIFT,
+  levelOf,
+  levelsOf,
+  MOST_RECORD_BYTES,
+  recordBytes,
+  recordsOf,
+  storeRecords,
+} from './cache/records.ts';
 export { plainRows } from './cache/cache-rows.ts';
 export type { CachePart, CacheRows, Records } from './cache/cache-rows.ts';
 export { CACHE } from './options.ts';

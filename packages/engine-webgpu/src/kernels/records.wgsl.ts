@@ -83,7 +83,9 @@ fn run(group: u32, lane: u32) {
   }
   ${rows
     .map(
-      (part) => /* wgsl */ `${stageRows(part, { into: 'vector', stride: d, rows: 1, threads: STORE_THREADS, row: 'source', exists: 'true' })}
+      (
+        part,
+      ) => /* wgsl */ `${stageRows(part, { into: 'vector', stride: d, rows: 1, threads: STORE_THREADS, row: 'source', exists: 'true' })}
   workgroupBarrier();
   to_${part.name}_store_at(entry, lane);`,
     )

@@ -26,7 +26,15 @@ import {
 } from '../operations.ts';
 import { NO_SLOT } from '../kernels/records.wgsl.ts';
 import { deviceForms, type DeviceForm } from '../wgsl/stored-rows.ts';
-import { layRecords, makeRecords, makeRows, recordsIn, storageBytes, uploadRecords, type DeviceStorage } from './device-storage.ts';
+import {
+  layRecords,
+  makeRecords,
+  makeRows,
+  recordsIn,
+  storageBytes,
+  uploadRecords,
+  type DeviceStorage,
+} from './device-storage.ts';
 import { fromWords, toWords } from './row-words.ts';
 import { SlotTable } from './slot-table.ts';
 import { forRows, type DecidedSlots, type DeviceScope, type SlotSelection } from './device-scope.ts';
@@ -97,7 +105,9 @@ export class DeviceCache implements DeviceSlots {
     const slots = this.counts.reduce((a, b) => a + b, 0);
     if (!this.#levels) return this.#slotBytes * slots;
     const place = this.#rotated ? 12 : 8;
-    return this.#levels.rows().reduce((sum, row) => sum + row.reduce((all, level) => all + recordBytes(level, this.headDim), 0), place * slots);
+    return this.#levels
+      .rows()
+      .reduce((sum, row) => sum + row.reduce((all, level) => all + recordBytes(level, this.headDim), 0), place * slots);
   }
 
   /** Whether all heads hold the same number of slots. */
@@ -274,7 +284,10 @@ export class DeviceCache implements DeviceSlots {
       const bytes = recordsIn(words(), { capacity, headDim, levels }),
         all = levels.flat(),
         shape = { heads: 1, headDim, capacity: all.length, form };
-      return { ...storageOfRecords(shape, recordsOf(all, bytes, headDim), positions, false), ...(rotations && { rotations }) };
+      return {
+        ...storageOfRecords(shape, recordsOf(all, bytes, headDim), positions, false),
+        ...(rotations && { rotations }),
+      };
     };
   }
 
@@ -287,7 +300,11 @@ export class DeviceCache implements DeviceSlots {
     if (this.#rotated) copy.#setRotations(first(this.rotations()));
     if (this.#levels) {
       copy.#levels = new SlotTable(first(this.#levels.rows()));
-      copy.#takeRecords(this.#storage, counts.map((n) => range(0, n)), most);
+      copy.#takeRecords(
+        this.#storage,
+        counts.map((n) => range(0, n)),
+        most,
+      );
     } else {
       copy.#storeAs(this.#newest);
       copy.#resize(most);
@@ -339,7 +356,11 @@ export class DeviceCache implements DeviceSlots {
       { commands } = this.#device.scope,
       layout = layRecords(this.#levels!.rows(), { headDim, capacity }, levelOf(this.#own)), // set before
       sources = new Uint32Array(heads * capacity).fill(NO_SLOT);
-    for (const [g, list] of slots.entries()) sources.set(list.map((slot) => g * from.capacity + slot), g * capacity);
+    for (const [g, list] of slots.entries())
+      sources.set(
+        list.map((slot) => g * from.capacity + slot),
+        g * capacity,
+      );
     this.#replace(makeRecords(commands, { heads, headDim, capacity }, layout), (to) =>
       encodeMovedRecords(commands, from, { sources, entries: layout.entries }, to),
     );
@@ -354,7 +375,8 @@ export class DeviceCache implements DeviceSlots {
     this.#replace(makeRows(commands, { heads, headDim, capacity }, form), (to) => {
       for (const part of ['keys', 'values'] as const) {
         const rows = this.rows(part);
-        if (deviceForms[this.form][part] === storedForms[form][part]) encodeSlots(commands, this[part], to[part], this.length);
+        if (deviceForms[this.form][part] === storedForms[form][part])
+          encodeSlots(commands, this[part], to[part], this.length);
         else encodeConverted(commands, { ...rows, form: rows.form as never }, storedForms[form][part], to[part]);
       }
       encodeSlots(commands, this.positions, to.positions, this.length);
@@ -387,7 +409,12 @@ export class DeviceCache implements DeviceSlots {
   #resize(capacity: number, fill?: (to: DeviceStorage) => void): void {
     const { heads, headDim } = this,
       slots = Math.min(this.length, capacity);
-    if (this.#levels) this.#takeRecords(this.#storage, this.counts.map((n) => range(0, n)), capacity);
+    if (this.#levels)
+      this.#takeRecords(
+        this.#storage,
+        this.counts.map((n) => range(0, n)),
+        capacity,
+      );
     else
       this.#replace(
         makeRows(this.#device.scope.commands, { heads, headDim, capacity }, this.#newest),

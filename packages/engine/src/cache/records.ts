@@ -28,7 +28,8 @@ export const hasRecords = (storage: Storage): storage is RecordStorage => storag
 export const levelAt = ({ records, form }: Storage, slot: number): number =>
   records ? records.table[slot] >>> LEVEL_SHIFT : levelOf(form);
 
-const begin = ({ table }: Records, slot: number): number => ((table[slot] << (32 - LEVEL_SHIFT)) >>> (32 - LEVEL_SHIFT)) * 4;
+const begin = ({ table }: Records, slot: number): number =>
+  ((table[slot] << (32 - LEVEL_SHIFT)) >>> (32 - LEVEL_SHIFT)) * 4;
 const place = (level: number, at: number): number => ((level << LEVEL_SHIFT) | (at / 4)) >>> 0;
 
 /** Returns the keys or values of one slot. */
