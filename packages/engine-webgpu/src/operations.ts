@@ -181,7 +181,7 @@ export function encodeCompact(
 /**
  * A layer's cache in the layout of kernels: keys and values are rows `[G, capacity, words]` in a form, in f32 `[G,
  * capacity, d]`; positions u32 `[G, capacity]`, lengths u32 `[G]`. Records are one buffer, which is keys and values both;
- * their rows have so many words on average.
+ * `words` is then what a row has on average.
  */
 export interface DeviceSlots {
   /** @defaultValue 'f32' */
