@@ -23,9 +23,7 @@ export const engineOption = (choice: CpuEngine): Option<CpuEngine> =>
 
 /** Returns why policies cannot run on a GPU, or undefined if they can. */
 export function hostOnly(policies: readonly CompiledPolicy[]): string | undefined {
-  const reading = policies.find(({ needs }) => needs.some(({ hidden }) => hidden)),
-    demoting = policies.find(({ levels }) => levels);
-  if (demoting) return `'${demoting.label}' stores slots at levels, which caches on a GPU cannot`;
+  const reading = policies.find(({ needs }) => needs.some(({ hidden }) => hidden));
   return reading && `'${reading.label}' reads hidden states, which stay on a GPU`;
 }
 

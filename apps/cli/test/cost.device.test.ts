@@ -66,6 +66,7 @@ const MEASURED = [
     'snapkv(window=8) ∘ twoStageScores ∘ topK',
     'snapkvMerge',
     'cake',
+    'snapkv(window=8) | topK | levels(f16=0.5,q8=0.5)',
   ],
   MORE = [
     'snapkv',

@@ -1,8 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { cacheForms, countsVisible } from '@kv/engine';
-import type { CacheForm } from '@kv/engine';
+import { countsVisible } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';
@@ -10,6 +9,7 @@ import { columnSums, COLUMN_SLOTS, type ColumnOf } from './kernels/columns.wgsl.
 import { join } from './kernels/join.wgsl.ts';
 import { visibleCounts } from './kernels/visible-counts.wgsl.ts';
 import { firstSlots } from './operations.ts';
+import { deviceForms, type DeviceForm } from './wgsl/stored-rows.ts';
 import type { scoreScalars } from './wgsl/visible.ts';
 
 /**
@@ -24,8 +24,8 @@ export interface DeviceAttention {
   /** `[H, m, d]` */
   readonly q: Tensor;
   /** How keys and values are stored. @defaultValue 'f32' */
-  readonly form?: CacheForm;
-  /** Rows `[G, capacity, words]`: in f32 `[G, capacity, d]`. */
+  readonly form?: DeviceForm;
+  /** Rows `[G, capacity, words]`: in f32 `[G, capacity, d]`; records are keys and values both. */
   readonly keys: Tensor;
   readonly values: Tensor;
   /** u32 `[G, capacity]` */
@@ -157,7 +157,7 @@ export function encodeAttention(
   const split = scores || leave !== undefined || splits > 1,
     kind: AttentionKind = {
       headDim: d,
-      ...cacheForms[a.form ?? 'f32'],
+      ...deviceForms[a.form ?? 'f32'],
       rows,
       split,
       scores,
@@ -238,7 +238,7 @@ export function encodeColumns(
     );
   dispatch(
     commands,
-    columnSums({ ...kind, headDim, keys: cacheForms[a.form ?? 'f32'].keys, of }),
+    columnSums({ ...kind, headDim, keys: deviceForms[a.form ?? 'f32'].keys, of }),
     { ...read(a), lse: counted ?? lse, columns: firstSlots(columns, slots) },
     {
       ...common(a),

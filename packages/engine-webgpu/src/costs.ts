@@ -1,5 +1,6 @@
-import { id } from '@kv/core';
-import type { AnySignal, LayerContext, Ops } from '@kv/core';
+import { id, LEVELS } from '@kv/core';
+import type { AnySignal, LayerContext, LevelShares, Ops } from '@kv/core';
+import { range } from '@kv/core/shared';
 import { compile, namedCalls, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost, Recordable } from '@kv/gpu';
@@ -11,6 +12,7 @@ import type { ActivePolicy, FeedOptions, MemoryModel } from '@kv/engine';
 import { prepareProgram } from './engine.ts';
 import { isBounded, compact, decide, recordOnDevice, type EventContext, type EventSubject } from './sequence/event.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
+import type { DecidedSlots } from './sequence/device-scope.ts';
 import { isDecoded } from './sequence/signals.ts';
 import { reserveMatrix } from './weights/device-matrix.ts';
 
@@ -184,13 +186,37 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: C
             spent('compact', () =>
               !together && isBounded(policy, plan)
                 ? recordOnDevice(policy, subjects[0], decision, stage, own.commands)
-                : compact(policy, subjects, decision, stage, counts),
+                : compact(policy, subjects, decision, stage, counts, assumedSlots(policy, counts)),
             );
           });
         return { ...total, calls };
       }),
     destroy: () => decoder.destroy(),
   };
+}
+
+/**
+ * Returns the slots that an event under a policy with levels is taken to keep: the first ones of each head, at levels of
+ * the shares that are known before it.
+ */
+function assumedSlots(
+  { levels }: CompiledPolicy,
+  counts: readonly (readonly number[])[],
+): readonly DecidedSlots[] | undefined {
+  if (!levels) return undefined;
+  const at = (shares: LevelShares, part: number): number => {
+    let end = 0;
+    return Math.max(
+      0,
+      LEVELS.findIndex((level) => part < (end += shares[level] ?? 0)),
+    );
+  };
+  return counts.map((heads) => ({
+    slots: heads.map((n) => range(0, n)),
+    levels: heads.map((n) =>
+      Uint8Array.from({ length: n }, (_, i) => Math.max(...levels.map((shares) => at(shares, i / n)))),
+    ),
+  }));
 }
 
 const NONE: DispatchCost = { dispatches: 0, bytes: 0, operations: 0 };

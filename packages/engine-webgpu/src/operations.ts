@@ -1,8 +1,7 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { cacheForms } from '@kv/engine';
-import type { CacheForm, OutputNorm, RowForm } from '@kv/engine';
+import type { OutputNorm, RowForm } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
@@ -11,7 +10,8 @@ import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
-import { decode, replace } from './kernels/rows.wgsl.ts';
+import { moveRecords, NO_SLOT } from './kernels/records.wgsl.ts';
+import { convert, decode, replace } from './kernels/rows.wgsl.ts';
 import { outputNorms, outputSlots } from './kernels/output-norms.wgsl.ts';
 import { rmsNorm } from './kernels/rms-norm.wgsl.ts';
 import { scale } from './kernels/scale.wgsl.ts';
@@ -20,7 +20,7 @@ import { softcap } from './kernels/softcap.wgsl.ts';
 import { readRows, rowsOf, type DeviceRowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
-import { WORD_NUMBERS } from './wgsl/stored-rows.ts';
+import { deviceForms, WORD_NUMBERS, type DeviceForm, type DeviceRowForm } from './wgsl/stored-rows.ts';
 
 /** Angles of rows' positions on the device, cos and sin `[m, rotary / 2]`. */
 export interface DeviceAngles {
@@ -180,11 +180,12 @@ export function encodeCompact(
 
 /**
  * A layer's cache in the layout of kernels: keys and values are rows `[G, capacity, words]` in a form, in f32 `[G,
- * capacity, d]`; positions u32 `[G, capacity]`, lengths u32 `[G]`.
+ * capacity, d]`; positions u32 `[G, capacity]`, lengths u32 `[G]`. Records are one buffer, which is keys and values both;
+ * `words` is then what a row has on average.
  */
 export interface DeviceSlots {
   /** @defaultValue 'f32' */
-  readonly form?: CacheForm;
+  readonly form?: DeviceForm;
   /** Numbers of a row. */
   readonly headDim: number;
   readonly keys: Tensor;
@@ -227,7 +228,7 @@ export function encodeAppend(
 
 /** Rows of keys or values: those of the first `slots` slots of every head. */
 export interface DeviceRows {
-  readonly form: RowForm;
+  readonly form: DeviceRowForm;
   /** `[G, capacity, words]` */
   readonly rows: Tensor;
   /** Numbers of a row. */
@@ -245,6 +246,51 @@ export function encodeDecoded(commands: Commands, { form, rows, d, slots }: Devi
     { slots, capacity },
     (heads * slots * d) / WORD_NUMBERS[form],
   );
+}
+
+/** Records that rows of one form are stored in another, in `out`. */
+export function encodeConverted(
+  commands: Commands,
+  { rows, d, slots, form }: DeviceRows & { readonly form: RowForm },
+  to: RowForm,
+  out: Tensor,
+): void {
+  const [heads = 1, capacity = 1] = rows.shape;
+  dispatch(
+    commands,
+    convert(form, to, d),
+    { rows: firstSlots(rows, slots), out: firstSlots(out, slots) },
+    { slots, capacity },
+    heads * slots,
+  );
+}
+
+/**
+ * Records that slots of a cache move to records `to` with these positions: for each place of `entries`, a table of
+ * words, the slot that moves there, or `NO_SLOT`.
+ */
+export function encodeMovedRecords(
+  commands: Commands,
+  { form = 'f32', headDim, keys, values, positions }: Omit<DeviceSlots, 'lengths'>,
+  { sources, entries }: { readonly sources: Uint32Array; readonly entries: Uint32Array },
+  to: Pick<DeviceSlots, 'keys' | 'positions'>,
+): void {
+  const places = entries.length,
+    moving = sources.reduce((sum, slot) => sum + (slot === NO_SLOT ? 0 : 1), 0),
+    given = [sources, entries].map((words) => commands.upload(words, [places])) as [Tensor, Tensor],
+    some = (x: Tensor): Tensor => ({ ...x, shape: [1, moving, ...x.shape.slice(2)] });
+  dispatch(
+    commands,
+    moveRecords(form, headDim),
+    {
+      ...{ sources: given[0], entries: given[1] },
+      ...{ keys: some(keys), values: some(values), positions: some(positions) },
+      ...{ to: to.keys, moved: some(to.positions) },
+    },
+    {},
+    places,
+  );
+  for (const spent of given) commands.free(spent);
 }
 
 /** Records that rows become those of `x [G, slots, d]` where their numbers differ. */
@@ -308,7 +354,7 @@ export function encodeOutputNorms(
   for (const [i, { form: as, rows, weights, scales }] of parts.entries())
     dispatch(
       commands,
-      outputNorms(as, cacheForms[form].values, headDim, p),
+      outputNorms(as, deviceForms[form].values, headDim, p),
       { values: firstSlots(values, slots), lengths, weights, scales, out },
       { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 },
       heads * Math.ceil(slots / outputSlots(headDim)),

@@ -1,15 +1,15 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { RowForm } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { rotate } from './kernels/rows.wgsl.ts';
 import type { DeviceAngles } from './operations.ts';
+import type { DeviceRowForm } from './wgsl/stored-rows.ts';
 
 /** Vectors that are rotated: rows of `d` numbers, stored in a form. */
 export interface RotatedRows {
   /** `[rows, size]` slots. */
   readonly x: Tensor;
-  readonly form: RowForm;
+  readonly form: DeviceRowForm;
   readonly d: number;
 }
 

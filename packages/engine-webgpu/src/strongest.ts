@@ -1,9 +1,9 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { cacheForms } from '@kv/engine';
 import { common, type AttentionResult, type DeviceAttention } from './attention.ts';
 import { dispatch } from '@kv/gpu';
 import { strongest, STRONGEST_QUERIES } from './kernels/strongest.wgsl.ts';
+import { deviceForms } from './wgsl/stored-rows.ts';
 
 export interface StrongestOptions {
   /** The first slot whose mean weights are kept; links go to slots before it. */
@@ -31,7 +31,7 @@ export function encodeStrongest(
     best = commands.make([m, 2 * most]);
   dispatch(
     commands,
-    strongest({ headDim, keys: cacheForms[form].keys, most, inside: !mean }),
+    strongest({ headDim, keys: deviceForms[form].keys, most, inside: !mean }),
     { ...a, lse, best, mean: mean?.to },
     { ...common(a), lse_at, slots, first, above, row: mean?.row ?? 0, width: mean?.to.shape[1] ?? 0 },
     Math.ceil(m / STRONGEST_QUERIES),

@@ -50,10 +50,18 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', asyn
 
 gpuTest('attention over every stored form is that over the numbers that rows stand for', async (gpu) => {
   // one kernel for each form, and two blocks of q4: software adapters compile a kernel for seconds
-  for (const form of ['f16', 'q8', 'k8v4', 'q4'] as const)
+  for (const form of ['f16', 'q8', 'k8v4', 'q4', 'records'] as const)
     await everywhere(
       fc.tuple(
-        shapes.map((shape): Shape => ({ ...shape, form, headDim: form === 'q4' ? 64 : 32, m: 5, group: 3 })),
+        shapes.map(
+          (shape): Shape => ({
+            ...shape,
+            form,
+            headDim: form === 'q4' || form === 'records' ? 64 : 32,
+            m: 5,
+            group: 3,
+          }),
+        ),
         fc.constantFrom('one', 'kv', 'query'),
       ),
       ([shape, mask]) => attends(gpu)([{ ...shape, mask }, { splits: 2 }]),

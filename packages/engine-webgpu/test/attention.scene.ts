@@ -1,10 +1,13 @@
-import { cacheForms, decodeRows, encodeRows, rowBytes } from '@kv/engine';
-import type { CacheForm, RowForm, Rows } from '@kv/engine';
+import { LEVELS, type Tensor } from '@kv/core';
+import { cacheForms, createRows, decodeRows, encodeRows, LEVEL_SHIFT, storedForms } from '@kv/engine';
+import type { RowForm } from '@kv/engine';
 import type { Commands } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import type { AttentionResult, DeviceAttention } from '../src/attention.ts';
+import { layRecords } from '../src/sequence/device-storage.ts';
 import { toWords } from '../src/sequence/row-words.ts';
+import type { DeviceForm } from '../src/wgsl/stored-rows.ts';
 import { attendHead, type HeadAttended } from './attention.oracle.ts';
 import { near, ulp } from './device.ts';
 
@@ -27,7 +30,7 @@ type Drawn = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
 export interface Shape extends Omit<Drawn, 'headDim'> {
   readonly headDim: number;
   /** How keys and values are stored. @defaultValue 'f32' */
-  readonly form?: CacheForm;
+  readonly form?: DeviceForm;
 }
 export const plain: Shape = {
   seed: 7,
@@ -73,9 +76,12 @@ export function scene(
     queryPositions = Uint32Array.from({ length: m }, (_, i) => Math.max(i, end - Math.floor(m / 2) + i));
   const data = (salt: number, size: number): Float32Array => numbers(seed + salt, size).map((x) => x / 4);
   const q = data(1, H * m * d),
-    { keys: keyForm, values: valueForm } = cacheForms[form],
-    [storedKeys, keys] = stored(keyForm, d, data(2, G * capacity * d)),
-    [storedValues, values] = stored(valueForm, d, data(3, G * capacity * d));
+    [k, v] = [data(2, G * capacity * d), data(3, G * capacity * d)],
+    // slots of records have levels in turn, from one that the seed gives on
+    { keys, values, buffers, wordsOf } =
+      form === 'records'
+        ? storedRecords(d, k, v, (slot) => (slot + seed) % LEVELS.length, capacity)
+        : storedRows(storedForms[form], d, k, v);
   const [sinks, share] = [Math.floor(next() * 9), next()];
   // a view like PSAW, and one that hides any range
   const bounds = Array.from({ length: m * views }, (_, i) => {
@@ -125,11 +131,7 @@ export function scene(
   if (poisoned)
     for (let g = 0; g < G; g++)
       for (let j = 0; j < lengths[g]; j++)
-        if (unread(g, j))
-          for (const x of [storedKeys, storedValues]) {
-            const words = x.length / (G * capacity);
-            x.fill(0xffff_ffff, (g * capacity + j) * words, (g * capacity + j + 1) * words); // no number in any form
-          }
+        if (unread(g, j)) for (const words of wordsOf(g * capacity + j)) words.fill(0xffff_ffff); // no number in any form
   const rows = Uint32Array.from(
     [...queryPositions].flatMap((p, r) => [p, ...bounds.slice(r * views, (r + 1) * views).flat()]),
   );
@@ -146,8 +148,7 @@ export function scene(
     ...(window !== undefined && { window }),
     q: commands.upload(q, [H, m, d]),
     form,
-    keys: commands.upload(storedKeys, [G, capacity, storedKeys.length / (G * capacity)]),
-    values: commands.upload(storedValues, [G, capacity, storedValues.length / (G * capacity)]),
+    ...uploaded(commands, buffers, [G, capacity]),
     positions: commands.upload(positions, [G, capacity]),
     lengths: commands.upload(lengths, [G]),
     rows: commands.upload(rows, [m, 1 + 2 * views]),
@@ -193,13 +194,82 @@ export function check(
   );
 }
 
+/** Keys and values as they are stored, and as the host reads them. */
+interface StoredParts {
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+  /** One for keys and values each, or one for both. */
+  readonly buffers: readonly [Uint32Array, Uint32Array?];
+  /** Returns the words of a slot's key and value. */
+  wordsOf(slot: number): readonly Uint32Array[];
+}
+
 /** Returns the words that rows are stored in, and the numbers that the host reads from them. */
 function stored(form: RowForm, d: number, x: Float32Array): [words: Uint32Array, numbers: Float32Array] {
   const count = x.length / d,
-    { codes, scales } = rowBytes(form, d),
-    rows: Rows = { form, codes: new Uint8Array(count * codes), scales: new Uint8Array(count * scales) },
+    rows = createRows(form, d, count),
     out = new Float32Array(x.length);
   encodeRows(rows, d, 0, x);
   decodeRows(rows, d, 0, count, out);
   return [toWords(rows, d, 0, count), out];
+}
+
+function storedRows(
+  forms: { readonly keys: RowForm; readonly values: RowForm },
+  d: number,
+  k: Float32Array,
+  v: Float32Array,
+): StoredParts {
+  const [[keyWords, keys], [valueWords, values]] = [stored(forms.keys, d, k), stored(forms.values, d, v)],
+    buffers = [keyWords, valueWords] as const;
+  return {
+    ...{ keys, values, buffers },
+    wordsOf: (slot) =>
+      buffers.map((words) => {
+        const each = (words.length * d) / k.length;
+        return words.subarray(slot * each, (slot + 1) * each);
+      }),
+  };
+}
+
+/** Returns slots as records at levels. */
+function storedRecords(
+  d: number,
+  k: Float32Array,
+  v: Float32Array,
+  level: (slot: number) => number,
+  capacity: number,
+): StoredParts {
+  const [keys, values] = [new Float32Array(k.length), new Float32Array(v.length)],
+    heads = k.length / (capacity * d),
+    levels = Array.from({ length: heads }, (_, g) =>
+      Array.from({ length: capacity }, (__, i) => level(g * capacity + i)),
+    ),
+    { entries, words } = layRecords(levels, { headDim: d, capacity }, 0),
+    all = new Uint32Array(words),
+    begin = (slot: number): number => (slot < entries.length ? entries[slot] % 2 ** LEVEL_SHIFT : words);
+  all.set(entries);
+  for (const [slot, of] of levels.flat().entries()) {
+    const forms = cacheForms[LEVELS[of]],
+      from = slot * d,
+      [key, keyNumbers] = stored(forms.keys, d, k.subarray(from, from + d)),
+      [value, valueNumbers] = stored(forms.values, d, v.subarray(from, from + d));
+    keys.set(keyNumbers, from);
+    values.set(valueNumbers, from);
+    all.set([...key, ...value], begin(slot));
+  }
+  return { keys, values, buffers: [all], wordsOf: (slot) => [all.subarray(begin(slot), begin(slot + 1))] };
+}
+
+function uploaded(
+  commands: Commands,
+  [keys, values]: readonly [Uint32Array, Uint32Array?],
+  [heads, capacity]: readonly [number, number],
+): Pick<DeviceAttention, 'keys' | 'values'> {
+  const upload = (words: Uint32Array): Tensor => ({
+      ...commands.upload(words, [words.length]),
+      shape: [heads, capacity, Math.floor(words.length / (heads * capacity))],
+    }),
+    own = upload(keys);
+  return { keys: own, values: values ? upload(values) : own };
 }

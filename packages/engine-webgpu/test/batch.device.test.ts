@@ -9,12 +9,13 @@ import { both, fixture } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 
-/** What members run: no policy, a cut prompt, events every other token, a view of every token. */
+/** What members run: no policy, a cut prompt, events every other token, a view of every token, slots at levels. */
 const ways = [
   {},
   { policy: 'snapkv(window=4)', budget: 12 },
   { policy: 'h2o(recent=4)', budget: 12, every: 2 },
   { policy: 'quest(page=4)', budget: 8 },
+  { policy: 'snapkv(window=4) | topK | levels(f16=0.5,q8=0.5)', budget: 12, every: 2 },
 ];
 const wayOf = (n: number): (typeof ways)[number] & { policy?: string; budget?: number; every?: number } =>
   ways[n % ways.length];

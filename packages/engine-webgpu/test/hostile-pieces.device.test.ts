@@ -11,7 +11,7 @@ import { fixture } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 const IDS = Array.from({ length: 12 }, (_, i) => (i * 37 + 11) % 64);
-const all = hostileCases({ foreign: cpu.ops.from({ data: [1], shape: [1, 1] }), ends: true, demotes: false });
+const all = hostileCases({ foreign: cpu.ops.from({ data: [1], shape: [1, 1] }), ends: true });
 /**
  * The quarter that KV_TURN chooses (.ci/run takes another one for each commit), or all with KV_FULL=1. On the host
  * packages/models/test/hostile runs them all.

@@ -11,22 +11,33 @@ export { LayerCache } from './cache/layer-cache.ts';
 export type { CacheView } from './cache/layer-cache.ts';
 export { hostStore, inForm, planesOf, storageOfRecords } from './cache/storage.ts';
 export type { Storage, StorageShape, Store } from './cache/storage.ts';
+export { LEVEL_SHIFT } from './cache/record-rows.ts';
+export {
+  levelOf,
+  levelsOf,
+  MOST_RECORD_BYTES,
+  recordBytes,
+  recordsOf,
+  storeRecords,
+} from './cache/records.ts';
 export { plainRows } from './cache/cache-rows.ts';
-export type { CachePart, CacheRows } from './cache/cache-rows.ts';
+export type { CachePart, CacheRows, Records } from './cache/cache-rows.ts';
 export { CACHE } from './options.ts';
 export { expectLevelsFit, movesTogether, policySizes, slotSizes } from './cache/slot-sizes.ts';
 export {
   cacheForms,
   movedForm,
   storedForms,
+  expectLevels,
   fitsHeads,
   formOf,
   keyValueBytes,
+  levelsIn,
   rowBytes,
   slotBytes,
   tokenBytes,
 } from './cache/form.ts';
-export type { CacheForm, RowForm } from './cache/form.ts';
+export type { CacheForm, RowForm, StorageForm } from './cache/form.ts';
 export { createRows, decodeRows, encodeRows, floats, fromHalf, roundingBound, toHalf } from './cache/encode.ts';
 export type { Rows } from './cache/encode.ts';
 export { rotator } from './cache/rotate.ts';
@@ -128,7 +139,7 @@ export type { LoadCacheOptions } from './saved/load.ts';
 export { parseManifest } from './saved/manifest.ts';
 export { saveCache } from './saved/save.ts';
 export { freeObservations } from './sequence/free-observations.ts';
-export { expectDemotion, waits } from './sequence/policy-schedule.ts';
+export { waits } from './sequence/policy-schedule.ts';
 export { slotScores } from './sequence/scores.ts';
 export { Sequence } from './sequence/sequence.ts';
 export type { SequenceOptions } from './sequence/sequence.ts';

@@ -91,9 +91,12 @@ const steps = fc.oneof(
       room: fc.constantFrom(0, 0, 0, 4),
     }),
   },
-  fc.record({
-    do: fc.constantFrom('fork' as const, 'restore' as const, 'rebase' as const, 'write' as const, 'clear' as const),
-  }),
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constantFrom('fork' as const, 'restore' as const, 'rebase' as const, 'write' as const, 'clear' as const),
+    }),
+  },
 );
 
 test('slots at levels of their own behave as lists of rounded numbers, to the bit and the byte', () => {

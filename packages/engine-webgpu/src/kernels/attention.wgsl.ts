@@ -1,5 +1,4 @@
 import { KvError } from '@kv/core';
-import type { RowForm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import {
@@ -11,7 +10,7 @@ import {
   type ScoreKind,
 } from '../wgsl/visible.ts';
 import { rangesSource } from '../wgsl/ranges.ts';
-import { readsRows, rowFunctions, rowType, stageRows } from '../wgsl/stored-rows.ts';
+import { readsRows, rowFunctions, rowType, stageRows, type DeviceRowForm } from '../wgsl/stored-rows.ts';
 
 /** Threads of a workgroup, slots of a tile of keys, channels staged at a time, and slots looked up in a mask at a time. */
 const THREADS = 128,
@@ -26,8 +25,8 @@ const THREADS = 128,
 export interface AttentionKind extends ScoreKind {
   readonly headDim: number;
   /** How keys and values are stored. */
-  readonly keys: RowForm;
-  readonly values: RowForm;
+  readonly keys: DeviceRowForm;
+  readonly values: DeviceRowForm;
   readonly rows: 4 | 8 | 16;
   /** Whether several workgroups share the slots; their results are combined by `join`. */
   readonly split: boolean;

@@ -1,10 +1,9 @@
 import type { WindowStatistic } from '@kv/core';
 import { countsVisible } from '@kv/engine';
-import type { RowForm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
-import { readsRows, rowFunctions, rowType } from '../wgsl/stored-rows.ts';
+import { readsRows, rowFunctions, rowType, type DeviceRowForm } from '../wgsl/stored-rows.ts';
 import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 export const COLUMN_SLOTS: number = SLOTS;
@@ -14,7 +13,7 @@ export type ColumnOf = 'sum' | 'max' | WindowStatistic;
 export type ColumnKind = ScoreKind & {
   readonly headDim: number;
   /** How keys are stored. */
-  readonly keys: RowForm;
+  readonly keys: DeviceRowForm;
   readonly of: ColumnOf;
 };
 

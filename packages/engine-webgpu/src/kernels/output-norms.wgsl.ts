@@ -1,8 +1,8 @@
-import type { OutputNorm, RowForm } from '@kv/engine';
+import type { OutputNorm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import { HALF } from '../wgsl/halves.ts';
-import { readsRows, rowFunctions, rowType, stageRows } from '../wgsl/stored-rows.ts';
+import { readsRows, rowFunctions, rowType, stageRows, type DeviceRowForm } from '../wgsl/stored-rows.ts';
 import { TOTAL } from '../wgsl/total.ts';
 import { weightsOf, type WeightFormat } from '../wgsl/weights.ts';
 
@@ -18,7 +18,7 @@ export const outputSlots = (headDim: number): 4 | 8 => (headDim <= 256 ? 8 : 4);
  */
 export const outputNorms: (
   form: WeightFormat,
-  stored: RowForm,
+  stored: DeviceRowForm,
   headDim: number,
   p: OutputNorm,
 ) => GpuKernel<

@@ -12,10 +12,11 @@ import {
   storeFunctions,
   storesRows,
   WORD_NUMBERS,
+  type DeviceRowForm,
 } from '../wgsl/stored-rows.ts';
 
-/** One element: one word of codes of one of `slots` slots of a head; of `rows [G, capacity]` to `out [G, slots, d]`. */
-export const decode: (form: RowForm, d: number) => GpuKernel<'rows' | 'out', 'slots' | 'capacity'> = variants(
+/** One element: one word of one of `slots` slots of a head; of `rows [G, capacity]` to `out [G, slots, d]`. */
+export const decode: (form: DeviceRowForm, d: number) => GpuKernel<'rows' | 'out', 'slots' | 'capacity'> = variants(
   (form, d) => ({
     id: `model:decode:${form}:${d}`,
     buffers: { rows: rowType(form), out: ['f32', 'write'] },
@@ -36,7 +37,7 @@ fn run(index: u32) {
  * One workgroup: one of the first `slots` slots of a head, whose row of `rows [G, capacity]` becomes that of `x [G,
  * slots, d]` if a number of it differs: no other row is rounded once more.
  */
-export const replace: (form: RowForm, d: number) => GpuKernel<'x' | 'rows', 'slots' | 'capacity'> = variants(
+export const replace: (form: DeviceRowForm, d: number) => GpuKernel<'x' | 'rows', 'slots' | 'capacity'> = variants(
   (form, d) => ({
     id: `model:replace:${form}:${d}`,
     buffers: { x: 'f32', rows: [rowType(form), 'write'] },
@@ -66,13 +67,37 @@ fn run(group: u32, lane: u32) {
 );
 
 /**
+ * One workgroup: one of the first `slots` slots of a head, whose row of `rows [G, capacity]` is stored in another form,
+ * in `out [G, capacity]`.
+ */
+export const convert: (from: RowForm, to: RowForm, d: number) => GpuKernel<'rows' | 'out', 'slots' | 'capacity'> =
+  variants((from, to, d) => ({
+    id: `model:convert:${from}:${to}:${d}`,
+    buffers: { rows: rowType(from), out: [rowType(to), 'write'] },
+    scalars: { slots: 'u32', capacity: 'u32' },
+    threads: STORE_THREADS,
+    per: 'group',
+    source: /* wgsl */ `
+${rowFunctions(from, to)}${storeFunctions(to)}
+var<workgroup> vector: array<f32, ${d}>;
+${readsRows({ name: 'rows', form: from, d })}
+${storesRows({ name: 'out', form: to, d })}
+fn run(group: u32, lane: u32) {
+  let row = group / params.slots * params.capacity + group % params.slots;
+  ${stageRows({ name: 'rows', form: from, d }, { into: 'vector', stride: d, rows: 1, threads: STORE_THREADS, row: 'row', exists: 'true' })}
+  workgroupBarrier();
+  out_store(row, lane);
+}`,
+  }));
+
+/**
  * One workgroup: one of `slots` slots of a row of `x [rows, size]`, whose numbers are stored in a form: pairs of
  * channels (i, i + half) are rotated from one position to another, whose rows of angles are the two entries of `turns
  * [rows, slots, 2]`. cosines and sines `[positions, half]`; only the direction of a factor in them is used. Slots that
  * keep their position keep their bits.
  */
 export const rotate: (
-  form: RowForm,
+  form: DeviceRowForm,
   d: number,
 ) => GpuKernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'half'> = variants((form, d) => ({
   id: `model:rotate:${form}:${d}`,

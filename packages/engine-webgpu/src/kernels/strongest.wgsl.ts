@@ -1,8 +1,7 @@
-import type { RowForm } from '@kv/engine';
 import { variants } from '../variants.ts';
 import type { GpuKernel } from '@kv/gpu';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
-import { readsRows, rowFunctions, rowType } from '../wgsl/stored-rows.ts';
+import { readsRows, rowFunctions, rowType, type DeviceRowForm } from '../wgsl/stored-rows.ts';
 import { scoreBuffers, scoreScalars, visibilitySource, type ScoreBuffer } from '../wgsl/visible.ts';
 
 export const STRONGEST_QUERIES: number = QUERIES;
@@ -10,7 +9,7 @@ export const STRONGEST_QUERIES: number = QUERIES;
 export interface StrongestKind {
   readonly headDim: number;
   /** How keys are stored. */
-  readonly keys: RowForm;
+  readonly keys: DeviceRowForm;
   /** Weights per query. */
   readonly most: number;
   /**

@@ -1,14 +1,44 @@
-import { KvError, type Tensor } from '@kv/core';
-import { cacheForms, inForm, plainRows, slotBytes } from '@kv/engine';
-import type { CacheForm, CachePart, LayerSnapshot } from '@kv/engine';
-import { encodeAppend, encodeCompact, encodeSlots, type DeviceRows, type DeviceSlots } from '../operations.ts';
-import { rowType, rowWords } from '../wgsl/stored-rows.ts';
-import { toWords } from './row-words.ts';
+import type { Tensor } from '@kv/core';
+import { range } from '@kv/core/shared';
+import {
+  inForm,
+  levelOf,
+  levelsOf,
+  movedForm,
+  plainRows,
+  recordBytes,
+  recordsOf,
+  slotBytes,
+  storageOfRecords,
+  storedForms,
+  storeRecords,
+  hostStore,
+} from '@kv/engine';
+import type { CacheForm, CachePart, LayerSnapshot, StorageForm } from '@kv/engine';
+import {
+  encodeAppend,
+  encodeCompact,
+  encodeConverted,
+  encodeMovedRecords,
+  encodeSlots,
+  type DeviceRows,
+  type DeviceSlots,
+} from '../operations.ts';
+import { NO_SLOT } from '../kernels/records.wgsl.ts';
+import { deviceForms, type DeviceForm } from '../wgsl/stored-rows.ts';
+import {
+  layRecords,
+  makeRecords,
+  makeRows,
+  recordsIn,
+  storageBytes,
+  uploadRecords,
+  type DeviceStorage,
+} from './device-storage.ts';
+import { fromWords, toWords } from './row-words.ts';
 import { SlotTable } from './slot-table.ts';
-import { forRows, type DeviceScope, type SlotSelection } from './device-scope.ts';
+import { forRows, type DecidedSlots, type DeviceScope, type SlotSelection } from './device-scope.ts';
 import { rotateRows, type Rotations } from './rotate-rows.ts';
-
-type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 
 /**
  * Keys, values and positions of one layer on the device, each head at its own length. Storage is replaced, never
@@ -19,11 +49,9 @@ type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 export class DeviceCache implements DeviceSlots {
   readonly heads: number;
   readonly headDim: number;
-  readonly form: CacheForm;
-  capacity = 0;
-  keys: Tensor;
-  values: Tensor;
-  positions: Tensor;
+  /** The form that it was created in. */
+  readonly #own: CacheForm;
+  #storage: DeviceStorage;
   /** u32 `[G]`, and the buffer that receives the next lengths. */
   lengths: Tensor;
   #next: Tensor;
@@ -32,28 +60,54 @@ export class DeviceCache implements DeviceSlots {
   /** Positions of the slots, and those that their keys are rotated by once `rebase` has moved them. */
   #held: SlotTable;
   #rotated: SlotTable | undefined;
+  /** Levels of the slots, once one was demoted: they are records then. */
+  #levels: SlotTable | undefined;
   readonly #device: DeviceScope;
 
   constructor(heads: number, headDim: number, device: DeviceScope, form: CacheForm) {
-    [this.heads, this.headDim, this.form, this.#device] = [heads, headDim, form, device];
-    [this.keys, this.values, this.positions] = this.#storage(0);
-    [this.lengths, this.#next] = [
-      device.scope.commands.upload(new Uint32Array(heads), [heads]),
-      device.scope.commands.make([heads], 'u32'),
-    ];
+    const { commands } = device.scope;
+    [this.heads, this.headDim, this.#own, this.#device] = [heads, headDim, form, device];
+    this.#storage = makeRows(commands, { heads, headDim, capacity: 0 }, form);
+    [this.lengths, this.#next] = [commands.upload(new Uint32Array(heads), [heads]), commands.make([heads], 'u32')];
     this.counts = Array<number>(heads).fill(0);
     this.#held = new SlotTable(this.counts.map(() => []));
   }
 
+  /** How its slots are stored: as it was created, until they are moved or demoted. */
+  get form(): DeviceForm {
+    return this.#storage.form;
+  }
+  get capacity(): number {
+    return this.#storage.capacity;
+  }
+  get keys(): Tensor {
+    return this.#storage.keys;
+  }
+  get values(): Tensor {
+    return this.#storage.values;
+  }
+  get positions(): Tensor {
+    return this.#storage.positions;
+  }
   /** The longest head's slots. */
   get length(): number {
     return Math.max(...this.counts);
   }
+  /** How new slots are stored. */
+  get #newest(): StorageForm {
+    return this.form === 'records' ? this.#own : this.form;
+  }
+  /** Bytes of a new slot; in a table too where slots have levels. */
   get #slotBytes(): number {
-    return slotBytes(this.form, this.headDim, this.#rotated !== undefined);
+    return slotBytes(this.#newest, this.headDim, this.#rotated !== undefined) + (this.#levels ? 4 : 0);
   }
   get #liveBytes(): number {
-    return this.#slotBytes * this.counts.reduce((a, b) => a + b, 0);
+    const slots = this.counts.reduce((a, b) => a + b, 0);
+    if (!this.#levels) return this.#slotBytes * slots;
+    const place = this.#rotated ? 12 : 8;
+    return this.#levels
+      .rows()
+      .reduce((sum, row) => sum + row.reduce((all, level) => all + recordBytes(level, this.headDim), 0), place * slots);
   }
 
   /** Whether all heads hold the same number of slots. */
@@ -64,7 +118,7 @@ export class DeviceCache implements DeviceSlots {
   /** Returns the rows of keys or values of the longest head's slots. */
   rows(part: CachePart): DeviceRows {
     const { form, headDim: d, length: slots } = this;
-    return { form: cacheForms[form][part], rows: this[part], d, slots };
+    return { form: deviceForms[form][part], rows: this[part], d, slots };
   }
   /** Returns the positions in the cache, `[kvHead]`, ascending. */
   kept(): number[][] {
@@ -80,6 +134,13 @@ export class DeviceCache implements DeviceSlots {
   }
   get rebased(): boolean {
     return this.#rotated !== undefined;
+  }
+  /** Returns the levels of the slots, `[kvHead]`. */
+  levels(): Uint8Array[] {
+    const own = levelOf(this.#own);
+    return this.#levels
+      ? this.#levels.rows().map((row) => Uint8Array.from(row))
+      : this.counts.map((n) => new Uint8Array(n).fill(own));
   }
 
   /** Makes room for m more slots; storage that is too small grows by at least a quarter. */
@@ -108,6 +169,7 @@ export class DeviceCache implements DeviceSlots {
     this.counts = this.counts.map((n) => n + m);
     this.#held.join(at);
     this.#rotated?.join(rotations);
+    this.#levels?.join(Array<number>(m).fill(levelOf(this.#own)));
     this.#device.ledger.use('cache', this.#slotBytes * this.heads * m);
   }
 
@@ -119,23 +181,30 @@ export class DeviceCache implements DeviceSlots {
   /**
    * Records that only these slots of each head are kept: at most `counts`, until `confirm` says which. They move in
    * place, or, from storage more than twice as large as then needed, into one that fits.
+   * @param decided what they are, and their levels: needed where slots have levels of their own, or are given them
    */
-  keep(selection: SlotSelection, counts: readonly number[]): void {
+  keep(selection: SlotSelection, counts: readonly number[], decided?: DecidedSlots): void {
     const { commands } = this.#device.scope,
       { kept, counts: valid } = forRows(selection, this.heads),
-      most = Math.max(...counts);
-    const into = (to?: Slots): void => {
-      for (const name of ['keys', 'values', 'positions'] as const)
-        encodeCompact(commands, this[name], kept, valid, { most, ...(to && { out: to[name] }) });
-    };
-    if (this.capacity <= 2 * most) into();
+      most = Math.max(...counts),
+      own = levelOf(this.#own);
     encodeSlots(
       commands,
       { ...valid, shape: [1, valid.shape[0]] },
       { ...this.lengths, shape: [1, this.heads] },
       this.heads,
     );
-    this.#count(counts, into);
+    if (decided && (this.#levels || decided.levels?.some((of) => of.some((level) => level > own)))) {
+      this.#demote(decided, counts);
+      return;
+    }
+    if (this.#levels) throw new TypeError('expected the slots that are kept, since records are laid out by the host');
+    const into = (to: Pick<DeviceStorage, 'keys' | 'values' | 'positions'>, out: boolean): void => {
+      for (const name of ['keys', 'values', 'positions'] as const)
+        encodeCompact(commands, this[name], kept, valid, { most, ...(out && { out: to[name] }) });
+    };
+    if (this.capacity <= 2 * most) into(this, false);
+    this.#count(counts, (to) => into(to, true));
   }
 
   /** Sets the slots that the last `keep` kept, `[kvHead]`. */
@@ -150,47 +219,100 @@ export class DeviceCache implements DeviceSlots {
    */
   rebase(next: number, turns: Rotations): void {
     const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
-    rotateRows(turns, { x: this.keys, form: cacheForms[this.form].keys, d: this.headDim }, this.rotations(), to);
+    // keys that are rotated again and again are rounded less
+    if (!this.#levels) this.#storeAs(movedForm(this.#newest));
+    rotateRows(turns, { x: this.keys, form: deviceForms[this.form].keys, d: this.headDim }, this.rotations(), to);
     this.#setRotations(to);
   }
 
   /** Fills an empty cache with saved slots, of any form, `lengths[g]` of head g. */
   restore(lengths: readonly number[], saved: LayerSnapshot['slots']): void {
-    if (saved.records)
-      throw new KvError(
-        'cache',
-        'holds slots at levels, which this engine cannot: expected a cache of one form, or a model on the CPU',
-      );
     const { commands } = this.#device.scope,
-      { keys, values, positions, rotations } = inForm(saved, this.form, this.headDim),
-      rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))),
-      start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
-    if (rotations) this.#setRotations(rows(rotations));
-    this.#resize(Math.max(...lengths));
-    for (const [g, n] of lengths.entries()) {
-      const [from, to] = [start(g), g * this.capacity];
-      for (const [x, stored] of [
-        [this.keys, keys],
-        [this.values, values],
-      ] as const)
-        commands.write(x, toWords(plainRows(stored), this.headDim, from, n), to * x.shape[2]);
-      commands.write(this.positions, positions.subarray(from, from + n), to);
+      { headDim, heads } = this,
+      starts = lengths.map((_, g) => lengths.slice(0, g).reduce((a, b) => a + b, 0)),
+      rows = (of: ArrayLike<number>): number[][] =>
+        lengths.map((n, g) => Array.from({ length: n }, (_, i) => of[starts[g] + i])),
+      most = Math.max(...lengths);
+    if (saved.rotations) this.#setRotations(rows(saved.rotations));
+    if (saved.form === movedForm(this.#own)) this.#storeAs(saved.form);
+    if (saved.records) {
+      const from = { ...saved, heads: 1, headDim, capacity: saved.positions.length },
+        lists = lengths.map((n, g) => range(starts[g], n)),
+        shape = { heads, headDim, capacity: most, form: this.#own, rebased: false },
+        { records } = storeRecords(hostStore, { from, lists }, shape);
+      this.#levels = new SlotTable(lengths.map((n, g) => [...levelsOf(records).subarray(g * most, g * most + n)]));
+      this.#replace(uploadRecords(commands, shape, records));
+    } else {
+      this.#resize(most);
+      const { keys, values } = inForm(saved, this.#newest, headDim);
+      for (const [g, n] of lengths.entries())
+        for (const [x, stored] of [
+          [this.keys, keys],
+          [this.values, values],
+        ] as const)
+          commands.write(x, toWords(plainRows(stored), headDim, starts[g], n), g * this.capacity * x.shape[2]);
     }
+    for (const [g, n] of lengths.entries())
+      commands.write(this.positions, saved.positions.subarray(starts[g], starts[g] + n), g * this.capacity);
     commands.write(this.lengths, Uint32Array.from(lengths), 0);
-    [this.counts, this.#held] = [lengths, new SlotTable(rows(positions))];
+    [this.counts, this.#held] = [lengths, new SlotTable(rows(saved.positions))];
     this.#device.ledger.use('cache', this.#liveBytes);
+  }
+
+  /**
+   * Returns the slots in use for a file.
+   * @param read adds a tensor to those that are read, and returns a function for its numbers
+   */
+  saved(read: (x: Tensor) => () => Float32Array | Uint32Array): () => LayerSnapshot['slots'] {
+    const { headDim, counts, capacity } = this,
+      form = this.#newest,
+      levels = this.#levels?.rows(),
+      positions = Uint32Array.from(this.kept().flat()),
+      rotations = this.#rotated && Uint32Array.from(this.rotations().flat());
+    if (!levels) {
+      const [keys, values] = [read(this.keys), read(this.values)];
+      return () => ({
+        form,
+        keys: fromWords(keys(), storedForms[form].keys, headDim, counts),
+        values: fromWords(values(), storedForms[form].values, headDim, counts),
+        positions,
+        ...(rotations && { rotations }),
+      });
+    }
+    const words = read(this.#storage.tensors[0]);
+    return () => {
+      const bytes = recordsIn(words(), { capacity, headDim, levels }),
+        all = levels.flat(),
+        shape = { heads: 1, headDim, capacity: all.length, form };
+      return {
+        ...storageOfRecords(shape, recordsOf(all, bytes, headDim), positions, false),
+        ...(rotations && { rotations }),
+      };
+    };
   }
 
   /** Returns a copy of every head's first `upTo` slots. */
   fork(device: DeviceScope, upTo: number = Infinity): DeviceCache {
-    const copy = new DeviceCache(this.heads, this.headDim, device, this.form),
-      counts = this.counts.map((n) => Math.min(n, upTo));
-    if (this.#rotated) copy.#setRotations(this.rotations().map((row, g) => row.slice(0, counts[g])));
-    copy.#resize(Math.max(...counts));
-    this.#copy(copy, copy.capacity);
+    const copy = new DeviceCache(this.heads, this.headDim, device, this.#own),
+      counts = this.counts.map((n) => Math.min(n, upTo)),
+      first = (rows: readonly (readonly number[])[]): number[][] => rows.map((row, g) => row.slice(0, counts[g])),
+      most = Math.max(...counts);
+    if (this.#rotated) copy.#setRotations(first(this.rotations()));
+    if (this.#levels) {
+      copy.#levels = new SlotTable(first(this.#levels.rows()));
+      copy.#takeRecords(
+        this.#storage,
+        counts.map((n) => range(0, n)),
+        most,
+      );
+    } else {
+      copy.#storeAs(this.#newest);
+      copy.#resize(most);
+      this.#copy(copy, most);
+    }
     copy.counts = counts;
     device.scope.commands.write(copy.lengths, Uint32Array.from(counts), 0);
-    copy.#held = new SlotTable(this.kept().map((row, g) => row.slice(0, counts[g])));
+    copy.#held = new SlotTable(first(this.kept()));
     device.ledger.use('cache', copy.#liveBytes);
     return copy;
   }
@@ -203,48 +325,115 @@ export class DeviceCache implements DeviceSlots {
   /** Sets the slots' own rotations. */
   #setRotations(rotations: readonly (readonly number[])[]): void {
     const { ledger } = this.#device,
-      [live, slot] = [this.#liveBytes, this.#slotBytes];
+      live = this.#liveBytes;
+    if (!this.#rotated) ledger.allocate('cache', 4 * this.heads * this.capacity);
     this.#rotated = new SlotTable(rotations);
-    ledger.allocate('cache', (this.#slotBytes - slot) * this.heads * this.capacity);
     ledger.use('cache', this.#liveBytes - live);
   }
 
-  #storage(capacity: number): [keys: Tensor, values: Tensor, positions: Tensor] {
-    const { commands } = this.#device.scope,
-      { heads, headDim } = this,
-      { keys, values } = cacheForms[this.form],
-      [k, v] = [keys, values].map((form) =>
-        commands.make([heads, capacity, rowWords(form, headDim)], rowType(form)),
-      ) as [Tensor, Tensor];
-    return [k, v, commands.make([heads, capacity], 'u32')];
+  /** Keeps slots where some have levels of their own, or are given them. */
+  #demote({ slots, levels }: DecidedSlots, counts: readonly number[]): void {
+    const most = Math.max(...counts);
+    if (most === 0) {
+      // what is empty begins without levels again
+      this.#count(counts);
+      return;
+    }
+    this.#storeAs(this.#own);
+    const before = this.levels(),
+      live = this.#liveBytes;
+    this.#levels = new SlotTable(
+      slots.map((list, g) => Array.from(list, (slot, i) => Math.max(before[g][slot], levels?.[g][i] ?? 0))),
+    );
+    this.#takeRecords(this.#storage, slots, this.capacity > 2 * most ? most : this.capacity);
+    this.counts = counts;
+    this.#settle(live);
+  }
+
+  /** Replaces the storage by records, which these slots of each head move to. Their levels are set. */
+  #takeRecords(from: DeviceStorage, slots: readonly Uint32Array[], capacity: number): void {
+    const { heads, headDim } = this,
+      { commands } = this.#device.scope,
+      layout = layRecords(this.#levels!.rows(), { headDim, capacity }, levelOf(this.#own)), // set before
+      sources = new Uint32Array(heads * capacity).fill(NO_SLOT);
+    for (const [g, list] of slots.entries())
+      sources.set(
+        list.map((slot) => g * from.capacity + slot),
+        g * capacity,
+      );
+    this.#replace(makeRecords(commands, { heads, headDim, capacity }, layout), (to) =>
+      encodeMovedRecords(commands, from, { sources, entries: layout.entries }, to),
+    );
+  }
+
+  /** Stores all slots, which are not records, in another form. */
+  #storeAs(form: StorageForm): void {
+    if (this.#levels || form === this.form) return;
+    const { heads, headDim, capacity } = this,
+      live = this.#liveBytes,
+      { commands } = this.#device.scope;
+    this.#replace(makeRows(commands, { heads, headDim, capacity }, form), (to) => {
+      for (const part of ['keys', 'values'] as const) {
+        const rows = this.rows(part);
+        if (deviceForms[this.form][part] === storedForms[form][part])
+          encodeSlots(commands, this[part], to[part], this.length);
+        else encodeConverted(commands, { ...rows, form: rows.form as never }, storedForms[form][part], to[part]);
+      }
+      encodeSlots(commands, this.positions, to.positions, this.length);
+    });
+    this.#settle(live);
   }
 
   /** Sets smaller lengths; `fill` moves the slots where storage is replaced. */
-  #count(counts: readonly number[], fill?: (to: Slots) => void): void {
+  #count(counts: readonly number[], fill?: (to: DeviceStorage) => void): void {
     const before = this.#liveBytes;
     this.counts = counts;
-    this.#device.ledger.release('cache', before - this.#liveBytes);
+    if (this.length === 0) this.#levels = undefined;
+    this.#settle(before);
     if (this.capacity > 2 * this.length) this.#resize(this.length, fill);
   }
 
-  #copy(to: Slots, slots: number): void {
-    const { commands } = this.#device.scope;
-    encodeSlots(commands, this.keys, to.keys, slots);
-    encodeSlots(commands, this.values, to.values, slots);
-    encodeSlots(commands, this.positions, to.positions, slots);
+  /** Counts the bytes that are more, or fewer, than before. */
+  #settle(before: number): void {
+    const { ledger } = this.#device,
+      more = this.#liveBytes - before;
+    if (more > 0) ledger.use('cache', more);
+    else ledger.release('cache', -more);
   }
 
-  #resize(capacity: number, fill: (to: Slots) => void = (to) => this.#copy(to, Math.min(this.length, capacity))): void {
+  #copy(to: Pick<DeviceStorage, 'keys' | 'values' | 'positions'>, slots: number): void {
+    const { commands } = this.#device.scope;
+    for (const name of ['keys', 'values', 'positions'] as const) encodeSlots(commands, this[name], to[name], slots);
+  }
+
+  #resize(capacity: number, fill?: (to: DeviceStorage) => void): void {
+    const { heads, headDim } = this,
+      slots = Math.min(this.length, capacity);
+    if (this.#levels)
+      this.#takeRecords(
+        this.#storage,
+        this.counts.map((n) => range(0, n)),
+        capacity,
+      );
+    else
+      this.#replace(
+        makeRows(this.#device.scope.commands, { heads, headDim, capacity }, this.#newest),
+        fill ?? ((to) => this.#copy(to, slots)),
+      );
+  }
+
+  /** Replaces the storage by one that `fill` fills. */
+  #replace(next: DeviceStorage, fill?: (to: DeviceStorage) => void): void {
     const {
         scope: { commands },
         ledger,
       } = this.#device,
-      bytes = this.#slotBytes * this.heads,
-      [keys, values, positions] = this.#storage(capacity);
-    ledger.allocate('cache', bytes * capacity);
-    fill({ keys, values, positions });
-    for (const old of [this.keys, this.values, this.positions]) commands.free(old);
-    ledger.free('cache', bytes * this.capacity);
-    [this.keys, this.values, this.positions, this.capacity] = [keys, values, positions, capacity];
+      old = this.#storage,
+      bytes = (of: DeviceStorage): number => storageBytes(of) + (this.#rotated ? 4 * this.heads * of.capacity : 0);
+    ledger.allocate('cache', bytes(next));
+    fill?.(next);
+    for (const tensor of old.tensors) commands.free(tensor);
+    ledger.free('cache', bytes(old));
+    this.#storage = next;
   }
 }

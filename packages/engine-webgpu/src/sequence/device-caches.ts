@@ -2,7 +2,7 @@ import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { expectDemotion, joinEvents, observationPlan, sequenceContext, SlotCounts } from '@kv/engine';
+import { joinEvents, observationPlan, sequenceContext, SlotCounts } from '@kv/engine';
 import type {
   ActivePolicy,
   BatchGroup,
@@ -61,7 +61,6 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   /** State of rows `model`. */
   shared: DeviceStates;
   readonly decoder: Decoder<DeviceRunnable>;
-  readonly demotes = false;
   readonly speculation: SpeculativeSteps = speculativeSteps(this);
   readonly #gpu: Recordable;
   readonly #scope: OpenScope;
@@ -159,6 +158,8 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     const { active } = options,
       { policy } = active,
       { plan, times } = evict,
+      // the host moves slots that have levels, whatever the policy
+      bounded = isBounded(policy, plan) && !this.layers.some(({ cache }) => cache.form === 'records'),
       waiting: RecordedLayer[] = [],
       read: EventResult[] = [];
     return this.#gpu.scope(async (scope) => {
@@ -166,7 +167,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
         ...options,
         eventFollows: true,
         afterLayer: async (l) => {
-          if (isBounded(policy, plan))
+          if (bounded)
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
                 const [given] = await runDeviceProviders(this, policy, [l], own.commands);
@@ -178,10 +179,11 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
               }),
             );
           else read.push(await evict.run([l]));
+          if (evict.freeObservations) this.layers[l].stopObserving();
         },
       });
       try {
-        const event = isBounded(policy, plan) ? await readEvents(scope, waiting, times) : joinEvents(read);
+        const event = bounded ? await readEvents(scope, waiting, times) : joinEvents(read);
         return { output, event };
       } catch (error) {
         output.release();
@@ -209,7 +211,6 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
-        expectDemotion(this, active.policy);
         const given = await runDeviceProviders(this, active.policy, layers, scope.commands, onPass);
         return runOnDevice(
           active.policy,
@@ -292,6 +293,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
           counts: commands.upload(Uint32Array.from(counts), [slots.length]),
         },
         counts,
+        { slots },
       );
       layer.confirm(slots);
     } finally {

@@ -18,6 +18,12 @@ export interface SlotSelection {
   readonly counts: Tensor;
 }
 
+/** What an event keeps of one layer, on the host: ascending slots `[kvHead]`, and the levels that they are given. */
+export interface DecidedSlots {
+  readonly slots: readonly Uint32Array[];
+  readonly levels?: readonly Uint8Array[] | undefined;
+}
+
 /**
  * Returns the selection for `rows` rows: rows of a head share its row; a single row uses the first head's.
  * @throws KvError for more rows than heads

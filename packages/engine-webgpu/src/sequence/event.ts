@@ -1,12 +1,13 @@
 import { isState, recordEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, BudgetPlan, Tensor } from '@kv/core';
 import type { DraftSelection } from '@kv/core';
-import type { CompiledPolicy, EventLayer, EventRecord, PacedSteps } from '@kv/core/engine';
+import type { CompiledPolicy, EventDecision, EventLayer, EventRecord, PacedSteps } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
+import { expectLevels, levelsIn } from '@kv/engine';
 import type { EventResult, EventTimes } from '@kv/engine';
 import { encodeReplaced, encodeSlots } from '../operations.ts';
 import type { DecodedParts } from './decoded-parts.ts';
-import type { SlotSelection } from './device-scope.ts';
+import type { DecidedSlots, SlotSelection } from './device-scope.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
@@ -82,11 +83,13 @@ export async function runOnDevice(
   const recorded = subjects.map(
     ({ layer }, i): RecordedLayer => ({ layer, place: places[i], draft: replaced.drafts[i] }),
   );
-  return readEvents(scope, recorded, times, (slots, confirm) => {
+  return readEvents(scope, recorded, times, ({ kept, levels }, confirm) => {
     if ('error' in replaced) throw replaced.error;
+    if (levels) expectLevels(policy.label, levelsIn(levels), subjects[0].layer.cache.headDim);
     return stage.change(async () => {
-      const counts = slots.map((lists) => lists.map(({ length }) => length));
-      compact(policy, subjects, decision, stage, counts);
+      const counts = kept.map((lists) => lists.map(({ length }) => length)),
+        decided = kept.map((slots, i): DecidedSlots => ({ slots, levels: levels?.[i] }));
+      compact(policy, subjects, decision, stage, counts, decided);
       confirm();
     });
   });
@@ -138,34 +141,41 @@ export async function readEvents(
   scope: Pick<Scope, 'read' | 'ops' | 'name'>,
   recorded: readonly RecordedLayer[],
   times: EventTimes,
-  passed: (slots: readonly (readonly Uint32Array[])[], confirm: () => void) => Promise<void> | void = (_, confirm) =>
-    confirm(),
+  passed: (decided: EventDecision, confirm: () => void) => Promise<void> | void = (_, confirm) => confirm(),
 ): Promise<EventResult> {
   const started = performance.now(),
-    { kept, budgets, notes } = await readDecisions(
+    decided = await readDecisions(
       scope,
       recorded.map(({ place }) => place),
       recorded.map(({ draft }) => draft),
     ),
-    read = performance.now();
-  await passed(kept, () => {
+    read = performance.now(),
+    { kept, budgets, levels, notes } = decided;
+  await passed(decided, () => {
     for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]);
   });
   times.settle += read - started;
   times.compact += performance.now() - read;
-  return { budgets, kept: recorded.map(({ layer }) => layer.cache.kept().map((row) => Uint32Array.from(row))), notes };
+  return {
+    budgets,
+    kept: recorded.map(({ layer }) => layer.cache.kept().map((row) => Uint32Array.from(row))),
+    ...(levels && { levels: recorded.map(({ layer }) => layer.cache.levels()) }),
+    notes,
+  };
 }
 
 /**
  * Returns whether an event is known to keep at most what its plan allows: no allocator reads the scores, and no more
- * slots may be forced under a share.
+ * slots may be forced under a share. The host lays out slots at levels, so it must know them first.
  */
-export const isBounded = ({ steps }: CompiledPolicy, { above, budgets, lengths }: BudgetPlan): boolean =>
+export const isBounded = ({ steps, levels }: CompiledPolicy, { above, budgets, lengths }: BudgetPlan): boolean =>
+  !levels &&
   steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined) &&
   budgets.every((heads, l) => heads.every((slots, g) => slots >= Math.min(above?.forced ?? 0, lengths[l][g])));
 
 /**
  * Records the decisions: new keys, values and state, then compaction, to at most `counts [layer][kvHead]` slots.
+ * @param decided the slots themselves, where they were read
  * @throws what making new keys or values threw
  */
 export function compact(
@@ -174,6 +184,7 @@ export function compact(
   { replaced }: DeviceEventDecision,
   { scope: { commands }, shared }: EventContext,
   counts: readonly (readonly number[])[],
+  decided?: readonly DecidedSlots[],
 ): void {
   if ('error' in replaced) throw replaced.error;
   for (const [i, { layer }] of subjects.entries()) {
@@ -184,7 +195,7 @@ export function compact(
       if (values) encodeReplaced(commands, cache.rows('values'), values);
     }
     writeStates(policy.needs, state, layer.states, shared);
-    if (kept) layer.keep(selection(kept, commands), counts[i]);
+    if (kept) layer.keep(selection(kept, commands), counts[i], decided?.[i]);
   }
 }
 

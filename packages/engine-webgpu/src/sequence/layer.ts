@@ -4,7 +4,7 @@ import type { LayerSnapshot, ObservationPlan } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceCache } from './cache.ts';
-import type { DeviceScope, SlotSelection } from './device-scope.ts';
+import type { DecidedSlots, DeviceScope, SlotSelection } from './device-scope.ts';
 import { DeviceRing } from './ring.ts';
 import { DeviceSlotRows } from './slot-rows.ts';
 import { DeviceStates } from './states.ts';
@@ -70,9 +70,13 @@ export class DeviceLayer {
     return !this.ring && !this.accumulated && !this.block && this.states.empty;
   }
 
-  /** Records the compaction of the cache and all per-slot rows to these slots of each head: at most `counts`. */
-  keep(selection: SlotSelection, counts: readonly number[]): void {
-    for (const each of [this.cache, ...this.#perSlot]) each.keep(selection, counts);
+  /**
+   * Records the compaction of the cache and all per-slot rows to these slots of each head: at most `counts`.
+   * @param decided what they are, and their levels, where the host knows
+   */
+  keep(selection: SlotSelection, counts: readonly number[], decided?: DecidedSlots): void {
+    this.cache.keep(selection, counts, decided);
+    for (const rows of this.#perSlot) rows.keep(selection, counts);
     this.ring?.changed();
   }
 

@@ -4,10 +4,10 @@ import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core'
 import type { Commands } from '@kv/gpu';
 import { layerAttention, notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/checkpoints';
-import { cacheForms } from '@kv/engine';
 import type { AttentionCounters, CachePart, OutputNorm } from '@kv/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
+import { deviceForms } from '../wgsl/stored-rows.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';
 import { addWaiting } from './layer-attention.ts';
 import type { DecodedParts } from './decoded-parts.ts';
@@ -48,7 +48,7 @@ export function deviceReader(source: DeviceSignalSource): (signal: AnySignal) =>
 
 /** Whether a signal is keys or values that are not stored as f32, which are there for one step. */
 export const isDecoded = ({ id }: AnySignal, { form }: Pick<DeviceCache, 'form'>): boolean =>
-  (id === 'keys' || id === 'values') && cacheForms[form][id] !== 'f32';
+  (id === 'keys' || id === 'values') && deviceForms[form][id] !== 'f32';
 
 /** Checks signals. @throws KvError for signals that no sequence on a device offers */
 export function expectOffered(needs: readonly AnySignal[]): void {

@@ -1,8 +1,6 @@
 import type { Tensor } from '@kv/core';
-import { cacheForms } from '@kv/engine';
 import type { CacheSnapshot, LayerSnapshot, StoredState } from '@kv/engine';
 import type { DeviceState } from './device-state.ts';
-import { fromWords } from './row-words.ts';
 import { settleSums } from './signals.ts';
 import type { DeviceStates } from './states.ts';
 
@@ -25,7 +23,7 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
     const parts = layers.map((layer, index): (() => LayerSnapshot) => {
       settleSums({ layer, config, index, commands });
       const { cache, ring, accumulated, block, aligned } = layer,
-        [keys, values] = [numbers(cache.keys), numbers(cache.values)],
+        slots = cache.saved(numbers),
         queries = ring && numbers(ring.queries),
         own = states(layer.states);
       const [all, newest] = [accumulated, block].map((rows) => rows && numbers(rows.dense(commands, cache.length)));
@@ -37,13 +35,7 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
         accumulated: all && { rows: accumulated!.rows === config.queryHeads ? 'query' : 'kv', sums: all() },
         block: newest?.(),
         states: own(),
-        slots: {
-          form: cache.form,
-          keys: fromWords(keys(), cacheForms[cache.form].keys, cache.headDim, cache.counts),
-          values: fromWords(values(), cacheForms[cache.form].values, cache.headDim, cache.counts),
-          positions: Uint32Array.from(cache.kept().flat()),
-          ...(cache.rebased && { rotations: Uint32Array.from(cache.rotations().flat()) }),
-        },
+        slots: slots(),
       });
     });
     const shares = states(shared),

@@ -1,4 +1,4 @@
-import { KvError } from '@kv/core';
+import { KvError, LEVELS } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import type { FormName } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
@@ -135,6 +135,10 @@ export function expectLevels(name: string, levels: Iterable<CacheForm>, headDim:
         `${level} stores heads of a multiple of ${multipleOf(level)} channels, the model's have ${headDim}: leave this level out`,
       );
 }
+
+/** Returns the levels that slots are given, indexes among `LEVELS` `[layer][kvHead][slot]`, each once. */
+export const levelsIn = (levels: readonly (readonly Uint8Array[])[]): Set<CacheForm> =>
+  new Set(levels.flat().flatMap((of) => Array.from(of, (level) => LEVELS[level])));
 
 /** Returns what the width of a head must be a multiple of. */
 function multipleOf(form: CacheForm): number {

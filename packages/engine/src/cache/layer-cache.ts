@@ -275,8 +275,9 @@ export class LayerCache implements CacheView {
     const copy = new LayerCache(this.heads, this.headDim, ledger, {
       name: this.#name,
       store: this.#store,
-      form: this.form,
+      form: this.#own,
     });
+    copy.#storeAs(this.form);
     if (this.rotations) copy.#markRotations();
     const lengths = Uint32Array.from(this.before(upTo)),
       capacity = Math.max(...lengths) + room;

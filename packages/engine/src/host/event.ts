@@ -1,9 +1,8 @@
-import { LEVELS } from '@kv/core';
 import { isState, recordEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Backend, BudgetPlan, State } from '@kv/core';
 import type { CompiledPolicy, EventLayer, ReplacementCache } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../memory/active-policy.ts';
-import { expectLevels } from '../cache/form.ts';
+import { expectLevels, levelsIn } from '../cache/form.ts';
 import type { LayerCache } from '../cache/layer-cache.ts';
 import { levelOf } from '../cache/records.ts';
 import type { CachePart } from '../cache/cache-rows.ts';
@@ -56,12 +55,7 @@ export async function runHostEvent(
   const scored = performance.now();
   const settled = await readDecisions(backend, layers, drafts);
   if ('error' in replaced) throw replaced.error;
-  if (settled.levels)
-    expectLevels(
-      policy.label,
-      new Set(settled.levels.flat(2).flatMap((of) => Array.from(of, (i) => LEVELS[i]))),
-      subjects[0].memory.cache.headDim,
-    );
+  if (settled.levels) expectLevels(policy.label, levelsIn(settled.levels), subjects[0].memory.cache.headDim);
   const read = performance.now();
   await change(async () => {
     for (const [i, subject] of subjects.entries()) {

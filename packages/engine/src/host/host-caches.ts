@@ -63,7 +63,6 @@ export class HostCaches implements SequenceCaches, HostState {
   readonly context: SequenceContext;
   readonly slots: SlotCounts;
   readonly decoder: HostDecoder;
-  readonly demotes = true;
   readonly #passes: TokenPasses;
   layers: readonly LayerMemory[];
   /** State of rows `model`. */

@@ -37,8 +37,6 @@ export interface SequenceCaches {
   observe(signals: readonly AnySignal[]): void;
   /** Stops recording, and frees what only events read. */
   stopObserving(): void;
-  /** Whether slots can be stored at levels of their own. */
-  readonly demotes: boolean;
   /** Returns a reader of one layer's current signals. */
   reader(layer: number): (signal: AnySignal) => unknown;
   /** Feeds tokens, which fit, through every layer; with `evict`, an event follows each layer. */

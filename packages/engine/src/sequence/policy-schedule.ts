@@ -39,7 +39,7 @@ export class PolicySchedule {
     tokens: number,
     at: 'budget' | 'decodeBudget' = 'budget',
   ): EventBudget | undefined {
-    expectDemotion(this.#memory.caches, policy);
+    expectLevelsFit(policy, this.#memory.caches.context.model.config);
     const place = { at, sizes: sizesAt(this.#memory.caches.context, policy, tokens) },
       before = this.active.budget;
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, place);
@@ -131,14 +131,3 @@ export const waits = ({ needsFullPrompt, reach, needs }: CompiledPolicy, inBlock
   (needsFullPrompt && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
-
-/** Checks that caches can store slots at the levels of a policy. @throws KvError if not */
-export function expectDemotion({ demotes, context }: Memory['caches'], policy: CompiledPolicy): void {
-  const { label, levels } = policy;
-  if (levels && !demotes)
-    throw new KvError(
-      'policy',
-      `'${label}' stores slots at levels, which this engine cannot: expected a policy without levels, or a model on the CPU`,
-    );
-  expectLevelsFit(policy, context.model.config);
-}

@@ -109,7 +109,6 @@ export const budgetFaults: readonly FaultPoint[] = [
     name: 'demotion, levels',
     when: 'event',
     takes: 'tensor',
-    demotes: true,
     numbers: [...spoiltValues, ...content(0.5, 5)],
     policy: (supply) =>
       compose(newest, topK, demotion('hostile', {}, (ctx) => supply(ctx.ops.fill(ctx.scores, 2), ctx))()),

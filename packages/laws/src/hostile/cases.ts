@@ -26,8 +26,6 @@ export interface HostileOptions {
   readonly foreign: Tensor;
   /** Tensors live until an event ends, as on a device. @defaultValue false */
   readonly ends?: boolean;
-  /** Slots can be stored at levels. @defaultValue true */
-  readonly demotes?: boolean;
   /** JavaScript cannot write to the numbers of tensors. @defaultValue `ends` */
   readonly opaque?: boolean;
 }
@@ -38,34 +36,28 @@ const HELD = 'where tensors are not freed, an old one is still valid';
  * Returns every wrong shape, type, number and lifetime, at every point where a piece or hook gives something to an
  * engine.
  */
-export function hostileCases({
-  foreign,
-  ends = false,
-  demotes = true,
-  opaque = ends,
-}: HostileOptions): readonly HostileCase[] {
+export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOptions): readonly HostileCase[] {
   const all = ({ takes, when, wide = false, numbers = [] }: FaultPoint): readonly FaultyValue[] => [
     ...anything.filter(({ name }) => when !== 'policy' || !name.startsWith('throws')), // its function never runs
     ...(takes === 'tensor' ? [...tensors(!wide), ...lifetimes(foreign)] : []),
     ...numbers,
   ];
-  const points = faultPoints.filter((point) => demotes || !point.demotes),
-    cases = points.flatMap((point) => {
-      const left = new Set(Object.keys(point.harmless ?? {})),
-        made = all(point).map((wrong): HostileCase => {
-          left.delete(wrong.name);
-          const harmless = point.harmless?.[wrong.name] ?? (wrong.late && !ends ? HELD : undefined);
-          return {
-            name: `${point.name}: ${wrong.name}`,
-            when: point.when,
-            late: wrong.late ?? false,
-            policy: () => point.policy(supplier(wrong)),
-            ...(harmless !== undefined && { harmless }),
-          };
-        });
-      if (left.size > 0) throw new RangeError(`${point.name}: no fault is named ${[...left].join(', ')}`);
-      return made;
-    });
+  const cases = faultPoints.flatMap((point) => {
+    const left = new Set(Object.keys(point.harmless ?? {})),
+      made = all(point).map((wrong): HostileCase => {
+        left.delete(wrong.name);
+        const harmless = point.harmless?.[wrong.name] ?? (wrong.late && !ends ? HELD : undefined);
+        return {
+          name: `${point.name}: ${wrong.name}`,
+          when: point.when,
+          late: wrong.late ?? false,
+          policy: () => point.policy(supplier(wrong)),
+          ...(harmless !== undefined && { harmless }),
+        };
+      });
+    if (left.size > 0) throw new RangeError(`${point.name}: no fault is named ${[...left].join(', ')}`);
+    return made;
+  });
   return [
     ...cases,
     ...overwrites.map(

@@ -25,8 +25,6 @@ export interface FaultPoint {
   readonly takes: 'tensor' | 'anything';
   /** The tensor may have any number of columns. @defaultValue false */
   readonly wide?: boolean;
-  /** It is of a demotion. @defaultValue false */
-  readonly demotes?: boolean;
   /** Faulty numbers for it. @defaultValue none */
   readonly numbers?: readonly FaultyValue[];
   /** Faults that are harmless here, by name, and why. */
