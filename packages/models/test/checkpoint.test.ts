@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readSafetensors, bytesSource, checkpointWeights, dense, parseConfig } from '@kv/checkpoints';
+import { readSafetensors, bytesSource, checkpointWeights, dense, onlyAttention, parseConfig } from '@kv/checkpoints';
 import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
 import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 import { reference, referenceJson } from '@kv/model-testing/reference';
@@ -17,6 +17,7 @@ describe('parseConfig', () => {
     expect(config).toEqual({
       architecture: 'llama',
       layers: 4,
+      mixers: onlyAttention(4),
       queryHeads: 4,
       kvHeads: 2,
       headDim: 16,
@@ -112,6 +113,7 @@ describe('checkpointWeights', () => {
   const config: ModelConfig = {
     architecture: 'llama',
     layers: 1,
+    mixers: onlyAttention(1),
     queryHeads: 2,
     kvHeads: 1,
     headDim: 2,

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
+import { onlyAttention, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
@@ -9,9 +10,11 @@ export interface ModelConfig {
   /** Its `model_type`, a row of `architectures`. */
   readonly architecture: ArchitectureName;
   readonly layers: number;
-  /** Query heads H of a layer. */
+  /** What mixes the tokens of each layer: attention, or something that keeps a state instead of slots. */
+  readonly mixers: readonly Mixer[];
+  /** Query heads H of a layer with attention. */
   readonly queryHeads: number;
-  /** KV heads G of a layer. */
+  /** KV heads G of a layer with attention. */
   readonly kvHeads: number;
   /** Channels d of a head. */
   readonly headDim: number;
@@ -21,7 +24,7 @@ export interface ModelConfig {
   readonly ffn: number;
   /** Rows of the embedding; token ids are below it. */
   readonly vocab: number;
-  /** RoPE of each layer; layers with the same rotation share one object. */
+  /** RoPE of each layer; layers with the same rotation share one object. A layer without attention rotates nothing. */
   readonly ropes: readonly RopeConfig[];
   readonly attention: AttentionConfig;
   /** Which products add a bias. */
@@ -54,7 +57,7 @@ export interface AttentionConfig {
   readonly scale: number;
   /** Scores become `cap * tanh(score / cap)`. */
   readonly softcap?: number;
-  /** Positions that a query sees in each layer, its own included; Infinity for all. */
+  /** Positions that a query sees in each layer, its own included; Infinity for all, and where there is no attention. */
   readonly windows: readonly number[];
 }
 
@@ -113,6 +116,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   return {
     architecture: name,
     layers,
+    mixers: onlyAttention(layers),
     queryHeads,
     kvHeads,
     headDim,

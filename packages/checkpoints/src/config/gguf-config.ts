@@ -4,6 +4,7 @@ import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type Mode
 import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
+import { onlyAttention } from './mixers.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from '../format/tensor-file.ts';
@@ -58,6 +59,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   return {
     architecture: name,
     layers,
+    mixers: onlyAttention(layers),
     queryHeads,
     kvHeads,
     headDim,

@@ -11,8 +11,11 @@ export interface TensorNames {
   readonly harmless: RegExp;
 }
 
-interface LayerNames {
-  readonly attentionNorm: string;
+/** Names of the tensors of one layer; a layer has those of its mixer. */
+export interface LayerNames {
+  /** Norm before the layer's mixer. */
+  readonly mixerNorm: string;
+  readonly convolution: { readonly input: string; readonly kernel: string; readonly output: string };
   readonly q: string;
   readonly k: string;
   readonly v: string;
@@ -42,7 +45,8 @@ export function huggingFaceNames(of: ArchitectureName): TensorNames {
     layer(index) {
       const at = (name: string): string => `model.layers.${index}.${name}`;
       return {
-        attentionNorm: at('input_layernorm'),
+        mixerNorm: at('input_layernorm'),
+        convolution: { input: at('conv.in_proj'), kernel: at('conv.conv'), output: at('conv.out_proj') },
         q: at('self_attn.q_proj'),
         k: at('self_attn.k_proj'),
         v: at('self_attn.v_proj'),
@@ -71,7 +75,8 @@ export const ggufNames: TensorNames = {
   layer(index) {
     const at = (name: string): string => `blk.${index}.${name}`;
     return {
-      attentionNorm: at('attn_norm'),
+      mixerNorm: at('attn_norm'),
+      convolution: { input: at('shortconv.in_proj'), kernel: at('shortconv.conv'), output: at('shortconv.out_proj') },
       q: at('attn_q'),
       k: at('attn_k'),
       v: at('attn_v'),

@@ -79,6 +79,9 @@ export async function createDecoder<R extends PreparedProgram>(
     headDim,
     attention: { softcap },
   } = config;
+  const stateful = config.mixers.findIndex(({ kind }) => kind !== 'attention');
+  if (stateful >= 0)
+    throw new KvError('decoder', `expected attention in every layer, got a short convolution in layer ${stateful}`);
   const made: R[] = [];
   const prepare = async (program: Program): Promise<R> => {
     const runnable = await engine.prepare(program);
