@@ -190,7 +190,7 @@ describe('checkpointWeights', () => {
     ['a bias missing', () => undefined, { biases: { qkv: true, output: false, ffn: false } }],
     ['a bias', (t) => (t[`${layer}.self_attn.k_proj.bias`] = tensor(2)), {}],
     ['a layer too many', (t) => (t['model.layers.1.input_layernorm.weight'] = tensor(4)), {}],
-    ['a layer too few', () => undefined, { layers: 2 }],
+    ['a layer too few', () => undefined, { layers: 2, mixers: onlyAttention(2) }],
     [
       'a number that is not finite',
       (t) => (t['model.norm.weight'] = { dtype: 'F32', shape: [4], bytes: f32Bytes([1, 2, NaN, 4]) }),
