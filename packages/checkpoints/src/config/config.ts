@@ -230,15 +230,18 @@ function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixe
   return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
 }
 
-/** Returns the width of the feed-forward layer, rounded as LFM2's code rounds. */
+/** Returns the width of the feed-forward layer, rounded as LFM2's code rounds it. */
 function ffnOf({ adjustedFfn }: Architecture, fields: JsonFields, name: string, where: string): number {
-  const width = integer(fields, name, where);
-  if (!adjustedFfn || !boolean(fields, 'block_auto_adjust_ff_dim', where, true)) return width;
-  const narrowed = Math.trunc((2 * width) / 3),
-    factor = fields.block_ffn_dim_multiplier;
-  if (factor === null) return narrowed;
-  const multiple = integer(fields, 'block_multiple_of', where, 256);
-  return multiple * Math.ceil(Math.trunc(positive(fields, 'block_ffn_dim_multiplier', where, 1) * narrowed) / multiple);
+  const given = integer(fields, name, where);
+  if (!adjustedFfn || !boolean(fields, 'block_auto_adjust_ff_dim', where, true)) return given;
+  const narrowed = Math.trunc((2 * given) / 3),
+    [factor, multiple] =
+      fields.block_ffn_dim_multiplier === null
+        ? [1, 1]
+        : [positive(fields, 'block_ffn_dim_multiplier', where, 1), integer(fields, 'block_multiple_of', where, 256)];
+  const width = multiple * Math.ceil(Math.trunc(factor * narrowed) / multiple);
+  if (width > 0 && width < 2 ** 31) return width;
+  throw new KvError(where, `${name} and the block_ fields must give a width from 1 to ${2 ** 31 - 1}, got ${width}`);
 }
 
 function layerTypes(value: unknown, layers: number, where: string): readonly unknown[] {

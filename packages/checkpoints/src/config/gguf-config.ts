@@ -131,15 +131,16 @@ function kvHeadsOf(
   queryHeads: number,
 ): readonly [kvHeads: number, attends: readonly boolean[]] {
   const rest = 'attention.head_count_kv',
-    list = keys.metadata[keys.key(rest)];
+    key = keys.key(rest),
+    list = keys.metadata[key];
   if (!Array.isArray(list)) return [keys.integer(rest, queryHeads), new Array<boolean>(layers).fill(true)];
   const [most] = list.filter((heads) => heads !== 0),
     fits = (heads: unknown): boolean => heads === most || (heads === 0 && shortConvolutions);
   if (list.length === layers && list.every(fits))
-    return [integer({ [rest]: most ?? 1 }, rest, keys.where), list.map((heads) => heads !== 0)];
+    return [integer({ [key]: most ?? 1 }, key, keys.where), list.map((heads) => heads !== 0)];
   throw new KvError(
     keys.where,
-    `${keys.key(rest)} must be a number, or ${layers} of the same number${shortConvolutions ? ' and 0' : ''}, got ${show(list)}`,
+    `${key} must be a number, or ${layers} of the same number${shortConvolutions ? ' and 0' : ''}, got ${show(list)}`,
   );
 }
 
