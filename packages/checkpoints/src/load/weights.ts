@@ -112,7 +112,7 @@ function readWeights(
   const before = norms !== 'after',
     after = norms !== 'before';
   const gguf = format === 'gguf',
-    names = gguf ? ggufNames : huggingFaceNames(config.architecture);
+    names = (gguf ? ggufNames : huggingFaceNames)(config.architecture);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
     return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
