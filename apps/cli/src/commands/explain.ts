@@ -3,7 +3,7 @@ import type { ResolvedOptions } from '@kv/core';
 import { budgetOption, compile, formNames } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
-import { CACHE, fitsHeads, formOf, tokenBytes } from '@kv/engine';
+import { CACHE, fitsHeads, formOf, slotModel, tokenBytes } from '@kv/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
@@ -63,8 +63,8 @@ export const explainCommand = (terminal: Terminal): Command =>
           const text = options.json
             ? JSON.stringify(rows)
             : options.markdown
-              ? deviceTable(rows, config.layers)
-              : deviceText(rows, config.layers, lineWidth(terminal.stdout));
+              ? deviceTable(rows, slotModel(config).layers)
+              : deviceText(rows, slotModel(config).layers, lineWidth(terminal.stdout));
           terminal.stdout.write(`${text}\n`);
           return;
         }
@@ -112,6 +112,9 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
     ['in other forms', others(p, config)],
+    ...(bytes.carried === 0
+      ? []
+      : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
     [
       'also held',
       `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
@@ -122,7 +125,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
     ...(p.views === undefined ? [] : [['it reads', viewsText(p.views)] as const]),
-    ['on a GPU, f32', gpuText(p.device)],
+    ['on a GPU, f32', bytes.carried === 0 ? gpuText(p.device) : 'layers that carry a state run on the CPU alone'],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
   return wrapColumns(

@@ -3,6 +3,7 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget } from '@kv/core';
 import { allowanceOf, isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
+import { slotLayers } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
@@ -12,6 +13,8 @@ import {
   predictViews,
   slotBytes,
   policySizes,
+  slotModel,
+  stateBytes,
   tokenBytes,
   viewsActing,
   waits,
@@ -40,6 +43,8 @@ export interface Prediction {
     readonly rings: number;
     readonly statistics: number;
     readonly states: number;
+    /** States that layers without slots carry, whatever the length. */
+    readonly carried: number;
     /** Keys and values of one layer as f32, which pieces read, where they are not stored so. */
     readonly decoded: number;
   };
@@ -63,12 +68,12 @@ export interface Prediction {
   } | null;
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
-  /** Costs on a GPU: dispatches, bytes and operations. */
+  /** Costs on a GPU of the layers that keep slots: dispatches, bytes and operations. */
   readonly device: DeviceCost;
 }
 
-/** Returns the costs of a model of this shape on a device. */
-export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
+/** Returns the costs of a model of this shape, of its layers that keep slots, on a device. */
+export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), slotModel(config));
 
 /**
  * Predicts the costs of a policy. @throws KvError for a length beyond the context, or a budget below what the policy
@@ -76,13 +81,14 @@ export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeC
  */
 export async function predict(
   policy: CompiledPolicy,
-  config: ModelConfig,
+  model: ModelConfig,
   length: number,
   given: Budget,
   form: CacheForm,
   costs?: ShapeCosts,
 ): Promise<Prediction> {
-  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
+  const config = slotModel(model),
+    { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
     held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity)),
     heldByAll = sumOf(held);
   if (length > maxPositions)
@@ -110,10 +116,10 @@ export async function predict(
     groups = Array.from({ length: Math.ceil(L / together) }, (_, i) => above.slice(i * together, (i + 1) * together)),
     widest = Math.max(...groups.map((group) => sumOf(group)));
   const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
-  const prefill = length * perToken(config) + L * H * d * length * (length + 1);
+  const prefill = length * perToken(model) + L * H * d * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
-  const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(config)));
+  const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(model)));
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),
@@ -131,6 +137,7 @@ export async function predict(
         : []),
       ...(plan?.notes ?? []),
       ...windowNotes(config, length),
+      ...stateNotes(model),
     ],
     cache: { form, bytesPerToken: tokenBytes(form, config) },
     bytes: {
@@ -139,14 +146,15 @@ export async function predict(
       peak: !events || wide ? whole : Math.min(whole, after + widest * slot),
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
       statistics: sums * heldByAll * 4,
-      states: stateBytes(policy, config, length),
+      states: pieceBytes(policy, config, length),
+      carried: stateBytes(model),
       decoded: events && form !== 'f32' ? 4 * G * d * Math.max(...held) * partsRead(policy) : 0,
     },
     multiplyAdds: {
       prefill,
       passes: L * H * d * length * window,
-      tokenBefore: perToken(config) + 2 * H * d * heldByAll,
-      tokenAfter: perToken(config) + (views ? 2 * d * views.slots + views.numbers : (2 * H * d * kept) / G),
+      tokenBefore: perToken(model) + 2 * H * d * heldByAll,
+      tokenAfter: perToken(model) + (views ? 2 * d * views.slots + views.numbers : (2 * H * d * kept) / G),
     },
     ...(views !== undefined && { views }),
     operations: countsOf(calls.filter((name) => name !== 'from')),
@@ -181,6 +189,14 @@ function windowNotes({ layers, attention: { windows } }: ModelConfig, length: nu
   return [`${short.length} of ${layers} layers have a sliding window of ${sizes} and never hold more slots than that`];
 }
 
+/** Notes on layers that keep no slots. */
+function stateNotes({ layers, mixers }: ModelConfig): readonly string[] {
+  const slots = slotLayers({ mixers }).length;
+  return slots === layers
+    ? []
+    : [`${slots} of ${layers} layers keep slots, and the policy sees these alone: the others carry a state of fixed size`];
+}
+
 function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
@@ -188,8 +204,15 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
 }
 
 /** Returns the multiply-adds of the matrix products of one token, the head included. */
-const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
-  layers * (hidden * headDim * (2 * queryHeads + 2 * kvHeads) + 3 * hidden * ffn) + hidden * vocab;
+const perToken = ({ layers, mixers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
+  mixers.reduce(
+    (sum, mixer) =>
+      sum +
+      (mixer.kind === 'attention'
+        ? hidden * headDim * (2 * queryHeads + 2 * kvHeads)
+        : mixer.channels * (4 * hidden + mixer.kernel)),
+    layers * 3 * hidden * ffn + hidden * vocab,
+  );
 
 /** Whether a signal needs another pass over the model. */
 export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
@@ -209,7 +232,7 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
 const partsRead = ({ needs }: CompiledPolicy): number =>
   new Set(needs.flatMap(({ id }) => (id === 'keys' ? 'keys' : id.startsWith('values') ? 'values' : []))).size;
 
-function stateBytes({ needs }: CompiledPolicy, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
+function pieceBytes({ needs }: CompiledPolicy, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
   return needs.filter(isState).reduce((sum, signal) => {
     const { kind, rows, width = 1 } = signal.state,
       columns = { slot: length, position: length, unit: 1, sequence: width }[kind];
