@@ -1,12 +1,4 @@
-import {
-  attend,
-  keptLayers,
-  layerAttention,
-  LayerCache,
-  Ledger,
-  type HostDecoder,
-  type Projection,
-} from '@kv/engine';
+import { attend, keptLayers, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '@kv/engine';
 
 export interface ProgramRunOptions {
   /** Position of the first id. */
@@ -61,10 +53,7 @@ export async function run(
 }
 
 /** Returns empty caches for every layer of a decoder that keeps slots. */
-export function emptyCaches(
-  { config }: Pick<HostDecoder, 'config'>,
-  ledger: Ledger = new Ledger(),
-): LayerCache[] {
+export function emptyCaches({ config }: Pick<HostDecoder, 'config'>, ledger: Ledger = new Ledger()): LayerCache[] {
   return keptLayers(config).slots.map(() => new LayerCache(config.kvHeads, config.headDim, ledger));
 }
 
