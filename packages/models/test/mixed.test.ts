@@ -210,7 +210,9 @@ describe('early tokens that a layer freezes', () => {
     return (layer: number, t: number): boolean => {
       // a layer without slots leaves what the last one below it that has them left
       const l = Math.max(...slots.slice(0, layer + 1));
-      return t >= sinks && t < Math.min(n - 1, Math.floor((1 - psi ** ((l + 1 - start) / (layers - start))) * n)) && l > 0;
+      return (
+        t >= sinks && t < Math.min(n - 1, Math.floor((1 - psi ** ((l + 1 - start) / (layers - start))) * n)) && l > 0
+      );
     };
   };
   const logitsOf = async (name: Name, policy: Policy, fed: readonly number[]): Promise<readonly Float32Array[]> => {
@@ -220,32 +222,32 @@ describe('early tokens that a layer freezes', () => {
     sequence.destroy();
     return logits;
   };
-  test.each([...names.map((name) => [name, 'hidden'] as const), ...(['gemma2', 'mistral', 'lfm2'] as const).map((name) => [name, 'kv'] as const)])(
-    'keep their hidden state: logits of %s are those of the float64 oracle, reuse=%s',
-    async (name, reuse) => {
-      await fc.assert(
-        fc.asyncProperty(
-          fc.integer({ min: 2, max: 40 }),
-          fc.nat({ max: 60 }),
-          fc.double({ min: 0.1, max: 1, noNaN: true }),
-          async (n, seed, psi) => {
-            const fed = ids(n, seed),
-              got = await logitsOf(name, etf({ psi, sinks: 2, reuse }), fed),
-              want = oracleLogits(
-                config(name),
-                weights.get(name)!, // of the list above
-                fed,
-                undefined,
-                frozenBy(name, psi, 2, n),
-                reuse === 'kv',
-              );
-            for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(1e-5);
-          },
-        ),
-        { numRuns: 12 },
-      );
-    },
-  );
+  test.each([
+    ...names.map((name) => [name, 'hidden'] as const),
+    ...(['gemma2', 'mistral', 'lfm2'] as const).map((name) => [name, 'kv'] as const),
+  ])('keep their hidden state: logits of %s are those of the float64 oracle, reuse=%s', async (name, reuse) => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 2, max: 40 }),
+        fc.nat({ max: 60 }),
+        fc.double({ min: 0.1, max: 1, noNaN: true }),
+        async (n, seed, psi) => {
+          const fed = ids(n, seed),
+            got = await logitsOf(name, etf({ psi, sinks: 2, reuse }), fed),
+            want = oracleLogits(
+              config(name),
+              weights.get(name)!, // of the list above
+              fed,
+              undefined,
+              frozenBy(name, psi, 2, n),
+              reuse === 'kv',
+            );
+          for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(1e-5);
+        },
+      ),
+      { numRuns: 12 },
+    );
+  });
 
   test.each(['gemma3', 'smollm3'] as const)(
     'keys of the layer below cannot stand for keys that %s turns otherwise: the refusal says what was asked for, why, and what instead',
